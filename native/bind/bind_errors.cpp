@@ -1,0 +1,46 @@
+#include "bind/support.hpp"
+
+namespace penstock::bind {
+namespace {
+
+const char* name_of(Fault fault) {
+    switch (fault) {
+    case Fault::truncated: return "truncated";
+    case Fault::length_checksum: return "length_checksum";
+    case Fault::payload_checksum: return "payload_checksum";
+    case Fault::wire: return "wire";
+    case Fault::wrong_kind: return "wrong_kind";
+    case Fault::wrong_count: return "wrong_count";
+    case Fault::missing: return "missing";
+    case Fault::header: return "header";
+    case Fault::magic: return "magic";
+    case Fault::range: return "range";
+    }
+    return "unknown";
+}
+
+} // namespace
+
+void register_errors(nb::module_& module) {
+    static nb::object type = nb::steal(PyErr_NewExceptionWithDoc(
+        "penstock._native.FormatError",
+        "A fault in some bytes. Attributes: fault (str), offset, expected, found, record, feature (int; -1 where it does not apply).",
+        PyExc_ValueError, nullptr));
+    module.attr("FormatError") = type;
+    nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+        try {
+            std::rethrow_exception(thrown);
+        } catch (const FormatError& error) {
+            nb::object value = type(name_of(error.fault));
+            value.attr("fault") = name_of(error.fault);
+            value.attr("offset") = error.offset;
+            value.attr("expected") = error.expected;
+            value.attr("found") = error.found;
+            value.attr("record") = error.record;
+            value.attr("feature") = error.feature;
+            PyErr_SetObject(type.ptr(), value.ptr());
+        }
+    });
+}
+
+} // namespace penstock::bind

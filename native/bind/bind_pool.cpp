@@ -1,0 +1,46 @@
+#include <nanobind/stl/shared_ptr.h>
+
+#include "bind/support.hpp"
+
+namespace penstock::bind {
+namespace {
+
+// Idle memory that is kept for the next batches: a few batches of a few megabytes, per process.
+constexpr std::size_t idle_limit = std::size_t{256} << 20;
+
+// One pool a process: arrays of every loader come from it. A forked child must not touch a mutex that another
+// thread of the parent may hold, so it starts with a pool of its own (see `new_pool`).
+std::shared_ptr<Pool>& pool_slot() {
+    static std::shared_ptr<Pool> pool = std::make_shared<Pool>(idle_limit);
+    return pool;
+}
+
+} // namespace
+
+const std::shared_ptr<Pool>& batch_pool() { return pool_slot(); }
+
+void register_pool(nb::module_& module) {
+    module.def(
+        "pool_stats",
+        [] {
+            const Pool::Stats stats = batch_pool()->stats();
+            nb::dict out;
+            out["idle_bytes"] = stats.idle_bytes;
+            out["used_bytes"] = stats.used_bytes;
+            out["taken"] = stats.taken;
+            out["recycled"] = stats.recycled;
+            return out;
+        },
+        nb::sig("def pool_stats() -> dict[str, int]"), "Bytes idle and in use, blocks taken and recycled, of the batch memory.");
+    module.def(
+        "pool_clear", [] { batch_pool()->clear(); }, "Free the batch memory that is not in use.");
+    module.def(
+        "pool_after_fork",
+        [] {
+            // The old pool is leaked on purpose: blocks that the child inherited may still point to it.
+            new std::shared_ptr<Pool>(std::exchange(pool_slot(), std::make_shared<Pool>(idle_limit)));
+        },
+        "Start over with an empty pool in a forked child.");
+}
+
+} // namespace penstock::bind

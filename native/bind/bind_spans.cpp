@@ -1,0 +1,62 @@
+#include "bind/support.hpp"
+
+namespace penstock::bind {
+namespace {
+
+// A memoryview whose owner is the Spans object: it reads from that object's bytes and keeps it alive.
+nb::object view_of(nb::handle owner, std::size_t index) {
+    const auto& held = nb::cast<const HeldSpans&>(owner);
+    const Bytes payload = held.spans.payloads.at(index);
+    const std::size_t shape[1] = {payload.size()};
+    nb::object array = nb::cast(nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>(payload.data(), 1, shape, owner));
+    return nb::steal(PyMemoryView_FromObject(array.ptr()));
+}
+
+} // namespace
+
+void register_spans(nb::module_& module) {
+    nb::class_<HeldSpans>(module, "Spans", "The payloads of some records, in the order they were asked for.")
+        .def("__len__", [](const HeldSpans& self) { return self.spans.payloads.size(); })
+        .def(
+            "view",
+            [](nb::handle self, std::size_t index) {
+                nb::cast<const HeldSpans&>(self).spans.check(index);
+                return view_of(self, index);
+            },
+            nb::arg("index"), nb::sig("def view(self, index: int) -> memoryview"),
+            "Payload `index` as a read-only view that keeps these spans alive; its checksum is checked first.")
+        .def(
+            "to_bytes",
+            [](const HeldSpans& self) {
+                nb::list out;
+                for (std::size_t i = 0; i < self.spans.payloads.size(); ++i) {
+                    self.spans.check(i);
+                    const Bytes payload = self.spans.payloads[i];
+                    out.append(nb::bytes(payload.data(), payload.size()));
+                }
+                return out;
+            },
+            nb::sig("def to_bytes(self) -> list[bytes]"), "Every payload, copied; checksums are checked.")
+        .def_prop_ro(
+            "total_bytes",
+            [](const HeldSpans& self) {
+                std::size_t total = 0;
+                for (const Bytes& payload : self.spans.payloads) total += payload.size();
+                return total;
+            },
+            "Sum of the payload sizes, in bytes.");
+    module.def(
+        "spans_of_buffers",
+        [](nb::sequence buffers) {
+            HeldSpans held;
+            for (nb::handle object : buffers) {
+                held.buffers.emplace_back(object);
+                held.spans.payloads.push_back(held.buffers.back().bytes());
+            }
+            return held;
+        },
+        nb::arg("buffers"), nb::sig("def spans_of_buffers(buffers: collections.abc.Sequence[collections.abc.Buffer]) -> Spans"),
+        "Spans over whole buffers, one record each, without a copy.");
+}
+
+} // namespace penstock::bind

@@ -1,0 +1,9 @@
+#include "bind/support.hpp"
+
+NB_MODULE(_native, module) {
+    using namespace penstock::bind;
+    module.doc() = "Framing, decoding and sampling in C++. Internal: only io, formats, codecs, sampling and loading import it.";
+    register_errors(module);
+    register_pool(module);
+    register_spans(module);
+}

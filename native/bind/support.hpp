@@ -1,0 +1,59 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include "core/cursor.hpp"
+#include "core/pool.hpp"
+#include "core/spans.hpp"
+
+namespace nb = nanobind;
+
+namespace penstock::bind {
+
+/// A held Python buffer (mmap, bytes, memoryview, ndarray): the bytes stay valid until it dies.
+class Buffer {
+  public:
+    /// Throws TypeError when `object` has no contiguous buffer.
+    explicit Buffer(nb::handle object);
+    ~Buffer();
+    Buffer(Buffer&& other) noexcept : view_(std::exchange(other.view_, Py_buffer{})) {}
+    Buffer(const Buffer&) = delete;
+    Buffer& operator=(const Buffer&) = delete;
+
+    [[nodiscard]] Bytes bytes() const noexcept {
+        return {static_cast<const std::byte*>(view_.buf), static_cast<std::size_t>(view_.len)};
+    }
+
+  private:
+    Py_buffer view_{};
+};
+
+/// What Python holds of some records: the spans, and the buffers (or the block) that keep their bytes alive.
+struct HeldSpans {
+    HeldSpans() = default;
+    HeldSpans(HeldSpans&&) = default;
+    HeldSpans(const HeldSpans&) = delete;
+
+    Spans spans;
+    std::vector<Buffer> buffers;
+    std::vector<Pool::Block> blocks;
+};
+
+/// The pool that every batch column comes from.
+[[nodiscard]] const std::shared_ptr<Pool>& batch_pool();
+
+/// A NumPy array of `dtype` and `shape` over `block`; the block goes back to its pool when the last view dies.
+[[nodiscard]] nb::object to_numpy(Pool::Block block, nb::dlpack::dtype dtype, std::initializer_list<std::size_t> shape);
+
+using Indices = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+void register_errors(nb::module_& module);
+void register_pool(nb::module_& module);
+void register_spans(nb::module_& module);
+
+} // namespace penstock::bind

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "core/fault.hpp"
+
+namespace penstock {
+
+using Bytes = std::span<const std::byte>;
+
+/// Reads `T` from little-endian memory that is known to hold it. Compiles to one load.
+template <typename T> [[nodiscard]] inline T load_le(const std::byte* from) noexcept {
+    static_assert(std::endian::native == std::endian::little, "big-endian hosts need a byte swap here");
+    T value;
+    std::memcpy(&value, from, sizeof value);
+    return value;
+}
+
+/// Writes `value` as little-endian memory. The caller has checked that there is room.
+template <typename T> inline void store_le(std::byte* to, T value) noexcept {
+    static_assert(std::endian::native == std::endian::little, "big-endian hosts need a byte swap here");
+    std::memcpy(to, &value, sizeof value);
+}
+
+/// The only place where bytes become integers: every step is checked against the end.
+class Cursor {
+  public:
+    /// `base` is added to the offsets in errors (where these bytes begin in a larger whole).
+    explicit Cursor(Bytes bytes, std::uint64_t base = 0) noexcept
+        : begin_(bytes.data()), at_(bytes.data()), end_(bytes.data() + bytes.size()), base_(base) {}
+
+    [[nodiscard]] std::size_t remaining() const noexcept { return static_cast<std::size_t>(end_ - at_); }
+    [[nodiscard]] bool done() const noexcept { return at_ == end_; }
+    [[nodiscard]] std::uint64_t offset() const noexcept { return base_ + static_cast<std::uint64_t>(at_ - begin_); }
+    [[nodiscard]] const std::byte* position() const noexcept { return at_; }
+
+    /// A little-endian integer or float.
+    template <typename T> [[nodiscard]] T le() {
+        need(sizeof(T));
+        const T value = load_le<T>(at_);
+        at_ += sizeof(T);
+        return value;
+    }
+
+    /// The next `size` bytes, as a view.
+    [[nodiscard]] Bytes take(std::uint64_t size) {
+        need(size);
+        const Bytes taken{at_, static_cast<std::size_t>(size)};
+        at_ += size;
+        return taken;
+    }
+
+    void skip(std::uint64_t size) {
+        need(size);
+        at_ += size;
+    }
+
+    /// A protobuf base-128 varint of up to ten bytes. Bits beyond the 64th are dropped, as protobuf does.
+    [[nodiscard]] std::uint64_t varint() {
+        if (at_ != end_ && std::to_integer<std::uint8_t>(*at_) < 0x80) return std::to_integer<std::uint8_t>(*at_++);
+        return long_varint();
+    }
+
+  private:
+    void need(std::uint64_t size) const {
+        if (size > remaining()) throw FormatError(Fault::truncated, offset(), size, remaining());
+    }
+
+    std::uint64_t long_varint() {
+        std::uint64_t value = 0;
+        const std::byte* at = at_;
+        for (unsigned shift = 0; shift < 64; shift += 7) { // ten bytes: shifts 0, 7, ..., 63
+            if (at == end_) throw FormatError(Fault::truncated, offset(), 1, 0);
+            const auto byte = std::to_integer<std::uint64_t>(*at++);
+            value |= (byte & 0x7F) << shift;
+            if (byte < 0x80) {
+                at_ = at;
+                return value;
+            }
+        }
+        throw FormatError(Fault::wire, offset());
+    }
+
+    const std::byte* begin_;
+    const std::byte* at_;
+    const std::byte* end_;
+    std::uint64_t base_;
+};
+
+} // namespace penstock

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <vector>
+
+#include "core/cursor.hpp"
+
+namespace penstock {
+
+/// What surrounds a payload in memory and can be checked against it, so that the check and the decoding of a record
+/// touch its bytes once, while they are in the cache.
+enum class Seal : std::uint8_t {
+    none,     ///< Nothing to check (or it was checked before).
+    tfrecord, ///< Masked CRC-32C of the payload in the four bytes behind it.
+};
+
+/// Payloads of some records, in the order they were asked for. Views: whoever made them keeps the bytes alive.
+struct Spans {
+    std::vector<Bytes> payloads;
+    Seal seal = Seal::none;
+
+    /// Checks the seal of record `i`. Throws FormatError{payload_checksum} with `record` set.
+    void check(std::size_t i) const;
+};
+
+} // namespace penstock

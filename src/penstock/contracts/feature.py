@@ -1,0 +1,171 @@
+"""What one feature looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+__all__ = ["ENCODINGS", "Feature"]
+
+Encoding = Literal["jpeg", "png", "gif", "bmp", "webp"]
+ENCODINGS: tuple[str, ...] = ("jpeg", "png", "gif", "bmp", "webp")
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """The type of one named array.
+
+    Args:
+        dtype: A NumPy dtype (name or object; kept as its native-endian name), ``"bytes"``, or ``"str"`` for UTF-8 text.
+        shape: Axis lengths. ``None`` is a length that varies from example to example; ``()`` is a scalar.
+        default: What an example that lacks the feature gets: a scalar that fills ``shape``, or values of that shape.
+            ``None``: a missing feature of fixed shape is an error, one of varying length is empty.
+        encoding: For ``"bytes"`` that hold an encoded image: ``"jpeg"``, ``"png"``, ``"gif"``, ``"bmp"`` or ``"webp"``.
+        sparse: The feature is a sparse vector: rows come as ``scipy.sparse`` rows, batches as ``csr_array``.
+
+    Raises:
+        ValueError, TypeError: the parts do not fit together.
+
+    >>> Feature("float32", (28, 28))
+    Feature('float32', (28, 28))
+    """
+
+    dtype: str
+    shape: tuple[int | None, ...] = ()
+    default: Any = None
+    encoding: Encoding | None = None
+    sparse: bool = False
+
+    def __init__(
+        self,
+        dtype: str | np.dtype[Any] | type,
+        shape: tuple[int | None, ...] | list[int | None] = (),
+        *,
+        default: Any = None,
+        encoding: Encoding | None = None,
+        sparse: bool = False,
+    ) -> None:
+        put = object.__setattr__  # frozen: this is the one place that may set
+        put(self, "dtype", _dtype_name(dtype))
+        put(self, "shape", _checked_shape(shape))
+        put(self, "encoding", encoding)
+        put(self, "sparse", sparse)
+        put(self, "default", self._checked_default(default))
+        if encoding is not None and (encoding not in ENCODINGS or self.dtype != "bytes"):
+            raise ValueError(f"encoding must be one of {ENCODINGS} on a 'bytes' feature, got {encoding!r} on {self.dtype!r}")
+        if sparse and (self.is_text or len(self.shape) != 1):
+            raise ValueError(f"a sparse feature is numeric with one axis, got {self.dtype!r} with shape {self.shape}")
+
+    @property
+    def is_text(self) -> bool:
+        """Whether values are ``bytes`` or ``str`` rather than numbers."""
+        return self.dtype in ("bytes", "str")
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether every example holds the same number of values."""
+        return None not in self.shape
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The dtype of a batch column: ``object`` for ``bytes`` and ``str``."""
+        return np.dtype(object if self.is_text else self.dtype)
+
+    @property
+    def count(self) -> int:
+        """Values in one example; -1 when that varies."""
+        fixed = [length for length in self.shape if length is not None]
+        return int(np.prod(fixed, dtype=np.int64)) if self.is_fixed else -1
+
+    def _checked_default(self, default: Any) -> Any:
+        """The default as plain Python values (hashable, JSON), after a check that it fits dtype and shape."""
+        if default is None:
+            return None
+        if self.dtype == "bytes":
+            values = np.asarray(default, dtype=object)
+        elif self.dtype == "str":
+            values = np.asarray(default, dtype=object)
+        else:
+            values = np.asarray(default)
+            if not np.can_cast(values.dtype, self.dtype, "same_kind"):
+                raise TypeError(f"default {default!r} does not fit dtype {self.dtype}")
+        if values.shape != () and self.is_fixed and values.shape != self.shape:
+            raise ValueError(f"default must be a scalar or of shape {self.shape}, got shape {values.shape}")
+        return _as_tuples(values.tolist())
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object that :meth:`from_json` reads back."""
+        out: dict[str, Any] = {"dtype": self.dtype, "shape": list(self.shape)}
+        if self.default is not None:
+            out["default"] = _jsonable(self.default)
+        if self.encoding is not None:
+            out["encoding"] = self.encoding
+        if self.sparse:
+            out["sparse"] = True
+        return out
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Feature:
+        """The feature that :meth:`to_json` wrote."""
+        return cls(
+            value["dtype"],
+            tuple(value.get("shape", ())),
+            default=_from_jsonable(value.get("default")),
+            encoding=value.get("encoding"),
+            sparse=value.get("sparse", False),
+        )
+
+    def __repr__(self) -> str:
+        parts = [repr(self.dtype)]
+        if self.shape:
+            parts.append(repr(self.shape))
+        if self.default is not None:
+            parts.append(f"default={self.default!r}")
+        if self.encoding is not None:
+            parts.append(f"encoding={self.encoding!r}")
+        if self.sparse:
+            parts.append("sparse=True")
+        return f"Feature({', '.join(parts)})"
+
+
+def _dtype_name(dtype: str | np.dtype[Any] | type) -> str:
+    if dtype in ("bytes", bytes):
+        return "bytes"
+    if dtype in ("str", str):
+        return "str"
+    known = np.dtype(dtype)
+    if known.kind == "O":
+        raise TypeError("object arrays have no fixed meaning in a file; use 'bytes', 'str' or a numeric dtype")
+    return known.newbyteorder("=").str.lstrip("<>=|") if known.kind in "SUVmM" and known.names is None else (
+        known.name if known.names is None else str(known)
+    )
+
+
+def _checked_shape(shape: tuple[int | None, ...] | list[int | None]) -> tuple[int | None, ...]:
+    checked = tuple(None if length is None else int(length) for length in shape)
+    if any(length is not None and length < 0 for length in checked):
+        raise ValueError(f"axis lengths are 0 or more (None where they vary), got {shape}")
+    return checked
+
+
+def _as_tuples(value: Any) -> Any:
+    return tuple(_as_tuples(item) for item in value) if isinstance(value, list) else value
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return {"hex": value.hex()}
+    if isinstance(value, tuple):
+        return [_jsonable(item) for item in value]
+    return value
+
+
+def _from_jsonable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return bytes.fromhex(value["hex"])
+    if isinstance(value, list):
+        return [_from_jsonable(item) for item in value]
+    return value

@@ -1,0 +1,56 @@
+"""What the layers ask of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.contracts.schema import Schema
+from penstock.contracts.values import Batch, Example
+
+__all__ = ["Codec", "File", "Indices", "ReadsBatches", "Sampler"]
+
+Indices = npt.NDArray[np.int64]
+
+
+@runtime_checkable
+class File(Protocol):
+    """Bytes with a length that can be read anywhere: a mapped file, an object in a store."""
+
+    path: str
+
+    @property
+    def size(self) -> int: ...
+    def read(self, offset: int, size: int, /) -> memoryview: ...
+    def read_many(self, ranges: Sequence[tuple[int, int]], /) -> list[memoryview]: ...
+
+
+class Codec(Protocol):
+    """Turns the payloads of records into examples and back. Knows nothing of files or framing."""
+
+    name: str
+    schema: Schema
+
+    def decode_batch(self, spans: Any, /) -> Batch: ...
+    def decode(self, payload: Any, /) -> Example: ...
+
+
+@runtime_checkable
+class ReadsBatches(Protocol):
+    """Examples by index, and stacked."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> Any: ...
+    def batch(self, indices: Indices, /) -> Batch: ...
+
+
+@runtime_checkable
+class Sampler(Protocol):
+    """A pure function from position to index."""
+
+    def __len__(self) -> int: ...
+    def indices(self, start: int, stop: int, /) -> Indices: ...
+    def __iter__(self) -> Iterator[int]: ...

@@ -1,0 +1,103 @@
+"""The values that examples and batches are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Batch", "Example", "Ragged"]
+
+Example: TypeAlias = Mapping[str, Any]
+"""Feature name to value: an ``ndarray`` or NumPy scalar, ``bytes``, ``str``, or a :class:`Ragged` for two varying axes."""
+
+Batch: TypeAlias = dict[str, Any]
+"""Feature name to column: ``ndarray (n, *shape)``, or :class:`Ragged` where a length varies."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ragged(Sequence[Any]):
+    """Rows of different lengths, end to end.
+
+    Args:
+        values: All rows joined: ``ndarray (total, *inner)``, or another :class:`Ragged` when rows hold rows.
+        offsets: ``int64 (n + 1,)``: row ``i`` is ``values[offsets[i]:offsets[i + 1]]``.
+
+    >>> r = Ragged.from_list([[1, 2], [], [3]], "int64")
+    >>> r.to_list()
+    [[1, 2], [], [3]]
+    >>> r.to_padded(-1)
+    array([[ 1,  2],
+           [-1, -1],
+           [ 3, -1]])
+    """
+
+    values: npt.NDArray[Any] | Ragged
+    offsets: npt.NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        offsets = self.offsets
+        if offsets.ndim != 1 or len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(self.values):
+            raise ValueError(f"offsets must run from 0 to {len(self.values)}, one more than there are rows")
+
+    @classmethod
+    def from_list(cls, rows: Sequence[Any], dtype: npt.DTypeLike | None = None) -> Ragged:
+        """Join arrays (or lists) of equal inner shape."""
+        arrays = [np.asarray(row, dtype=dtype) for row in rows]
+        offsets = np.zeros(len(arrays) + 1, np.int64)
+        np.cumsum([len(array) for array in arrays], out=offsets[1:])
+        full = [array for array in arrays if len(array)] or arrays[:1]
+        values = np.concatenate(full) if full else np.zeros(0, dtype)
+        return cls(values, offsets)
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """``int64 (n,)``: how long each row is."""
+        return np.diff(self.offsets)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the innermost values."""
+        return self.values.dtype
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: Any) -> Any:
+        """Row ``index``, a view; a slice gives the :class:`Ragged` of those rows."""
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step != 1:
+                raise ValueError(f"rows can be sliced with step 1 only, got {step}")
+            stop = max(start, stop)
+            offsets = self.offsets[start : stop + 1]
+            return Ragged(self.values[int(offsets[0]) : int(offsets[-1])], offsets - offsets[0])
+        row = int(index)
+        if row < 0:
+            row += len(self)
+        if not 0 <= row < len(self):
+            raise IndexError(f"row {index} of {len(self)}")
+        return self.values[int(self.offsets[row]) : int(self.offsets[row + 1])]
+
+    def __iter__(self) -> Iterator[Any]:
+        for row in range(len(self)):
+            yield self[row]
+
+    def to_list(self) -> list[Any]:
+        """Nested Python lists."""
+        return [row.to_list() if isinstance(row, Ragged) else row.tolist() for row in self]
+
+    def to_padded(self, fill: Any = 0) -> npt.NDArray[Any]:
+        """``ndarray (n, longest, *inner)``, shorter rows filled up with ``fill``. Works on one varying axis."""
+        if isinstance(self.values, Ragged):
+            raise ValueError("rows hold rows: pad the inner ones first, or use to_list()")
+        width = int(self.lengths.max(initial=0))
+        out = np.full((len(self), width, *self.values.shape[1:]), fill, self.values.dtype)
+        out[np.arange(width) < self.lengths[:, None]] = self.values
+        return out
+
+    def __repr__(self) -> str:
+        return f"Ragged({len(self)} rows, {len(self.values)} values, {self.dtype})"

@@ -1,0 +1,165 @@
+"""The exceptions of penstock, and the one grammar of their messages.
+
+    PenstockError
+    ├── DataError                expected X, found Y - at file, record, byte, feature. What to do.
+    │   ├── CorruptFile          (ValueError)  a file's own structure is damaged: header, footer, compression
+    │   ├── CorruptRecord        (ValueError)  one record is damaged: checksum, length, payload
+    │   ├── SchemaMismatch       (ValueError)  sound data, but not what the schema says
+    │   ├── UnknownFormat        (ValueError)  neither content nor name tells how records are framed
+    │   ├── UnsupportedData      (ValueError)  understood, and refused for the stated reason
+    │   ├── NoSuchFeature        (KeyError)    a feature name that the schema does not have
+    │   ├── NoFiles              (FileNotFoundError)  a path, glob or shard pattern that matches nothing
+    │   └── StateMismatch        (ValueError)  a saved state that belongs to other data or another loader
+    ├── TransformError           (RuntimeError)  the user's own function failed; the cause is chained
+    └── MissingExtra             (ImportError)  an optional package is not installed
+
+Every class also derives from the built-in that people catch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+__all__ = [
+    "CorruptFile",
+    "CorruptRecord",
+    "DataError",
+    "MissingExtra",
+    "NoFiles",
+    "NoSuchFeature",
+    "PenstockError",
+    "SchemaMismatch",
+    "StateMismatch",
+    "TransformError",
+    "UnknownFormat",
+    "UnsupportedData",
+    "Where",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """A place in the data. Whatever is ``None`` does not apply or is not known."""
+
+    path: str | None = None
+    record: int | None = None
+    """Number of the record in its file, counted from 0."""
+    offset: int | None = None
+    """Byte in the file (in the decompressed stream of a compressed file)."""
+    feature: str | None = None
+
+    def at(
+        self,
+        *,
+        path: str | None = None,
+        record: int | None = None,
+        offset: int | None = None,
+        feature: str | None = None,
+    ) -> Where:
+        """The same place, with what is given here filled in."""
+        given = {"path": path, "record": record, "offset": offset, "feature": feature}
+        return replace(self, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+
+    def __str__(self) -> str:
+        parts = []
+        if self.path is not None:
+            parts.append(self.path)
+        if self.record is not None:
+            parts.append(f"record {self.record}")
+        if self.offset is not None:
+            parts.append(f"byte {self.offset:#x}")
+        if self.feature is not None:
+            parts.append(f"feature {self.feature!r}")
+        return ", ".join(parts)
+
+
+class PenstockError(Exception):
+    """Every error that penstock raises on purpose."""
+
+
+class DataError(PenstockError):
+    """Something in the data is not as expected.
+
+    Args:
+        where: The place, as far as it is known.
+        expected: What should be there.
+        found: What is there.
+        hint: What the reader of the message can do about it.
+    """
+
+    def __init__(self, where: Where, *, expected: str, found: str, hint: str = "") -> None:
+        self.where = where
+        self.expected = expected
+        self.found = found
+        self.hint = hint
+        place = str(where)
+        super().__init__(
+            f"expected {expected}, found {found}"
+            + (f" - at {place}." if place else ".")
+            + (f" {hint}" if hint else "")
+        )
+
+    def relocated(self, where: Where) -> DataError:
+        """The same error with the parts of ``where`` that are known put into its place."""
+        place = self.where.at(path=where.path, record=where.record, offset=where.offset, feature=where.feature)
+        return type(self)(place, expected=self.expected, found=self.found, hint=self.hint)
+
+    def __str__(self) -> str:  # KeyError would show the repr of its argument
+        return str(self.args[0])
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.where, self.expected, self.found, self.hint)
+
+
+def _rebuild(kind: type[DataError], where: Where, expected: str, found: str, hint: str) -> DataError:
+    return kind(where, expected=expected, found=found, hint=hint)
+
+
+class CorruptFile(DataError, ValueError):
+    """A file's own structure is damaged: its header, its footer, its compressed stream."""
+
+
+class CorruptRecord(DataError, ValueError):
+    """One record is damaged: a checksum, a length, a payload that its codec cannot read."""
+
+
+class SchemaMismatch(DataError, ValueError):
+    """The data is sound, but not what the schema says."""
+
+
+class UnknownFormat(DataError, ValueError):
+    """Neither content nor name tells how the records of a file are framed."""
+
+
+class UnsupportedData(DataError, ValueError):
+    """The data is understood and refused, for the reason in the message."""
+
+
+class NoSuchFeature(DataError, KeyError):
+    """A feature name that the schema does not have."""
+
+
+class NoFiles(DataError, FileNotFoundError):
+    """A path, glob or shard pattern that matches no file."""
+
+
+class StateMismatch(DataError, ValueError):
+    """A saved state that belongs to other data or to another kind of loader."""
+
+
+class TransformError(PenstockError, RuntimeError):
+    """The user's own function failed. ``__cause__`` is its exception."""
+
+    def __init__(self, function: str, where: Where, cause: BaseException) -> None:
+        self.function = function
+        self.where = where
+        super().__init__(f"{function} failed with {type(cause).__name__}: {cause} - at {where}.")
+
+
+class MissingExtra(PenstockError, ImportError):
+    """An optional package is not installed. The message holds the install line."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        self.package = package
+        self.extra = extra
+        super().__init__(f'this needs {package}. Install it with: pip install "penstock[{extra}]"', name=package)
