@@ -1,0 +1,86 @@
+"""Records: bytes by index, whatever the format. What the formats give and the sources build on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from penstock.contracts.protocols import Indices
+    from penstock.errors import Where
+
+__all__ = ["Format", "OnCorrupt", "RecordWriter", "Records", "Skipped"]
+
+OnCorrupt = Literal["raise", "skip"]
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """What ``on_corrupt="skip"`` left out so far.
+
+    Args:
+        records: Damaged stretches. One stretch is one record where its length can be trusted; where it cannot,
+            everything up to the next sound record is one stretch.
+        bytes: Their size in the file (in the decompressed stream of a compressed file).
+    """
+
+    records: int = 0
+    bytes: int = 0
+
+
+@runtime_checkable
+class Records(Protocol):
+    """The records of some files, joined in order. Picklable; safe in threads and after fork."""
+
+    format: str
+    paths: tuple[str, ...]
+
+    @property
+    def skipped(self) -> Skipped: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> memoryview: ...
+    def __iter__(self) -> Iterator[memoryview]: ...
+
+    def spans(self, indices: Indices, /) -> Any:
+        """``_native.Spans`` of these records, in this order: the fast path."""
+
+    def iter_spans(self, max_bytes: int = 1 << 20, /) -> Iterator[tuple[int, Any]]:
+        """All records in order without an index, as (number of the first record, ``_native.Spans``)."""
+
+    def where(self, index: int, /) -> Where:
+        """Path, number of the record in its file, and byte offset of a global index."""
+
+
+class RecordWriter(Protocol):
+    """Takes records one by one. The file appears under its name at ``close``, or never."""
+
+    def write(self, payload: Buffer, /) -> None: ...
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """One entry of the table of formats.
+
+    Args:
+        name: What ``format=`` takes.
+        suffixes: Ends of file names, in lower case with the dot, that mean this format.
+        knows: Whether the first bytes of a file show this format.
+        open: ``open(paths, compression=..., on_corrupt=..., verify=...)``.
+        writer: ``writer(path, compression=...)`` for one file of records; ``None`` where records alone do not make one.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    knows: Callable[[bytes], bool]
+    open: Callable[..., Records]
+    writer: Callable[..., RecordWriter] | None = None

@@ -1,0 +1,1 @@
+"""How records are framed in files: one module for each format."""

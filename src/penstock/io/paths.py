@@ -1,0 +1,192 @@
+"""From what people pass (a file, a folder, a glob, a shard pattern, a list of those) to the files it means."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from penstock.errors import NoFiles, UnsupportedData, Where
+
+__all__ = ["PathLike", "TEMPORARY_SUFFIX", "expand", "natural_key", "shard_paths"]
+
+PathLike: TypeAlias = str | os.PathLike[str]
+
+TEMPORARY_SUFFIX = ".penstock-tmp"
+"""What the name of a file that is still being written ends in."""
+
+SIDECARS = frozenset(
+    ".json .jsonl .idx .index .txt .md .rst .yaml .yml .toml .cfg .log .html .pbtxt .crc .md5 .sha256 .lock .py .sh".split()
+)
+TEMPORARIES = (TEMPORARY_SUFFIX, ".tmp", ".temp", ".part", ".partial", ".incomplete", ".crdownload", ".swp", "~")
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+COUNTED = re.compile(r"(?P<stem>.*[^/\\])@(?P<count>\d+|\*)(?P<end>[^/\\@]*)")
+SHARD = re.compile(r"(?P<stem>.*-)(?P<number>\d{5,}|\?{5,}|\*)-of-(?P<count>\d{5,})(?P<end>[^/\\]*)")
+MANY = 5  # how many missing names a message spells out
+
+
+def expand(path: PathLike | Iterable[PathLike]) -> list[str]:
+    """The files that ``path`` means, in order.
+
+    Args:
+        path: A file; a folder (its record files, not its sub-folders'); a glob; ``x@8`` or ``x@*`` for the shards
+            ``x-00000-of-00008`` and so on; one shard's name or ``x-?????-of-00008`` for the whole set; a list of
+            those, joined in the order of the list. A shard's name *inside a list* means that one file.
+
+    Returns:
+        Paths as given (a relative one stays relative); within a folder, glob or set in natural order of numbers.
+
+    Raises:
+        NoFiles: Nothing matches, or a shard of a set is missing (the message names it).
+        UnsupportedData: A URL of a scheme that cannot be read.
+    """
+    if isinstance(path, str | os.PathLike):
+        return _expand_one(_text(path), whole_sets=True)
+    parts = [_text(part) for part in path]
+    if not parts:
+        raise NoFiles(Where(), expected="at least one path", found="an empty list")
+    return [file for part in parts for file in _expand_one(part, whole_sets=False)]
+
+
+def _text(path: PathLike) -> str:
+    text = os.fspath(path)
+    if not isinstance(text, str):
+        raise TypeError(f"a path is str or os.PathLike[str], got {type(path).__name__}")
+    if text.startswith("file://"):
+        return text.removeprefix("file://")
+    if URL.match(text) and not os.path.exists(text):
+        scheme = text.partition("://")[0]
+        raise UnsupportedData(
+            Where(path=text),
+            expected="a path on this machine",
+            found=f"a {scheme}:// URL",
+            hint="Object stores cannot be read yet: copy or mount the files first.",
+        )
+    return os.path.expanduser(text)
+
+
+def _expand_one(path: str, *, whole_sets: bool) -> list[str]:
+    """The literal reading wins over every pattern."""
+    if os.path.isdir(path):
+        return _in_folder(path)
+    shard = SHARD.fullmatch(path)
+    if os.path.exists(path) and not (whole_sets and shard):
+        return [path]
+    if shard and (whole_sets or not shard["number"].isdigit()):
+        return shard_paths(shard["stem"], int(shard["count"]), shard["end"], digits=len(shard["count"]))
+    if counted := COUNTED.fullmatch(path):
+        return _counted(path, counted["stem"], counted["count"], counted["end"])
+    if glob.has_magic(path):
+        return _matching(path)
+    raise NoFiles(Where(path=path), expected="a file, folder or pattern", found="nothing of that name", hint=_near(path))
+
+
+def shard_paths(stem: str, count: int, end: str = "", *, digits: int = 5) -> list[str]:
+    """The ``count`` names ``{stem}{number}-of-{count}{end}``, every one of which exists.
+
+    Raises:
+        NoFiles: A shard is missing; the message names it.
+    """
+    names = [f"{stem}{number:0{digits}}-of-{count:0{digits}}{end}" for number in range(count)]
+    present = _names_beside(stem)
+    missing = [name for name in names if os.path.basename(name) not in present]
+    if missing or not names:
+        raise NoFiles(
+            Where(path=missing[0] if missing else stem),
+            expected=f"all {count} shards",
+            found=f"{len(names) - len(missing)} of them, without {_listed(missing)}",
+            hint="To read an incomplete set, pass the list of the files that are there.",
+        )
+    return names
+
+
+def _names_beside(path: str) -> frozenset[str]:
+    try:
+        return frozenset(os.listdir(os.path.dirname(path) or "."))
+    except OSError:
+        return frozenset()
+
+
+def _counted(path: str, stem: str, count: str, end: str) -> list[str]:
+    if count != "*":
+        return shard_paths(f"{stem}-", int(count), end)
+    shape = re.compile(re.escape(os.path.basename(stem)) + r"-\d{5,}-of-(\d{5,})" + re.escape(end))
+    counts = {found[1] for name in _names_beside(stem) if (found := shape.fullmatch(name))}
+    if len(counts) != 1:
+        raise NoFiles(
+            Where(path=path),
+            expected=f"one set of shards {stem}-?????-of-?????{end}",
+            found="sets of " + " and ".join(sorted(counts)) if counts else "none",
+            hint="Name one of them, as in x@8." if counts else _near(path),
+        )
+    digits = counts.pop()
+    return shard_paths(f"{stem}-", int(digits), end, digits=len(digits))
+
+
+def _matching(pattern: str) -> list[str]:
+    files = sorted((p for p in glob.glob(pattern) if not os.path.isdir(p) and not _is_temporary(p)), key=natural_key)
+    if not files:
+        raise NoFiles(Where(path=pattern), expected="files that match", found="none", hint=_near(pattern))
+    return files
+
+
+def _in_folder(folder: str) -> list[str]:
+    with os.scandir(folder) as entries:
+        names = [entry.name for entry in entries if _is_record_file(entry)]
+    if not names:
+        raise NoFiles(
+            Where(path=folder),
+            expected="record files in this folder",
+            found="none",
+            hint="Hidden files, temporaries, notes (.json, .txt, .idx, ...) and sub-folders are left out; "
+            "a glob such as 'folder/*/*.tfrecord' reaches deeper.",
+        )
+    _check_sets(folder, names)
+    return [os.path.join(folder, name) for name in sorted(names, key=natural_key)]
+
+
+def _is_record_file(entry: os.DirEntry[str]) -> bool:
+    name = entry.name
+    if name[0] in "._" or name.startswith("incomplete.") or _is_temporary(name):
+        return False
+    return os.path.splitext(name)[1].lower() not in SIDECARS and entry.is_file()
+
+
+def _is_temporary(name: str) -> bool:
+    return name.endswith(TEMPORARIES)
+
+
+def _check_sets(folder: str, names: Sequence[str]) -> None:
+    """A folder that holds a part of a set of shards is an accident: say which are missing."""
+    sets = {
+        (found["stem"], int(found["count"]), found["end"], len(found["count"]))
+        for name in names
+        if (found := SHARD.fullmatch(name))
+    }
+    for stem, count, end, digits in sorted(sets):
+        shard_paths(os.path.join(folder, stem), count, end, digits=digits)
+
+
+def natural_key(path: str) -> tuple[str | int, ...]:
+    """A sort key by which ``part-10`` comes after ``part-9``."""
+    return tuple(int(part) if number % 2 else part for number, part in enumerate(re.split(r"(\d+)", path)))
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(os.path.basename(name) for name in names[:MANY])
+    return shown if len(names) <= MANY else f"{shown} and {len(names) - MANY} more"
+
+
+def _near(path: str) -> str:
+    """What is there instead."""
+    folder = os.path.dirname(path)
+    while folder and not os.path.isdir(folder) and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)
+    try:
+        names = sorted(os.listdir(folder or "."), key=natural_key)
+    except OSError:
+        return ""
+    where = f"The folder {folder or os.getcwd()}"
+    return f"{where} holds {_listed(names)}." if names else f"{where} is empty."
