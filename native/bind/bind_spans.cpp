@@ -37,6 +37,20 @@ void register_spans(nb::module_& module) {
                 return out;
             },
             nb::sig("def to_bytes(self) -> list[bytes]"), "Every payload, copied; checksums are checked.")
+        .def(
+            "part",
+            [](nb::handle self, std::size_t start, std::size_t stop) {
+                const auto& whole = nb::cast<const HeldSpans&>(self).spans;
+                if (start > stop || stop > whole.payloads.size()) throw nb::index_error("part of spans out of range");
+                HeldSpans held;
+                held.spans.seal = whole.seal;
+                held.spans.payloads.assign(whole.payloads.begin() + static_cast<std::ptrdiff_t>(start),
+                                           whole.payloads.begin() + static_cast<std::ptrdiff_t>(stop));
+                held.parent = nb::borrow(self);
+                return held;
+            },
+            nb::arg("start"), nb::arg("stop"), nb::sig("def part(self, start: int, stop: int) -> Spans"),
+            "Records `start` up to `stop`, over the same bytes.")
         .def_prop_ro(
             "total_bytes",
             [](const HeldSpans& self) {

@@ -42,6 +42,7 @@ struct HeldSpans {
     Spans spans;
     std::vector<Buffer> buffers;
     std::vector<Pool::Block> blocks;
+    nb::object parent; ///< The Spans that these are a part of, if any.
 };
 
 /// The pool that every batch column comes from.

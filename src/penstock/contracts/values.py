@@ -86,6 +86,14 @@ class Ragged(Sequence[Any]):
         for row in range(len(self)):
             yield self[row]
 
+    def take(self, rows: npt.NDArray[np.int64]) -> Ragged:
+        """The rows at these positions, copied."""
+        lengths = self.lengths[rows]
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        picked = np.arange(int(offsets[-1])) + np.repeat(self.offsets[rows] - offsets[:-1], lengths)
+        return Ragged(self.values.take(picked) if isinstance(self.values, Ragged) else self.values[picked], offsets)
+
     def to_list(self) -> list[Any]:
         """Nested Python lists."""
         return [row.to_list() if isinstance(row, Ragged) else row.tolist() for row in self]

@@ -1,0 +1,73 @@
+# Everything a newcomer needs: `make demo`, `make test`. Both make and use .venv.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+FUZZ_SECONDS ?= 600
+NATIVE := $(shell find native -name '*.[ch]pp' -o -name CMakeLists.txt) CMakeLists.txt pyproject.toml
+# Keep pip quiet about itself, and let a plain `pip install` of torch find a CPU build where one is offered.
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+.PHONY: demo test check format stubs cpp-test fuzz bench bench-peers docs wheel clean setup
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# The extension is built into an editable install: Python edits need no rebuild, native ones make this stamp stale.
+$(VENV)/.installed: $(NATIVE) | $(BIN)/python
+	$(PIP) install -q -e ".[demo]"
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.installed constraints-test.txt
+	$(PIP) install -q -c constraints-test.txt torch==2.13.0
+	$(PIP) install -q -c constraints-test.txt -e ".[test,dev,jax]"
+	@touch $@
+
+setup: $(VENV)/.test
+
+demo: $(VENV)/.installed
+	$(BIN)/penstock demo
+
+test: $(VENV)/.test check cpp-test
+	$(BIN)/python -m pytest -q -m "not peer"
+
+check: $(VENV)/.test
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/stubs.py --check
+
+format: $(VENV)/.test
+	$(BIN)/ruff check --fix src tests benchmarks examples
+	$(BIN)/ruff format src tests benchmarks examples
+
+stubs: $(VENV)/.test
+	$(BIN)/python tools/stubs.py
+
+cpp-test:
+	cmake --preset dev
+	cmake --build --preset dev -j $(JOBS)
+	ctest --preset dev
+
+fuzz:
+	cmake --preset fuzz
+	cmake --build --preset fuzz -j $(JOBS)
+	tools/fuzz.sh $(FUZZ_SECONDS)
+
+bench: $(VENV)/.test
+	$(BIN)/python -m benchmarks.micro
+	$(BIN)/python -m benchmarks.flows
+
+bench-peers:
+	benchmarks/compare/setup_peers.sh
+	.venv-peers/bin/python -m benchmarks.compare
+
+docs: $(VENV)/.test
+	$(BIN)/python -m pytest -q tests/docs
+
+wheel: | $(BIN)/python
+	$(PIP) wheel . --no-deps -w dist
+
+clean:
+	rm -rf build dist $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Examples by index: records and a codec, arrays, and views over them."""

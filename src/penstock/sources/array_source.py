@@ -1,0 +1,92 @@
+"""Rows of arrays as examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from penstock.contracts.feature import Feature
+from penstock.contracts.protocols import Indices
+from penstock.contracts.schema import Schema
+from penstock.contracts.values import Batch
+from penstock.errors import SchemaMismatch, Where
+from penstock.formats.npy import NpyRecords
+from penstock.sources.stacking import schema_of
+from penstock.sources.views import Source
+
+__all__ = ["ColumnSource", "NpySource"]
+
+
+class NpySource(Source):
+    """Row ``i`` of some ``.npy`` files as example ``i``.
+
+    A plain array is the one feature ``values``; the fields of a structured array are a feature each.
+    """
+
+    def __init__(self, records: NpyRecords, columns: tuple[str, ...] | None = None) -> None:
+        self.records = records
+        dtype = records.dtype
+        self.fields = columns if columns is not None else dtype.names
+        if dtype.names is None:
+            self._schema = Schema({"values": Feature(dtype, records.row_shape)})
+        else:
+            self._schema = Schema({name: _field(dtype, name, records.row_shape) for name in dtype.names})
+        if self.fields is not None:
+            self._schema = self._schema.select(self.fields)
+
+    @property
+    def schema(self) -> Schema:
+        return self._schema
+
+    @property
+    def format(self) -> str:
+        """``"npy"``."""
+        return "npy"
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def where(self, index: int) -> Where:
+        return self.records.where(index)
+
+    def _batch(self, indices: Indices) -> Batch:
+        rows = self.records.take(indices)
+        if self.records.dtype.names is None:
+            return {"values": rows}
+        return {name: np.ascontiguousarray(rows[name]) for name in self._schema}
+
+    def _narrowed(self, names: tuple[str, ...]) -> Source:
+        return self if self.records.dtype.names is None else NpySource(self.records, names)
+
+
+def _field(dtype: np.dtype[Any], name: str, row_shape: tuple[int, ...]) -> Feature:
+    field = (dtype.fields or {})[name][0]
+    if field.names is not None:
+        raise SchemaMismatch(
+            Where(feature=name), expected="fields that are numbers", found=f"the nested {field}", hint="Read it with numpy."
+        )
+    return Feature(field.base, row_shape + field.shape)
+
+
+class ColumnSource(Source):
+    """Examples that lie in memory as columns: ``{"image": ndarray (n, ...), "label": ndarray (n,)}``."""
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        self.columns = dict(columns)
+        lengths = {name: len(column) for name, column in self.columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise SchemaMismatch(Where(), expected="columns of equal length", found=str(lengths))
+        self._schema = schema_of(self.columns)
+        self._length = next(iter(lengths.values()), 0)
+
+    @property
+    def schema(self) -> Schema:
+        return self._schema
+
+    def __len__(self) -> int:
+        return self._length
+
+    def _batch(self, indices: Indices) -> Batch:
+        return {name: column.take(indices, axis=0) if isinstance(column, np.ndarray) else column.take(indices) for name, column in self.columns.items()}

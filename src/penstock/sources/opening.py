@@ -1,0 +1,108 @@
+"""From a path to records, and from records to a source."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from penstock.codecs.example import ExampleCodec
+from penstock.codecs.infer import infer_schema
+from penstock.codecs.raw import RawCodec
+from penstock.contracts.feature import Feature
+from penstock.contracts.schema import Schema
+from penstock.errors import DataError, UnsupportedData, Where
+from penstock.formats.npy import NpyRecords
+from penstock.formats.opening import open_records
+from penstock.sources.array_source import NpySource
+from penstock.sources.record_source import RecordSource
+from penstock.sources.split import parse_split
+from penstock.sources.views import Source
+
+__all__ = ["codec_of", "open"]
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+SAMPLE = 256
+"""How many records schema inference looks at."""
+
+
+def open(
+    path: Paths,
+    *,
+    format: str | None = None,
+    codec: str | None = None,
+    schema: Schema | Mapping[str, Feature] | None = None,
+    columns: Sequence[str] | None = None,
+    split: str | None = None,
+    compression: str | None = None,
+    on_corrupt: Literal["raise", "skip"] = "raise",
+    verify: bool = True,
+) -> Source:
+    """Open files as a random-access sequence of typed examples.
+
+    Args:
+        path: A file, a folder, a glob, a shard pattern (``x@8``, ``x-00000-of-00008``), or a list of those.
+        format: How records are framed; by default found from the content, then from the name.
+        codec: ``"example"`` (tf.train.Example and SequenceExample) or ``"raw"`` (one feature ``record``); by default found
+            from the first records.
+        schema: Feature types, instead of those inferred from the first 256 records. Only its features are decoded.
+        columns: Decode only these features.
+        split: A part in TFDS's split language: ``"train[:80%]"``. The name picks the files whose names hold it.
+        compression: ``"none"``, ``"gzip"``, ``"zlib"``; by default found from the content.
+        on_corrupt: ``"skip"`` goes on behind damaged records, where the framing allows, and counts them in
+            ``source.records.skipped``.
+        verify: ``False`` leaves the checksums unchecked.
+
+    Raises:
+        NoFiles, UnknownFormat, CorruptFile, CorruptRecord, SchemaMismatch: as their names say.
+    """
+    name, bounds = _split_name(split)
+    paths = path if name is None else _files_of_split(path, name)
+    records = open_records(paths, format=format, compression=compression, on_corrupt=on_corrupt, verify=verify)
+    source = _source(records, codec, None if schema is None else Schema(schema))
+    if columns is not None:
+        source = source.select(*columns)
+    return source if bounds is None else source.split(bounds)
+
+
+def _source(records: Any, codec: str | None, schema: Schema | None) -> Source:
+    if isinstance(records, NpyRecords):
+        source: Source = NpySource(records)
+        return source if schema is None else _checked(source, schema)
+    return RecordSource(records, codec_of(records, codec=codec, schema=schema))
+
+
+def _checked(source: Source, schema: Schema) -> Source:
+    """An array source under a schema that was given: the same features, or an error."""
+    for name, feature in schema.items():
+        found = source.schema[name]
+        if (found.dtype, found.shape) != (feature.dtype, feature.shape):
+            from_file = Where(path=source.where(0).path, feature=name)
+            raise SchemaMismatchAt(from_file, expected=repr(feature), found=repr(found))
+    return source.select(*schema)
+
+
+def codec_of(records: Any, *, codec: str | None, schema: Schema | Mapping[str, Feature] | None) -> Any:
+    """The codec for some records: named, or recognised from the first of them."""
+    if codec not in (None, "example", "raw"):
+        raise UnsupportedData(Where(), expected="codec 'example' or 'raw'", found=repr(codec))
+    if codec == "raw":
+        return RawCodec()
+    name, found, lists = infer_schema(_sample(records))
+    if codec is None and name == "raw" and schema is None:
+        return RawCodec()
+    return ExampleCodec(found if schema is None else Schema(schema), lists=lists)
+
+
+def _sample(records: Any) -> Any:
+    """Blocks of the first records. Damage further on is left for reading to report."""
+    seen = 0
+    try:
+        for _, spans in records.iter_spans(64):
+            yield spans
+            seen += len(spans)
+            if seen >= SAMPLE:
+                return
+    except DataError:
+        if seen == 0:
+            raise

@@ -1,0 +1,291 @@
+"""A source, and sources made from other sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from penstock.contracts.protocols import Indices
+from penstock.contracts.schema import Schema
+from penstock.contracts.values import Batch, Example, Ragged
+from penstock.errors import SchemaMismatch, TransformError, Where
+from penstock.sources.base import BaseSource
+from penstock.sources.split import parse_split
+from penstock.sources.stacking import join, row, schema_of, stack
+
+__all__ = ["Source"]
+
+
+class Source(BaseSource):
+    """Examples by index, with the operations that make new sources. None of them reads or copies data."""
+
+    def select(self, *names: str) -> Source:
+        """Only these features, in this order; the others are not decoded."""
+        return _Selected(self, {name: name for name in names})
+
+    def rename(self, names: Mapping[str, str]) -> Source:
+        """The same features under new names: ``{old: new}``; those not named keep theirs."""
+        for name in names:
+            _ = self.schema[name]
+        return _Selected(self, {names.get(name, name): name for name in self.schema})
+
+    def map(self, function: Callable[[Example], Example]) -> Source:
+        """Every example through ``function`` when it is read.
+
+        ``function`` gets an example and returns one, with whatever features it likes. The schema is found by applying it
+        to the first example. For arithmetic on whole batches ``Loader(map_batch=...)`` is far faster.
+
+        Raises:
+            TransformError: on reading, when ``function`` fails: names the example, with the cause chained.
+        """
+        return _Mapped(self, function)
+
+    def filter(self, predicate: Callable[[Example], bool]) -> Source:
+        """The examples for which ``predicate`` is true.
+
+        All examples are read once, when the length or an example is first asked for; the kept indices are remembered.
+        """
+        return _Filtered(self, predicate)
+
+    def shard(self, rank: int, world: int) -> Source:
+        """Part ``rank`` of ``world`` consecutive parts whose lengths differ by at most one."""
+        if world < 1 or not 0 <= rank < world:
+            raise ValueError(f"rank must be in [0, {world}), got {rank}")
+        n = len(self)
+        return _Chosen(self, range(rank * n // world, (rank + 1) * n // world))
+
+    def split(self, spec: str) -> Source:
+        """A part in the split language of TFDS: ``"train[:80%]"``, ``"train[100:200]+train[-50:]"``.
+
+        The name before the bracket is a label here: this source is the one split there is.
+        """
+        n = len(self)
+        parts: list[Source] = [_Chosen(self, range(start, stop)) for _, start, stop in parse_split(spec, _AnyName(n))]
+        return parts[0] if len(parts) == 1 else parts[0].concat(*parts[1:])
+
+    def concat(self, *others: Source) -> Source:
+        """This source followed by others with the same features."""
+        return _Concatenated((self, *others))
+
+    def zip(self, *others: Source) -> Source:
+        """The features of several sources of equal length side by side.
+
+        Raises:
+            SchemaMismatch: lengths differ, or a feature name is there twice (``rename`` one).
+        """
+        return _Zipped((self, *others))
+
+    def _sliced(self, index: slice) -> Source:
+        return _Chosen(self, range(len(self))[index])
+
+    def _narrowed(self, names: tuple[str, ...]) -> Source:
+        """This source, with at least the features ``names``: where others can be left undecoded, they are."""
+        return self
+
+
+class _AnyName(dict[str, int]):
+    """Every split name means the whole source."""
+
+    def __init__(self, n: int) -> None:
+        super().__init__({"all": n})
+        self.n = n
+
+    def __missing__(self, name: str) -> int:
+        return self.n
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+class _Derived(Source):
+    """A source over one other source."""
+
+    def __init__(self, parent: Source) -> None:
+        self.parent = parent
+
+    @property
+    def schema(self) -> Schema:
+        return self.parent.schema
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    def where(self, index: int) -> Where:
+        return self.parent.where(index)
+
+
+class _Selected(_Derived):
+    def __init__(self, parent: Source, names: Mapping[str, str]) -> None:
+        super().__init__(parent._narrowed(tuple(dict.fromkeys(names.values()))))
+        self.names = dict(names)
+        self._schema = Schema({new: parent.schema[old] for new, old in names.items()})
+
+    @property
+    def schema(self) -> Schema:
+        return self._schema
+
+    def _batch(self, indices: Indices) -> Batch:
+        batch = self.parent._batch(indices)
+        return {new: batch[old] for new, old in self.names.items()}
+
+
+class _Chosen(_Derived):
+    """Some of the examples: a range, or an array of indices."""
+
+    def __init__(self, parent: Source, chosen: range | Indices) -> None:
+        if isinstance(parent, _Chosen):  # a slice of a slice is a slice of the first source
+            chosen = _compose(parent.chosen, chosen)
+            parent = parent.parent
+        super().__init__(parent)
+        self.chosen = chosen
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+    def _indices(self, indices: Indices) -> Indices:
+        if isinstance(self.chosen, range):
+            return indices * self.chosen.step + self.chosen.start
+        return self.chosen[indices]
+
+    def _batch(self, indices: Indices) -> Batch:
+        return self.parent._batch(self._indices(indices))
+
+    def _narrowed(self, names: tuple[str, ...]) -> Source:
+        return _Chosen(self.parent._narrowed(names), self.chosen)
+
+    def where(self, index: int) -> Where:
+        return self.parent.where(int(self.chosen[index]))
+
+
+def _compose(outer: range | Indices, inner: range | Indices) -> range | Indices:
+    if isinstance(outer, range) and isinstance(inner, range):
+        return outer[inner.start : inner.stop : inner.step] if inner.step > 0 or len(inner) == 0 else _reversed(outer, inner)
+    positions = np.arange(inner.start, inner.stop, inner.step, dtype=np.int64) if isinstance(inner, range) else inner
+    return positions * outer.step + outer.start if isinstance(outer, range) else outer[positions]
+
+
+def _reversed(outer: range, inner: range) -> range:
+    start = outer[inner.start]
+    step = outer.step * inner.step
+    return range(start, start + step * len(inner), step)
+
+
+class _Filtered(_Chosen):
+    def __init__(self, parent: Source, predicate: Callable[[Example], bool]) -> None:
+        _Derived.__init__(self, parent)
+        self.predicate = predicate
+
+    @cached_property
+    def chosen(self) -> Indices:  # type: ignore[override]
+        name = _name(self.predicate)
+        kept = [i for i, example in enumerate(self.parent) if _call(self.predicate, name, example, self.parent, i)]
+        return np.array(kept, np.int64)
+
+
+class _Mapped(_Derived):
+    def __init__(self, parent: Source, function: Callable[[Example], Example]) -> None:
+        super().__init__(parent)
+        self.function = function
+
+    @cached_property
+    def schema(self) -> Schema:  # type: ignore[override]
+        return schema_of(self._batch(np.zeros(1, np.int64))) if len(self) else self.parent.schema
+
+    def _batch(self, indices: Indices) -> Batch:
+        batch = self.parent._batch(indices)
+        name = _name(self.function)
+        return stack(
+            [_call(self.function, name, row(batch, k), self.parent, int(i)) for k, i in enumerate(indices)]
+        )
+
+
+def _call(function: Callable[[Example], Any], name: str, example: Example, parent: Source, index: int) -> Any:
+    try:
+        return function(example)
+    except Exception as error:
+        raise TransformError(f"{name} on example {index}", parent.where(index), error) from error
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", type(function).__name__)
+
+
+class _Concatenated(Source):
+    def __init__(self, parents: tuple[Source, ...]) -> None:
+        self.parents = parents
+        for parent in parents[1:]:
+            if list(parent.schema) != list(parents[0].schema):
+                raise SchemaMismatch(
+                    Where(), expected=f"the features {list(parents[0].schema)}", found=str(list(parent.schema))
+                )
+
+    @property
+    def schema(self) -> Schema:
+        return self.parents[0].schema
+
+    @cached_property
+    def _ends(self) -> Indices:
+        return np.cumsum([len(parent) for parent in self.parents], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def _place(self, index: int) -> tuple[Source, int]:
+        part = int(np.searchsorted(self._ends, index, side="right"))
+        return self.parents[part], index - (int(self._ends[part - 1]) if part else 0)
+
+    def where(self, index: int) -> Where:
+        parent, local = self._place(index)
+        return parent.where(local)
+
+    def _narrowed(self, names: tuple[str, ...]) -> Source:
+        return _Concatenated(tuple(parent._narrowed(names) for parent in self.parents))
+
+    def _batch(self, indices: Indices) -> Batch:
+        part = np.searchsorted(self._ends, indices, side="right")
+        starts = self._ends - np.array([len(parent) for parent in self.parents])
+        used = np.unique(part) if len(indices) else np.zeros(1, np.int64)
+        if len(used) == 1:
+            return self.parents[int(used[0])]._batch(indices - starts[used[0]])
+        batches = [self.parents[int(k)]._batch(indices[part == k] - starts[k]) for k in used]
+        order = np.argsort(np.concatenate([np.flatnonzero(part == k) for k in used]))
+        return {name: _reordered(join([batch[name] for batch in batches]), order) for name in batches[0]}
+
+
+def _reordered(column: Any, order: Indices) -> Any:
+    if isinstance(column, list):
+        return [column[i] for i in order]
+    return column.take(order) if isinstance(column, Ragged) else column[order]
+
+
+class _Zipped(Source):
+    def __init__(self, parents: tuple[Source, ...]) -> None:
+        self.parents = parents
+        features: dict[str, Any] = {}
+        for parent in parents:
+            if len(parent) != len(parents[0]):
+                raise SchemaMismatch(Where(), expected=f"{len(parents[0])} examples", found=f"{len(parent)}")
+            for name in parent.schema:
+                if name in features:
+                    raise SchemaMismatch(
+                        Where(feature=name), expected="every feature name once", found="it twice", hint="rename() one of them."
+                    )
+                features[name] = parent.schema[name]
+        self._schema = Schema(features)
+
+    @property
+    def schema(self) -> Schema:
+        return self._schema
+
+    def __len__(self) -> int:
+        return len(self.parents[0])
+
+    def where(self, index: int) -> Where:
+        return self.parents[0].where(index)
+
+    def _batch(self, indices: Indices) -> Batch:
+        return {name: column for parent in self.parents for name, column in parent._batch(indices).items()}
+

@@ -1,0 +1,1 @@
+"""From examples to files, from files to other files, and a check of what is in them."""

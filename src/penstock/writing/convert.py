@@ -1,0 +1,151 @@
+"""Any format to any format, in parallel; a killed run goes on where it stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from penstock.contracts.feature import Feature
+from penstock.contracts.schema import Schema
+from penstock.errors import UnsupportedData, Where
+from penstock.formats.tfrecord_writer import TFRecordWriter
+from penstock.io.progress import Progress
+from penstock.sources.opening import open as open_source
+from penstock.sources.record_source import RecordSource
+from penstock.sources.views import Source
+from penstock.writing.sinks import open_sink
+from penstock.writing.targets import Target
+from penstock.writing.units import Unit, WorkFolder, join_units
+from penstock.writing.writer import codec_for
+
+__all__ = ["Converted", "convert"]
+
+BATCH = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Converted:
+    """What a conversion did.
+
+    Attributes:
+        examples: Examples in the new files.
+        paths: The new files.
+        bytes: Their size together.
+        resumed: Examples that an earlier, interrupted run had converted already.
+        skipped: Damaged records that were left out (``on_corrupt="skip"``).
+    """
+
+    examples: int
+    paths: tuple[str, ...]
+    bytes: int
+    resumed: int
+    skipped: int
+
+
+def convert(
+    src: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Source,
+    dst: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    codec: str | None = None,
+    schema: Schema | Mapping[str, Feature] | None = None,
+    columns: Sequence[str] | None = None,
+    shards: int = 1,
+    compression: str | None = None,
+    on_corrupt: Literal["raise", "skip"] = "raise",
+    threads: int | None = None,
+    overwrite: bool = False,
+    progress: bool = False,
+) -> Converted:
+    """Write the examples of ``src`` into new files.
+
+    Record payloads that need no other codec are passed through byte for byte. The work is cut into units that are
+    finished one by one in a hidden folder beside ``dst``: the same call after a kill or a power cut goes on with the units
+    that are missing. The files of ``dst`` get their names when they are whole.
+
+    Args:
+        src: Anything :func:`penstock.open` takes, or a source.
+        dst: As for :func:`penstock.write`.
+        format, codec, compression, shards: Of the new files; by default what the name says.
+        schema, columns: As for :func:`penstock.open`.
+        on_corrupt: ``"skip"`` leaves damaged records out and counts them.
+        threads: How many units are worked on at once; by default one per core.
+        overwrite: Replace files that exist. Without it they are an error.
+        progress: Show a progress bar.
+
+    Raises:
+        UnsupportedData: ``dst`` exists, or the new format cannot hold the features.
+    """
+    source = src if isinstance(src, Source) else open_source(src, schema=schema, columns=columns, on_corrupt=on_corrupt)
+    target = Target.of(dst, format=format, compression=compression, shards=shards)
+    raw = isinstance(source, RecordSource) and target.format != "npy" and codec is None and schema is None and not columns
+    plan = {"source": source.fingerprint, "raw": raw, "codec": codec, "schema": source.schema.to_json()}
+    work = WorkFolder.open(target, len(source), plan)
+    existing = [path for path in target.paths if path.exists() and not work.is_done(path)]
+    if existing and not overwrite:
+        work.remove_if_fresh()
+        raise UnsupportedData(
+            Where(path=str(existing[0])), expected="no such file yet", found="one", hint="Pass overwrite=True to replace it."
+        )
+    resumed = work.finished_examples()
+    with Progress("converting", len(source), "examples", show=progress) as bar:
+        bar.advance(resumed)
+        _run(work, threads or len(os.sched_getaffinity(0)), _unit_writer(source, target, codec, raw=raw, advance=bar.advance))
+    skipped = source.records.skipped.records if isinstance(source, RecordSource) else 0
+    return Converted(
+        examples=len(source),
+        paths=tuple(str(path) for path in target.paths),
+        bytes=sum(path.stat().st_size for path in target.paths),
+        resumed=resumed,
+        skipped=skipped,
+    )
+
+
+def _run(work: WorkFolder, threads: int, write_unit: Callable[[Unit], None]) -> None:
+    """Do the missing units, several at a time; a shard is put together as soon as its last unit is there."""
+    missing = work.missing()
+    with ThreadPoolExecutor(max(1, min(threads, len(missing) or 1)), thread_name_prefix="penstock-convert") as pool:
+        waiting = [pool.submit(write_unit, unit) for unit in missing]
+        try:
+            for done in as_completed(waiting):
+                done.result()
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    for shard in work.shards():
+        if not work.is_done(shard.path):
+            join_units(shard, work)
+    work.remove()
+
+
+def _unit_writer(
+    source: Source, target: Target, codec: str | None, *, raw: bool, advance: Callable[[int], None]
+) -> Callable[[Unit], None]:
+    def write_raw(unit: Unit) -> None:
+        records: Any = source.records if isinstance(source, RecordSource) else None
+        with TFRecordWriter(unit.path, compression=target.compression) as writer:
+            for start in range(unit.start, unit.stop, BATCH):
+                stop = min(start + BATCH, unit.stop)
+                writer.write_many(records.spans(np.arange(start, stop)).to_bytes())
+                advance(stop - start)
+
+    def write_examples(unit: Unit) -> None:
+        sink = open_sink(unit.path, target.format, target.compression, codec_for(source.schema, codec))
+        with contextlib.ExitStack() as stack:
+            stack.callback(sink.abort)
+            for start in range(unit.start, unit.stop, BATCH):
+                stop = min(start + BATCH, unit.stop)
+                sink.write_batch(source.batch(np.arange(start, stop)), stop - start)
+                advance(stop - start)
+            stack.pop_all()
+        sink.close()
+
+    return write_raw if raw else write_examples
+
+

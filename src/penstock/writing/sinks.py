@@ -1,0 +1,119 @@
+"""One output file: batches go in, framed records come out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from penstock.codecs.example import ExampleCodec
+from penstock.codecs.raw import RawCodec
+from penstock.contracts.schema import Schema
+from penstock.contracts.values import Ragged
+from penstock.errors import SchemaMismatch, UnsupportedData, Where
+from penstock.formats.npy_writer import NpyWriter
+from penstock.formats.tfrecord_writer import TFRecordWriter
+
+__all__ = ["Sink", "open_sink", "rows_of", "slice_rows"]
+
+
+class Sink(Protocol):
+    """What a :class:`~penstock.Writer` puts batches into."""
+
+    def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None: ...
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+class RecordSink:
+    """Batches through a codec into framed records."""
+
+    def __init__(self, writer: TFRecordWriter, codec: ExampleCodec | RawCodec) -> None:
+        self.writer = writer
+        self.codec = codec
+
+    def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
+        block, starts, sizes = self.codec.encode_batch(batch, n, self.writer.head, self.writer.tail)
+        self.writer.write_block(block, starts, sizes)
+
+    def close(self) -> None:
+        self.writer.close()
+
+    def abort(self) -> None:
+        self.writer.abort()
+
+
+class ArraySink:
+    """Batches into one ``.npy``: one feature as it is, several as the fields of a structured array."""
+
+    def __init__(self, path: Path, schema: Schema) -> None:
+        self.schema = schema
+        for name, feature in schema.items():
+            if feature.is_text or not feature.is_fixed:
+                raise UnsupportedData(
+                    Where(path=str(path), feature=name),
+                    expected="numbers of a fixed shape, which is what a .npy holds",
+                    found=repr(feature),
+                    hint="Write a .tfrecord, or select the other features.",
+                )
+        if len(schema) == 1:
+            feature = next(iter(schema.values()))
+            self.dtype, shape = feature.numpy_dtype, tuple(int(n or 0) for n in feature.shape)
+        else:
+            self.dtype = np.dtype([(name, f.numpy_dtype, tuple(int(n or 0) for n in f.shape)) for name, f in schema.items()])
+            shape = ()
+        self.writer = NpyWriter(path, self.dtype, shape)
+
+    def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
+        if len(self.schema) == 1:
+            self.writer.write(np.asarray(next(iter(batch.values()))))
+            return
+        rows = np.empty(n, self.dtype)
+        for name in self.schema:
+            rows[name] = batch[name]
+        self.writer.write(rows)
+
+    def close(self) -> None:
+        self.writer.close()
+
+    def abort(self) -> None:
+        self.writer.abort()
+
+
+def open_sink(path: Path, format: str, compression: str, codec: ExampleCodec | RawCodec) -> Sink:
+    """The sink for one file of a format."""
+    if format == "npy":
+        if compression != "none":
+            raise UnsupportedData(Where(path=str(path)), expected="a .npy without compression", found=compression)
+        return ArraySink(path, codec.schema)
+    return RecordSink(TFRecordWriter(path, compression=compression), codec)
+
+
+def rows_of(batch: Mapping[str, Any]) -> int:
+    """How many examples a batch holds.
+
+    Raises:
+        SchemaMismatch: its columns have different lengths.
+    """
+    counts = {name: column.shape[0] if hasattr(column, "tocsr") else len(column) for name, column in batch.items()}
+    if len(set(counts.values())) > 1:
+        raise SchemaMismatch(Where(), expected="columns of equal length", found=str(counts))
+    return next(iter(counts.values()), 0)
+
+
+def slice_rows(batch: Mapping[str, Any], start: int, stop: int) -> dict[str, Any]:
+    """Rows ``start`` up to ``stop`` of every column, as views."""
+    return {name: column[start:stop] for name, column in batch.items()}
+
+
+def bytes_of(batch: Mapping[str, Any]) -> int:
+    """About how large a batch is, for cutting it into blocks."""
+    total = 0
+    for column in batch.values():
+        values = column
+        while isinstance(values, Ragged):
+            values = values.values
+        total += getattr(values, "nbytes", 8 * len(values))
+    return total

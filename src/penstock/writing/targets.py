@@ -1,0 +1,88 @@
+"""Which files a write makes, and how their records are framed."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.errors import UnknownFormat, UnsupportedData, Where
+from penstock.formats.detect import format_of_name
+
+__all__ = ["Target"]
+
+SHARD_PATTERN = re.compile(r"^(?P<stem>.+)@(?P<count>\d+)$")
+COMPRESSION_SUFFIXES = {".gz": "gzip", ".gzip": "gzip", ".zlib": "zlib", ".zz": "zlib"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where something is written to.
+
+    Args:
+        paths: The final file names, in order.
+        format: How records are framed.
+        compression: ``"none"``, ``"gzip"`` or ``"zlib"``.
+    """
+
+    paths: tuple[Path, ...]
+    format: str
+    compression: str
+
+    @classmethod
+    def of(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        format: str | None = None,
+        compression: str | None = None,
+        shards: int = 1,
+    ) -> Target:
+        """Read a path as users write it.
+
+        ``x.tfrecord`` is one file, ``x.tfrecord@8`` (or ``shards=8``) the eight ``x.tfrecord-00000-of-00008`` ..., and a
+        name that ends in ``.gz`` is compressed with gzip.
+
+        Raises:
+            UnknownFormat: the name has no known ending and ``format`` is not given.
+            ValueError: ``shards`` and the ``@`` in the path disagree, or are not positive.
+        """
+        text = os.fspath(path)
+        found = SHARD_PATTERN.match(text)
+        sharded = found is not None or shards != 1
+        if found is not None:
+            count = int(found["count"])
+            if shards not in (1, count):
+                raise ValueError(f"the path says {count} shards and shards= says {shards}")
+            text, shards = found["stem"], count
+        if shards < 1:
+            raise ValueError(f"shards must be 1 or more, got {shards}")
+        suffix = Path(text).suffix.lower()
+        compression = _compression(compression, suffix)
+        name = text[: -len(suffix)] if suffix in COMPRESSION_SUFFIXES else text
+        known = format or format_of_name(name)
+        if known is None:
+            raise UnknownFormat(
+                Where(path=text),
+                expected="a file name that ends in .tfrecord or .npy",
+                found=repr(Path(text).name),
+                hint="Name the format: format='tfrecord'.",
+            )
+        digits = max(5, len(str(shards)))
+        paths = [f"{text}-{i:0{digits}d}-of-{shards:0{digits}d}" for i in range(shards)] if sharded else [text]
+        return cls(paths=tuple(Path(p) for p in paths), format=known, compression=compression)
+
+    def bounds(self, n: int) -> list[tuple[int, int]]:
+        """Which of ``n`` examples go into which file: consecutive runs, as equal as can be."""
+        count = len(self.paths)
+        return [(i * n // count, (i + 1) * n // count) for i in range(count)]
+
+
+def _compression(given: str | None, suffix: str) -> str:
+    if given is None:
+        return COMPRESSION_SUFFIXES.get(suffix, "none")
+    name = given.lower() or "none"
+    if name not in ("none", "gzip", "zlib"):
+        raise UnsupportedData(Where(), expected="compression 'none', 'gzip' or 'zlib'", found=repr(given))
+    return name

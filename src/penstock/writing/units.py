@@ -1,0 +1,132 @@
+"""The pieces of a conversion, and the folder in which finished ones wait."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.formats.npy import data_offset
+from penstock.formats.npy_writer import write_header_like
+from penstock.io.atomic import AtomicFile
+from penstock.writing.targets import Target
+
+__all__ = ["Shard", "Unit", "WorkFolder", "join_units"]
+
+UNIT_EXAMPLES = 16_384
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Examples ``start`` up to ``stop``, which go into ``path``."""
+
+    path: Path
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One final file and the units it is joined from."""
+
+    path: Path
+    units: tuple[Unit, ...]
+    format: str
+
+
+class WorkFolder:
+    """A hidden folder beside the destination: the plan, the finished units, a mark for every finished shard."""
+
+    def __init__(self, path: Path, target: Target, n: int, *, fresh: bool) -> None:
+        self.path = path
+        self.target = target
+        self.n = n
+        self.fresh = fresh
+
+    @classmethod
+    def open(cls, target: Target, n: int, plan: Mapping[str, Any]) -> WorkFolder:
+        """The folder of an interrupted run of the same plan, or a new one."""
+        first = target.paths[0]
+        path = first.parent / f".{first.name}.penstock-convert"
+        text = json.dumps(
+            {**plan, "version": VERSION, "n": n, "paths": [p.name for p in target.paths], "format": target.format, "compression": target.compression},
+            sort_keys=True,
+        )
+        note = path / "plan.json"
+        fresh = not note.exists() or note.read_text(encoding="utf-8") != text
+        if fresh:
+            shutil.rmtree(path, ignore_errors=True)
+            path.mkdir(parents=True)
+            with AtomicFile(note) as file:
+                file.write(text.encode())
+        return cls(path, target, n, fresh=fresh)
+
+    def shards(self) -> list[Shard]:
+        """Every final file with its units. A zlib stream cannot be joined from several, so it is one unit."""
+        step = self.n or 1 if self.target.compression == "zlib" else UNIT_EXAMPLES
+        shards = []
+        for number, (path, (start, stop)) in enumerate(zip(self.target.paths, self.target.bounds(self.n), strict=True)):
+            starts = range(start, stop, step) or (start,)
+            units = tuple(Unit(self.path / f"{number:05d}-{at:012d}", at, min(at + step, stop)) for at in starts)
+            shards.append(Shard(path, units, self.target.format))
+        return shards
+
+    def missing(self) -> list[Unit]:
+        """The units that are still to be done."""
+        return [u for shard in self.shards() if not self.is_done(shard.path) for u in shard.units if not u.path.exists()]
+
+    def finished_examples(self) -> int:
+        """How many examples an interrupted run has already converted."""
+        return self.n - sum(unit.stop - unit.start for unit in self.missing())
+
+    def is_done(self, path: Path) -> bool:
+        """Whether this run, or the interrupted one before it, has put ``path`` together."""
+        return self._mark(path).exists() and path.exists()
+
+    def mark_done(self, path: Path) -> None:
+        """Note that ``path`` has its final name."""
+        self._mark(path).touch()
+
+    def _mark(self, path: Path) -> Path:
+        return self.path / f"{path.name}.done"
+
+    def remove(self) -> None:
+        """The work is finished."""
+        shutil.rmtree(self.path)
+
+    def remove_if_fresh(self) -> None:
+        """Nothing was done: leave no trace."""
+        if self.fresh:
+            self.remove()
+
+
+def join_units(shard: Shard, work: WorkFolder) -> None:
+    """Put a shard together under its final name.
+
+    TFRecord files and gzip members may follow one another, so their units are copied end to end; ``.npy`` units share one
+    header.
+    """
+    first = shard.units[0].path
+    if len(shard.units) == 1:
+        os.replace(first, shard.path)
+    else:
+        with AtomicFile(shard.path) as out:
+            if shard.format == "npy":
+                write_header_like(out, first, shard.units[-1].stop - shard.units[0].start)
+            for unit in shard.units:
+                _append(out, unit.path, data_offset(unit.path) if shard.format == "npy" else 0)
+    work.mark_done(shard.path)
+    for unit in shard.units:
+        unit.path.unlink(missing_ok=True)
+
+
+def _append(out: AtomicFile, path: Path, start: int) -> None:
+    with path.open("rb") as unit:
+        unit.seek(start)
+        while block := unit.read(8 << 20):
+            out.write(block)

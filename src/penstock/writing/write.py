@@ -1,0 +1,175 @@
+"""Writing a whole dataset in one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from penstock.contracts.feature import Feature
+from penstock.contracts.schema import Schema
+from penstock.contracts.values import Example
+from penstock.errors import UnsupportedData, Where
+from penstock.formats.tfrecord_writer import TFRecordWriter
+from penstock.io.progress import Progress
+from penstock.sources.views import Source
+from penstock.writing.sinks import rows_of, slice_rows
+from penstock.writing.targets import Target
+from penstock.writing.writer import Writer
+
+__all__ = ["write", "write_records"]
+
+BATCH = 1024
+
+
+def write_records(
+    path: str | os.PathLike[str],
+    records: Iterable[bytes | bytearray | memoryview],
+    *,
+    format: str | None = None,
+    compression: str | None = None,
+) -> int:
+    """Write payloads as they are, framed as records of one file.
+
+    Args:
+        path: The file. It appears whole or not at all.
+        records: One payload each.
+        format: ``"tfrecord"``; by default what the name says.
+        compression: ``"none"``, ``"gzip"`` or ``"zlib"``; by default what the name says.
+
+    Returns:
+        How many records were written.
+    """
+    target = Target.of(path, format=format, compression=compression)
+    if target.format == "npy":
+        raise UnsupportedData(Where(path=str(path)), expected="a format of records", found="npy", hint="Use penstock.write.")
+    count = 0
+    with TFRecordWriter(target.paths[0], compression=target.compression) as writer:
+        for payload in records:
+            writer.write(payload)
+            count += 1
+    return count
+
+
+def write(
+    path: str | os.PathLike[str],
+    examples: Source | Mapping[str, Any] | Iterable[Example],
+    *,
+    format: str | None = None,
+    codec: str | None = None,
+    schema: Schema | Mapping[str, Feature] | None = None,
+    shards: int = 1,
+    compression: str | None = None,
+    progress: bool = False,
+) -> int:
+    """Write a dataset.
+
+    Args:
+        path: ``x.tfrecord``, ``x.npy``, ``x.tfrecord.gz``, ``x.tfrecord@8``.
+        examples: A source, columns (``{"image": ndarray (n, ...), "label": ndarray (n,)}``), or any iterable of examples.
+        format, codec, schema, compression: As for :class:`penstock.Writer`.
+        shards: How many files. Each gets a run of consecutive examples when the number of examples is known beforehand (a
+            source, columns, a list); an iterator's examples are dealt in turn.
+        progress: Show a progress bar.
+
+    Returns:
+        How many examples were written.
+    """
+    if isinstance(examples, Source) and schema is None:
+        schema = examples.schema
+    target = Target.of(path, format=format, compression=compression, shards=shards)
+    batches, total = _batches(examples)
+    with Progress("writing", total, "examples", show=progress) as bar:
+        if total is None or len(target.paths) == 1:
+            with Writer(path, format=format, codec=codec, schema=schema, shards=shards, compression=compression) as writer:
+                for batch in batches:
+                    n = rows_of(batch) if isinstance(batch, dict) else 1
+                    writer.write_batch(batch) if isinstance(batch, dict) else writer.write(batch[0])
+                    bar.advance(n)
+            return writer.count
+        return _write_runs(target, batches, total, codec, schema, bar)
+
+
+def _batches(examples: Any) -> tuple[Iterator[Any], int | None]:
+    """Batches as dicts (or single examples in a one-element tuple) and, where known, how many examples there are."""
+    if isinstance(examples, Source):
+        n = len(examples)
+        return (examples.batch(np.arange(at, min(at + BATCH, n))) for at in range(0, n, BATCH)), n
+    if isinstance(examples, Mapping):
+        return iter([dict(examples)]), rows_of(examples)
+    return ((example,) for example in examples), len(examples) if hasattr(examples, "__len__") else None
+
+
+def _write_runs(
+    target: Target, batches: Iterator[Any], total: int, codec: str | None, schema: Any, bar: Progress
+) -> int:
+    """Consecutive runs of examples, one run per shard. All shards get their names together, at the end."""
+    bounds = target.bounds(total)
+    with _Runs(target, codec, None if schema is None else Schema(schema), bounds) as runs:
+        for batch in batches:
+            bar.advance(runs.add(batch))
+    return total
+
+
+class _Runs:
+    """Cuts what comes in at the shard bounds."""
+
+    def __init__(self, target: Target, codec: str | None, schema: Schema | None, bounds: list[tuple[int, int]]) -> None:
+        self.target = target
+        self.codec = codec
+        self.schema = schema
+        self.bounds = bounds
+        self.done = 0
+        self.writers: list[Writer] = []
+
+    def add(self, item: Any) -> int:
+        n = rows_of(item) if isinstance(item, dict) else 1
+        start = 0
+        while start < n:
+            writer, room = self._writer()
+            stop = min(n, start + room)
+            if isinstance(item, dict):
+                writer.write_batch(slice_rows(item, start, stop))
+            else:
+                writer.write(item[0])
+            self.done += stop - start
+            start = stop
+        return n
+
+    def _writer(self) -> tuple[Writer, int]:
+        shard = next(i for i, (_, stop) in enumerate(self.bounds) if self.done < stop)
+        while len(self.writers) <= shard:
+            self._open_next()
+        return self.writers[shard], self.bounds[shard][1] - self.done
+
+    def _open_next(self) -> None:
+        if self.schema is None and self.writers:
+            self.writers[-1]._flush()
+            self.schema = self.writers[-1].schema
+        path = self.target.paths[len(self.writers)]
+        self.writers.append(
+            Writer(
+                path,
+                format=self.target.format,
+                codec=self.codec,
+                schema=self.schema,
+                compression=self.target.compression,
+            )
+        )
+
+    def __enter__(self) -> _Runs:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            for writer in self.writers:
+                writer.abort()
+            return
+        while len(self.writers) < len(self.bounds):
+            self._open_next()
+        for writer in self.writers:
+            writer.close()
+
+

@@ -1,0 +1,178 @@
+"""Writing examples one by one or in batches."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from penstock.codecs.example import ExampleCodec
+from penstock.codecs.raw import RawCodec
+from penstock.contracts.feature import Feature
+from penstock.contracts.schema import Schema
+from penstock.contracts.values import Example, Ragged
+from penstock.errors import NoSuchFeature, Where
+from penstock.sources.stacking import schema_of, stack
+from penstock.writing.sinks import Sink, bytes_of, open_sink, rows_of, slice_rows
+from penstock.writing.targets import Target
+
+__all__ = ["Writer", "codec_for"]
+
+BLOCK_BYTES = 4 << 20
+BLOCK_EXAMPLES = 1024
+
+
+class Writer:
+    """Writes examples into one file or several shards. Files appear whole, when the writer is closed, or not at all.
+
+    Args:
+        path: ``x.tfrecord``, ``x.tfrecord.gz``, ``x.npy``; ``x.tfrecord@8`` for eight shards.
+        format: ``"tfrecord"`` or ``"npy"``; by default what the name says.
+        codec: ``"example"`` (tf.train.Example) or ``"raw"``; by default ``"raw"`` when the one feature is called ``record``.
+        schema: Feature types. By default what the first 1,024 examples (or the first batch) show.
+        shards: How many files. Examples are dealt to them in turn; :func:`penstock.write` makes consecutive runs instead.
+        compression: ``"none"``, ``"gzip"`` or ``"zlib"``; by default what the name says.
+
+    Raises:
+        SchemaMismatch: on writing, when an example does not fit the schema: names its number and the feature.
+
+    >>> with Writer(tmp / "x.tfrecord") as w:
+    ...     w.write({"label": 3, "image": np.zeros(4, np.float32)})
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        format: str | None = None,
+        codec: str | None = None,
+        schema: Schema | Mapping[str, Feature] | None = None,
+        shards: int = 1,
+        compression: str | None = None,
+    ) -> None:
+        self.target = Target.of(path, format=format, compression=compression, shards=shards)
+        self.codec_name = codec
+        self.schema = None if schema is None else Schema(schema)
+        self.count = 0
+        """Examples written so far."""
+        self._waiting: list[Example] = []
+        self._sinks: list[Sink] = []
+        self._turn = 0
+        self._open = True
+        if self.schema is not None:
+            self._start(self.schema)
+
+    def write(self, example: Example) -> None:
+        """Add one example."""
+        self._check_open()
+        self._waiting.append(example)
+        if len(self._waiting) >= BLOCK_EXAMPLES:
+            self._flush()
+
+    def write_batch(self, batch: Mapping[str, Any]) -> None:
+        """Add the rows of a batch: ``ndarray (n, *shape)``, :class:`~penstock.Ragged`, or lists. The fast way."""
+        self._check_open()
+        self._flush()
+        columns = {name: _column(column) for name, column in batch.items()}
+        n = rows_of(columns)
+        if self.schema is None:
+            self.schema = schema_of(columns)
+            self._start(self.schema)
+        self._put(columns, n)
+
+    def close(self) -> None:
+        """Write what is left and give the files their names."""
+        if not self._open:
+            return
+        try:
+            self._flush()
+            if self.schema is None:
+                self._start(Schema({}))
+            self._open = False
+            for sink in self._sinks:
+                sink.close()
+        except BaseException:
+            self.abort()
+            raise
+
+    def abort(self) -> None:
+        """Leave no file behind."""
+        self._open = False
+        self._waiting.clear()
+        for sink in self._sinks:
+            sink.abort()
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise ValueError("the writer is closed")
+
+    def _start(self, schema: Schema) -> None:
+        codec = codec_for(schema, self.codec_name)
+        for path in self.target.paths:
+            self._sinks.append(open_sink(path, self.target.format, self.target.compression, codec))
+
+    def _flush(self) -> None:
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            batch = stack(waiting)
+            if self.schema is None:
+                self.schema = schema_of(batch)
+                self._start(self.schema)
+            self._put(batch, len(waiting))
+
+    def _put(self, batch: Mapping[str, Any], n: int) -> None:
+        schema = self.schema
+        if schema is None or n == 0:
+            return
+        extra = [name for name in batch if name not in schema]
+        if extra:
+            raise NoSuchFeature(Where(record=self.count), expected=f"the features {list(schema)}", found=repr(extra[0]))
+        step = max(1, min(n, n * BLOCK_BYTES // max(1, bytes_of(batch))))
+        for start in range(0, n, step):
+            stop = min(start + step, n)
+            self._deal(slice_rows(batch, start, stop), stop - start)
+
+    def _deal(self, batch: Mapping[str, Any], n: int) -> None:
+        world = len(self._sinks)
+        if world == 1:
+            self._sinks[0].write_batch(batch, n)
+        else:
+            for k in range(min(world, n)):
+                rows = np.arange(k, n, world)
+                part = {name: column.take(rows) if isinstance(column, Ragged) else column[rows] for name, column in batch.items()}
+                self._sinks[(self._turn + k) % world].write_batch(part, len(rows))
+            self._turn = (self._turn + n) % world
+        self.count += n
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.abort()
+
+    def __repr__(self) -> str:
+        return f"<Writer of {self.target.paths[0]}: {self.count} examples>"
+
+
+def codec_for(schema: Schema, name: str | None) -> ExampleCodec | RawCodec:
+    """The codec called ``name``, or the one that suits the schema."""
+    if name not in (None, "example", "raw"):
+        raise ValueError(f"codec must be 'example' or 'raw', got {name!r}")
+    if name == "raw" or (name is None and list(schema) == ["record"] and schema["record"].dtype == "bytes"):
+        return RawCodec()
+    return ExampleCodec(schema)
+
+
+def _column(column: Any) -> Any:
+    """Lists and torch tensors as arrays; what is an array or ragged stays as it is."""
+    if isinstance(column, (np.ndarray, Ragged)) or hasattr(column, "tocsr"):
+        return column
+    if isinstance(column, (list, tuple)):
+        return stack([{"x": value} for value in column])["x"] if column else np.zeros(0)
+    return np.asarray(column)
