@@ -1,0 +1,1 @@
+"""Measurements of Penstock: alone (``micro``, ``flows``) and beside its peers (``compare``)."""

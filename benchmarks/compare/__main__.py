@@ -1,0 +1,78 @@
+"""``python -m benchmarks.compare``: see ``benchmarks/README.md``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.compare.driver import Run, measure
+from benchmarks.compare.report import Report, setting, update_readme
+from benchmarks.compare.workloads import WORKLOADS
+from benchmarks.data import SIZES, Files, bench_folder
+
+_HERE = Path(__file__).resolve().parents[1]
+README = _HERE / "README.md"
+KEPT = _HERE / "results" / "compare.json"
+LOCAL = _HERE / "results" / "compare.local.json"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; 1 when a system failed or gave wrong data."""
+    options = _parser().parse_args(arguments)
+    if options.command == "list":
+        print("\n".join(f"{name}: {workload.title}" for name, workload in WORKLOADS.items()))
+        return 0
+    if options.command == "render":
+        update_readme(README, Report.from_json(KEPT.read_text(encoding="utf-8")).to_markdown())
+        return 0
+    return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
+    run = Run(
+        folder=bench_folder(),
+        size=options.size,
+        rounds=options.rounds,
+        quiet_s=options.quiet,
+        roles=tuple(options.roles.split(",")),
+        say=lambda line: print(line, file=sys.stderr, flush=True),
+    )
+    run.say(f"data files under {run.folder}")
+    Files(run.folder, SIZES[run.size]).prepare()
+    names = options.workloads or list(WORKLOADS)
+    report = Report(
+        setting=setting(run.size, run.rounds), tables={name: measure(name, run) for name in names}
+    )
+    print(report.to_markdown())
+    _save(report, keep=options.keep)
+    return int(any(result.error for table in report.tables.values() for result in table.values()))
+
+
+def _save(report: Report, *, keep: bool) -> None:
+    path = KEPT if keep else LOCAL
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(report.to_json(), encoding="utf-8")
+    if keep:
+        update_readme(README, report.to_markdown())
+    print(f"written: {path.relative_to(_HERE.parent)}", file=sys.stderr)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.compare", description="Penstock beside its peers.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("list", help="name the workloads")
+    commands.add_parser("render", help="put the kept results into benchmarks/README.md again")
+    run = commands.add_parser("run", help="measure, and print the tables")
+    run.add_argument("workloads", nargs="*", choices=[[], *WORKLOADS], metavar="WORKLOAD", help="default: all")
+    run.add_argument("--size", choices=sorted(SIZES), default="full", help="how much data (default: full)")
+    run.add_argument("--rounds", type=int, default=7, help="turns of every system (default: 7)")
+    run.add_argument("--quiet", type=float, default=20, help="seconds to wait for other programs before each turn")
+    run.add_argument("--roles", default="penstock,peer,limit", help="only systems of these roles, comma-separated")
+    run.add_argument("--keep", action="store_true", help="keep as results/compare.json and put it into the README")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

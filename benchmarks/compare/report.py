@@ -1,0 +1,184 @@
+"""Tables of what was found, as text, as JSON and in the README."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from benchmarks.compare.results import SystemResult, Table, Verdict, judge
+from benchmarks.compare.tasks import Timing
+from benchmarks.compare.workloads import WORKLOADS, Workload
+
+ROOT = Path(__file__).resolve().parents[2]
+BEGIN, END = "<!-- compare: begin -->", "<!-- compare: end -->"
+_PACKAGES = ("penstock", "numpy", "isal", "tensorflow-cpu", "datasets", "pyarrow", "grain", "array_record", "torch")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything that one run found.
+
+    Attributes:
+        setting: When, which commit, machine, versions, sizes.
+        tables: For each workload, its systems.
+    """
+
+    setting: dict[str, str]
+    tables: dict[str, Table]
+
+    def verdicts(self, workload: str) -> list[Verdict]:
+        """The targets of a workload, held against its table."""
+        return [judge(target, self.tables[workload]) for target in WORKLOADS[workload].targets]
+
+    def to_json(self) -> str:
+        """The report with every single epoch, to be read by `from_json`."""
+        tables = {name: [asdict(result) for result in table.values()] for name, table in self.tables.items()}
+        targets = {name: [{**asdict(v), "met": v.met} for v in self.verdicts(name)] for name in self.tables}
+        return json.dumps({"setting": self.setting, "targets": targets, "workloads": tables}, indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Report:
+        """Read what `to_json` wrote."""
+        data = json.loads(text)
+        tables = {name: {row["name"]: _result(row) for row in rows} for name, rows in data["workloads"].items()}
+        return cls(setting=data["setting"], tables=tables)
+
+    def to_markdown(self) -> str:
+        """Setting, targets and tables."""
+        parts = ["\n".join(f"- {name}: {value}" for name, value in self.setting.items())]
+        parts += [_targets({name: self.verdicts(name) for name in self.tables})]
+        parts += [part for name, table in self.tables.items() for part in _section(WORKLOADS[name], table)]
+        return "\n\n".join(parts) + "\n"
+
+
+def setting(size: str, rounds: int) -> dict[str, str]:
+    """When and on what a run was made."""
+    return {
+        "when": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "commit": _commit(),
+        "machine": _machine(),
+        "versions": ", ".join([f"Python {platform.python_version()}", *_versions()]),
+        "sizes": f"{size}; {rounds} rounds",
+    }
+
+
+def update_readme(readme: Path, markdown: str) -> None:
+    """Put the tables between the markers of the README."""
+    head, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
+    _, marker, tail = rest.partition(END)
+    if not marker:
+        raise ValueError(f"{readme.name} does not have the markers {BEGIN} and {END}")
+    readme.write_text(f"{head}{BEGIN}\n\n{markdown}\n{END}{tail}", encoding="utf-8")
+
+
+def _result(row: dict[str, object]) -> SystemResult:
+    timings = [Timing(**timing) for timing in row.pop("timings")]  # type: ignore[attr-defined]
+    return SystemResult(**row, timings=timings)  # type: ignore[arg-type]
+
+
+def _targets(verdicts: dict[str, list[Verdict]]) -> str:
+    rows = [
+        [workload, verdict.text, _required(verdict), _found(verdict), _met(verdict)]
+        for workload, several in verdicts.items()
+        for verdict in several
+    ]
+    return _table(["workload", "what", "required", "found", "met"], rows, left=2)
+
+
+def _required(verdict: Verdict) -> str:
+    return f"{'at most' if verdict.at_most else 'at least'} {verdict.required:.3g} {verdict.unit}"
+
+
+def _found(verdict: Verdict) -> str:
+    return "not measured" if verdict.found is None else f"{verdict.found:.3g} {verdict.unit}"
+
+
+def _met(verdict: Verdict) -> str:
+    return {True: "yes", False: "**no**", None: ""}[verdict.met]
+
+
+def _section(workload: Workload, table: Table) -> Iterable[str]:
+    yield f"### {workload.title}"
+    if workload.note:
+        yield workload.note
+    ours = next((result for result in table.values() if result.role == "penstock" and result.timings), None)
+    columns = ["system", "epoch s", "min-max", "epochs", "CPU s"]
+    if workload.row_bytes:
+        columns = ["system", "examples/s", "GB/s", "epoch s", "min-max", "epochs", "CPU s"]
+        columns += ["first batch ms", "peak MB", "anonymous MB"]
+    rows = [_row(result, ours, workload.row_bytes) for result in table.values()]
+    yield _table([*columns, "Penstock / this"], rows, left=1)
+    notes = [f"- {result.name}: {result.error or result.note}" for result in table.values() if _noted(result)]
+    if notes:
+        yield "\n".join(notes)
+
+
+def _noted(result: SystemResult) -> bool:
+    return bool(result.error or result.note)
+
+
+def _row(result: SystemResult, ours: SystemResult | None, row_bytes: int) -> list[str]:
+    if not result.timings:
+        return [result.name, "failed" if result.error else "not run"]
+    low, high = result.spread
+    first = "" if result.first_s is None else f"{result.first_s * 1e3:.3g}"
+    cells = [f"{result.epoch_s:.4f}", f"{low:.4f}-{high:.4f}", str(len(result.timings)), f"{result.cpu_s:.3g}"]
+    if row_bytes:
+        cells = [f"{result.rate:,.0f}", f"{result.rate * row_bytes / 1e9:.3g}", *cells]
+        cells += [first, f"{result.peak_mb:,.0f}", f"{result.anonymous_mb:,.0f}"]
+    return [result.name, *cells, f"{ours.rate / result.rate:.3g}" if ours else ""]
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int) -> str:
+    """A Markdown table whose columns also line up as plain text; the first ``left`` columns are words."""
+    cells = [list(columns), *([*row, *[""] * (len(columns) - len(row))] for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(columns))]
+    lines = [
+        "| " + " | ".join(_pad(cell, width, column < left) for column, (cell, width) in enumerate(zip(row, widths))) + " |"
+        for row in cells
+    ]
+    rule = ["-" * width if column < left else "-" * (width - 1) + ":" for column, width in enumerate(widths)]
+    return "\n".join([lines[0], "| " + " | ".join(rule) + " |", *lines[1:]])
+
+
+def _pad(cell: str, width: int, left: bool) -> str:
+    return cell.ljust(width) if left else cell.rjust(width)
+
+
+def _commit() -> str:
+    dirty = _git("status", "--porcelain", "--", "src", "native")
+    return (_git("rev-parse", "--short=12", "HEAD") or "unknown") + (" with local changes" if dirty else "")
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+def _machine() -> str:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    return f"{_processor()}, {cores} cores, {memory:.0f} GB memory, {platform.system()} {platform.release()}"
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    for line in info.read_text().splitlines() if info.exists() else []:
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def _versions() -> Iterable[str]:
+    for package in _PACKAGES:
+        try:
+            yield f"{package} {version(package)}"
+        except PackageNotFoundError:
+            continue

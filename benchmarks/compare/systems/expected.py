@@ -1,0 +1,35 @@
+"""Tasks over the data files: what each must give, whoever reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.compare.tasks import Order, Pair, ReadTask, WriteTask
+from benchmarks.data import Files
+
+
+def examples(files: Files, epoch: Callable[[], Iterable[Pair]], order: Order = "file") -> ReadTask:
+    """Read the 60,000 examples once."""
+    return ReadTask(epoch=epoch, checks=files.image_checks, labels=files.labels, order=order)
+
+
+def repeated(files: Files, epoch: Callable[[], Iterable[Pair]], order: Order = "file") -> ReadTask:
+    """Read the file that holds the examples several times over."""
+    times = files.sizes.growth
+    checks, labels = np.tile(files.image_checks, times), np.tile(files.labels, times)
+    return ReadTask(epoch=epoch, checks=checks, labels=labels, order=order)
+
+
+def rows(files: Files, epoch: Callable[[], Iterable[Pair]], order: Order = "file") -> ReadTask:
+    """Read the rows of the npy file once."""
+    return ReadTask(epoch=epoch, checks=files.npy_checks, labels=None, order=order)
+
+
+def written(files: Files, name: str, write: Callable[[Path], None]) -> WriteTask:
+    """Write the 60,000 examples as TFRecord."""
+    path = files.folder / "written" / f"{name}.tfrecord"
+    path.parent.mkdir(exist_ok=True)
+    return WriteTask(write=write, path=path, reference=files.tfrecord, rows=files.sizes.rows)

@@ -1,0 +1,75 @@
+"""What an import costs: whole fresh interpreters, so that the bare one can be taken off."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+from benchmarks.compare.tasks import Timing
+from benchmarks.data import Files
+
+OPTIONAL = ("IPython", "PIL", "datasets", "isal", "jax", "pandas", "pyarrow", "ray", "rich", "scipy", "sklearn")
+OPTIONAL += ("simplejpeg", "starlette", "tensorflow", "torch", "typer", "uvicorn")
+"""What ``import penstock`` must not load; typer and rich belong to the command line only."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportTask:
+    """``python -c "import <module>"``; an empty name is the bare interpreter."""
+
+    module: str
+
+    def check(self) -> None:
+        """The import works, and Penstock's loads nothing optional."""
+        optional = OPTIONAL if self.module == "penstock" else ()
+        code = f"{self._statement()}; import sys; loaded = set(sys.modules) & set({optional!r}); assert not loaded, loaded"
+        self._python(code)
+
+    def run(self) -> Timing:
+        """One interpreter, start to end."""
+        before, start = os.times(), time.perf_counter()
+        self._python(self._statement())
+        wall, after = time.perf_counter() - start, os.times()
+        cpu = after.children_user + after.children_system - before.children_user - before.children_system
+        return Timing(epoch_s=wall, first_s=None, wall_s=wall, cpu_s=cpu, rows=1)
+
+    def _statement(self) -> str:
+        return f"import {self.module}" if self.module else "pass"
+
+    def _python(self, code: str) -> None:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise AssertionError(done.stderr.strip().splitlines()[-1])
+
+
+def bare(files: Files) -> ImportTask:
+    """The interpreter alone."""
+    return ImportTask("")
+
+
+def numpy(files: Files) -> ImportTask:
+    """NumPy."""
+    return ImportTask("numpy")
+
+
+def penstock(files: Files) -> ImportTask:
+    """Penstock."""
+    return ImportTask("penstock")
+
+
+def datasets(files: Files) -> ImportTask:
+    """Hugging Face datasets."""
+    return ImportTask("datasets")
+
+
+def torch(files: Files) -> ImportTask:
+    """PyTorch."""
+    return ImportTask("torch")
+
+
+def tensorflow(files: Files) -> ImportTask:
+    """TensorFlow."""
+    return ImportTask("tensorflow")

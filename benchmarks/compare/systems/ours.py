@@ -1,0 +1,120 @@
+"""Penstock, with nothing set that its defaults do not set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import penstock as ps
+
+from benchmarks.compare.systems import expected
+from benchmarks.compare.tasks import Pair, ReadTask, WriteTask
+from benchmarks.data import BATCH, Files, batch_bounds
+
+_SEEDS = count()
+
+
+def in_order(files: Files) -> ReadTask:
+    """``Loader(open(path), 128)``."""
+    source = ps.open(files.tfrecord)
+    return expected.examples(files, lambda: _pairs(ps.Loader(source, BATCH)))
+
+
+def opened_in_order(files: Files) -> ReadTask:
+    """The same, opening the file in every epoch: with ``fresh``, all that a program pays after its imports."""
+    path = files.tfrecord
+    return expected.examples(files, lambda: _pairs(ps.Loader(ps.open(path), BATCH)))
+
+
+def shuffled(files: Files) -> ReadTask:
+    """``Loader(open(path), 128, shuffle=True)``, another seed in every epoch."""
+    source = ps.open(files.tfrecord)
+    return expected.examples(files, lambda: _shuffled(source), "shuffled")
+
+
+def opened_shuffled(files: Files) -> ReadTask:
+    """The same, opening the file in every epoch."""
+    path = files.tfrecord
+    return expected.examples(files, lambda: _shuffled(ps.open(path)), "shuffled")
+
+
+def gzip(files: Files) -> ReadTask:
+    """The GZIP file, opened once."""
+    source = ps.open(files.gzip)
+    return expected.examples(files, lambda: _pairs(ps.Loader(source, BATCH)))
+
+
+def opened_gzip(files: Files) -> ReadTask:
+    """The GZIP file, opened in every epoch."""
+    path = files.gzip
+    return expected.examples(files, lambda: _pairs(ps.Loader(ps.open(path), BATCH)))
+
+
+def tenfold(files: Files) -> ReadTask:
+    """The larger file in order."""
+    source = ps.open(files.tenfold)
+    return expected.repeated(files, lambda: _pairs(ps.Loader(source, BATCH)))
+
+
+def tenfold_shuffled(files: Files) -> ReadTask:
+    """The larger file, shuffled."""
+    source = ps.open(files.tenfold)
+    return expected.repeated(files, lambda: _shuffled(source), "shuffled")
+
+
+def shards(files: Files) -> ReadTask:
+    """The many files in order."""
+    source = ps.open(files.shards / "all.tfrecord-*")
+    return expected.examples(files, lambda: _pairs(ps.Loader(source, BATCH)))
+
+
+def shards_shuffled(files: Files) -> ReadTask:
+    """The many files, shuffled."""
+    source = ps.open(files.shards / "all.tfrecord-*")
+    return expected.examples(files, lambda: _shuffled(source), "shuffled")
+
+
+def npy(files: Files) -> ReadTask:
+    """The npy file in order."""
+    source = ps.open(files.npy)
+    return expected.rows(files, lambda: ((batch["values"], None) for batch in ps.Loader(source, BATCH)))
+
+
+def npy_shuffled(files: Files) -> ReadTask:
+    """The npy file, shuffled."""
+    source = ps.open(files.npy)
+
+    def epoch() -> Iterator[Pair]:
+        for batch in ps.Loader(source, BATCH, shuffle=True, seed=next(_SEEDS)):
+            yield batch["values"], None
+
+    return expected.rows(files, epoch, "shuffled")
+
+
+def write(files: Files) -> WriteTask:
+    """``ps.write`` of the two arrays."""
+    columns = {"image": files.images, "label": files.labels}
+    return expected.written(files, "penstock", lambda path: ps.write(path, columns))
+
+
+def write_batches(files: Files) -> WriteTask:
+    """``Writer.write_batch`` of 128 rows at a time."""
+    images, labels = files.images, files.labels
+    schema = {"image": ps.Feature("float32", (images.shape[1],)), "label": ps.Feature("int64")}
+
+    def write_all(path: Path) -> None:
+        with ps.Writer(path, schema=schema) as writer:
+            for start, stop in batch_bounds(len(labels)):
+                writer.write_batch({"image": images[start:stop], "label": labels[start:stop]})
+
+    return expected.written(files, "penstock-batches", write_all)
+
+
+def _shuffled(source: ps.Source) -> Iterator[Pair]:
+    return _pairs(ps.Loader(source, BATCH, shuffle=True, seed=next(_SEEDS)))
+
+
+def _pairs(loader: ps.Loader) -> Iterator[Pair]:
+    for batch in loader:
+        yield batch["image"], batch["label"]

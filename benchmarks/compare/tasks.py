@@ -1,0 +1,188 @@
+"""What a system does in one epoch, how it is checked and how it is timed."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Literal, Protocol
+
+import numpy as np
+
+from benchmarks.compare.clocks import cpu_seconds
+from benchmarks.data import BATCH, WIDTH, Files, row_checks
+
+Order = Literal["file", "shuffled"]
+Pair = tuple[object, object]
+"""An image batch and a label batch (None where there are no labels), as the system hands them over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """One epoch.
+
+    Attributes:
+        epoch_s: Seconds to the arrival of the last batch (of a write: to the end).
+        first_s: Seconds to the first batch, or None.
+        wall_s: ``epoch_s`` and closing the iterator.
+        cpu_s: CPU seconds of the process.
+        rows: Examples that arrived.
+    """
+
+    epoch_s: float
+    first_s: float | None
+    wall_s: float
+    cpu_s: float
+    rows: int
+
+
+class Task(Protocol):
+    """One system at work on one workload, in its own process."""
+
+    def check(self) -> None:
+        """Run one untimed epoch and raise AssertionError where it does not give exactly the data."""
+
+    def run(self) -> Timing:
+        """Run one timed epoch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """A row of a table.
+
+    Attributes:
+        name: What the row is called.
+        role: ``penstock``, ``peer``, or ``limit``: NumPy or plain writes that know the layout; a floor for the work.
+        start: ``module:function`` under `benchmarks.compare.systems`: makes the task, in the process that is measured.
+            What it does is not timed. Named, not imported, so that no process holds more than its own libraries.
+        fresh: Time one epoch in each of several fresh processes, instead of several in one.
+        empty_cache: Give every fresh process a cache folder with nothing in it.
+        epochs: Stop after so many timed epochs (for the slow ones), or None.
+        note: What a reader must know of the row.
+    """
+
+    name: str
+    role: Literal["penstock", "peer", "limit"]
+    start: str
+    fresh: bool = False
+    empty_cache: bool = False
+    epochs: int | None = None
+    note: str = ""
+
+    def task(self, files: Files) -> Task:
+        """Make the task (imports the libraries of the system)."""
+        module, _, function = self.start.partition(":")
+        task: Task = getattr(import_module(f"benchmarks.compare.systems.{module}"), function)(files)
+        return task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadTask:
+    """Read every row once.
+
+    Attributes:
+        epoch: Starts an epoch: an iterable of (image, label) batches.
+        checks: Expected row checks in the order of the file, uint32 (rows,).
+        labels: Expected labels, int64 (rows,), or None where the data have none.
+        order: The order that the rows must come in.
+    """
+
+    epoch: Callable[[], Iterable[Pair]]
+    checks: np.ndarray
+    labels: np.ndarray | None
+    order: Order = "file"
+
+    def check(self) -> None:
+        """Count, shape, dtype, every byte, labels and order."""
+        checks, labels = self._collect()
+        if self.order == "file":
+            _expect(np.array_equal(checks, self.checks), "every row, in the order of the file")
+            _expect(self.labels is None or np.array_equal(labels, self.labels), "every label, in the order of the file")
+        else:
+            expected = np.stack([self.checks, np.zeros_like(self.checks) if self.labels is None else self.labels])
+            found = np.stack([checks, labels])
+            _expect(np.array_equal(_sorted(found), _sorted(expected)), "every row with its label, exactly once")
+            _expect(_is_global(checks, self.checks), "rows from all over the file in every part of the epoch")
+
+    def run(self) -> Timing:
+        """Iterate, looking at nothing but the number of rows."""
+        gc.collect()
+        clock = time.perf_counter
+        rows, first, last = 0, None, 0.0
+        cpu, start = cpu_seconds(), clock()
+        for image, _ in self.epoch():
+            rows += len(image)  # type: ignore[arg-type]
+            last = clock()
+            if first is None:
+                first = last - start
+        wall = clock() - start
+        _expect(rows == len(self.checks), f"{len(self.checks)} rows, found {rows}")
+        return Timing(epoch_s=last - start, first_s=first, wall_s=wall, cpu_s=cpu_seconds() - cpu, rows=rows)
+
+    def _collect(self) -> tuple[np.ndarray, np.ndarray]:
+        checks, labels, sizes = [], [], []
+        for image, label in self.epoch():
+            rows = np.asarray(image)
+            _expect(rows.dtype == np.float32 and rows.shape[1:] == (WIDTH,), "float32 rows of 784")
+            column = np.zeros(len(rows), np.int64) if label is None else np.asarray(label)
+            _expect(column.dtype == np.int64 and column.shape == rows.shape[:1], "one int64 label per row")
+            checks.append(row_checks(rows))
+            labels.append(column.copy())
+            sizes.append(len(rows))
+        _expect(set(sizes[:-1]) <= {BATCH} and sizes[-1] <= BATCH, "batches of 128")
+        _expect(sum(sizes) == len(self.checks), f"{len(self.checks)} rows, found {sum(sizes)}")
+        return np.concatenate(checks), np.concatenate(labels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteTask:
+    """Write one file.
+
+    Attributes:
+        write: Writes the file at the path.
+        path: Where to.
+        reference: A file that the result must equal byte for byte.
+        rows: Examples in it.
+    """
+
+    write: Callable[[Path], None]
+    path: Path
+    reference: Path
+    rows: int
+
+    def check(self) -> None:
+        """The file has the bytes of the reference."""
+        self.run()
+        _expect(self.path.read_bytes() == self.reference.read_bytes(), "the bytes of the reference file")
+
+    def run(self) -> Timing:
+        """Write anew, with no dirty pages of an earlier write waiting."""
+        self.path.unlink(missing_ok=True)
+        os.sync()
+        gc.collect()
+        cpu, start = cpu_seconds(), time.perf_counter()
+        self.write(self.path)
+        wall = time.perf_counter() - start
+        return Timing(epoch_s=wall, first_s=None, wall_s=wall, cpu_s=cpu_seconds() - cpu, rows=self.rows)
+
+
+def _expect(ok: bool, expected: str) -> None:
+    if not ok:
+        raise AssertionError(f"expected {expected}")
+
+
+def _sorted(columns: np.ndarray) -> np.ndarray:
+    return columns[:, np.lexsort(columns)]
+
+
+def _is_global(found: np.ndarray, expected: np.ndarray) -> bool:
+    """Whether rows are far from their place in the file: a third of its length on the average in a random order."""
+    if len(np.unique(expected)) < 0.9 * len(expected):
+        return not np.array_equal(found, expected)  # repeated rows have no one place
+    moved = np.empty(len(found), np.int64)
+    moved[np.argsort(found, kind="stable")] = np.argsort(expected, kind="stable")
+    return float(np.abs(moved - np.arange(len(moved))).mean()) > 0.25 * len(moved)

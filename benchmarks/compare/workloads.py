@@ -1,0 +1,279 @@
+"""What is measured: the systems of each workload, and what issue 2 requires of Penstock among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchmarks.compare.results import Table, Target, faster, fastest_peer
+from benchmarks.compare.tasks import System
+from benchmarks.data import EXAMPLE_BYTES, ROW_BYTES
+
+PENSTOCK = "Penstock"
+FIRST_EPOCH = "Penstock, first epoch of a process, nothing cached"
+OPENED = "Penstock, first epoch of a process, index cached"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """One table.
+
+    Attributes:
+        title: Its heading.
+        systems: Its rows, in the order of the run.
+        targets: What is required.
+        row_bytes: Bytes delivered per example, or 0 where there are none.
+        note: What a reader must know of all rows.
+    """
+
+    title: str
+    systems: tuple[System, ...]
+    targets: tuple[Target, ...] = ()
+    row_bytes: int = 0
+    note: str = ""
+
+
+def _ours(name: str, function: str, *, fresh: bool = False, empty_cache: bool = False) -> System:
+    return System(name=name, role="penstock", start=f"ours:{function}", fresh=fresh, empty_cache=empty_cache)
+
+
+def _peer(name: str, start: str, *, epochs: int | None = None, note: str = "") -> System:
+    return System(name=name, role="peer", start=start, epochs=epochs, note=note)
+
+
+def _limit(name: str, function: str) -> System:
+    return System(name=name, role="limit", start=f"limits:{function}")
+
+
+_TF, _TF_NUMPY = "tf.data best", "tf.data best, as_numpy_iterator"
+_TUTORIAL = "tf.data tutorial: map(parse_single_example).batch"
+_HF, _COPY = "HF datasets with_format(numpy).iter", "limit: strided copy from the mapped file"
+
+W1 = Workload(
+    title="W1 one TFRecord file of 60,000 x (784 float32 + int64), batches of 128, in order",
+    note="tf.data and Penstock check the checksums; the limit does not, and does not decode labels.",
+    row_bytes=EXAMPLE_BYTES,
+    systems=(
+        _ours(PENSTOCK, "in_order"),
+        _peer(_TF, "tf_data:best"),
+        _peer(_TF_NUMPY, "tf_data:best_numpy"),
+        _peer(_TUTORIAL, "tf_data:tutorial", epochs=5),
+        _peer(_HF, "hugging_face:in_order", note="Arrow table: no framing, checksums or protobuf"),
+        _limit(_COPY, "strided_copy"),
+        _ours(FIRST_EPOCH, "opened_in_order", fresh=True, empty_cache=True),
+    ),
+    targets=(
+        Target(text="times tf.data at its best", required=5, measure=faster(PENSTOCK, _TF, _TF_NUMPY)),
+        Target(text="times the tf.data tutorial form", required=30, measure=faster(PENSTOCK, _TUTORIAL)),
+        Target(text="times HF datasets numpy iter", required=2, measure=faster(PENSTOCK, _HF)),
+        Target(text="of the plain strided copy", required=0.7, measure=faster(PENSTOCK, _COPY)),
+    ),
+)
+
+
+def _tf_peak_share(table: Table) -> float:
+    return table[PENSTOCK].peak_mb / min(table[_TF].peak_mb, table[_TF_NUMPY].peak_mb)
+
+
+def _first_ms(name: str, table: Table) -> float:
+    first = table[name].first_s
+    if first is None:
+        raise KeyError(name)
+    return first * 1e3
+
+
+W1S = Workload(
+    title="W1s the same, globally shuffled",
+    row_bytes=EXAMPLE_BYTES,
+    systems=(
+        _ours(PENSTOCK, "shuffled"),
+        _peer(_TF, "tf_data:shuffled", note="shuffle(60000): a buffer of the whole file"),
+        _peer(_TF_NUMPY, "tf_data:shuffled_numpy", note="shuffle(60000): a buffer of the whole file"),
+        _peer("HF datasets shuffle(seed).iter", "hugging_face:shuffled", note="one permutation, made before the timing"),
+        _peer("Grain DataLoader, ArrayRecord", "grain_loader:shuffled", epochs=1, note="plain bytes: no protobuf"),
+        _ours(OPENED, "opened_shuffled", fresh=True),
+    ),
+    targets=(
+        Target(
+            text="times the fastest peer",
+            required=5,
+            measure=lambda table: table[PENSTOCK].rate / fastest_peer(table).rate,
+        ),
+        Target(
+            text="from starting an epoch to the first batch",
+            required=20,
+            measure=lambda table: _first_ms(PENSTOCK, table),
+            at_most=True,
+            unit="ms",
+        ),
+        Target(
+            text="from `ps.open` in a fresh process, index cached, to the first batch",
+            required=20,
+            measure=lambda table: _first_ms(OPENED, table),
+            at_most=True,
+            unit="ms",
+        ),
+        Target(text="of tf.data's peak memory", required=1 / 3, measure=_tf_peak_share, at_most=True),
+    ),
+)
+
+_PLAIN = "Penstock, plain file"
+_LATER = "Penstock, later epochs"
+
+W1Z = Workload(
+    title="W1z the same in order, from a GZIP file",
+    row_bytes=EXAMPLE_BYTES,
+    systems=(
+        _ours(FIRST_EPOCH, "opened_gzip", fresh=True, empty_cache=True),
+        _ours(_LATER, "gzip"),
+        _ours(_PLAIN, "in_order"),
+        _peer(_TF, "tf_data:gzip"),
+        _peer(_TF_NUMPY, "tf_data:gzip_numpy"),
+    ),
+    targets=(
+        Target(text="first epoch: times tf.data at its best", required=2, measure=faster(FIRST_EPOCH, _TF, _TF_NUMPY)),
+        Target(text="later epochs: of Penstock from the plain file", required=0.9, measure=faster(_LATER, _PLAIN)),
+    ),
+)
+
+_BATCHES = "Penstock, Writer.write_batch of 128"
+_WRITER, _TUNED = "tf.train.Example + TFRecordWriter (as tutorials do)", "the same with tolist()"
+_BARE, _SYNCED = "limit: bare write of the finished bytes", "limit: bare write and fsync"
+
+W1W = Workload(
+    title="W1w writing the 60,000 examples from arrays as one TFRecord file",
+    note="Penstock makes the file durable (fsync) and renames it into place; TensorFlow's writer does neither.",
+    row_bytes=EXAMPLE_BYTES,
+    systems=(
+        _ours("Penstock, ps.write", "write"),
+        _ours(_BATCHES, "write_batches"),
+        _peer(_WRITER, "tf_data:write_tutorial", epochs=3),
+        _peer(_TUNED, "tf_data:write_tuned", epochs=3),
+        _limit(_BARE, "bare_write"),
+        _limit(_SYNCED, "bare_write_sync"),
+    ),
+    targets=(
+        Target(
+            text="times TFRecordWriter with tf.train.Example",
+            required=15,
+            measure=faster("Penstock, ps.write", _WRITER),
+        ),
+        Target(text="of a bare write with fsync", required=0.7, measure=faster("Penstock, ps.write", _SYNCED)),
+        Target(text="of a bare write without fsync", required=0.7, measure=faster("Penstock, ps.write", _BARE)),
+    ),
+)
+
+_SLICES, _TAKE = "limit: numpy slice-and-copy of the map", "limit: np.take(out=) of the map"
+_FIXED, _FIXED_NUMPY = "tf.data FixedLengthRecordDataset best", "tf.data FixedLengthRecordDataset best, numpy"
+
+W5 = Workload(
+    title="W5 one float32 npy of 200,000 x 784, batches of 128, in order",
+    row_bytes=ROW_BYTES,
+    systems=(
+        _ours(PENSTOCK, "npy"),
+        _limit(_SLICES, "slice_copy"),
+        _limit("limit: the same, mapped anew in every epoch", "slice_copy_new_map"),
+        _peer(_FIXED, "tf_data:npy"),
+        _peer(_FIXED_NUMPY, "tf_data:npy_numpy"),
+    ),
+    targets=(
+        Target(text="of numpy's slice-and-copy", required=0.8, measure=faster(PENSTOCK, _SLICES)),
+        Target(text="times tf.data at its best", required=5, measure=faster(PENSTOCK, _FIXED, _FIXED_NUMPY)),
+    ),
+)
+
+W5S = Workload(
+    title="W5s the same, globally shuffled",
+    row_bytes=ROW_BYTES,
+    systems=(
+        _ours(PENSTOCK, "npy_shuffled"),
+        _limit(_TAKE, "take"),
+        _peer("tf.data FixedLengthRecordDataset + shuffle(200000)", "tf_data:npy_shuffled", epochs=3),
+        _peer("torch DataLoader(BatchSampler)", "torch_loader:shuffled", note="the user writes the batched indexing"),
+    ),
+    targets=(Target(text="of np.take", required=0.9, measure=faster(PENSTOCK, _TAKE)),),
+)
+
+_SHUFFLED = "Penstock, shuffled"
+_TEN, _TEN_SHUFFLED = "Penstock, file 10 x as large", "Penstock, file 10 x as large, shuffled"
+_SHARDS, _SHARDS_SHUFFLED = "Penstock, 1,000 shards", "Penstock, 1,000 shards, shuffled"
+
+
+def _memory_ratio(large: str, small: str, table: Table) -> float:
+    return table[large].peak_mb / table[small].peak_mb
+
+
+def _anonymous_ratio(large: str, small: str, table: Table) -> float:
+    return table[large].anonymous_mb / table[small].anonymous_mb
+
+
+GROWTH = Workload(
+    title="growth: a file ten times as large, and a thousand shards of the same size",
+    note="Costs are per example. Shuffled reading touches every page of the mapped file, which the system may drop.",
+    row_bytes=EXAMPLE_BYTES,
+    systems=(
+        _ours(PENSTOCK, "in_order"),
+        _ours(_TEN, "tenfold"),
+        _ours(_SHARDS, "shards"),
+        _ours(_SHUFFLED, "shuffled"),
+        _ours(_TEN_SHUFFLED, "tenfold_shuffled"),
+        _ours(_SHARDS_SHUFFLED, "shards_shuffled"),
+    ),
+    targets=(
+        Target(text="10 x file: speed per example", required=0.9, measure=faster(_TEN, PENSTOCK)),
+        Target(text="10 x file, shuffled: speed per example", required=0.9, measure=faster(_TEN_SHUFFLED, _SHUFFLED)),
+        Target(
+            text="10 x file: peak memory",
+            required=1.1,
+            measure=lambda table: _memory_ratio(_TEN, PENSTOCK, table),
+            at_most=True,
+        ),
+        Target(
+            text="10 x file, shuffled: memory that is not file pages",
+            required=1.1,
+            measure=lambda table: _anonymous_ratio(_TEN_SHUFFLED, _SHUFFLED, table),
+            at_most=True,
+        ),
+        Target(text="1,000 shards: speed", required=0.9, measure=faster(_SHARDS, PENSTOCK)),
+        Target(text="1,000 shards, shuffled: speed", required=0.9, measure=faster(_SHARDS_SHUFFLED, _SHUFFLED)),
+    ),
+)
+
+
+def _import(name: str, *, role: str = "peer", epochs: int | None = None) -> System:
+    kind = {"penstock": "penstock", "limit": "limit"}.get(role, "peer")
+    return System(name=f"import {name}", role=kind, start=f"imports:{name}", epochs=epochs)  # type: ignore[arg-type]
+
+
+IMPORT = Workload(
+    title="import: a whole interpreter, start to end",
+    note="The check of the Penstock row also fails when anything optional gets loaded.",
+    systems=(
+        _import("penstock", role="penstock"),
+        _import("numpy", role="limit"),
+        System(name="bare interpreter", role="limit", start="imports:bare"),
+        _import("datasets", epochs=3),
+        _import("torch", epochs=3),
+        _import("tensorflow", epochs=3),
+    ),
+    targets=(
+        Target(
+            text="more than `import numpy`",
+            required=100,
+            measure=lambda table: (table["import penstock"].epoch_s - table["import numpy"].epoch_s) * 1e3,
+            at_most=True,
+            unit="ms",
+        ),
+    ),
+)
+
+WORKLOADS = {
+    "W1": W1,
+    "W1s": W1S,
+    "W1z": W1Z,
+    "W1w": W1W,
+    "W5": W5,
+    "W5s": W5S,
+    "growth": GROWTH,
+    "import": IMPORT,
+}
+"""In the order in which they are run and shown."""

@@ -1,0 +1,190 @@
+"""The files that the benchmarks read, made once per size and kept between runs.
+
+They are made here with NumPy alone, by neither Penstock nor a peer, so that reading them right is a check of both.
+They live under ``PENSTOCK_BENCH_DIR`` (default: ``penstock-bench`` in the temporary folder), never in the checkout.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.example_bytes import framed_examples
+
+WIDTH = 784
+BATCH = 128
+ROW_BYTES = WIDTH * 4
+EXAMPLE_BYTES = ROW_BYTES + 8
+"""What a reader hands over per example: the image as float32 and the label as int64."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """How much data a run reads.
+
+    Attributes:
+        rows: Examples in the TFRecord file.
+        npy_rows: Rows of the npy file.
+        growth: How many times larger the file of the growth workload is.
+        shards: Files into which the same examples are split.
+    """
+
+    rows: int = 60_000
+    npy_rows: int = 200_000
+    growth: int = 10
+    shards: int = 1_000
+
+
+FULL = Sizes()
+QUICK = Sizes(rows=6_000, npy_rows=20_000, shards=100)
+TINY = Sizes(rows=300, npy_rows=400, growth=3, shards=5)
+SIZES = {"full": FULL, "quick": QUICK, "tiny": TINY}
+
+
+def bench_folder() -> Path:
+    """The folder that the data files live in."""
+    return Path(os.environ.get("PENSTOCK_BENCH_DIR") or Path(tempfile.gettempdir(), "penstock-bench"))
+
+
+class Files:
+    """The data files of one size, each made when it is first asked for."""
+
+    def __init__(self, folder: Path, sizes: Sizes = FULL) -> None:
+        self.sizes = sizes
+        self.folder = folder / f"{sizes.rows}-{sizes.npy_rows}-{sizes.growth}-{sizes.shards}"
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    @cached_property
+    def images(self) -> np.ndarray:
+        """Images, float32 (rows, 784), uniform in [0, 1)."""
+        return np.random.default_rng(42).random((self.sizes.rows, WIDTH), dtype=np.float32)
+
+    @cached_property
+    def labels(self) -> np.ndarray:
+        """Labels, int64 (rows,), in 0..9."""
+        return np.load(self._made("labels.npy", self._write_labels))
+
+    @cached_property
+    def image_checks(self) -> np.ndarray:
+        """CRC-32 of the bytes of each image, uint32 (rows,): says which row it is, and that no bit of it changed."""
+        return np.load(self._made("image-checks.npy", lambda path: _save(path, row_checks(self.images))))
+
+    @cached_property
+    def npy_checks(self) -> np.ndarray:
+        """CRC-32 of the bytes of each row of the npy file, uint32 (npy_rows,)."""
+        rows = np.load(self.npy, mmap_mode="r")
+        return np.load(self._made("npy-checks.npy", lambda path: _save(path, row_checks(rows))))
+
+    @property
+    def tfrecord(self) -> Path:
+        """One TFRecord file of all examples."""
+        return self._made("all.tfrecord", self._write_tfrecord)
+
+    @property
+    def gzip(self) -> Path:
+        """The same file as one gzip member of zlib's default level, as TensorFlow writes it."""
+        return self._made("all.tfrecord.gz", self._write_gzip)
+
+    @property
+    def tenfold(self) -> Path:
+        """The same file repeated ``growth`` times over."""
+        return self._made("tenfold.tfrecord", self._write_tenfold)
+
+    @property
+    def shards(self) -> Path:
+        """A folder in which the same examples lie as ``shards`` files, ``all.tfrecord-00000-of-01000`` and so on."""
+        return self._made("shards", self._write_shards)
+
+    @property
+    def npy(self) -> Path:
+        """One float32 npy file of ``npy_rows`` x 784."""
+        return self._made("rows.npy", self._write_npy)
+
+    @property
+    def record_bytes(self) -> int:
+        """Framed length of every record (all are equally long)."""
+        return self.tfrecord.stat().st_size // self.sizes.rows
+
+    @property
+    def npy_offset(self) -> int:
+        """Where in the npy file the first row begins."""
+        return self.npy.stat().st_size - self.sizes.npy_rows * ROW_BYTES
+
+    def prepare(self) -> None:
+        """Make every file now."""
+        for name in ("labels", "image_checks", "npy_checks", "tfrecord", "gzip", "tenfold", "shards"):
+            getattr(self, name)
+
+    def _made(self, name: str, write: Callable[[Path], None]) -> Path:
+        path = self.folder / name
+        if not path.exists():
+            part = self.folder / f"part.{os.getpid()}.{name}"
+            write(part)
+            part.replace(path)
+        return path
+
+    def _write_labels(self, path: Path) -> None:
+        _save(path, np.random.default_rng(43).integers(0, 10, self.sizes.rows, dtype=np.int64))
+
+    def _write_tfrecord(self, path: Path) -> None:
+        with path.open("wb") as file:
+            for start in range(0, self.sizes.rows, 4096):
+                part = slice(start, start + 4096)
+                file.write(framed_examples(self.images[part], self.labels[part]))
+
+    def _write_gzip(self, path: Path) -> None:
+        with self.tfrecord.open("rb") as plain, gzip.open(path, "wb", compresslevel=6) as packed:
+            shutil.copyfileobj(plain, packed, 1 << 20)
+
+    def _write_tenfold(self, path: Path) -> None:
+        with path.open("wb") as file:
+            for _ in range(self.sizes.growth):
+                with self.tfrecord.open("rb") as once:
+                    shutil.copyfileobj(once, file, 1 << 20)
+
+    def _write_shards(self, path: Path) -> None:
+        path.mkdir()
+        data, count = np.memmap(self.tfrecord, np.uint8, "r"), self.sizes.shards
+        for shard in range(count):
+            first, stop = (self.sizes.rows * edge // count * self.record_bytes for edge in (shard, shard + 1))
+            (path / f"all.tfrecord-{shard:05d}-of-{count:05d}").write_bytes(data[first:stop])
+
+    def _write_npy(self, path: Path) -> None:
+        _save(path, np.random.default_rng(5).random((self.sizes.npy_rows, WIDTH), dtype=np.float32))
+
+
+def row_checks(rows: np.ndarray) -> np.ndarray:
+    """CRC-32 of the bytes of each row.
+
+    Args:
+        rows: Any dtype, (n, width); need not be contiguous.
+
+    Returns:
+        uint32 (n,).
+    """
+    return np.fromiter(_each_check(rows), np.uint32, len(rows))
+
+
+def batch_bounds(rows: int) -> Iterator[tuple[int, int]]:
+    """First and one past the last row of every batch of 128."""
+    for start in range(0, rows, BATCH):
+        yield start, min(start + BATCH, rows)
+
+
+def _each_check(rows: np.ndarray) -> Iterator[int]:
+    for row in rows:
+        yield zlib.crc32(np.ascontiguousarray(row))
+
+
+def _save(path: Path, array: np.ndarray) -> None:
+    with path.open("wb") as file:
+        np.lib.format.write_array(file, array)
