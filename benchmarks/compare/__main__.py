@@ -18,9 +18,9 @@ KEPT = _HERE / "results" / "compare.json"
 LOCAL = _HERE / "results" / "compare.local.json"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; 1 when a system failed or gave wrong data."""
-    options = _parser().parse_args(arguments)
+def main(arguments: Sequence[str]) -> int:
+    """Run a command (``run`` where there is none); 1 when a system failed or gave wrong data."""
+    options = _parser().parse_args(list(arguments) or ["run"])
     if options.command == "list":
         print("\n".join(f"{name}: {workload.title}" for name, workload in WORKLOADS.items()))
         return 0
@@ -42,9 +42,7 @@ def _run(options: argparse.Namespace) -> int:
     run.say(f"data files under {run.folder}")
     Files(run.folder, SIZES[run.size]).prepare()
     names = options.workloads or list(WORKLOADS)
-    report = Report(
-        setting=setting(run.size, run.rounds), tables={name: measure(name, run) for name in names}
-    )
+    report = Report(setting=setting(run.size, run.rounds), tables={name: measure(name, run) for name in names})
     print(report.to_markdown())
     _save(report, keep=options.keep)
     return int(any(result.error for table in report.tables.values() for result in table.values()))
@@ -61,11 +59,11 @@ def _save(report: Report, *, keep: bool) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compare", description="Penstock beside its peers.")
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(dest="command")
     commands.add_parser("list", help="name the workloads")
     commands.add_parser("render", help="put the kept results into benchmarks/README.md again")
     run = commands.add_parser("run", help="measure, and print the tables")
-    run.add_argument("workloads", nargs="*", choices=[[], *WORKLOADS], metavar="WORKLOAD", help="default: all")
+    run.add_argument("workloads", nargs="*", type=_workload, metavar="WORKLOAD", help="default: all")
     run.add_argument("--size", choices=sorted(SIZES), default="full", help="how much data (default: full)")
     run.add_argument("--rounds", type=int, default=7, help="turns of every system (default: 7)")
     run.add_argument("--quiet", type=float, default=20, help="seconds to wait for other programs before each turn")
@@ -74,5 +72,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _workload(name: str) -> str:
+    if name not in WORKLOADS:
+        raise argparse.ArgumentTypeError(f"{name} is none of {', '.join(WORKLOADS)}")
+    return name
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

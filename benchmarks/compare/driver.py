@@ -64,7 +64,7 @@ class Worker:
 
     def __init__(self, run: Run, workload: str, system: System, cache: Path) -> None:
         self._timeout = run.timeout_s
-        self._errors = tempfile.TemporaryFile("w+")
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.compare.worker", str(run.folder), run.size, workload, system.name],
             cwd=ROOT,
@@ -77,7 +77,8 @@ class Worker:
 
     def ask(self, do: str, **more: float) -> object:
         """Send a request, wait for the answer."""
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps({"do": do, **more}) + "\n")
             self._process.stdin.flush()

@@ -140,12 +140,9 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int) 
     """A Markdown table whose columns also line up as plain text; the first ``left`` columns are words."""
     cells = [list(columns), *([*row, *[""] * (len(columns) - len(row))] for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(columns))]
-    lines = [
-        "| " + " | ".join(_pad(cell, width, column < left) for column, (cell, width) in enumerate(zip(row, widths))) + " |"
-        for row in cells
-    ]
     rule = ["-" * width if column < left else "-" * (width - 1) + ":" for column, width in enumerate(widths)]
-    return "\n".join([lines[0], "| " + " | ".join(rule) + " |", *lines[1:]])
+    lines = [[_pad(row[column], widths[column], column < left) for column in range(len(columns))] for row in cells]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [lines[0], rule, *lines[1:]])
 
 
 def _pad(cell: str, width: int, left: bool) -> str:

@@ -107,9 +107,7 @@ def judge(target: Target, table: Table) -> Verdict:
         found = target.measure(measured)
     except (KeyError, ValueError):
         found = None
-    return Verdict(
-        text=target.text, required=target.required, found=found, at_most=target.at_most, unit=target.unit
-    )
+    return Verdict(text=target.text, required=target.required, found=found, at_most=target.at_most, unit=target.unit)
 
 
 def faster(fast: str, *slow: str) -> Callable[[Table], float]:

@@ -88,7 +88,9 @@ W1S = Workload(
         _ours(PENSTOCK, "shuffled"),
         _peer(_TF, "tf_data:shuffled", note="shuffle(60000): a buffer of the whole file"),
         _peer(_TF_NUMPY, "tf_data:shuffled_numpy", note="shuffle(60000): a buffer of the whole file"),
-        _peer("HF datasets shuffle(seed).iter", "hugging_face:shuffled", note="one permutation, made before the timing"),
+        _peer(
+            "HF datasets shuffle(seed).iter", "hugging_face:shuffled", note="one permutation, made before the timing"
+        ),
         _peer("Grain DataLoader, ArrayRecord", "grain_loader:shuffled", epochs=1, note="plain bytes: no protobuf"),
         _ours(OPENED, "opened_shuffled", fresh=True),
     ),

@@ -25,8 +25,8 @@ class ImportTask:
     def check(self) -> None:
         """The import works, and Penstock's loads nothing optional."""
         optional = OPTIONAL if self.module == "penstock" else ()
-        code = f"{self._statement()}; import sys; loaded = set(sys.modules) & set({optional!r}); assert not loaded, loaded"
-        self._python(code)
+        loaded = f"loaded = set(sys.modules) & set({optional!r})"
+        self._python(f"{self._statement()}; import sys; {loaded}; assert not loaded, loaded")
 
     def run(self) -> Timing:
         """One interpreter, start to end."""
@@ -45,31 +45,31 @@ class ImportTask:
             raise AssertionError(done.stderr.strip().splitlines()[-1])
 
 
-def bare(files: Files) -> ImportTask:
+def bare(_files: Files) -> ImportTask:
     """The interpreter alone."""
     return ImportTask("")
 
 
-def numpy(files: Files) -> ImportTask:
+def numpy(_files: Files) -> ImportTask:
     """NumPy."""
     return ImportTask("numpy")
 
 
-def penstock(files: Files) -> ImportTask:
+def penstock(_files: Files) -> ImportTask:
     """Penstock."""
     return ImportTask("penstock")
 
 
-def datasets(files: Files) -> ImportTask:
+def datasets(_files: Files) -> ImportTask:
     """Hugging Face datasets."""
     return ImportTask("datasets")
 
 
-def torch(files: Files) -> ImportTask:
+def torch(_files: Files) -> ImportTask:
     """PyTorch."""
     return ImportTask("torch")
 
 
-def tensorflow(files: Files) -> ImportTask:
+def tensorflow(_files: Files) -> ImportTask:
     """TensorFlow."""
     return ImportTask("tensorflow")

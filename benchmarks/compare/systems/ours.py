@@ -7,7 +7,6 @@ from itertools import count
 from pathlib import Path
 
 import penstock as ps
-
 from benchmarks.compare.systems import expected
 from benchmarks.compare.tasks import Pair, ReadTask, WriteTask
 from benchmarks.data import BATCH, Files, batch_bounds

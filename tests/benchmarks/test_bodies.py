@@ -1,0 +1,43 @@
+"""Every benchmark body that needs no peer runs once, tiny and untimed, so that it cannot rot."""
+
+from __future__ import annotations
+
+import pytest
+from benchmarks.compare.tasks import System
+from benchmarks.compare.workloads import WORKLOADS
+from benchmarks.data import TINY, Files
+
+SYSTEMS = {system.start: system for workload in WORKLOADS.values() for system in workload.systems}
+PEER_FREE = [pytest.param(system, id=start) for start, system in SYSTEMS.items() if system.role != "peer"]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return Files(tmp_path_factory.mktemp("bench"), TINY)
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path))
+
+
+@pytest.mark.parametrize("system", PEER_FREE)
+def test_system_reads_or_writes_exactly_the_data(system: System, files: Files):
+    task = system.task(files)
+    task.check()
+    assert task.run().rows > 0
+
+
+def test_micro_bodies(files: Files):
+    from benchmarks.micro.bodies import bodies
+
+    names = [body.name for body in bodies(files) if body.call() is not NotImplemented]
+    assert len(names) == len(set(names)) > 10
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("name", ["tfrecord", "gzip", "shards", "tenfold", "npy"])
+def test_flows(name: str, shuffle: bool, files: Files):
+    from benchmarks.flows.epoch import Flow, show
+
+    assert name in show(Flow(format=name, shuffle=shuffle), files, 1)
