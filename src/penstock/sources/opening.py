@@ -14,7 +14,7 @@ from penstock.contracts.schema import Schema
 from penstock.errors import DataError, UnsupportedData, Where
 from penstock.formats.npy import NpyRecords
 from penstock.formats.opening import open_records
-from penstock.sources.array_source import NpySource
+from penstock.sources.npy_source import NpySource
 from penstock.sources.record_source import RecordSource
 from penstock.sources.split import parse_split
 from penstock.sources.views import Source

@@ -1,8 +1,7 @@
-"""Rows of arrays as examples."""
+"""Rows of `.npy` files as examples."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,9 @@ from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch
 from penstock.errors import SchemaMismatch, Where
 from penstock.formats.npy import NpyRecords
-from penstock.sources.stacking import schema_of
 from penstock.sources.views import Source
 
-__all__ = ["ColumnSource", "NpySource"]
+__all__ = ["NpySource"]
 
 
 class NpySource(Source):
@@ -68,25 +66,3 @@ def _field(dtype: np.dtype[Any], name: str, row_shape: tuple[int, ...]) -> Featu
             Where(feature=name), expected="fields that are numbers", found=f"the nested {field}", hint="Read it with numpy."
         )
     return Feature(field.base, row_shape + field.shape)
-
-
-class ColumnSource(Source):
-    """Examples that lie in memory as columns: ``{"image": ndarray (n, ...), "label": ndarray (n,)}``."""
-
-    def __init__(self, columns: Mapping[str, Any]) -> None:
-        self.columns = dict(columns)
-        lengths = {name: len(column) for name, column in self.columns.items()}
-        if len(set(lengths.values())) > 1:
-            raise SchemaMismatch(Where(), expected="columns of equal length", found=str(lengths))
-        self._schema = schema_of(self.columns)
-        self._length = next(iter(lengths.values()), 0)
-
-    @property
-    def schema(self) -> Schema:
-        return self._schema
-
-    def __len__(self) -> int:
-        return self._length
-
-    def _batch(self, indices: Indices) -> Batch:
-        return {name: column.take(indices, axis=0) if isinstance(column, np.ndarray) else column.take(indices) for name, column in self.columns.items()}

@@ -1,0 +1,154 @@
+#include "core/highway_hash.hpp"
+
+#include <array>
+#include <bit>
+
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#define PENSTOCK_HIGHWAY_AVX2 1
+#include <immintrin.h>
+#endif
+
+namespace penstock {
+namespace {
+
+using Lanes = std::array<std::uint64_t, 4>;
+
+constexpr std::size_t packet_size = 32;
+constexpr Lanes initial_mul0 = {0xdbe6d5d5fe4cce2f, 0xa4093822299f31d0, 0x13198a2e03707344, 0x243f6a8885a308d3};
+constexpr Lanes initial_mul1 = {0x3bd39e10cb0ef593, 0xc0acf169b5f18a8c, 0xbe5466cf34e90c6c, 0x452821e638d01377};
+constexpr Lanes key = {0x2f696c6567656952, 0x0a7364726f636572, 0x2f696c6567656952, 0x0a7364726f636572};
+
+constexpr std::uint64_t swap_halves(std::uint64_t value) { return std::rotl(value, 32); }
+
+struct State {
+    Lanes v0, v1, mul0, mul1;
+
+    State() : mul0(initial_mul0), mul1(initial_mul1) {
+        for (std::size_t i = 0; i < 4; ++i) {
+            v0[i] = mul0[i] ^ key[i];
+            v1[i] = mul1[i] ^ swap_halves(key[i]);
+        }
+    }
+};
+
+// Bytes of a pair of lanes, shuffled so that every byte of the sum depends on bytes that multiplication mixed well.
+constexpr std::array<int, 16> merge_order = {3, 12, 2, 5, 14, 1, 15, 0, 11, 4, 10, 13, 9, 6, 8, 7};
+
+void add_merged(Lanes& to, const Lanes& from) {
+    for (std::size_t pair = 0; pair < 4; pair += 2) {
+        for (std::size_t half = 0; half < 2; ++half) {
+            std::uint64_t word = 0;
+            for (std::size_t i = 0; i < 8; ++i) {
+                const auto at = static_cast<std::size_t>(merge_order[half * 8 + i]);
+                word |= (from[pair + at / 8] >> (at % 8 * 8) & 0xFF) << (i * 8);
+            }
+            to[pair + half] += word;
+        }
+    }
+}
+
+void update(State& s, const Lanes& packet) {
+    for (std::size_t i = 0; i < 4; ++i) {
+        s.v1[i] += s.mul0[i] + packet[i];
+        s.mul0[i] ^= (s.v1[i] & 0xFFFFFFFF) * (s.v0[i] >> 32);
+        s.v0[i] += s.mul1[i];
+        s.mul1[i] ^= (s.v0[i] & 0xFFFFFFFF) * (s.v1[i] >> 32);
+    }
+    add_merged(s.v0, s.v1);
+    add_merged(s.v1, s.v0);
+}
+
+Lanes load(const std::byte* at) {
+    Lanes packet;
+    for (std::size_t i = 0; i < 4; ++i) packet[i] = load_le<std::uint64_t>(at + i * 8);
+    return packet;
+}
+
+// The last 1 to 31 bytes: their number goes into the state, they themselves into a padded packet.
+void update_tail(State& s, Bytes tail) {
+    const auto size = static_cast<std::uint64_t>(tail.size());
+    for (std::size_t i = 0; i < 4; ++i) {
+        s.v0[i] += (size << 32) + size;
+        const auto low = std::rotl(static_cast<std::uint32_t>(s.v1[i]), static_cast<int>(size));
+        const auto high = std::rotl(static_cast<std::uint32_t>(s.v1[i] >> 32), static_cast<int>(size));
+        s.v1[i] = std::uint64_t{high} << 32 | low;
+    }
+    std::array<std::byte, packet_size> packet{};
+    const std::size_t whole = tail.size() & ~std::size_t{3};
+    const std::size_t rest = tail.size() & 3;
+    std::memcpy(packet.data(), tail.data(), whole);
+    if (tail.size() >= 16) {
+        std::memcpy(packet.data() + 28, tail.data() + tail.size() - 4, 4);
+    } else if (rest != 0) {
+        packet[16] = tail[whole];
+        packet[17] = tail[whole + (rest >> 1)];
+        packet[18] = tail[whole + rest - 1];
+    }
+    update(s, load(packet.data()));
+}
+
+std::uint64_t finish(State& s) {
+    for (int round = 0; round < 4; ++round)
+        update(s, {swap_halves(s.v0[2]), swap_halves(s.v0[3]), swap_halves(s.v0[0]), swap_halves(s.v0[1])});
+    return s.v0[0] + s.v1[0] + s.mul0[0] + s.mul1[0];
+}
+
+std::size_t update_whole(State& s, Bytes data) {
+    std::size_t at = 0;
+    for (; at + packet_size <= data.size(); at += packet_size) update(s, load(data.data() + at));
+    return at;
+}
+
+#ifdef PENSTOCK_HIGHWAY_AVX2
+
+#define PENSTOCK_AVX2 __attribute__((target("avx2")))
+
+PENSTOCK_AVX2 inline __m256i get(const std::uint64_t* lanes) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lanes)); }
+PENSTOCK_AVX2 inline void put(Lanes& lanes, __m256i value) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes.data()), value);
+}
+
+PENSTOCK_AVX2 std::size_t update_whole_avx2(State& s, Bytes data) {
+    const __m256i order = _mm256_broadcastsi128_si256(_mm_setr_epi8(3, 12, 2, 5, 14, 1, 15, 0, 11, 4, 10, 13, 9, 6, 8, 7));
+    __m256i v0 = get(s.v0.data()), v1 = get(s.v1.data()), mul0 = get(s.mul0.data()), mul1 = get(s.mul1.data());
+    std::size_t at = 0;
+    for (; at + packet_size <= data.size(); at += packet_size) {
+        const __m256i packet = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(data.data() + at));
+        v1 = _mm256_add_epi64(v1, _mm256_add_epi64(mul0, packet));
+        mul0 = _mm256_xor_si256(mul0, _mm256_mul_epu32(v1, _mm256_srli_epi64(v0, 32)));
+        v0 = _mm256_add_epi64(v0, mul1);
+        mul1 = _mm256_xor_si256(mul1, _mm256_mul_epu32(v0, _mm256_srli_epi64(v1, 32)));
+        v0 = _mm256_add_epi64(v0, _mm256_shuffle_epi8(v1, order));
+        v1 = _mm256_add_epi64(v1, _mm256_shuffle_epi8(v0, order));
+    }
+    put(s.v0, v0);
+    put(s.v1, v1);
+    put(s.mul0, mul0);
+    put(s.mul1, mul1);
+    return at;
+}
+
+std::size_t update_best(State& s, Bytes data) {
+    return __builtin_cpu_supports("avx2") ? update_whole_avx2(s, data) : update_whole(s, data);
+}
+
+#else
+
+std::size_t update_best(State& s, Bytes data) { return update_whole(s, data); }
+
+#endif
+
+std::uint64_t hash_with(Bytes data, std::size_t (*update_packets)(State&, Bytes)) {
+    State state;
+    const std::size_t done = update_packets(state, data);
+    if (done != data.size()) update_tail(state, data.subspan(done));
+    return finish(state);
+}
+
+} // namespace
+
+std::uint64_t riegeli_hash(Bytes data) noexcept { return hash_with(data, update_best); }
+
+std::uint64_t riegeli_hash_portable(Bytes data) noexcept { return hash_with(data, update_whole); }
+
+} // namespace penstock

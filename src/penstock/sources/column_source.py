@@ -1,0 +1,45 @@
+"""Columns in memory as examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from penstock.contracts.protocols import Indices
+from penstock.contracts.schema import Schema
+from penstock.contracts.values import Batch, Ragged
+from penstock.errors import SchemaMismatch, Where
+from penstock.sources.stacking import schema_of
+from penstock.sources.views import Source
+
+__all__ = ["ColumnSource"]
+
+
+class ColumnSource(Source):
+    """Examples that lie in memory as columns: ``{"image": ndarray (n, ...), "label": ndarray (n,)}``."""
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        self.columns = dict(columns)
+        lengths = {name: len(column) for name, column in self.columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise SchemaMismatch(Where(), expected="columns of equal length", found=str(lengths))
+        self._schema = schema_of(self.columns)
+        self._length = next(iter(lengths.values()), 0)
+
+    @property
+    def schema(self) -> Schema:
+        return self._schema
+
+    def __len__(self) -> int:
+        return self._length
+
+    def _batch(self, indices: Indices) -> Batch:
+        return {name: _rows(column, indices) for name, column in self.columns.items()}
+
+
+def _rows(column: Any, indices: Indices) -> Any:
+    if isinstance(column, list):
+        return [column[i] for i in indices]
+    return column.take(indices) if isinstance(column, Ragged) else np.asarray(column)[indices]

@@ -1,0 +1,52 @@
+import numpy as np
+import pytest
+
+from penstock.contracts.feature import Feature
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [("f4", "float32"), (np.int64, "int64"), (">i4", "int32"), (bytes, "bytes"), (str, "str"), ("S3", "S3"), ("M8[D]", "M8[D]"), (bool, "bool")],
+)
+def test_dtype_has_one_native_name(given, name):
+    assert Feature(given).dtype == name
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda: Feature(object), TypeError),
+        (lambda: Feature("float32", (-1,)), ValueError),
+        (lambda: Feature("float32", encoding="jpeg"), ValueError),
+        (lambda: Feature("bytes", encoding="tiff"), ValueError),
+        (lambda: Feature("float32", (2, 2), sparse=True), ValueError),
+        (lambda: Feature("int64", default=1.5), TypeError),
+        (lambda: Feature("int64", (3,), default=[1, 2]), ValueError),
+    ],
+)
+def test_what_does_not_fit_is_refused_at_birth(make, error):
+    with pytest.raises(error):
+        make()
+
+
+@pytest.mark.parametrize(
+    "feature",
+    [
+        Feature("float32", (28, None)),
+        Feature("bytes", default=b"\x00\xff"),
+        Feature("int64", (2,), default=[1, 2]),
+        Feature("bytes", encoding="png"),
+        Feature("str", (None,)),
+        Feature("float32", (9,), sparse=True),
+    ],
+)
+def test_json_round_trip(feature):
+    again = Feature.from_json(feature.to_json())
+    assert again == feature
+    assert hash(again) == hash(feature)
+
+
+def test_count_is_minus_one_where_a_length_varies():
+    assert Feature("int64", (2, 3)).count == 6
+    assert Feature("int64").count == 1
+    assert Feature("int64", (2, None)).count == -1

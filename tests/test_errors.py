@@ -1,0 +1,66 @@
+import inspect
+import pickle
+
+import pytest
+
+from penstock import errors
+from penstock._faults import describe
+from penstock.errors import CorruptRecord, DataError, MissingExtra, NoSuchFeature, TransformError, Where
+
+PLACE = Where(path="a.tfrecord", record=812, offset=0x1F4C0)
+
+
+def test_one_grammar():
+    error = CorruptRecord(PLACE, expected="payload checksum 0x01", found="0x02", hint="Look.")
+    assert str(error) == "expected payload checksum 0x01, found 0x02 - at a.tfrecord, record 812, byte 0x1f4c0. Look."
+
+
+def test_data_errors_pickle_whole():
+    error = NoSuchFeature(PLACE, expected="x", found="y", hint="z")
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), again.where) == (NoSuchFeature, str(error), PLACE)
+
+
+def test_relocation_fills_in_what_is_known():
+    error = CorruptRecord(Where(record=3, feature="x"), expected="a", found="b")
+    assert error.relocated(PLACE).where == Where(path="a.tfrecord", record=812, offset=0x1F4C0, feature="x")
+
+
+def test_every_class_derives_from_what_people_catch():
+    for name in errors.__all__:
+        kind = getattr(errors, name)
+        if name in ("Where", "PenstockError", "DataError"):
+            continue
+        assert issubclass(kind, errors.PenstockError)
+        assert issubclass(kind, (ValueError, KeyError, OSError, RuntimeError, ImportError)), name
+
+
+def test_every_class_is_in_the_tree_of_the_docstring():
+    for name in errors.__all__:
+        if inspect.isclass(getattr(errors, name)) and name != "Where":
+            assert name in (errors.__doc__ or "")
+
+
+def test_missing_extra_says_the_install_line():
+    assert 'pip install "penstock[torch]"' in str(MissingExtra("torch", "torch"))
+
+
+def test_transform_error_names_function_place_and_cause():
+    error = TransformError("normalise", PLACE, ZeroDivisionError("division by zero"))
+    assert str(error) == "normalise failed with ZeroDivisionError: division by zero - at a.tfrecord, record 812, byte 0x1f4c0."
+
+
+class Fault:
+    fault, offset, expected, found, record, feature = "wrong_count", 7, 784, 3, 2, 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["truncated", "length_checksum", "payload_checksum", "wire", "wrong_kind", "wrong_count", "missing", "header", "magic", "range", "new"],
+)
+def test_every_native_fault_has_words(name):
+    fault = Fault()
+    fault.fault = name
+    error = describe(fault, Where(path="f"), ["a", "b"])
+    assert isinstance(error, DataError)
+    assert error.where == Where(path="f", record=2, offset=7, feature="b")
