@@ -90,6 +90,11 @@ class Files:
         return self._made("all.tfrecord", self._write_tfrecord)
 
     @property
+    def tfrecord_label_first(self) -> Path:
+        """The same examples with the other order of features, which TensorFlow's writer also gives."""
+        return self._made("label-first.tfrecord", lambda path: self._write_tfrecord(path, label_first=True))
+
+    @property
     def gzip(self) -> Path:
         """The same file as one gzip member of zlib's default level, as TensorFlow writes it."""
         return self._made("all.tfrecord.gz", self._write_gzip)
@@ -135,11 +140,11 @@ class Files:
     def _write_labels(self, path: Path) -> None:
         _save(path, np.random.default_rng(43).integers(0, 10, self.sizes.rows, dtype=np.int64))
 
-    def _write_tfrecord(self, path: Path) -> None:
+    def _write_tfrecord(self, path: Path, *, label_first: bool = False) -> None:
         with path.open("wb") as file:
             for start in range(0, self.sizes.rows, 4096):
                 part = slice(start, start + 4096)
-                file.write(framed_examples(self.images[part], self.labels[part]))
+                file.write(framed_examples(self.images[part], self.labels[part], label_first=label_first))
 
     def _write_gzip(self, path: Path) -> None:
         with self.tfrecord.open("rb") as plain, gzip.open(path, "wb", compresslevel=6) as packed:

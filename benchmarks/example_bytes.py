@@ -11,17 +11,18 @@ import struct
 import numpy as np
 
 
-def framed_examples(images: np.ndarray, labels: np.ndarray) -> bytes:
+def framed_examples(images: np.ndarray, labels: np.ndarray, *, label_first: bool = False) -> bytes:
     """Whole TFRecord records, one tf.Example per row, with the features ``image`` and ``label``.
 
     Args:
         images: float32 (n, width).
         labels: int64 (n,), each in 0..127 (one varint byte).
+        label_first: Put ``label`` before ``image``; a map of protobuf has no order, sorted names are the usual one.
 
     Returns:
         The framed records, joined.
     """
-    payload, image_at, label_at = _template(images.shape[1])
+    payload, image_at, label_at = _template(images.shape[1], label_first=label_first)
     block = np.empty((len(images), 12 + len(payload) + 4), np.uint8)
     length = struct.pack("<Q", len(payload))
     block[:, :8] = np.frombuffer(length, np.uint8)
@@ -39,14 +40,16 @@ def image_offset(width: int) -> int:
     return 12 + _template(width)[1]
 
 
-def _template(width: int) -> tuple[bytes, int, int]:
+def _template(width: int, *, label_first: bool = False) -> tuple[bytes, int, int]:
     """Payload with zero values, and where the floats and the label byte stand in it."""
     floats = bytes(width * 4)
-    image = _field(1, b"image") + _field(2, _field(2, _field(1, floats)))
-    label = _field(1, b"label") + _field(2, _field(3, _field(1, b"\0")))
-    features = _field(1, image) + _field(1, label)
-    payload = _field(1, features)
-    return payload, len(payload) - len(_field(1, label)) - len(floats), len(payload) - 1
+    image = _field(1, _field(1, b"image") + _field(2, _field(2, _field(1, floats))))
+    label = _field(1, _field(1, b"label") + _field(2, _field(3, _field(1, b"\0"))))
+    payload = _field(1, label + image if label_first else image + label)
+    end = len(payload)
+    if label_first:
+        return payload, end - len(floats), end - len(image) - 1
+    return payload, end - len(label) - len(floats), end - 1
 
 
 def _field(number: int, value: bytes) -> bytes:

@@ -117,14 +117,18 @@ def _masked_crc32c(data: bytes) -> bytes:
     return (((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF).to_bytes(4, "little")
 
 
+def _framed(payload: bytes) -> bytes:
+    length = len(payload).to_bytes(8, "little")
+    return length + _masked_crc32c(length) + payload + _masked_crc32c(payload)
+
+
 def test_generated_records_are_what_the_format_says():
     image = bytes.fromhex("0a15 0a05 696d616765 120c 120a 0a08 0000803f 00000040")
     label = bytes.fromhex("0a0e 0a05 6c6162656c 1205 1a03 0a01 03")
-    payload = bytes.fromhex("0a27") + image + label
-    length = len(payload).to_bytes(8, "little")
-    record = length + _masked_crc32c(length) + payload + _masked_crc32c(payload)
-    assert framed_examples(np.array([[1.0, 2.0]], np.float32), np.array([3])) == record
-    assert record.index(image[-8:]) == image_offset(2)
+    images, labels = np.array([[1.0, 2.0]], np.float32), np.array([3])
+    assert framed_examples(images, labels) == _framed(bytes.fromhex("0a27") + image + label)
+    assert framed_examples(images, labels, label_first=True) == _framed(bytes.fromhex("0a27") + label + image)
+    assert framed_examples(images, labels).index(image[-8:]) == image_offset(2)
 
 
 def test_row_checks_see_the_bytes_of_strided_rows():

@@ -28,8 +28,9 @@ def rows(files: Files, epoch: Callable[[], Iterable[Pair]], order: Order = "file
     return ReadTask(epoch=epoch, checks=files.npy_checks, labels=None, order=order)
 
 
-def written(files: Files, name: str, write: Callable[[Path], None]) -> WriteTask:
-    """Write the 60,000 examples as TFRecord."""
+def written(files: Files, name: str, write: Callable[[Path], None], *, any_order: bool = False) -> WriteTask:
+    """Write the 60,000 examples as TFRecord, with the features in sorted or in any order."""
     path = files.folder / "written" / f"{name}.tfrecord"
     path.parent.mkdir(exist_ok=True)
-    return WriteTask(write=write, path=path, reference=files.tfrecord, rows=files.sizes.rows)
+    references = (files.tfrecord, *([files.tfrecord_label_first] if any_order else []))
+    return WriteTask(write=write, path=path, references=references, rows=files.sizes.rows)
