@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import time
 from pathlib import Path
@@ -20,7 +22,7 @@ def memory_mb() -> dict[str, float]:
     """Memory of this process in MB (10^6 bytes).
 
     Returns:
-        ``peak``: the most that was ever resident, pages of mapped files included (VmHWM); ``anonymous``: what the
+        ``peak``: the most that was resident, pages of mapped files included (VmHWM); ``anonymous``: what the
         process holds now that is not a page of a file (RssAnon).
     """
     fields = {"VmHWM": "peak", "RssAnon": "anonymous"}
@@ -30,6 +32,13 @@ def memory_mb() -> dict[str, float]:
         if name in fields:
             found[fields[name]] = int(rest.split()[0]) * 1024 / 1e6
     return found
+
+
+def forget_peak() -> None:
+    """Let the peak of `memory_mb` begin anew at what is resident now, where the system allows it."""
+    gc.collect()
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
 
 
 def wait_until_quiet(limit: float = 0.1, patience: float = 20.0) -> float:

@@ -89,24 +89,25 @@ class ReadTask:
         checks: Expected row checks in the order of the file, uint32 (rows,).
         labels: Expected labels, int64 (rows,), or None where the data have none.
         order: The order that the rows must come in.
+        times: How many times over the file holds the rows.
     """
 
     epoch: Callable[[], Iterable[Pair]]
     checks: np.ndarray
     labels: np.ndarray | None
     order: Order = "file"
+    times: int = 1
 
     def check(self) -> None:
         """Count, shape, dtype, every byte, labels and order."""
-        checks, labels = self._collect()
+        found = self._collect()
+        labels = np.zeros(len(self.checks), np.int64) if self.labels is None else self.labels
+        expected = np.tile(np.stack([self.checks, labels]), self.times)
         if self.order == "file":
-            _expect(np.array_equal(checks, self.checks), "every row, in the order of the file")
-            _expect(self.labels is None or np.array_equal(labels, self.labels), "every label, in the order of the file")
+            _expect(np.array_equal(found, expected), "every row with its label, in the order of the file")
         else:
-            expected = np.stack([self.checks, np.zeros_like(self.checks) if self.labels is None else self.labels])
-            found = np.stack([checks, labels])
             _expect(np.array_equal(_sorted(found), _sorted(expected)), "every row with its label, exactly once")
-            _expect(_is_global(checks, self.checks), "rows from all over the file in every part of the epoch")
+            _expect(_is_global(found[0], expected[0]), "rows from all over the file in every part of the epoch")
 
     def run(self) -> Timing:
         """Iterate, looking at nothing but the number of rows."""
@@ -120,10 +121,14 @@ class ReadTask:
             if first is None:
                 first = last - start
         wall = clock() - start
-        _expect(rows == len(self.checks), f"{len(self.checks)} rows, found {rows}")
+        _expect(rows == self._rows(), f"{self._rows()} rows, found {rows}")
         return Timing(epoch_s=last - start, first_s=first, wall_s=wall, cpu_s=cpu_seconds() - cpu, rows=rows)
 
-    def _collect(self) -> tuple[np.ndarray, np.ndarray]:
+    def _rows(self) -> int:
+        return len(self.checks) * self.times
+
+    def _collect(self) -> np.ndarray:
+        """Row checks and labels as they come, int64 (2, rows)."""
         checks, labels, sizes = [], [], []
         for image, label in self.epoch():
             rows = np.asarray(image)
@@ -134,8 +139,8 @@ class ReadTask:
             labels.append(column.copy())
             sizes.append(len(rows))
         _expect(set(sizes[:-1]) <= {BATCH} and sizes[-1] <= BATCH, "batches of 128")
-        _expect(sum(sizes) == len(self.checks), f"{len(self.checks)} rows, found {sum(sizes)}")
-        return np.concatenate(checks), np.concatenate(labels)
+        _expect(sum(sizes) == self._rows(), f"{self._rows()} rows, found {sum(sizes)}")
+        return np.stack([np.concatenate(checks), np.concatenate(labels)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

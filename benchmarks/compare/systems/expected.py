@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
 
 from benchmarks.compare.tasks import Order, Pair, ReadTask, WriteTask
 from benchmarks.data import Files
@@ -18,9 +17,7 @@ def examples(files: Files, epoch: Callable[[], Iterable[Pair]], order: Order = "
 
 def repeated(files: Files, epoch: Callable[[], Iterable[Pair]], order: Order = "file") -> ReadTask:
     """Read the file that holds the examples several times over."""
-    times = files.sizes.growth
-    checks, labels = np.tile(files.image_checks, times), np.tile(files.labels, times)
-    return ReadTask(epoch=epoch, checks=checks, labels=labels, order=order)
+    return replace(examples(files, epoch, order), times=files.sizes.growth)
 
 
 def rows(files: Files, epoch: Callable[[], Iterable[Pair]], order: Order = "file") -> ReadTask:
