@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -49,8 +49,12 @@ class ReadsBatches(Protocol):
 
 @runtime_checkable
 class Sampler(Protocol):
-    """A pure function from position to index."""
+    """A pure function from position to index: an order of ``len(self)`` indices for every epoch.
+
+    The numbers are computed, never stored, and depend on nothing but the arguments and the sampler's own parameters. It is
+    asked from several threads at once. A sampler whose ``fingerprint: str`` tells its parameters is checked on resume.
+    """
 
     def __len__(self) -> int: ...
-    def indices(self, start: int, stop: int, /) -> Indices: ...
-    def __iter__(self) -> Iterator[int]: ...
+    def indices(self, epoch: int, start: int, stop: int, /) -> Indices:
+        """The indices at positions ``start`` up to ``stop`` of one epoch."""

@@ -1,0 +1,1 @@
+"""Positions to indices: integers only, computed and never stored."""
