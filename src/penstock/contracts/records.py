@@ -48,11 +48,18 @@ class Records(Protocol):
     def spans(self, indices: Indices, /) -> Any:
         """``_native.Spans`` of these records, in this order: the fast path."""
 
-    def iter_spans(self, max_bytes: int = 1 << 20, /) -> Iterator[tuple[int, Any]]:
+    def iter_spans(self, records: int | None = None, /) -> Iterator[tuple[int, Any]]:
         """All records in order without an index, as (number of the first record, ``_native.Spans``)."""
 
     def where(self, index: int, /) -> Where:
         """Path, number of the record in its file, and byte offset of a global index."""
+
+    def where_in_order(self, index: int, /) -> Where:
+        """The same without an index, for files that are too damaged for one."""
+
+    @property
+    def prefers_streaming(self) -> bool:
+        """Whether reading in order would begin sooner than random access."""
 
 
 class RecordWriter(Protocol):
@@ -76,6 +83,7 @@ class Format:
         suffixes: Ends of file names, in lower case with the dot, that mean this format.
         knows: Whether the first bytes of a file show this format.
         open: ``open(paths, compression=..., on_corrupt=..., verify=...)``.
+        compressible: Whether a file may lie in one GZIP or ZLIB stream.
         writer: ``writer(path, compression=...)`` for one file of records; ``None`` where records alone do not make one.
     """
 
@@ -83,4 +91,5 @@ class Format:
     suffixes: tuple[str, ...]
     knows: Callable[[bytes], bool]
     open: Callable[..., Records]
+    compressible: bool = False
     writer: Callable[..., RecordWriter] | None = None

@@ -1,0 +1,20 @@
+"""Tables of names. A new thing is a new file and one line here; nothing is imported before it is used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__all__ = ["FORMATS", "load"]
+
+FORMATS: dict[str, str] = {
+    "tfrecord": "penstock.formats.tfrecord:FORMAT",
+    "npy": "penstock.formats.npy:FORMAT",
+}
+"""How records are framed: name to :class:`penstock.contracts.records.Format`."""
+
+
+def load(place: str) -> Any:
+    """The object at ``module:name``."""
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)

@@ -1,0 +1,92 @@
+"""Which format a file has: by its content first, then by its name."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from penstock import _registry
+from penstock.contracts.records import Format
+from penstock.errors import UnknownFormat, UnsupportedData, Where
+from penstock.io.compression import head_of, wrapper_of
+from penstock.io.mapped import MappedFile
+
+__all__ = ["detect", "format_named", "format_of_name"]
+
+HEAD_BYTES = 64
+SHOWN_BYTES = 12
+WRAPPER_SUFFIXES = (".gz", ".gzip", ".zlib", ".zz")
+SHARD_END = re.compile(r"-\d{5,}-of-\d{5,}$")
+NUMBER_END = re.compile(r"[-_.]\d+$")
+
+
+def format_named(name: str) -> Format:
+    """The format that a caller named.
+
+    Raises:
+        UnknownFormat: There is none of that name.
+    """
+    place = _registry.FORMATS.get(name.lower())
+    if place is None:
+        raise UnknownFormat(Where(), expected=f"one of the formats {list(_registry.FORMATS)}", found=repr(name))
+    found: Format = _registry.load(place)
+    return found
+
+
+def format_of_name(path: str | os.PathLike[str]) -> str | None:
+    """The format that a file name means; ``None`` where it does not tell.
+
+    >>> format_of_name("train.tfrecord-00000-of-00008"), format_of_name("train.tfrecord.gz"), format_of_name("notes")
+    ('tfrecord', 'tfrecord', None)
+    """
+    name = SHARD_END.sub("", os.path.basename(os.fspath(path)).lower())
+    for suffix in WRAPPER_SUFFIXES:
+        name = name.removesuffix(suffix)
+    name = SHARD_END.sub("", name)
+    for candidate in (name, NUMBER_END.sub("", name)):
+        for found in map(format_named, _registry.FORMATS):
+            if candidate.endswith(found.suffixes):
+                return found.name
+    return None
+
+
+def detect(path: str) -> Format:
+    """The format of one file.
+
+    Raises:
+        UnknownFormat: Neither its first bytes nor its name tell; the message shows both.
+        UnsupportedData: A compressed file of a format that is not read compressed.
+    """
+    head = bytes(MappedFile(path).read(0, HEAD_BYTES))
+    for found in map(format_named, _registry.FORMATS):
+        if found.knows(head):
+            return found
+    inner = _inside(path, head)
+    if inner is not None:
+        return inner
+    name = format_of_name(path)
+    if name is not None:
+        return format_named(name)
+    raise UnknownFormat(
+        Where(path=path),
+        expected="a " + " or ".join(_registry.FORMATS) + " file",
+        found=f"the first bytes {head[:SHOWN_BYTES].hex(' ')}" if head else "an empty file with a name that does not tell",
+        hint="If you know the format, name it: format='tfrecord'.",
+    )
+
+
+def _inside(path: str, head: bytes) -> Format | None:
+    """The format in a compressed file."""
+    wrapper = wrapper_of(head)
+    inner = b"" if wrapper == "none" else head_of(path, wrapper, HEAD_BYTES)
+    for found in map(format_named, _registry.FORMATS):
+        if inner and found.knows(inner):
+            if not found.compressible:
+                raise UnsupportedData(
+                    Where(path=path),
+                    expected=f"a plain {found.name} file",
+                    found=f"one in a {wrapper} stream",
+                    hint="Decompress it first, as with gunzip.",
+                )
+            return found
+    return None

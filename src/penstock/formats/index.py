@@ -1,0 +1,135 @@
+"""Where the records of some files begin: kept in the user's cache folder, made again where it is stale."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.contracts.protocols import Indices
+from penstock.errors import NoFiles, Where
+from penstock.io.atomic import AtomicFile
+from penstock.io.cache import cache_folder, cache_key
+from penstock.io.mapped import MappedFile, Signature
+
+__all__ = ["FileIndex", "RecordIndex", "index_path", "load_index", "save_index"]
+
+VERSION = 1
+MAGIC = b"psindex\n"
+HEADER = struct.Struct("<8sIIQ")  # magic, version, CRC-32 of the description, its length
+ALIGNMENT = 64
+CHECKED_BYTES = 16 << 20  # an index up to this size is checked whole when it is loaded, which takes milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class FileIndex:
+    """What the index knows of one file.
+
+    Args:
+        path: As the caller named it.
+        signature: Of the version that was scanned.
+        records: Sound records.
+        skipped_records: Damaged stretches that were left out.
+        skipped_bytes: Their size.
+    """
+
+    path: str
+    signature: Signature
+    records: int
+    skipped_records: int = 0
+    skipped_bytes: int = 0
+
+
+class RecordIndex:
+    """Record starts of all files, end to end.
+
+    Args:
+        files: In the order of the records.
+        starts: ``int64 (n,)``: byte in its own (decompressed) file at which each record begins.
+    """
+
+    def __init__(self, files: Sequence[FileIndex], starts: Indices) -> None:
+        self.files = tuple(files)
+        self.starts = starts
+        self.firsts = np.zeros(len(self.files) + 1, np.int64)
+        """Number of each file's first record, and of all records."""
+        np.cumsum([file.records for file in self.files], out=self.firsts[1:])
+        if self.firsts[-1] != len(starts):
+            raise ValueError(f"{len(starts)} starts for {self.firsts[-1]} records")
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def locate(self, indices: Indices) -> tuple[npt.NDArray[np.int32] | None, Indices]:
+        """File numbers and byte offsets of records; ``None`` for the file numbers where there is one file only."""
+        if len(self.files) == 1:
+            return None, self.starts[indices]
+        return self.file_of(indices), self.starts[indices]
+
+    def file_of(self, indices: Indices) -> npt.NDArray[np.int32]:
+        """The number of the file that each record is in."""
+        return (np.searchsorted(self.firsts, indices, side="right") - 1).astype(np.int32)
+
+    def where(self, index: int) -> Where:
+        """The place of one record."""
+        number = int(self.file_of(np.array([index], np.int64))[0])
+        return Where(
+            path=self.files[number].path, record=index - int(self.firsts[number]), offset=int(self.starts[index])
+        )
+
+    def part(self, number: int) -> Indices:
+        """The starts in one file."""
+        return self.starts[int(self.firsts[number]) : int(self.firsts[number + 1])]
+
+
+def index_path(paths: Sequence[str], options: Mapping[str, object]) -> Path:
+    """Where the index of these files, scanned with these options, is kept."""
+    names = [os.path.abspath(path) for path in paths]
+    return cache_folder("index") / f"{cache_key(VERSION, sorted(options.items()), *names)}.psindex"
+
+
+def save_index(index: RecordIndex, path: Path) -> None:
+    """Write an index. A full disk or a read-only folder is no fault: it is a cache."""
+    starts = np.ascontiguousarray(index.starts, "<i8")
+    description = {
+        "files": [asdict(file) for file in index.files],
+        "crc": zlib.crc32(memoryview(starts).cast("B")) if starts.nbytes else 0,
+    }
+    text = json.dumps(description).encode("utf-8", "surrogateescape")
+    head = HEADER.pack(MAGIC, VERSION, zlib.crc32(text), len(text)) + text
+    try:
+        with AtomicFile(path, durable=False) as file:
+            file.write(head + bytes(-len(head) % ALIGNMENT))
+            file.write(memoryview(starts).cast("B") if starts.nbytes else b"")
+    except OSError:
+        return
+
+
+def load_index(path: Path) -> RecordIndex | None:
+    """The index in a file, mapped; ``None`` where there is none or it is damaged, so that it has to be made again."""
+    try:
+        file = MappedFile(str(path))
+        return _read(file)
+    except (OSError, NoFiles, ValueError, KeyError, TypeError, struct.error):
+        return None
+
+
+def _read(file: MappedFile) -> RecordIndex:
+    magic, version, crc, length = HEADER.unpack(file.read(0, HEADER.size))
+    text = bytes(file.read(HEADER.size, length))
+    if magic != MAGIC or version != VERSION or zlib.crc32(text) != crc:
+        raise ValueError("not an index of this version, or a damaged one")
+    description = json.loads(text.decode("utf-8", "surrogateescape"))
+    files = [FileIndex(**{**entry, "signature": Signature(**entry["signature"])}) for entry in description["files"]]
+    begin = -(-(HEADER.size + length) // ALIGNMENT) * ALIGNMENT
+    content = file.read(begin, file.size)
+    if len(content) <= CHECKED_BYTES and zlib.crc32(content) != description["crc"]:
+        raise ValueError("damaged starts")
+    return RecordIndex(files, np.frombuffer(content, "<i8"))

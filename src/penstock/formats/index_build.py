@@ -1,0 +1,200 @@
+"""Making the index of TFRecord files: every file once, several at a time, large ones in several pieces."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock import _native
+from penstock.contracts.protocols import Indices
+from penstock.contracts.records import OnCorrupt
+from penstock.errors import Where
+from penstock.formats.index import FileIndex, RecordIndex, index_path, load_index, save_index
+from penstock.formats.tfrecord_scan import Scan, fault_at
+from penstock.io.fileset import FileSet
+from penstock.io.mapped import MappedFile, Signature
+from penstock.io.progress import Progress
+
+__all__ = ["build_index", "record_index"]
+
+STEP_BYTES = 16 << 20
+PIECE_BYTES = 256 << 20  # of a large file; below that one core hops over the headers faster than two share the work
+MOST_THREADS = 16
+MOST_PRINTED = 1024  # files whose content is looked at before their old index is believed; for more, size and time do
+
+
+def record_index(files: FileSet, *, on_corrupt: OnCorrupt, compression: str | None) -> RecordIndex:
+    """The index of some files: from the cache, with what is stale in it made again.
+
+    Raises:
+        CorruptRecord, CorruptFile: A file is damaged and ``on_corrupt`` is ``"raise"``.
+        NoFiles: A file is gone.
+    """
+    path = index_path(files.paths, {"on_corrupt": on_corrupt, "compression": compression or "auto"})
+    kept = load_index(path)
+    index = build_index(files, on_corrupt=on_corrupt, kept=kept)
+    if index is not kept:
+        save_index(index, path)
+    files.expect([file.signature for file in index.files])
+    return index
+
+
+def build_index(
+    files: FileSet, *, on_corrupt: OnCorrupt = "raise", kept: RecordIndex | None = None, show: bool = True
+) -> RecordIndex:
+    """Scan files for their records.
+
+    Args:
+        files: The files.
+        on_corrupt: ``"raise"`` checks lengths and their checksums; ``"skip"`` checks payloads too and leaves what is
+            damaged out.
+        kept: An earlier index, of which the files that have not changed are taken over. It is returned itself when
+            none has changed.
+        show: Whether a progress bar may appear.
+    """
+    signatures = _signatures(files)
+    stale = [
+        number
+        for number, signature in enumerate(signatures)
+        if kept is None or not kept.files[number].signature.same_version(signature)
+    ]
+    if kept is not None and not stale:
+        return kept
+    total = sum(signatures[number].size for number in stale)
+    with Progress("indexing", total, "bytes", show=show) as bar, ThreadPoolExecutor(_threads()) as pool:
+        jobs = {number: _Job(files, number, signatures[number], on_corrupt, bar) for number in stale}
+        for job in jobs.values():
+            job.submit(pool)
+        try:
+            found = [jobs[n].result() if n in jobs else _taken(kept, n) for n in range(len(files))]
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    return RecordIndex([file for file, _ in found], _together([starts for _, starts in found]))
+
+
+def _together(starts: list[Indices]) -> Indices:
+    return np.concatenate(starts) if starts else np.zeros(0, np.int64)
+
+
+def _threads() -> int:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(MOST_THREADS, cores)
+
+
+def _signatures(files: FileSet) -> list[Signature]:
+    if len(files) <= MOST_PRINTED:
+        return [files.signature(number) for number in range(len(files))]
+    return [Signature.of(path) for path in files.paths]
+
+
+def _taken(kept: RecordIndex | None, number: int) -> tuple[FileIndex, Indices]:
+    if kept is None:
+        raise AssertionError("only what was kept is taken over")
+    return kept.files[number], kept.part(number)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Records that begin in ``[begin, stop)`` of a file; ``end`` is where the next one would. -1: not known."""
+
+    begin: int
+    stop: int
+    starts: Indices
+    end: int
+
+
+class _Job:
+    """The scan of one file."""
+
+    def __init__(self, files: FileSet, number: int, signature: Signature, on_corrupt: OnCorrupt, bar: Progress) -> None:
+        self._files = files
+        self._number = number
+        self._signature = signature
+        self._skip = on_corrupt == "skip"
+        self._bar = bar
+        self._pieces: list[Future[_Piece]] = []
+        self._whole: Future[tuple[FileIndex, Indices]] | None = None
+
+    def submit(self, pool: ThreadPoolExecutor) -> None:
+        """Large plain files in pieces; everything else as one."""
+        size = self._signature.size
+        if self._skip or size < 2 * PIECE_BYTES or self._files.wrapper(self._number) != "none":
+            self._whole = pool.submit(self._scanned)
+            return
+        bounds = [*range(0, size - PIECE_BYTES // 2, PIECE_BYTES), size]
+        self._pieces = [pool.submit(self._piece, a, b) for a, b in zip(bounds, bounds[1:], strict=False)]
+
+    def result(self) -> tuple[FileIndex, Indices]:
+        """Wait for it."""
+        if self._whole is not None:
+            return self._whole.result()
+        return self._found(_together(list(self._joined([piece.result() for piece in self._pieces]))))
+
+    def _scanned(self) -> tuple[FileIndex, Indices]:
+        content = self._files.content(self._number)
+        if self._skip:
+            return self._skipping(content)
+        starts, _ = self._chain(content, 0, content.size, 0)
+        if content.fault is not None:
+            raise content.fault.relocated(Where(record=sum(map(len, starts))))
+        return self._found(_together(starts))
+
+    def _skipping(self, content: MappedFile) -> tuple[FileIndex, Indices]:
+        scan = Scan(content, verify=True, on_corrupt="skip", run_bytes=STEP_BYTES)
+        return self._found(_together([run.starts for run in scan]), scan)
+
+    def _found(self, starts: Indices, scan: Scan | None = None) -> tuple[FileIndex, Indices]:
+        lost = [] if scan is None else [size for _, size in scan.faults]
+        path = self._files.paths[self._number]
+        self._bar.advance(self._signature.size if self._whole is not None else 0)
+        return FileIndex(path, self._signature, len(starts), len(lost), sum(lost)), starts
+
+    def _piece(self, start: int, stop: int) -> _Piece:
+        content = self._files.content(self._number)
+        begin = 0 if start == 0 else int(_native.find_tfrecord(content.buffer, start))
+        if not 0 <= begin < stop:
+            return _Piece(-1, stop, np.zeros(0, np.int64), -1)
+        try:
+            starts, end = _native.scan_tfrecord(content.buffer, begin, stop, verify=False, max_records=stop)
+        except _native.FormatError:
+            return _Piece(-1, stop, np.zeros(0, np.int64), -1)  # Joining comes to it, and knows the record's number.
+        self._bar.advance(stop - start)
+        content.drop(start, stop - start)
+        return _Piece(begin, stop, starts, end)
+
+    def _joined(self, pieces: list[_Piece]) -> Iterator[Indices]:
+        """A piece counts only where the chain of records before it ends exactly where it begins."""
+        content = self._files.content(self._number)
+        at = records = 0
+        for piece in pieces:
+            if at >= piece.stop:
+                continue  # One record covers all of it.
+            if at == piece.begin:
+                found, at = [piece.starts], piece.end
+            else:
+                found, at = self._chain(content, at, piece.stop, records)
+            records += sum(map(len, found))
+            yield from found
+
+    def _chain(self, content: MappedFile, at: int, stop: int, records: int) -> tuple[list[Indices], int]:
+        """Record starts in ``[at, stop)``, one hop after the other, and where the next record would begin."""
+        found: list[Indices] = []
+        while at < stop:
+            try:
+                starts, end = _native.scan_tfrecord(
+                    content.buffer, at, min(stop, at + STEP_BYTES), verify=False, max_records=stop
+                )
+            except _native.FormatError as error:
+                if error.fault == "truncated" and content.fault is not None:
+                    return [*found, error.starts], stop  # The compressed stream ends here; its own fault says why.
+                raise fault_at(error, content.path, records + error.record, 0) from error
+            found.append(starts)
+            records += len(starts)
+            content.drop(at, end - at)
+            at = end
+        return found, at

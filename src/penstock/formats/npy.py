@@ -1,0 +1,221 @@
+"""NumPy's ``.npy``: one array behind a header; its rows along the first axis are the records.
+
+Source of the format: ``numpy/lib/format.py`` and NEP 1. Object arrays are pickles, and refused.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock import _native
+from penstock.contracts.protocols import Indices
+from penstock.contracts.records import Format, OnCorrupt, Skipped
+from penstock.errors import SchemaMismatch, UnsupportedData, Where
+from penstock.formats.npy_header import MAGIC, NpyHeader, read_header
+from penstock.io.compression import checked
+from penstock.io.fileset import FileSet
+from penstock.io.mapped import MappedFile
+from penstock.io.paths import PathLike
+
+__all__ = ["FORMAT", "NpyRecords", "check_alike", "data_offset"]
+
+
+class _Layout(NamedTuple):
+    """The headers of all files, and the number of each file's first row (and of all rows)."""
+
+    headers: list[NpyHeader]
+    firsts: Indices
+
+
+class NpyRecords:
+    """The rows of some ``.npy`` files, joined in order. The files are mapped, never loaded.
+
+    A 0-d array is one row of shape ``()``. Every file must have the dtype and row shape of the first (byte order and
+    memory order may differ). Picklable; safe in threads and after fork.
+
+    Args:
+        paths: The files, as :func:`penstock.io.paths.expand` gives them.
+        compression: ``None`` or ``"none"``: there is no compressed ``.npy``.
+        on_corrupt: Rows carry no checksums, so there is nothing that could be skipped.
+        verify: Likewise.
+
+    Raises:
+        CorruptFile: At first use: a header is damaged, or a file has another size than its header says.
+        SchemaMismatch: At first use: files differ in dtype or row shape; both are named.
+        UnsupportedData: At first use: an object array.
+    """
+
+    format = "npy"
+    prefers_streaming = False
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        compression: str | None = None,
+        on_corrupt: OnCorrupt = "raise",
+        verify: bool = True,
+    ) -> None:
+        if checked(compression) not in (None, "none"):
+            raise UnsupportedData(Where(path=paths[0]), expected="a .npy without compression", found=str(compression))
+        self.paths = tuple(paths)
+        self._files = FileSet(self.paths)
+
+    @cached_property
+    def _layout(self) -> _Layout:
+        """Read at first need, so that a damaged file can still be named by :mod:`penstock.formats.verify`."""
+        headers = [read_header(self._files.content(number)) for number in range(len(self.paths))]
+        for path, header in zip(self.paths, headers, strict=True):
+            check_alike(path, header, self.paths[0], headers[0])
+        self._files.expect([self._files.signature(number) for number in range(len(self.paths))])
+        return _Layout(headers, np.cumsum([0, *(header.rows for header in headers)], dtype=np.int64))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the rows that :meth:`take` gives: native-endian."""
+        return self._layout.headers[0].dtype.newbyteorder("=")
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """Of one row."""
+        return self._layout.headers[0].row_shape
+
+    @property
+    def skipped(self) -> Skipped:
+        """Nothing is ever skipped."""
+        return Skipped()
+
+    def __len__(self) -> int:
+        return int(self._layout.firsts[-1])
+
+    def take(self, indices: Indices) -> npt.NDArray[Any]:
+        """Rows by index, gathered by native code.
+
+        Args:
+            indices: ``int64 (n,)``, none negative.
+
+        Returns:
+            ``(n, *row_shape)``, native-endian, writable, the caller's own.
+
+        Raises:
+            IndexError: An index is out of range.
+        """
+        if not len(indices):
+            return np.zeros((0, *self.row_shape), self.dtype)
+        low, high = int(indices.min()), int(indices.max())
+        if low < 0 or high >= len(self):
+            raise IndexError(f"rows {low} to {high} of {len(self)}")
+        first, last = (int(n) for n in np.searchsorted(self._layout.firsts, (low, high), side="right") - 1)
+        if first == last:
+            return self._take_from(first, indices - self._layout.firsts[first] if first else indices)
+        which = np.searchsorted(self._layout.firsts, indices, side="right") - 1
+        rows = np.empty((len(indices), *self.row_shape), self.dtype)
+        for number in np.unique(which).tolist():
+            mine = np.flatnonzero(which == number)
+            rows[mine] = self._take_from(number, indices[mine] - self._layout.firsts[number])
+        return rows
+
+    def _take_from(self, number: int, indices: Indices) -> npt.NDArray[Any]:
+        header, file = self._layout.headers[number], self._files.content(number)
+        if header.is_fortran or header.row_bytes == 0:
+            rows = self._array(number)[indices]
+        else:
+            flat = _native.take_rows(file.buffer, header.data_offset, header.row_bytes, header.rows, indices)
+            rows = flat.view(header.dtype).reshape(len(indices), *header.row_shape)
+        steps = len(indices) - 1
+        together = 0 <= int(indices[-1]) - int(indices[0]) <= 2 * steps
+        self._files.touched(rows.nbytes, scattered=0 if together else len(indices))
+        return rows if header.dtype.isnative else rows.astype(self.dtype)
+
+    def _array(self, number: int) -> npt.NDArray[Any]:
+        """File ``number`` as a mapped array ``(rows, *row_shape)``, in its own byte order."""
+        header = self._layout.headers[number]
+        content = self._files.content(number).read(header.data_offset, header.data_bytes)
+        shape = header.shape or (1,)
+        if header.is_fortran:
+            return np.ndarray(shape, header.dtype, content, order="F")
+        return np.ndarray(shape, header.dtype, content)
+
+    def __getitem__(self, index: int) -> memoryview:
+        """The bytes of one row in C order, as they stand in the file: a view, or a copy where memory order is Fortran's."""
+        position = operator.index(index)
+        count = len(self)
+        if not -count <= position < count:
+            raise IndexError(f"row {position} of {count}")
+        number = int(np.searchsorted(self._layout.firsts, position % count, side="right")) - 1
+        return self._row(number, position % count - int(self._layout.firsts[number]))
+
+    def _row(self, number: int, row: int) -> memoryview:
+        header = self._layout.headers[number]
+        if header.is_fortran:
+            return memoryview(self._array(number)[row].tobytes())
+        return self._files.content(number).read(header.data_offset + row * header.row_bytes, header.row_bytes)
+
+    def __iter__(self) -> Iterator[memoryview]:
+        for number, header in enumerate(self._layout.headers):
+            for row in range(header.rows):
+                yield self._row(number, row)
+
+    def spans(self, indices: Indices) -> _native.Spans:
+        """The bytes of these rows. :meth:`take` gives them as one array, which is faster."""
+        return _native.spans_of_buffers([self[index] for index in indices.tolist()])
+
+    def iter_spans(
+        self, records: int | None = None, *, max_bytes: int = 1 << 20
+    ) -> Iterator[tuple[int, _native.Spans]]:
+        """All rows in order, ``records`` at a time (``None``: as many as ``max_bytes`` hold)."""
+        step = records or max(1, max_bytes // max(1, self._layout.headers[0].row_bytes))
+        for first in range(0, len(self), step):
+            yield first, self.spans(np.arange(first, min(first + step, len(self))))
+
+    def where(self, index: int) -> Where:
+        """Path, row in its file, and byte offset of row ``index`` (no offset where memory order is Fortran's)."""
+        number = int(np.searchsorted(self._layout.firsts, index, side="right")) - 1
+        header, row = self._layout.headers[number], index - int(self._layout.firsts[number])
+        offset = None if header.is_fortran else header.data_offset + row * header.row_bytes
+        return Where(path=self.paths[number], record=row, offset=offset)
+
+    where_in_order = where
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"paths": self.paths, "_files": self._files}
+
+    def __repr__(self) -> str:
+        files = self.paths[0] if len(self.paths) == 1 else f"{len(self.paths)} files"
+        return f"NpyRecords({files!r}, {len(self)} rows of {self.dtype} {self.row_shape})"
+
+
+def check_alike(path: str, header: NpyHeader, first_path: str, first: NpyHeader) -> None:
+    """Refuse a file whose rows are not those of the first one."""
+    if header.dtype.newbyteorder("=") == first.dtype.newbyteorder("=") and header.row_shape == first.row_shape:
+        return
+    raise SchemaMismatch(
+        Where(path=path),
+        expected=f"rows of {first.dtype} with shape {first.row_shape}, as in {first_path}",
+        found=f"{header.dtype} with shape {header.row_shape}",
+        hint="Open them as two sources, or convert one of them.",
+    )
+
+
+def data_offset(path: PathLike) -> int:
+    """Where the array of a ``.npy`` file begins, in bytes.
+
+    Raises:
+        CorruptFile: Its header is damaged.
+    """
+    return read_header(MappedFile(os.fspath(path))).data_offset
+
+
+def is_npy(head: bytes) -> bool:
+    """Whether some first bytes are those of a ``.npy`` file."""
+    return head.startswith(MAGIC)
+
+
+FORMAT = Format(name="npy", suffixes=(".npy",), knows=is_npy, open=NpyRecords)

@@ -1,0 +1,114 @@
+"""The header of a ``.npy`` file: read by native code, checked against the file; written as NumPy writes it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock import _native
+from penstock._faults import describe
+from penstock.errors import CorruptFile, UnsupportedData, Where
+from penstock.io.mapped import MappedFile
+
+__all__ = ["MAGIC", "NpyHeader", "header_bytes", "read_header"]
+
+MAGIC = b"\x93NUMPY"
+GROWTH_DIGITS = 21  # numpy leaves room for a number of so many digits, so that the first axis can grow in place
+ALIGNMENT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class NpyHeader:
+    """What a header says.
+
+    Args:
+        dtype: As in the file, byte order included.
+        shape: Of the whole array.
+        is_fortran: Whether the first axis varies fastest.
+        data_offset: Where the array begins, in bytes.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    is_fortran: bool
+    data_offset: int
+
+    @property
+    def rows(self) -> int:
+        """Along the first axis; 1 for a 0-d array."""
+        return self.shape[0] if self.shape else 1
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """Of one row."""
+        return self.shape[1:]
+
+    @property
+    def row_bytes(self) -> int:
+        """Of one row."""
+        return self.dtype.itemsize * math.prod(self.row_shape)
+
+    @property
+    def data_bytes(self) -> int:
+        """Of the whole array."""
+        return self.rows * self.row_bytes
+
+
+def read_header(file: MappedFile) -> NpyHeader:
+    """The header of a mapped file, checked against the file's size.
+
+    Raises:
+        CorruptFile: It does not follow the format, or the file is shorter or longer than it says.
+        UnsupportedData: The array holds Python objects.
+    """
+    try:
+        _, descr, is_fortran, shape, offset = _native.parse_npy_header(file.buffer)
+    except _native.FormatError as error:
+        raise describe(error, Where(path=file.path)) from error
+    dtype = _dtype(descr, file.path)
+    # An array with one axis is in both orders, and reads faster in C's.
+    header = NpyHeader(dtype, shape, is_fortran and len(shape) > 1, offset)
+    if header.data_bytes != file.size - offset:
+        raise CorruptFile(
+            Where(path=file.path, offset=min(file.size, offset + header.data_bytes)),
+            expected=f"{header.data_bytes} bytes of {dtype} {shape} behind the header",
+            found=f"{file.size - offset}",
+            hint="The file was cut off while it was written or copied." if header.data_bytes > file.size - offset else "",
+        )
+    return header
+
+
+def _dtype(descr: Any, path: str) -> np.dtype[Any]:
+    try:
+        dtype = np.lib.format.descr_to_dtype(descr)
+    except (TypeError, ValueError, SyntaxError, RuntimeError, IndexError, OverflowError) as error:
+        raise CorruptFile(Where(path=path), expected="a dtype", found=f"{descr!r}") from error
+    if dtype.hasobject:
+        raise UnsupportedData(
+            Where(path=path),
+            expected="an array of numbers, text or records of those",
+            found="an object array, which is a pickle",
+            hint="Reading a pickle can run any code. Load it with numpy if you trust it, and save it as another dtype.",
+        )
+    return dtype
+
+
+def header_bytes(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """The header that ``np.save`` writes for a C-ordered array, byte for byte."""
+    descr = np.lib.format.dtype_to_descr(dtype)
+    spare = " " * (GROWTH_DIGITS - len(repr(shape[0]))) if shape else ""
+    text = f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': {shape!r}, }}{spare}"
+    for version, encoding, length_bytes in ((1, "latin1", 2), (2, "latin1", 4), (3, "utf8", 4)):
+        try:
+            body = text.encode(encoding)
+        except UnicodeEncodeError:
+            continue
+        before = len(MAGIC) + 2 + length_bytes
+        padding = ALIGNMENT - (before + len(body) + 1) % ALIGNMENT
+        length = len(body) + padding + 1
+        if length < 1 << (8 * length_bytes):
+            return MAGIC + bytes((version, 0)) + length.to_bytes(length_bytes, "little") + body + b" " * padding + b"\n"
+    raise UnsupportedData(Where(), expected="a dtype whose description fits into a header", found=str(dtype))

@@ -1,0 +1,97 @@
+"""Writing ``.npy`` files row by row, byte for byte as ``np.save`` writes the whole array."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.errors import SchemaMismatch, UnsupportedData, Where
+from penstock.formats.npy_header import header_bytes
+from penstock.io.atomic import AtomicFile
+from penstock.io.paths import PathLike
+
+__all__ = ["NpyWriter"]
+
+
+class NpyWriter:
+    """Appends rows to one ``.npy`` file, which appears under its name at ``close``, or never.
+
+    Args:
+        path: The file.
+        dtype: Of the array.
+        row_shape: Of one row.
+
+    Raises:
+        UnsupportedData: A dtype that holds Python objects.
+    """
+
+    def __init__(self, path: PathLike, dtype: npt.DTypeLike, row_shape: tuple[int, ...] = ()) -> None:
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.row_shape = tuple(row_shape)
+        self.rows = 0
+        """Rows written so far."""
+        if self.dtype.hasobject:
+            raise UnsupportedData(Where(path=str(path)), expected="a dtype without objects", found=str(self.dtype))
+        self._file = AtomicFile(path)
+        self._header_size = self._file.write(self._header())
+
+    def _header(self) -> bytes:
+        return header_bytes(self.dtype, (self.rows, *self.row_shape))
+
+    @property
+    def path(self) -> str:
+        """The final name."""
+        return self._file.path
+
+    def write(self, rows: npt.ArrayLike) -> None:
+        """Append rows.
+
+        Args:
+            rows: ``(n, *row_shape)``; another dtype is converted where no value can change by that.
+
+        Raises:
+            SchemaMismatch: Another shape, or a dtype that does not convert.
+        """
+        array = np.asarray(rows)
+        if array.shape[1:] != self.row_shape or array.ndim == 0:
+            found = f"an array of shape {array.shape}"
+            raise SchemaMismatch(self._place(), expected=f"rows of shape {self.row_shape}, n of them", found=found)
+        if not np.can_cast(array.dtype, self.dtype, "safe"):
+            raise SchemaMismatch(self._place(), expected=f"dtype {self.dtype}", found=f"{array.dtype}")
+        flat = np.ascontiguousarray(array, self.dtype).reshape(-1)
+        if flat.nbytes:
+            self._file.write(flat.view(np.uint8) if flat.dtype.itemsize else flat)
+        self.rows += len(array)
+
+    def _place(self) -> Where:
+        return Where(path=self.path, record=self.rows)
+
+    def close(self) -> None:
+        """Put the whole file into its place. A second call does nothing."""
+        if self._file.closed:
+            return
+        header = self._header()
+        try:
+            if len(header) != self._header_size:
+                raise AssertionError("numpy's header has room for any number of rows")
+            self._file.overwrite(0, header)
+            self._file.close()
+        except BaseException:
+            self.abort()
+            raise
+
+    def abort(self) -> None:
+        """Leave no file behind. Does nothing after ``close``."""
+        self._file.abort()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()

@@ -1,0 +1,239 @@
+"""The user's cache folder: what may be deleted at any time and is then made again."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Self
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["CacheEntry", "cache_folder", "cache_key", "cache_limit_bytes", "lock_for_use"]
+
+DEFAULT_LIMIT_BYTES = 20 << 30
+DISK_SHARE = 0.25
+WRITE_BACK_BYTES = 16 << 20
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def cache_folder(part: str) -> Path:
+    """The folder for one kind of cached file, which exists and can be written.
+
+    ``PENSTOCK_CACHE_DIR`` if set, else ``penstock`` in the platform's cache folder (``XDG_CACHE_HOME``,
+    ``~/.cache``, ``~/Library/Caches``, ``%LOCALAPPDATA%``). Where that cannot be written, a folder of this user among
+    the temporary files, with one warning.
+    """
+    return _writable(os.environ.get("PENSTOCK_CACHE_DIR") or _platform_folder(), part)
+
+
+def cache_key(*parts: object) -> str:
+    """A file name for what is known by ``parts``."""
+    return hashlib.sha256("\0".join(map(str, parts)).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def cache_limit_bytes(folder: Path) -> int:
+    """How large the inflated files may be together: ``PENSTOCK_CACHE_LIMIT`` (bytes, or as in ``20G``), else 20 GiB,
+    but no more than a quarter of the disk's free space.
+
+    Raises:
+        ValueError: The variable is set to something else.
+    """
+    text = os.environ.get("PENSTOCK_CACHE_LIMIT", "").strip().upper().removesuffix("B").removesuffix("I")
+    if not text:
+        return min(DEFAULT_LIMIT_BYTES, int(_free_bytes(folder) * DISK_SHARE))
+    unit = text[-1] if text[-1] in UNITS else ""
+    try:
+        return int(float(text.removesuffix(unit)) * UNITS[unit])
+    except ValueError:
+        raise ValueError(f"PENSTOCK_CACHE_LIMIT must be a size such as 20G or 500M, got {text!r}") from None
+
+
+def _free_bytes(folder: Path) -> int:
+    if not hasattr(os, "statvfs"):
+        return 4 * DEFAULT_LIMIT_BYTES
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize
+
+
+def _platform_folder() -> str:
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or os.path.expanduser("~\\AppData\\Local")
+    elif sys.platform == "darwin":
+        base = os.path.expanduser("~/Library/Caches")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.path.join(base, "penstock")
+
+
+@functools.cache
+def _writable(base: str, part: str) -> Path:
+    folder = Path(base, part)
+    if not base.startswith("~") and _can_write(folder):
+        return folder
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    fallback = Path(tempfile.gettempdir(), f"penstock-{user}", part)
+    warnings.warn(
+        f"The cache folder {folder} cannot be written; {fallback} is used. Set PENSTOCK_CACHE_DIR to choose another.",
+        stacklevel=4,
+    )
+    fallback.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if hasattr(os, "getuid") and fallback.parent.stat().st_uid != os.getuid():
+        # Somebody else made the folder first: nothing in it can be trusted.
+        fallback = Path(tempfile.mkdtemp(prefix="penstock-"), part)
+    fallback.mkdir(parents=True, exist_ok=True)
+    return fallback
+
+
+def _can_write(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
+class CacheEntry:
+    """One large file of the cache while it is being made. Only one process makes it; it appears whole or not at all."""
+
+    def __init__(self, path: Path, fd: int) -> None:
+        self.path = path
+        self.size = 0
+        self._fd = fd
+        self._written_back = 0
+
+    @classmethod
+    def claim(cls, path: Path, *, wait: bool) -> Self | None:
+        """The right to make this entry.
+
+        Args:
+            path: Its final name.
+            wait: Whether to wait for somebody else who is making it.
+
+        Returns:
+            ``None`` when it is there already, or when somebody else is making it and ``wait`` is false.
+        """
+        while not path.exists():
+            fd = os.open(_unfinished(path), os.O_RDWR | os.O_CREAT, 0o600)
+            if fcntl is None or _locked(fd, fcntl.LOCK_EX, wait=wait):
+                if _is_still(fd, _unfinished(path)):
+                    os.ftruncate(fd, 0)
+                    return cls(path, fd)
+                os.close(fd)  # Its maker finished (or gave up) while we waited: look again.
+                continue
+            os.close(fd)
+            return None
+        return None
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was committed or aborted."""
+        return self._fd < 0
+
+    def write(self, part: bytes) -> bool:
+        """Append; ``False`` when the disk does not take it."""
+        view = memoryview(part)
+        try:
+            while view:
+                view = view[os.write(self._fd, view) :]
+        except OSError:
+            return False
+        self.size += len(part)
+        if self.size - self._written_back >= WRITE_BACK_BYTES and hasattr(os, "posix_fadvise"):
+            # Starts writing to the disk without waiting, so that little is left for the fsync at the end.
+            os.posix_fadvise(self._fd, self._written_back, self.size - self._written_back, os.POSIX_FADV_DONTNEED)
+            self._written_back = self.size
+        return True
+
+    def commit(self, limit_bytes: int) -> bool:
+        """Put the entry into its place, throwing out the least recently used ones where they exceed the limit.
+
+        Returns:
+            ``False`` when what is in use leaves no room; the entry is gone then.
+        """
+        if not _make_room(self.path, limit_bytes - self.size):
+            self.abort()
+            return False
+        try:
+            os.fsync(self._fd)
+            os.replace(_unfinished(self.path), self.path)
+        except OSError:
+            self.abort()
+            return False
+        os.close(self._release())
+        return True
+
+    def abort(self) -> None:
+        """Throw away what was written. Does nothing after ``commit``."""
+        if self._fd >= 0:
+            _unfinished(self.path).unlink(missing_ok=True)
+            os.close(self._release())
+
+    def _release(self) -> int:
+        fd, self._fd = self._fd, -1
+        return fd
+
+
+def lock_for_use(fd: int) -> None:
+    """Keep an entry from being thrown out. The lock lives as long as the descriptor *or a mapping made from it*."""
+    if fcntl is not None:
+        _locked(fd, fcntl.LOCK_SH, wait=False)
+
+
+def _unfinished(path: Path) -> Path:
+    return path.with_name(path.name + ".part")
+
+
+def _is_still(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except OSError:
+        return False
+
+
+def _locked(fd: int, kind: int, *, wait: bool) -> bool:
+    try:
+        fcntl.flock(fd, kind if wait else kind | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _make_room(path: Path, allowed_bytes: int) -> bool:
+    """Delete the least recently used entries beside ``path`` until they take no more than ``allowed_bytes``."""
+    others = []
+    for other in path.parent.iterdir():
+        if other != path and other.suffix == path.suffix:
+            try:
+                status = other.stat()
+            except OSError:
+                continue  # Somebody else deleted it this moment.
+            others.append((status.st_mtime_ns, status.st_size, other))
+    total = sum(size for _, size, _ in others)
+    for _, size, other in sorted(others):
+        if total <= allowed_bytes:
+            break
+        if _remove_unused(other):
+            total -= size
+    return total <= allowed_bytes
+
+
+def _remove_unused(entry: Path) -> bool:
+    try:
+        fd = os.open(entry, os.O_RDONLY)
+        try:
+            if fcntl is not None and not _locked(fd, fcntl.LOCK_EX, wait=False):
+                return False
+            entry.unlink()
+        finally:
+            os.close(fd)
+    except OSError:
+        return False
+    return True

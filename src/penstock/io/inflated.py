@@ -1,0 +1,143 @@
+"""Compressed files read like plain ones: inflated once, in one pass, into the cache, and mapped from there.
+
+What it costs: the first pass over a file takes as long as inflating it (reading it in order goes on meanwhile) and as
+much of the disk as its decompressed size, within the limit of ``PENSTOCK_CACHE_LIMIT``. Every later pass, and every
+random access, is that of a plain file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from penstock.errors import CorruptFile, UnsupportedData, Where
+from penstock.io.ahead import ahead
+from penstock.io.cache import CacheEntry, cache_folder, cache_key, cache_limit_bytes
+from penstock.io.compression import Compression, Inflater
+from penstock.io.mapped import MappedFile, Signature
+
+__all__ = ["InflatedStream", "find_inflated", "inflated"]
+
+VERSION = 1
+END = struct.Struct("<I8s")  # length of the note before it, magic
+MAGIC = b"penstock"
+LIMIT_HINT = "Raise PENSTOCK_CACHE_LIMIT, or write the file anew without compression (`penstock convert`)."
+
+
+def inflated(path: str, compression: Compression) -> MappedFile:
+    """The decompressed content of a file, from the cache or put there now.
+
+    Its ``fault`` is the error that the compressed stream ends in, if it does.
+
+    Raises:
+        UnsupportedData: It does not fit into the cache.
+    """
+    found = find_inflated(path, compression)
+    if found is None:
+        stream = InflatedStream(path, compression, wait=True)
+        for _ in stream:
+            pass
+        found = find_inflated(path, compression)
+    if found is None:
+        raise UnsupportedData(
+            Where(path=path),
+            expected="room for the inflated file in the cache, which random access needs",
+            found="none",
+            hint=LIMIT_HINT + " Reading in order works without.",
+        )
+    return found
+
+
+def find_inflated(path: str, compression: Compression) -> MappedFile | None:
+    """The decompressed content of this version of a file if the cache holds it."""
+    entry = _entry(path, compression)
+    try:
+        content = MappedFile(path, entry=str(entry))
+    except OSError:
+        return None
+    if not _read_note(content, path):
+        entry.unlink(missing_ok=True)
+        return None
+    os.utime(entry)  # The time of last use, by which the oldest are thrown out.
+    return content
+
+
+class InflatedStream:
+    """The decompressed bytes of a file in order, while a copy goes to the cache.
+
+    Args:
+        path: The compressed file.
+        compression: ``"gzip"`` or ``"zlib"``.
+        wait: When somebody else is inflating the same file, wait for them (iterating then gives nothing) instead of
+            inflating it too.
+    """
+
+    def __init__(self, path: str, compression: Compression, *, wait: bool = False) -> None:
+        self.path = path
+        self.fault: CorruptFile | None = None
+        """After the last part: what the stream ends in."""
+        self._compression = compression
+        self._wait = wait
+
+    def __iter__(self) -> Iterator[bytes]:
+        entry = CacheEntry.claim(_entry(self.path, self._compression), wait=self._wait)
+        if entry is None and self._wait:
+            return  # It is there now.
+        inflater = Inflater(self.path, self._compression)
+        parts = ahead(inflater)
+        # Inflating takes one core; writing the copy and using the records shares the others.
+        yield from ahead(self._copied(parts, entry, inflater)) if entry is not None else parts
+        self.fault = inflater.fault
+
+    def _copied(self, parts: Iterator[bytes], entry: CacheEntry, inflater: Inflater) -> Iterator[bytes]:
+        limit = cache_limit_bytes(entry.path.parent)
+        try:
+            for part in parts:
+                if not entry.closed and not (entry.size + len(part) <= limit and entry.write(part)):
+                    self._give_up(entry)
+                yield part
+            if not entry.closed and entry.write(_note(inflater)) and not entry.commit(limit):
+                self._give_up(entry)
+        finally:
+            entry.abort()
+
+    def _give_up(self, entry: CacheEntry) -> None:
+        entry.abort()
+        warnings.warn(
+            f"{self.path} is inflated anew each time: the cache in {entry.path.parent} has no room for it. {LIMIT_HINT}",
+            stacklevel=2,
+        )
+
+
+def _entry(path: str, compression: Compression) -> Path:
+    signature = Signature.of(path)
+    key = cache_key(VERSION, os.path.abspath(path), signature.size, signature.mtime_ns, compression)
+    return cache_folder("inflated") / f"{key}.inflated"
+
+
+def _note(inflater: Inflater) -> bytes:
+    """What stands behind the content in the cache: its size, and the fault it ends in."""
+    fault = inflater.fault
+    facts = {"size": inflater.size, "fault": None if fault is None else [fault.where.offset, fault.expected, fault.found, fault.hint]}
+    text = json.dumps(facts).encode()
+    return text + END.pack(len(text), MAGIC)
+
+
+def _read_note(content: MappedFile, path: str) -> bool:
+    """Cut the note off the content; ``False`` where there is none, so that it is no whole entry."""
+    end = content.read(content.size - END.size, END.size) if content.size >= END.size else b""
+    length, magic = END.unpack(end) if end else (0, b"")
+    if magic != MAGIC or length > content.size - END.size:
+        return False
+    facts = json.loads(bytes(content.read(content.size - END.size - length, length)))
+    if facts["size"] != content.size - END.size - length:
+        return False
+    content.cut(facts["size"])
+    if facts["fault"] is not None:
+        offset, expected, found, hint = facts["fault"]
+        content.fault = CorruptFile(Where(path=path, offset=offset), expected=expected, found=found, hint=hint)
+    return True

@@ -1,0 +1,176 @@
+"""Files as memory: mapped, never loaded."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock import _native
+from penstock.errors import CorruptFile, NoFiles, Where
+from penstock.io.cache import lock_for_use
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = ["MappedFile", "Signature"]
+
+PRINT_BYTES = 256  # of the beginning and of the end of a file: its fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What tells a file from another version of it.
+
+    Args:
+        size: In bytes.
+        mtime_ns: Time of the last change.
+        fingerprint: CRC-32 of the first and last 256 bytes; -1 where it was not taken.
+    """
+
+    size: int
+    mtime_ns: int
+    fingerprint: int = -1
+
+    @classmethod
+    def of(cls, path: str) -> Signature:
+        """Size and time of a file, without opening it.
+
+        Raises:
+            NoFiles: There is no such file.
+        """
+        try:
+            status = os.stat(path)
+        except FileNotFoundError as error:
+            raise _vanished(path) from error
+        return cls(status.st_size, status.st_mtime_ns)
+
+    def same_version(self, other: Signature) -> bool:
+        """Whether both may be of the same version. Fingerprints count where both have one."""
+        known = self.fingerprint >= 0 and other.fingerprint >= 0
+        return (
+            self.size == other.size
+            and self.mtime_ns == other.mtime_ns
+            and (not known or self.fingerprint == other.fingerprint)
+        )
+
+
+class MappedFile:
+    """A file mapped read-only into memory. Pages come and go with use; no descriptor stays open.
+
+    Implements :class:`penstock.contracts.protocols.File`. Picklable (mapped again by path).
+
+    Args:
+        path: Relative paths stay valid when the process changes its folder.
+        expected: Refuse the file if it is another version than this.
+        entry: The file of the cache that holds the content, where ``path`` is compressed.
+
+    Raises:
+        NoFiles: There is no such file.
+        CorruptFile: It is not the expected version.
+    """
+
+    __slots__ = ("_buffer", "_mapping", "_opened", "fault", "path", "signature", "size")
+
+    def __init__(self, path: str, *, expected: Signature | None = None, entry: str | None = None) -> None:
+        self.path = path
+        self.fault: CorruptFile | None = None
+        """What is wrong behind the last byte (where the compressed file that this comes from is damaged)."""
+        self._opened = os.path.abspath(entry or path)
+        self._map(expected, in_cache=entry is not None)
+
+    def _map(self, expected: Signature | None, *, in_cache: bool = False) -> None:
+        fd = _opened(self._opened, self.path)
+        try:
+            if in_cache:
+                lock_for_use(fd)
+            status = os.fstat(fd)
+            self.size = status.st_size
+            self._buffer = self._mapping = _mapping(fd, self.size)
+        finally:
+            os.close(fd)
+        self.signature = Signature(self.size, status.st_mtime_ns, self._fingerprint())
+        if expected is not None and not self.signature.same_version(expected):
+            raise CorruptFile(
+                Where(path=self.path),
+                expected=f"the file as it was when it was first looked at ({expected.size} bytes)",
+                found=f"another version ({self.size} bytes)",
+                hint="The file was changed meanwhile: open it again.",
+            )
+
+    def cut(self, size: int) -> None:
+        """Leave out what stands behind the first ``size`` bytes."""
+        self._buffer = memoryview(self._mapping)[:size]
+        self.size = size
+
+    @property
+    def buffer(self) -> Buffer:
+        """What native functions take. It keeps the mapping alive."""
+        return self._buffer
+
+    def read(self, offset: int, size: int, /) -> memoryview:
+        """A view of ``size`` bytes, fewer at the end of the file."""
+        return memoryview(self._buffer)[offset : offset + size]
+
+    def read_many(self, ranges: Sequence[tuple[int, int]], /) -> list[memoryview]:
+        """Views of several ``(offset, size)`` ranges."""
+        whole = memoryview(self._buffer)
+        return [whole[offset : offset + size] for offset, size in ranges]
+
+    def drop(self, offset: int = 0, size: int | None = None) -> None:
+        """Let go of pages that are in memory. Reading them again brings them back."""
+        size = self.size - offset if size is None else size
+        if isinstance(self._mapping, mmap.mmap):
+            _drop_pages(self._mapping, offset, size)
+        elif self.size:
+            self._mapping.drop(offset, size)
+
+    def _fingerprint(self) -> int:
+        whole = memoryview(self._buffer)
+        return zlib.crc32(whole[-PRINT_BYTES:], zlib.crc32(whole[:PRINT_BYTES]))
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _remapped, (self.path, self._opened, self.signature, self.size, self.fault)
+
+    def __repr__(self) -> str:
+        return f"MappedFile({self.path!r}, {self.size} bytes)"
+
+
+def _remapped(path: str, opened: str, signature: Signature, size: int, fault: CorruptFile | None) -> MappedFile:
+    file = MappedFile(path, expected=signature, entry=opened)
+    file.cut(size)
+    file.fault = fault
+    return file
+
+
+def _opened(path: str, shown: str) -> int:
+    try:
+        return os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
+    except FileNotFoundError as error:
+        raise _vanished(shown) from error
+
+
+def _vanished(path: str) -> NoFiles:
+    return NoFiles(Where(path=path), expected="a file", found="none of that name")
+
+
+def _mapping(fd: int, size: int) -> Any:
+    if size == 0:
+        return b""  # An empty file cannot be mapped, and need not be.
+    if _native.HAS_MAPPED_FILE:
+        return _native.MappedFile(fd, size)
+    return mmap.mmap(fd, size, access=mmap.ACCESS_READ)
+
+
+def _drop_pages(mapping: mmap.mmap, offset: int, size: int) -> None:
+    """Whole pages inside the range, as the system call wants them."""
+    start = -(-offset // mmap.PAGESIZE) * mmap.PAGESIZE
+    stop = (offset + size) // mmap.PAGESIZE * mmap.PAGESIZE
+    if stop > start and hasattr(mapping, "madvise"):
+        mapping.madvise(mmap.MADV_DONTNEED, start, stop - start)
