@@ -19,26 +19,33 @@ const char* name_of(Fault fault) {
     return "unknown";
 }
 
+PyObject* error_type = nullptr; // Owned by the module.
+
 } // namespace
 
+nb::object to_python(const FormatError& error) {
+    nb::object value = nb::borrow(error_type)(name_of(error.fault));
+    value.attr("fault") = name_of(error.fault);
+    value.attr("offset") = error.offset;
+    value.attr("expected") = error.expected;
+    value.attr("found") = error.found;
+    value.attr("record") = error.record;
+    value.attr("feature") = error.feature;
+    return value;
+}
+
 void register_errors(nb::module_& module) {
-    static nb::object type = nb::steal(PyErr_NewExceptionWithDoc(
+    error_type = PyErr_NewExceptionWithDoc(
         "penstock._native.FormatError",
         "A fault in some bytes. Attributes: fault (str), offset, expected, found, record, feature (int; -1 where it does not apply).",
-        PyExc_ValueError, nullptr));
-    module.attr("FormatError") = type;
+        PyExc_ValueError, nullptr);
+    if (error_type == nullptr) throw nb::python_error();
+    module.attr("FormatError") = nb::borrow(error_type);
     nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
         try {
             std::rethrow_exception(thrown);
         } catch (const FormatError& error) {
-            nb::object value = type(name_of(error.fault));
-            value.attr("fault") = name_of(error.fault);
-            value.attr("offset") = error.offset;
-            value.attr("expected") = error.expected;
-            value.attr("found") = error.found;
-            value.attr("record") = error.record;
-            value.attr("feature") = error.feature;
-            PyErr_SetObject(type.ptr(), value.ptr());
+            PyErr_SetObject(error_type, to_python(error).ptr());
         }
     });
 }

@@ -6,4 +6,8 @@ NB_MODULE(_native, module) {
     register_errors(module);
     register_pool(module);
     register_spans(module);
+    register_files(module);
+    register_tfrecord(module);
+    register_npy(module);
+    register_permutation(module);
 }

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 
 #include "core/cursor.hpp"
 #include "core/pool.hpp"
@@ -53,8 +55,15 @@ struct HeldSpans {
 
 using Indices = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
+/// The Python exception for a fault, not raised.
+[[nodiscard]] nb::object to_python(const FormatError& error);
+
 void register_errors(nb::module_& module);
+void register_files(nb::module_& module);
+void register_npy(nb::module_& module);
+void register_permutation(nb::module_& module);
 void register_pool(nb::module_& module);
 void register_spans(nb::module_& module);
+void register_tfrecord(nb::module_& module);
 
 } // namespace penstock::bind

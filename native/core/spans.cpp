@@ -1,7 +1,20 @@
 #include "core/spans.hpp"
 
+#include "core/tfrecord.hpp"
+
+#include "core/crc32c.hpp"
+
 namespace penstock {
 
-void Spans::check(std::size_t i) const { (void)i; }
+void Spans::check(std::size_t i) const {
+    if (seal == Seal::none) return;
+    const Bytes payload = payloads[i];
+    const auto stored = load_le<std::uint32_t>(payload.data() + payload.size());
+    const std::uint32_t computed = mask_crc(crc32c(payload));
+    if (stored == computed) return;
+    FormatError error(Fault::payload_checksum, tfrecord::header_size, stored, computed);
+    error.record = static_cast<std::int64_t>(i);
+    throw error;
+}
 
 } // namespace penstock

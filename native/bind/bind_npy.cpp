@@ -1,0 +1,59 @@
+#include "bind/support.hpp"
+#include "core/npy_header.hpp"
+#include "core/rows.hpp"
+
+namespace penstock::bind {
+namespace {
+
+nb::object to_object(const npy::Literal& value) {
+    switch (value.kind) {
+    case npy::Literal::Kind::text: return nb::steal(PyUnicode_DecodeUTF8(value.text.data(), static_cast<Py_ssize_t>(value.text.size()), "replace"));
+    case npy::Literal::Kind::number: return nb::int_(value.number);
+    case npy::Literal::Kind::truth: return nb::bool_(value.number != 0);
+    case npy::Literal::Kind::tuple:
+    case npy::Literal::Kind::list: break;
+    }
+    nb::list items;
+    for (const npy::Literal& item : value.items) items.append(to_object(item));
+    return value.kind == npy::Literal::Kind::tuple ? nb::object(nb::tuple(items)) : nb::object(items);
+}
+
+nb::tuple parse_header(nb::object data, std::size_t max_header) {
+    const npy::Header header = npy::parse(Buffer(data).bytes(), max_header);
+    nb::list shape;
+    for (const std::uint64_t length : header.shape) shape.append(length);
+    return nb::make_tuple(nb::make_tuple(header.major, header.minor), to_object(header.descr), header.fortran_order, nb::tuple(shape),
+                          header.data_offset);
+}
+
+nb::object take(nb::object data, std::size_t data_offset, std::size_t row_bytes, std::size_t n_rows, Indices indices) {
+    const Buffer buffer(data);
+    const Bytes file = buffer.bytes();
+    if (data_offset > file.size() || (row_bytes != 0 && n_rows > (file.size() - data_offset) / row_bytes))
+        throw FormatError(Fault::truncated, data_offset, n_rows, row_bytes);
+    const std::size_t count = indices.shape(0);
+    if (row_bytes != 0 && count > SIZE_MAX / row_bytes) throw nb::value_error("more bytes than memory can hold");
+    Pool::Block block;
+    {
+        const std::int64_t* const rows = indices.data();
+        const nb::gil_scoped_release release;
+        block = batch_pool()->take(count * row_bytes);
+        take_rows(file.subspan(data_offset, n_rows * row_bytes), row_bytes, {rows, count}, block.data());
+    }
+    return to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {count, row_bytes});
+}
+
+} // namespace
+
+void register_npy(nb::module_& module) {
+    module.def("parse_npy_header", &parse_header, nb::arg("data"), nb::arg("max_header") = 10000,
+               nb::sig("def parse_npy_header(data: collections.abc.Buffer, max_header: int = 10000) -> "
+                       "tuple[tuple[int, int], typing.Any, bool, tuple[int, ...], int]"),
+               "Version, descr, fortran_order, shape and data offset of the .npy file that begins here.");
+    module.def("take_rows", &take, nb::arg("data"), nb::arg("data_offset"), nb::arg("row_bytes"), nb::arg("n_rows"), nb::arg("indices"),
+               nb::sig("def take_rows(data: collections.abc.Buffer, data_offset: int, row_bytes: int, n_rows: int, indices: "
+                       "numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.uint8]"),
+               "Rows by index, copied into uint8 (n, row_bytes).");
+}
+
+} // namespace penstock::bind

@@ -1,0 +1,50 @@
+#include "bind/support.hpp"
+#include "core/permutation.hpp"
+
+namespace penstock::bind {
+namespace {
+
+constexpr std::uint64_t most = std::uint64_t{1} << 40;
+
+void check(std::uint64_t n) {
+    if (n < 1 || n > most) throw nb::value_error("a permutation is of 1 to 2**40 numbers");
+}
+
+nb::object permute(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch, std::uint64_t start, std::uint64_t stop) {
+    check(n);
+    if (start > stop || stop > n) throw nb::value_error("positions are in [0, n]");
+    const std::size_t count = stop - start;
+    Pool::Block block = batch_pool()->take(count * sizeof(std::int64_t));
+    {
+        const nb::gil_scoped_release release;
+        Permutation(n, seed, epoch).fill(start, {reinterpret_cast<std::int64_t*>(block.data()), count});
+    }
+    return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {count});
+}
+
+nb::object permute_at(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch, Indices positions) {
+    check(n);
+    const std::size_t count = positions.shape(0);
+    for (std::size_t i = 0; i < count; ++i)
+        if (positions.data()[i] < 0 || static_cast<std::uint64_t>(positions.data()[i]) >= n)
+            throw nb::value_error("positions are in [0, n)");
+    Pool::Block block = batch_pool()->take(count * sizeof(std::int64_t));
+    const Permutation order(n, seed, epoch);
+    auto* const out = reinterpret_cast<std::int64_t*>(block.data());
+    for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<std::int64_t>(order(static_cast<std::uint64_t>(positions.data()[i])));
+    return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {count});
+}
+
+} // namespace
+
+void register_permutation(nb::module_& module) {
+    module.def("permute", &permute, nb::arg("n"), nb::arg("seed"), nb::arg("epoch"), nb::arg("start"), nb::arg("stop"),
+               nb::sig("def permute(n: int, seed: int, epoch: int, start: int, stop: int) -> numpy.typing.NDArray[numpy.int64]"),
+               "Indices at positions [start, stop) of the order of n numbers for a seed and an epoch (both 64 bits).");
+    module.def("permute_at", &permute_at, nb::arg("n"), nb::arg("seed"), nb::arg("epoch"), nb::arg("positions"),
+               nb::sig("def permute_at(n: int, seed: int, epoch: int, positions: numpy.typing.NDArray[numpy.int64]) -> "
+                       "numpy.typing.NDArray[numpy.int64]"),
+               "Indices at the given positions of that order.");
+}
+
+} // namespace penstock::bind

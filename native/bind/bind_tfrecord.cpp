@@ -1,0 +1,131 @@
+#include "bind/support.hpp"
+#include "core/crc32c.hpp"
+#include "core/tfrecord.hpp"
+
+namespace penstock::bind {
+namespace {
+
+using Which = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+nb::object starts_array(const std::vector<std::int64_t>& starts) {
+    Pool::Block block = batch_pool()->take(starts.size() * sizeof(std::int64_t));
+    if (!starts.empty()) std::memcpy(block.data(), starts.data(), starts.size() * sizeof(std::int64_t));
+    return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {starts.size()});
+}
+
+nb::tuple scan(nb::object data, std::uint64_t start, std::uint64_t stop, bool verify, std::size_t max_records) {
+    const Buffer buffer(data);
+    tfrecord::Scan found;
+    {
+        const nb::gil_scoped_release release;
+        found = tfrecord::scan(buffer.bytes(), start, stop, verify, max_records);
+    }
+    if (found.faulty) {
+        nb::object error = to_python(found.fault);
+        error.attr("starts") = starts_array(found.starts);
+        PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
+        throw nb::python_error();
+    }
+    return nb::make_tuple(starts_array(found.starts), found.next);
+}
+
+HeldSpans gather(nb::list buffers, std::optional<Which> which, Indices offsets, bool verify) {
+    HeldSpans held;
+    held.buffers.reserve(buffers.size());
+    for (nb::handle object : buffers) held.buffers.emplace_back(object);
+    const std::size_t count = offsets.shape(0);
+    if (which && which->shape(0) != count) throw nb::value_error("which and offsets differ in length");
+    if (!which && count != 0 && held.buffers.empty()) throw nb::value_error("no buffers");
+    const std::int64_t* const at = offsets.data();
+    const std::int32_t* const in = which ? which->data() : nullptr;
+
+    const nb::gil_scoped_release release;
+    held.spans.seal = verify ? Seal::tfrecord : Seal::none;
+    held.spans.payloads.resize(count);
+    const auto checks = verify ? tfrecord::Checks::lengths : tfrecord::Checks::bounds;
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t number = in != nullptr ? static_cast<std::size_t>(in[i]) : 0;
+        try {
+            if (number >= held.buffers.size()) throw FormatError(Fault::range, 0, held.buffers.size(), number);
+            if (at[i] < 0) throw FormatError(Fault::range, 0, INT64_MAX, static_cast<std::uint64_t>(at[i]));
+            held.spans.payloads[i] = tfrecord::payload_at(held.buffers[number].bytes(), static_cast<std::uint64_t>(at[i]), checks);
+        } catch (FormatError& error) {
+            error.record = static_cast<std::int64_t>(i);
+            throw;
+        }
+    }
+    return held;
+}
+
+nb::object frame_all(nb::sequence payloads) {
+    std::vector<Buffer> buffers;
+    std::vector<std::int64_t> starts, sizes;
+    std::size_t total = 0;
+    for (nb::handle object : payloads) {
+        buffers.emplace_back(object);
+        const std::size_t size = buffers.back().bytes().size();
+        starts.push_back(static_cast<std::int64_t>(total + tfrecord::header_size));
+        sizes.push_back(static_cast<std::int64_t>(size));
+        total += size + tfrecord::overhead;
+    }
+    Pool::Block block = batch_pool()->take(total);
+    {
+        const nb::gil_scoped_release release;
+        for (std::size_t i = 0; i < buffers.size(); ++i) {
+            const Bytes payload = buffers[i].bytes();
+            if (!payload.empty()) std::memcpy(block.data() + starts[i], payload.data(), payload.size());
+        }
+        tfrecord::frame({block.data(), total}, starts, sizes);
+    }
+    return to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {total});
+}
+
+} // namespace
+
+void register_tfrecord(nb::module_& module) {
+    module.def("crc32c", [](nb::object data) { return crc32c(Buffer(data).bytes()); }, nb::arg("data"),
+               nb::sig("def crc32c(data: collections.abc.Buffer) -> int"), "CRC-32C of the bytes.");
+    module.def("masked_crc32c", [](nb::object data) { return mask_crc(crc32c(Buffer(data).bytes())); }, nb::arg("data"),
+               nb::sig("def masked_crc32c(data: collections.abc.Buffer) -> int"), "CRC-32C, masked as TFRecord files store it.");
+    module.def("crc32c_by_tables", [](nb::object data) { return crc32c_by_tables(Buffer(data).bytes()); }, nb::arg("data"),
+               nb::sig("def crc32c_by_tables(data: collections.abc.Buffer) -> int"), "CRC-32C without the processor's instruction.");
+    module.def("crc32c_engine", &crc32c_engine, "How CRC-32C is computed here: 'sse4.2', 'armv8' or 'table'.");
+    module.def("scan_tfrecord", &scan, nb::arg("data"), nb::arg("start"), nb::arg("stop"), nb::kw_only(), nb::arg("verify"),
+               nb::arg("max_records"),
+               nb::sig("def scan_tfrecord(data: collections.abc.Buffer, start: int, stop: int, *, verify: bool, max_records: int) -> "
+                       "tuple[numpy.typing.NDArray[numpy.int64], int]"),
+               "Starts of the records that begin in [start, stop), and where the next one begins. A FormatError carries the starts "
+               "found before it as `starts`.");
+    module.def(
+        "find_tfrecord",
+        [](nb::object data, std::uint64_t start) {
+            const Buffer buffer(data);
+            const nb::gil_scoped_release release;
+            return tfrecord::find(buffer.bytes(), start);
+        },
+        nb::arg("data"), nb::arg("start"), nb::sig("def find_tfrecord(data: collections.abc.Buffer, start: int) -> int"),
+        "First offset from start on at which a whole, sound record stands; -1 if there is none.");
+    module.def("gather_tfrecord", &gather, nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"), nb::kw_only(),
+               nb::arg("verify"),
+               nb::sig("def gather_tfrecord(buffers: list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: "
+                       "numpy.typing.NDArray[numpy.int64], *, verify: bool) -> Spans"),
+               "Spans over the records that begin at the offsets; payload checksums are left to whoever reads them.");
+    module.def(
+        "frame_tfrecord",
+        [](nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> block, Indices starts, Indices sizes) {
+            if (starts.shape(0) != sizes.shape(0)) throw nb::value_error("starts and sizes differ in length");
+            const nb::gil_scoped_release release;
+            tfrecord::frame({reinterpret_cast<std::byte*>(block.data()), block.shape(0)}, {starts.data(), starts.shape(0)},
+                            {sizes.data(), sizes.shape(0)});
+        },
+        nb::arg("block"), nb::arg("starts"), nb::arg("sizes"),
+        nb::sig("def frame_tfrecord(block: numpy.typing.NDArray[numpy.uint8], starts: numpy.typing.NDArray[numpy.int64], sizes: "
+                "numpy.typing.NDArray[numpy.int64]) -> None"),
+        "Fill in, in place, the 12 bytes before and the 4 behind each payload.");
+    module.def("frame_tfrecords", &frame_all, nb::arg("payloads"),
+               nb::sig("def frame_tfrecords(payloads: collections.abc.Sequence[collections.abc.Buffer]) -> "
+                       "numpy.typing.NDArray[numpy.uint8]"),
+               "Whole framed records, joined.");
+}
+
+} // namespace penstock::bind

@@ -1,0 +1,163 @@
+#include "core/crc32c.hpp"
+
+#include <array>
+
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#define PENSTOCK_CRC_SSE42 1
+#include <immintrin.h>
+#elif defined(__aarch64__) && defined(__linux__) && (defined(__GNUC__) || defined(__clang__))
+#define PENSTOCK_CRC_ARM 1
+#include <arm_acle.h>
+#include <sys/auxv.h>
+#elif defined(__aarch64__) && defined(__APPLE__)
+#define PENSTOCK_CRC_ARM 1
+#include <arm_acle.h>
+#endif
+
+namespace penstock {
+namespace {
+
+constexpr std::uint32_t polynomial = 0x82F63B78U;
+
+using Table = std::array<std::uint32_t, 256>;
+
+// Slicing by eight: table k holds the CRC of a byte followed by k zero bytes.
+constexpr std::array<Table, 8> make_slices() {
+    std::array<Table, 8> slices{};
+    for (std::uint32_t byte = 0; byte < 256; ++byte) {
+        std::uint32_t crc = byte;
+        for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? polynomial : 0);
+        slices[0][byte] = crc;
+    }
+    for (std::size_t k = 1; k < 8; ++k)
+        for (std::size_t byte = 0; byte < 256; ++byte)
+            slices[k][byte] = (slices[k - 1][byte] >> 8) ^ slices[0][slices[k - 1][byte] & 0xFF];
+    return slices;
+}
+
+constexpr std::array<Table, 8> slices = make_slices();
+
+std::uint32_t by_bytes(std::uint32_t crc, const std::byte* at, std::size_t size) {
+    for (; size != 0; --size) crc = (crc >> 8) ^ slices[0][(crc ^ std::to_integer<std::uint32_t>(*at++)) & 0xFF];
+    return crc;
+}
+
+std::uint32_t update_by_tables(std::uint32_t crc, const std::byte* at, std::size_t size) {
+    for (; size >= 8; size -= 8, at += 8) {
+        const std::uint64_t word = load_le<std::uint64_t>(at) ^ crc;
+        crc = slices[7][word & 0xFF] ^ slices[6][word >> 8 & 0xFF] ^ slices[5][word >> 16 & 0xFF] ^
+              slices[4][word >> 24 & 0xFF] ^ slices[3][word >> 32 & 0xFF] ^ slices[2][word >> 40 & 0xFF] ^
+              slices[1][word >> 48 & 0xFF] ^ slices[0][word >> 56];
+    }
+    return by_bytes(crc, at, size);
+}
+
+#if defined(PENSTOCK_CRC_SSE42) || defined(PENSTOCK_CRC_ARM)
+
+// The instruction takes three cycles and can start every cycle, so three stretches are summed side by side. To join
+// them, the CRC of a stretch is moved past the next one, as if that many zero bytes followed: one table look-up a byte.
+using Shift = std::array<Table, 4>;
+
+template <std::size_t zeros> constexpr Shift make_shift() {
+    Shift shift{};
+    for (std::size_t part = 0; part < 4; ++part) {
+        std::array<std::uint32_t, 8> bits{};
+        for (std::size_t bit = 0; bit < 8; ++bit) {
+            std::uint32_t crc = std::uint32_t{1} << (part * 8 + bit);
+            for (std::size_t i = 0; i < zeros; ++i) crc = (crc >> 8) ^ slices[0][crc & 0xFF];
+            bits[bit] = crc;
+        }
+        for (std::size_t byte = 0; byte < 256; ++byte)
+            for (std::size_t bit = 0; bit < 8; ++bit)
+                if ((byte >> bit & 1) != 0) shift[part][byte] ^= bits[bit];
+    }
+    return shift;
+}
+
+constexpr std::size_t long_stretch = 1024;
+constexpr std::size_t short_stretch = 128;
+constexpr Shift long_shift = make_shift<long_stretch>();
+constexpr Shift short_shift = make_shift<short_stretch>();
+
+std::uint32_t moved(const Shift& shift, std::uint32_t crc) {
+    return shift[0][crc & 0xFF] ^ shift[1][crc >> 8 & 0xFF] ^ shift[2][crc >> 16 & 0xFF] ^ shift[3][crc >> 24];
+}
+
+#ifdef PENSTOCK_CRC_SSE42
+#define PENSTOCK_CRC_TARGET __attribute__((target("sse4.2")))
+PENSTOCK_CRC_TARGET inline std::uint64_t step8(std::uint64_t crc, std::uint64_t word) { return _mm_crc32_u64(crc, word); }
+PENSTOCK_CRC_TARGET inline std::uint32_t step1(std::uint32_t crc, std::uint8_t byte) { return _mm_crc32_u8(crc, byte); }
+#else
+#define PENSTOCK_CRC_TARGET __attribute__((target("+crc")))
+PENSTOCK_CRC_TARGET inline std::uint64_t step8(std::uint64_t crc, std::uint64_t word) {
+    return __crc32cd(static_cast<std::uint32_t>(crc), word);
+}
+PENSTOCK_CRC_TARGET inline std::uint32_t step1(std::uint32_t crc, std::uint8_t byte) { return __crc32cb(crc, byte); }
+#endif
+
+template <std::size_t stretch>
+PENSTOCK_CRC_TARGET inline std::uint64_t three_stretches(std::uint64_t crc, const std::byte* at, const Shift& shift) {
+    std::uint64_t second = 0;
+    std::uint64_t third = 0;
+    for (const std::byte* const end = at + stretch; at != end; at += 8) {
+        crc = step8(crc, load_le<std::uint64_t>(at));
+        second = step8(second, load_le<std::uint64_t>(at + stretch));
+        third = step8(third, load_le<std::uint64_t>(at + 2 * stretch));
+    }
+    crc = moved(shift, static_cast<std::uint32_t>(crc)) ^ second;
+    return moved(shift, static_cast<std::uint32_t>(crc)) ^ third;
+}
+
+PENSTOCK_CRC_TARGET std::uint32_t update_by_instruction(std::uint32_t start, const std::byte* at, std::size_t size) {
+    std::uint64_t crc = start;
+    for (; size >= 3 * long_stretch; size -= 3 * long_stretch, at += 3 * long_stretch)
+        crc = three_stretches<long_stretch>(crc, at, long_shift);
+    for (; size >= 3 * short_stretch; size -= 3 * short_stretch, at += 3 * short_stretch)
+        crc = three_stretches<short_stretch>(crc, at, short_shift);
+    for (; size >= 8; size -= 8, at += 8) crc = step8(crc, load_le<std::uint64_t>(at));
+    auto narrow = static_cast<std::uint32_t>(crc);
+    for (; size != 0; --size) narrow = step1(narrow, std::to_integer<std::uint8_t>(*at++));
+    return narrow;
+}
+
+bool has_instruction() {
+#ifdef PENSTOCK_CRC_SSE42
+    return __builtin_cpu_supports("sse4.2") != 0;
+#elif defined(__APPLE__)
+    return true;
+#else
+    return (getauxval(AT_HWCAP) & (1UL << 7)) != 0; // HWCAP_CRC32
+#endif
+}
+
+#endif
+
+} // namespace
+
+std::uint32_t crc32c_by_tables(Bytes data, std::uint32_t before) noexcept {
+    return ~update_by_tables(~before, data.data(), data.size());
+}
+
+#if defined(PENSTOCK_CRC_SSE42) || defined(PENSTOCK_CRC_ARM)
+
+std::uint32_t crc32c(Bytes data, std::uint32_t before) noexcept {
+    static const bool fast = has_instruction();
+    return fast ? ~update_by_instruction(~before, data.data(), data.size()) : crc32c_by_tables(data, before);
+}
+
+const char* crc32c_engine() noexcept {
+#ifdef PENSTOCK_CRC_SSE42
+    return has_instruction() ? "sse4.2" : "table";
+#else
+    return has_instruction() ? "armv8" : "table";
+#endif
+}
+
+#else
+
+std::uint32_t crc32c(Bytes data, std::uint32_t before) noexcept { return crc32c_by_tables(data, before); }
+const char* crc32c_engine() noexcept { return "table"; }
+
+#endif
+
+} // namespace penstock

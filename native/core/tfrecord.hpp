@@ -1,0 +1,44 @@
+#pragma once
+
+#include <vector>
+
+#include "core/spans.hpp"
+
+namespace penstock {
+
+/// TFRecord framing: little-endian uint64 length, masked CRC-32C of those eight bytes, payload, masked CRC-32C of the payload.
+/// Source: TensorFlow, tensorflow/core/lib/io/record_writer.h.
+namespace tfrecord {
+
+inline constexpr std::size_t header_size = 12;
+inline constexpr std::size_t footer_size = 4;
+inline constexpr std::size_t overhead = header_size + footer_size;
+
+/// What is to be checked beyond the bounds.
+enum class Checks : std::uint8_t { bounds, lengths, all };
+
+/// The payload of the record whose header begins at `offset`. Throws FormatError with that offset: `truncated` when header,
+/// payload or footer reach past the end, `length_checksum`, `payload_checksum`.
+[[nodiscard]] Bytes payload_at(Bytes file, std::uint64_t offset, Checks checks);
+
+/// Where records begin.
+struct Scan {
+    std::vector<std::int64_t> starts; ///< Of the sound records, in order.
+    std::uint64_t next = 0;           ///< Where the one after them begins.
+    bool faulty = false;              ///< Whether `next` is the start of a damaged record; `fault` says how.
+    FormatError fault{Fault::truncated, 0};
+};
+
+/// Hops from record to record, beginning at `start`, as long as they start before `stop` and there are fewer than
+/// `max_records`. Lengths are always checked, payloads when `verify` says so.
+[[nodiscard]] Scan scan(Bytes file, std::uint64_t start, std::uint64_t stop, bool verify, std::size_t max_records);
+
+/// The first offset from `start` on at which a whole record with sound checksums stands, or -1: how to go on behind damage.
+[[nodiscard]] std::int64_t find(Bytes file, std::uint64_t start);
+
+/// Fills header and footer around the payloads of a block: payload i lies at starts[i] and has 12 free bytes before it and 4
+/// behind it. Throws FormatError{range} with `record` set when one does not.
+void frame(std::span<std::byte> block, std::span<const std::int64_t> starts, std::span<const std::int64_t> sizes);
+
+} // namespace tfrecord
+} // namespace penstock
