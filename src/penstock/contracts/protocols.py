@@ -40,7 +40,17 @@ class Codec(Protocol):
 
 @runtime_checkable
 class ReadsBatches(Protocol):
-    """Examples by index, and stacked."""
+    """Examples by index, and stacked. Asked from several threads at once.
+
+    What a source may offer besides, and a loader then uses:
+
+    - ``cuts_cleanly: bool``: ``batch(indices)`` cut at ``k`` equals ``batch(indices[:k])`` and ``batch(indices[k:])``, dtypes
+      and kinds of columns included. Small batches are then read several at a time.
+    - ``fingerprint: str``: tells other data from the same data, checked on resume.
+    - ``where(index) -> Where``: the place of an example, for messages.
+    - ``stream(batch_size) -> Iterator[Batch] | None``: all batches in order, where that is cheaper than by index just now.
+    - ``ordered(*, shuffle, seed) -> tuple[ReadsBatches, Sampler]``: the source brings its own order.
+    """
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> Any: ...

@@ -1,0 +1,1 @@
+"""Batches by iteration."""

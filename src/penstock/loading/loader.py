@@ -1,0 +1,267 @@
+"""The third door: batches by iteration."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from penstock.contracts.protocols import ReadsBatches, Sampler
+from penstock.contracts.shard import Shard
+from penstock.contracts.values import Batch
+from penstock.errors import StateMismatch, UnsupportedData, Where
+from penstock.loading.handover import To, converter
+from penstock.loading.iteration import Batches, Progress, Recipe
+from penstock.loading.making import Cursor
+from penstock.loading.plan import Layout
+from penstock.loading.prefetch import usable_cores
+from penstock.loading.report import Report
+from penstock.sampling.samplers import InOrder, Shuffled
+
+__all__ = ["Loader"]
+
+MAX_THREADS = 16
+STATE_VERSION = 1
+
+
+class Loader(Iterable[Any]):
+    """Batches of a source, made ahead by threads, in an order that can be resumed to the batch.
+
+    ``for batch in loader`` runs to the end of ``epochs`` epochs; the next such loop runs the next ones. A loop that is left
+    early stays where it is: the next one goes on with the batch that would have come, and so does a loader that was given
+    the state of another one, in this process or the next.
+
+    What a batch holds depends on the source, the order, ``batch_size`` and ``shard`` alone: not on threads, prefetching,
+    timing or where a run was stopped and resumed.
+
+    Args:
+        source: What :func:`penstock.open` gives, a :class:`~penstock.Mixture`, or anything with ``len`` and ``batch(indices)``.
+        batch_size: Examples in a batch, of each rank.
+        shuffle: Another permutation of all examples in every epoch, computed from ``seed``; takes no memory.
+        seed: In ``[0, 2^64)``.
+        sampler: An order of your own, instead of ``shuffle`` and ``seed``.
+        epochs: How many epochs a loop runs. ``None``: for ever.
+        shard: Which rank of how many this process is. The ranks together read every position of an epoch exactly once, and
+            all get the same number of batches: what does not fill a last round is divided evenly, and fewer examples than
+            ranks join the round before, whose first batches then hold one more.
+        drop_last: Leave out what does not fill a round of ``world * batch_size``, so that all batches are of equal size.
+        map_batch: A function on every batch, called in the threads. It must not depend on the order of its calls.
+        threads: How many threads make batches while the consumer works; a consumer that has to wait helps them. By default
+            one fewer than there are cores (1 to 16). 0: every batch is made when it is asked for.
+        workers: Processes; only 0 so far.
+        prefetch: How far ahead each thread works, in jobs of about a third of a millisecond (one batch, or several small
+            ones). 0 is the same as ``threads=0``.
+        to: Hand batches over as NumPy arrays, torch tensors (no copy) or JAX arrays.
+
+    Raises:
+        ValueError, TypeError: an argument is out of range.
+        UnsupportedData: ``workers`` is not 0.
+        MissingExtra: ``to`` needs a package that is not installed.
+
+    While iterating, an error in the data comes in place of the batch it belongs to, after all batches before it. An error
+    in ``map_batch`` is a :class:`~penstock.TransformError` that names epoch, batch and positions.
+    """
+
+    def __init__(
+        self,
+        source: ReadsBatches,
+        batch_size: int,
+        *,
+        shuffle: bool = False,
+        seed: int = 0,
+        sampler: Sampler | None = None,
+        epochs: int | None = 1,
+        shard: Shard | None = None,
+        drop_last: bool = False,
+        map_batch: Callable[[Batch], Any] | None = None,
+        threads: int | None = None,
+        workers: int = 0,
+        prefetch: int = 2,
+        to: To = "numpy",
+    ) -> None:
+        _check_source(source)
+        _check_workers(workers)
+        if shuffle and sampler is not None:
+            raise ValueError("a sampler is an order: give either shuffle=True or sampler=, not both")
+        if sampler is None and hasattr(source, "ordered"):
+            source, sampler = source.ordered(shuffle=shuffle, seed=seed)
+        self._source = source
+        self._sampler = sampler
+        self._seed = Shuffled(0, seed=seed).seed if shuffle else None
+        self._epochs = None if epochs is None else _at_least(1, epochs, "epochs")
+        self._shard = shard or Shard()
+        self._layout = Layout(self._shard.world, _at_least(1, batch_size, "batch_size"), drop_last)
+        self._map_batch = map_batch
+        self._threads = _threads(threads)
+        self._prefetch = _at_least(0, prefetch, "prefetch")
+        self._to: To = to
+        converter(to)  # A missing package is better found now than at the first batch.
+        self._progress = Progress(Cursor(0, 0))
+
+    @property
+    def source(self) -> ReadsBatches:
+        """Where the examples come from."""
+        return self._source
+
+    @property
+    def batch_size(self) -> int:
+        """Examples in a batch."""
+        return self._layout.batch_size
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next batch, counted from 0."""
+        return self._progress.cursor.epoch
+
+    @cached_property
+    def sampler(self) -> Sampler:
+        """The order: position in an epoch to index."""
+        if self._sampler is not None:
+            return self._sampler
+        n = len(self._source)
+        return InOrder(n) if self._seed is None else Shuffled(n, seed=self._seed)
+
+    def __iter__(self) -> Iterator[Any]:
+        """The batches from where this loader stands to the end of its epochs.
+
+        Several iterators may run at once; each goes its own way, and the loader's state is that of the newest.
+        """
+        old = self._progress
+        self._progress = Progress(self._normal(old.cursor), finished=old.finished)
+        stop_epoch = self._stop_epoch()
+        if stop_epoch is None and self._layout.count(0, len(self.sampler)) == 0:
+            raise ValueError(
+                f"epochs=None would never end: an epoch of {len(self.sampler)} examples has no full round of "
+                f"{self._layout.round_size}"
+            )
+        return Batches(self._recipe(), self._progress, stop_epoch)
+
+    def __len__(self) -> int:
+        """How many batches a loop that began now would give.
+
+        Raises:
+            TypeError: ``epochs=None``.
+        """
+        cursor, n = self._normal(self._progress.cursor), len(self.sampler)
+        stop_epoch = self._stop_epoch()
+        if stop_epoch is None:
+            raise TypeError("a loader with epochs=None has no length")
+        return self._layout.count(cursor.position, n) + (stop_epoch - cursor.epoch - 1) * self._layout.count(0, n)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where this loader stands, as plain JSON values of a few hundred bytes.
+
+        Counts what the consumer has received: within a loop, the batch at hand counts, batches made ahead do not. The same
+        on every rank after the same number of batches, and it holds neither ``shard``, ``batch_size`` nor ``threads``: a run
+        may go on under others.
+        """
+        cursor = self._progress.cursor
+        return {"version": STATE_VERSION, "epoch": cursor.epoch, "position": cursor.position, **self._identity()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where the loader stood whose state this is. Iterators that are running go on undisturbed.
+
+        Raises:
+            StateMismatch: the state is of other data, another order or another version.
+        """
+        if state.get("version") != STATE_VERSION:
+            raise _mismatch("version", STATE_VERSION, state.get("version"))
+        for name, value in self._identity().items():
+            if state.get(name) != value:
+                raise _mismatch(name, value, state.get(name))
+        epoch, position = state.get("epoch"), state.get("position")
+        for name, value, limit in (("epoch", epoch, None), ("position", position, len(self.sampler))):
+            if type(value) is not int or value < 0 or (limit is not None and value > limit):
+                raise _mismatch(name, "a whole number from 0" + (f" to {limit}" if limit is not None else ""), value)
+        assert epoch is not None and position is not None
+        self._progress = Progress(Cursor(epoch, position), finished=self._progress.finished)
+
+    def report(self) -> Report:
+        """Where the time of the last finished epoch went (of the running one, if none is finished), and what to change.
+
+        Raises:
+            ValueError: no batch was read yet.
+        """
+        times = self._progress.finished or self._progress.running
+        if times is None:
+            raise ValueError("there is nothing to report before the first batch")
+        return Report.of(times, threads=self._threads if self._prefetch else 0, cores=usable_cores())
+
+    def _identity(self) -> dict[str, Any]:
+        """What must agree between the loader that gave a state and the one that takes it."""
+        sampler, source = self.sampler, self._source
+        identity = {"examples": len(source), "order": getattr(sampler, "fingerprint", type(sampler).__qualname__)}
+        fingerprint = getattr(source, "fingerprint", None)
+        return identity if fingerprint is None else {**identity, "fingerprint": fingerprint}
+
+    def _normal(self, cursor: Cursor) -> Cursor:
+        """The same place, with the end of an epoch as the beginning of the next."""
+        if cursor.position and cursor.position >= len(self.sampler):
+            return Cursor(cursor.epoch + 1, 0)
+        return cursor
+
+    def _stop_epoch(self) -> int | None:
+        """The epoch before which a loop that began now would end: loops end at multiples of ``epochs``."""
+        if self._epochs is None:
+            return None
+        return (self._normal(self._progress.cursor).epoch // self._epochs + 1) * self._epochs
+
+    def _recipe(self) -> Recipe:
+        is_plain = self._sampler is None and self._seed is None
+        return Recipe(
+            source=self._source,
+            order=lambda: self.sampler,
+            layout=self._layout,
+            shard=self._shard,
+            transform=self._map_batch,
+            convert=converter(self._to),
+            threads=self._threads,
+            ahead=self._prefetch * max(self._threads, 1),
+            can_stream=is_plain and self._shard.world == 1 and hasattr(self._source, "stream"),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the clocks."""
+        return {**self.__dict__, "_progress": Progress(self._progress.cursor)}
+
+    def __repr__(self) -> str:
+        order = "the source's order" if self._sampler is None else repr(self._sampler)
+        order = order if self._seed is None else f"shuffled with seed {self._seed}"
+        return f"<Loader of {self._source!r}: batches of {self.batch_size}, {order}, {self._shard}>"
+
+
+def _check_source(source: object) -> None:
+    if not callable(getattr(source, "batch", None)) or not hasattr(source, "__len__"):
+        raise TypeError(f"a source has len() and batch(indices); penstock.open gives one. Got {type(source).__name__}")
+
+
+def _check_workers(workers: int) -> None:
+    if workers:
+        raise UnsupportedData(
+            Where(),
+            expected="workers=0",
+            found=f"workers={workers}",
+            hint="Batches are made by threads so far: native code and NumPy run in all of them at once. Use threads=.",
+        )
+
+
+def _at_least(least: int, value: int, name: str) -> int:
+    if operator.index(value) < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+    return operator.index(value)
+
+
+def _threads(threads: int | None) -> int:
+    if threads is None:
+        return min(max(usable_cores() - 1, 1), MAX_THREADS)
+    return _at_least(0, threads, "threads")
+
+
+def _mismatch(name: str, expected: object, found: object) -> StateMismatch:
+    return StateMismatch(
+        Where(),
+        expected=f"{name} {expected!r}" if not isinstance(expected, str) or name in ("order", "fingerprint") else f"{name}: {expected}",
+        found=repr(found),
+        hint="The state was saved by a loader of other data or of another order (shuffle, seed, sampler).",
+    )

@@ -1,0 +1,55 @@
+"""Cutting a batch into smaller ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Any
+
+from penstock.contracts.values import Batch, Ragged
+from penstock.errors import SchemaMismatch, Where
+
+__all__ = ["bytes_of", "check_rows", "cut"]
+
+
+def cut(batch: Batch, sizes: Sequence[int]) -> list[Batch]:
+    """Consecutive parts of a batch: views of its columns, no copies (sparse columns are copied).
+
+    Args:
+        batch: ``sum(sizes)`` examples.
+        sizes: Examples in each part.
+
+    >>> [part["x"].tolist() for part in cut({"x": np.arange(5)}, [2, 3])]
+    [[0, 1], [2, 3, 4]]
+    """
+    if len(sizes) == 1:
+        return [batch]
+    columns = list(batch.items())
+    return [{name: column[start:stop] for name, column in columns} for start, stop in pairwise(accumulate(sizes, initial=0))]
+
+
+def check_rows(batch: Batch, rows: int) -> None:
+    """A source must give as many rows as it was asked for.
+
+    Raises:
+        SchemaMismatch: a column is shorter or longer.
+    """
+    for name, column in batch.items():
+        found = column.shape[0] if hasattr(column, "shape") else len(column)
+        if found != rows:
+            raise SchemaMismatch(
+                Where(feature=name), expected=f"{rows} rows from the source", found=str(found), hint="The source is at fault."
+            )
+
+
+def bytes_of(batch: Batch) -> int:
+    """The size of a batch's numbers, in bytes; objects count as references."""
+    return sum(_bytes_of(column) for column in batch.values())
+
+
+def _bytes_of(column: Any) -> int:
+    if isinstance(column, Ragged):
+        return _bytes_of(column.values) + column.offsets.nbytes
+    if isinstance(column, list):
+        return sum(_bytes_of(value) for value in column)
+    return int(getattr(column, "nbytes", None) or getattr(getattr(column, "data", None), "nbytes", 0))
