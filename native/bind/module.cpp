@@ -10,4 +10,5 @@ NB_MODULE(_native, module) {
     register_tfrecord(module);
     register_npy(module);
     register_permutation(module);
+    register_tf_example(module);
 }

@@ -64,6 +64,7 @@ void register_npy(nb::module_& module);
 void register_permutation(nb::module_& module);
 void register_pool(nb::module_& module);
 void register_spans(nb::module_& module);
+void register_tf_example(nb::module_& module);
 void register_tfrecord(nb::module_& module);
 
 } // namespace penstock::bind

@@ -1,0 +1,199 @@
+#include <nanobind/stl/string.h>
+
+#include "bind/support.hpp"
+#include "core/tf_example_decode.hpp"
+#include "core/tf_example_encode.hpp"
+#include "core/tf_example_scan.hpp"
+
+namespace penstock::bind {
+namespace {
+
+std::string string_of(nb::handle text) {
+    Py_ssize_t size = 0;
+    const char* const utf8 = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
+    if (utf8 == nullptr) throw nb::python_error();
+    return {utf8, static_cast<std::size_t>(size)};
+}
+
+example::Kind kind_of(int number) {
+    if (number < 1 || number > 3) throw nb::value_error("kind is 1 (bytes), 2 (float32) or 3 (int64)");
+    return static_cast<example::Kind>(number);
+}
+
+// (name, kind, count, is_list, default): default is None, the numbers as bytes, or a list of bytes.
+example::Spec spec_of(nb::handle item) {
+    const auto parts = nb::cast<nb::tuple>(item);
+    example::Spec spec;
+    spec.name = string_of(parts[0]);
+    spec.kind = kind_of(nb::cast<int>(parts[1]));
+    spec.count = nb::cast<std::int64_t>(parts[2]);
+    spec.list = nb::cast<bool>(parts[3]);
+    const nb::object given = parts[4];
+    if (given.is_none()) return spec;
+    spec.has_default = true;
+    if (spec.kind == example::Kind::bytes) {
+        for (nb::handle text : nb::cast<nb::list>(given)) {
+            const auto bytes = nb::cast<nb::bytes>(text);
+            spec.texts.emplace_back(bytes.c_str(), bytes.size());
+        }
+        if (static_cast<std::int64_t>(spec.texts.size()) != spec.count) throw nb::value_error("a default of another size");
+    } else {
+        const Buffer buffer(given);
+        spec.numbers.assign(buffer.bytes().begin(), buffer.bytes().end());
+        const std::size_t item_size = spec.kind == example::Kind::float32 ? sizeof(float) : sizeof(std::int64_t);
+        if (spec.count < 0 || spec.numbers.size() != static_cast<std::size_t>(spec.count) * item_size)
+            throw nb::value_error("a default of another size");
+    }
+    return spec;
+}
+
+nb::object offsets_array(const std::vector<std::int64_t>& offsets) {
+    if (offsets.empty()) return nb::none();
+    Pool::Block block = batch_pool()->take(offsets.size() * sizeof(std::int64_t));
+    std::memcpy(block.data(), offsets.data(), offsets.size() * sizeof(std::int64_t));
+    return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {offsets.size()});
+}
+
+nb::object values_of(example::Kind kind, example::Column& column) {
+    if (kind == example::Kind::bytes) {
+        nb::object list = nb::steal(PyList_New(static_cast<Py_ssize_t>(column.texts.size())));
+        if (!list.is_valid()) throw nb::python_error();
+        for (std::size_t i = 0; i < column.texts.size(); ++i) {
+            const Bytes text = column.texts[i];
+            PyObject* const bytes = PyBytes_FromStringAndSize(reinterpret_cast<const char*>(text.data()), static_cast<Py_ssize_t>(text.size()));
+            if (bytes == nullptr) throw nb::python_error();
+            PyList_SetItem(list.ptr(), static_cast<Py_ssize_t>(i), bytes);
+        }
+        return list;
+    }
+    const nb::dlpack::dtype dtype = kind == example::Kind::float32 ? nb::dtype<float>() : nb::dtype<std::int64_t>();
+    return to_numpy(std::move(column.numbers), dtype, {column.number_count});
+}
+
+nb::list decode(const example::Decoder& decoder, const HeldSpans& held) {
+    std::vector<example::Column> columns;
+    {
+        const nb::gil_scoped_release release;
+        columns = decoder.decode(held.spans, batch_pool());
+    }
+    nb::list out;
+    for (std::size_t k = 0; k < columns.size(); ++k)
+        out.append(nb::make_tuple(values_of(decoder.specs()[k].kind, columns[k]), offsets_array(columns[k].steps), offsets_array(columns[k].offsets)));
+    return out;
+}
+
+nb::list facts(const example::Scanner& scanner) {
+    nb::list out;
+    for (const example::KeyFacts& key : scanner.keys()) {
+        nb::dict one;
+        one["name"] = nb::bytes(key.name.data(), key.name.size());
+        one["list"] = key.list;
+        one["records"] = key.records;
+        one["kinds"] = nb::make_tuple(key.kinds[0], key.kinds[1], key.kinds[2], key.kinds[3]);
+        one["fewest"] = key.fewest == UINT64_MAX ? 0 : key.fewest;
+        one["most"] = key.most;
+        one["fewest_steps"] = key.fewest_steps == UINT64_MAX ? 0 : key.fewest_steps;
+        one["most_steps"] = key.most_steps;
+        one["texts"] = key.texts;
+        one["plain_text"] = key.plain_text;
+        one["images"] = nb::make_tuple(key.images[0], key.images[1], key.images[2], key.images[3], key.images[4], key.images[5]);
+        out.append(one);
+    }
+    return out;
+}
+
+using Numbers = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+/// What one call of encode reads from, held while the GIL is away.
+struct Inputs {
+    std::vector<example::Source> sources;
+    std::vector<Numbers> numbers;
+    std::vector<Indices> offsets;
+    std::vector<Buffer> buffers;
+
+    void add(nb::handle item) {
+        const auto parts = nb::cast<nb::tuple>(item);
+        example::Source source;
+        source.name = string_of(parts[0]);
+        source.kind = kind_of(nb::cast<int>(parts[1]));
+        source.count = nb::cast<std::int64_t>(parts[2]);
+        source.list = nb::cast<bool>(parts[3]);
+        if (source.kind == example::Kind::bytes) {
+            for (nb::handle text : nb::cast<nb::list>(parts[4])) {
+                buffers.emplace_back(text);
+                source.texts.push_back(buffers.back().bytes());
+            }
+        } else {
+            numbers.push_back(nb::cast<Numbers>(parts[4]));
+            const nb::dlpack::dtype wanted = source.kind == example::Kind::float32 ? nb::dtype<float>() : nb::dtype<std::int64_t>();
+            if (numbers.back().dtype() != wanted) throw nb::type_error("numbers are float32 or int64");
+            source.numbers = static_cast<const std::byte*>(numbers.back().data());
+            source.number_count = numbers.back().shape(0);
+        }
+        source.steps = offsets_from(parts[5]);
+        source.offsets = offsets_from(parts[6]);
+        sources.push_back(std::move(source));
+    }
+
+    std::span<const std::int64_t> offsets_from(nb::handle given) {
+        if (given.is_none()) return {};
+        offsets.push_back(nb::cast<Indices>(given));
+        return {offsets.back().data(), offsets.back().shape(0)};
+    }
+};
+
+nb::tuple encode(nb::list columns, std::size_t n, std::size_t head, std::size_t tail, std::size_t align) {
+    Inputs inputs;
+    for (nb::handle column : columns) inputs.add(column);
+    example::Encoded encoded;
+    {
+        const nb::gil_scoped_release release;
+        encoded = example::encode(std::move(inputs.sources), n, head, tail, align == 0 ? 1 : align, batch_pool());
+    }
+    const auto array = [n](const std::vector<std::int64_t>& values) {
+        Pool::Block block = batch_pool()->take(n * sizeof(std::int64_t));
+        if (n != 0) std::memcpy(block.data(), values.data(), n * sizeof(std::int64_t));
+        return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {n});
+    };
+    return nb::make_tuple(to_numpy(std::move(encoded.block), nb::dtype<std::uint8_t>(), {encoded.size}), array(encoded.starts), array(encoded.sizes));
+}
+
+} // namespace
+
+void register_tf_example(nb::module_& module) {
+    nb::class_<example::Decoder>(module, "ExampleDecoder", "Decodes tf.train.Example and SequenceExample payloads into columns.")
+        .def(
+            "__init__",
+            [](example::Decoder* self, nb::list specs) {
+                std::vector<example::Spec> all;
+                for (nb::handle spec : specs) all.push_back(spec_of(spec));
+                new (self) example::Decoder(std::move(all));
+            },
+            nb::arg("specs"),
+            nb::sig("def __init__(self, specs: list[tuple[str, int, int, bool, typing.Any]]) -> None"),
+            "Specs: (name, kind 1 bytes | 2 float32 | 3 int64, count or -1, is a feature list, default or None).")
+        .def("decode", &decode, nb::arg("spans"),
+             nb::sig("def decode(self, spans: Spans) -> list[tuple[typing.Any, numpy.typing.NDArray[numpy.int64] | None, "
+                     "numpy.typing.NDArray[numpy.int64] | None]]"),
+             "Per spec: values end to end (an array, or a list of bytes), step offsets of feature lists, value offsets where counts vary.");
+    nb::class_<example::Scanner>(module, "ExampleScanner", "Gathers what the records of some files hold, for finding their schema.")
+        .def(nb::init<>())
+        .def(
+            "add",
+            [](example::Scanner& self, const HeldSpans& held) {
+                const nb::gil_scoped_release release;
+                self.add(held.spans);
+            },
+            nb::arg("spans"), "Look at some records.")
+        .def_prop_ro("is_message", &example::Scanner::is_message, "False once a payload was no protobuf message.")
+        .def_prop_ro("records", &example::Scanner::records, "How many records were looked at.")
+        .def_prop_ro("keys", &facts, nb::for_getter(nb::sig("def keys(self) -> list[dict[str, typing.Any]]")), "Facts on every key.");
+    module.def("encode_examples", &encode, nb::arg("columns"), nb::arg("n"), nb::arg("head"), nb::arg("tail"), nb::arg("align") = 1,
+               nb::sig("def encode_examples(columns: list[tuple[str, int, int, bool, typing.Any, typing.Any, typing.Any]], n: int, head: int, "
+                       "tail: int, align: int = 1) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64], "
+                       "numpy.typing.NDArray[numpy.int64]]"),
+               "Serialise n examples from columns (name, kind, count or -1, is a feature list, values, steps, offsets) into one block: "
+               "block, payload starts, payload sizes.");
+}
+
+} // namespace penstock::bind

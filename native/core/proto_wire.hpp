@@ -1,0 +1,58 @@
+#pragma once
+
+#include "core/cursor.hpp"
+
+namespace penstock::proto {
+
+/// How a field's value is laid out on the protobuf wire.
+enum class Wire : std::uint8_t { varint = 0, fixed64 = 1, bytes = 2, group = 3, end_group = 4, fixed32 = 5 };
+
+/// A field's number and layout.
+struct Tag {
+    std::uint32_t field;
+    Wire wire;
+};
+
+/// The next tag. Throws FormatError{wire} for field 0, a number over 2^29 - 1 or an unknown layout.
+[[nodiscard]] inline Tag read_tag(Cursor& cursor) {
+    const std::uint64_t offset = cursor.offset();
+    const std::uint64_t raw = cursor.varint();
+    const std::uint64_t wire = raw & 7;
+    if (raw > UINT32_MAX || raw < 8 || wire > 5) throw FormatError(Fault::wire, offset);
+    return {static_cast<std::uint32_t>(raw >> 3), static_cast<Wire>(wire)};
+}
+
+/// The bytes of a length-delimited value.
+[[nodiscard]] inline Bytes read_bytes(Cursor& cursor) {
+    const std::uint64_t length = cursor.varint();
+    return cursor.take(length);
+}
+
+/// Passes over the value that follows `tag`, groups included.
+void skip_value(Cursor& cursor, Tag tag);
+
+/// How many bytes a varint takes.
+[[nodiscard]] constexpr std::size_t varint_size(std::uint64_t value) noexcept {
+    return (static_cast<std::size_t>(std::bit_width(value | 1)) * 9 + 64) / 64;
+}
+
+/// Writes a varint and returns where it ends. The caller has made room.
+inline std::byte* write_varint(std::byte* to, std::uint64_t value) noexcept {
+    while (value >= 0x80) {
+        *to++ = static_cast<std::byte>(value | 0x80);
+        value >>= 7;
+    }
+    *to++ = static_cast<std::byte>(value);
+    return to;
+}
+
+/// Writes the tag of a length-delimited field (number below 16) and its length.
+inline std::byte* write_head(std::byte* to, std::uint32_t field, std::uint64_t length) noexcept {
+    *to++ = static_cast<std::byte>(field << 3 | static_cast<std::uint32_t>(Wire::bytes));
+    return write_varint(to, length);
+}
+
+/// Size of a length-delimited field (number below 16) with `length` bytes in it.
+[[nodiscard]] constexpr std::size_t field_size(std::size_t length) noexcept { return 1 + varint_size(length) + length; }
+
+} // namespace penstock::proto

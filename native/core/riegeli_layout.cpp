@@ -1,0 +1,33 @@
+#include "core/riegeli_layout.hpp"
+
+#include <algorithm>
+
+#include "core/highway_hash.hpp"
+
+namespace penstock::riegeli {
+
+std::optional<BlockHeader> read_block_header(Bytes file, std::uint64_t boundary) noexcept {
+    if (boundary > file.size() || file.size() - boundary < block_header_size) return std::nullopt;
+    const std::byte* const at = file.data() + boundary;
+    if (load_le<std::uint64_t>(at) != riegeli_hash({at + 8, 16})) return std::nullopt;
+    return BlockHeader{load_le<std::uint64_t>(at + 8), load_le<std::uint64_t>(at + 16)};
+}
+
+void write_block_header(std::byte* to, BlockHeader header) noexcept {
+    store_le(to + 8, header.previous_chunk);
+    store_le(to + 16, header.next_chunk);
+    store_le(to, riegeli_hash({to + 8, 16}));
+}
+
+void copy_without_headers(Bytes file, std::uint64_t position, std::uint64_t size, std::byte* to) noexcept {
+    while (size != 0) {
+        position = behind_block_header(position);
+        const std::uint64_t piece = std::min(size, block_size - position % block_size);
+        std::memcpy(to, file.data() + position, piece);
+        to += piece;
+        position += piece;
+        size -= piece;
+    }
+}
+
+} // namespace penstock::riegeli
