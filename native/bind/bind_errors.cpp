@@ -15,6 +15,11 @@ const char* name_of(Fault fault) {
     case Fault::header: return "header";
     case Fault::magic: return "magic";
     case Fault::range: return "range";
+    case Fault::header_checksum: return "header_checksum";
+    case Fault::structure: return "structure";
+    case Fault::part: return "part";
+    case Fault::tensor: return "tensor";
+    case Fault::wrong_shape: return "wrong_shape";
     }
     return "unknown";
 }

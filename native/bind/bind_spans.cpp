@@ -46,6 +46,8 @@ void register_spans(nb::module_& module) {
                 held.spans.seal = whole.seal;
                 held.spans.payloads.assign(whole.payloads.begin() + static_cast<std::ptrdiff_t>(start),
                                            whole.payloads.begin() + static_cast<std::ptrdiff_t>(stop));
+                for (const Alternative& other : whole.alternatives)
+                    if (start <= other.record && other.record < stop) held.spans.alternatives.push_back({other.record - start, other.payload});
                 held.parent = nb::borrow(self);
                 return held;
             },

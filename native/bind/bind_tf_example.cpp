@@ -16,7 +16,7 @@ std::string string_of(nb::handle text) {
 }
 
 example::Kind kind_of(int number) {
-    if (number < 1 || number > 3) throw nb::value_error("kind is 1 (bytes), 2 (float32) or 3 (int64)");
+    if (number < 1 || number > 4) throw nb::value_error("kind is 1 (bytes), 2 (float32), 3 (int64) or, to decode, 4 (either number)");
     return static_cast<example::Kind>(number);
 }
 
@@ -66,7 +66,9 @@ nb::object values_of(example::Kind kind, example::Column& column) {
         }
         return list;
     }
-    const nb::dlpack::dtype dtype = kind == example::Kind::float32 ? nb::dtype<float>() : nb::dtype<std::int64_t>();
+    const nb::dlpack::dtype dtype = kind == example::Kind::float32  ? nb::dtype<float>()
+                                    : kind == example::Kind::number ? nb::dtype<double>()
+                                                                    : nb::dtype<std::int64_t>();
     return to_numpy(std::move(column.numbers), dtype, {column.number_count});
 }
 
@@ -116,6 +118,7 @@ struct Inputs {
         example::Source source;
         source.name = string_of(parts[0]);
         source.kind = kind_of(nb::cast<int>(parts[1]));
+        if (source.kind == example::Kind::number) throw nb::value_error("kind 4 cannot be encoded");
         source.count = nb::cast<std::int64_t>(parts[2]);
         source.list = nb::cast<bool>(parts[3]);
         if (source.kind == example::Kind::bytes) {
@@ -171,7 +174,7 @@ void register_tf_example(nb::module_& module) {
             },
             nb::arg("specs"),
             nb::sig("def __init__(self, specs: list[tuple[str, int, int, bool, typing.Any]]) -> None"),
-            "Specs: (name, kind 1 bytes | 2 float32 | 3 int64, count or -1, is a feature list, default or None).")
+            "Specs: (name, kind 1 bytes | 2 float32 | 3 int64 | 4 either number as float64, count or -1, is a feature list, default or None).")
         .def("decode", &decode, nb::arg("spans"),
              nb::sig("def decode(self, spans: Spans) -> list[tuple[typing.Any, numpy.typing.NDArray[numpy.int64] | None, "
                      "numpy.typing.NDArray[numpy.int64] | None]]"),

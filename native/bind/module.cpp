@@ -8,6 +8,7 @@ NB_MODULE(_native, module) {
     register_spans(module);
     register_files(module);
     register_tfrecord(module);
+    register_recordio(module);
     register_npy(module);
     register_permutation(module);
     register_tf_example(module);

@@ -63,6 +63,8 @@ void register_files(nb::module_& module);
 void register_npy(nb::module_& module);
 void register_permutation(nb::module_& module);
 void register_pool(nb::module_& module);
+void register_recordio(nb::module_& module);
+void register_sagemaker_record(nb::module_& module);
 void register_spans(nb::module_& module);
 void register_tf_example(nb::module_& module);
 void register_tfrecord(nb::module_& module);

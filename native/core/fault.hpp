@@ -17,6 +17,11 @@ enum class Fault : std::uint8_t {
     header,           ///< A file header does not follow its grammar.
     magic,            ///< The magic bytes are not there.
     range,            ///< A number is outside what the caller allowed (`expected` the limit, `found` the number).
+    header_checksum,  ///< The checksum of a chunk's or block's header does not match (`expected` stored, `found` computed).
+    structure,        ///< The parts of a chunk contradict each other.
+    part,             ///< A part of a record is of another kind than must follow (`expected`, `found` are its flags).
+    tensor,           ///< Values, keys and shape of a tensor contradict each other.
+    wrong_shape,      ///< A feature has another shape, or is dense where a sparse one is wanted, or the other way round.
 };
 
 /// The only exception that core throws. Offsets count from the beginning of the bytes the caller handed in.

@@ -1,10 +1,18 @@
 #include "core/spans.hpp"
 
+#include <algorithm>
+
 #include "core/tfrecord.hpp"
 
 #include "core/crc32c.hpp"
 
 namespace penstock {
+
+const Alternative* Spans::alternative(std::size_t i) const noexcept {
+    const auto found = std::lower_bound(alternatives.begin(), alternatives.end(), i,
+                                        [](const Alternative& other, std::size_t record) { return other.record < record; });
+    return found != alternatives.end() && found->record == i ? &*found : nullptr;
+}
 
 void Spans::check(std::size_t i) const {
     if (seal == Seal::none) return;

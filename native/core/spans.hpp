@@ -13,10 +13,20 @@ enum class Seal : std::uint8_t {
     tfrecord, ///< Masked CRC-32C of the payload in the four bytes behind it.
 };
 
+/// Another reading of a payload, where its frame leaves two open.
+struct Alternative {
+    std::size_t record; ///< Which payload.
+    Bytes payload;
+};
+
 /// Payloads of some records, in the order they were asked for. Views: whoever made them keeps the bytes alive.
 struct Spans {
     std::vector<Bytes> payloads;
     Seal seal = Seal::none;
+    std::vector<Alternative> alternatives; ///< In the order of the records; whoever decodes takes the one that makes sense.
+
+    /// The other reading of record `i`, or nothing.
+    [[nodiscard]] const Alternative* alternative(std::size_t i) const noexcept;
 
     /// Checks the seal of record `i`. Throws FormatError{payload_checksum} with `record` set.
     void check(std::size_t i) const;

@@ -9,6 +9,8 @@ std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(by
 
 std::size_t size_of(Kind kind) { return kind == Kind::float32 ? sizeof(float) : sizeof(std::int64_t); }
 
+bool suits(Kind wanted, Kind found) { return wanted == found || (wanted == Kind::number && found != Kind::bytes); }
+
 [[noreturn]] void fail(Fault fault, std::uint64_t expected, std::uint64_t found) { throw FormatError(fault, 0, expected, found); }
 
 /// The one packed run of a list that was written the usual way; false when it was not.
@@ -142,7 +144,7 @@ class Run {
 
     void put(const Spec& spec, Column& column, const List& list, std::size_t i) {
         if (list.kind == Kind::none) return put_absent(spec, column, i);
-        if (list.kind != spec.kind) fail(Fault::wrong_kind, static_cast<std::uint64_t>(spec.kind), static_cast<std::uint64_t>(list.kind));
+        if (!suits(spec.kind, list.kind)) fail(Fault::wrong_kind, static_cast<std::uint64_t>(spec.kind), static_cast<std::uint64_t>(list.kind));
         if (spec.kind == Kind::bytes) {
             const std::size_t added = put_texts(list, column);
             if (spec.count >= 0 && added != static_cast<std::size_t>(spec.count)) fail(Fault::wrong_count, static_cast<std::uint64_t>(spec.count), added);
@@ -179,7 +181,7 @@ class Run {
     void put_fixed(Kind kind, const List& list, std::size_t count, std::byte* to) {
         Bytes run;
         if (sole_packed_run(list, run)) {
-            if (kind == Kind::float32 && run.size() == count * sizeof(float)) {
+            if (kind == Kind::float32 && list.kind == kind && run.size() == count * sizeof(float)) {
                 std::memcpy(to, run.data(), run.size());
                 return;
             }
@@ -196,8 +198,20 @@ class Run {
         copy_slowly(kind, list, Growing(column, pool_, size_of(kind)).extend(count));
     }
 
+    void copy_as_float64(const List& list, std::byte* to) {
+        const auto put_all = [to](const auto& numbers) {
+            for (std::size_t i = 0; i < numbers.size(); ++i) store_le<double>(to + i * sizeof(double), static_cast<double>(numbers[i]));
+        };
+        floats_.clear();
+        integers_.clear();
+        list.kind == Kind::float32 ? append_numbers(list, floats_) : append_numbers(list, integers_);
+        list.kind == Kind::float32 ? put_all(floats_) : put_all(integers_);
+    }
+
     void copy_slowly(Kind kind, const List& list, std::byte* to) {
-        if (kind == Kind::float32) {
+        if (kind == Kind::number) {
+            copy_as_float64(list, to);
+        } else if (kind == Kind::float32) {
             floats_.clear();
             append_numbers(list, floats_);
             if (!floats_.empty()) std::memcpy(to, floats_.data(), floats_.size() * sizeof(float));
@@ -223,7 +237,7 @@ class Run {
 
     // A step without a list, or with an empty one, holds no values.
     void put_step(const Spec& spec, Column& column) {
-        if (step_.kind != Kind::none && step_.kind != spec.kind)
+        if (step_.kind != Kind::none && !suits(spec.kind, step_.kind))
             fail(Fault::wrong_kind, static_cast<std::uint64_t>(spec.kind), static_cast<std::uint64_t>(step_.kind));
         const std::size_t count = step_.kind == Kind::none ? 0 : count_values(step_);
         if (spec.count >= 0 && count != static_cast<std::size_t>(spec.count)) fail(Fault::wrong_count, static_cast<std::uint64_t>(spec.count), count);

@@ -44,7 +44,8 @@ std::size_t content_size(const Source& source, Values values) {
     case Kind::bytes:
         for (std::size_t i = values.first; i < values.last; ++i) size += field_size(source.texts[i].size());
         return size;
-    case Kind::none: break;
+    case Kind::none:
+    case Kind::number: break;
     }
     return size;
 }

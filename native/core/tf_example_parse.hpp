@@ -15,7 +15,13 @@ namespace penstock::example {
 /// last of several entries with one key wins whole.
 
 /// Which list a Feature holds. The numbers are those that errors carry.
-enum class Kind : std::uint8_t { none = 0, bytes = 1, float32 = 2, int64 = 3 };
+enum class Kind : std::uint8_t {
+    none = 0,
+    bytes = 1,
+    float32 = 2,
+    int64 = 3,
+    number = 4, ///< Asked for only: float32 or int64, whichever a record holds, as float64.
+};
 
 /// The list in one Feature, still encoded. Nearly always one piece; protobuf allows it to be given in several.
 struct List {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from penstock.codecs.example import ExampleCodec
@@ -11,9 +13,10 @@ from penstock.codecs.infer import infer_schema
 from penstock.codecs.raw import RawCodec
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
-from penstock.errors import DataError, UnsupportedData, Where
+from penstock.errors import DataError, NoFiles, SchemaMismatch, UnsupportedData, Where
 from penstock.formats.npy import NpyRecords
 from penstock.formats.opening import open_records
+from penstock.io.paths import expand
 from penstock.sources.npy_source import NpySource
 from penstock.sources.record_source import RecordSource
 from penstock.sources.split import parse_split
@@ -56,13 +59,36 @@ def open(
     Raises:
         NoFiles, UnknownFormat, CorruptFile, CorruptRecord, SchemaMismatch: as their names say.
     """
-    name, bounds = _split_name(split)
-    paths = path if name is None else _files_of_split(path, name)
-    records = open_records(paths, format=format, compression=compression, on_corrupt=on_corrupt, verify=verify)
-    source = _source(records, codec, None if schema is None else Schema(schema))
-    if columns is not None:
-        source = source.select(*columns)
-    return source if bounds is None else source.split(bounds)
+
+
+    def opened(paths: Paths) -> Source:
+        records = open_records(paths, format=format, compression=compression, on_corrupt=on_corrupt, verify=verify)
+        source = _source(records, codec, None if schema is None else Schema(schema))
+        return source if columns is None else source.select(*columns)
+
+    return opened(path) if split is None else _split(path, split, opened)
+
+
+def _split(path: Paths, split: str, opened: Callable[[Paths], Source]) -> Source:
+    """The parts of a split expression, end to end."""
+    files = expand(path)
+    names = dict.fromkeys(part.partition("[")[0] for part in split.split("+"))
+    found = {name: [file for file in files if _belongs(file, name)] for name in names}
+    if not any(found.values()) and len(files) == 1:
+        return opened(files).split(split)  # one file is the one split there is, whatever it is called
+    for name, members in found.items():
+        if not members and name != "all":
+            raise NoFiles(Where(path=str(path)), expected=f"files whose names hold {name!r}", found=", ".join(files[:5]))
+    sources = {name: opened(members or files) for name, members in found.items()}
+    parts = parse_split(split, {name: len(source) for name, source in sources.items()})
+    chosen = [sources[name][start:stop] for name, start, stop in parts]
+    return chosen[0] if len(chosen) == 1 else chosen[0].concat(*chosen[1:])
+
+
+def _belongs(file: str, name: str) -> bool:
+    """Whether a split's name is a word of the file's name or of its folder's."""
+    words = re.split(r"[^A-Za-z0-9_]+", os.path.join(*Path(file).parts[-2:]))
+    return name in words or any(name in word.split("_") for word in words)
 
 
 def _source(records: Any, codec: str | None, schema: Schema | None) -> Source:
@@ -77,8 +103,7 @@ def _checked(source: Source, schema: Schema) -> Source:
     for name, feature in schema.items():
         found = source.schema[name]
         if (found.dtype, found.shape) != (feature.dtype, feature.shape):
-            from_file = Where(path=source.where(0).path, feature=name)
-            raise SchemaMismatchAt(from_file, expected=repr(feature), found=repr(found))
+            raise SchemaMismatch(source.where(0).at(feature=name), expected=repr(feature), found=repr(found))
     return source.select(*schema)
 
 
@@ -88,13 +113,17 @@ def codec_of(records: Any, *, codec: str | None, schema: Schema | Mapping[str, F
         raise UnsupportedData(Where(), expected="codec 'example' or 'raw'", found=repr(codec))
     if codec == "raw":
         return RawCodec()
-    name, found, lists = infer_schema(_sample(records))
-    if codec is None and name == "raw" and schema is None:
+    try:
+        found = infer_schema(_sample(records))
+    except DataError as error:
+        raise error if error.where.path else error.relocated(records.where_in_order(error.where.record or 0)) from error
+    if codec is None and found.codec == "raw" and schema is None:
         return RawCodec()
-    return ExampleCodec(found if schema is None else Schema(schema), lists=lists)
+    wanted = found.schema if schema is None else Schema(schema)
+    return ExampleCodec(wanted, lists=found.lists, mixed=found.mixed)
 
 
-def _sample(records: Any) -> Any:
+def _sample(records: Any) -> Iterator[Any]:
     """Blocks of the first records. Damage further on is left for reading to report."""
     seen = 0
     try:

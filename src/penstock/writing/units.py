@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.formats.npy import data_offset
-from penstock.formats.npy_writer import write_header_like
+import numpy as np
+
+from penstock.formats.npy_writer import NpyWriter
 from penstock.io.atomic import AtomicFile
 from penstock.writing.targets import Target
 
@@ -114,19 +115,25 @@ def join_units(shard: Shard, work: WorkFolder) -> None:
     first = shard.units[0].path
     if len(shard.units) == 1:
         os.replace(first, shard.path)
+    elif shard.format == "npy":
+        _join_arrays(shard)
     else:
         with AtomicFile(shard.path) as out:
-            if shard.format == "npy":
-                write_header_like(out, first, shard.units[-1].stop - shard.units[0].start)
             for unit in shard.units:
-                _append(out, unit.path, data_offset(unit.path) if shard.format == "npy" else 0)
+                _append(out, unit.path)
     work.mark_done(shard.path)
     for unit in shard.units:
         unit.path.unlink(missing_ok=True)
 
 
-def _append(out: AtomicFile, path: Path, start: int) -> None:
+def _join_arrays(shard: Shard) -> None:
+    rows = np.load(shard.units[0].path, mmap_mode="r")
+    with NpyWriter(shard.path, rows.dtype, rows.shape[1:]) as out:
+        for unit in shard.units:
+            out.write(np.load(unit.path, mmap_mode="r"))
+
+
+def _append(out: AtomicFile, path: Path) -> None:
     with path.open("rb") as unit:
-        unit.seek(start)
         while block := unit.read(8 << 20):
             out.write(block)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.codecs.example import ExampleCodec
 from penstock.contracts.feature import Feature
+from penstock.contracts.records import Records
 from penstock.contracts.schema import Schema
 from penstock.errors import DataError
-from penstock.formats.verify import verify_records
+from penstock.formats.opening import open_records
+from penstock.formats.verify import Checked, verify_records
 from penstock.io.progress import Progress
-from penstock.sources.opening import codec_of, open_records
+from penstock.sources.opening import Paths, codec_of
 
 __all__ = ["Report", "verify"]
 
@@ -82,40 +85,64 @@ class Report:
 
 
 def verify(
-    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    path: Paths,
     *,
     format: str | None = None,
     codec: str | None = None,
     schema: Schema | Mapping[str, Feature] | None = None,
+    compression: str | None = None,
     progress: bool = False,
 ) -> Report:
     """Check every checksum, length and count, and that every payload is what its codec (and the schema) expects.
 
     Args:
         path: As for :func:`penstock.open`.
-        format, codec, schema: As for :func:`penstock.open`. A schema that is given is checked against every record; one that
-            is inferred is not held against the records, only their structure is checked.
+        format, codec, compression: As for :func:`penstock.open`.
+        schema: Checked against every record. Without one, the records are held against the schema that the first 256 of
+            them show only where a kind of values is concerned: lengths may vary.
         progress: Show a progress bar.
 
     Returns:
         A report; ``report.ok`` is true when nothing is wrong. Damage is reported, never raised.
+
+    Raises:
+        NoFiles, UnknownFormat: there is nothing to check.
     """
     report = Report()
-    records = open_records(path, format=format)
+    records = open_records(path, format=format, compression=compression)
     report.files = len(records.paths)
-    report.bytes = sum(os.path.getsize(name) for name in records.paths)
-    checker: Any = codec_of(records, codec=codec, schema=schema, for_checking=True)
-    report.schema = getattr(checker, "schema", None)
-    with Progress("verifying", report.bytes, "bytes", show=progress) as bar:
-        for fault in _faults(records, checker, report, bar):
-            report.add(fault)
+    size = sum(os.path.getsize(name) for name in records.paths)
+    checker = _checker(records, codec, schema)
+    report.schema = checker.schema if isinstance(checker, ExampleCodec) else None
+    with Progress("verifying", size, "bytes", show=progress) as bar:
+        for stretch in verify_records(records):
+            report.records += stretch.records
+            report.bytes += stretch.bytes
+            bar.advance(stretch.bytes)
+            for fault in stretch.faults:
+                report.add(fault)
+            for fault in _payload_faults(checker, stretch):
+                report.records -= 1
+                report.add(fault)
     return report
 
 
-def _faults(records: Any, checker: Any, report: Report, bar: Progress) -> Iterator[DataError]:
-    for block in verify_records(records):
-        yield from block.faults
-        report.records += block.records
-        bar.advance(block.bytes)
-        if checker is not None and block.spans is not None:
-            yield from checker.faults_in(block)
+def _checker(records: Records, codec: str | None, schema: Schema | Mapping[str, Feature] | None) -> Any:
+    """What checks payloads; ``None`` where rows of numbers need no check, or the first record is damaged."""
+    if not hasattr(records, "where_in_order"):
+        return None
+    try:
+        found = codec_of(records, codec=codec, schema=schema)
+    except DataError:
+        return None  # The framing is damaged before the first payload: that is reported from the framing.
+    if schema is not None or not isinstance(found, ExampleCodec):
+        return found
+    free = {name: Feature(f.dtype, (None,) * max(1, f.shape.count(None))) for name, f in found.schema.items()}
+    return ExampleCodec(Schema(free), lists=found.lists, mixed=found.mixed)
+
+
+def _payload_faults(checker: Any, stretch: Checked) -> Iterator[DataError]:
+    if checker is None or stretch.spans is None:
+        return
+    for fault in checker.faults_in(stretch.spans):
+        yield fault.relocated(stretch.where(fault.where.record or 0))

@@ -1,0 +1,1 @@
+"""Payloads to examples and back. Codecs know nothing of files or framing."""

@@ -1,0 +1,132 @@
+"""tf.train.Example and tf.train.SequenceExample.
+
+Source of the format: TensorFlow's ``tensorflow/core/example/{example,feature}.proto``; protobuf's rules of the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock import _native
+from penstock._faults import describe
+from penstock.codecs.example_columns import Column, column_of
+from penstock.contracts.schema import Schema
+from penstock.contracts.values import Batch, Example
+from penstock.errors import DataError, NoSuchFeature, Where
+
+__all__ = ["ExampleCodec"]
+
+
+class ExampleCodec:
+    """Examples as TensorFlow writes them, by native code a batch at a time.
+
+    Args:
+        schema: What to decode; keys of the records that it does not name are passed over.
+        lists: Names of the features that are feature lists of SequenceExamples rather than features. Schema inference
+            finds them; a feature with two varying axes is one in any case. Where a context feature has the name of a
+            feature list, it is called ``context/NAME``.
+        mixed: Names of the features that hold whole numbers in some records and floats in others: read as ``float64``.
+    """
+
+    name = "example"
+
+    def __init__(self, schema: Schema, *, lists: frozenset[str] = frozenset(), mixed: frozenset[str] = frozenset()) -> None:
+        self.schema = schema
+        self.lists = frozenset(name for name in schema if name in lists or _varies_twice(schema, name))
+        self.mixed = frozenset(name for name, feature in schema.items() if name in mixed and feature.dtype == "float64")
+        self._columns: list[Column] = [
+            column_of(name, feature, is_list=name in self.lists, lists=lists | self.lists, mixed=name in self.mixed)
+            for name, feature in schema.items()
+        ]
+        self._decoder = _native.ExampleDecoder([column.spec for column in self._columns])
+
+    def decode_batch(self, spans: _native.Spans) -> Batch:
+        """Decode ``n`` payloads.
+
+        Returns:
+            One column per feature of the schema: ``ndarray (n, *shape)``; :class:`~penstock.Ragged` where a length varies;
+            object arrays of ``bytes`` or ``str``.
+
+        Raises:
+            CorruptRecord: A payload is no Example, or its checksum is wrong.
+            SchemaMismatch: It holds something else than the schema says. ``where.record`` is the position in ``spans``.
+        """
+        try:
+            parts = self._decoder.decode(spans)
+        except _native.FormatError as error:
+            offset = error.offset if error.fault in ("wire", "truncated") else 0
+            where = Where(record=error.record, offset=offset) if offset else Where(record=error.record)
+            raise _placeless(describe(error, where, list(self.schema))) from error
+        n = len(spans)
+        return {column.name: column.values(part, n) for column, part in zip(self._columns, parts, strict=True)}
+
+    def decode(self, payload: Any) -> Example:
+        """Decode one payload into an example."""
+        batch = self.decode_batch(_native.spans_of_buffers([payload]))
+        return {name: column[0] for name, column in batch.items()}
+
+    def encode_batch(
+        self, batch: Mapping[str, Any], n: int, head: int, tail: int, align: int = 1
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Serialise ``n`` examples: keys in order, numbers packed, the bytes of protobuf's deterministic serialisation.
+
+        Args:
+            batch: Columns as :meth:`decode_batch` returns them.
+            n: How many rows they have.
+            head, tail, align: Free bytes before each payload, behind it, and the multiple to which it is padded, for the
+                format's frames.
+
+        Returns:
+            The block of bytes ``uint8 (size,)``, where each payload starts in it, and how long each is, ``int64 (n,)``.
+
+        Raises:
+            NoSuchFeature, SchemaMismatch, UnsupportedData: The columns are not what the schema says, or would lose something.
+        """
+        missing = [name for name in self.schema if name not in batch]
+        if missing:
+            raise NoSuchFeature(Where(), expected=f"the features {list(self.schema)}", found=f"no {missing[0]!r}")
+        columns = [column.encoded(batch[column.name], n) for column in self._columns]
+        return _native.encode_examples(columns, n, head, tail, align)
+
+    def narrowed(self, names: tuple[str, ...]) -> ExampleCodec:
+        """The codec for only these features."""
+        return ExampleCodec(self.schema.select(names), lists=self.lists, mixed=self.mixed)
+
+    def faults_in(self, spans: _native.Spans) -> list[DataError]:
+        """What is wrong with some payloads, one error for each bad one, ``where.record`` being its position."""
+        faults: list[DataError] = []
+        start = 0
+        while start < len(spans):
+            try:
+                self.decode_batch(spans.part(start, len(spans)))
+                break
+            except DataError as error:
+                position = start + (error.where.record or 0)
+                faults.append(error.relocated(Where(record=position)))
+                start = position + 1
+        return faults
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"schema": self.schema, "lists": self.lists, "mixed": self.mixed}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["schema"], lists=state["lists"], mixed=state["mixed"])  # type: ignore[misc]
+
+    def __repr__(self) -> str:
+        return f"ExampleCodec({list(self.schema)})"
+
+
+def _varies_twice(schema: Schema, name: str) -> bool:
+    return schema[name].shape[:2] == (None, None)
+
+
+def _placeless(error: DataError) -> DataError:
+    """Without an offset of 0, which native code reports where it knows none."""
+    if error.where.offset != 0:
+        return error
+    where = Where(record=error.where.record, feature=error.where.feature)
+    return type(error)(where, expected=error.expected, found=error.found, hint=error.hint)

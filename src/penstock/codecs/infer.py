@@ -1,0 +1,119 @@
+"""What records hold, found by looking at some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from penstock import _native
+from penstock._faults import describe
+from penstock.codecs.example_columns import CONTEXT
+from penstock.codecs.raw import RawCodec
+from penstock.contracts.feature import ENCODINGS, Feature
+from penstock.contracts.schema import Schema
+from penstock.errors import SchemaMismatch, Where
+
+__all__ = ["Found", "infer_schema"]
+
+NONE, BYTES, FLOAT, INT = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What inference found.
+
+    Attributes:
+        codec: ``"example"`` or ``"raw"``.
+        schema: Feature types.
+        lists: Features that are feature lists of SequenceExamples.
+        mixed: Features that hold whole numbers in some records and floats in others; they read as ``float64``.
+    """
+
+    codec: str
+    schema: Schema
+    lists: frozenset[str] = frozenset()
+    mixed: frozenset[str] = frozenset()
+
+
+def infer_schema(blocks: Iterable[_native.Spans]) -> Found:
+    """Find codec and schema of some records.
+
+    Records are Examples (or SequenceExamples) when each is a protobuf message and one of them has a feature; otherwise they
+    are raw. A feature with the same number of values in every record has that number as its shape (``()`` for one); one
+    whose number varies, or which some records lack, has ``(None,)``. Feature lists have ``(None,)``, ``(None, k)`` or
+    ``(None, None)`` for one, ``k`` or varying values per step. Bytes that are UTF-8 without control characters in every
+    record are ``"str"``; those that all begin as one kind of image have its ``encoding``. A key that never holds a list is
+    left out.
+
+    Args:
+        blocks: The records to look at. No records at all: an empty schema.
+
+    Raises:
+        CorruptRecord: The checksum of the very first record is wrong.
+        SchemaMismatch: A feature holds bytes in some records and numbers in others.
+    """
+    scanner = _native.ExampleScanner()
+    for spans in blocks:
+        try:
+            scanner.add(spans)
+        except _native.FormatError as error:
+            if scanner.records == 0:
+                raise describe(error, Where(record=error.record)) from error
+            break  # Reading will report it, at its place; what came before tells the schema.
+        if not scanner.is_message:
+            break
+    if scanner.records == 0 and scanner.is_message:
+        return Found("example", Schema({}))
+    keys = [key for key in scanner.keys if any(key["kinds"][BYTES:])] if scanner.is_message else []
+    return _examples(keys, scanner.records) if keys else Found("raw", RawCodec.schema)
+
+
+def _examples(keys: list[dict[str, Any]], records: int) -> Found:
+    lists = frozenset(_name(key) for key in keys if key["list"])
+    features: dict[str, Feature] = {}
+    mixed = set()
+    for key in keys:
+        name = _name(key)
+        if not key["list"] and name in lists:
+            name = CONTEXT + name
+        features[name] = _feature(name, key, records)
+        if key["kinds"][FLOAT] and key["kinds"][INT]:
+            mixed.add(name)
+    ordered = Schema({name: features[name] for name in sorted(features)})
+    return Found("example", ordered, lists, frozenset(mixed))
+
+
+def _name(key: dict[str, Any]) -> str:
+    return bytes(key["name"]).decode(errors="surrogateescape")
+
+
+def _feature(name: str, key: dict[str, Any], records: int) -> Feature:
+    dtype, encoding = _dtype(name, key)
+    return Feature(dtype, _shape(key, records), encoding=encoding)
+
+
+def _shape(key: dict[str, Any], records: int) -> tuple[int | None, ...]:
+    same = key["fewest"] == key["most"]
+    count = () if key["most"] == 1 else (key["most"],)
+    if key["list"]:
+        return (None, *count) if same else (None, None)
+    everywhere = key["records"] == records
+    return count if same and everywhere and key["most"] else (None,)
+
+
+def _dtype(name: str, key: dict[str, Any]) -> tuple[str, Any]:
+    kinds = key["kinds"]
+    if kinds[BYTES] and (kinds[FLOAT] or kinds[INT]):
+        raise SchemaMismatch(
+            Where(feature=name),
+            expected="one kind of values in all records",
+            found=f"bytes in {kinds[BYTES]}, floats in {kinds[FLOAT]}, whole numbers in {kinds[INT]}",
+            hint="Give a schema without it, or read the records with codec='raw'.",
+        )
+    if not kinds[BYTES]:
+        return ("int64" if not kinds[FLOAT] else "float64" if kinds[INT] else "float32"), None
+    for number, encoding in enumerate(ENCODINGS, start=1):
+        if key["texts"] and key["images"][number] == key["texts"]:
+            return "bytes", encoding
+    return ("str" if key["plain_text"] and key["texts"] else "bytes"), None

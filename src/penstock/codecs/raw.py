@@ -1,0 +1,69 @@
+"""Payloads as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock import _native
+from penstock._faults import describe
+from penstock.contracts.feature import Feature
+from penstock.contracts.schema import Schema
+from penstock.contracts.values import Batch
+from penstock.errors import DataError, SchemaMismatch, Where
+
+__all__ = ["RawCodec"]
+
+
+class RawCodec:
+    """One feature, ``record``: the payload's bytes."""
+
+    name = "raw"
+    schema = Schema({"record": Feature("bytes")})
+
+    def decode_batch(self, spans: _native.Spans) -> Batch:
+        """The payloads of ``n`` records as an object array ``(n,)`` of ``bytes``, their checksums checked."""
+        try:
+            payloads = spans.to_bytes()
+        except _native.FormatError as error:
+            raise describe(error, Where(record=error.record)) from error
+        column = np.empty(len(payloads), object)
+        column[:] = payloads
+        return {"record": column}
+
+    def encode_batch(
+        self, batch: Mapping[str, Any], n: int, head: int, tail: int, align: int = 1
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Lay ``n`` payloads out with room for frames: ``head`` bytes before each, ``tail`` and padding behind."""
+        payloads = [_bytes_of(value, i) for i, value in enumerate(batch["record"])]
+        sizes = np.array([len(payload) for payload in payloads], np.int64)
+        steps = head + -(-sizes // align) * align + tail
+        starts = np.cumsum(steps) - steps + head
+        block = np.zeros(int(steps.sum()), np.uint8)
+        for payload, start, size in zip(payloads, starts, sizes, strict=True):
+            block[start : start + size] = np.frombuffer(payload, np.uint8)
+        if len(payloads) != n:
+            raise SchemaMismatch(Where(feature="record"), expected=f"{n} payloads", found=str(len(payloads)))
+        return block, starts, sizes
+
+    def narrowed(self, names: tuple[str, ...]) -> RawCodec:
+        """There is one feature, so this codec."""
+        _ = self.schema.select(names)
+        return self
+
+    def faults_in(self, spans: _native.Spans) -> list[DataError]:
+        """Every payload is a good one."""
+        _ = spans
+        return []
+
+    def __repr__(self) -> str:
+        return "RawCodec()"
+
+
+def _bytes_of(value: Any, position: int) -> bytes | bytearray | memoryview:
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return value
+    raise SchemaMismatch(Where(record=position, feature="record"), expected="bytes", found=type(value).__name__)
