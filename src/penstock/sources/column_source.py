@@ -32,6 +32,10 @@ class ColumnSource(Source):
     def schema(self) -> Schema:
         return self._schema
 
+    @property
+    def cuts_cleanly(self) -> bool:
+        return True
+
     def __len__(self) -> int:
         return self._length
 

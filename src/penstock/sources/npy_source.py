@@ -43,6 +43,10 @@ class NpySource(Source):
         """``"npy"``."""
         return "npy"
 
+    @property
+    def cuts_cleanly(self) -> bool:
+        return True
+
     def __len__(self) -> int:
         return len(self.records)
 

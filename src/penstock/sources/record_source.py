@@ -37,6 +37,10 @@ class RecordSource(Source):
         """How the records are framed: ``"tfrecord"``, ..."""
         return self.records.format
 
+    @property
+    def cuts_cleanly(self) -> bool:
+        return True
+
     def __len__(self) -> int:
         return len(self.records)
 

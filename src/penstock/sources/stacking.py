@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from penstock.contracts.feature import Feature
+from penstock.contracts.protocols import Indices
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example, Ragged
 from penstock.errors import SchemaMismatch, Where
 
-__all__ = ["join", "row", "schema_of", "stack"]
+__all__ = ["join", "reordered", "row", "schema_of", "stack"]
 
 
 def row(batch: Batch, index: int) -> dict[str, Any]:
@@ -82,6 +83,13 @@ def join(columns: Sequence[Any]) -> Any:
     if len({column.shape[1:] for column in columns}) > 1:
         return join([_as_ragged(column) for column in columns])
     return np.concatenate(columns)
+
+
+def reordered(column: Any, order: Indices) -> Any:
+    """The rows of a column at these positions, copied."""
+    if isinstance(column, list):
+        return [column[i] for i in order]
+    return column.take(order) if isinstance(column, Ragged) else column[order]
 
 
 def _as_ragged(column: Any) -> Ragged:

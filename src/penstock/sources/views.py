@@ -14,7 +14,7 @@ from penstock.contracts.values import Batch, Example, Ragged
 from penstock.errors import SchemaMismatch, TransformError, Where
 from penstock.sources.base import BaseSource
 from penstock.sources.split import parse_split
-from penstock.sources.stacking import join, row, schema_of, stack
+from penstock.sources.stacking import join, reordered, row, schema_of, stack
 
 __all__ = ["Source"]
 
@@ -81,6 +81,14 @@ class Source(BaseSource):
     def _sliced(self, index: slice) -> Source:
         return _Chosen(self, range(len(self))[index])
 
+    @property
+    def cuts_cleanly(self) -> bool:
+        """Whether columns are of the same kind and dtype whatever the indices, so that a batch can be cut into smaller ones.
+
+        Not so where the user's own function gives the values.
+        """
+        return False
+
     def _narrowed(self, names: tuple[str, ...]) -> Source:
         """This source, with at least the features ``names``: where others can be left undecoded, they are."""
         return self
@@ -109,6 +117,10 @@ class _Derived(Source):
     @property
     def schema(self) -> Schema:
         return self.parent.schema
+
+    @property
+    def cuts_cleanly(self) -> bool:
+        return self.parent.cuts_cleanly
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -162,15 +174,10 @@ class _Chosen(_Derived):
 
 def _compose(outer: range | Indices, inner: range | Indices) -> range | Indices:
     if isinstance(outer, range) and isinstance(inner, range):
-        return outer[inner.start : inner.stop : inner.step] if inner.step > 0 or len(inner) == 0 else _reversed(outer, inner)
+        start, step = outer.start + inner.start * outer.step, outer.step * inner.step
+        return range(start, start + step * len(inner), step)
     positions = np.arange(inner.start, inner.stop, inner.step, dtype=np.int64) if isinstance(inner, range) else inner
     return positions * outer.step + outer.start if isinstance(outer, range) else outer[positions]
-
-
-def _reversed(outer: range, inner: range) -> range:
-    start = outer[inner.start]
-    step = outer.step * inner.step
-    return range(start, start + step * len(inner), step)
 
 
 class _Filtered(_Chosen):
@@ -189,6 +196,10 @@ class _Mapped(_Derived):
     def __init__(self, parent: Source, function: Callable[[Example], Example]) -> None:
         super().__init__(parent)
         self.function = function
+
+    @property
+    def cuts_cleanly(self) -> bool:
+        return False
 
     @cached_property
     def schema(self) -> Schema:  # type: ignore[override]
@@ -226,6 +237,10 @@ class _Concatenated(Source):
     def schema(self) -> Schema:
         return self.parents[0].schema
 
+    @property
+    def cuts_cleanly(self) -> bool:
+        return all(parent.cuts_cleanly and parent.schema == self.schema for parent in self.parents)
+
     @cached_property
     def _ends(self) -> Indices:
         return np.cumsum([len(parent) for parent in self.parents], dtype=np.int64)
@@ -252,13 +267,7 @@ class _Concatenated(Source):
             return self.parents[int(used[0])]._batch(indices - starts[used[0]])
         batches = [self.parents[int(k)]._batch(indices[part == k] - starts[k]) for k in used]
         order = np.argsort(np.concatenate([np.flatnonzero(part == k) for k in used]))
-        return {name: _reordered(join([batch[name] for batch in batches]), order) for name in batches[0]}
-
-
-def _reordered(column: Any, order: Indices) -> Any:
-    if isinstance(column, list):
-        return [column[i] for i in order]
-    return column.take(order) if isinstance(column, Ragged) else column[order]
+        return {name: reordered(join([batch[name] for batch in batches]), order) for name in batches[0]}
 
 
 class _Zipped(Source):
@@ -279,6 +288,10 @@ class _Zipped(Source):
     @property
     def schema(self) -> Schema:
         return self._schema
+
+    @property
+    def cuts_cleanly(self) -> bool:
+        return all(parent.cuts_cleanly for parent in self.parents)
 
     def __len__(self) -> int:
         return len(self.parents[0])
