@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
 from penstock.contracts.protocols import ReadsBatches, Sampler
 from penstock.contracts.shard import Shard
 from penstock.contracts.values import Batch
-from penstock.loading.making import Block, Cursor, Made, Maker, Pace, Slot, Stream, jobs
-from penstock.loading.plan import Layout
+from penstock.loading.making import Block, Maker, Pace, Stream
+from penstock.loading.plan import Cursor, Layout, Run
 from penstock.loading.prefetch import Ahead, fork_count
 from penstock.loading.report import Times
 from penstock.sampling.samplers import MAX_EXAMPLES, InOrder
@@ -19,13 +20,32 @@ from penstock.sampling.samplers import MAX_EXAMPLES, InOrder
 __all__ = ["Batches", "Progress", "Recipe"]
 
 
-@dataclass(slots=True)
 class Progress:
-    """How far the consumer has come; what a loader and its newest iterator share."""
+    """How far the consumer has come; what a loader and its newest iterator share.
 
-    cursor: Cursor
-    running: Times | None = None
-    finished: Times | None = None
+    Args:
+        start: Where it begins.
+        finished: The times of the last finished epoch.
+    """
+
+    __slots__ = ("_start", "finished", "given", "run", "running")
+
+    def __init__(self, start: Cursor, finished: Times | None = None) -> None:
+        self._start = start
+        self.run: Run | None = None
+        self.given = 0
+        """How many batches of ``run`` the consumer has received."""
+        self.running: Times | None = None
+        self.finished = finished
+
+    @property
+    def cursor(self) -> Cursor:
+        """Where the next batch is."""
+        return self._start if self.run is None else self.run.after(self.given)
+
+    def move(self, cursor: Cursor) -> None:
+        """Stand at ``cursor``."""
+        self._start, self.run = cursor, None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +63,14 @@ class Recipe:
     can_stream: bool
     """Whether the order is the source's own and one rank reads it all."""
 
-    def slots(self, start: Cursor, stop_epoch: int | None) -> Iterator[Slot]:
-        """The batches of this rank from ``start`` to the beginning of ``stop_epoch``, for ever if that is ``None``."""
-        n, layout, shard = len(self.order()), self.layout, self.shard
-        epoch, position = start
-        while stop_epoch is None or epoch < stop_epoch:
-            for turn in layout.rounds(position, n):
-                first, last = turn.part(shard.rank, shard.world)
-                after = Cursor(epoch + 1, 0) if turn.is_last else Cursor(epoch, turn.stop)
-                yield Slot(epoch, turn.start // layout.round_size, first, last, after)
-            epoch, position = epoch + 1, 0
+    def jobs(self, start: Cursor, stop_epoch: int | None, pace: Pace) -> Iterator[Callable[[], Block]]:
+        """Jobs for this rank's batches from ``start`` to the beginning of ``stop_epoch``, for ever if that is ``None``."""
+        sampler = self.order()
+        maker, n = Maker(self.source, sampler, self.transform, self.convert), len(sampler)
+        while stop_epoch is None or start.epoch < stop_epoch:
+            for run in self.layout.runs(start, n, self.shard.rank, lambda: pace.batches):
+                yield partial(maker.make, run)
+            start = Cursor(start.epoch + 1, 0)
 
     def blocks(self, start: Cursor, stop_epoch: int | None, pace: Pace) -> tuple[Ahead[Block], int | None]:
         """The blocks from ``start`` on, and the epoch at which they end.
@@ -63,9 +81,7 @@ class Recipe:
             # The stream is one after the other by nature: one thread pulls it, and the consumer waits.
             ahead = Ahead(stream.jobs(), threads=min(self.threads, 1), ahead=max(self.ahead, 2), helping=False)
             return ahead, start.epoch + 1
-        maker = Maker(self.source, self.order(), self.transform, self.convert)
-        made = jobs(self.slots(start, stop_epoch), maker, pace)
-        return Ahead(made, threads=self.threads, ahead=self.ahead), stop_epoch
+        return Ahead(self.jobs(start, stop_epoch, pace), threads=self.threads, ahead=self.ahead), stop_epoch
 
     def _stream(self, epoch: int) -> Stream | None:
         batches = self.source.stream(self.layout.batch_size)  # type: ignore[attr-defined]
@@ -87,7 +103,7 @@ class Batches(Iterator[Any]):
         self._progress = progress
         self._stop_epoch = stop_epoch
         self._fetched = progress.cursor
-        self._ready: list[Made] = []
+        self._ready: list[Any] = []
         self._error: Exception | None = None
         self._blocks: Ahead[Block] | None = None
         self._blocks_end: int | None = None
@@ -99,28 +115,29 @@ class Batches(Iterator[Any]):
         return self
 
     def __next__(self) -> Any:
-        if not self._is_open:
-            raise StopIteration
+        if not self._ready:
+            self._fetch()
+        batch = self._ready.pop()
+        self._progress.given += 1
+        return batch
+
+    def _fetch(self) -> None:
+        """Get the next batches ready, or raise what stands in place of the next one."""
         entered = perf_counter_ns()
-        progress = self._progress
+        self._end_epoch(entered)
         try:
             while not self._ready:
-                self._fetch(entered)
-        except StopIteration:
-            self.close()
-            if self._stop_epoch is not None:
-                progress.cursor = Cursor(self._stop_epoch, 0)
-            raise
+                self._fetch_block(entered)
         except BaseException:
             self.close()
             raise
-        batch, slot = self._ready.pop()
-        progress.cursor = slot.after
-        self._book(slot, entered)
-        return batch
+        times = self._progress.running
+        assert times is not None
+        times.waiting_ns += perf_counter_ns() - entered
 
-    def _fetch(self, entered: int) -> None:
-        """Get the next block's batches ready, or raise what stands in place of the next batch."""
+    def _fetch_block(self, entered: int) -> None:
+        if not self._is_open:
+            raise StopIteration
         if self._error is not None:
             error, self._error = self._error, None
             try:
@@ -128,12 +145,12 @@ class Batches(Iterator[Any]):
             finally:
                 del error  # Its traceback leads back here: without this, a cycle would keep the batches alive.
         block, helped_ns = self._next_block()
-        if block.made:
-            self._fetched = block.made[-1].slot.after
+        if block.batches:
             self._pace.note(block)
-        if block.made or block.error is not None:
-            self._times(block, entered).add(block, helped_ns)
-        self._ready = block.made[::-1]
+            self._times(block.run.epoch, entered).add(block, helped_ns)
+            self._fetched = block.run.after(len(block.batches))
+            self._progress.run, self._progress.given = block.run, 0
+        self._ready = block.batches[::-1]
         self._error = block.error
 
     def _next_block(self) -> tuple[Block, int]:
@@ -144,6 +161,7 @@ class Batches(Iterator[Any]):
         while True:
             if self._blocks is None:
                 if self._fetched.epoch == self._stop_epoch:
+                    self._progress.move(self._fetched)
                     raise StopIteration
                 self._blocks, self._blocks_end = self._recipe.blocks(self._fetched, self._stop_epoch, self._pace)
             helped_before = self._blocks.helped_ns
@@ -157,23 +175,19 @@ class Batches(Iterator[Any]):
             else:
                 return block, self._blocks.helped_ns - helped_before
 
-    def _times(self, block: Block, entered: int) -> Times:
-        """The books of a block's epoch, opened with the first block."""
-        epoch = block.made[0].slot.epoch if block.made else self._fetched.epoch
+    def _times(self, epoch: int, entered: int) -> Times:
+        """The books of an epoch, opened with its first block."""
         times = self._progress.running
-        if times is None or times.epoch != epoch or times.ended_ns:
+        if times is None:
             times = self._progress.running = Times(epoch, entered)
         return times
 
-    def _book(self, slot: Slot, entered: int) -> None:
-        """Book the time since ``entered`` as waiting; close the books of an epoch with its last batch."""
-        times = self._progress.running
-        assert times is not None
-        left = perf_counter_ns()
-        times.waiting_ns += left - entered
-        if slot.after.epoch != slot.epoch:
-            times.ended_ns = left
-            self._progress.finished = times
+    def _end_epoch(self, now: int) -> None:
+        """Close the books of an epoch whose last batch the consumer is done with."""
+        progress = self._progress
+        if progress.running is not None and progress.cursor.epoch != progress.running.epoch:
+            progress.running.ended_ns = now
+            progress.finished, progress.running = progress.running, None
 
     def close(self) -> None:
         """Stop reading and wait for the threads to end."""

@@ -13,8 +13,7 @@ from penstock.contracts.values import Batch
 from penstock.errors import StateMismatch, UnsupportedData, Where
 from penstock.loading.handover import To, converter
 from penstock.loading.iteration import Batches, Progress, Recipe
-from penstock.loading.making import Cursor
-from penstock.loading.plan import Layout
+from penstock.loading.plan import Cursor, Layout
 from penstock.loading.prefetch import usable_cores
 from penstock.loading.report import Report
 from penstock.sampling.samplers import InOrder, Shuffled
@@ -63,7 +62,7 @@ class Loader(Iterable[Any]):
     in ``map_batch`` is a :class:`~penstock.TransformError` that names epoch, batch and positions.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one option each for what a loader can do
         self,
         source: ReadsBatches,
         batch_size: int,
@@ -130,7 +129,7 @@ class Loader(Iterable[Any]):
         old = self._progress
         self._progress = Progress(self._normal(old.cursor), finished=old.finished)
         stop_epoch = self._stop_epoch()
-        if stop_epoch is None and self._layout.count(0, len(self.sampler)) == 0:
+        if stop_epoch is None and self._layout.rounds_left(0, len(self.sampler)) == 0:
             raise ValueError(
                 f"epochs=None would never end: an epoch of {len(self.sampler)} examples has no full round of "
                 f"{self._layout.round_size}"
@@ -147,7 +146,9 @@ class Loader(Iterable[Any]):
         stop_epoch = self._stop_epoch()
         if stop_epoch is None:
             raise TypeError("a loader with epochs=None has no length")
-        return self._layout.count(cursor.position, n) + (stop_epoch - cursor.epoch - 1) * self._layout.count(0, n)
+        return self._layout.rounds_left(cursor.position, n) + (
+            stop_epoch - cursor.epoch - 1
+        ) * self._layout.rounds_left(0, n)
 
     def state_dict(self) -> dict[str, Any]:
         """Where this loader stands, as plain JSON values of a few hundred bytes.
@@ -166,15 +167,16 @@ class Loader(Iterable[Any]):
             StateMismatch: the state is of other data, another order or another version.
         """
         if state.get("version") != STATE_VERSION:
-            raise _mismatch("version", STATE_VERSION, state.get("version"))
+            raise _mismatch("version", repr(STATE_VERSION), state.get("version"))
         for name, value in self._identity().items():
             if state.get(name) != value:
-                raise _mismatch(name, value, state.get(name))
+                raise _mismatch(name, repr(value), state.get(name))
         epoch, position = state.get("epoch"), state.get("position")
-        for name, value, limit in (("epoch", epoch, None), ("position", position, len(self.sampler))):
-            if type(value) is not int or value < 0 or (limit is not None and value > limit):
-                raise _mismatch(name, "a whole number from 0" + (f" to {limit}" if limit is not None else ""), value)
-        assert epoch is not None and position is not None
+        n = len(self.sampler)
+        if type(epoch) is not int or epoch < 0:
+            raise _mismatch("epoch", "a whole number from 0", epoch)
+        if type(position) is not int or not 0 <= position <= n:
+            raise _mismatch("position", f"a whole number from 0 to {n}", position)
         self._progress = Progress(Cursor(epoch, position), finished=self._progress.finished)
 
     def report(self) -> Report:
@@ -217,7 +219,7 @@ class Loader(Iterable[Any]):
             transform=self._map_batch,
             convert=converter(self._to),
             threads=self._threads,
-            ahead=self._prefetch * max(self._threads, 1),
+            ahead=self._prefetch * (self._threads + 1),
             can_stream=is_plain and self._shard.world == 1 and hasattr(self._source, "stream"),
         )
 
@@ -258,10 +260,10 @@ def _threads(threads: int | None) -> int:
     return _at_least(0, threads, "threads")
 
 
-def _mismatch(name: str, expected: object, found: object) -> StateMismatch:
+def _mismatch(name: str, expected: str, found: object) -> StateMismatch:
     return StateMismatch(
         Where(),
-        expected=f"{name} {expected!r}" if not isinstance(expected, str) or name in ("order", "fingerprint") else f"{name}: {expected}",
+        expected=f"{expected} as {name!r} of the state",
         found=repr(found),
         hint="The state was saved by a loader of other data or of another order (shuffle, seed, sampler).",
     )

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from time import perf_counter_ns
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from penstock.contracts.protocols import Indices, ReadsBatches, Sampler
 from penstock.contracts.values import Batch
 from penstock.errors import TransformError, Where
+from penstock.loading.plan import Run
 from penstock.loading.slicing import bytes_of, check_rows, cut
 
-__all__ = ["Block", "Cursor", "Made", "Maker", "Pace", "Slot", "Stream", "jobs"]
+__all__ = ["Block", "Maker", "Pace", "Stream"]
 
 TARGET_NS = 300_000
 """A job should take this long: far more than handing it over costs, far less than anyone would wait for."""
@@ -25,35 +25,12 @@ MAX_BLOCK_BYTES = 1 << 20
 MAX_BATCHES = 256
 
 
-class Cursor(NamedTuple):
-    """How far a run has come: the whole state of a loader."""
-
-    epoch: int
-    position: int
-
-
-class Slot(NamedTuple):
-    """The place of one batch in the run."""
-
-    epoch: int
-    number: int
-    start: int
-    stop: int
-    after: Cursor
-
-
-class Made(NamedTuple):
-    """A finished batch."""
-
-    batch: Any
-    slot: Slot
-
-
 @dataclass(slots=True)
 class Block:
-    """What one job made: batches in order, then perhaps the error that stands in place of the next one."""
+    """What one job made: the batches of a run in order, up to the error that stands in place of the next one."""
 
-    made: list[Made]
+    run: Run
+    batches: list[Any]
     error: Exception | None = None
     bytes: int = 0
     reading_ns: int = 0
@@ -62,7 +39,7 @@ class Block:
 
     def add(self, other: Block) -> None:
         """Append what another job made."""
-        self.made += other.made
+        self.batches += other.batches
         self.error = other.error
         self.bytes += other.bytes
         self.reading_ns += other.reading_ns
@@ -84,7 +61,7 @@ class Pace:
 
     def note(self, block: Block) -> None:
         """Learn from a finished job."""
-        count = len(block.made)
+        count = len(block.batches)
         if not self._can_grow or not count:
             return
         spent = (block.reading_ns + block.transform_ns + block.handover_ns) / count
@@ -111,97 +88,88 @@ class Maker:
     transform: Callable[[Batch], Any] | None
     convert: Callable[[Any], Any] | None
 
-    def make(self, slots: Sequence[Slot]) -> Block:
-        """The batches of some slots of one epoch."""
+    def make(self, run: Run) -> Block:
+        """The batches of a run."""
         begun = perf_counter_ns()
         try:
-            block = self._read(slots)
-        except Exception as error:
-            if len(slots) == 1:
-                return Block([], error, reading_ns=perf_counter_ns() - begun)
-            return self._make_singly(slots)
+            block = self._read(run)
+        except Exception as error:  # noqa: BLE001 - it is raised in the consumer's thread, in its turn
+            if run.batches == 1:
+                return Block(run, [], error, reading_ns=perf_counter_ns() - begun)
+            return self._make_singly(run)
         block.reading_ns = perf_counter_ns() - begun
         return self.finish(block)
 
-    def _make_singly(self, slots: Sequence[Slot]) -> Block:
+    def _make_singly(self, run: Run) -> Block:
         """Batch by batch, up to the one that fails: the sound ones before it are handed out first."""
-        whole = Block([])
-        for slot in slots:
-            whole.add(self.make([slot]))
+        whole = Block(run, [])
+        for number in range(run.batches):
+            whole.add(self.make(run.only(number)))
             if whole.error is not None:
                 break
         return whole
 
-    def _read(self, slots: Sequence[Slot]) -> Block:
-        sizes = [slot.stop - slot.start for slot in slots]
-        indices = _indices(self.sampler, slots)
+    def _read(self, run: Run) -> Block:
+        indices = _indices(self.sampler, run)
         batch = self.source.batch(indices)
         check_rows(batch, len(indices))
-        return Block([Made(part, slot) for part, slot in zip(cut(batch, sizes), slots, strict=True)], bytes=bytes_of(batch))
+        return Block(run, cut(batch, run.size, run.batches), bytes=bytes_of(batch))
 
     def finish(self, block: Block) -> Block:
         """Apply the user's function and the conversion to batches that were read."""
         if self.transform is not None:
             begun = perf_counter_ns()
-            self._apply(block, partial(self._transformed, self.transform))
+            _apply(partial(self._transformed, block.run, self.transform), block)
             block.transform_ns = perf_counter_ns() - begun
         if self.convert is not None:
             begun, convert = perf_counter_ns(), self.convert
-            self._apply(block, lambda made: convert(made.batch))
+            _apply(lambda _, batch: convert(batch), block)
             block.handover_ns = perf_counter_ns() - begun
         return block
 
-    @staticmethod
-    def _apply(block: Block, function: Callable[[Made], Any]) -> None:
-        done: list[Made] = []
-        for made in block.made:
-            try:
-                done.append(Made(function(made), made.slot))
-            except Exception as error:  # noqa: BLE001, PERF203 - it is raised in the consumer's thread, in its turn
-                block.error = error
-                break
-        block.made = done
-
-    def _transformed(self, transform: Callable[[Batch], Any], made: Made) -> Any:
+    def _transformed(self, run: Run, transform: Callable[[Batch], Any], number: int, batch: Batch) -> Any:
         try:
-            return transform(made.batch)
+            return transform(batch)
         except Exception as error:
-            slot = made.slot
+            start, stop = run.positions(number)
             name = getattr(transform, "__qualname__", type(transform).__name__)
-            place = f"map_batch={name} on batch {slot.number} of epoch {slot.epoch} (positions {slot.start} to {slot.stop})"
-            raise TransformError(place, self._where(slot), error) from error
+            place = (
+                f"map_batch={name} on batch {run.number + number} of epoch {run.epoch} (positions {start} to {stop})"
+            )
+            raise TransformError(place, self._where(run.epoch, start, stop), error) from error
 
-    def _where(self, slot: Slot) -> Where:
+    def _where(self, epoch: int, start: int, stop: int) -> Where:
         """The place of a batch's first example."""
-        if slot.start == slot.stop:
+        if start == stop:
             return Where()
-        index = int(self.sampler.indices(slot.epoch, slot.start, slot.start + 1)[0])
+        index = int(self.sampler.indices(epoch, start, start + 1)[0])
         where = getattr(self.source, "where", None)
         return Where(record=index) if where is None else where(index)
 
 
-def _indices(sampler: Sampler, slots: Sequence[Slot]) -> Indices:
-    """The indices of slots of one epoch; asks once where they follow one another."""
-    first, last = slots[0], slots[-1]
-    if all(before.stop == after.start for before, after in pairwise(slots)):
-        parts = [sampler.indices(first.epoch, first.start, last.stop)]
+def _apply(function: Callable[[int, Any], Any], block: Block) -> None:
+    """Every batch through a function of number and batch, up to the first that fails."""
+    done: list[Any] = []
+    for number, batch in enumerate(block.batches):
+        try:
+            done.append(function(number, batch))
+        except Exception as error:  # noqa: BLE001 - it is raised in the consumer's thread, in its turn
+            block.error = error
+            break
+    block.batches = done
+
+
+def _indices(sampler: Sampler, run: Run) -> Indices:
+    """The indices of a run; asks once where its batches follow one another."""
+    if run.step == run.size or run.batches == 1:
+        indices = sampler.indices(run.epoch, run.begin, run.begin + run.batches * run.size)
     else:
-        parts = [sampler.indices(slot.epoch, slot.start, slot.stop) for slot in slots]
-    indices = np.ascontiguousarray(parts[0] if len(parts) == 1 else np.concatenate(parts), np.int64)
-    wanted = sum(slot.stop - slot.start for slot in slots)
-    if len(indices) != wanted:
+        indices = np.concatenate([sampler.indices(run.epoch, *run.positions(number)) for number in range(run.batches)])
+    indices = np.ascontiguousarray(indices, np.int64)
+    if len(indices) != run.batches * run.size:
+        wanted = run.batches * run.size
         raise ValueError(f"{type(sampler).__name__}.indices gave {len(indices)} indices for {wanted} positions")
     return indices
-
-
-def jobs(slots: Iterator[Slot], maker: Maker, pace: Pace) -> Iterator[Callable[[], Block]]:
-    """Jobs of as many consecutive slots of one epoch as the pace says when a job is drawn."""
-    held: list[Slot] = []
-    for slot in slots:
-        held.append(slot)
-        if len(held) >= pace.batches or slot.after.epoch != slot.epoch:
-            yield partial(maker.make, held)
-            held = []
 
 
 class Stream:
@@ -234,20 +202,21 @@ class Stream:
         begun = perf_counter_ns()
         try:
             batch, is_last = next(self._batches, (None, True))
+            if batch is not None and not is_last:
+                check_rows(batch, self._batch_size)
         except Exception as error:  # noqa: BLE001 - it is raised in the consumer's thread, in its turn
             self.ended = True
-            return Block([], error, reading_ns=perf_counter_ns() - begun)
+            return Block(self._run(0, is_last=False), [], error, reading_ns=perf_counter_ns() - begun)
         self.ended = self.ended or is_last
         if batch is None:
-            return Block([])
-        block = Block([Made(batch, self._slot(_rows(batch), is_last=is_last))], bytes=bytes_of(batch))
+            return Block(self._run(0, is_last=False), [])
+        block = Block(self._run(_rows(batch), is_last=is_last), [batch], bytes=bytes_of(batch))
         block.reading_ns = perf_counter_ns() - begun
         return self._maker.finish(block)
 
-    def _slot(self, rows: int, *, is_last: bool) -> Slot:
+    def _run(self, rows: int, *, is_last: bool) -> Run:
         start, self._position = self._position, self._position + rows
-        after = Cursor(self._epoch + 1, 0) if is_last else Cursor(self._epoch, self._position)
-        return Slot(self._epoch, start // self._batch_size, start, self._position, after)
+        return Run(self._epoch, start // self._batch_size, start, rows, start, rows, 1, is_last)
 
     def _full(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         return (batch for batch in batches if _rows(batch) == self._batch_size)

@@ -18,30 +18,66 @@ So every rank gets the same number of batches, always.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
-__all__ = ["Layout", "Round"]
+__all__ = ["Cursor", "Layout", "Run", "part"]
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
-    """Positions ``start`` up to ``stop`` of an epoch, one batch for every rank."""
+class Cursor(NamedTuple):
+    """How far a run of all ranks has come: the whole state of a loader."""
 
+    epoch: int
+    position: int
+
+
+class Run(NamedTuple):
+    """Batches of one rank in consecutive rounds of one epoch.
+
+    Plain numbers for many batches at once, because a batch may be made in a few microseconds.
+    """
+
+    epoch: int
+    number: int
+    """The number of the first batch in its epoch, had the whole epoch been read in rounds of this size."""
     start: int
-    stop: int
+    """The position at which the first of the rounds starts."""
+    step: int
+    """Positions in one round, of all ranks."""
+    begin: int
+    """The position of this rank's first example."""
+    size: int
+    """Examples in each batch."""
+    batches: int
+    """How many batches."""
     is_last: bool
+    """Whether the epoch ends with the last of them."""
 
-    def part(self, rank: int, world: int) -> tuple[int, int]:
-        """The positions of one rank: consecutive parts, the first ones longer by one where it does not come out."""
-        size, more = divmod(self.stop - self.start, world)
-        start = self.start + rank * size + min(rank, more)
-        return start, start + size + (rank < more)
+    def after(self, count: int) -> Cursor:
+        """Where all ranks stand after ``count`` of these rounds."""
+        if self.is_last and count == self.batches:
+            return Cursor(self.epoch + 1, 0)
+        return Cursor(self.epoch, self.start + count * self.step)
+
+    def positions(self, number: int) -> tuple[int, int]:
+        """The positions of batch ``number`` of these: from, up to."""
+        begin = self.begin + number * self.step
+        return begin, begin + self.size
+
+    def only(self, number: int) -> Run:
+        """The run of batch ``number`` alone."""
+        ahead = number * self.step
+        is_last = self.is_last and number == self.batches - 1
+        start = self.start + ahead
+        return self._replace(
+            number=self.number + number, start=start, begin=self.begin + ahead, batches=1, is_last=is_last
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How an epoch is cut into rounds.
+    """How the rest of an epoch is cut into rounds.
 
     Args:
         world: How many ranks read together.
@@ -58,18 +94,48 @@ class Layout:
         """Positions in a full round."""
         return self.world * self.batch_size
 
-    def count(self, position: int, n: int) -> int:
+    def rounds_left(self, position: int, n: int) -> int:
         """How many rounds are left from ``position`` to the end of an epoch of ``n``."""
+        full, odd = self._rounds(position, n)
+        return full + (odd > 0)
+
+    def runs(self, cursor: Cursor, n: int, rank: int, batches: Callable[[], int]) -> Iterator[Run]:
+        """The batches of ``rank`` from ``cursor`` to the end of its epoch of ``n``.
+
+        Args:
+            cursor: Where to begin.
+            n: Positions in an epoch.
+            rank: The rank.
+            batches: How many batches to put into a run, asked before each.
+        """
+        epoch, start = cursor
+        size, step = self.batch_size, self.round_size
+        full, odd = self._rounds(start, n)
+        while full:
+            count = min(batches(), full)
+            full -= count
+            yield Run(epoch, start // step, start, step, start + rank * size, size, count, full == 0 and odd == 0)
+            start += count * step
+        if odd:
+            begin, end = part(odd, rank, self.world)
+            yield Run(epoch, start // step, start, odd, start + begin, end - begin, 1, is_last=True)
+
+    def _rounds(self, position: int, n: int) -> tuple[int, int]:
+        """How many full rounds are left, and how many positions are in the odd one after them (0: there is none)."""
         full, rest = divmod(n - position, self.round_size)
         if self.drop_last or rest == 0:
-            return full
-        return full + (full == 0 or rest >= self.world)
+            return full, 0
+        if full and rest < self.world:
+            return full - 1, rest + self.round_size
+        return full, rest
 
-    def rounds(self, position: int, n: int) -> Iterator[Round]:
-        """The rounds from ``position`` to the end of an epoch of ``n``."""
-        left = self.count(position, n)
-        for number in range(left):
-            start = position + number * self.round_size
-            is_last = number == left - 1
-            stop = n if is_last and not self.drop_last else start + self.round_size
-            yield Round(start, stop, is_last)
+
+def part(size: int, rank: int, world: int) -> tuple[int, int]:
+    """Part ``rank`` of ``[0, size)`` in ``world`` consecutive parts, the first ones longer by one where it must be.
+
+    >>> [part(7, rank, 3) for rank in range(3)]
+    [(0, 3), (3, 5), (5, 7)]
+    """
+    each, more = divmod(size, world)
+    begin = rank * each + min(rank, more)
+    return begin, begin + each + (rank < more)

@@ -66,7 +66,9 @@ class Crew(Generic[T]):
 
     def __init__(self, threads: int) -> None:
         self.tasks: Tasks[T] = SimpleQueue()
-        self.threads = [Thread(target=_work, args=(self.tasks,), name=f"penstock-{i}", daemon=True) for i in range(threads)]
+        self.threads = [
+            Thread(target=_work, args=(self.tasks,), name=f"penstock-{i}", daemon=True) for i in range(threads)
+        ]
         self.forks = fork_count()
         _remember(self)
         for thread in self.threads:

@@ -34,8 +34,8 @@ class Times:
         """Count a job and what it made; ``helped_ns`` of the consumer's waiting were spent on making batches."""
         self.helping_ns += helped_ns
         self.jobs += 1
-        self.batches += len(block.made)
-        self.examples += sum(made.slot.stop - made.slot.start for made in block.made)
+        self.batches += len(block.batches)
+        self.examples += len(block.batches) * block.run.size
         self.bytes += block.bytes
         self.reading_ns += block.reading_ns
         self.transform_ns += block.transform_ns
@@ -122,7 +122,9 @@ class Report:
             f"epoch {self.epoch}: {self.batches:,} batches, {self.examples:,} examples, {self.bytes / 1e6:,.1f} MB in "
             f"{self.wall_s:.3f} s ({speed:,.0f} examples/s, threads={self.threads}, {self.batches_per_job:.1f} batches a job)"
         )
-        lines = [f"  {name:<29}{seconds:>9.3f} s{self._share(seconds):>7.0%} of the wall time" for name, seconds in rows]
+        lines = [
+            f"  {name:<29}{seconds:>9.3f} s{self._share(seconds):>7.0%} of the wall time" for name, seconds in rows
+        ]
         return "\n".join([head, *lines, f"  {self.advice}"])
 
     def _share(self, seconds: float) -> float:
@@ -141,9 +143,13 @@ def _more_threads(report: Report) -> str | None:
 def _advise_reading(report: Report) -> str:
     start = "Reading and decoding are the limit. "
     if report.reading_s / report.batches < SHORT_BATCH_S and report.batches_per_job < 2:
-        return start + "The batches are so small that asking for them costs as much as reading them: a larger batch_size helps."
+        return (
+            start
+            + "The batches are so small that asking for them costs as much as reading them: a larger batch_size helps."
+        )
     return start + (
-        _more_threads(report) or "All cores are at it: fewer columns, or plain files instead of compressed ones, would help."
+        _more_threads(report)
+        or "All cores are at it: fewer columns, or plain files instead of compressed ones, would help."
     )
 
 
@@ -154,7 +160,7 @@ def _advise_transform(report: Report) -> str:
     )
 
 
-def _advise_handover(report: Report) -> str:
+def _advise_handover(_report: Report) -> str:
     return "The hand-over is the limit: take fewer or smaller columns, or to='numpy' and convert where they are used."
 
 

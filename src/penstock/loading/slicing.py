@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import accumulate, pairwise
 from typing import Any
 
 from penstock.contracts.values import Batch, Ragged
@@ -12,20 +10,16 @@ from penstock.errors import SchemaMismatch, Where
 __all__ = ["bytes_of", "check_rows", "cut"]
 
 
-def cut(batch: Batch, sizes: Sequence[int]) -> list[Batch]:
-    """Consecutive parts of a batch: views of its columns, no copies (sparse columns are copied).
+def cut(batch: Batch, size: int, count: int) -> list[Batch]:
+    """``count`` consecutive parts of ``size`` examples each: views of the columns, no copies (sparse columns are copied).
 
-    Args:
-        batch: ``sum(sizes)`` examples.
-        sizes: Examples in each part.
-
-    >>> [part["x"].tolist() for part in cut({"x": np.arange(5)}, [2, 3])]
-    [[0, 1], [2, 3, 4]]
+    >>> [part["x"].tolist() for part in cut({"x": np.arange(6)}, 3, 2)]
+    [[0, 1, 2], [3, 4, 5]]
     """
-    if len(sizes) == 1:
+    if count == 1:
         return [batch]
     columns = list(batch.items())
-    return [{name: column[start:stop] for name, column in columns} for start, stop in pairwise(accumulate(sizes, initial=0))]
+    return [{name: column[start : start + size] for name, column in columns} for start in range(0, count * size, size)]
 
 
 def check_rows(batch: Batch, rows: int) -> None:
@@ -38,7 +32,10 @@ def check_rows(batch: Batch, rows: int) -> None:
         found = column.shape[0] if hasattr(column, "shape") else len(column)
         if found != rows:
             raise SchemaMismatch(
-                Where(feature=name), expected=f"{rows} rows from the source", found=str(found), hint="The source is at fault."
+                Where(feature=name),
+                expected=f"{rows} rows from the source",
+                found=str(found),
+                hint="The source is at fault.",
             )
 
 
@@ -52,4 +49,5 @@ def _bytes_of(column: Any) -> int:
         return _bytes_of(column.values) + column.offsets.nbytes
     if isinstance(column, list):
         return sum(_bytes_of(value) for value in column)
-    return int(getattr(column, "nbytes", None) or getattr(getattr(column, "data", None), "nbytes", 0))
+    held = column if hasattr(column, "nbytes") else getattr(column, "data", None)  # scipy's arrays: what they store
+    return int(getattr(held, "nbytes", 0))

@@ -47,13 +47,13 @@ def parse_split(
     pieces = [piece for part in text.split("+") for piece in _pieces(text, part, sizes, shard_sizes or {})]
     full = [piece for piece in pieces if piece[1] < piece[2]]
     if not full:
-        raise _refused(text, expected="a split that holds examples", found=f"{text!r}, which holds none of {dict(sizes)}")
+        raise _refused(
+            text, expected="a split that holds examples", found=f"{text!r}, which holds none of {dict(sizes)}"
+        )
     return full
 
 
-def _pieces(
-    text: str, part: str, sizes: Mapping[str, int], shard_sizes: Mapping[str, Sequence[int]]
-) -> list[Piece]:
+def _pieces(text: str, part: str, sizes: Mapping[str, int], shard_sizes: Mapping[str, Sequence[int]]) -> list[Piece]:
     match = _PART.fullmatch(part)
     if match is None:
         raise _refused(text, expected=_GRAMMAR, found=f"{part!r}")
@@ -104,7 +104,9 @@ def _unit(match: re.Match[str], text: str) -> str:
 
 def _ruler(unit: str, n: int, shard_sizes: Sequence[int] | None, text: str) -> _Ruler:
     if unit == "shard" and shard_sizes is None:
-        raise _refused(text, expected="bounds in examples or per cent", found="'shard', but the shards are not known here")
+        raise _refused(
+            text, expected="bounds in examples or per cent", found="'shard', but the shards are not known here"
+        )
     return _Ruler(unit, n, tuple(accumulate(shard_sizes or (), initial=0)))
 
 

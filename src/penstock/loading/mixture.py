@@ -1,0 +1,210 @@
+"""Several sources as one, in exact proportions."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.contracts.protocols import Indices, ReadsBatches
+from penstock.contracts.schema import Schema
+from penstock.contracts.values import Batch, Example
+from penstock.errors import SchemaMismatch, Where
+from penstock.sampling.mixture import Interleaving, Onward, Weight, whole_parts
+from penstock.sampling.samplers import InOrder, Shuffled
+from penstock.sources.stacking import join, reordered
+
+__all__ = ["Mixture", "Stop"]
+
+Stop = Literal["first", "all"]
+Weights = Mapping[Any, Weight] | Iterable[tuple[Any, Weight]]
+_SEED_STEP = 0x9E3779B97F4A7C15
+
+
+class Mixture:
+    """Examples of several sources, interleaved by position in exact proportions.
+
+    Position ``p`` belongs to one component, found from ``p`` alone; in the first ``k`` positions, for every ``k``, each
+    component's number differs from its share of ``k`` by less than one. A component is gone through from beginning to end,
+    then again, across the epochs of the mixture: none of its examples comes a second time before all of them came once.
+
+    Positions go on for ever. ``len`` is how many make an epoch:
+
+    - ``stop="first"``: as many as come before the first component would begin again;
+    - ``stop="all"``: as many as it takes until every example of every component has come.
+
+    With ``Loader(mixture, shuffle=True, seed=...)`` every component is shuffled, anew each time it is gone through, and the
+    interleaving stays as it is, so that every stretch of batches keeps the proportions.
+
+    Args:
+        sources: ``{source: weight}``, or pairs of those. Any proportion that is written in whole numbers or decimals adding
+            up to at most 65,536 parts is held exactly, others to within 1/65,536.
+        stop: Where an epoch ends.
+        shuffle: Shuffle each component also when the loader does not.
+        seed: In ``[0, 2^64)``; every component's order is derived from it.
+
+    Raises:
+        ValueError: a weight is not positive, or a source is empty.
+        SchemaMismatch: the sources have different features.
+    """
+
+    def __init__(self, sources: Weights, *, stop: Stop = "first", shuffle: bool = False, seed: int = 0) -> None:
+        pairs = list(sources.items() if isinstance(sources, Mapping) else sources)
+        if stop not in ("first", "all"):
+            raise ValueError(f"stop must be 'first' or 'all', got {stop!r}")
+        self.sources: tuple[ReadsBatches, ...] = tuple(source for source, _ in pairs)
+        self.stop: Stop = stop
+        self.shuffle = shuffle
+        self.seed = seed
+        self._interleaving = Interleaving(whole_parts([weight for _, weight in pairs]))
+        self._check_sources()
+
+    def _check_sources(self) -> None:
+        schemas = [getattr(source, "schema", None) for source in self.sources]
+        for source, schema in zip(self.sources, schemas, strict=True):
+            if schema is not None and schemas[0] is not None and set(schema) != set(schemas[0]):
+                raise SchemaMismatch(
+                    Where(),
+                    expected=f"the features {list(schemas[0])} in every source of a mixture",
+                    found=str(list(schema)),
+                    hint="select() or rename() them first.",
+                )
+            if len(source) == 0:
+                raise ValueError(f"a mixture cannot draw from {source!r}, which is empty")
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """How many positions in a period are each source's: the weights as whole numbers."""
+        return self._interleaving.parts
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the first source."""
+        schema: Schema = self.sources[0].schema  # type: ignore[attr-defined]
+        return schema
+
+    @cached_property
+    def _orders(self) -> tuple[InOrder | Shuffled, ...]:
+        if not self.shuffle:
+            return tuple(InOrder(len(source)) for source in self.sources)
+        # Components of equal length must not be shuffled alike.
+        return tuple(
+            Shuffled(len(source), seed=(self.seed + number * _SEED_STEP) % (1 << 64))
+            for number, source in enumerate(self.sources)
+        )
+
+    @cached_property
+    def _length(self) -> int:
+        sizes = list(enumerate(len(source) for source in self.sources))
+        if self.stop == "first":
+            return min(self._interleaving.position(component, n) for component, n in sizes)
+        return max(self._interleaving.position(component, n - 1) + 1 for component, n in sizes)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, position: int) -> Example:
+        """The example at a position, counted from 0 through all epochs."""
+        component, index = self.place(position)
+        example: Example = self.sources[component][index]
+        return example
+
+    def __iter__(self) -> Iterator[Example]:
+        """The examples of the first epoch."""
+        return (self[position] for position in range(len(self)))
+
+    def place(self, position: int) -> tuple[int, int]:
+        """Which source a position draws from, and the index there."""
+        if operator.index(position) < 0:
+            raise IndexError(f"positions of a mixture count from 0, got {position}")
+        one = np.array([position], np.int64)
+        component = int(self._interleaving.components(one)[0])
+        return component, int(self._indices(component, self._interleaving.draws(one))[0])
+
+    def where(self, position: int) -> Where:
+        """The place of the example at a position, for messages."""
+        component, index = self.place(position)
+        where = getattr(self.sources[component], "where", None)
+        return Where(record=index) if where is None else where(index)
+
+    def batch(self, positions: npt.ArrayLike) -> Batch:
+        """The examples at some positions, stacked."""
+        wanted = np.asarray(positions, np.int64)
+        if wanted.size and int(wanted.min()) < 0:
+            raise IndexError(f"positions of a mixture count from 0, got {wanted.min()}")
+        components, draws = self._interleaving.components(wanted), self._interleaving.draws(wanted)
+        used = np.unique(components) if wanted.size else np.zeros(1, np.int64)
+        places = [np.flatnonzero(components == component) for component in used]
+        batches = [
+            self.sources[component].batch(self._indices(component, draws[place]))
+            for component, place in zip(used.tolist(), places, strict=True)
+        ]
+        return batches[0] if len(batches) == 1 else _merged(batches, places)
+
+    def _indices(self, component: int, draws: Indices) -> Indices:
+        """A component's indices at its ``draws``-th turns: its own epochs, one after the other."""
+        order = self._orders[component]
+        epochs, positions = np.divmod(draws, len(order))
+        if isinstance(order, InOrder):
+            return positions
+        indices = np.empty(len(draws), np.int64)
+        for epoch in np.unique(epochs).tolist():
+            here = epochs == epoch
+            indices[here] = order.at(epoch, positions[here])
+        return indices
+
+    @property
+    def cuts_cleanly(self) -> bool:
+        """Whether a batch may be cut into smaller ones: when the sources are alike and allow it."""
+        schemas = [getattr(source, "schema", None) for source in self.sources]
+        alike = all(schema is not None and schema == schemas[0] for schema in schemas)
+        return alike and all(getattr(source, "cuts_cleanly", False) for source in self.sources)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Tells this mixture from another one: its sources, proportions and order."""
+        sources = [(len(source), getattr(source, "fingerprint", None)) for source in self.sources]
+        whole = (self.parts, self.stop, self.seed if self.shuffle else None, sources)
+        return hashlib.sha256(repr(whole).encode()).hexdigest()[:16]
+
+    def ordered(self, *, shuffle: bool, seed: int) -> tuple[Mixture, Onward]:
+        """This mixture in the order that a loader asks for, and the positions of its epochs."""
+        mixture = self
+        if shuffle:
+            pairs = zip(self.sources, self.parts, strict=True)
+            mixture = Mixture(pairs, stop=self.stop, shuffle=True, seed=seed)
+        return mixture, Onward(len(mixture))
+
+    def __repr__(self) -> str:
+        return (
+            f"<Mixture of {len(self.sources)} sources, {':'.join(map(str, self.parts))}, {len(self)} examples an epoch>"
+        )
+
+
+def _merged(batches: Sequence[Batch], places: Sequence[Indices]) -> Batch:
+    """The rows of several batches, each at its place."""
+    first = batches[0]
+    for batch in batches[1:]:
+        if batch.keys() != first.keys():
+            raise SchemaMismatch(
+                Where(), expected=f"the features {list(first)} in every source", found=str(list(batch))
+            )
+    order = np.argsort(np.concatenate(places))
+    return {name: _merged_column([batch[name] for batch in batches], places, order) for name in first}
+
+
+def _merged_column(columns: Sequence[Any], places: Sequence[Indices], order: Indices) -> Any:
+    first = columns[0]
+    if not all(
+        isinstance(c, np.ndarray) and c.dtype == first.dtype and c.shape[1:] == first.shape[1:] for c in columns
+    ):
+        return reordered(join(columns), order)
+    out = np.empty((len(order), *first.shape[1:]), first.dtype)
+    for column, place in zip(columns, places, strict=True):
+        out[place] = column
+    return out
