@@ -1,0 +1,14 @@
+// Any bytes: a header or a fault, never more.
+#include "core/npy_header.hpp"
+
+using namespace penstock;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    const Bytes file(reinterpret_cast<const std::byte*>(data), size);
+    try {
+        const npy::Header header = npy::parse(file, 10'000);
+        if (header.data_offset > size) __builtin_trap();
+    } catch (const FormatError&) {
+    }
+    return 0;
+}

@@ -1,0 +1,33 @@
+// Any bytes: what scanning finds is sound, what comes behind a fault is found again, and framing the payloads gives the bytes back.
+#include <cstdlib>
+
+#include "core/tfrecord.hpp"
+
+using namespace penstock;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    const Bytes file(reinterpret_cast<const std::byte*>(data), size);
+    std::uint64_t at = 0;
+    while (at < size) {
+        const tfrecord::Scan found = tfrecord::scan(file, at, size, true, 1000);
+        for (const std::int64_t start : found.starts) {
+            const Bytes payload = tfrecord::payload_at(file, static_cast<std::uint64_t>(start), tfrecord::Checks::all);
+            std::vector<std::byte> block(payload.size() + tfrecord::overhead);
+            if (!payload.empty()) std::memcpy(block.data() + tfrecord::header_size, payload.data(), payload.size());
+            const std::int64_t place = tfrecord::header_size;
+            const auto length = static_cast<std::int64_t>(payload.size());
+            tfrecord::frame(block, {&place, 1}, {&length, 1});
+            if (std::memcmp(block.data(), data + start, block.size()) != 0) std::abort();
+        }
+        if (!found.faulty) {
+            if (found.next == at) break; // nothing more begins here
+            at = found.next;
+            continue;
+        }
+        const std::int64_t next = tfrecord::find(file, found.next);
+        if (next < 0) break;
+        if (static_cast<std::uint64_t>(next) == found.next) std::abort(); // a fault where a sound record stands
+        at = static_cast<std::uint64_t>(next);
+    }
+    return 0;
+}

@@ -1,0 +1,47 @@
+"""Copy the golden files, and the payloads of the records in them, into a folder as seeds for fuzzing."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from pathlib import Path
+
+GOLDEN = Path(__file__).parent.parent / "tests" / "golden"
+LARGEST = 64 << 10
+
+
+def payloads(path: Path) -> list[bytes]:
+    """The payloads of a plain TFRecord or RecordIO file; none of anything else."""
+    data = path.read_bytes()
+    if path.parent.name == "tfrecord":
+        head, length_at, kind, tail = 12, 0, "<Q", 4
+    elif path.parent.name == "recordio":
+        head, length_at, kind, tail = 8, 4, "<I", 0
+    else:
+        return []
+    out, at = [], 0
+    while at + head <= len(data):
+        (size,) = struct.unpack_from(kind, data, at + length_at)
+        if at + head + size + tail > len(data):
+            break
+        out.append(data[at + head : at + head + size])
+        at += head + size + tail
+        at += -at % 4 if path.parent.name == "recordio" else 0
+    return out
+
+
+def main() -> None:
+    """Write the seeds into the folder that the command line names."""
+    folder = Path(sys.argv[1])
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in sorted(GOLDEN.rglob("*")):
+        if not path.is_file() or path.suffix in (".json", ".md", ".toml"):
+            continue
+        seeds = [path.read_bytes(), *payloads(path)]
+        for number, seed in enumerate(seeds):
+            if len(seed) <= LARGEST:
+                (folder / f"{path.name}-{number}").write_bytes(seed)
+
+
+if __name__ == "__main__":
+    main()
