@@ -1,0 +1,40 @@
+#include "core/crc32c.hpp"
+
+#include "check.hpp"
+
+using namespace penstock;
+using namespace penstock::testing;
+
+namespace {
+
+std::uint32_t bit_by_bit(Bytes data) {
+    std::uint32_t crc = ~0U;
+    for (const std::byte byte : data) {
+        crc ^= std::to_integer<std::uint32_t>(byte);
+        for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82F63B78U : 0);
+    }
+    return ~crc;
+}
+
+} // namespace
+
+int main() {
+    // RFC 3720, B.4, and the check value of the CRC catalogue.
+    check(crc32c(bytes_of("123456789")) == 0xE3069283);
+    check(crc32c(bytes_of(std::vector<std::byte>(32))) == 0x8A9136AA);
+    check(crc32c(bytes_of(std::vector<std::byte>(32, std::byte{0xFF}))) == 0x62A8AB43);
+    check(crc32c({}) == 0);
+
+    std::vector<std::byte> data(9000);
+    for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * 131 + i / 251);
+    for (std::size_t size = 0; size < 7000; size += size < 2000 ? 1 : 37) {
+        const Bytes part = Bytes(data).subspan(size % 9, size);
+        const std::uint32_t expected = bit_by_bit(part);
+        check(crc32c(part) == expected, "instruction");
+        check(crc32c_by_tables(part) == expected, "tables");
+        const std::size_t cut = size / 3;
+        check(crc32c(part.subspan(cut), crc32c(part.first(cut))) == expected, "continued");
+    }
+    check(mask_crc(0) == 0xA282EAD8);
+    check(std::string_view(crc32c_engine()).size() >= 5);
+}

@@ -1,0 +1,28 @@
+#include "check.hpp"
+
+using namespace penstock;
+using namespace penstock::testing;
+
+int main() {
+    const auto bytes = from_hex("01020304 0506");
+    Cursor cursor(bytes_of(bytes), 100);
+    check(cursor.le<std::uint32_t>() == 0x04030201);
+    check(cursor.offset() == 104 && cursor.remaining() == 2);
+    const FormatError error = fault_of([&] { (void)cursor.le<std::uint32_t>(); });
+    check(error.fault == Fault::truncated && error.offset == 104 && error.expected == 4 && error.found == 2);
+    check(fault_of([&] { (void)cursor.take(UINT64_MAX); }).fault == Fault::truncated); // no overflow past the end
+    check(cursor.take(2).size() == 2 && cursor.done());
+
+    const auto varint = [](std::string_view hex) {
+        const auto data = from_hex(hex);
+        Cursor at(bytes_of(data));
+        return at.varint();
+    };
+    check(varint("00") == 0 && varint("7f") == 127 && varint("8001") == 128 && varint("ac02") == 300);
+    check(varint("858000") == 5); // longer than needed, and legal
+    check(varint("ffffffffffffffffff01") == UINT64_MAX);
+    check(varint("ffffffffffffffffff7f") == UINT64_MAX); // bits beyond the 64th are dropped
+    check(fault_of([&] { (void)varint("ffffffffffffffffffff01"); }).fault == Fault::wire);
+    check(fault_of([&] { (void)varint("ff"); }).fault == Fault::truncated);
+    check(fault_of([&] { (void)varint(""); }).fault == Fault::truncated);
+}

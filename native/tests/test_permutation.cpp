@@ -1,0 +1,42 @@
+#include "core/permutation.hpp"
+
+#include <algorithm>
+
+#include "check.hpp"
+
+using namespace penstock;
+using namespace penstock::testing;
+
+namespace {
+
+void is_a_permutation(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch) {
+    const Permutation order(n, seed, epoch);
+    std::vector<std::int64_t> indices(n);
+    order.fill(0, indices);
+    std::vector<bool> seen(n);
+    for (std::uint64_t i = 0; i < n; ++i) {
+        const auto index = static_cast<std::uint64_t>(indices[i]);
+        check(index < n && !seen[index]);
+        seen[index] = true;
+        if (i % 97 == 0) check(order(i) == index);
+    }
+}
+
+} // namespace
+
+int main() {
+    for (std::uint64_t n = 1; n < 400; ++n) is_a_permutation(n, n * 7, n % 5);
+    for (unsigned bits = 9; bits <= 18; ++bits)
+        for (const std::uint64_t n : {(1ULL << bits) - 1, 1ULL << bits, (1ULL << bits) + 1}) is_a_permutation(n, 3, 1);
+
+    // Large n: distinct and below n, at both ends.
+    for (const std::uint64_t n : {(1ULL << 32) + 1, (1ULL << 40) - 1, 1ULL << 40, (1ULL << 40) + 1}) {
+        const Permutation order(n, 11, 2);
+        std::vector<std::int64_t> indices(20'000);
+        order.fill(0, std::span(indices).first(10'000));
+        order.fill(n - 10'000, std::span(indices).subspan(10'000));
+        std::sort(indices.begin(), indices.end());
+        check(indices.front() >= 0 && static_cast<std::uint64_t>(indices.back()) < n);
+        check(std::adjacent_find(indices.begin(), indices.end()) == indices.end());
+    }
+}

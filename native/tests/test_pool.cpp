@@ -1,0 +1,66 @@
+#include "core/pool.hpp"
+
+#include <cstring>
+#include <thread>
+
+#include "check.hpp"
+
+using namespace penstock;
+using namespace penstock::testing;
+
+namespace {
+
+void blocks_come_back() {
+    const auto pool = std::make_shared<Pool>(1 << 20);
+    std::byte* first = nullptr;
+    {
+        const Pool::Block block = pool->take(100'000);
+        first = block.data();
+        check(block.capacity() >= 100'000 && reinterpret_cast<std::uintptr_t>(first) % 64 == 0);
+        check(pool->stats().used_bytes == block.capacity() && pool->stats().idle_bytes == 0);
+    }
+    const Pool::Block again = pool->take(99'000); // of the same size class
+    check(again.data() == first && pool->stats().recycled == 1);
+    check(pool->take(0).data() != nullptr);
+}
+
+void idle_memory_is_bounded() {
+    const auto pool = std::make_shared<Pool>(10'000);
+    { const Pool::Block a = pool->take(8'000), b = pool->take(8'000); }
+    check(pool->stats().idle_bytes <= 10'000 && pool->stats().idle_bytes > 0 && pool->stats().used_bytes == 0);
+    pool->clear();
+    check(pool->stats().idle_bytes == 0);
+}
+
+void a_block_outlives_its_pool() {
+    auto pool = std::make_shared<Pool>(1 << 20);
+    Pool::Block block = pool->take(1000);
+    pool.reset();
+    std::memset(block.data(), 1, 1000);
+    Pool::Block moved = std::move(block);
+    check(moved.data() != nullptr);
+}
+
+void many_threads() {
+    const auto pool = std::make_shared<Pool>(1 << 20);
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < 4; ++t)
+        threads.emplace_back([&pool, t] {
+            for (std::size_t i = 0; i < 2000; ++i) {
+                const Pool::Block block = pool->take(64 + i % 5000);
+                std::memset(block.data(), static_cast<int>(t), 64 + i % 5000);
+                check(block.data()[0] == static_cast<std::byte>(t) && block.data()[63 + i % 5000] == static_cast<std::byte>(t));
+            }
+        });
+    for (std::thread& thread : threads) thread.join();
+    check(pool->stats().used_bytes == 0 && pool->stats().taken == 8000);
+}
+
+} // namespace
+
+int main() {
+    blocks_come_back();
+    idle_memory_is_bounded();
+    a_block_outlives_its_pool();
+    many_threads();
+}

@@ -1,0 +1,120 @@
+#include "core/tf_example_decode.hpp"
+#include "core/tf_example_encode.hpp"
+#include "core/tf_example_scan.hpp"
+
+#include "check.hpp"
+
+using namespace penstock;
+using namespace penstock::testing;
+using example::Kind;
+
+namespace {
+
+const auto pool = std::make_shared<Pool>(std::size_t{1} << 20);
+
+example::Spec spec(std::string name, Kind kind, std::int64_t count, bool list = false) {
+    example::Spec out;
+    out.name = std::move(name);
+    out.kind = kind;
+    out.count = count;
+    out.list = list;
+    return out;
+}
+
+// {"i": [1, -1, 300]} with packed values.
+constexpr std::string_view packed = "0a180a160a016912111a0f0a0d01ffffffffffffffffff01ac02";
+// The same key and values in pieces: unpacked 1, packed -1, and in a second list 300.
+constexpr std::string_view pieces = "0a1c0a1a0a016912151a0e08010a0affffffffffffffffff011a0308ac02";
+
+std::vector<std::int64_t> integers(std::string_view hex, std::int64_t count) {
+    const auto payload = from_hex(hex);
+    Spans spans;
+    spans.payloads = {bytes_of(payload)};
+    const example::Decoder decoder({spec("i", Kind::int64, count)});
+    const auto columns = decoder.decode(spans, pool);
+    const auto* const numbers = reinterpret_cast<const std::int64_t*>(columns[0].numbers.data());
+    return {numbers, numbers + columns[0].number_count};
+}
+
+void all_forms_of_a_list() {
+    const std::vector<std::int64_t> expected = {1, -1, 300};
+    check(integers(packed, 3) == expected && integers(packed, -1) == expected);
+    check(integers(pieces, 3) == expected && integers(pieces, -1) == expected);
+}
+
+void faults_name_record_and_feature() {
+    const auto payload = from_hex(packed);
+    Spans spans;
+    spans.payloads = {bytes_of(payload), bytes_of(payload)};
+    const auto fault = [&](const example::Spec& wanted) {
+        const example::Decoder decoder({spec("none", Kind::bytes, -1), wanted});
+        return fault_of([&] { (void)decoder.decode(spans, pool); });
+    };
+    const FormatError count = fault(spec("i", Kind::int64, 2));
+    check(count.fault == Fault::wrong_count && count.expected == 2 && count.found == 3 && count.record == 0 && count.feature == 1);
+    check(fault(spec("i", Kind::float32, 3)).fault == Fault::wrong_kind);
+    check(fault(spec("j", Kind::int64, 1)).fault == Fault::missing);
+    spans.payloads[1] = bytes_of("\x0a\x7f");
+    check(fault(spec("i", Kind::int64, 3)).record == 1);
+}
+
+void defaults_fill_in() {
+    Spans spans;
+    spans.payloads = {Bytes()};
+    example::Spec wanted = spec("i", Kind::int64, 1);
+    wanted.has_default = true;
+    wanted.numbers = from_hex("0700000000000000");
+    const example::Decoder decoder({wanted});
+    const auto columns = decoder.decode(spans, pool);
+    check(load_le<std::int64_t>(columns[0].numbers.data()) == 7);
+}
+
+void encoding_is_canonical() {
+    const std::int64_t numbers[] = {1, -1, 300};
+    example::Source source;
+    source.name = "i";
+    source.kind = Kind::int64;
+    source.count = 3;
+    source.numbers = reinterpret_cast<const std::byte*>(numbers);
+    source.number_count = 3;
+    const auto encoded = example::encode({source}, 1, 12, 4, 1, pool);
+    const auto expected = from_hex(packed);
+    check(encoded.starts[0] == 12 && encoded.sizes[0] == static_cast<std::int64_t>(expected.size()) && encoded.size == expected.size() + 16);
+    check(std::memcmp(encoded.block.data() + 12, expected.data(), expected.size()) == 0);
+    source.number_count = 4;
+    check(fault_of([&] { (void)example::encode({source}, 1, 12, 4, 1, pool); }).fault == Fault::wrong_count);
+}
+
+void texts_and_images() {
+    check(example::is_plain_text(bytes_of("caf\xc3\xa9 \t\n")) && example::is_plain_text({}));
+    for (const std::string_view bad : {"\xff", "\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "a\x01", "\xe6\x97", "\x7f"})
+        check(!example::is_plain_text(bytes_of(bad)), bad);
+    check(example::recognise_image(bytes_of("\xff\xd8\xff\xe0")) == example::Image::jpeg);
+    check(example::recognise_image(bytes_of("\x89PNG\r\n\x1a\n")) == example::Image::png);
+    check(example::recognise_image(bytes_of("BMX")) == example::Image::none);
+}
+
+void scanning_counts() {
+    const auto payload = from_hex(packed);
+    Spans spans;
+    spans.payloads = {bytes_of(payload), Bytes()};
+    example::Scanner scanner;
+    scanner.add(spans);
+    check(scanner.is_message() && scanner.records() == 2 && scanner.keys().size() == 1);
+    const example::KeyFacts& facts = scanner.keys()[0];
+    check(facts.name == "i" && facts.records == 1 && facts.most == 3 && facts.fewest == 3 && facts.kinds[3] == 1);
+    spans.payloads = {bytes_of("\xff\xff\xff")};
+    scanner.add(spans);
+    check(!scanner.is_message());
+}
+
+} // namespace
+
+int main() {
+    all_forms_of_a_list();
+    faults_name_record_and_feature();
+    defaults_fill_in();
+    encoding_is_canonical();
+    texts_and_images();
+    scanning_counts();
+}

@@ -1,0 +1,97 @@
+#include "core/tfrecord.hpp"
+
+#include "check.hpp"
+
+using namespace penstock;
+using namespace penstock::testing;
+
+namespace {
+
+// The records "", "a" and "hello", as TensorFlow writes them.
+std::vector<std::byte> three() {
+    std::vector<std::byte> block(3 * tfrecord::overhead + 6);
+    const std::int64_t starts[] = {12, 28, 45};
+    const std::int64_t sizes[] = {0, 1, 5};
+    std::memcpy(block.data() + 28, "a", 1);
+    std::memcpy(block.data() + 45, "hello", 5);
+    tfrecord::frame(block, starts, sizes);
+    return block;
+}
+
+void frames_are_those_of_the_reference_writer() {
+    const auto expected = from_hex("0000000000000000 29039807 d8ea82a2"); // an empty record
+    const auto block = three();
+    check(std::equal(expected.begin(), expected.end(), block.begin()));
+}
+
+void scanning() {
+    const auto file = three();
+    const auto found = tfrecord::scan(file, 0, file.size(), true, 100);
+    check(!found.faulty && found.next == file.size() && found.starts == std::vector<std::int64_t>{0, 16, 33});
+    check(tfrecord::scan(file, 0, file.size(), true, 2).next == 33);
+    check(tfrecord::scan(file, 0, 17, true, 100).starts.size() == 2); // those that begin before the stop
+    check(bytes_of("hello").size() == tfrecord::payload_at(file, 33, tfrecord::Checks::all).size());
+}
+
+void every_cut_is_a_fault() {
+    const auto file = three();
+    for (std::size_t size = 0; size < file.size(); ++size) {
+        const auto found = tfrecord::scan(Bytes(file).first(size), 0, size, true, 100);
+        const bool clean = size == 0 || size == 16 || size == 33;
+        check(found.faulty != clean);
+        if (found.faulty) check(found.fault.fault == Fault::truncated && found.fault.offset == (size < 16 ? 0 : size < 33 ? 16 : 33));
+    }
+}
+
+void every_flip_is_a_fault() {
+    for (std::size_t i = 0; i < three().size(); ++i) {
+        auto file = three();
+        file[i] ^= std::byte{0x10};
+        const auto found = tfrecord::scan(file, 0, file.size(), true, 100);
+        check(found.faulty);
+        const std::int64_t next = tfrecord::find(file, found.next);
+        check(next == (i < 16 ? 16 : i < 33 ? 33 : -1)); // the next whole record, however the damage looks
+    }
+}
+
+void lengths_are_not_believed() {
+    auto file = three();
+    store_le<std::uint64_t>(file.data(), std::uint64_t{1} << 62);
+    check(fault_of([&] { (void)tfrecord::payload_at(file, 0, tfrecord::Checks::bounds); }).fault == Fault::truncated);
+    store_le<std::uint64_t>(file.data(), UINT64_MAX - 3);
+    check(fault_of([&] { (void)tfrecord::payload_at(file, 0, tfrecord::Checks::bounds); }).fault == Fault::truncated);
+    check(fault_of([&] { (void)tfrecord::payload_at(file, UINT64_MAX, tfrecord::Checks::all); }).fault == Fault::truncated);
+}
+
+void frames_that_do_not_fit() {
+    std::vector<std::byte> block(20);
+    const auto frame = [&block](std::int64_t start, std::int64_t size) {
+        return fault_of([&] { tfrecord::frame(block, {&start, 1}, {&size, 1}); }).fault;
+    };
+    check(frame(11, 1) == Fault::range && frame(12, 5) == Fault::range && frame(12, -1) == Fault::range && frame(INT64_MAX, 1) == Fault::range);
+}
+
+void seals() {
+    auto file = three();
+    Spans spans;
+    spans.seal = Seal::tfrecord;
+    for (const std::uint64_t at : {0, 16, 33}) spans.payloads.push_back(tfrecord::payload_at(file, at, tfrecord::Checks::lengths));
+    for (std::size_t i = 0; i < 3; ++i) spans.check(i);
+    file[46] ^= std::byte{1};
+    const FormatError error = fault_of([&] { spans.check(2); });
+    check(error.fault == Fault::payload_checksum && error.record == 2 && error.expected != error.found);
+    spans.seal = Seal::none;
+    spans.check(2);
+}
+
+} // namespace
+
+int main() {
+    frames_are_those_of_the_reference_writer();
+    scanning();
+    every_cut_is_a_fault();
+    every_flip_is_a_fault();
+    lengths_are_not_believed();
+    frames_that_do_not_fit();
+    seals();
+}
