@@ -1,0 +1,90 @@
+"""The commands together, and what they have in common."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+import warnings
+from collections.abc import Callable
+from inspect import cleandoc
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from penstock.cli.convert import convert
+from penstock.cli.demo import demo
+from penstock.cli.head import head
+from penstock.cli.index import index
+from penstock.cli.inspect import inspect
+from penstock.cli.schema import schema
+from penstock.cli.stats import stats
+from penstock.cli.terminal.console import note
+from penstock.cli.terminal.failures import ending
+from penstock.cli.verify import verify
+
+__all__ = ["app", "main"]
+
+
+class _Commands(TyperGroup):
+    """Runs a command and gives its end the right form."""
+
+    def invoke(self, ctx: Any) -> Any:
+        with ending(traceback=bool(ctx.params.get("traceback"))):
+            return super().invoke(ctx)
+
+
+app = typer.Typer(
+    name="penstock",
+    cls=_Commands,
+    no_args_is_help=True,
+    rich_markup_mode=None,  # plain help: it is as readable in a log or a document as on a terminal
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"penstock {importlib.metadata.version('penstock')}")
+        raise typer.Exit
+
+
+def _help_of(command: Callable[..., None]) -> str:
+    """Its docstring, with the lines of the examples left as they are."""
+    return cleandoc(command.__doc__ or "").replace("\nExamples:\n", "\n\b\nExamples:\n")
+
+
+@app.callback()
+def root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+    traceback: Annotated[
+        bool,
+        typer.Option("--traceback", envvar="PENSTOCK_TRACEBACK", help="Show where in the code an error comes from."),
+    ] = False,
+) -> None:
+    """Look into, check, convert and count training data: TFRecord and .npy files.
+
+    A PATH is a file, a folder, a glob, or a set of shards (x@8, x-00000-of-00008). Results go to stdout, everything else to
+    stderr. Exit code 0: all is well; 1: faults in the data; 2: a wrong call.
+    """
+
+
+for command in (inspect, head, schema, stats, verify, convert, index, demo):
+    app.command(help=_help_of(command))(command)
+
+
+def main() -> None:
+    """The ``penstock`` command."""
+    warnings.showwarning = _warn
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a character is no reason to stop
+    app(prog_name="penstock")
+
+
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    note(f"penstock: warning: {message}")

@@ -1,0 +1,104 @@
+"""``penstock convert``: any format to any format."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from penstock.cli.options import (
+    AsJson,
+    CodecChoice,
+    Columns,
+    CompressionChoice,
+    FormatChoice,
+    SchemaFile,
+    SkipCorrupt,
+    as_path,
+    names_in,
+    on_corrupt,
+    schema_in,
+)
+from penstock.cli.terminal.console import note, print_json, print_line
+from penstock.cli.terminal.values import amount, printable, size_of
+from penstock.writing.convert import Converted
+from penstock.writing.convert import convert as convert_files
+
+__all__ = ["convert"]
+
+
+def convert(
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="SRC DST", show_default=False, help="What to read, and the file or set (x@8) to write."),
+    ],
+    *,
+    format: Annotated[
+        FormatChoice | None,
+        typer.Option("--format", show_default=False, help="Of the new files.  [default: what DST's name says]"),
+    ] = None,
+    codec: Annotated[
+        CodecChoice | None,
+        typer.Option("--codec", show_default=False, help="Of the new records.  [default: what suits]"),
+    ] = None,
+    schema: SchemaFile = None,
+    columns: Columns = None,
+    shards: Annotated[int, typer.Option("--shards", min=1, help="How many files to write.")] = 1,
+    compression: Annotated[
+        CompressionChoice | None,
+        typer.Option("--compression", show_default=False, help="Of the new files.  [default: what DST's name says]"),
+    ] = None,
+    skip_corrupt: SkipCorrupt = False,
+    threads: Annotated[
+        int | None,
+        typer.Option("--threads", min=1, show_default=False, help="At work at once.  [default: one per core]"),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that exist.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write examples into files of another format or compression.
+
+    The last argument is the file to write, or the set of shards (x@8); all before it are what to read. Stopped half-way, by Ctrl-C or by a power cut, the same command goes on where it stopped. The new files get their names when
+    they are whole.
+
+    Examples:
+      penstock convert train.tfrecord.gz train.tfrecord
+      penstock convert 'part-*.tfrecord' train.tfrecord@8
+      penstock convert train.tfrecord images.npy --columns image
+    """
+    if len(paths) < 2:
+        raise typer.BadParameter("name what to read and what to write", param_hint="SRC... DST")
+    begun = time.monotonic()
+    try:
+        done = convert_files(
+            as_path(paths[:-1]),
+            paths[-1],
+            format=format,
+            codec=codec,
+            schema=schema_in(schema),
+            columns=names_in(columns),
+            shards=shards,
+            compression=compression,
+            on_corrupt=on_corrupt(skip_corrupt),
+            threads=threads,
+            overwrite=overwrite,
+            progress=True,
+        )
+    except KeyboardInterrupt:
+        note("interrupted; the same command goes on from here")
+        raise
+    if as_json:
+        print_json({**asdict(done), "paths": list(done.paths)})
+    else:
+        _show(done, time.monotonic() - begun)
+
+
+def _show(done: Converted, seconds: float) -> None:
+    name = printable(done.paths[0]) if len(done.paths) == 1 else amount(len(done.paths), "file")
+    print_line(f"{amount(done.examples, 'example')} into {name}, {size_of(done.bytes)}, in {seconds:.1f} s")
+    if done.resumed:
+        print_line(f"{amount(done.resumed, 'example')} of them by an earlier run that was stopped")
+    if done.skipped:
+        note(f"left out {amount(done.skipped, 'damaged stretch', 'damaged stretches')}")

@@ -1,0 +1,79 @@
+"""``penstock head``: the first examples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from penstock.cli.options import (
+    AsJson,
+    CodecName,
+    Columns,
+    FormatName,
+    Paths,
+    SchemaFile,
+    SkipCorrupt,
+    opened,
+    tell_skipped,
+)
+from penstock.cli.terminal.console import print_json, print_line, print_table, width
+from penstock.cli.terminal.values import plain, printable, short
+from penstock.contracts.values import Example
+from penstock.sources.record_source import RecordSource
+from penstock.sources.views import Source
+
+__all__ = ["first_examples", "head"]
+
+
+def head(
+    paths: Paths,
+    *,
+    count: Annotated[int, typer.Option("--count", "-n", min=0, help="How many examples.")] = 5,
+    columns: Columns = None,
+    format: FormatName = None,
+    codec: CodecName = None,
+    schema: SchemaFile = None,
+    skip_corrupt: SkipCorrupt = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the first examples. Needs no index, whatever the size of the files.
+
+    With --json every example is one line, whole: arrays are nested lists, bytes {"b64": "..."}, and what JSON has no number
+    for is "nan", "inf" or "-inf".
+
+    Examples:
+      penstock head train.tfrecord
+      penstock head -n 100 --columns label,name train.tfrecord --json | jq .label
+    """
+    source = opened(paths, format=format, codec=codec, schema=schema, columns=columns, skip_corrupt=skip_corrupt)
+    examples = first_examples(source, count)
+    if as_json:
+        for example in examples:
+            print_json(plain(dict(example)), indent=None)
+    else:
+        _print_examples(list(source.schema), list(examples))
+    if isinstance(source, RecordSource):
+        tell_skipped(source.records.skipped)
+
+
+def first_examples(source: Source, count: int) -> Sequence[Example]:
+    """The first examples, without an index where there is none."""
+    if isinstance(source, RecordSource):
+        return list(islice(source, count))
+    return [source[i] for i in range(min(count, len(source)))]
+
+
+def _print_examples(names: list[str], examples: list[Example]) -> None:
+    headings = ["", *map(printable, names)]
+    rows = [[str(number), *(short(example[name]) for name in names)] for number, example in enumerate(examples)]
+    widths = [max(len(row[column]) for row in [headings, *rows]) for column in range(len(headings))]
+    if sum(widths) + 2 * len(widths) <= width():
+        print_table(headings, rows)
+        return
+    # Too many features for one row: an example is a list of names and values.
+    for row in rows:
+        print_line(f"example {row[0]}", style="bold")
+        print_table(("feature", "value"), list(zip(headings[1:], row[1:], strict=True)), show_headings=False, indent=2)

@@ -1,0 +1,7 @@
+"""``penstock stats``: what the values of every feature are like."""
+
+from __future__ import annotations
+
+from penstock.cli.stats.command import stats
+
+__all__ = ["stats"]

@@ -1,0 +1,84 @@
+"""Summaries on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.cli.stats.plot import bar_lines, spark
+from penstock.cli.stats.summary import Summary
+from penstock.cli.terminal.console import print_line, print_table
+from penstock.cli.terminal.values import printable, short
+
+__all__ = ["distinct", "figures", "kind", "number", "print_report"]
+
+HEADINGS = ("feature", "type", "values", "empty", "min", "max", "mean", "std", "distinct", "distribution")
+RIGHT = HEADINGS[2:9]
+
+
+def number(value: Any) -> str:
+    """A figure with as many digits as help: whole numbers whole."""
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else short(value)
+
+
+def kind(summary: Summary) -> str:
+    """``float32 (28, 28)``."""
+    return f"{summary.dtype} {summary.shape}" if summary.shape else summary.dtype
+
+
+def distinct(summary: Summary) -> str:
+    """How many different values, or that they are too many to count."""
+    return "> 10,000" if summary.distinct is None else f"{summary.distinct:,}"
+
+
+def figures(summary: Summary) -> list[tuple[str, str]]:
+    """Everything there is to say beside the table's columns, as names and texts."""
+    found = []
+    if summary.lengths is not None:
+        found.append(("values in an example", _range(summary.lengths)))
+    if summary.sizes is not None:
+        found.append(("characters" if summary.dtype == "str" else "bytes", _range(summary.sizes)))
+    if summary.nan:
+        found.append(("NaN or NaT", f"{summary.nan:,}"))
+    if summary.infinite:
+        found.append(("infinite", f"{summary.infinite:,}"))
+    return found
+
+
+def _range(found: tuple[int, float, int]) -> str:
+    return f"{found[0]:,} to {found[2]:,}, mean {found[1]:,.6g}"
+
+
+def print_report(title: str, statement: str, summaries: Sequence[Summary], *, brief: bool) -> None:
+    """The table, then a histogram of every feature."""
+    print_line(f"{printable(title)}: {statement}")
+    print_line()
+    print_table(HEADINGS, [_row(summary) for summary in summaries], right=RIGHT)
+    if brief:
+        return
+    for summary in summaries:
+        print_line()
+        print_line(printable(summary.name), style="bold")
+        for name, text in figures(summary):
+            print_line(f"  {name}: {text}")
+        if summary.bars_of == "sizes":
+            print_line(f"  distribution of {'characters' if summary.dtype == 'str' else 'bytes'}")
+        for line in bar_lines(summary.bars):
+            print_line(f"  {printable(line)}", style="")
+
+
+def _row(summary: Summary) -> list[str]:
+    return [
+        printable(summary.name),
+        kind(summary),
+        f"{summary.values:,}",
+        f"{summary.empty:,}" if summary.empty else "",
+        number(summary.minimum),
+        number(summary.maximum),
+        number(summary.mean),
+        number(summary.std),
+        distinct(summary),
+        spark(summary.bars),
+    ]

@@ -1,0 +1,92 @@
+"""How a command ends when it cannot do its work: one line on stderr, and an exit code.
+
+| code | meaning |
+| --- | --- |
+| 0 | all is well |
+| 1 | the data has faults, or the work could not be done |
+| 2 | the command was not called rightly: an unknown option, a path with nothing there, a feature that is not in the data |
+| 130 | interrupted with Ctrl-C |
+| 141 | whoever read the output stopped reading |
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+
+import typer
+
+from penstock.cli.terminal.console import note
+from penstock.cli.terminal.values import printable
+from penstock.errors import NoFiles, NoSuchFeature, PenstockError
+
+__all__ = ["DATA_FAULT", "INTERRUPTED", "WRONG_CALL", "ending", "exit_code", "tell"]
+
+DATA_FAULT = 1
+WRONG_CALL = 2
+INTERRUPTED = 130
+NOBODY_READS = 141
+OPTION_NAMES = {  # what the library calls an option, and what it is called here
+    "overwrite=True": "--overwrite",
+    "on_corrupt='skip'": "--skip-corrupt",
+    "codec='raw'": "--codec raw",
+    "format='tfrecord'": "--format tfrecord",
+    "a schema= that": "a --schema that",
+}
+NOT_THERE = (NoFiles, NoSuchFeature, FileNotFoundError, IsADirectoryError, NotADirectoryError)
+
+
+def exit_code(error: Exception) -> int:
+    """The exit code for an error."""
+    if isinstance(error, NOT_THERE):
+        return WRONG_CALL
+    # A bare ValueError is what the library raises for an argument that cannot be.
+    return DATA_FAULT if isinstance(error, (PenstockError, OSError)) else WRONG_CALL
+
+
+def tell(error: Exception) -> None:
+    """Say what is wrong, in one line on stderr."""
+    note(f"penstock: error: {printable(_sentence(error))}")
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError) and not isinstance(error, PenstockError) and error.strerror:
+        places = [os.fspath(place) for place in (error.filename, error.filename2) if isinstance(place, str)]
+        return f"{error.strerror}: {' -> '.join(places)}" if places else error.strerror
+    text = str(error) or type(error).__name__
+    for name, option in OPTION_NAMES.items():
+        text = text.replace(name, option)
+    return text
+
+
+@contextlib.contextmanager
+def ending(*, traceback: bool) -> Iterator[None]:
+    """Turn what goes wrong inside into a message and an exit code.
+
+    Args:
+        traceback: Let errors through, so that Python shows where they come from.
+
+    Raises:
+        typer.Exit: With the code.
+    """
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _stop_writing()
+        raise typer.Exit(NOBODY_READS) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    except (PenstockError, OSError, ValueError) as error:
+        if traceback:
+            raise
+        tell(error)
+        raise typer.Exit(exit_code(error)) from error
+
+
+def _stop_writing() -> None:
+    """Python flushes stdout once more when it ends: let it go nowhere."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,60 @@
+"""``penstock verify``: every fault in some files."""
+
+from __future__ import annotations
+
+import typer
+
+from penstock.cli.options import AsJson, CodecName, FormatName, Paths, SchemaFile, as_path, schema_in
+from penstock.cli.terminal.console import print_json, print_line
+from penstock.cli.terminal.failures import DATA_FAULT
+from penstock.cli.terminal.values import amount, printable, size_of
+from penstock.errors import DataError
+from penstock.writing.verify import Report
+from penstock.writing.verify import verify as verify_files
+
+__all__ = ["verify"]
+
+
+def verify(
+    paths: Paths,
+    *,
+    format: FormatName = None,
+    codec: CodecName = None,
+    schema: SchemaFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check whatever can be checked, and list every fault.
+
+    That is every checksum, length and count, and the structure of every payload. With --schema every record is held against that schema too. The exit code is 0 when there is no fault, 1 when there are any.
+
+    Examples:
+      penstock verify train.tfrecord
+      penstock verify 'shards/*.tfrecord' && python train.py
+      penstock verify train.tfrecord --json | jq '.faults[].record'
+    """
+    report = verify_files(as_path(paths), format=format, codec=codec, schema=schema_in(schema), progress=True)
+    if as_json:
+        print_json(report.to_json())
+    else:
+        _show(report)
+    if not report.ok:
+        raise typer.Exit(DATA_FAULT)
+
+
+def _show(report: Report) -> None:
+    for fault in report.faults:
+        print_line(f"{type(fault).__name__}: {_sentence(fault)}", style="red")
+    if report.more_faults:
+        print_line(f"... and {report.more_faults:,} more", style="red")
+    count = len(report.faults) + report.more_faults
+    print_line(
+        f"{amount(report.files, 'file')}, {amount(report.records, 'sound record')}, {size_of(report.bytes)}: "
+        + ("no fault" if report.ok else amount(count, "fault")),
+        style="green" if report.ok else "bold red",
+    )
+
+
+def _sentence(fault: DataError) -> str:
+    """What every message says but its advice, which is to run this command."""
+    place = str(fault.where)
+    return printable((f"{place}: " if place else "") + f"expected {fault.expected}, found {fault.found}")
