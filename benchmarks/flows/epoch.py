@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 
 import penstock as ps
-from benchmarks.compare.clocks import cpu_seconds, memory_mb
+from benchmarks.compare.clocks import cpu_seconds, forget_peak, memory_mb
 from benchmarks.data import BATCH, EXAMPLE_BYTES, FULL, ROW_BYTES, SIZES, Files, bench_folder
 
 FORMATS = ("tfrecord", "gzip", "shards", "tenfold", "npy")
@@ -65,6 +65,7 @@ class Flow:
 
 def show(flow: Flow, files: Files, epochs: int) -> str:
     """Run a flow and say in one line what it took; the first epoch is shown apart, the others by their median."""
+    forget_peak()
     cpu = cpu_seconds()
     cold, *warm = flow.epochs(files, epochs + 1)
     cpu = (cpu_seconds() - cpu) / (epochs + 1)
