@@ -11,13 +11,33 @@ STUB = Path(__file__).parent.parent / "src" / "penstock" / "_native.pyi"
 HEAD = '"""Made by tools/stubs.py from the compiled module. Do not edit: run `make stubs`."""\n\n'
 
 
+# What the generator cannot see: attributes that are set on each exception.
+FAULT_ATTRIBUTES = """
+    fault: str
+    offset: int
+    expected: int
+    found: int
+    record: int
+    feature: int
+    starts: numpy.typing.NDArray[numpy.int64]
+"""
+
+
 def generate() -> str:
     """The stub's text."""
     from penstock import _native
 
     stub = StubGen(module=_native, include_docstrings=True)
     stub.put(_native)
-    return HEAD + str(stub.get()).lstrip()
+    text = HEAD + str(stub.get()).lstrip()
+    head, class_line, rest = text.partition("class FormatError(ValueError):")
+    docstring, end, rest = rest.partition('    """\n\ndef ')
+    text = head + class_line + docstring + end.removesuffix("\ndef ") + FAULT_ATTRIBUTES + "\ndef " + rest
+    # collections.abc has Buffer from Python 3.12 on.
+    return text.replace(
+        "from collections.abc import Buffer, Sequence",
+        "from collections.abc import Sequence\n\nfrom typing_extensions import Buffer",
+    )
 
 
 def main() -> int:

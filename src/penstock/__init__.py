@@ -4,9 +4,10 @@ Three doors: :func:`records` (bytes by index), :func:`open` (examples by index),
 """
 
 from penstock.contracts.feature import Feature
+from penstock.contracts.records import Records, Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.shard import Shard
-from penstock.contracts.values import Ragged
+from penstock.contracts.values import Batch, Example, Ragged
 from penstock.errors import (
     CorruptFile,
     CorruptRecord,
@@ -23,9 +24,54 @@ from penstock.errors import (
     Where,
 )
 from penstock.formats.opening import open_records as records
+from penstock.loading.loader import Loader
+from penstock.loading.mixture import Mixture
+from penstock.sampling.samplers import InOrder, Shuffled
+from penstock.sources.column_source import ColumnSource
 from penstock.sources.opening import open
 from penstock.sources.views import Source
 from penstock.writing.convert import Converted, convert
 from penstock.writing.verify import Report, verify
 from penstock.writing.write import write, write_records
 from penstock.writing.writer import Writer
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Batch",
+    "ColumnSource",
+    "Converted",
+    "CorruptFile",
+    "CorruptRecord",
+    "DataError",
+    "Example",
+    "Feature",
+    "InOrder",
+    "Loader",
+    "MissingExtra",
+    "Mixture",
+    "NoFiles",
+    "NoSuchFeature",
+    "PenstockError",
+    "Ragged",
+    "Records",
+    "Report",
+    "Schema",
+    "SchemaMismatch",
+    "Shard",
+    "Shuffled",
+    "Skipped",
+    "Source",
+    "StateMismatch",
+    "TransformError",
+    "UnknownFormat",
+    "UnsupportedData",
+    "Where",
+    "Writer",
+    "convert",
+    "open",
+    "records",
+    "verify",
+    "write",
+    "write_records",
+]

@@ -5,13 +5,17 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__all__ = ["FORMATS", "load"]
+__all__ = ["FORMATS", "SCHEMA_FINDER", "load"]
 
 FORMATS: dict[str, str] = {
     "tfrecord": "penstock.formats.tfrecord:FORMAT",
     "npy": "penstock.formats.npy:FORMAT",
 }
 """How records are framed: name to :class:`penstock.contracts.records.Format`."""
+
+
+SCHEMA_FINDER = "penstock.sources.opening:find_schema"
+"""What :meth:`penstock.Schema.infer` calls: it needs the layers above the one that schemas live in."""
 
 
 def load(place: str) -> Any:

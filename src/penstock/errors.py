@@ -94,9 +94,7 @@ class DataError(PenstockError):
         self.hint = hint
         place = str(where)
         super().__init__(
-            f"expected {expected}, found {found}"
-            + (f" - at {place}." if place else ".")
-            + (f" {hint}" if hint else "")
+            f"expected {expected}, found {found}" + (f" - at {place}." if place else ".") + (f" {hint}" if hint else "")
         )
 
     def relocated(self, where: Where) -> DataError:

@@ -34,7 +34,9 @@ class ExampleCodec:
 
     name = "example"
 
-    def __init__(self, schema: Schema, *, lists: frozenset[str] = frozenset(), mixed: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, schema: Schema, *, lists: frozenset[str] = frozenset(), mixed: frozenset[str] = frozenset()
+    ) -> None:
         self.schema = schema
         self.lists = frozenset(name for name in schema if name in lists or _varies_twice(schema, name))
         self.mixed = frozenset(name for name, feature in schema.items() if name in mixed and feature.dtype == "float64")
@@ -77,8 +79,9 @@ class ExampleCodec:
         Args:
             batch: Columns as :meth:`decode_batch` returns them.
             n: How many rows they have.
-            head, tail, align: Free bytes before each payload, behind it, and the multiple to which it is padded, for the
-                format's frames.
+            head: Free bytes before each payload, for the format's frame.
+            tail: Free bytes behind it.
+            align: The multiple to which payloads are padded.
 
         Returns:
             The block of bytes ``uint8 (size,)``, where each payload starts in it, and how long each is, ``int64 (n,)``.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def _kind(name: str, feature: Feature) -> int:
     )
 
 
-class Column:
+class Column(ABC):
     """One feature in decoding and encoding.
 
     Args:
@@ -71,9 +72,9 @@ class Column:
         self.feature = feature
         self.is_list = is_list
         inner = feature.shape[1:] if is_list or not feature.is_fixed else feature.shape
-        self.count = -1 if None in inner or (not is_list and not feature.is_fixed) else int(np.prod(inner, dtype=np.int64))
         self.inner = tuple(int(n) for n in inner if n is not None)
         self.row = int(np.prod(self.inner, dtype=np.int64))
+        self.count = -1 if None in inner or (not is_list and not feature.is_fixed) else self.row
         self.spec: tuple[str, int, int, bool, Any] = (key, kind, self.count, is_list, self._default(kind))
 
     def _default(self, kind: int) -> Any:
@@ -81,10 +82,10 @@ class Column:
         if feature.default is None or self.is_list or not feature.is_fixed:
             return None
         if kind == BYTES:
-            flat = np.broadcast_to(np.asarray(feature.default, object), feature.shape).reshape(-1)
+            flat = np.broadcast_to(np.asarray(feature.default, object), self.inner).reshape(-1)
             return [text.encode() if isinstance(text, str) else text for text in flat]
         wire = {FLOAT: np.float32, INT: np.int64, EITHER: np.float64}[kind]
-        return np.ascontiguousarray(np.broadcast_to(np.asarray(feature.default), feature.shape).astype(wire)).tobytes()
+        return np.ascontiguousarray(np.broadcast_to(np.asarray(feature.default), self.inner).astype(wire)).tobytes()
 
     def values(self, part: Part, n: int) -> Any:
         """The column that decoded values make."""
@@ -98,8 +99,9 @@ class Column:
             return Ragged(self._rows(column, offsets), steps)
         return Ragged(column.reshape((-1, *self.inner)), steps)
 
-    def _typed(self, flat: Any, steps: Any, offsets: Any) -> npt.NDArray[Any]:
-        raise TypeError("a column of no kind")
+    @abstractmethod
+    def _typed(self, flat: Any, steps: Any, offsets: Any, /) -> npt.NDArray[Any]:
+        """Decoded values under the schema's dtype."""
 
     def _rows(self, flat: npt.NDArray[Any], offsets: npt.NDArray[np.int64]) -> Ragged:
         if self.row == 1 and not self.inner:
@@ -135,10 +137,16 @@ class Column:
                 raise self._misshapen(array.shape, n)
             return array.reshape(-1), None, None
         if isinstance(column.values, Ragged):
-            return np.asarray(column.values.values).reshape(-1), column.offsets, _whole(column.values.offsets) * max(self.row, 1)
+            return (
+                np.asarray(column.values.values).reshape(-1),
+                column.offsets,
+                _whole(column.values.offsets) * max(self.row, 1),
+            )
         if self.feature.is_fixed:
             raise SchemaMismatch(
-                Where(feature=self.name), expected=f"rows of shape {self.feature.shape}", found="rows of different lengths"
+                Where(feature=self.name),
+                expected=f"rows of shape {self.feature.shape}",
+                found="rows of different lengths",
             )
         return np.asarray(column.values).reshape(-1), column.offsets, None
 
@@ -147,15 +155,18 @@ class Column:
             Where(feature=self.name), expected=f"a column of shape {(n, *self.feature.shape)}", found=f"shape {shape}"
         )
 
-    def _wire(self, flat: npt.NDArray[Any]) -> Any:
-        raise TypeError("a column of no kind")
+    @abstractmethod
+    def _wire(self, flat: npt.NDArray[Any], /) -> Any:
+        """Values as native code encodes them."""
 
 
 class NumberColumn(Column):
     """Whole numbers or floats."""
 
     def _typed(self, flat: Any, steps: Any, offsets: Any) -> npt.NDArray[Any]:
-        return fitted(flat, self.feature.dtype, self.name, per_record=self.count if steps is None else 0, offsets=offsets)
+        return fitted(
+            flat, self.feature.dtype, self.name, per_record=self.count if steps is None else 0, offsets=offsets
+        )
 
     def _wire(self, flat: npt.NDArray[Any]) -> Any:
         return stored(flat, np.int64 if self.spec[1] == INT else np.float32, self.feature.dtype, self.name)

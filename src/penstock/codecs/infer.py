@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from penstock.contracts.feature import ENCODINGS, Feature
 from penstock.contracts.schema import Schema
 from penstock.errors import SchemaMismatch, Where
 
-__all__ = ["Found", "infer_schema"]
+__all__ = ["Found", "infer_payloads", "infer_schema"]
 
 NONE, BYTES, FLOAT, INT = range(4)
 
@@ -67,6 +67,11 @@ def infer_schema(blocks: Iterable[_native.Spans]) -> Found:
         return Found("example", Schema({}))
     keys = [key for key in scanner.keys if any(key["kinds"][BYTES:])] if scanner.is_message else []
     return _examples(keys, scanner.records) if keys else Found("raw", RawCodec.schema)
+
+
+def infer_payloads(payloads: Sequence[Any]) -> Found:
+    """As :func:`infer_schema`, for payloads in memory."""
+    return infer_schema([_native.spans_of_buffers(payloads)])
 
 
 def _examples(keys: list[dict[str, Any]], records: int) -> Found:

@@ -38,14 +38,20 @@ def fitted(
     bad = np.flatnonzero((flat < low) | (flat > high))
     if len(bad):
         position = int(bad[0])
-        record = int(np.searchsorted(offsets, position, side="right")) - 1 if offsets is not None else position // max(per_record, 1)
+        record = (
+            int(np.searchsorted(offsets, position, side="right")) - 1
+            if offsets is not None
+            else position // max(per_record, 1)
+        )
         raise SchemaMismatch(
-            Where(record=record, feature=name), expected=f"{wanted} values in [{low}, {high}]", found=str(flat[position])
+            Where(record=record, feature=name),
+            expected=f"{wanted} values in [{low}, {high}]",
+            found=str(flat[position]),
         )
     return flat.astype(wanted)
 
 
-def stored(flat: npt.NDArray[Any], wire: type[np.float32] | type[np.int64], dtype: str, name: str) -> npt.NDArray[Any]:
+def stored(flat: npt.NDArray[Any], wire: type[np.float32 | np.int64], dtype: str, name: str) -> npt.NDArray[Any]:
     """A column's numbers as the payload holds them: contiguous ``float32`` or ``int64``.
 
     Raises:

@@ -12,7 +12,7 @@ from penstock import _native
 from penstock._faults import describe
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
-from penstock.contracts.values import Batch
+from penstock.contracts.values import Batch, Example
 from penstock.errors import DataError, SchemaMismatch, Where
 
 __all__ = ["RawCodec"]
@@ -48,6 +48,10 @@ class RawCodec:
         if len(payloads) != n:
             raise SchemaMismatch(Where(feature="record"), expected=f"{n} payloads", found=str(len(payloads)))
         return block, starts, sizes
+
+    def decode(self, payload: Any) -> Example:
+        """One payload as an example."""
+        return {"record": bytes(payload)}
 
     def narrowed(self, names: tuple[str, ...]) -> RawCodec:
         """There is one feature, so this codec."""

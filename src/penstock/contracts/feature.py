@@ -55,7 +55,9 @@ class Feature:
         put(self, "sparse", sparse)
         put(self, "default", self._checked_default(default))
         if encoding is not None and (encoding not in ENCODINGS or self.dtype != "bytes"):
-            raise ValueError(f"encoding must be one of {ENCODINGS} on a 'bytes' feature, got {encoding!r} on {self.dtype!r}")
+            raise ValueError(
+                f"encoding must be one of {ENCODINGS} on a 'bytes' feature, got {encoding!r} on {self.dtype!r}"
+            )
         if sparse and (self.is_text or len(self.shape) != 1):
             raise ValueError(f"a sparse feature is numeric with one axis, got {self.dtype!r} with shape {self.shape}")
 
@@ -84,14 +86,9 @@ class Feature:
         """The default as plain Python values (hashable, JSON), after a check that it fits dtype and shape."""
         if default is None:
             return None
-        if self.dtype == "bytes":
-            values = np.asarray(default, dtype=object)
-        elif self.dtype == "str":
-            values = np.asarray(default, dtype=object)
-        else:
-            values = np.asarray(default)
-            if not np.can_cast(values.dtype, self.dtype, "same_kind"):
-                raise TypeError(f"default {default!r} does not fit dtype {self.dtype}")
+        values = np.asarray(default, dtype=object) if self.is_text else np.asarray(default)
+        if not self.is_text and not np.can_cast(values.dtype, self.dtype, "same_kind"):
+            raise TypeError(f"default {default!r} does not fit dtype {self.dtype}")
         if values.shape != () and self.is_fixed and values.shape != self.shape:
             raise ValueError(f"default must be a scalar or of shape {self.shape}, got shape {values.shape}")
         return _as_tuples(values.tolist())
@@ -139,8 +136,10 @@ def _dtype_name(dtype: str | np.dtype[Any] | type) -> str:
     known = np.dtype(dtype)
     if known.kind == "O":
         raise TypeError("object arrays have no fixed meaning in a file; use 'bytes', 'str' or a numeric dtype")
-    return known.newbyteorder("=").str.lstrip("<>=|") if known.kind in "SUVmM" and known.names is None else (
-        known.name if known.names is None else str(known)
+    return (
+        known.newbyteorder("=").str.lstrip("<>=|")
+        if known.kind in "SUVmM" and known.names is None
+        else (known.name if known.names is None else str(known))
     )
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from penstock._registry import SCHEMA_FINDER, load
 from penstock.contracts.feature import Feature
 from penstock.errors import NoSuchFeature, Where
 
@@ -27,7 +28,7 @@ class Schema(Mapping[str, Feature]):
 
     def __init__(self, features: Mapping[str, Feature]) -> None:
         for name, feature in features.items():
-            if not isinstance(name, str) or not isinstance(feature, Feature):
+            if not (isinstance(name, str) and isinstance(feature, Feature)):  # type: ignore[redundant-expr]
                 raise TypeError(f"a schema maps str to Feature, got {name!r}: {feature!r}")
         self._features = dict(features)
 
@@ -70,6 +71,21 @@ class Schema(Mapping[str, Feature]):
     def from_json(cls, text: str) -> Schema:
         """The schema that :meth:`to_json` wrote."""
         return cls({name: Feature.from_json(value) for name, value in json.loads(text)["features"].items()})
+
+    @classmethod
+    def infer(cls, records: Any, *, most: int | None = 256) -> Schema:
+        """Find the schema of some records by looking at them.
+
+        Args:
+            records: A path (as for :func:`penstock.open`), what :func:`penstock.records` gives, or payloads as ``bytes``.
+            most: How many records to look at; ``None``: all of them.
+
+        Raises:
+            CorruptRecord: A record is damaged.
+            SchemaMismatch: A feature holds bytes in some records and numbers in others.
+        """
+        found: Schema = load(SCHEMA_FINDER)(records, most)
+        return found
 
     def __repr__(self) -> str:
         return f"Schema({self._features!r})"

@@ -101,7 +101,7 @@ class Ragged(Sequence[Any]):
     def to_padded(self, fill: Any = 0) -> npt.NDArray[Any]:
         """``ndarray (n, longest, *inner)``, shorter rows filled up with ``fill``. Works on one varying axis."""
         if isinstance(self.values, Ragged):
-            raise ValueError("rows hold rows: pad the inner ones first, or use to_list()")
+            raise TypeError("rows hold rows: pad the inner ones first, or use to_list()")
         width = int(self.lengths.max(initial=0))
         out = np.full((len(self), width, *self.values.shape[1:]), fill, self.values.dtype)
         out[np.arange(width) < self.lengths[:, None]] = self.values

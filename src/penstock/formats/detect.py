@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 
 from penstock import _registry
 from penstock.contracts.records import Format
@@ -39,7 +40,7 @@ def format_of_name(path: str | os.PathLike[str]) -> str | None:
     >>> format_of_name("train.tfrecord-00000-of-00008"), format_of_name("train.tfrecord.gz"), format_of_name("notes")
     ('tfrecord', 'tfrecord', None)
     """
-    name = SHARD_END.sub("", os.path.basename(os.fspath(path)).lower())
+    name = SHARD_END.sub("", Path(path).name.lower())
     for suffix in WRAPPER_SUFFIXES:
         name = name.removesuffix(suffix)
     name = SHARD_END.sub("", name)
@@ -70,7 +71,9 @@ def detect(path: str) -> Format:
     raise UnknownFormat(
         Where(path=path),
         expected="a " + " or ".join(_registry.FORMATS) + " file",
-        found=f"the first bytes {head[:SHOWN_BYTES].hex(' ')}" if head else "an empty file with a name that does not tell",
+        found=f"the first bytes {head[:SHOWN_BYTES].hex(' ')}"
+        if head
+        else "an empty file with a name that does not tell",
         hint="If you know the format, name it: format='tfrecord'.",
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from penstock.errors import NoFiles, Where
 from penstock.io.atomic import AtomicFile
 from penstock.io.cache import cache_folder, cache_key
 from penstock.io.mapped import MappedFile, Signature
+from penstock.io.paths import absolute
 
 __all__ = ["FileIndex", "RecordIndex", "index_path", "load_index", "save_index"]
 
@@ -91,7 +91,7 @@ class RecordIndex:
 
 def index_path(paths: Sequence[str], options: Mapping[str, object]) -> Path:
     """Where the index of these files, scanned with these options, is kept."""
-    names = [os.path.abspath(path) for path in paths]
+    names = map(absolute, paths)
     return cache_folder("index") / f"{cache_key(VERSION, sorted(options.items()), *names)}.psindex"
 
 
@@ -100,14 +100,14 @@ def save_index(index: RecordIndex, path: Path) -> None:
     starts = np.ascontiguousarray(index.starts, "<i8")
     description = {
         "files": [asdict(file) for file in index.files],
-        "crc": zlib.crc32(memoryview(starts).cast("B")) if starts.nbytes else 0,
+        "crc": zlib.crc32(starts.data),
     }
     text = json.dumps(description).encode("utf-8", "surrogateescape")
     head = HEADER.pack(MAGIC, VERSION, zlib.crc32(text), len(text)) + text
     try:
         with AtomicFile(path, durable=False) as file:
             file.write(head + bytes(-len(head) % ALIGNMENT))
-            file.write(memoryview(starts).cast("B") if starts.nbytes else b"")
+            file.write(starts.view(np.uint8).data)
     except OSError:
         return
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -127,7 +128,7 @@ class _Job:
             self._whole = pool.submit(self._scanned)
             return
         bounds = [*range(0, size - PIECE_BYTES // 2, PIECE_BYTES), size]
-        self._pieces = [pool.submit(self._piece, a, b) for a, b in zip(bounds, bounds[1:], strict=False)]
+        self._pieces = [pool.submit(self._piece, a, b) for a, b in pairwise(bounds)]
 
     def result(self) -> tuple[FileIndex, Indices]:
         """Wait for it."""

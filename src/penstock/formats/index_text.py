@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -35,7 +36,9 @@ def write_text_index(index: RecordIndex, number: int, path: PathLike) -> None:
     starts = index.part(number)
     sizes = _sizes(content, starts)
     with AtomicFile(path) as file:
-        file.write_text("".join(f"{start} {size}\n" for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)))
+        file.write_text(
+            "".join(f"{start} {size}\n" for start, size in zip(starts.tolist(), sizes.tolist(), strict=True))
+        )
 
 
 def read_text_index(path: PathLike, record_file: str) -> RecordIndex:
@@ -46,7 +49,7 @@ def read_text_index(path: PathLike, record_file: str) -> RecordIndex:
         UnsupportedData: The file is compressed.
     """
     content = _plain(record_file)
-    with open(path, encoding="ascii", errors="replace") as text:
+    with Path(path).open(encoding="ascii", errors="replace") as text:
         starts, sizes = _parsed(text.read().splitlines(), str(path))
     _check_chain(starts, sizes, content.size, str(path))
     try:

@@ -60,8 +60,8 @@ class NpyRecords:
         paths: Sequence[str],
         *,
         compression: str | None = None,
-        on_corrupt: OnCorrupt = "raise",
-        verify: bool = True,
+        on_corrupt: OnCorrupt = "raise",  # noqa: ARG002 - every format takes it
+        verify: bool = True,  # noqa: ARG002
     ) -> None:
         if checked(compression) not in (None, "none"):
             raise UnsupportedData(Where(path=paths[0]), expected="a .npy without compression", found=str(compression))

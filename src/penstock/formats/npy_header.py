@@ -76,7 +76,9 @@ def read_header(file: MappedFile) -> NpyHeader:
             Where(path=file.path, offset=min(file.size, offset + header.data_bytes)),
             expected=f"{header.data_bytes} bytes of {dtype} {shape} behind the header",
             found=f"{file.size - offset}",
-            hint="The file was cut off while it was written or copied." if header.data_bytes > file.size - offset else "",
+            hint="The file was cut off while it was written or copied."
+            if header.data_bytes > file.size - offset
+            else "",
         )
     return header
 

@@ -36,7 +36,7 @@ class NpyWriter:
         if self.dtype.hasobject:
             raise UnsupportedData(Where(path=str(path)), expected="a dtype without objects", found=str(self.dtype))
         self._file = AtomicFile(path)
-        self._header_size = self._file.write(self._header())
+        self._file.write(self._header())
 
     def _header(self) -> bytes:
         return header_bytes(self.dtype, (self.rows, *self.row_shape))
@@ -63,7 +63,7 @@ class NpyWriter:
             raise SchemaMismatch(self._place(), expected=f"dtype {self.dtype}", found=f"{array.dtype}")
         flat = np.ascontiguousarray(array, self.dtype).reshape(-1)
         if flat.nbytes:
-            self._file.write(flat.view(np.uint8) if flat.dtype.itemsize else flat)
+            self._file.write(flat.view(np.uint8).data)
         self.rows += len(array)
 
     def _place(self) -> Where:
@@ -73,11 +73,8 @@ class NpyWriter:
         """Put the whole file into its place. A second call does nothing."""
         if self._file.closed:
             return
-        header = self._header()
         try:
-            if len(header) != self._header_size:
-                raise AssertionError("numpy's header has room for any number of rows")
-            self._file.overwrite(0, header)
+            self._file.overwrite(0, self._header())  # Of the same length: it has room for any number of rows.
             self._file.close()
         except BaseException:
             self.abort()
@@ -90,7 +87,9 @@ class NpyWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if kind is None:
             self.close()
         else:

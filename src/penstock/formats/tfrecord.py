@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -126,15 +126,11 @@ class TFRecordRecords:
             spans = _native.gather_tfrecord(buffers, which, offsets, verify=self._verify_later)
         except _native.FormatError as error:
             raise describe(error, self.where(int(indices[error.record]))) from error
-        self._note(spans, offsets, which is not None)
+        if len(offsets):
+            size = spans.total_bytes
+            together = which is None and 0 <= int(offsets[-1]) - int(offsets[0]) <= 2 * size
+            self._files.touched(size, scattered=0 if together else len(offsets))
         return spans
-
-    def _note(self, spans: _native.Spans, offsets: Indices, several: bool) -> None:
-        if not len(offsets):
-            return
-        size = spans.total_bytes
-        together = not several and 0 <= int(offsets[-1]) - int(offsets[0]) <= 2 * size
-        self._files.touched(size, scattered=0 if together else len(offsets))
 
     @property
     def _verify_later(self) -> bool:
@@ -217,13 +213,14 @@ def _regrouped(runs: Iterator[Run], records: int) -> Iterator[list[Run]]:
     block: list[Run] = []
     missing = records
     for run in runs:
-        while len(run) >= missing:
-            head, run = run.cut(missing)
+        rest = run
+        while len(rest) >= missing:
+            head, rest = rest.cut(missing)
             yield [*block, head]
             block, missing = [], records
-        if len(run):
-            block.append(run)
-            missing -= len(run)
+        if len(rest):
+            block.append(rest)
+            missing -= len(rest)
     if block:
         yield block
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +14,6 @@ from penstock.contracts.records import OnCorrupt
 from penstock.errors import CorruptRecord, DataError, Where
 from penstock.io.inflated import InflatedStream
 from penstock.io.mapped import MappedFile
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
 
 __all__ = ["HEAD", "OVERHEAD", "Run", "Scan", "fault_at", "is_tfrecord", "resume_after"]
 
@@ -48,7 +44,7 @@ class Run:
     """
 
     path: str
-    buffer: Buffer
+    buffer: memoryview
     starts: npt.NDArray[np.int64]
     end: int
     base: int
@@ -74,10 +70,9 @@ class Run:
 
     def payloads(self) -> Iterator[memoryview]:
         """Views of the payloads."""
-        whole = memoryview(self.buffer)
         starts = self.starts.tolist()
         for start, stop in zip(starts, [*starts[1:], self.end], strict=True):
-            yield whole[start + HEAD : stop - TAIL]
+            yield self.buffer[start + HEAD : stop - TAIL]
 
 
 class Scan:
@@ -136,7 +131,7 @@ class Scan:
                 dropped = run.end
 
     def _streamed(self, parts: Iterable[bytes]) -> Generator[Run, None, int]:
-        window, base = b"", 0
+        window, base = memoryview(b""), 0
         waiting: list[bytes] = []
         waiting_bytes = 0
         for part in parts:
@@ -144,17 +139,17 @@ class Scan:
             waiting_bytes += len(part)
             if waiting_bytes < len(window):
                 continue  # A record larger than a part: doubling what is looked at keeps the joining linear.
-            window = b"".join([window, *waiting])
+            window = memoryview(b"".join([window, *waiting]))
             waiting, waiting_bytes = [], 0
             used = yield from self._runs(window, base, last=False)
             window, base = window[used:], base + used
-        window = b"".join([window, *waiting])
+        window = memoryview(b"".join([window, *waiting]))
         used = yield from self._runs(window, base, last=self._content.fault is None)
         return len(window) - used
 
-    def _runs(self, buffer: Buffer, base: int, *, last: bool) -> Generator[Run, None, int]:
+    def _runs(self, buffer: memoryview, base: int, *, last: bool) -> Generator[Run, None, int]:
         """Runs up to the end of ``buffer``, or to the first record that reaches beyond it when it is not the ``last``."""
-        at, size = 0, len(memoryview(buffer))
+        at, size = 0, len(buffer)
         while at < size:
             try:
                 starts, end = _native.scan_tfrecord(
@@ -173,19 +168,19 @@ class Scan:
                 at = end
         return at
 
-    def _run(self, buffer: Buffer, starts: npt.NDArray[np.int64], end: int, base: int) -> Run:
+    def _run(self, buffer: memoryview, starts: npt.NDArray[np.int64], end: int, base: int) -> Run:
         run = Run(self.path, buffer, starts, int(end), base, self.records)
         self.records += len(starts)
         return run
 
-    def _after(self, error: _native.FormatError, buffer: Buffer, base: int, *, last: bool) -> int:
+    def _after(self, error: _native.FormatError, buffer: memoryview, base: int, *, last: bool) -> int:
         """Where to go on after a fault; -1 where that needs more of the stream."""
         fault = fault_at(error, self.path, self.records, base)
         if self._skip:
             at = resume_after(error, buffer, last=last)
             if at < 0 and not last:
                 return -1
-            at = len(memoryview(buffer)) if at < 0 else at
+            at = len(buffer) if at < 0 else at
             self._fail(fault, at - error.offset)
             return at
         raise fault from error
@@ -205,18 +200,17 @@ def fault_at(error: _native.FormatError, path: str, record: int, base: int) -> D
     return fault
 
 
-def resume_after(error: _native.FormatError, buffer: Buffer, *, last: bool = True) -> int:
+def resume_after(error: _native.FormatError, buffer: memoryview, *, last: bool = True) -> int:
     """Where the next sound record behind a damaged one begins, or -1 where none is found.
 
     Where only a payload is damaged its length can be trusted, unless what follows shows that it cannot: then, and for
     every other fault, the next bytes that look like a whole sound record are searched for.
     """
-    whole = memoryview(buffer)
     at = int(error.offset)
     if error.fault == "payload_checksum":
-        after = at + OVERHEAD + int.from_bytes(whole[at : at + 8], "little")
-        if after == len(whole) or is_tfrecord(bytes(whole[after : after + HEAD])):
+        after = at + OVERHEAD + int.from_bytes(buffer[at : at + 8], "little")
+        if after == len(buffer) or is_tfrecord(bytes(buffer[after : after + HEAD])):
             return after
-        if not last and after + HEAD > len(whole):
+        if not last and after + HEAD > len(buffer):
             return -1
     return int(_native.find_tfrecord(buffer, at + 1))

@@ -112,12 +112,14 @@ class TFRecordWriter:
             self._put(_native.frame_tfrecords(waiting))
 
     def _put(self, framed: npt.NDArray[np.uint8]) -> None:
-        self._file.write(framed if self._deflater is None else self._deflater.compress(framed))
+        self._file.write(framed.data if self._deflater is None else self._deflater.compress(framed))
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if kind is None:
             self.close()
         else:

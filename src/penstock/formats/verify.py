@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from penstock import _native
 from penstock.contracts.records import Records
@@ -61,7 +61,7 @@ def verify_records(records: Records) -> Iterator[Checked]:
 
 def _verify_tfrecord(content: MappedFile | InflatedStream) -> Iterator[Checked]:
     scan = Scan(content, verify=True, on_corrupt="skip")
-    size = os.path.getsize(content.path)
+    size = Path(content.path).stat().st_size
     counted = reported = 0
     for run in scan:
         spans = _native.gather_tfrecord([run.buffer], None, run.starts, verify=False)

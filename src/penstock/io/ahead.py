@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import threading
@@ -66,8 +67,6 @@ def _fill(items: Iterable[T], ready: queue.Queue[T | _Last[T]], stop: threading.
 def _join(thread: threading.Thread, ready: queue.Queue[T | _Last[T]]) -> None:
     """The thread may be waiting for room."""
     while thread.is_alive():
-        try:
+        with contextlib.suppress(queue.Empty):
             ready.get(timeout=0.01)
-        except queue.Empty:
-            pass
     thread.join()

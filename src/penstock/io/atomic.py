@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from penstock.io.locks import lock
 from penstock.io.paths import TEMPORARY_SUFFIX, PathLike
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - Windows
-    fcntl = None  # type: ignore[assignment]
-
 __all__ = ["AtomicFile", "write_atomic"]
 
-GATHER_BYTES = 1 << 20  # small writes are joined up to here: a system call for each record would cost more than its bytes
+GATHER_BYTES = (
+    1 << 20
+)  # small writes are joined up to here: a system call for each record would cost more than its bytes
 WRITE_BACK_BYTES = 16 << 20  # measured: fsync at the end then takes 3-7 ms instead of 50 ms for 190 MB
 STALE_AFTER_S = 60
 NAME_BYTES = 100  # of the final name kept in the temporary one, which must fit into 255
@@ -54,9 +53,8 @@ class AtomicFile:
         _remove_stale(folder, prefix)
         self._temporary = os.path.join(folder, f"{prefix}{os.getpid()}-{os.urandom(6).hex()}{TEMPORARY_SUFFIX}")
         self._fd = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-        if fcntl is not None:
-            # Held as long as this process lives: how the next writer tells an abandoned temporary from a busy one.
-            _try_lock(self._fd)
+        # Held as long as this process lives: how the next writer tells an abandoned temporary from a busy one.
+        lock(self._fd)
 
     @property
     def closed(self) -> bool:
@@ -118,7 +116,9 @@ class AtomicFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if kind is None:
             self.close()
         else:
@@ -154,24 +154,14 @@ class AtomicFile:
         self._gathered = bytearray()
         if self._process != os.getpid():
             return  # A forked child drops its copy of this object; the file is its parent's.
-        try:
+        with contextlib.suppress(OSError):  # Gone already, or the folder is.
             os.unlink(self._temporary)
-        except OSError:
-            pass  # Gone already, or the folder is: nothing carries the final name either way.
 
 
 def write_atomic(path: PathLike, content: Buffer, *, durable: bool = True) -> None:
     """Write one whole file."""
     with AtomicFile(path, durable=durable) as file:
         file.write(content)
-
-
-def _try_lock(fd: int) -> bool:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def _sync_folder(folder: str) -> None:
@@ -187,22 +177,18 @@ def _sync_folder(folder: str) -> None:
 
 def _remove_stale(folder: str, prefix: str) -> None:
     """Delete temporaries of this file whose writer is dead: those that nobody holds a lock on."""
-    if fcntl is None:
-        return
     for name in os.listdir(folder):
         if name.startswith(prefix) and name.endswith(TEMPORARY_SUFFIX):
             _remove_if_abandoned(os.path.join(folder, name))
 
 
 def _remove_if_abandoned(path: str) -> None:
-    try:
+    with contextlib.suppress(OSError):  # Another writer may be cleaning up too.
         if time.time() - os.stat(path).st_mtime < STALE_AFTER_S:
             return  # It may have been created this moment and not be locked yet.
         fd = os.open(path, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        if _try_lock(fd):
-            os.unlink(path)
-    finally:
-        os.close(fd)
+        try:
+            if lock(fd):
+                os.unlink(path)
+        finally:
+            os.close(fd)

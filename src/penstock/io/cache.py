@@ -11,12 +11,9 @@ import warnings
 from pathlib import Path
 from typing import Self
 
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - Windows
-    fcntl = None  # type: ignore[assignment]
+from penstock.io.locks import lock
 
-__all__ = ["CacheEntry", "cache_folder", "cache_key", "cache_limit_bytes", "lock_for_use"]
+__all__ = ["CacheEntry", "cache_folder", "cache_key", "cache_limit_bytes"]
 
 DEFAULT_LIMIT_BYTES = 20 << 30
 DISK_SHARE = 0.25
@@ -122,14 +119,13 @@ class CacheEntry:
         """
         while not path.exists():
             fd = os.open(_unfinished(path), os.O_RDWR | os.O_CREAT, 0o600)
-            if fcntl is None or _locked(fd, fcntl.LOCK_EX, wait=wait):
-                if _is_still(fd, _unfinished(path)):
-                    os.ftruncate(fd, 0)
-                    return cls(path, fd)
-                os.close(fd)  # Its maker finished (or gave up) while we waited: look again.
-                continue
-            os.close(fd)
-            return None
+            if not lock(fd, wait=wait):
+                os.close(fd)
+                return None
+            if _is_still(fd, _unfinished(path)):
+                os.ftruncate(fd, 0)
+                return cls(path, fd)
+            os.close(fd)  # Its maker finished (or gave up) while we waited: look again.
         return None
 
     @property
@@ -181,12 +177,6 @@ class CacheEntry:
         return fd
 
 
-def lock_for_use(fd: int) -> None:
-    """Keep an entry from being thrown out. The lock lives as long as the descriptor *or a mapping made from it*."""
-    if fcntl is not None:
-        _locked(fd, fcntl.LOCK_SH, wait=False)
-
-
 def _unfinished(path: Path) -> Path:
     return path.with_name(path.name + ".part")
 
@@ -196,14 +186,6 @@ def _is_still(fd: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(fd), path.stat())
     except OSError:
         return False
-
-
-def _locked(fd: int, kind: int, *, wait: bool) -> bool:
-    try:
-        fcntl.flock(fd, kind if wait else kind | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def _make_room(path: Path, allowed_bytes: int) -> bool:
@@ -229,8 +211,8 @@ def _remove_unused(entry: Path) -> bool:
     try:
         fd = os.open(entry, os.O_RDONLY)
         try:
-            if fcntl is not None and not _locked(fd, fcntl.LOCK_EX, wait=False):
-                return False
+            if not lock(fd):
+                return False  # Somebody has it mapped.
             entry.unlink()
         finally:
             os.close(fd)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -11,9 +10,6 @@ import numpy.typing as npt
 from penstock.io.compression import Compression, wrapper_of
 from penstock.io.inflated import InflatedStream, find_inflated, inflated
 from penstock.io.mapped import MappedFile, Signature
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
 
 __all__ = ["FileSet"]
 
@@ -96,9 +92,7 @@ class FileSet:
             isinstance(self.stream(number), InflatedStream) for number in range(len(self.paths))
         )
 
-    def buffers(
-        self, which: npt.NDArray[np.int32] | None
-    ) -> tuple[list[Buffer], npt.NDArray[np.int32] | None]:
+    def buffers(self, which: npt.NDArray[np.int32] | None) -> tuple[list[memoryview], npt.NDArray[np.int32] | None]:
         """What native code takes for records in files ``which`` (``None``: all in file 0): buffers, and which of *those*."""
         if which is None:
             return [self.content(0).buffer], None

@@ -19,6 +19,7 @@ from penstock.io.ahead import ahead
 from penstock.io.cache import CacheEntry, cache_folder, cache_key, cache_limit_bytes
 from penstock.io.compression import Compression, Inflater
 from penstock.io.mapped import MappedFile, Signature
+from penstock.io.paths import absolute
 
 __all__ = ["InflatedStream", "find_inflated", "inflated"]
 
@@ -115,14 +116,15 @@ class InflatedStream:
 
 def _entry(path: str, compression: Compression) -> Path:
     signature = Signature.of(path)
-    key = cache_key(VERSION, os.path.abspath(path), signature.size, signature.mtime_ns, compression)
+    key = cache_key(VERSION, absolute(path), signature.size, signature.mtime_ns, compression)
     return cache_folder("inflated") / f"{key}.inflated"
 
 
 def _note(inflater: Inflater) -> bytes:
     """What stands behind the content in the cache: its size, and the fault it ends in."""
     fault = inflater.fault
-    facts = {"size": inflater.size, "fault": None if fault is None else [fault.where.offset, fault.expected, fault.found, fault.hint]}
+    told = None if fault is None else [fault.where.offset, fault.expected, fault.found, fault.hint]
+    facts = {"size": inflater.size, "fault": told}
     text = json.dumps(facts).encode()
     return text + END.pack(len(text), MAGIC)
 

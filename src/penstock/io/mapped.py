@@ -7,14 +7,12 @@ import os
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock import _native
 from penstock.errors import CorruptFile, NoFiles, Where
-from penstock.io.cache import lock_for_use
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
+from penstock.io.locks import lock
+from penstock.io.paths import absolute
 
 __all__ = ["MappedFile", "Signature"]
 
@@ -73,25 +71,27 @@ class MappedFile:
         CorruptFile: It is not the expected version.
     """
 
-    __slots__ = ("_buffer", "_mapping", "_opened", "fault", "path", "signature", "size")
+    __slots__ = ("_mapping", "_opened", "buffer", "fault", "path", "signature", "size")
 
     def __init__(self, path: str, *, expected: Signature | None = None, entry: str | None = None) -> None:
         self.path = path
         self.fault: CorruptFile | None = None
         """What is wrong behind the last byte (where the compressed file that this comes from is damaged)."""
-        self._opened = os.path.abspath(entry or path)
+        self._opened = absolute(entry or path)
         self._map(expected, in_cache=entry is not None)
 
     def _map(self, expected: Signature | None, *, in_cache: bool = False) -> None:
         fd = _opened(self._opened, self.path)
         try:
             if in_cache:
-                lock_for_use(fd)
+                lock(fd, shared=True)  # Keeps it from being thrown out while it is mapped.
             status = os.fstat(fd)
             self.size = status.st_size
-            self._buffer = self._mapping = _mapping(fd, self.size)
+            self._mapping = _mapping(fd, self.size)
         finally:
             os.close(fd)
+        self.buffer = memoryview(self._mapping)
+        """What native functions take; views of it keep the mapping alive."""
         self.signature = Signature(self.size, status.st_mtime_ns, self._fingerprint())
         if expected is not None and not self.signature.same_version(expected):
             raise CorruptFile(
@@ -103,22 +103,16 @@ class MappedFile:
 
     def cut(self, size: int) -> None:
         """Leave out what stands behind the first ``size`` bytes."""
-        self._buffer = memoryview(self._mapping)[:size]
+        self.buffer = memoryview(self._mapping)[:size]
         self.size = size
-
-    @property
-    def buffer(self) -> Buffer:
-        """What native functions take. It keeps the mapping alive."""
-        return self._buffer
 
     def read(self, offset: int, size: int, /) -> memoryview:
         """A view of ``size`` bytes, fewer at the end of the file."""
-        return memoryview(self._buffer)[offset : offset + size]
+        return self.buffer[offset : offset + size]
 
     def read_many(self, ranges: Sequence[tuple[int, int]], /) -> list[memoryview]:
         """Views of several ``(offset, size)`` ranges."""
-        whole = memoryview(self._buffer)
-        return [whole[offset : offset + size] for offset, size in ranges]
+        return [self.buffer[offset : offset + size] for offset, size in ranges]
 
     def drop(self, offset: int = 0, size: int | None = None) -> None:
         """Let go of pages that are in memory. Reading them again brings them back."""
@@ -129,8 +123,7 @@ class MappedFile:
             self._mapping.drop(offset, size)
 
     def _fingerprint(self) -> int:
-        whole = memoryview(self._buffer)
-        return zlib.crc32(whole[-PRINT_BYTES:], zlib.crc32(whole[:PRINT_BYTES]))
+        return zlib.crc32(self.buffer[-PRINT_BYTES:], zlib.crc32(self.buffer[:PRINT_BYTES]))
 
     def __len__(self) -> int:
         return self.size

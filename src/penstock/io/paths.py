@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from penstock.errors import NoFiles, UnsupportedData, Where
 
-__all__ = ["PathLike", "TEMPORARY_SUFFIX", "expand", "natural_key", "shard_paths"]
+__all__ = ["TEMPORARY_SUFFIX", "PathLike", "absolute", "expand", "natural_key", "shard_paths"]
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
@@ -18,7 +18,10 @@ TEMPORARY_SUFFIX = ".penstock-tmp"
 """What the name of a file that is still being written ends in."""
 
 SIDECARS = frozenset(
-    ".json .jsonl .idx .index .txt .md .rst .yaml .yml .toml .cfg .log .html .pbtxt .crc .md5 .sha256 .lock .py .sh".split()
+    (
+        *(".json", ".jsonl", ".idx", ".index", ".txt", ".md", ".rst", ".yaml", ".yml", ".toml", ".cfg", ".log"),
+        *(".html", ".pbtxt", ".crc", ".md5", ".sha256", ".lock", ".py", ".sh"),
+    )
 )
 TEMPORARIES = (TEMPORARY_SUFFIX, ".tmp", ".temp", ".part", ".partial", ".incomplete", ".crdownload", ".swp", "~")
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -80,7 +83,9 @@ def _expand_one(path: str, *, whole_sets: bool) -> list[str]:
         return _counted(path, counted["stem"], counted["count"], counted["end"])
     if glob.has_magic(path):
         return _matching(path)
-    raise NoFiles(Where(path=path), expected="a file, folder or pattern", found="nothing of that name", hint=_near(path))
+    raise NoFiles(
+        Where(path=path), expected="a file, folder or pattern", found="nothing of that name", hint=_near(path)
+    )
 
 
 def shard_paths(stem: str, count: int, end: str = "", *, digits: int = 5) -> list[str]:
@@ -167,6 +172,11 @@ def _check_sets(folder: str, names: Sequence[str]) -> None:
     }
     for stem, count, end, digits in sorted(sets):
         shard_paths(os.path.join(folder, stem), count, end, digits=digits)
+
+
+def absolute(path: PathLike) -> str:
+    """The path from the root, which stays right when the process changes its folder. Links are left as they are."""
+    return os.path.abspath(path)
 
 
 def natural_key(path: str) -> tuple[str | int, ...]:

@@ -64,9 +64,12 @@ class NpySource(Source):
 
 
 def _field(dtype: np.dtype[Any], name: str, row_shape: tuple[int, ...]) -> Feature:
-    field = (dtype.fields or {})[name][0]
+    field = dtype[name]
     if field.names is not None:
         raise SchemaMismatch(
-            Where(feature=name), expected="fields that are numbers", found=f"the nested {field}", hint="Read it with numpy."
+            Where(feature=name),
+            expected="fields that are numbers",
+            found=f"the nested {field}",
+            hint="Read it with numpy.",
         )
     return Feature(field.base, row_shape + field.shape)

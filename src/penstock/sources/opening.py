@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 from penstock.codecs.example import ExampleCodec
-from penstock.codecs.infer import infer_schema
+from penstock.codecs.infer import infer_payloads, infer_schema
 from penstock.codecs.raw import RawCodec
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
@@ -22,7 +23,7 @@ from penstock.sources.record_source import RecordSource
 from penstock.sources.split import parse_split
 from penstock.sources.views import Source
 
-__all__ = ["codec_of", "open"]
+__all__ = ["Paths", "codec_of", "find_schema", "open"]
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 SAMPLE = 256
@@ -60,7 +61,6 @@ def open(
         NoFiles, UnknownFormat, CorruptFile, CorruptRecord, SchemaMismatch: as their names say.
     """
 
-
     def opened(paths: Paths) -> Source:
         records = open_records(paths, format=format, compression=compression, on_corrupt=on_corrupt, verify=verify)
         source = _source(records, codec, None if schema is None else Schema(schema))
@@ -78,7 +78,9 @@ def _split(path: Paths, split: str, opened: Callable[[Paths], Source]) -> Source
         return opened(files).split(split)  # one file is the one split there is, whatever it is called
     for name, members in found.items():
         if not members and name != "all":
-            raise NoFiles(Where(path=str(path)), expected=f"files whose names hold {name!r}", found=", ".join(files[:5]))
+            raise NoFiles(
+                Where(path=str(path)), expected=f"files whose names hold {name!r}", found=", ".join(files[:5])
+            )
     sources = {name: opened(members or files) for name, members in found.items()}
     parts = parse_split(split, {name: len(source) for name, source in sources.items()})
     chosen = [sources[name][start:stop] for name, start, stop in parts]
@@ -87,7 +89,7 @@ def _split(path: Paths, split: str, opened: Callable[[Paths], Source]) -> Source
 
 def _belongs(file: str, name: str) -> bool:
     """Whether a split's name is a word of the file's name or of its folder's."""
-    words = re.split(r"[^A-Za-z0-9_]+", os.path.join(*Path(file).parts[-2:]))
+    words = re.split(r"[^A-Za-z0-9_]+", "/".join(Path(file).parts[-2:]))
     return name in words or any(name in word.split("_") for word in words)
 
 
@@ -123,14 +125,25 @@ def codec_of(records: Any, *, codec: str | None, schema: Schema | Mapping[str, F
     return ExampleCodec(wanted, lists=found.lists, mixed=found.mixed)
 
 
-def _sample(records: Any) -> Iterator[Any]:
+def find_schema(records: Any, most: int | None) -> Schema:
+    """What :meth:`penstock.Schema.infer` does."""
+    if isinstance(records, (str, os.PathLike)):
+        records = open_records(records)
+    if isinstance(records, NpyRecords):
+        return NpySource(records).schema
+    if hasattr(records, "iter_spans"):
+        return infer_schema(_sample(records, most)).schema
+    return infer_payloads(list(records if most is None else islice(records, most))).schema
+
+
+def _sample(records: Any, most: int | None = SAMPLE) -> Iterator[Any]:
     """Blocks of the first records. Damage further on is left for reading to report."""
     seen = 0
     try:
         for _, spans in records.iter_spans(64):
             yield spans
             seen += len(spans)
-            if seen >= SAMPLE:
+            if most is not None and seen >= most:
                 return
     except DataError:
         if seen == 0:

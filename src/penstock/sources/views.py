@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.contracts.protocols import Indices
 from penstock.contracts.schema import Schema
-from penstock.contracts.values import Batch, Example, Ragged
+from penstock.contracts.values import Batch, Example
 from penstock.errors import SchemaMismatch, TransformError, Where
 from penstock.sources.base import BaseSource
 from penstock.sources.split import parse_split
@@ -89,7 +89,7 @@ class Source(BaseSource):
         """
         return False
 
-    def _narrowed(self, names: tuple[str, ...]) -> Source:
+    def _narrowed(self, names: tuple[str, ...]) -> Source:  # noqa: ARG002 - most sources cannot leave features out
         """This source, with at least the features ``names``: where others can be left undecoded, they are."""
         return self
 
@@ -180,16 +180,25 @@ def _compose(outer: range | Indices, inner: range | Indices) -> range | Indices:
     return positions * outer.step + outer.start if isinstance(outer, range) else outer[positions]
 
 
-class _Filtered(_Chosen):
+class _Filtered(_Derived):
     def __init__(self, parent: Source, predicate: Callable[[Example], bool]) -> None:
-        _Derived.__init__(self, parent)
+        super().__init__(parent)
         self.predicate = predicate
 
     @cached_property
-    def chosen(self) -> Indices:  # type: ignore[override]
+    def _kept(self) -> _Chosen:
         name = _name(self.predicate)
         kept = [i for i, example in enumerate(self.parent) if _call(self.predicate, name, example, self.parent, i)]
-        return np.array(kept, np.int64)
+        return _Chosen(self.parent, np.array(kept, np.int64))
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def _batch(self, indices: Indices) -> Batch:
+        return self._kept._batch(indices)
+
+    def where(self, index: int) -> Where:
+        return self._kept.where(index)
 
 
 class _Mapped(_Derived):
@@ -208,9 +217,7 @@ class _Mapped(_Derived):
     def _batch(self, indices: Indices) -> Batch:
         batch = self.parent._batch(indices)
         name = _name(self.function)
-        return stack(
-            [_call(self.function, name, row(batch, k), self.parent, int(i)) for k, i in enumerate(indices)]
-        )
+        return stack([_call(self.function, name, row(batch, k), self.parent, int(i)) for k, i in enumerate(indices)])
 
 
 def _call(function: Callable[[Example], Any], name: str, example: Example, parent: Source, index: int) -> Any:
@@ -280,7 +287,10 @@ class _Zipped(Source):
             for name in parent.schema:
                 if name in features:
                     raise SchemaMismatch(
-                        Where(feature=name), expected="every feature name once", found="it twice", hint="rename() one of them."
+                        Where(feature=name),
+                        expected="every feature name once",
+                        found="it twice",
+                        hint="rename() one of them.",
                     )
                 features[name] = parent.schema[name]
         self._schema = Schema(features)
@@ -301,4 +311,3 @@ class _Zipped(Source):
 
     def _batch(self, indices: Indices) -> Batch:
         return {name: column for parent in self.parents for name, column in parent._batch(indices).items()}
-

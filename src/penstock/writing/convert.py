@@ -84,19 +84,28 @@ def convert(
     """
     source = src if isinstance(src, Source) else open_source(src, schema=schema, columns=columns, on_corrupt=on_corrupt)
     target = Target.of(dst, format=format, compression=compression, shards=shards)
-    raw = isinstance(source, RecordSource) and target.format != "npy" and codec is None and schema is None and not columns
+    raw = (
+        isinstance(source, RecordSource) and target.format != "npy" and codec is None and schema is None and not columns
+    )
     plan = {"source": source.fingerprint, "raw": raw, "codec": codec, "schema": source.schema.to_json()}
     work = WorkFolder.open(target, len(source), plan)
     existing = [path for path in target.paths if path.exists() and not work.is_done(path)]
     if existing and not overwrite:
         work.remove_if_fresh()
         raise UnsupportedData(
-            Where(path=str(existing[0])), expected="no such file yet", found="one", hint="Pass overwrite=True to replace it."
+            Where(path=str(existing[0])),
+            expected="no such file yet",
+            found="one",
+            hint="Pass overwrite=True to replace it.",
         )
     resumed = work.finished_examples()
     with Progress("converting", len(source), "examples", show=progress) as bar:
         bar.advance(resumed)
-        _run(work, threads or len(os.sched_getaffinity(0)), _unit_writer(source, target, codec, raw=raw, advance=bar.advance))
+        _run(
+            work,
+            threads or len(os.sched_getaffinity(0)),
+            _unit_writer(source, target, codec, raw=raw, advance=bar.advance),
+        )
     skipped = source.records.skipped.records if isinstance(source, RecordSource) else 0
     return Converted(
         examples=len(source),
@@ -147,5 +156,3 @@ def _unit_writer(
         sink.close()
 
     return write_raw if raw else write_examples
-
-

@@ -62,7 +62,9 @@ class ArraySink:
             feature = next(iter(schema.values()))
             self.dtype, shape = feature.numpy_dtype, tuple(int(n or 0) for n in feature.shape)
         else:
-            self.dtype = np.dtype([(name, f.numpy_dtype, tuple(int(n or 0) for n in f.shape)) for name, f in schema.items()])
+            self.dtype = np.dtype(
+                [(name, f.numpy_dtype, tuple(int(n or 0) for n in f.shape)) for name, f in schema.items()]
+            )
             shape = ()
         self.writer = NpyWriter(path, self.dtype, shape)
 

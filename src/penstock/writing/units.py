@@ -55,7 +55,14 @@ class WorkFolder:
         first = target.paths[0]
         path = first.parent / f".{first.name}.penstock-convert"
         text = json.dumps(
-            {**plan, "version": VERSION, "n": n, "paths": [p.name for p in target.paths], "format": target.format, "compression": target.compression},
+            {
+                **plan,
+                "version": VERSION,
+                "n": n,
+                "paths": [p.name for p in target.paths],
+                "format": target.format,
+                "compression": target.compression,
+            },
             sort_keys=True,
         )
         note = path / "plan.json"
@@ -79,7 +86,9 @@ class WorkFolder:
 
     def missing(self) -> list[Unit]:
         """The units that are still to be done."""
-        return [u for shard in self.shards() if not self.is_done(shard.path) for u in shard.units if not u.path.exists()]
+        return [
+            u for shard in self.shards() if not self.is_done(shard.path) for u in shard.units if not u.path.exists()
+        ]
 
     def finished_examples(self) -> int:
         """How many examples an interrupted run has already converted."""
@@ -114,7 +123,7 @@ def join_units(shard: Shard, work: WorkFolder) -> None:
     """
     first = shard.units[0].path
     if len(shard.units) == 1:
-        os.replace(first, shard.path)
+        first.replace(shard.path)
     elif shard.format == "npy":
         _join_arrays(shard)
     else:

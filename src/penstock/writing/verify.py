@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from penstock.codecs.example import ExampleCodec
@@ -111,7 +111,7 @@ def verify(
     report = Report()
     records = open_records(path, format=format, compression=compression)
     report.files = len(records.paths)
-    size = sum(os.path.getsize(name) for name in records.paths)
+    size = sum(Path(name).stat().st_size for name in records.paths)
     checker = _checker(records, codec, schema)
     report.schema = checker.schema if isinstance(checker, ExampleCodec) else None
     with Progress("verifying", size, "bytes", show=progress) as bar:

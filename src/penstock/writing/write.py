@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -44,7 +44,9 @@ def write_records(
     """
     target = Target.of(path, format=format, compression=compression)
     if target.format == "npy":
-        raise UnsupportedData(Where(path=str(path)), expected="a format of records", found="npy", hint="Use penstock.write.")
+        raise UnsupportedData(
+            Where(path=str(path)), expected="a format of records", found="npy", hint="Use penstock.write."
+        )
     count = 0
     with TFRecordWriter(target.paths[0], compression=target.compression) as writer:
         for payload in records:
@@ -83,7 +85,9 @@ def write(
     batches, total = _batches(examples)
     with Progress("writing", total, "examples", show=progress) as bar:
         if total is None or len(target.paths) == 1:
-            with Writer(path, format=format, codec=codec, schema=schema, shards=shards, compression=compression) as writer:
+            with Writer(
+                path, format=format, codec=codec, schema=schema, shards=shards, compression=compression
+            ) as writer:
                 for batch in batches:
                     n = rows_of(batch) if isinstance(batch, dict) else 1
                     writer.write_batch(batch) if isinstance(batch, dict) else writer.write(batch[0])
@@ -159,7 +163,7 @@ class _Runs:
             )
         )
 
-    def __enter__(self) -> _Runs:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -171,5 +175,3 @@ class _Runs:
             self._open_next()
         for writer in self.writers:
             writer.close()
-
-

@@ -32,7 +32,8 @@ class Writer:
         path: ``x.tfrecord``, ``x.tfrecord.gz``, ``x.npy``; ``x.tfrecord@8`` for eight shards.
         format: ``"tfrecord"`` or ``"npy"``; by default what the name says.
         codec: ``"example"`` (tf.train.Example) or ``"raw"``; by default ``"raw"`` when the one feature is called ``record``.
-        schema: Feature types. By default what the first 1,024 examples (or the first batch) show.
+        schema: Feature types. By default what the first 1,024 examples (or the first batch) show; Python floats are taken
+            as float32 where records hold no others.
         shards: How many files. Examples are dealt to them in turn; :func:`penstock.write` makes consecutive runs instead.
         compression: ``"none"``, ``"gzip"`` or ``"zlib"``; by default what the name says.
 
@@ -117,6 +118,8 @@ class Writer:
     def _flush(self) -> None:
         if self._waiting:
             waiting, self._waiting = self._waiting, []
+            if self.schema is None and self.target.format != "npy":
+                waiting = [{name: _single(value) for name, value in example.items()} for example in waiting]
             batch = stack(waiting)
             if self.schema is None:
                 self.schema = schema_of(batch)
@@ -142,7 +145,10 @@ class Writer:
         else:
             for k in range(min(world, n)):
                 rows = np.arange(k, n, world)
-                part = {name: column.take(rows) if isinstance(column, Ragged) else column[rows] for name, column in batch.items()}
+                part = {
+                    name: column.take(rows) if isinstance(column, Ragged) else column[rows]
+                    for name, column in batch.items()
+                }
                 self._sinks[(self._turn + k) % world].write_batch(part, len(rows))
             self._turn = (self._turn + n) % world
         self.count += n
@@ -150,7 +156,9 @@ class Writer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if error is None:
             self.close()
         else:
@@ -167,6 +175,19 @@ def codec_for(schema: Schema, name: str | None) -> ExampleCodec | RawCodec:
     if name == "raw" or (name is None and list(schema) == ["record"] and schema["record"].dtype == "bytes"):
         return RawCodec()
     return ExampleCodec(schema)
+
+
+def _single(value: Any) -> Any:
+    """Python floats as float32, which is what an Example stores: they have no precision of their own that could be lost.
+
+    Arrays keep their dtype, and float64 ones are refused where float32 cannot hold them.
+    """
+    if type(value) is float:
+        return np.float32(value)
+    if isinstance(value, (list, tuple)) and any(isinstance(item, (float, list, tuple)) for item in value):
+        array = np.asarray(value)
+        return array.astype(np.float32) if array.dtype == np.float64 else array
+    return value
 
 
 def _column(column: Any) -> Any:

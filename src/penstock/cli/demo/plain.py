@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -43,7 +44,7 @@ def plain_npy(images: Path, labels: Path) -> Iterator[Arrays]:
 
 def _payloads(path: Path) -> Iterator[bytes]:
     """A record is a length of 8 bytes, its checksum of 4, the payload, its checksum of 4."""
-    content = path.read_bytes()
+    content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     at = 0
     while at < len(content):
         (size,) = struct.unpack_from("<Q", content, at)

@@ -17,11 +17,11 @@ __all__ = ["Classifier", "show_training"]
 
 BATCH = 64
 EPOCHS = 30
-HIDDEN = 64
+HIDDEN = 128
 STEP = np.float32(0.5)
 SEED = 7
 WANTED_ACCURACY = 0.95
-BATCHES_BEFORE_STOP = 333
+BATCHES_BEFORE_STOP = 400
 
 Weights = dict[str, npt.NDArray[np.float32]]
 
@@ -73,7 +73,7 @@ class Classifier:
 
 def _layer(chance: np.random.Generator, inputs: int, outputs: int) -> npt.NDArray[np.float32]:
     weights = chance.standard_normal((inputs, outputs)) * np.sqrt(2 / inputs)
-    return weights.astype(np.float32)
+    return np.asarray(weights, np.float32)
 
 
 def show_training(files: Files, story: Story) -> None:
@@ -114,7 +114,7 @@ def _stop_half_way(train: ps.Source, folder: Path, story: Story) -> dict[str, An
     model, loader = Classifier(), _loader(train)
     _train(model, loader, BATCHES_BEFORE_STOP)
     model.save(folder / "weights.npz")
-    state = loader.state_dict()
+    state: dict[str, Any] = loader.state_dict()
     text = json.dumps(state)
     (folder / "loader.json").write_text(text, encoding="utf-8")
     story.say(

@@ -1,0 +1,322 @@
+"""Made by tools/stubs.py from the compiled module. Do not edit: run `make stubs`."""
+
+"""
+Framing, decoding and sampling in C++. Internal: only io, formats, codecs, sampling and loading import it.
+"""
+
+from collections.abc import Sequence
+
+from typing_extensions import Buffer
+from typing import Any
+
+import numpy
+import numpy.typing
+
+
+class FormatError(ValueError):
+    """
+    A fault in some bytes. Attributes: fault (str), offset, expected, found, record, feature (int; -1 where it does not apply).
+    """
+
+    fault: str
+    offset: int
+    expected: int
+    found: int
+    record: int
+    feature: int
+    starts: numpy.typing.NDArray[numpy.int64]
+
+def pool_stats() -> dict[str, int]:
+    """Bytes idle and in use, blocks taken and recycled, of the batch memory."""
+
+def pool_clear() -> None:
+    """Free the batch memory that is not in use."""
+
+def pool_after_fork() -> None:
+    """Start over with an empty pool in a forked child."""
+
+class Spans:
+    """The payloads of some records, in the order they were asked for."""
+
+    def __len__(self) -> int: ...
+
+    def view(self, index: int) -> memoryview:
+        """
+        Payload `index` as a read-only view that keeps these spans alive; its checksum is checked first.
+        """
+
+    def to_bytes(self) -> list[bytes]:
+        """Every payload, copied; checksums are checked."""
+
+    def part(self, start: int, stop: int) -> Spans:
+        """Records `start` up to `stop`, over the same bytes."""
+
+    @property
+    def total_bytes(self) -> int:
+        """Sum of the payload sizes, in bytes."""
+
+def spans_of_buffers(buffers: Sequence[Buffer]) -> Spans:
+    """Spans over whole buffers, one record each, without a copy."""
+
+class MappedFile:
+    """A file's bytes as read-only memory, through the buffer protocol."""
+
+    def __init__(self, fd: int, size: int) -> None:
+        """Map the first `size` bytes; the descriptor may be closed afterwards."""
+
+    def __len__(self) -> int: ...
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+    def drop(self, offset: int, size: int) -> None:
+        """
+        Let go of the resident pages of a range; they are read again when touched.
+        """
+
+    def prefetch(self, offset: int, size: int) -> None:
+        """Ask for the pages of a range to be read ahead."""
+
+HAS_MAPPED_FILE: bool = True
+
+def crc32c(data: Buffer) -> int:
+    """CRC-32C of the bytes."""
+
+def masked_crc32c(data: Buffer) -> int:
+    """CRC-32C, masked as TFRecord files store it."""
+
+def crc32c_by_tables(data: Buffer) -> int:
+    """CRC-32C without the processor's instruction."""
+
+def crc32c_engine() -> str:
+    """How CRC-32C is computed here: 'sse4.2', 'armv8' or 'table'."""
+
+def scan_tfrecord(data: Buffer, start: int, stop: int, *, verify: bool, max_records: int) -> tuple[numpy.typing.NDArray[numpy.int64], int]:
+    """
+    Starts of the records that begin in [start, stop), and where the next one begins. A FormatError carries the starts found before it as `starts`.
+    """
+
+def find_tfrecord(data: Buffer, start: int) -> int:
+    """
+    First offset from start on at which a whole, sound record stands; -1 if there is none.
+    """
+
+def gather_tfrecord(buffers: list[Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: numpy.typing.NDArray[numpy.int64], *, verify: bool) -> Spans:
+    """
+    Spans over the records that begin at the offsets; payload checksums are left to whoever reads them.
+    """
+
+def frame_tfrecord(block: numpy.typing.NDArray[numpy.uint8], starts: numpy.typing.NDArray[numpy.int64], sizes: numpy.typing.NDArray[numpy.int64]) -> None:
+    """Fill in, in place, the 12 bytes before and the 4 behind each payload."""
+
+def frame_tfrecords(payloads: Sequence[Buffer]) -> numpy.typing.NDArray[numpy.uint8]:
+    """Whole framed records, joined."""
+
+RECORDIO_MAGIC: int = 3470205706
+
+def scan_recordio(data: Buffer, start: int, stop: int, *, max_records: int) -> tuple[numpy.typing.NDArray[numpy.int64], int]:
+    """
+    Starts of the records that begin in [start, stop), and where the next one begins. A FormatError carries the starts found before it as `starts`; a wrong magic word right behind the last of them is one.
+    """
+
+def find_recordio(data: Buffer, start: int) -> int:
+    """
+    First multiple of 4 from start on at which a whole record stands; -1 if there is none.
+    """
+
+def gather_recordio(buffers: list[Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: numpy.typing.NDArray[numpy.int64], *, join: str = 'auto') -> Spans:
+    """
+    Spans over the records that begin at the offsets. Records of several parts are joined with the magic word between them ('magic'), without ('plain'), or with it and the other reading kept for the codec to choose ('auto').
+    """
+
+def frame_recordio(block: numpy.typing.NDArray[numpy.uint8], starts: numpy.typing.NDArray[numpy.int64], sizes: numpy.typing.NDArray[numpy.int64]) -> int:
+    """
+    Frame payloads with 8 bytes before and their padding behind each, move them together where more is free, and return how much of the block is used.
+    """
+
+def frame_recordio_payloads(payloads: Sequence[Buffer]) -> numpy.typing.NDArray[numpy.uint8]:
+    """Whole framed records, joined."""
+
+class RecordDecoder:
+    """Decodes payloads that are SageMaker Records into columns."""
+
+    def __init__(self, specs: list[tuple[int, bytes, int, int, int, tuple[int, ...], bool]]) -> None:
+        """
+        Specs: (place 1 features | 2 label | 3 uid | 4 metadata | 5 configuration, key, kind 0 string | 1 float32 | 2 float64 | 3 int32 | 4 bytes, layout 0 fixed | 1 varying | 2 sparse | 3 text, count or width or -1, axes or -1, required).
+        """
+
+    def decode(self, spans: Spans) -> list[tuple[Any, numpy.typing.NDArray[numpy.int64] | None, Any, int, numpy.typing.NDArray[numpy.int64] | None, numpy.typing.NDArray[numpy.int64] | None]]:
+        """
+        Per spec: values end to end (an array, or a list of bytes), offsets, keys (int32 or int64), width, axis lengths, records that lack it.
+        """
+
+class RecordScanner:
+    """Gathers what some Records hold, for finding their schema."""
+
+    def __init__(self) -> None: ...
+
+    def add(self, spans: Spans) -> None:
+        """Look at some records."""
+
+    @property
+    def is_message(self) -> bool:
+        """False once a payload was no Record."""
+
+    @property
+    def records(self) -> int:
+        """How many records were looked at."""
+
+    @property
+    def keys(self) -> list[dict[str, Any]]:
+        """Facts on every place and key."""
+
+def encode_records(columns: list[tuple[int, bytes, int, int, Any, Any, Any, int, tuple[int, ...], Any]], n: int, head: int, tail: int, align: int = 1) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]]:
+    """
+    Serialise n Records from columns (place, key, kind, count or -1, offsets, values, keys, width, shape, shapes) into one block: block, payload starts, payload sizes.
+    """
+
+def parse_record(payload: Buffer) -> tuple[dict[bytes, Any], dict[bytes, Any], bytes | None, bytes | None, bytes | None]:
+    """
+    One Record: features, label (key to (kind, values, keys, shape), or (4, values, content type, None) for bytes), uid, metadata, configuration.
+    """
+
+def is_record(payload: Buffer) -> bool:
+    """Whether a payload is a Record to its last byte."""
+
+class Chunks:
+    """Some chunks of a Riegeli file on their way to records."""
+
+    def __len__(self) -> int: ...
+
+    def jobs(self) -> list[tuple[int, memoryview, memoryview, int]]:
+        """
+        What is to be decompressed before `advance`: codec (98 Brotli, 115 Snappy, 122 Zstandard), from where, into where (which must be filled exactly), and for which chunk. The records are there when nothing is.
+        """
+
+    def advance(self) -> None:
+        """Go on after all jobs were done."""
+
+    def spans(self) -> Spans:
+        """All records, in order."""
+
+    @property
+    def counts(self) -> numpy.typing.NDArray[numpy.int64]:
+        """How many records each chunk holds."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory held besides the file, in bytes."""
+
+def open_chunks(data: Buffer, offsets: numpy.typing.NDArray[numpy.int64], *, most_bytes: int, verify: bool) -> Chunks:
+    """
+    Open chunks of records that begin at the offsets: as many as decode to at most most_bytes, but at least one.
+    """
+
+def gather_chunks(chunks: list[Chunks], which: numpy.typing.NDArray[numpy.int32], records: numpy.typing.NDArray[numpy.int64]) -> Spans:
+    """
+    Spans over records of decoded chunks. Few records of much memory are copied, so that they do not keep it alive.
+    """
+
+def pick_spans(parts: list[Spans], which: numpy.typing.NDArray[numpy.int32], positions: numpy.typing.NDArray[numpy.int64]) -> Spans:
+    """
+    Record positions[i] of parts[which[i]], for every i, over the same bytes.
+    """
+
+def scan_chunks(data: Buffer, start: int, *, most: int, verify: bool) -> tuple[numpy.typing.NDArray[numpy.int64], int, FormatError | None]:
+    """
+    Hop from chunk to chunk. Returns a row for each (begin, end, type, records, decoded size), where the next one begins, and what is wrong with it, if that is why it ended.
+    """
+
+def find_chunk(data: Buffer, position: int) -> int:
+    """
+    Where the next chunk at or behind a position in damage begins; the size of the data when there is none.
+    """
+
+def riegeli_hash(data: Buffer) -> int:
+    """HighwayHash-64 under Riegeli's key."""
+
+def frame_chunks(position: int, codec: int, values: Sequence[Buffer], sizes: numpy.typing.NDArray[numpy.int64], *, group_size: int, packed_sizes: Sequence[Buffer] | None = None, pad: bool = False) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64], int]:
+    """
+    Simple chunks of group_size records as the bytes of a file from a position on, where each begins, and where they end. Values: the records (one by one, or joined in one buffer), or, with a codec, what each group compresses to.
+    """
+
+def frame_signature() -> numpy.typing.NDArray[numpy.uint8]:
+    """What every Riegeli file begins with."""
+
+def frame_padding(position: int) -> numpy.typing.NDArray[numpy.uint8]:
+    """What fills a file up to a block boundary."""
+
+def copy_chunks(data: Buffer, begins: numpy.typing.NDArray[numpy.int64], position: int) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64], int]:
+    """
+    Sound chunks as the bytes of another file from a position on, where each begins there, and where they end.
+    """
+
+def size_block(sizes: numpy.typing.NDArray[numpy.int64]) -> bytes:
+    """Sizes of records as chunks hold them."""
+
+def parse_footer(spans: Spans) -> tuple[bytes, numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]]:
+    """
+    The writer's options, and of each chunk where it begins, what it decodes to and how many records it holds.
+    """
+
+def encode_footer(offsets: numpy.typing.NDArray[numpy.int64], decoded_sizes: numpy.typing.NDArray[numpy.int64], counts: numpy.typing.NDArray[numpy.int64], options: bytes) -> tuple[bytes, numpy.typing.NDArray[numpy.int64]]:
+    """The records of an ArrayRecord footer, joined, and their sizes."""
+
+def parse_postscript(spans: Spans) -> int:
+    """Where the footer chunk begins."""
+
+def encode_postscript(footer: int) -> bytes:
+    """A record of the postscript."""
+
+def parse_npy_header(data: Buffer, max_header: int = 10000) -> tuple[tuple[int, int], Any, bool, tuple[int, ...], int]:
+    """
+    Version, descr, fortran_order, shape and data offset of the .npy file that begins here.
+    """
+
+def take_rows(data: Buffer, data_offset: int, row_bytes: int, n_rows: int, indices: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.uint8]:
+    """Rows by index, copied into uint8 (n, row_bytes)."""
+
+def permute(n: int, seed: int, epoch: int, start: int, stop: int) -> numpy.typing.NDArray[numpy.int64]:
+    """
+    Indices at positions [start, stop) of the order of n numbers for a seed and an epoch (both 64 bits).
+    """
+
+def permute_at(n: int, seed: int, epoch: int, positions: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.int64]:
+    """Indices at the given positions of that order."""
+
+class ExampleDecoder:
+    """Decodes tf.train.Example and SequenceExample payloads into columns."""
+
+    def __init__(self, specs: list[tuple[str, int, int, bool, Any]]) -> None:
+        """
+        Specs: (name, kind 1 bytes | 2 float32 | 3 int64 | 4 either number as float64, count or -1, is a feature list, default or None).
+        """
+
+    def decode(self, spans: Spans) -> list[tuple[Any, numpy.typing.NDArray[numpy.int64] | None, numpy.typing.NDArray[numpy.int64] | None]]:
+        """
+        Per spec: values end to end (an array, or a list of bytes), step offsets of feature lists, value offsets where counts vary.
+        """
+
+class ExampleScanner:
+    """Gathers what the records of some files hold, for finding their schema."""
+
+    def __init__(self) -> None: ...
+
+    def add(self, spans: Spans) -> None:
+        """Look at some records."""
+
+    @property
+    def is_message(self) -> bool:
+        """False once a payload was no protobuf message."""
+
+    @property
+    def records(self) -> int:
+        """How many records were looked at."""
+
+    @property
+    def keys(self) -> list[dict[str, Any]]:
+        """Facts on every key."""
+
+def encode_examples(columns: list[tuple[str, int, int, bool, Any, Any, Any]], n: int, head: int, tail: int, align: int = 1) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]]:
+    """
+    Serialise n examples from columns (name, kind, count or -1, is a feature list, values, steps, offsets) into one block: block, payload starts, payload sizes.
+    """
