@@ -6,7 +6,16 @@ from penstock.contracts.feature import Feature
 
 @pytest.mark.parametrize(
     ("given", "name"),
-    [("f4", "float32"), (np.int64, "int64"), (">i4", "int32"), (bytes, "bytes"), (str, "str"), ("S3", "S3"), ("M8[D]", "M8[D]"), (bool, "bool")],
+    [
+        ("f4", "float32"),
+        (np.int64, "int64"),
+        (">i4", "int32"),
+        (bytes, "bytes"),
+        (str, "str"),
+        ("S3", "S3"),
+        ("M8[D]", "M8[D]"),
+        (bool, "bool"),
+    ],
 )
 def test_dtype_has_one_native_name(given, name):
     assert Feature(given).dtype == name

@@ -6,7 +6,9 @@ from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.errors import NoSuchFeature
 
-SCHEMA = Schema({"label": Feature("int64"), "image": Feature("float32", (784,)), "photo": Feature("bytes", encoding="jpeg")})
+SCHEMA = Schema(
+    {"label": Feature("int64"), "image": Feature("float32", (784,)), "photo": Feature("bytes", encoding="jpeg")}
+)
 
 
 def test_prints_as_a_table():
@@ -28,7 +30,9 @@ def test_order_counts():
 
 
 def test_an_unknown_name_says_what_there_is():
-    with pytest.raises(NoSuchFeature, match=r"expected one of the features \['label', 'image', 'photo'\], found 'Label'") as caught:
+    with pytest.raises(
+        NoSuchFeature, match=r"expected one of the features \['label', 'image', 'photo'\], found 'Label'"
+    ) as caught:
         SCHEMA["Label"]
     assert isinstance(caught.value, KeyError)
     assert "Label" not in SCHEMA

@@ -93,7 +93,9 @@ def test_an_error_in_user_code_says_which_example(source):
             raise ZeroDivisionError("seven")
         return example
 
-    with pytest.raises(TransformError, match=r"bad on example 7 failed with ZeroDivisionError: seven - at record 7") as caught:
+    with pytest.raises(
+        TransformError, match=r"bad on example 7 failed with ZeroDivisionError: seven - at record 7"
+    ) as caught:
         list(source.map(bad))
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     with pytest.raises(TransformError, match="on example 7"):
