@@ -1,0 +1,138 @@
+"""Every chunk of a file by hopping from one to the next, whatever its footer says, and across damage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock import _native
+from penstock._faults import describe
+from penstock.contracts.protocols import Indices
+from penstock.errors import CorruptFile, DataError, Where
+from penstock.formats.riegeli.footer import BLOCK_BYTES, Footer, as_footer, read_footer
+from penstock.formats.riegeli.unpacking import BadChunk, open_chunks
+from penstock.io.mapped import MappedFile
+
+__all__ = ["Damage", "Found", "scan_file"]
+
+RECORD_TYPES = (ord("r"), ord("t"))
+STEP = 4096
+BEGIN, END, TYPE, COUNT, DECODED = range(5)  # columns of the table that native code gives
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A stretch of a file that is no sound chunk.
+
+    Args:
+        fault: What is wrong with it.
+        begin, end: Its bytes.
+        records: How many were lost with it, as far as is known; at least 1.
+    """
+
+    fault: DataError
+    begin: int
+    end: int
+    records: int = 1
+
+
+@dataclass(slots=True)
+class Found:
+    """What a scan found.
+
+    Args:
+        path: The file.
+        chunks: ``int64 (k, 5)``: begin, end, type, number of records and decoded size of every sound chunk of records.
+        damage: The rest.
+        footer: The footer, where it is intact.
+    """
+
+    path: str
+    chunks: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 5), np.int64))
+    damage: list[Damage] = field(default_factory=list)
+    footer: Footer | None = None
+
+    @property
+    def begins(self) -> Indices:
+        """Where the sound chunks of records begin."""
+        return np.ascontiguousarray(self.chunks[:, BEGIN])
+
+    @property
+    def counts(self) -> Indices:
+        """How many records each of them has."""
+        return np.ascontiguousarray(self.chunks[:, COUNT])
+
+
+def scan_file(file: MappedFile, *, verify: bool = True) -> Found:
+    """Find all chunks of records of a file, and all damage.
+
+    Args:
+        file: The file.
+        verify: Whether data are held against their hashes. Headers always are.
+    """
+    found = Found(file.path)
+    tables, at = [], 0
+    while at < file.size:
+        table, at, error = _native.scan_chunks(file.buffer, at, most=STEP, verify=verify)
+        tables.append(table)
+        if error is not None:
+            at = _pass(file, error, found)
+    if tables:
+        every = np.concatenate(tables)
+        found.chunks = every[np.isin(every[:, TYPE], RECORD_TYPES)]
+    _set_footer_apart(file, found)
+    return found
+
+
+def _pass(file: MappedFile, error: _native.FormatError, found: Found) -> int:
+    """Note damage, and where the next chunk begins."""
+    begin = int(error.offset)
+    # Where only the data are damaged, the header tells the rest.
+    header, after, worse = _native.scan_chunks(file.buffer, begin, most=1, verify=False)
+    if worse is not None:
+        after = _native.find_chunk(file.buffer, begin + 1)
+    records = int(header[0, COUNT]) if len(header) else 1
+    found.damage.append(Damage(describe(error, Where(path=file.path, offset=begin)), begin, after, max(1, records)))
+    return after
+
+
+def _set_footer_apart(file: MappedFile, found: Found) -> None:
+    """Footer and postscript are chunks of records, too: take them out, and count with the footer what damage took."""
+    try:
+        found.footer = read_footer(file)
+    except CorruptFile as fault:
+        found.footer = _footer_among(file, found)
+        found.damage.append(Damage(fault, file.size, file.size, 0))
+    if found.footer is not None:
+        found.chunks = found.chunks[found.chunks[:, BEGIN] < found.footer.begin]
+        found.damage = [_counted(damage, found.footer) for damage in found.damage]
+
+
+def _footer_among(file: MappedFile, found: Found) -> Footer | None:
+    """The footer, where only the postscript is lost. A postscript without its footer is taken out."""
+    if len(found.chunks) and found.chunks[-1, BEGIN] == file.size - BLOCK_BYTES and _is_postscript(file):
+        found.chunks = found.chunks[:-1]
+    return _footer_at(file, int(found.chunks[-1, BEGIN])) if len(found.chunks) else None
+
+
+def _is_postscript(file: MappedFile) -> bool:
+    try:
+        _native.parse_postscript(open_chunks(file, np.array([file.size - BLOCK_BYTES], np.int64), verify=True).spans())
+    except (BadChunk, _native.FormatError):
+        return False
+    return True
+
+
+def _footer_at(file: MappedFile, begin: int) -> Footer | None:
+    try:
+        return as_footer(file, begin)
+    except BadChunk:
+        return None
+
+
+def _counted(damage: Damage, footer: Footer) -> Damage:
+    inside = (footer.begins >= damage.begin) & (footer.begins < damage.end)
+    known = int(footer.counts[inside].sum())
+    return Damage(damage.fault, damage.begin, damage.end, known or damage.records)
