@@ -209,10 +209,18 @@ class TFRecordRecords:
 
 
 def _regrouped(runs: Iterator[Run], records: int) -> Iterator[list[Run]]:
-    """The same records, ``records`` at a time."""
+    """The same records, ``records`` at a time. What comes before a fault is a shorter block before it."""
     block: list[Run] = []
     missing = records
-    for run in runs:
+    while True:
+        try:
+            run = next(runs)
+        except StopIteration:
+            break
+        except DataError:
+            if block:
+                yield block
+            raise
         rest = run
         while len(rest) >= missing:
             head, rest = rest.cut(missing)

@@ -73,7 +73,9 @@ def _split(path: Paths, split: str, opened: Callable[[Paths], Source]) -> Source
     """The parts of a split expression, end to end."""
     files = expand(path)
     names = dict.fromkeys(part.partition("[")[0] for part in split.split("+"))
-    found = {name: [file for file in files if _belongs(file, name)] for name in names}
+    found = {name: [file for file in files if name in _words(Path(file).name)] for name in names}
+    if not any(found.values()):
+        found = {name: [file for file in files if Path(file).parent.name == name] for name in names}
     if not any(found.values()) and len(files) == 1:
         return opened(files).split(split)  # one file is the one split there is, whatever it is called
     for name, members in found.items():
@@ -87,10 +89,10 @@ def _split(path: Paths, split: str, opened: Callable[[Paths], Source]) -> Source
     return chosen[0] if len(chosen) == 1 else chosen[0].concat(*chosen[1:])
 
 
-def _belongs(file: str, name: str) -> bool:
-    """Whether a split's name is a word of the file's name or of its folder's."""
-    words = re.split(r"[^A-Za-z0-9_]+", "/".join(Path(file).parts[-2:]))
-    return name in words or any(name in word.split("_") for word in words)
+def _words(name: str) -> set[str]:
+    """The words of a file name, between punctuation: ``mini-train.tfrecord-00000`` has ``mini`` and ``train``."""
+    words = re.split(r"[^A-Za-z0-9_]+", name)
+    return {*words, *(part for word in words for part in word.split("_"))}
 
 
 def _source(records: Any, codec: str | None, schema: Schema | None) -> Source:

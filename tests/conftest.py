@@ -1,0 +1,13 @@
+"""What every test gets: a cache folder of its own, so that nothing is left behind and nothing is found there."""
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
+settings.register_profile("night", max_examples=5000, deadline=None)
+settings.load_profile("ci")
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))

@@ -1,0 +1,210 @@
+import base64
+import json
+import pickle
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import penstock as ps
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+TFRECORD = GOLDEN / "tfrecord"
+FLAT = ["dense", "dense.gzip", "dense.zlib", "varlen", "extremes", "wire", "empty", "empty_payloads"]
+
+
+def note(name):
+    return json.loads((TFRECORD / f"{name}.tfrecord.json").read_text())
+
+
+def wanted(value):
+    if isinstance(value, dict):
+        return base64.b64decode(value["b64"])
+    return float(value) if value in ("nan", "inf", "-inf") else value
+
+
+def listed(value):
+    """A feature of an example as the list that the reference reader gives."""
+    values = [value] if isinstance(value, (bytes, str)) or np.ndim(value) == 0 else list(value)
+    return [v.encode() if isinstance(v, str) else v.item() if isinstance(v, np.generic) else v for v in values]
+
+
+@pytest.mark.parametrize("name", FLAT)
+@pytest.mark.parametrize("how", ["in order", "by index", "batch"])
+def test_goldens_read_as_protobuf_reads_them(name, how):
+    source = ps.open(TFRECORD / f"{name}.tfrecord")
+    expected = note(name)["examples"]
+    if how == "in order":
+        examples = list(source)
+    elif how == "by index":
+        examples = [source[i] for i in range(len(source))]
+    else:
+        examples = source[np.arange(len(source))]
+    assert len(source) == len(examples) == len(expected)
+    for example, want in zip(examples, expected, strict=True):
+        assert set(example) >= {key for key, feature in want.items() if feature["value"]}
+        for key, value in example.items():
+            assert listed(value) == [wanted(v) for v in want.get(key, {"value": []})["value"]]
+
+
+def test_sequence_examples():
+    source = ps.open(TFRECORD / "sequence.tfrecord")
+    assert {name: feature.shape for name, feature in source.schema.items()} == {
+        "id": (), "name": (), "token": (None, None), "weight": (None,),
+    }  # fmt: skip
+    for example, want in zip(source, note("sequence")["examples"], strict=True):
+        assert [example["id"]] == want["context"]["id"]
+        assert example["token"].to_list() == want["feature_lists"].get("token", [])
+        assert [[w] for w in example["weight"].tolist()] == want["feature_lists"].get("weight", [])
+    batch = source.batch([3, 0])
+    assert batch["token"].to_list() == [source[3]["token"].to_list(), source[0]["token"].to_list()]
+
+
+def test_shards_are_one_source():
+    whole, shards = ps.open(TFRECORD / "dense.tfrecord"), ps.open(TFRECORD / "sharded.tfrecord@3")
+    order = [*range(0, 40, 3), *range(1, 40, 3), *range(2, 40, 3)]
+    assert len(shards) == 40
+    assert np.array_equal(shards.batch(range(40))["image"], whole.batch(order)["image"])
+    assert shards.where(39).path.endswith("00002-of-00003")
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "place"),
+    [
+        ("bad_payload_crc", ps.CorruptRecord, "record 1, byte 0x136"),
+        ("bad_length_crc", ps.CorruptRecord, "record 1, byte 0x136"),
+        ("truncated_payload", ps.CorruptRecord, "record 1, byte 0x136"),
+        ("truncated_header", ps.CorruptRecord, "record 1, byte 0x136"),
+        ("huge_length", ps.CorruptRecord, "record 1, byte 0x136"),
+        ("truncated.gzip", ps.CorruptFile, "record 39"),
+    ],
+)
+def test_damage_is_named_after_what_comes_before_it(name, error, place):
+    path = TFRECORD / (f"{name}.tfrecord" if name != "truncated.gzip" else "truncated.gzip.tfrecord")
+    seen = []
+    with pytest.raises(error, match=f"{path.name}, {place}"):
+        for example in ps.open(path):
+            seen.append(example)
+    expected = note("dense")["examples"]
+    assert len(seen) == (39 if name == "truncated.gzip" else 1)
+    for example, want in zip(seen, expected, strict=False):
+        assert example["image"].tolist() == want["image"]["value"]
+    with pytest.raises(error, match=place.split(",")[0]):
+        source = ps.open(path)
+        source.batch(range(len(source)))
+
+
+def test_skipping_goes_on_where_the_framing_allows():
+    for name, kept in (("bad_payload_crc", 39), ("bad_length_crc", 39), ("truncated_payload", 1), ("truncated_header", 1), ("huge_length", 39)):
+        source = ps.open(TFRECORD / f"{name}.tfrecord", on_corrupt="skip")
+        assert len(list(source)) == kept
+        assert source.records.skipped.records == 1
+        assert len(source) == kept
+        assert len(source.batch(range(kept))["label"]) == kept
+
+
+def test_a_given_schema_is_checked():
+    path = TFRECORD / "dense.tfrecord"
+    assert ps.open(path, schema={"image": ps.Feature("float32", (8, 8))})[0]["image"].shape == (8, 8)
+    assert ps.open(path, schema={"label": ps.Feature("uint8")}).batch([0, 1])["label"].dtype == np.uint8
+    with pytest.raises(ps.SchemaMismatch, match=r"expected 63 values, found 64 - at .*dense\.tfrecord, record 5, byte .*feature 'image'"):
+        ps.open(path, schema={"image": ps.Feature("float32", (63,))})[5]
+    with pytest.raises(ps.SchemaMismatch, match=r"expected int64 values, found float32 - at .*record 2, .*feature 'image'"):
+        ps.open(path, schema={"image": ps.Feature("int64", (64,))}).batch([2])
+    with pytest.raises(ps.SchemaMismatch, match=r"expected a value, found none in this record - at .*feature 'weight'"):
+        ps.open(path, schema={"weight": ps.Feature("float32")})[0]
+    filled = ps.open(path, schema={"weight": ps.Feature("float32", (2,), default=1.5), "name": ps.Feature("str", default="none")})
+    assert filled.batch([0, 1])["weight"].tolist() == [[1.5, 1.5]] * 2
+    assert filled[3]["name"] == "none"
+
+
+def test_columns_and_codec():
+    path = TFRECORD / "dense.tfrecord"
+    assert list(ps.open(path, columns=["label"]).schema) == ["label"]
+    with pytest.raises(ps.NoSuchFeature):
+        ps.open(path, columns=["nothing"])
+    raw = ps.open(path, codec="raw")
+    assert raw[7]["record"] == bytes(ps.records(path)[7])
+    with pytest.raises(ps.UnsupportedData):
+        ps.open(path, codec="json")
+
+
+def test_images_and_text_are_recognised(tmp_path):
+    jpeg, png = b"\xff\xd8\xff\xe0rest", b"\x89PNG\r\n\x1a\nrest"
+    ps.write(tmp_path / "x.tfrecord", {"photo": [jpeg] * 3, "chart": [png] * 3, "text": ["日本", "", "x\n"], "blob": [b"\xff", b"", b"a"]})
+    schema = ps.open(tmp_path / "x.tfrecord").schema
+    assert (schema["photo"].encoding, schema["chart"].encoding) == ("jpeg", "png")
+    assert (schema["text"].dtype, schema["blob"].dtype) == ("str", "bytes")
+
+
+def test_text_that_turns_out_to_be_none(tmp_path):
+    ps.write_records(tmp_path / "x.tfrecord", [bytes(ps.records(TFRECORD / "dense.tfrecord")[0])])
+    ps.write(tmp_path / "t.tfrecord", {"t": [b"fine"] * 300 + [b"\xff\xfe"]})
+    with pytest.raises(ps.SchemaMismatch, match=r"expected UTF-8 text, found the bytes b'\\xff\\xfe' - at .*record 300.*Feature\('bytes'\)"):
+        list(ps.open(tmp_path / "t.tfrecord"))
+
+
+def test_mixed_kinds(tmp_path):
+    ints, floats = tmp_path / "i.tfrecord", tmp_path / "f.tfrecord"
+    ps.write(ints, {"x": np.array([2**40])})
+    ps.write(floats, {"x": np.array([0.5], np.float32)})
+    both = ps.open([ints, floats])
+    assert both.schema["x"] == ps.Feature("float64")
+    assert both.batch([0, 1])["x"].tolist() == [2**40, 0.5]
+    ps.write(tmp_path / "b.tfrecord", {"x": [b"\xff"]})
+    with pytest.raises(ps.SchemaMismatch, match="bytes in 1, floats in 1"):
+        ps.open([floats, tmp_path / "b.tfrecord"])
+
+
+def test_npy():
+    source = ps.open(GOLDEN / "npy" / "f4.npy")
+    array = np.load(GOLDEN / "npy" / "f4.npy")
+    assert source.schema == ps.Schema({"values": ps.Feature("float32", (5,))})
+    assert np.array_equal(source.batch([6, 0, 3])["values"], array[[6, 0, 3]])
+    fields = ps.open(GOLDEN / "npy" / "structured.npy")
+    assert list(fields.schema) == ["id", "x", "tag"]
+    assert fields.select("x").batch([1, 0])["x"].tolist() == [4.5, 2.5]
+    with pytest.raises(ps.UnsupportedData, match="object"):
+        ps.open(GOLDEN / "npy" / "object.npy")[0]
+    for name in ("truncated", "magic", "header"):
+        with pytest.raises((ps.CorruptFile, ps.UnknownFormat), match=f"damaged_{name}.npy"):
+            ps.open(GOLDEN / "npy" / f"damaged_{name}.npy")[0]
+
+
+def test_npy_under_a_given_schema():
+    path = GOLDEN / "npy" / "f4.npy"
+    assert ps.open(path, schema={"values": ps.Feature("float32", (5,))})[0]["values"].shape == (5,)
+    with pytest.raises(ps.SchemaMismatch, match="float64"):
+        ps.open(path, schema={"values": ps.Feature("float64", (5,))})
+
+
+def test_splits_by_name(tmp_path):
+    for name, count in (("train", 10), ("test", 4)):
+        ps.write(tmp_path / f"mini-{name}.tfrecord@2", {"x": np.arange(count)})
+    assert len(ps.open(tmp_path, split="train")) == 10
+    assert [int(e["x"]) for e in ps.open(tmp_path, split="train[:20%]+test[-1:]")] == [0, 1, 3]
+    assert len(ps.open(tmp_path / "mini-test.tfrecord@2", split="test[:50%]")) == 2
+    assert len(ps.open(tmp_path, split="all")) == 14
+    with pytest.raises(ps.NoFiles, match="validation"):
+        ps.open(tmp_path, split="validation")
+    one = tmp_path / "one.tfrecord"
+    ps.write(one, {"x": np.arange(10)})
+    assert len(ps.open(one, split="train[:80%]")) == 8
+
+
+def test_sources_pickle_and_move(tmp_path):
+    moved = tmp_path / "elsewhere.tfrecord"
+    shutil.copy(TFRECORD / "dense.tfrecord", moved)
+    source = ps.open(TFRECORD / "dense.tfrecord")
+    again = pickle.loads(pickle.dumps(source))
+    assert np.array_equal(again.batch([5])["image"], source.batch([5])["image"])
+    assert ps.open(moved).fingerprint == source.fingerprint == ps.open(TFRECORD / "dense.gzip.tfrecord").fingerprint
+
+
+def test_schema_infer():
+    expected = ps.open(TFRECORD / "dense.tfrecord").schema
+    assert ps.Schema.infer(TFRECORD / "dense.tfrecord") == expected
+    assert ps.Schema.infer(ps.records(TFRECORD / "dense.tfrecord"), most=None) == expected
+    assert ps.Schema.infer([bytes(r) for r in ps.records(TFRECORD / "dense.tfrecord")]) == expected
+    assert ps.Schema.infer([]) == ps.Schema({})
