@@ -1,5 +1,7 @@
 #include <string_view>
 
+#include <nanobind/stl/string_view.h>
+
 #include "bind/support.hpp"
 #include "core/recordio.hpp"
 

@@ -9,6 +9,9 @@ NB_MODULE(_native, module) {
     register_files(module);
     register_tfrecord(module);
     register_recordio(module);
+    register_sagemaker_record(module);
+    register_riegeli(module);
+    register_array_record(module);
     register_npy(module);
     register_permutation(module);
     register_tf_example(module);

@@ -1,0 +1,292 @@
+#include <nanobind/stl/string.h>
+
+#include "bind/support.hpp"
+#include "core/sagemaker_record_decode.hpp"
+#include "core/sagemaker_record_encode.hpp"
+#include "core/sagemaker_record_scan.hpp"
+
+namespace penstock::bind {
+namespace {
+
+using sagemaker::Kind;
+using sagemaker::Layout;
+using sagemaker::Place;
+
+std::string string_of(nb::handle text) {
+    const auto bytes = nb::cast<nb::bytes>(text);
+    return {bytes.c_str(), bytes.size()};
+}
+
+Place place_of(int number) {
+    if (number < 1 || number > 5) throw nb::value_error("place is 1 (features), 2 (label), 3 (uid), 4 (metadata) or 5 (configuration)");
+    return static_cast<Place>(number);
+}
+
+Kind kind_of(int number) {
+    if (number < 0 || number > 4) throw nb::value_error("kind is 0 (a string), 1 (float32), 2 (float64), 3 (int32) or 4 (bytes)");
+    return static_cast<Kind>(number);
+}
+
+// (place, key, kind, layout, count, shape, required)
+sagemaker::Spec spec_of(nb::handle item) {
+    const auto parts = nb::cast<nb::tuple>(item);
+    sagemaker::Spec spec;
+    spec.place = place_of(nb::cast<int>(parts[0]));
+    spec.key = string_of(parts[1]);
+    spec.kind = kind_of(nb::cast<int>(parts[2]));
+    const int layout = nb::cast<int>(parts[3]);
+    if (layout < 0 || layout > 3) throw nb::value_error("layout is 0 (fixed), 1 (varying), 2 (sparse) or 3 (text)");
+    spec.layout = static_cast<Layout>(layout);
+    spec.count = nb::cast<std::int64_t>(parts[4]);
+    for (nb::handle axis : nb::cast<nb::tuple>(parts[5])) spec.shape.push_back(nb::cast<std::int64_t>(axis));
+    spec.required = nb::cast<bool>(parts[6]);
+    const bool is_string = spec.layout == Layout::text;
+    if (is_string != (spec.kind == Kind::none) || is_string != (static_cast<int>(spec.place) > 2)) throw nb::value_error("a string has kind 0 and layout 3");
+    if (spec.layout == Layout::fixed && spec.count < 0) throw nb::value_error("a fixed column has a count");
+    if (spec.layout == Layout::sparse && spec.kind == Kind::bytes) throw nb::value_error("a sparse column holds numbers");
+    return spec;
+}
+
+nb::dlpack::dtype dtype_of(Kind kind) {
+    return kind == Kind::float32 ? nb::dtype<float>() : kind == Kind::float64 ? nb::dtype<double>() : nb::dtype<std::int32_t>();
+}
+
+nb::object int64_array(const std::vector<std::int64_t>& numbers) {
+    Pool::Block block = batch_pool()->take(numbers.size() * sizeof(std::int64_t));
+    if (!numbers.empty()) std::memcpy(block.data(), numbers.data(), numbers.size() * sizeof(std::int64_t));
+    return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {numbers.size()});
+}
+
+nb::object array_or_none(const std::vector<std::int64_t>& numbers) { return numbers.empty() ? nb::none() : int64_array(numbers); }
+
+nb::object bytes_list(const std::vector<Bytes>& texts) {
+    nb::object list = nb::steal(PyList_New(static_cast<Py_ssize_t>(texts.size())));
+    if (!list.is_valid()) throw nb::python_error();
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+        PyObject* const bytes = PyBytes_FromStringAndSize(reinterpret_cast<const char*>(texts[i].data()), static_cast<Py_ssize_t>(texts[i].size()));
+        if (bytes == nullptr) throw nb::python_error();
+        PyList_SetItem(list.ptr(), static_cast<Py_ssize_t>(i), bytes);
+    }
+    return list;
+}
+
+nb::tuple column_of(const sagemaker::Spec& spec, sagemaker::Column& column) {
+    nb::object values = sagemaker::size_of(spec.kind) == 0 ? bytes_list(column.texts)
+                                                           : to_numpy(std::move(column.numbers), dtype_of(spec.kind), {column.number_count});
+    nb::object keys = nb::none();
+    if (spec.layout == Layout::sparse)
+        keys = to_numpy(std::move(column.keys), column.wide ? nb::dtype<std::int64_t>() : nb::dtype<std::int32_t>(), {column.number_count});
+    return nb::make_tuple(values, array_or_none(column.offsets), keys, column.width, array_or_none(column.shapes), array_or_none(column.absent));
+}
+
+nb::list decode(const sagemaker::Decoder& decoder, const HeldSpans& held) {
+    std::vector<sagemaker::Column> columns;
+    {
+        const nb::gil_scoped_release release;
+        columns = decoder.decode(held.spans, batch_pool());
+    }
+    nb::list out;
+    for (std::size_t k = 0; k < columns.size(); ++k) out.append(column_of(decoder.specs()[k], columns[k]));
+    return out;
+}
+
+template <typename Range> nb::tuple tuple_of(const Range& numbers) {
+    nb::list out;
+    for (const auto number : numbers) out.append(number);
+    return nb::tuple(out);
+}
+
+nb::list facts(const sagemaker::Scanner& scanner) {
+    const auto least = [](std::uint64_t number) { return number == UINT64_MAX ? 0 : number; };
+    nb::list out;
+    for (const sagemaker::KeyFacts& key : scanner.keys()) {
+        nb::dict one;
+        one["place"] = static_cast<int>(key.place);
+        one["key"] = nb::bytes(key.key.data(), key.key.size());
+        one["records"] = key.records;
+        one["kinds"] = tuple_of(key.held);
+        one["sparse"] = key.sparse;
+        one["shape_only"] = key.shape_only;
+        one["fewest"] = least(key.fewest);
+        one["most"] = key.most;
+        one["shaped"] = key.shaped;
+        one["same_rank"] = key.same_rank;
+        one["shortest"] = tuple_of(key.shortest);
+        one["longest"] = tuple_of(key.longest);
+        one["narrowest"] = least(key.narrowest);
+        one["widest"] = key.widest;
+        one["sound"] = key.sound;
+        one["texts"] = key.texts;
+        one["plain_text"] = key.plain_text;
+        one["images"] = tuple_of(key.images);
+        out.append(one);
+    }
+    return out;
+}
+
+using Numbers = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+/// What one call of encode reads from, held while the GIL is away.
+struct Inputs {
+    std::vector<sagemaker::Source> sources;
+    std::vector<Numbers> numbers;
+    std::vector<Indices> integers;
+    std::vector<Buffer> buffers;
+
+    // (place, key, kind, count, offsets, values, keys, width, shape, shapes)
+    void add(nb::handle item) {
+        const auto parts = nb::cast<nb::tuple>(item);
+        sagemaker::Source source;
+        source.place = place_of(nb::cast<int>(parts[0]));
+        source.key = string_of(parts[1]);
+        source.kind = kind_of(nb::cast<int>(parts[2]));
+        source.count = nb::cast<std::int64_t>(parts[3]);
+        source.offsets = integers_from(parts[4]);
+        if (sagemaker::size_of(source.kind) == 0) {
+            for (nb::handle text : nb::cast<nb::list>(parts[5])) {
+                buffers.emplace_back(text);
+                source.texts.push_back(buffers.back().bytes());
+            }
+        } else {
+            const Numbers& values = array_of(parts[5], dtype_of(source.kind));
+            source.numbers = static_cast<const std::byte*>(values.data());
+            source.number_count = values.shape(0);
+        }
+        if (!parts[6].is_none()) add_keys(source, parts[6]);
+        source.width = nb::cast<std::uint64_t>(parts[7]);
+        for (nb::handle axis : nb::cast<nb::tuple>(parts[8])) source.shape.push_back(nb::cast<std::uint64_t>(axis));
+        if (!parts[9].is_none()) {
+            const auto shapes = nb::cast<nb::ndarray<const std::int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>>(parts[9]);
+            source.rank = shapes.shape(1);
+            source.shapes = {shapes.data(), shapes.shape(0) * shapes.shape(1)};
+            grids.push_back(shapes);
+        }
+        sources.push_back(std::move(source));
+    }
+
+  private:
+    std::vector<nb::ndarray<const std::int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>> grids;
+
+    void add_keys(sagemaker::Source& source, nb::handle given) {
+        numbers.push_back(nb::cast<Numbers>(given));
+        const Numbers& keys = numbers.back();
+        source.sparse = true;
+        source.wide_keys = keys.dtype() == nb::dtype<std::int64_t>();
+        if (!source.wide_keys && keys.dtype() != nb::dtype<std::int32_t>()) throw nb::type_error("keys are int32 or int64");
+        source.keys = static_cast<const std::byte*>(keys.data());
+        source.key_count = keys.shape(0);
+    }
+
+    const Numbers& array_of(nb::handle given, nb::dlpack::dtype wanted) {
+        numbers.push_back(nb::cast<Numbers>(given));
+        if (numbers.back().dtype() != wanted) throw nb::type_error("numbers of another dtype than their kind");
+        return numbers.back();
+    }
+
+    std::span<const std::int64_t> integers_from(nb::handle given) {
+        if (given.is_none()) return {};
+        integers.push_back(nb::cast<Indices>(given));
+        return {integers.back().data(), integers.back().shape(0)};
+    }
+};
+
+nb::tuple encode(nb::list columns, std::size_t n, std::size_t head, std::size_t tail, std::size_t align) {
+    Inputs inputs;
+    for (nb::handle column : columns) inputs.add(column);
+    sagemaker::Encoded encoded;
+    {
+        const nb::gil_scoped_release release;
+        encoded = sagemaker::encode(std::move(inputs.sources), n, head, tail, align == 0 ? 1 : align, batch_pool());
+    }
+    return nb::make_tuple(to_numpy(std::move(encoded.block), nb::dtype<std::uint8_t>(), {encoded.size}), int64_array(encoded.starts), int64_array(encoded.sizes));
+}
+
+nb::object array_copy(Kind kind, const sagemaker::Tensor& tensor) {
+    const std::size_t count = sagemaker::count_values(tensor);
+    Pool::Block block = batch_pool()->take(count * sagemaker::size_of(kind));
+    sagemaker::copy_values(tensor, block.data());
+    return to_numpy(std::move(block), dtype_of(kind), {count});
+}
+
+nb::object uint64_array(const sagemaker::Pieces& pieces) {
+    const std::size_t count = sagemaker::count_varints(pieces);
+    Pool::Block block = batch_pool()->take(count * sizeof(std::uint64_t));
+    std::byte* to = block.data();
+    sagemaker::each_varint(pieces, [&](std::uint64_t number) { store_le(to, number), to += sizeof number; });
+    return to_numpy(std::move(block), nb::dtype<std::uint64_t>(), {count});
+}
+
+nb::tuple value_of(const sagemaker::Entry& entry) {
+    sagemaker::Tensor tensor;
+    for (const auto& [value, at] : entry.values) sagemaker::merge_value(value, at, tensor);
+    const int kind = static_cast<int>(tensor.kind);
+    if (tensor.kind == Kind::none) return nb::make_tuple(kind, nb::none(), nb::none(), nb::none());
+    if (tensor.kind != Kind::bytes) return nb::make_tuple(kind, array_copy(tensor.kind, tensor), uint64_array(tensor.keys), uint64_array(tensor.shape));
+    const Bytes type = tensor.content_type;
+    nb::object text = type.data() == nullptr ? nb::none() : nb::object(nb::bytes(type.data(), type.size()));
+    return nb::make_tuple(kind, bytes_list(tensor.values), text, nb::none());
+}
+
+nb::tuple parse(nb::object payload) {
+    const Buffer buffer(payload);
+    nb::dict maps[2];
+    nb::object strings[3] = {nb::none(), nb::none(), nb::none()};
+    sagemaker::Entry entry;
+    sagemaker::walk(
+        buffer.bytes(),
+        [&](Place place, Bytes bytes, std::uint64_t offset) {
+            sagemaker::read_entry(bytes, offset, entry);
+            maps[static_cast<int>(place) - 1][nb::bytes(entry.key.data(), entry.key.size())] = value_of(entry);
+        },
+        [&](Place place, Bytes bytes) { strings[static_cast<int>(place) - 3] = nb::bytes(bytes.data(), bytes.size()); });
+    return nb::make_tuple(maps[0], maps[1], strings[0], strings[1], strings[2]);
+}
+
+} // namespace
+
+void register_sagemaker_record(nb::module_& module) {
+    nb::class_<sagemaker::Decoder>(module, "RecordDecoder", "Decodes payloads that are SageMaker Records into columns.")
+        .def(
+            "__init__",
+            [](sagemaker::Decoder* self, nb::list specs) {
+                std::vector<sagemaker::Spec> all;
+                for (nb::handle spec : specs) all.push_back(spec_of(spec));
+                new (self) sagemaker::Decoder(std::move(all));
+            },
+            nb::arg("specs"), nb::sig("def __init__(self, specs: list[tuple[int, bytes, int, int, int, tuple[int, ...], bool]]) -> None"),
+            "Specs: (place 1 features | 2 label | 3 uid | 4 metadata | 5 configuration, key, kind 0 string | 1 float32 | 2 float64 | "
+            "3 int32 | 4 bytes, layout 0 fixed | 1 varying | 2 sparse | 3 text, count or width or -1, axes or -1, required).")
+        .def("decode", &decode, nb::arg("spans"),
+             nb::sig("def decode(self, spans: Spans) -> list[tuple[typing.Any, numpy.typing.NDArray[numpy.int64] | None, typing.Any, int, "
+                     "numpy.typing.NDArray[numpy.int64] | None, numpy.typing.NDArray[numpy.int64] | None]]"),
+             "Per spec: values end to end (an array, or a list of bytes), offsets, keys (int32 or int64), width, axis lengths, records "
+             "that lack it.");
+    nb::class_<sagemaker::Scanner>(module, "RecordScanner", "Gathers what some Records hold, for finding their schema.")
+        .def(nb::init<>())
+        .def(
+            "add",
+            [](sagemaker::Scanner& self, const HeldSpans& held) {
+                const nb::gil_scoped_release release;
+                self.add(held.spans);
+            },
+            nb::arg("spans"), "Look at some records.")
+        .def_prop_ro("is_message", &sagemaker::Scanner::is_message, "False once a payload was no Record.")
+        .def_prop_ro("records", &sagemaker::Scanner::records, "How many records were looked at.")
+        .def_prop_ro("keys", &facts, nb::for_getter(nb::sig("def keys(self) -> list[dict[str, typing.Any]]")), "Facts on every place and key.");
+    module.def("encode_records", &encode, nb::arg("columns"), nb::arg("n"), nb::arg("head"), nb::arg("tail"), nb::arg("align") = 1,
+               nb::sig("def encode_records(columns: list[tuple[int, bytes, int, int, typing.Any, typing.Any, typing.Any, int, tuple[int, ...], "
+                       "typing.Any]], n: int, head: int, tail: int, align: int = 1) -> tuple[numpy.typing.NDArray[numpy.uint8], "
+                       "numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]]"),
+               "Serialise n Records from columns (place, key, kind, count or -1, offsets, values, keys, width, shape, shapes) into one "
+               "block: block, payload starts, payload sizes.");
+    module.def("parse_record", &parse, nb::arg("payload"),
+               nb::sig("def parse_record(payload: collections.abc.Buffer) -> tuple[dict[bytes, typing.Any], dict[bytes, typing.Any], bytes | None, "
+                       "bytes | None, bytes | None]"),
+               "One Record: features, label (key to (kind, values, keys, shape), or (4, values, content type, None) for bytes), uid, "
+               "metadata, configuration.");
+    module.def(
+        "is_record", [](nb::object payload) { return sagemaker::is_record(Buffer(payload).bytes()); }, nb::arg("payload"),
+        nb::sig("def is_record(payload: collections.abc.Buffer) -> bool"), "Whether a payload is a Record to its last byte.");
+}
+
+} // namespace penstock::bind

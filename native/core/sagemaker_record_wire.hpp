@@ -1,0 +1,138 @@
+#pragma once
+
+#include <vector>
+
+#include "core/proto_wire.hpp"
+
+namespace penstock::sagemaker {
+
+/// SageMaker's Record (package aialgs.data, proto2) on the wire:
+///   Record   1: map<string, Value> features   2: map<string, Value> label   3: uid   4: metadata   5: configuration (strings)
+///   Value    oneof 2: Float32Tensor  3: Float64Tensor  7: Int32Tensor  9: Bytes
+///   tensors  1: repeated values (float, double, int32)   2: repeated uint64 keys   3: repeated uint64 shape
+///   Bytes    1: repeated bytes value   2: string content_type
+/// protobuf's rules: fields in any order, numbers packed or not and in several pieces, unknown fields passed over, the last of
+/// several entries with one key wins whole, the last kind of a oneof wins while the same kind again is merged.
+
+/// Which tensor a Value holds. The numbers are those that errors carry.
+enum class Kind : std::uint8_t { none = 0, float32 = 1, float64 = 2, int32 = 3, bytes = 4 };
+inline constexpr std::size_t kinds = 5;
+
+/// Where in a Record something stands: the field's number.
+enum class Place : std::uint8_t { feature = 1, label = 2, uid = 3, metadata = 4, configuration = 5 };
+
+/// Size in memory of a number of a kind; 0 for bytes.
+[[nodiscard]] constexpr std::size_t size_of(Kind kind) noexcept {
+    return kind == Kind::float64 ? 8 : kind == Kind::float32 || kind == Kind::int32 ? 4 : 0;
+}
+
+/// The field of Value that holds a kind.
+[[nodiscard]] constexpr std::uint32_t field_of(Kind kind) noexcept {
+    constexpr std::uint32_t fields[kinds] = {0, 2, 3, 7, 9};
+    return fields[static_cast<std::size_t>(kind)];
+}
+
+/// Pieces of a repeated number as they lie on the wire, each what a packed field would hold; nearly always one.
+using Pieces = std::vector<Bytes>;
+
+/// One Value, still encoded.
+struct Tensor {
+    Kind kind = Kind::none;
+    Pieces values; ///< Of kind bytes: the values themselves.
+    Pieces keys;
+    Pieces shape;
+    Bytes content_type; ///< Of kind bytes.
+
+    void clear() noexcept;
+};
+
+/// Merges an encoded Value into `tensor`. `base` is where the bytes begin in the payload, for errors.
+void merge_value(Bytes value, std::uint64_t base, Tensor& tensor);
+
+/// An entry of one of the two maps: its key, and the encoded Values given for it (one, unless the wire is odd; none if left out).
+struct Entry {
+    Bytes key;
+    std::vector<std::pair<Bytes, std::uint64_t>> values; ///< With where they begin in the payload.
+};
+
+/// Reads a map entry.
+void read_entry(Bytes bytes, std::uint64_t base, Entry& entry);
+
+/// Walks over the top level of a payload: `on_entry(place, entry bytes, offset)` for features and labels, `on_text(place,
+/// bytes)` for the strings, in the order of the wire.
+template <typename OnEntry, typename OnText> void walk(Bytes payload, OnEntry&& on_entry, OnText&& on_text) {
+    Cursor cursor(payload);
+    while (!cursor.done()) {
+        const proto::Tag tag = proto::read_tag(cursor);
+        if (tag.wire != proto::Wire::bytes || tag.field > 5) {
+            proto::skip_value(cursor, tag);
+            continue;
+        }
+        const Bytes bytes = proto::read_bytes(cursor);
+        const auto place = static_cast<Place>(tag.field);
+        if (tag.field <= 2) {
+            on_entry(place, bytes, cursor.offset() - bytes.size());
+        } else {
+            on_text(place, bytes);
+        }
+    }
+}
+
+/// Whether a payload is a Record to the last byte: every entry, every tensor, every number.
+[[nodiscard]] bool is_record(Bytes payload);
+
+/// How many varints the bytes hold. Throws FormatError{wire} when the last one does not end.
+[[nodiscard]] std::size_t count_varints(Bytes packed);
+
+/// How many numbers (for kind bytes: values) a tensor holds. Throws FormatError{wire} for pieces that end within one.
+[[nodiscard]] std::size_t count_values(const Tensor& tensor);
+
+/// How many varints there are in all pieces.
+[[nodiscard]] std::size_t count_varints(const Pieces& pieces);
+
+/// Calls `on_number(uint64)` for every varint in the pieces. Throws FormatError{wire}.
+template <typename OnNumber> void each_varint(const Pieces& pieces, OnNumber&& on_number);
+
+/// Copies every number of a tensor to `to`, which has room for `count_values` of them.
+void copy_values(const Tensor& tensor, std::byte* to);
+
+/// The product of the axes in `shape`, at most UINT64_MAX.
+[[nodiscard]] std::uint64_t elements(std::span<const std::uint64_t> shape) noexcept;
+
+/// The shape written with a tensor, into `shape`; false when there is none.
+bool read_shape(const Tensor& tensor, std::vector<std::uint64_t>& shape);
+
+/// The low seven bits of each of the first bytes of `word`, up to one without the high bit, joined; and how many bytes that were.
+/// 0 bytes: the number goes on behind the eighth.
+struct ShortVarint {
+    std::uint64_t value;
+    unsigned size;
+};
+[[nodiscard]] inline ShortVarint short_varint(std::uint64_t word) noexcept {
+    const std::uint64_t ends = ~word & 0x8080808080808080;
+    if (ends == 0) return {0, 0};
+    word &= ends ^ (ends - 1);
+    word &= 0x7F7F7F7F7F7F7F7F;
+    word = (word & 0x7F007F007F007F00) >> 1 | (word & 0x007F007F007F007F);
+    word = (word & 0x3FFF00003FFF0000) >> 2 | (word & 0x00003FFF00003FFF);
+    word = (word & 0x0FFFFFFF00000000) >> 4 | (word & 0x000000000FFFFFFF);
+    return {word, static_cast<unsigned>(std::countr_zero(ends)) / 8 + 1};
+}
+
+template <typename OnNumber> void each_varint(const Pieces& pieces, OnNumber&& on_number) {
+    for (const Bytes piece : pieces) {
+        Cursor cursor(piece);
+        while (cursor.remaining() >= sizeof(std::uint64_t)) {
+            const ShortVarint number = short_varint(load_le<std::uint64_t>(cursor.position()));
+            if (number.size == 0) {
+                on_number(cursor.varint());
+            } else {
+                on_number(number.value);
+                cursor.skip(number.size);
+            }
+        }
+        while (!cursor.done()) on_number(cursor.varint());
+    }
+}
+
+} // namespace penstock::sagemaker
