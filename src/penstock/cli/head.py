@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from itertools import islice
 from typing import Annotated
 
@@ -49,21 +49,24 @@ def head(
       penstock head -n 100 --columns label,name train.tfrecord --json | jq .label
     """
     source = opened(paths, format=format, codec=codec, schema=schema, columns=columns, skip_corrupt=skip_corrupt)
-    examples = first_examples(source, count)
-    if as_json:
-        for example in examples:
-            print_json(plain(dict(example)), indent=None)
-    else:
-        _print_examples(list(source.schema), list(examples))
+    examples: list[Example] = []
+    try:
+        for example in first_examples(source, count):
+            examples.append(example)
+            if as_json:
+                print_json(plain(dict(example)), indent=None)
+    finally:  # What comes before damage is shown before the damage is reported.
+        if not as_json:
+            _print_examples(list(source.schema), examples)
     if isinstance(source, RecordSource):
         tell_skipped(source.records.skipped)
 
 
-def first_examples(source: Source, count: int) -> Sequence[Example]:
+def first_examples(source: Source, count: int) -> Iterator[Example]:
     """The first examples, without an index where there is none."""
     if isinstance(source, RecordSource):
-        return list(islice(source, count))
-    return [source[i] for i in range(min(count, len(source)))]
+        return islice(source, count)
+    return (source[i] for i in range(min(count, len(source))))
 
 
 def _print_examples(names: list[str], examples: list[Example]) -> None:

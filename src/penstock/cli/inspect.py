@@ -83,7 +83,7 @@ def _look(path: str | list[str], format: str | None, codec: str | None, *, skip_
     try:
         source = open_source(path, format=format, codec=codec, on_corrupt=on_corrupt(skip_corrupt))
         facts.schema = source.schema
-        facts.first = next(iter(first_examples(source, 1)), None)
+        facts.first = next(first_examples(source, 1), None)
     except DataError as fault:
         facts.faults.append(fault)
     try:

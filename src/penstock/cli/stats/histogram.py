@@ -73,7 +73,9 @@ def round_bars(counts: Mapping[float, int], most: int, *, whole: bool) -> list[B
         totals[math.floor(value / step) - first] += count
     bars = []
     for number, total in enumerate(totals, start=first):
-        start, stop = number * step, (number + 1) * step - whole
+        start, stop = number * step, (number + 1) * step
+        if whole:
+            start, stop = max(start, low), min(stop - 1, high)
         bars.append(Bar(f"{start:.6g}" + (f" to {stop:.6g}" if stop > start else ""), total, start, stop))
     return bars
 

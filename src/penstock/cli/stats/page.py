@@ -6,7 +6,7 @@ import html
 from collections.abc import Sequence
 
 from penstock.cli.stats.plot import svg
-from penstock.cli.stats.report import distinct, figures, kind, number
+from penstock.cli.stats.report import distinct, figures, kind, number, size_name
 from penstock.cli.stats.summary import Summary
 
 __all__ = ["page"]
@@ -78,10 +78,13 @@ def _card(summary: Summary) -> str:
 def _plot(summary: Summary) -> str:
     if not summary.bars:
         return ""
-    unit = "characters" if summary.dtype == "str" else "bytes"
     caption = {
         "values": "how often each value",
-        "ranges": "how many values in each range",
-        "sizes": f"distribution of {unit}",
+        "ranges": "values in each range",
+        "sizes": size_name(summary),
     }
-    return f"<figure><figcaption>{caption[summary.bars_of]}</figcaption>{svg(summary.bars, summary.name)}</figure>\n"
+    most = max(bar.count for bar in summary.bars)
+    return (
+        f"<figure><figcaption>{caption[summary.bars_of]}, at most {most:,}</figcaption>"
+        f"{svg(summary.bars, summary.name)}</figure>\n"
+    )

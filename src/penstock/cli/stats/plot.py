@@ -12,13 +12,15 @@ __all__ = ["bar_lines", "spark", "svg"]
 EIGHTHS = " ▁▂▃▄▅▆▇█"
 LEFT_EIGHTHS = " ▏▎▍▌▋▊▉█"
 BAR_COLUMNS = 32
-SPARK_BARS = 24
+SPARK_BARS = 12
 
 
 def spark(bars: Sequence[Bar]) -> str:
     """All bars in one word: ``▁▃█▅▁``. What is not empty can be seen."""
-    most = max((bar.count for bar in bars), default=0)
-    return "".join(EIGHTHS[-(-bar.count * 8 // most)] if most else " " for bar in bars[:SPARK_BARS])
+    step = -(-len(bars) // SPARK_BARS) or 1
+    counts = [sum(bar.count for bar in bars[at : at + step]) for at in range(0, len(bars), step)]
+    most = max(counts, default=0)
+    return "".join(EIGHTHS[-(-count * 8 // most)] if most else " " for count in counts)
 
 
 def bar_lines(bars: Sequence[Bar]) -> list[str]:

@@ -10,16 +10,19 @@ from penstock.cli.stats.summary import Summary
 from penstock.cli.terminal.console import print_line, print_table
 from penstock.cli.terminal.values import printable, short
 
-__all__ = ["distinct", "figures", "kind", "number", "print_report"]
+__all__ = ["distinct", "figures", "kind", "number", "print_report", "size_name"]
 
 HEADINGS = ("feature", "type", "values", "empty", "min", "max", "mean", "std", "distinct", "distribution")
 RIGHT = HEADINGS[2:9]
+OPTIONAL = ("distribution", "distinct", "empty", "std")
 
 
-def number(value: Any) -> str:
-    """A figure with as many digits as help: whole numbers whole."""
+def number(value: Any, *, digits: int = 6) -> str:
+    """A figure with as many digits as help; whole numbers whole."""
     if value is None:
         return ""
+    if isinstance(value, float):
+        return f"{value:.{digits}g}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else short(value)
 
 
@@ -33,13 +36,18 @@ def distinct(summary: Summary) -> str:
     return "> 10,000" if summary.distinct is None else f"{summary.distinct:,}"
 
 
+def size_name(summary: Summary) -> str:
+    """What the sizes of its texts are."""
+    return "sizes in bytes" if summary.dtype == "bytes" else "lengths in characters"
+
+
 def figures(summary: Summary) -> list[tuple[str, str]]:
     """Everything there is to say beside the table's columns, as names and texts."""
     found = []
     if summary.lengths is not None:
         found.append(("values in an example", _range(summary.lengths)))
     if summary.sizes is not None:
-        found.append(("characters" if summary.dtype == "str" else "bytes", _range(summary.sizes)))
+        found.append((size_name(summary), _range(summary.sizes)))
     if summary.nan:
         found.append(("NaN or NaT", f"{summary.nan:,}"))
     if summary.infinite:
@@ -55,7 +63,7 @@ def print_report(title: str, statement: str, summaries: Sequence[Summary], *, br
     """The table, then a histogram of every feature."""
     print_line(f"{printable(title)}: {statement}")
     print_line()
-    print_table(HEADINGS, [_row(summary) for summary in summaries], right=RIGHT)
+    print_table(HEADINGS, [_row(summary) for summary in summaries], right=RIGHT, optional=OPTIONAL)
     if brief:
         return
     for summary in summaries:
@@ -63,8 +71,6 @@ def print_report(title: str, statement: str, summaries: Sequence[Summary], *, br
         print_line(printable(summary.name), style="bold")
         for name, text in figures(summary):
             print_line(f"  {name}: {text}")
-        if summary.bars_of == "sizes":
-            print_line(f"  distribution of {'characters' if summary.dtype == 'str' else 'bytes'}")
         for line in bar_lines(summary.bars):
             print_line(f"  {printable(line)}", style="")
 
@@ -75,10 +81,7 @@ def _row(summary: Summary) -> list[str]:
         kind(summary),
         f"{summary.values:,}",
         f"{summary.empty:,}" if summary.empty else "",
-        number(summary.minimum),
-        number(summary.maximum),
-        number(summary.mean),
-        number(summary.std),
+        *(number(value, digits=4) for value in (summary.minimum, summary.maximum, summary.mean, summary.std)),
         distinct(summary),
         spark(summary.bars),
     ]

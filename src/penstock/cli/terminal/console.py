@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 __all__ = ["is_terminal", "note", "print_json", "print_line", "print_table", "width"]
 
+GAP = 2  # spaces between columns
 PIPE_WIDTH = 4096  # what is read by a program is never wrapped or cut
 
 
@@ -53,6 +55,7 @@ def print_table(
     rows: Sequence[Sequence[str]],
     *,
     right: Sequence[str] = (),
+    optional: Sequence[str] = (),
     show_headings: bool = True,
     indent: int = 0,
 ) -> None:
@@ -62,24 +65,33 @@ def print_table(
         headings: Of the columns.
         rows: Cells; whatever cannot be printed in them is shown escaped by whoever makes them.
         right: Headings of the columns that are set flush right: numbers.
+        optional: Columns that are left out, one after the other, where the terminal is too narrow for all.
         show_headings: ``False`` for a list of names and values.
         indent: Spaces before every row.
     """
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=show_headings)
-    for number, heading in enumerate(headings):
-        table.add_column(
-            Text(heading),
-            justify="right" if heading in right else "left",
-            overflow="fold",
-            style="" if number else "cyan",
-        )
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
     console = _console()
+    shown = _fitting(headings, rows, optional, console.width - indent)
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold", show_header=show_headings)
+    for number in shown:
+        side: Literal["left", "right"] = "right" if headings[number] in right else "left"
+        table.add_column(Text(headings[number]), justify=side, overflow="fold", style="" if number else "cyan")
+    for row in rows:
+        table.add_row(*(Text(row[number]) for number in shown))
     with console.capture() as captured:
-        console.print(table)
+        console.print(table, width=console.width - indent)
     for line in captured.get().splitlines():
         typer.echo(" " * indent + line.rstrip(), color=is_terminal())
+
+
+def _fitting(headings: Sequence[str], rows: Sequence[Sequence[str]], optional: Sequence[str], width: int) -> list[int]:
+    """The numbers of the columns that are shown."""
+    widths = [max(map(cell_len, column)) for column in zip(headings, *rows, strict=True)]
+    shown = list(range(len(headings)))
+    for heading in optional:
+        if sum(widths[number] + GAP for number in shown) - GAP <= width:
+            break
+        shown.remove(headings.index(heading))
+    return shown
 
 
 def print_json(value: Any, *, indent: int | None = 2) -> None:

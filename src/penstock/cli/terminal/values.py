@@ -12,7 +12,7 @@ from penstock.contracts.values import Ragged
 
 __all__ = ["amount", "plain", "printable", "short", "size_of"]
 
-SHOWN_VALUES = 8
+SHOWN_VALUES = 6
 SHOWN_TEXT = 48
 UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
@@ -41,7 +41,7 @@ def short(value: Any, values: int = SHOWN_VALUES) -> str:
     """A value in one short line.
 
     >>> short(np.zeros((28, 28), np.uint8)), short(b"abc"), short(np.float32(0.1))
-    ('[0 0 0 0 0 0 0 0 … 0] 28×28', "b'abc'", '0.1')
+    ('[0 0 0 0 0 0 … 0] 28×28', "b'abc'", '0.1')
     """
     if isinstance(value, (bytes, str)):
         return _short_text(value)
