@@ -96,7 +96,13 @@ def test_damage_is_named_after_what_comes_before_it(name, error, place):
 
 
 def test_skipping_goes_on_where_the_framing_allows():
-    for name, kept in (("bad_payload_crc", 39), ("bad_length_crc", 39), ("truncated_payload", 1), ("truncated_header", 1), ("huge_length", 39)):
+    for name, kept in (
+        ("bad_payload_crc", 39),
+        ("bad_length_crc", 39),
+        ("truncated_payload", 1),
+        ("truncated_header", 1),
+        ("huge_length", 39),
+    ):
         source = ps.open(TFRECORD / f"{name}.tfrecord", on_corrupt="skip")
         assert len(list(source)) == kept
         assert source.records.skipped.records == 1
@@ -108,13 +114,20 @@ def test_a_given_schema_is_checked():
     path = TFRECORD / "dense.tfrecord"
     assert ps.open(path, schema={"image": ps.Feature("float32", (8, 8))})[0]["image"].shape == (8, 8)
     assert ps.open(path, schema={"label": ps.Feature("uint8")}).batch([0, 1])["label"].dtype == np.uint8
-    with pytest.raises(ps.SchemaMismatch, match=r"expected 63 values, found 64 - at .*dense\.tfrecord, record 5, byte .*feature 'image'"):
+    with pytest.raises(
+        ps.SchemaMismatch,
+        match=r"expected 63 values, found 64 - at .*dense\.tfrecord, record 5, byte .*feature 'image'",
+    ):
         ps.open(path, schema={"image": ps.Feature("float32", (63,))})[5]
-    with pytest.raises(ps.SchemaMismatch, match=r"expected int64 values, found float32 - at .*record 2, .*feature 'image'"):
+    with pytest.raises(
+        ps.SchemaMismatch, match=r"expected int64 values, found float32 - at .*record 2, .*feature 'image'"
+    ):
         ps.open(path, schema={"image": ps.Feature("int64", (64,))}).batch([2])
     with pytest.raises(ps.SchemaMismatch, match=r"expected a value, found none in this record - at .*feature 'weight'"):
         ps.open(path, schema={"weight": ps.Feature("float32")})[0]
-    filled = ps.open(path, schema={"weight": ps.Feature("float32", (2,), default=1.5), "name": ps.Feature("str", default="none")})
+    filled = ps.open(
+        path, schema={"weight": ps.Feature("float32", (2,), default=1.5), "name": ps.Feature("str", default="none")}
+    )
     assert filled.batch([0, 1])["weight"].tolist() == [[1.5, 1.5]] * 2
     assert filled[3]["name"] == "none"
 
@@ -132,7 +145,10 @@ def test_columns_and_codec():
 
 def test_images_and_text_are_recognised(tmp_path):
     jpeg, png = b"\xff\xd8\xff\xe0rest", b"\x89PNG\r\n\x1a\nrest"
-    ps.write(tmp_path / "x.tfrecord", {"photo": [jpeg] * 3, "chart": [png] * 3, "text": ["日本", "", "x\n"], "blob": [b"\xff", b"", b"a"]})
+    ps.write(
+        tmp_path / "x.tfrecord",
+        {"photo": [jpeg] * 3, "chart": [png] * 3, "text": ["日本", "", "x\n"], "blob": [b"\xff", b"", b"a"]},
+    )
     schema = ps.open(tmp_path / "x.tfrecord").schema
     assert (schema["photo"].encoding, schema["chart"].encoding) == ("jpeg", "png")
     assert (schema["text"].dtype, schema["blob"].dtype) == ("str", "bytes")
@@ -141,7 +157,10 @@ def test_images_and_text_are_recognised(tmp_path):
 def test_text_that_turns_out_to_be_none(tmp_path):
     ps.write_records(tmp_path / "x.tfrecord", [bytes(ps.records(TFRECORD / "dense.tfrecord")[0])])
     ps.write(tmp_path / "t.tfrecord", {"t": [b"fine"] * 300 + [b"\xff\xfe"]})
-    with pytest.raises(ps.SchemaMismatch, match=r"expected UTF-8 text, found the bytes b'\\xff\\xfe' - at .*record 300.*Feature\('bytes'\)"):
+    with pytest.raises(
+        ps.SchemaMismatch,
+        match=r"expected UTF-8 text, found the bytes b'\\xff\\xfe' - at .*record 300.*Feature\('bytes'\)",
+    ):
         list(ps.open(tmp_path / "t.tfrecord"))
 
 

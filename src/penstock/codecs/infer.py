@@ -39,8 +39,8 @@ class Found:
 def infer_schema(blocks: Iterable[_native.Spans]) -> Found:
     """Find codec and schema of some records.
 
-    Records are Examples (or SequenceExamples) when each is a protobuf message and one of them has a feature; otherwise they
-    are raw. A feature with the same number of values in every record has that number as its shape (``()`` for one); one
+    Records are Examples (or SequenceExamples) when one has a feature and those before it are protobuf messages; otherwise
+    they are raw. A later one that is no message is an error when it is read, not a reason to call them all raw. A feature with the same number of values in every record has that number as its shape (``()`` for one); one
     whose number varies, or which some records lack, has ``(None,)``. Feature lists have ``(None,)``, ``(None, k)`` or
     ``(None, None)`` for one, ``k`` or varying values per step. Bytes that are UTF-8 without control characters in every
     record are ``"str"``; those that all begin as one kind of image have its ``encoding``. A key that never holds a list is
@@ -65,7 +65,7 @@ def infer_schema(blocks: Iterable[_native.Spans]) -> Found:
             break
     if scanner.records == 0 and scanner.is_message:
         return Found("example", Schema({}))
-    keys = [key for key in scanner.keys if any(key["kinds"][BYTES:])] if scanner.is_message else []
+    keys = [key for key in scanner.keys if any(key["kinds"][BYTES:])]
     return _examples(keys, scanner.records) if keys else Found("raw", RawCodec.schema)
 
 

@@ -115,7 +115,7 @@ class Scan:
         else:
             rest = yield from self._streamed(content)
         if content.fault is not None:
-            self._fail(content.fault.relocated(Where(record=self.records)), rest)
+            self._fail(content.fault.relocated(Where(record=self._number)), rest)
 
     def _mapped(self, content: MappedFile) -> Generator[Run, None, int]:
         dropped = 0
@@ -168,14 +168,19 @@ class Scan:
                 at = end
         return at
 
+    @property
+    def _number(self) -> int:
+        """Number of the next record in the file; a damaged stretch has one too."""
+        return self.records + len(self.faults)
+
     def _run(self, buffer: memoryview, starts: npt.NDArray[np.int64], end: int, base: int) -> Run:
-        run = Run(self.path, buffer, starts, int(end), base, self.records)
+        run = Run(self.path, buffer, starts, int(end), base, self._number)
         self.records += len(starts)
         return run
 
     def _after(self, error: _native.FormatError, buffer: memoryview, base: int, *, last: bool) -> int:
         """Where to go on after a fault; -1 where that needs more of the stream."""
-        fault = fault_at(error, self.path, self.records, base)
+        fault = fault_at(error, self.path, self._number, base)
         if self._skip:
             at = resume_after(error, buffer, last=last)
             if at < 0 and not last:

@@ -89,7 +89,8 @@ def convert(
     )
     plan = {"source": source.fingerprint, "raw": raw, "codec": codec, "schema": source.schema.to_json()}
     work = WorkFolder.open(target, len(source), plan)
-    existing = [path for path in target.paths if path.exists() and not work.is_done(path)]
+    # In the folder of an interrupted run, a file that has its final name already is that run's own.
+    existing = [path for path in target.paths if path.exists()] if work.fresh else []
     if existing and not overwrite:
         work.remove_if_fresh()
         raise UnsupportedData(

@@ -1,0 +1,130 @@
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.writing import units
+
+N = 500
+
+
+@pytest.fixture
+def small_units(monkeypatch):
+    monkeypatch.setattr(units, "UNIT_EXAMPLES", 64)
+
+
+@pytest.fixture
+def original(tmp_path):
+    rng = np.random.default_rng(0)
+    columns = {"image": rng.random((N, 9), dtype=np.float32), "label": rng.integers(0, 10, N)}
+    ps.write(tmp_path / "a.tfrecord", columns)
+    return tmp_path / "a.tfrecord"
+
+
+def test_every_pair(tmp_path, original, small_units):
+    first = ps.open(original)
+    names = ["a.tfrecord", "b.tfrecord.gz", "c.tfrecord@3", "d.npy", "e.tfrecord"]
+    for source, target in [(s, t) for s in names for t in names if s != t]:
+        path = tmp_path / source
+        if not path.exists() and source != "c.tfrecord@3":
+            ps.convert(original, path)
+        out = ps.convert(path if source != "c.tfrecord@3" else original, tmp_path / target, overwrite=True)
+        assert out.examples == N
+        again = ps.open(tmp_path / target)
+        assert np.array_equal(again.batch(range(N))["image"], first.batch(range(N))["image"])
+        assert np.array_equal(again.batch(range(N))["label"], first.batch(range(N))["label"])
+    assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
+
+
+def test_payloads_pass_through_byte_for_byte(tmp_path, small_units):
+    wire = bytes.fromhex("0a0b0a09 0a0169 1204 1a02 0801".replace(" ", ""))  # unpacked: our own writer would pack it
+    ps.write_records(tmp_path / "a.tfrecord", [wire] * 200)
+    ps.convert(tmp_path / "a.tfrecord", tmp_path / "b.tfrecord.gz")
+    ps.convert(tmp_path / "b.tfrecord.gz", tmp_path / "c.tfrecord")
+    assert (tmp_path / "c.tfrecord").read_bytes() == (tmp_path / "a.tfrecord").read_bytes()
+
+
+def test_zlib_is_one_stream(tmp_path, original, small_units):
+    ps.convert(original, tmp_path / "z.tfrecord.zlib")
+    ps.convert(tmp_path / "z.tfrecord.zlib", tmp_path / "y.tfrecord")
+    assert (tmp_path / "y.tfrecord").read_bytes() == original.read_bytes()
+
+
+def test_columns_and_codec(tmp_path, original):
+    ps.convert(original, tmp_path / "b.tfrecord", columns=["label"])
+    assert list(ps.open(tmp_path / "b.tfrecord").schema) == ["label"]
+
+
+def test_what_exists_is_kept(tmp_path, original):
+    (tmp_path / "b.tfrecord").write_bytes(b"precious")
+    with pytest.raises(ps.UnsupportedData, match="overwrite=True"):
+        ps.convert(original, tmp_path / "b.tfrecord")
+    assert (tmp_path / "b.tfrecord").read_bytes() == b"precious"
+    assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
+
+
+def test_refusal_says_what_would_be_lost(tmp_path):
+    ps.write(tmp_path / "a.tfrecord", {"ids": ps.Ragged.from_list([[1], []], np.int64)})
+    with pytest.raises(ps.UnsupportedData, match=r"numbers of a fixed shape.*feature 'ids'"):
+        ps.convert(tmp_path / "a.tfrecord", tmp_path / "b.npy")
+    assert not (tmp_path / "b.npy").exists()
+
+
+def test_damaged_records_are_left_out_and_counted(tmp_path, original):
+    data = bytearray(original.read_bytes())
+    data[len(data) // 2] ^= 1
+    (tmp_path / "bad.tfrecord").write_bytes(data)
+    with pytest.raises(ps.CorruptRecord):
+        ps.convert(tmp_path / "bad.tfrecord", tmp_path / "b.tfrecord")
+    out = ps.convert(tmp_path / "bad.tfrecord", tmp_path / "c.tfrecord", on_corrupt="skip")
+    assert (out.examples, out.skipped) == (N - 1, 1)
+
+
+SCRIPT = """
+import sys, time
+import penstock as ps
+from penstock.writing import convert, units
+units.UNIT_EXAMPLES = 50
+write = convert.open_sink
+def slow(*args):
+    time.sleep(0.02)
+    return write(*args)
+convert.open_sink = slow
+print("go", flush=True)
+out = ps.convert(sys.argv[1], sys.argv[2], codec="example", threads=2)
+print(out.resumed)
+"""
+
+
+@pytest.mark.parametrize("target", ["b.tfrecord", "b.tfrecord@2", "b.npy"])
+def test_killed_at_any_moment_it_leaves_no_half_file_and_resumes(tmp_path, original, target):
+    rng = random.Random(7)
+    command = [sys.executable, "-c", SCRIPT, str(original), str(tmp_path / target)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    resumed = 0
+    for attempt in range(12):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "go\n"
+        time.sleep(rng.uniform(0.01, 0.2))
+        if attempt < 11:
+            process.send_signal(signal.SIGKILL)
+        out, _ = process.communicate()
+        for name in os.listdir(tmp_path):
+            if name.startswith("b.") and "penstock" not in name:  # whatever has a final name is whole
+                assert ps.verify([tmp_path / name]).ok
+        if process.returncode == 0:
+            resumed = int(out)
+            break
+    assert process.returncode == 0
+    assert resumed > 0
+    first, again = ps.open(original), ps.open(tmp_path / target)
+    assert len(again) == N
+    assert np.array_equal(again.batch(range(N))["label"], first.batch(range(N))["label"])
+    assert not [name for name in os.listdir(tmp_path) if "penstock" in name]

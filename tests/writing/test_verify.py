@@ -1,0 +1,71 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import penstock as ps
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        p
+        for p in sorted((GOLDEN / "tfrecord").glob("*.tfrecord"))
+        if not any(w in p.name for w in ("bad", "trunc", "huge"))
+    ],
+    ids=lambda p: p.name,
+)
+def test_sound_files(path):
+    report = ps.verify(path)
+    assert report.ok, str(report)
+    assert report.records == len(ps.open(path))
+    assert report.bytes == path.stat().st_size
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["bad_payload_crc", "bad_length_crc", "truncated_payload", "truncated_header", "huge_length", "truncated.gzip"],
+)
+def test_every_golden_damage_is_listed(name):
+    report = ps.verify(GOLDEN / "tfrecord" / f"{name}.tfrecord")
+    assert not report.ok
+    assert len(report.faults) == 1
+    assert report.faults[0].where.path.endswith(f"{name}.tfrecord")
+    assert "1 fault" in str(report)
+    assert report.to_json()["faults"][0]["record"] == report.faults[0].where.record
+
+
+def test_all_faults_of_all_files(tmp_path):
+    ps.write(tmp_path / "x.tfrecord@2", {"x": np.arange(40)})
+    for path, places in zip(sorted(tmp_path.iterdir()), ([3, 9], [5]), strict=True):
+        data = bytearray(path.read_bytes())
+        size = len(data) // 20
+        for record in places:
+            data[record * size + 14] ^= 1
+        path.write_bytes(data)
+    report = ps.verify(tmp_path / "x.tfrecord@2")
+    assert [(Path(f.where.path).name[11:16], f.where.record) for f in report.faults] == [
+        ("00000", 3),
+        ("00000", 9),
+        ("00001", 5),
+    ]
+    assert report.records == 37
+
+
+def test_payloads_are_checked_too(tmp_path):
+    good = bytes(ps.records(GOLDEN / "tfrecord" / "dense.tfrecord")[0])
+    ps.write_records(tmp_path / "x.tfrecord", [good, good, b"\x0a\x7f", good])
+    report = ps.verify(tmp_path / "x.tfrecord")
+    assert [(type(f), f.where.record) for f in report.faults] == [(ps.CorruptRecord, 2)]
+    report = ps.verify(tmp_path / "x.tfrecord", schema={"image": ps.Feature("float32", (63,))})
+    assert len(report.faults) == 4
+    assert ps.verify(tmp_path / "x.tfrecord", codec="raw").ok
+
+
+def test_npy():
+    for path in sorted((GOLDEN / "npy").glob("*.npy")):
+        if "damaged_magic" in path.name:
+            continue
+        assert ps.verify(path, format="npy").ok == ("damaged" not in path.name and path.name != "object.npy"), path.name

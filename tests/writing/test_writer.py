@@ -1,0 +1,181 @@
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import penstock as ps
+
+KINDS = {
+    "dense": np.arange(24, dtype=np.float32).reshape(6, 2, 2),
+    "number": np.arange(6),
+    "text": ["a", "", "日本", "d", "e", "f"],
+    "blob": [b"", b"\xff", b"\x00", b"x", b"y", b"z"],
+    "ids": ps.Ragged.from_list([[1], [], [2, 3], [4], [5], []], np.int64),
+    "boxes": ps.Ragged.from_list([[[1, 2]], [], [[3, 4], [5, 6]], [], [], []], np.float32),
+    "steps": ps.Ragged(ps.Ragged.from_list([[1, 2], [], [3]], np.int64), np.array([0, 2, 2, 3, 3, 3, 3])),
+}
+
+
+def same(batch, columns):
+    for name, column in columns.items():
+        got = batch[name]
+        expected = column.to_list() if isinstance(column, ps.Ragged) else np.asarray(column, object).tolist()
+        assert (got.to_list() if isinstance(got, ps.Ragged) else got.tolist()) == expected, name
+
+
+def schema():
+    return {
+        "dense": ps.Feature("float32", (2, 2)), "number": ps.Feature("int64"), "text": ps.Feature("str"), "blob": ps.Feature("bytes"),
+        "ids": ps.Feature("int64", (None,)), "boxes": ps.Feature("float32", (None, 2)), "steps": ps.Feature("int64", (None, None)),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("end", ["", ".gz", "@3"])
+def test_every_kind_of_feature_comes_back(tmp_path, end):
+    path = tmp_path / f"x.tfrecord{end}"
+    assert ps.write(path, KINDS) == 6
+    source = ps.open(path, schema=schema())
+    same(source.batch(range(6)), KINDS)
+    assert ps.open(path).schema["dense"].shape == (4,)  # a flat list is what an Example knows
+
+
+def test_one_by_one_is_as_in_batches(tmp_path):
+    ps.write(tmp_path / "batch.tfrecord", KINDS)
+    with ps.Writer(tmp_path / "single.tfrecord") as writer:
+        for example in ps.ColumnSource(
+            {name: np.array(c, object) if isinstance(c, list) else c for name, c in KINDS.items()}
+        ):
+            writer.write(example)
+        assert writer.count == 0  # examples are gathered into blocks
+    assert writer.count == 6
+    assert (tmp_path / "single.tfrecord").read_bytes() == (tmp_path / "batch.tfrecord").read_bytes()
+
+
+def test_python_values(tmp_path):
+    with ps.Writer(tmp_path / "x.tfrecord") as writer:
+        writer.write({"x": 0.1, "n": 3, "t": "text", "v": [1, 2, 3], "f": [0.5, 0.1]})
+        writer.write({"x": 0.2, "n": 4, "t": "t", "v": [1], "f": [0.25, 1.0]})
+    source = ps.open(tmp_path / "x.tfrecord")
+    assert source.batch([0, 1])["x"].tolist() == [np.float32(0.1), np.float32(0.2)]
+    assert source[0]["v"].tolist() == [1, 2, 3]
+    assert source.schema["f"] == ps.Feature("float32", (2,))
+
+
+def test_float64_is_not_rounded_unsaid(tmp_path):
+    exact, inexact = np.array([0.5, 1.25]), np.array([0.1])
+    ps.write(tmp_path / "x.tfrecord", {"x": exact})
+    with pytest.raises(ps.UnsupportedData, match=r"float64 values that it cannot - at feature 'x'.*astype"):
+        ps.write(tmp_path / "y.tfrecord", {"x": inexact})
+    assert os.listdir(tmp_path) == ["x.tfrecord"]
+    ps.write(tmp_path / "y.tfrecord", {"x": inexact}, schema={"x": ps.Feature("float32")})
+
+
+@given(
+    st.lists(st.integers(-(2**63), 2**63 - 1), max_size=5),
+    st.lists(st.floats(width=32), max_size=5),
+    st.lists(st.binary(max_size=9), max_size=4),
+)
+def test_any_values_come_back(tmp_path_factory, ints, floats, texts):
+    path = tmp_path_factory.mktemp("w") / "x.tfrecord"
+    blobs = np.empty(len(texts), object)
+    blobs[:] = texts
+    one = np.array([0, 1])
+    columns = {
+        "i": ps.Ragged(np.array(ints, np.int64), one * len(ints)),
+        "f": ps.Ragged(np.array(floats, np.float32), one * len(floats)),
+        "t": ps.Ragged(blobs, one * len(texts)),
+    }
+    ps.write(path, columns)
+    back = ps.open(
+        path,
+        schema={
+            "i": ps.Feature("int64", (None,)),
+            "f": ps.Feature("float32", (None,)),
+            "t": ps.Feature("bytes", (None,)),
+        },
+    )[0]
+    assert back["i"].tolist() == ints
+    assert np.array_equal(back["f"], np.array(floats, np.float32), equal_nan=True)
+    assert back["t"].tolist() == texts
+
+
+def test_shards_are_runs_where_the_number_is_known(tmp_path):
+    ps.write(tmp_path / "x.tfrecord@3", {"x": np.arange(10)})
+    assert [len(ps.open([p])) for p in sorted(tmp_path.iterdir())] == [3, 3, 4]
+    assert ps.open(tmp_path / "x.tfrecord@3").batch(range(10))["x"].tolist() == list(range(10))
+    ps.write(tmp_path / "y.tfrecord", ({"x": i} for i in range(10)), shards=3)
+    assert sorted(ps.open(tmp_path / "y.tfrecord@3").batch(range(10))["x"].tolist()) == list(range(10))
+    ps.write(tmp_path / "z.tfrecord@5", {"x": np.arange(2)})  # more shards than examples
+    assert len(ps.open(tmp_path / "z.tfrecord@5")) == 2
+
+
+def test_npy_holds_what_it_can(tmp_path):
+    ps.write(tmp_path / "one.npy", {"x": KINDS["dense"]})
+    assert np.array_equal(np.load(tmp_path / "one.npy"), KINDS["dense"])
+    ps.write(tmp_path / "two.npy", {"x": KINDS["dense"], "y": KINDS["number"]})
+    back = ps.open(tmp_path / "two.npy")
+    same(back.batch(range(6)), {"x": KINDS["dense"].tolist(), "y": KINDS["number"]})
+    assert np.load(tmp_path / "two.npy").dtype.names == ("x", "y")
+    for name in ("text", "ids"):
+        with pytest.raises(ps.UnsupportedData, match=f"feature '{name}'"):
+            ps.write(tmp_path / "no.npy", {name: KINDS[name]})
+    with pytest.raises(ps.UnsupportedData, match="gzip"):
+        ps.write(tmp_path / "no.npy.gz", {"x": KINDS["dense"]})
+    assert sorted(os.listdir(tmp_path)) == ["one.npy", "two.npy"]
+
+
+def test_what_does_not_fit_is_refused_and_leaves_nothing(tmp_path):
+    path = tmp_path / "x.tfrecord"
+    cases = [
+        ({"x": np.zeros(3), "y": np.zeros(2)}, None, ps.SchemaMismatch, "equal length"),
+        ({"x": np.zeros((2, 3), np.float32)}, {"x": ps.Feature("float32", (4,))}, ps.SchemaMismatch, "shape"),
+        ({"x": np.zeros(2, np.float32)}, {"x": ps.Feature("int64")}, ps.SchemaMismatch, "int64 values, found float32"),
+        ({"y": np.zeros(2)}, {"x": ps.Feature("float32")}, ps.NoSuchFeature, "'y'"),
+        ({"x": np.zeros(2, complex)}, None, ps.UnsupportedData, "complex128"),
+        ({"x": [1, 2], "z": ["a", 3]}, None, ps.SchemaMismatch, "z"),
+    ]
+    for columns, wanted, error, words in cases:
+        with pytest.raises(error, match=words):
+            ps.write(path, columns, schema=wanted)
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_error_in_the_middle_leaves_nothing(tmp_path):
+    with pytest.raises(ZeroDivisionError), ps.Writer(tmp_path / "x.tfrecord@2") as writer:
+        writer.write_batch({"x": np.arange(5000)})
+        raise ZeroDivisionError
+    assert os.listdir(tmp_path) == []
+    with pytest.raises(ValueError, match="closed"):
+        writer.write({"x": 1})
+
+
+def test_nothing_is_a_file_too(tmp_path):
+    with ps.Writer(tmp_path / "x.tfrecord"):
+        pass
+    assert (tmp_path / "x.tfrecord").read_bytes() == b""
+    assert len(ps.open(tmp_path / "x.tfrecord")) == 0
+    assert ps.write(tmp_path / "y.tfrecord", {"x": np.zeros((0, 3), np.float32)}) == 0
+
+
+def test_names(tmp_path):
+    with pytest.raises(ps.UnknownFormat, match="format='tfrecord'"):
+        ps.Writer(tmp_path / "x.dat")
+    with ps.Writer(tmp_path / "x.dat", format="tfrecord") as writer:
+        writer.write({"x": 1})
+    assert len(ps.open(tmp_path / "x.dat")) == 1
+    with pytest.raises(ValueError, match="8 shards and shards= says 3"):
+        ps.Writer(tmp_path / "x.tfrecord@8", shards=3)
+    with pytest.raises(ps.UnsupportedData, match="'lz4'"):
+        ps.Writer(tmp_path / "x.tfrecord", compression="lz4")
+
+
+def test_records(tmp_path):
+    payloads = [b"", b"a", bytearray(b"bc"), memoryview(b"def")]
+    assert ps.write_records(tmp_path / "x.tfrecord", payloads) == 4
+    assert [bytes(r) for r in ps.records(tmp_path / "x.tfrecord")] == [bytes(p) for p in payloads]
+    ps.write(tmp_path / "y.tfrecord", {"record": [b"p", b"q"]})
+    assert [bytes(r) for r in ps.records(tmp_path / "y.tfrecord")] == [b"p", b"q"]
+    with pytest.raises(ps.UnsupportedData):
+        ps.write_records(tmp_path / "x.npy", payloads)
