@@ -70,7 +70,7 @@ def _to_torch() -> Callable[[npt.NDArray[Any]], Any]:
             return array
         if not array.flags.writeable or not array.dtype.isnative or min(array.strides, default=0) < 0:
             array = array.astype(array.dtype.newbyteorder("="))
-        return from_numpy(array)
+        return from_numpy(array.view(array.dtype.str))  # long and long long are one type to torch
 
     return convert
 

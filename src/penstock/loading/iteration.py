@@ -64,12 +64,17 @@ class Recipe:
     """Whether the order is the source's own and one rank reads it all."""
 
     def jobs(self, start: Cursor, stop_epoch: int | None, pace: Pace) -> Iterator[Callable[[], Block]]:
-        """Jobs for this rank's batches from ``start`` to the beginning of ``stop_epoch``, for ever if that is ``None``."""
+        """Jobs for this rank's batches from ``start`` to the beginning of ``stop_epoch``, for ever if that is ``None``.
+
+        Of epochs without a batch there is no for ever: those end at once.
+        """
         sampler = self.order()
         maker, n = Maker(self.source, sampler, self.transform, self.convert), len(sampler)
         while stop_epoch is None or start.epoch < stop_epoch:
             for run in self.layout.runs(start, n, self.shard.rank, lambda: pace.batches):
                 yield partial(maker.make, run)
+            if stop_epoch is None and self.layout.rounds_left(0, n) == 0:
+                return
             start = Cursor(start.epoch + 1, 0)
 
     def blocks(self, start: Cursor, stop_epoch: int | None, pace: Pace) -> tuple[Ahead[Block], int | None]:
@@ -170,10 +175,15 @@ class Batches(Iterator[Any]):
             except StopIteration:
                 self._blocks.close()
                 self._blocks = None
-                assert self._blocks_end is not None
+                if self._blocks_end is None or (self._stop_epoch is None and self._fetched.epoch < self._blocks_end):
+                    raise self._endless() from None
                 self._fetched = Cursor(self._blocks_end, 0)
             else:
                 return block, self._blocks.helped_ns - helped_before
+
+    def _endless(self) -> ValueError:
+        layout = self._recipe.layout
+        return ValueError(f"epochs=None would never end: there is no batch of {layout.round_size} examples in an epoch")
 
     def _times(self, epoch: int, entered: int) -> Times:
         """The books of an epoch, opened with its first block."""

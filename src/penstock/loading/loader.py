@@ -128,13 +128,7 @@ class Loader(Iterable[Any]):
         """
         old = self._progress
         self._progress = Progress(self._normal(old.cursor), finished=old.finished)
-        stop_epoch = self._stop_epoch()
-        if stop_epoch is None and self._layout.rounds_left(0, len(self.sampler)) == 0:
-            raise ValueError(
-                f"epochs=None would never end: an epoch of {len(self.sampler)} examples has no full round of "
-                f"{self._layout.round_size}"
-            )
-        return Batches(self._recipe(), self._progress, stop_epoch)
+        return Batches(self._recipe(), self._progress, self._stop_epoch())
 
     def __len__(self) -> int:
         """How many batches a loop that began now would give.

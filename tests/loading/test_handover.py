@@ -1,0 +1,173 @@
+"""Batches as arrays of other libraries."""
+
+from __future__ import annotations
+
+import builtins
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from tests.loading.fakes import Numbers
+
+from penstock.contracts.values import Ragged
+from penstock.errors import MissingExtra, TransformError, UnsupportedData
+from penstock.loading.handover import converter
+from penstock.loading.loader import Loader
+
+
+def test_numpy_is_left_alone():
+    assert converter("numpy") is None
+
+
+@pytest.mark.parametrize(("to", "package"), [("torch", "torch"), ("jax", "jax")])
+def test_what_to_install(to, package, monkeypatch):
+    plain = builtins.__import__
+
+    def without(name, *rest, **more):
+        if name.partition(".")[0] == package:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return plain(name, *rest, **more)
+
+    monkeypatch.setattr("penstock._optional.importlib.import_module", without)
+    with pytest.raises(MissingExtra, match=rf'pip install "penstock\[{to}\]"'):
+        Loader(Numbers(3), 2, to=to)
+
+
+@pytest.mark.torch
+class TestTorch:
+    @pytest.fixture
+    def torch(self):
+        import torch
+
+        return torch
+
+    @pytest.mark.parametrize("threads", [0, 2])
+    def test_tensors_hold_what_the_arrays_hold(self, torch, threads):
+        seen = []
+        for batch in Loader(Numbers(50), 4, to="torch", threads=threads):
+            assert (batch["i"].dtype, batch["row"].dtype) == (torch.int64, torch.float32)
+            assert batch["row"][:, 0].tolist() == batch["i"].tolist()
+            assert batch["name"].tolist() == [b"%d" % i for i in batch["i"].tolist()]
+            seen += batch["i"].tolist()
+        assert seen == list(range(50))
+
+    @pytest.mark.parametrize("dtype", "?bhilqBHILQefdFD")
+    def test_every_number_without_a_copy(self, torch, dtype):
+        array = np.ones((3, 2), dtype)
+        tensor = converter("torch")({"x": array})["x"]
+        assert isinstance(tensor, torch.Tensor)
+        array[1, 1] = 0
+        assert tensor.tolist() == array.tolist()
+        assert tensor.data_ptr() == array.ctypes.data
+
+    def test_a_tensor_outlives_its_batch(self, torch):
+        tensors = [batch["row"] for batch in Loader(Numbers(2000), 3, to="torch", threads=2)]
+        assert torch.cat(tensors)[:, 0].tolist() == list(range(2000))
+
+    @pytest.mark.parametrize("array", [np.arange(4.0)[::-1], np.arange(4.0).astype(">f8"), np.frombuffer(b"12345678")])
+    def test_what_torch_cannot_share_is_copied(self, torch, array):
+        tensor = converter("torch")(array)
+        assert tensor.tolist() == array.tolist()
+        tensor[0] = 7
+        assert array[0] != 7
+
+    def test_ragged(self, torch):
+        ragged = converter("torch")({"r": Ragged.from_list([[1.0, 2.0], [], [3.0]])})["r"]
+        assert isinstance(ragged, Ragged)
+        assert [row.tolist() for row in ragged] == [[1.0, 2.0], [], [3.0]]
+        assert [row.tolist() for row in ragged[1:]] == [[], [3.0]]
+        assert ragged.lengths.tolist() == [2, 0, 1]
+        nested = torch.nested.nested_tensor_from_jagged(ragged.values, ragged.offsets)
+        assert [row.tolist() for row in nested.unbind()] == [[1.0, 2.0], [], [3.0]]
+        twice = converter("torch")(Ragged(Ragged.from_list([[1, 2], [3]]), np.array([0, 1, 2])))
+        assert twice[0][0].tolist() == [1, 2]
+
+    def test_what_is_no_tensor_stays(self, torch):
+        sparse = pytest.importorskip("scipy.sparse").csr_array(np.eye(2))
+        dates = np.array(["2026-01-01"], "M8[D]")
+        records = np.zeros(2, [("a", "f4")])
+        batch = converter("torch")({"s": sparse, "d": dates, "r": records, "n": 5})
+        assert batch["s"] is sparse
+        assert batch["d"] is dates
+        assert batch["r"] is records
+        assert batch["n"] == 5
+
+    def test_inside_lists_and_tuples(self, torch):
+        class Pair(NamedTuple):
+            x: object
+            y: str
+
+        out = converter("torch")((np.ones(2), [np.ones((1, 2)), np.ones((2, 1))], Pair(np.ones(1), "y")))
+        assert isinstance(out, tuple)
+        assert [tuple(image.shape) for image in out[1]] == [(1, 2), (2, 1)]
+        assert isinstance(out[2], Pair)
+        assert isinstance(out[2].x, torch.Tensor)
+
+    def test_after_map_batch(self, torch):
+        loader = Loader(Numbers(10), 5, to="torch", map_batch=lambda batch: (batch["row"] * 2, batch["i"] % 2))
+        for row, parity in loader:
+            assert isinstance(row, torch.Tensor)
+            assert isinstance(parity, torch.Tensor)
+
+
+@pytest.mark.jax
+class TestJax:
+    @pytest.fixture
+    def jax(self):
+        import jax
+
+        return jax
+
+    def test_arrays_hold_what_the_arrays_hold(self, jax):
+        seen = []
+        for batch in Loader(Numbers(50), 4, to="jax", threads=2):
+            assert isinstance(batch["row"], jax.Array)
+            assert (batch["i"].dtype, batch["row"].dtype) == (np.int32, np.float32)
+            assert np.asarray(batch["row"][:, 0]).tolist() == batch["i"].tolist()
+            assert batch["name"].tolist() == [b"%d" % i for i in batch["i"].tolist()]
+            seen += batch["i"].tolist()
+        assert seen == list(range(50))
+
+    def test_an_array_outlives_its_batch(self, jax):
+        arrays = [batch["row"] for batch in Loader(Numbers(2000), 3, to="jax", threads=2)]
+        assert np.concatenate(arrays)[:, 0].tolist() == list(range(2000))
+
+    def test_ragged(self, jax):
+        ragged = converter("jax")(Ragged.from_list([[1.0, 2.0], [], [3.0]], np.float32))
+        assert isinstance(ragged.values, jax.Array)
+        assert isinstance(ragged.offsets, np.ndarray)
+        assert [row.tolist() for row in ragged] == [[1.0, 2.0], [], [3.0]]
+
+    @pytest.mark.parametrize("value", [1 << 31, -(1 << 31) - 1])
+    def test_integers_that_do_not_fit_are_refused(self, jax, value):
+        convert = converter("jax")
+        assert convert(np.array([2**31 - 1, -(2**31)])).tolist() == [2**31 - 1, -(2**31)]
+        with pytest.raises(UnsupportedData, match="jax_enable_x64"):
+            convert(np.array([value]))
+        with pytest.raises(UnsupportedData, match="uint32"):
+            convert(np.array([1 << 32], np.uint64))
+
+    def test_what_is_no_array_stays(self, jax):
+        dates = np.array(["2026-01-01"], "M8[D]")
+        assert converter("jax")(dates) is dates
+        assert converter("jax")(np.arange(3).astype(">i4")).tolist() == [0, 1, 2]
+
+
+@pytest.mark.jax
+def test_a_failing_hand_over_comes_in_its_place():
+    class Wide(Numbers):
+        def batch(self, indices):
+            return {"i": indices + (1 << 31) - 6}
+
+    batches = iter(Loader(Wide(20), 2, to="jax"))
+    assert [next(batches)["i"].tolist() for _ in range(3)][-1] == [2**31 - 2, 2**31 - 1]
+    with pytest.raises(UnsupportedData, match="found values from 2147483648 to 2147483649"):
+        next(batches)
+
+
+def test_a_transform_fails_before_the_hand_over():
+    def fail(batch):
+        raise ValueError("no")
+
+    with pytest.raises(TransformError, match="failed with ValueError: no"):
+        list(Loader(Numbers(20), 2, map_batch=fail))

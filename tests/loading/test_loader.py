@@ -1,0 +1,419 @@
+"""The loader: what batches hold, how loops end, what errors say."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import threading
+import tracemalloc
+from itertools import chain, islice
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.loading.fakes import Damaged, Numbers, indices_of, loader_threads, wait_for_threads
+
+from penstock.contracts.shard import Shard
+from penstock.errors import CorruptRecord, SchemaMismatch, TransformError, UnsupportedData, Where
+from penstock.loading.loader import Loader
+from penstock.sampling.samplers import InOrder, Shuffled
+
+THREADS = pytest.mark.parametrize("threads", [0, 1, 3])
+
+
+def batches_of(n, size):
+    return [list(range(start, min(start + size, n))) for start in range(0, n, size)]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(0, 60),
+    st.integers(1, 9),
+    st.integers(0, 3),
+    st.integers(0, 3),
+    st.booleans(),
+    st.sampled_from([None, 0, 7]),
+    st.booleans(),
+)
+def test_what_a_batch_holds(n, size, threads, prefetch, cuts_cleanly, seed, drop_last):
+    """It depends on order and batch size alone: not on threads, prefetching, or how many are read at once."""
+    order = {} if seed is None else {"shuffle": True, "seed": seed}
+    loader = Loader(
+        Numbers(n, cuts_cleanly=cuts_cleanly),
+        size,
+        threads=threads,
+        prefetch=prefetch,
+        drop_last=drop_last,
+        epochs=2,
+        **order,
+    )
+    found = indices_of(loader)
+    expected = []
+    for epoch in range(2):
+        indices = (InOrder(n) if seed is None else Shuffled(n, seed=seed)).indices(epoch, 0, n).tolist()
+        expected += [indices[i : i + size] for i in range(0, n, size)]
+    if drop_last:
+        expected = [batch for batch in expected if len(batch) == size]
+    assert found == expected
+    assert not loader_threads()
+
+
+def test_each_loop_runs_the_next_epochs():
+    loader = Loader(Numbers(10), 4, shuffle=True, seed=3)
+    order = Shuffled(10, seed=3)
+    for epoch in range(3):
+        assert loader.epoch == epoch
+        assert list(chain(*indices_of(loader))) == order.indices(epoch, 0, 10).tolist()
+    pairs = Loader(Numbers(10), 4, shuffle=True, seed=3, epochs=2)
+    for first in (0, 2):
+        whole = order.indices(first, 0, 10).tolist() + order.indices(first + 1, 0, 10).tolist()
+        assert list(chain(*indices_of(pairs))) == whole
+
+
+def test_a_loop_that_was_left_goes_on_where_it_stood():
+    loader = Loader(Numbers(10), 2)
+    assert indices_of(islice(loader, 2)) == [[0, 1], [2, 3]]
+    assert indices_of(islice(loader, 1)) == [[4, 5]]
+    assert indices_of(loader) == [[6, 7], [8, 9]]
+    assert indices_of(loader) == batches_of(10, 2)
+
+
+def test_for_ever():
+    loader = Loader(Numbers(5), 2, epochs=None, shuffle=True, seed=1)
+    order = Shuffled(5, seed=1)
+    found = list(chain(*indices_of(islice(loader, 30))))
+    assert found == [order[i] for i in range(50)]
+    with pytest.raises(TypeError, match="epochs=None has no length"):
+        len(loader)
+
+
+@pytest.mark.parametrize(
+    ("n", "options"), [(0, {}), (3, {"drop_last": True}), (5, {"drop_last": True, "shard": Shard(0, 2)})]
+)
+def test_for_ever_without_a_batch_is_refused(n, options):
+    with pytest.raises(ValueError, match="epochs=None would never end"):
+        next(iter(Loader(Numbers(n), 4, epochs=None, **options)))
+
+
+def test_length_is_what_a_loop_would_give():
+    loader = Loader(Numbers(10), 3, epochs=3)
+    assert len(loader) == 12
+    list(islice(loader, 5))
+    assert len(loader) == 7 == len(list(loader))
+    assert len(loader) == 12
+    assert len(Loader(Numbers(10), 3, drop_last=True)) == 3
+    assert len(Loader(Numbers(0), 3)) == 0 == len(list(Loader(Numbers(0), 3)))
+
+
+def test_fewer_examples_than_a_batch():
+    assert indices_of(Loader(Numbers(3), 100)) == [[0, 1, 2]]
+    assert indices_of(Loader(Numbers(3), 100, drop_last=True)) == []
+
+
+@given(st.integers(1, 40), st.integers(1, 4), st.integers(1, 5), st.booleans(), st.sampled_from([None, 5]))
+@settings(deadline=None, max_examples=40)
+def test_ranks_share_an_epoch(n, world, size, drop_last, seed):
+    order = {} if seed is None else {"shuffle": True, "seed": seed}
+    ranks = [
+        indices_of(Loader(Numbers(n), size, shard=Shard(rank, world), drop_last=drop_last, threads=1, **order))
+        for rank in range(world)
+    ]
+    assert len({len(batches) for batches in ranks}) == 1
+    whole = Shuffled(n, seed=seed).indices(0, 0, n).tolist() if seed is not None else list(range(n))
+    kept = n - n % (world * size) if drop_last else n
+    assert sorted(chain(*chain(*ranks))) == sorted(whole[:kept])
+
+
+def test_a_rank_without_an_example_gets_an_empty_batch():
+    (batch,) = Loader(Numbers(1), 4, shard=Shard(1, 2))
+    assert batch["row"].shape == (0, 2)
+    assert len(batch["many"]) == 0
+
+
+class Backwards:
+    fingerprint = "backwards"
+
+    def __init__(self, n):
+        self.n = n
+
+    def __len__(self):
+        return self.n
+
+    def indices(self, epoch, start, stop):
+        return [self.n - 1 - i for i in range(start, stop)]
+
+
+def test_a_sampler_of_ones_own():
+    assert indices_of(Loader(Numbers(5), 2, sampler=Backwards(5))) == [[4, 3], [2, 1], [0]]
+    assert indices_of(Loader(Numbers(5), 2, sampler=Backwards(3))) == [[2, 1], [0]]
+    with pytest.raises(IndexError):
+        list(Loader(Numbers(5), 2, sampler=Backwards(9)))
+
+
+def test_a_sampler_that_gives_too_few():
+    class Short(Backwards):
+        def indices(self, epoch, start, stop):
+            return super().indices(epoch, start, stop - 1)
+
+    with pytest.raises(ValueError, match=r"Short\.indices gave 1 indices for 2 positions"):
+        list(Loader(Numbers(5), 2, sampler=Short(5)))
+
+
+def test_a_source_that_gives_too_few():
+    class Short(Numbers):
+        def batch(self, indices):
+            return {"i": indices[1:]}
+
+    with pytest.raises(SchemaMismatch, match="expected 2 rows from the source, found 1 - at feature 'i'"):
+        list(Loader(Short(5), 2))
+
+
+@THREADS
+@pytest.mark.parametrize("cuts_cleanly", [True, False])
+def test_damage_comes_in_place_of_its_batch(threads, cuts_cleanly):
+    loader = Loader(Damaged(100, {50}, cuts_cleanly=cuts_cleanly), 3, threads=threads)
+    batches = iter(loader)
+    assert indices_of(next(batches) for _ in range(16)) == batches_of(48, 3)
+    with pytest.raises(CorruptRecord, match=r"numbers, record 50") as caught:
+        next(batches)
+    assert caught.value.where == Where(path="numbers", record=50)
+    assert not loader_threads()
+    assert next(batches, None) is None
+    # The state stands before the batch that failed: a new loop tries it again.
+    assert loader.state_dict()["position"] == 48
+    with pytest.raises(CorruptRecord):
+        next(iter(loader))
+
+
+@THREADS
+def test_map_batch(threads):
+    def add(batch):
+        return {**batch, "sum": batch["row"].sum(axis=1)}
+
+    found = list(Loader(Numbers(20), 6, map_batch=add, threads=threads))
+    assert [batch["sum"].tolist() for batch in found] == [[2 * i + 0.5 for i in part] for part in batches_of(20, 6)]
+
+
+def test_map_batch_may_give_anything():
+    loader = Loader(Numbers(5), 2, map_batch=lambda batch: (batch["i"], 1))
+    assert [(i.tolist(), one) for i, one in loader] == [([0, 1], 1), ([2, 3], 1), ([4], 1)]
+
+
+@pytest.mark.parametrize("seed", [None, 4])
+def test_an_error_in_map_batch_names_its_place(seed):
+    order = {} if seed is None else {"shuffle": True, "seed": seed}
+    calls = []
+
+    def fail_late(batch):
+        calls.append(batch)
+        if len(calls) == 14:  # the last batch of the second epoch
+            raise ZeroDivisionError("no")
+        return batch
+
+    loader = Loader(Numbers(20), 3, map_batch=fail_late, threads=0, epochs=9, **order)
+    with pytest.raises(TransformError) as caught:
+        list(loader)
+    first = 18 if seed is None else Shuffled(20, seed=seed).indices(1, 18, 19)[0]
+    assert str(caught.value) == (
+        "map_batch=test_an_error_in_map_batch_names_its_place.<locals>.fail_late on batch 6 of epoch 1 (positions 18 to 20) "
+        f"failed with ZeroDivisionError: no - at numbers, record {first}."
+    )
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_sound_batches_before_a_failing_map_batch_are_handed_out():
+    def fail_at_40(batch):
+        if 40 in batch["i"]:
+            raise ValueError("forty")
+        return batch
+
+    batches = iter(Loader(Numbers(100), 2, map_batch=fail_at_40))
+    assert indices_of(next(batches) for _ in range(20)) == batches_of(40, 2)
+    with pytest.raises(TransformError, match=r"batch 20 of epoch 0 \(positions 40 to 42\)"):
+        next(batches)
+
+
+@THREADS
+def test_leaving_a_loop_ends_the_threads(threads):
+    for _ in range(5):
+        for batch in Loader(Numbers(1000), 2, threads=threads):
+            assert batch["i"].tolist() == [0, 1]
+            break
+        assert wait_for_threads()
+
+
+def test_an_iterator_in_a_cycle_ends_its_threads():
+    batches = iter(Loader(Numbers(1000), 2, threads=2))
+    next(batches)
+    cycle = [batches]
+    cycle.append(cycle)
+    del batches, cycle
+    gc.collect()
+    assert wait_for_threads()
+
+
+def test_several_iterators_go_their_own_ways():
+    loader = Loader(Numbers(20), 3, threads=2)
+    first = iter(loader)
+    a = [next(first)]
+    second = iter(loader)  # begins where the first one stands, and the state is its own from now on
+    b = [next(second)]
+    a += list(first)
+    assert loader.state_dict()["position"] == 6
+    b += list(second)
+    assert indices_of(a) == batches_of(20, 3)
+    assert indices_of(b) == batches_of(20, 3)[1:]
+    assert loader.epoch == 1
+
+
+def test_loaders_inside_loaders():
+    inner = Numbers(6)
+
+    def nested(batch):
+        return {**batch, "inner": sum(b["i"].sum() for b in Loader(inner, 2, threads=2))}
+
+    found = list(Loader(Numbers(30), 4, map_batch=nested, threads=2))
+    assert [batch["inner"] for batch in found] == [15] * 8
+    assert wait_for_threads()
+
+
+def test_a_loader_in_each_of_several_threads():
+    loader = Numbers(200)
+    found, threads = {}, []
+    for k in range(4):
+        run = lambda k=k: found.__setitem__(k, indices_of(Loader(loader, 7, shuffle=True, seed=k, threads=2)))  # noqa: E731
+        threads.append(threading.Thread(target=run))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for k in range(4):
+        assert list(chain(*found[k])) == Shuffled(200, seed=k).indices(0, 0, 200).tolist()
+
+
+def test_an_iterator_handed_to_another_thread():
+    batches = iter(Loader(Numbers(50), 2, threads=2))
+    first = [next(batches)]
+    rest = []
+    thread = threading.Thread(target=lambda: rest.extend(batches))
+    thread.start()
+    thread.join()
+    assert indices_of(first + rest) == batches_of(50, 2)
+
+
+def test_interrupts_leave_no_threads():
+    class Interrupted(Numbers):
+        def batch(self, indices):
+            if threading.current_thread() is threading.main_thread():
+                raise KeyboardInterrupt
+            return super().batch(indices)
+
+    loader = Loader(Interrupted(10_000, delay_s=0.002), 2, threads=1)
+    with pytest.raises(KeyboardInterrupt):
+        for _ in loader:
+            pass
+    assert not loader_threads()
+
+
+def test_batches_are_ones_own():
+    """A batch stays what it is while later ones are made."""
+    held = list(Loader(Numbers(3000), 7, threads=3))
+    assert indices_of(held) == batches_of(3000, 7)
+
+
+def test_small_batches_are_read_several_at_a_time():
+    sizes = []
+
+    class Counting(Numbers):
+        def batch(self, indices):
+            sizes.append(len(indices))
+            return super().batch(indices)
+
+    assert indices_of(Loader(Counting(5000), 2)) == batches_of(5000, 2)
+    assert sizes[0] == 2
+    assert max(sizes) > 20
+    sizes.clear()
+    list(Loader(Counting(500, cuts_cleanly=False), 2))
+    assert set(sizes) == {2}
+
+
+def test_memory_does_not_grow():
+    loader = Loader(Numbers(200), 8, epochs=None, threads=2)
+    batches = iter(loader)
+    for _ in range(2000):
+        next(batches)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for _ in range(500):
+            next(batches)
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(5000):
+            next(batches)
+        assert tracemalloc.get_traced_memory()[0] - before < 100_000
+    finally:
+        tracemalloc.stop()
+        batches.close()
+
+
+def test_a_loader_travels():
+    loader = Loader(Numbers(30), 4, shuffle=True, seed=2, drop_last=True, threads=2)
+    list(islice(loader, 3))
+    copy = pickle.loads(pickle.dumps(loader))
+    assert copy.state_dict() == loader.state_dict()
+    assert indices_of(copy) == indices_of(loader)
+
+
+def test_columns_of_every_kind_are_cut():
+    sparse = pytest.importorskip("scipy.sparse")
+
+    class Kinds(Numbers):
+        def batch(self, indices):
+            dense = np.eye(200)[indices]
+            return {"i": indices, "sparse": sparse.csr_array(dense), "list": [np.full(i % 3, i) for i in indices]}
+
+    for batch in Loader(Kinds(200), 3):
+        assert (batch["sparse"].toarray() == np.eye(200)[batch["i"]]).all()
+        assert [a.tolist() for a in batch["list"]] == [[i] * (i % 3) for i in batch["i"].tolist()]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"threads": -1}, "threads must be at least 0"),
+        ({"prefetch": -1}, "prefetch must be at least 0"),
+        ({"epochs": 0}, "epochs must be at least 1"),
+        ({"shuffle": True, "seed": -1}, "seed"),
+        ({"shuffle": True, "sampler": InOrder(3)}, "either shuffle=True or sampler="),
+        ({"to": "cupy"}, "to must be 'numpy', 'torch' or 'jax'"),
+    ],
+)
+def test_arguments_are_checked(options, message):
+    with pytest.raises(ValueError, match=message):
+        Loader(Numbers(3), **{"batch_size": 2, **options})
+
+
+def test_arguments_of_the_wrong_type():
+    with pytest.raises(TypeError, match=r"penstock\.open gives one. Got list"):
+        Loader([1, 2, 3], 2)
+    with pytest.raises(TypeError):
+        Loader(Numbers(3), 2.5)
+    with pytest.raises(TypeError):
+        Loader(Numbers(3), 2, True)
+
+
+def test_processes_come_later():
+    with pytest.raises(UnsupportedData, match=r"expected workers=0, found workers=2\. .*Use threads="):
+        Loader(Numbers(3), 2, workers=2)
+
+
+def test_what_it_says_of_itself():
+    assert "batches of 4, shuffled with seed 9, Shard(rank=0, world=1)" in repr(
+        Loader(Numbers(3), 4, shuffle=True, seed=9)
+    )
+    assert "the source's order" in repr(Loader(Numbers(3), 4))
+    assert "InOrder(n=3)" in repr(Loader(Numbers(3), 4, sampler=InOrder(3)))
+    loader = Loader(Numbers(3), 4)
+    assert (loader.batch_size, loader.source.n, loader.sampler) == (4, 3, InOrder(3))

@@ -1,0 +1,219 @@
+"""Mixtures: exact proportions, no example twice before all came once, exact resume."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections import Counter
+from itertools import chain, islice
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.loading.fakes import Numbers
+
+from penstock.contracts.protocols import ReadsBatches
+from penstock.contracts.shard import Shard
+from penstock.errors import SchemaMismatch, StateMismatch, Where
+from penstock.loading.loader import Loader
+from penstock.loading.mixture import Mixture
+from penstock.sampling.samplers import Shuffled
+from penstock.sources.column_source import ColumnSource
+
+
+class Tagged(Numbers):
+    """Numbers that say which source they are from."""
+
+    def __init__(self, tag, n, **options):
+        super().__init__(n, fingerprint=f"{tag}{n}", **options)
+        self.tag = tag
+
+    def __repr__(self):
+        return f"Tagged({self.tag!r})"
+
+    def where(self, index):
+        return Where(path=self.tag, record=index)
+
+    def batch(self, indices):
+        return {"from": np.full(len(indices), ord(self.tag)), **super().batch(indices)}
+
+
+def drawn(batches):
+    """``[(tag, index), ...]`` for all examples, after a check that columns belong together."""
+    out = []
+    for batch in batches:
+        assert batch["row"].tolist() == [[i, i + 0.5] for i in batch["i"].tolist()]
+        assert batch["name"].tolist() == [b"%d" % i for i in batch["i"].tolist()]
+        assert batch["many"].to_list() == [[i] * (i % 3) for i in batch["i"].tolist()]
+        out += [(chr(tag), i) for tag, i in zip(batch["from"].tolist(), batch["i"].tolist(), strict=True)]
+    return out
+
+
+SIZES = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 5)), min_size=1, max_size=4)
+
+
+def mixture_of(sizes, **options):
+    return Mixture([(Tagged(chr(97 + k), n), weight) for k, (n, weight) in enumerate(sizes)], **options)
+
+
+def test_what_comes():
+    a, b = Tagged("a", 6), Tagged("b", 2)
+    mixture = Mixture({a: 3, b: 1})
+    assert len(mixture) == 8
+    assert drawn(Loader(mixture, 3)) == [
+        ("a", 0), ("a", 1), ("b", 0), ("a", 2), ("a", 3), ("a", 4), ("b", 1), ("a", 5)
+    ]  # fmt: skip
+    assert mixture.parts == (3, 1)
+    assert repr(mixture) == "<Mixture of 2 sources, 3:1, 8 examples an epoch>"
+
+
+@pytest.mark.parametrize(("stop", "length"), [("first", 11), ("all", 39)])
+def test_where_an_epoch_ends(stop, length):
+    mixture = Mixture({Tagged("a", 20): 1, Tagged("b", 5): 1}, stop=stop)
+    assert len(mixture) == length
+    count = Counter(tag for tag, _ in drawn(Loader(mixture, 4)))
+    assert count["a"] == (length + 1) // 2
+    assert len(set(drawn(Loader(mixture, 4)))) == {"first": 11, "all": 25}[stop]
+
+
+@settings(deadline=None, max_examples=60)
+@given(SIZES, st.sampled_from(["first", "all"]), st.booleans(), st.integers(0, 9), st.integers(1, 7))
+def test_every_source_is_gone_through_whole(sizes, stop, shuffle, seed, batch_size):
+    mixture = mixture_of(sizes, stop=stop)
+    loader = Loader(mixture, batch_size, shuffle=shuffle, seed=seed, epochs=4, threads=1)
+    found = drawn(loader)
+    assert len(found) == 4 * len(mixture)
+    for k, (n, _) in enumerate(sizes):
+        mine = [i for tag, i in found if tag == chr(97 + k)]
+        for start in range(0, len(mine), n):
+            once = mine[start : start + n]
+            assert len(set(once)) == len(once)
+            if not shuffle:
+                assert once == list(range(len(once)))
+    first_epoch = Counter(found[: len(mixture)])
+    if stop == "first":
+        assert max(first_epoch.values()) == 1
+    else:
+        assert len(first_epoch) == sum(n for n, _ in sizes)
+
+
+@given(SIZES, st.booleans())
+def test_every_stretch_keeps_the_proportions(sizes, shuffle):
+    mixture = mixture_of(sizes)
+    found = [tag for tag, _ in drawn(islice(Loader(mixture, 3, shuffle=shuffle, epochs=None, threads=0), 40))]
+    total = sum(weight for _, weight in sizes)
+    for k, (_, weight) in enumerate(sizes):
+        held = np.cumsum([tag == chr(97 + k) for tag in found])
+        assert abs(held - np.arange(1, len(found) + 1) * weight / total).max() < 1
+
+
+def test_shuffled_order_is_forever():
+    # Changing this is a breaking release.
+    found = drawn(Loader(Mixture({Tagged("a", 4): 1, Tagged("b", 4): 1}), 16, shuffle=True, seed=5, epochs=2))
+    assert [f"{tag}{i}" for tag, i in found] == ORDER
+    assert [i for tag, i in found if tag == "a"] != [i for tag, i in found if tag == "b"]
+
+
+ORDER = ["a2", "b1", "a3", "b0", "a0", "b2", "a1", "b3", "a1", "b2", "a3", "b0", "a0", "b3", "a2", "b1"]
+
+
+def test_its_own_shuffle():
+    found = drawn(Loader(Mixture({Tagged("a", 4): 1, Tagged("b", 4): 1}, shuffle=True, seed=5), 16, epochs=2))
+    assert [f"{tag}{i}" for tag, i in found] == ORDER
+
+
+@settings(deadline=None, max_examples=40)
+@given(SIZES, st.integers(0, 20), st.booleans(), st.integers(1, 3), st.integers(1, 5))
+def test_exact_resume_and_shards(sizes, stop, shuffle, world, batch_size):
+    options = {"shuffle": shuffle, "seed": 3, "epochs": 3}
+    whole = drawn(Loader(mixture_of(sizes), 4, threads=0, **options))
+    loader = Loader(mixture_of(sizes), 4, threads=1, **options)
+    first = drawn(islice(loader, stop))
+    state = json.loads(json.dumps(loader.state_dict()))
+    if state["epoch"] == 3:
+        return
+    ranks = [Loader(mixture_of(sizes), batch_size, shard=Shard(r, world), threads=0, **options) for r in range(world)]
+    for rank in ranks:
+        rank.load_state_dict(state)
+    assert sorted(first + list(chain(*(drawn(rank) for rank in ranks)))) == sorted(whole)
+
+
+def test_a_state_of_another_mixture():
+    state = Loader(mixture_of([(5, 1), (6, 2)]), 4, shuffle=True).state_dict()
+    Loader(mixture_of([(5, 1), (6, 2)]), 4, shuffle=True).load_state_dict(state)
+    for other in (
+        Loader(mixture_of([(5, 1), (6, 3)]), 4, shuffle=True),
+        Loader(mixture_of([(5, 1), (7, 2)]), 4, shuffle=True),
+        Loader(mixture_of([(5, 1), (6, 2)], stop="all"), 4, shuffle=True),
+        Loader(mixture_of([(5, 1), (6, 2)]), 4, shuffle=True, seed=1),
+        Loader(mixture_of([(5, 1), (6, 2)]), 4),
+    ):
+        with pytest.raises(StateMismatch):
+            other.load_state_dict(state)
+
+
+def test_as_a_source():
+    mixture = mixture_of([(6, 3), (2, 1)])
+    assert isinstance(mixture, ReadsBatches)
+    assert [(chr(e["from"]), int(e["i"])) for e in mixture] == drawn([mixture.batch(np.arange(8))])
+    assert drawn([mixture.batch([5, 2, 2, 100])]) == [
+        (chr(mixture[k]["from"]), int(mixture[k]["i"])) for k in (5, 2, 2, 100)
+    ]
+    assert mixture.place(6) == (1, 1)
+    assert mixture.where(6) == Where(path="b", record=1)
+    assert len(mixture.batch([])["i"]) == 0
+    with pytest.raises(IndexError):
+        mixture[-1]
+    with pytest.raises(IndexError):
+        mixture.batch([0, -1])
+    copy = pickle.loads(pickle.dumps(mixture))
+    assert copy.fingerprint == mixture.fingerprint
+
+
+def test_a_sampler_over_a_mixture():
+    mixture = mixture_of([(6, 3), (2, 1)])
+    found = drawn(Loader(mixture, 3, sampler=Shuffled(8, seed=1)))
+    assert sorted(found) == sorted(drawn(Loader(mixture, 8)))
+
+
+def test_sources_that_differ_in_kind():
+    """Where one source gives fixed rows and another varying ones, the batch varies, and is not cut."""
+    fixed, varying = ColumnSource({"x": np.arange(8).reshape(4, 2)}), Ragged3()
+    mixture = Mixture({fixed: 1, varying: 1})
+    assert not mixture.cuts_cleanly
+    batch = mixture.batch(np.arange(4))
+    assert batch["x"].to_list() == [[0, 1], [0], [2, 3], [1, 1]]
+    assert Mixture({fixed: 1, ColumnSource({"x": np.zeros((3, 2), np.int64)}): 1}).cuts_cleanly
+    assert list(Mixture({fixed: 1}).schema) == ["x"]
+
+
+class Ragged3:
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, index):
+        return {"x": np.full(index + 1, index)}
+
+    def batch(self, indices):
+        from penstock.contracts.values import Ragged
+
+        return {"x": Ragged.from_list([self[i]["x"] for i in indices.tolist()])}
+
+
+def test_what_is_refused():
+    with pytest.raises(ValueError, match="stop must be"):
+        mixture_of([(5, 1)], stop="last")
+    with pytest.raises(ValueError, match=r"cannot draw from Tagged\('b'\), which is empty"):
+        mixture_of([(5, 1), (0, 1)])
+    with pytest.raises(ValueError, match="at least one component"):
+        Mixture({})
+    with pytest.raises(ValueError, match="a weight is a positive number, got 0"):
+        mixture_of([(5, 0)])
+    with pytest.raises(
+        SchemaMismatch, match=r"expected the features \['x'\] in every source of a mixture, found \['y'\]"
+    ):
+        Mixture({ColumnSource({"x": np.zeros(3)}): 1, ColumnSource({"y": np.zeros(3)}): 1})
+    unnamed = Mixture([(Tagged("a", 3), 1), (Numbers(3), 1)])
+    with pytest.raises(SchemaMismatch, match="in every source"):
+        unnamed.batch([0, 1])

@@ -1,0 +1,201 @@
+"""Jobs ahead of their consumer: in order, no polling, nothing left behind."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+import weakref
+from functools import partial
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.loading.fakes import loader_threads, wait_for_threads
+
+from penstock.loading.prefetch import Ahead, usable_cores
+
+THREADS = pytest.mark.parametrize("threads", [0, 1, 3])
+
+
+def numbers(count):
+    return (partial(int, i) for i in range(count))
+
+
+class Failing:
+    def __init__(self, at, error):
+        self.at, self.error = at, error
+
+    def jobs(self, count):
+        return (partial(self.run, i) for i in range(count))
+
+    def run(self, i):
+        if i == self.at:
+            raise self.error
+        return i
+
+
+@settings(deadline=None)
+@given(st.integers(0, 30), st.integers(0, 4), st.integers(0, 5), st.booleans())
+def test_results_come_in_order(count, threads, ahead, helping):
+    made = Ahead(numbers(count), threads=threads, ahead=ahead, helping=helping)
+    assert list(made) == list(range(count))
+    made.close()
+    assert not loader_threads()
+
+
+def test_order_holds_when_later_jobs_are_faster():
+    delays = [0.02, 0.0, 0.01, 0.0, 0.0, 0.005]
+
+    def job(i):
+        time.sleep(delays[i])
+        return i
+
+    made = Ahead((partial(job, i) for i in range(6)), threads=3, ahead=5)
+    assert list(made) == list(range(6))
+    made.close()
+
+
+@pytest.mark.parametrize("ahead", [1, 2, 5])
+def test_no_further_ahead_than_asked(ahead):
+    begun = []
+
+    def job(i):
+        begun.append(i)
+        return i
+
+    made = Ahead((partial(job, i) for i in range(100)), threads=2, ahead=ahead)
+    assert next(made) == 0
+    time.sleep(0.05)
+    assert max(begun) <= ahead
+    assert next(made) == 1
+    time.sleep(0.05)
+    assert max(begun) <= ahead + 1
+    made.close()
+
+
+def test_nothing_happens_before_the_first_result_is_asked_for():
+    begun = []
+    made = Ahead((partial(begun.append, i) for i in range(5)), threads=2, ahead=4)
+    assert not loader_threads()
+    assert not begun
+    made.close()
+
+
+@THREADS
+def test_an_error_comes_in_its_place(threads):
+    made = Ahead(Failing(3, KeyError("three")).jobs(10), threads=threads, ahead=4)
+    assert [next(made) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(KeyError, match="three"):
+        next(made)
+    made.close()
+
+
+def test_an_interrupt_while_helping_is_not_kept_for_later():
+    gate = threading.Event()
+
+    def job():
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+        assert gate.wait(10)
+
+    made = Ahead(iter([job, job, job]), threads=1, ahead=3)
+    with pytest.raises(KeyboardInterrupt):
+        next(made)
+    gate.set()
+    made.close()
+
+
+def test_the_consumer_works_instead_of_waiting():
+    def job():
+        time.sleep(0.005)
+        return threading.current_thread()
+
+    made = Ahead((job for _ in range(40)), threads=1, ahead=4)
+    workers = list(made)
+    made.close()
+    assert workers.count(threading.current_thread()) > 5
+    assert made.helped_ns > 0
+
+
+def test_jobs_that_must_not_overlap():
+    running, overlaps = [], []
+
+    def job(i):
+        running.append(i)
+        overlaps.append(len(running))
+        time.sleep(0.001)
+        running.remove(i)
+        return threading.current_thread()
+
+    made = Ahead((partial(job, i) for i in range(20)), threads=1, ahead=4, helping=False)
+    assert len(set(made)) == 1
+    assert set(overlaps) == {1}
+    assert made.blocked_ns > 0
+    made.close()
+
+
+def test_close_waits_for_the_threads():
+    made = Ahead((partial(time.sleep, 0.01) for _ in range(50)), threads=2, ahead=8)
+    next(made)
+    assert len(loader_threads()) == 2
+    made.close()
+    assert not loader_threads()
+    with pytest.raises(StopIteration):
+        next(made)
+    made.close()
+
+
+def test_being_let_go_of_ends_the_threads():
+    made = Ahead(numbers(100), threads=2, ahead=8)
+    next(made)
+    del made
+    gc.collect()
+    assert wait_for_threads()
+
+
+def test_idle_threads_hold_no_results():
+    class Result:
+        pass
+
+    made = Ahead((Result for _ in range(6)), threads=2, ahead=8)
+    seen = [weakref.ref(next(made)) for _ in range(6)]
+    assert [ref() for ref in seen] == [None] * 6
+    made.close()
+
+
+def test_an_error_keeps_nothing_alive():
+    class Big:
+        pass
+
+    alive = []
+
+    def job():
+        big = Big()
+        alive.append(weakref.ref(big))
+        raise ValueError(str(id(big)))
+
+    gc.disable()
+    try:
+        made = Ahead(iter([job]), threads=1, ahead=1)
+        with pytest.raises(ValueError, match=r"\d+"):
+            next(made)
+        made.close()
+        del made
+        assert [ref() for ref in alive] == [None]
+    finally:
+        gc.enable()
+
+
+def test_threads_sleep_when_there_is_nothing_to_do():
+    made = Ahead(numbers(1000), threads=3, ahead=6)
+    next(made)
+    time.sleep(0.05)
+    before = time.process_time()
+    time.sleep(0.3)
+    assert time.process_time() - before < 0.05
+    made.close()
+
+
+def test_cores():
+    assert usable_cores() >= 1

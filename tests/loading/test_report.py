@@ -1,0 +1,112 @@
+"""Where the time went, and what to change."""
+
+from __future__ import annotations
+
+import time
+from itertools import islice
+
+import pytest
+from tests.loading.fakes import Numbers
+
+from penstock.loading.loader import Loader
+from penstock.loading.report import Report
+
+
+def report(**given):
+    plain = {
+        "epoch": 3, "batches": 100, "examples": 12_800, "bytes": 4_000_000, "threads": 1, "cores": 2, "batches_per_job": 2.0,
+        "wall_s": 1.0, "reading_s": 0.0, "transform_s": 0.0, "handover_s": 0.0, "waiting_s": 0.95, "helping_s": 0.5,
+    }  # fmt: skip
+    return Report(**{**plain, **given})
+
+
+def test_nothing_to_report():
+    with pytest.raises(ValueError, match="before the first batch"):
+        Loader(Numbers(3), 2).report()
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_counts(threads):
+    loader = Loader(Numbers(100), 8, threads=threads)
+    list(loader)
+    seen = loader.report()
+    assert (seen.epoch, seen.batches, seen.examples, seen.threads) == (0, 13, 100, threads)
+    assert seen.bytes > 100 * 8
+    list(islice(loader, 3))
+    assert loader.report().epoch == 0  # the last finished one
+    list(loader)
+    assert (loader.report().epoch, loader.report().batches) == (1, 10)  # counted since the loop was left
+
+
+def test_a_running_epoch():
+    loader = Loader(Numbers(100), 8, threads=0)
+    list(islice(loader, 3))
+    assert (loader.report().batches, loader.report().epoch) == (3, 0)
+    assert loader.report().wall_s > 0
+
+
+def test_epochs_of_one_loop_are_apart():
+    loader = Loader(Numbers(30), 8, epochs=3)
+    list(loader)
+    assert (loader.report().epoch, loader.report().batches) == (2, 4)
+
+
+def test_a_slow_source():
+    loader = Loader(Numbers(20, delay_s=0.01), 2, threads=1)
+    list(loader)
+    seen = loader.report()
+    assert seen.reading_s >= 0.1
+    assert seen.waiting_s > 0.8 * seen.wall_s
+    assert 0 < seen.helping_s <= seen.waiting_s
+    assert seen.advice.startswith("Reading and decoding are the limit.")
+
+
+def test_a_slow_transform():
+    loader = Loader(Numbers(20), 2, threads=0, map_batch=lambda batch: time.sleep(0.01))
+    list(loader)
+    seen = loader.report()
+    assert 0.1 <= seen.transform_s <= seen.helping_s
+    assert seen.advice.startswith("map_batch is the limit.")
+
+
+def test_a_slow_consumer():
+    loader = Loader(Numbers(20), 2, threads=1)
+    for _ in loader:
+        time.sleep(0.01)
+    seen = loader.report()
+    assert seen.consuming_s > 0.09
+    assert (
+        seen.advice == "The consumer is the limit: batches wait for it. Nothing in the loader would make this faster."
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"batches": 0}, "No batch was read yet."),
+        ({"waiting_s": 0.05, "reading_s": 1.0}, "The consumer is the limit"),
+        ({"reading_s": 0.9, "threads": 0}, "threads=0 makes every batch while the consumer waits"),
+        ({"reading_s": 0.9, "cores": 8}, "threads=7 would use all 8 cores"),
+        ({"reading_s": 0.9}, "All cores are at it: fewer columns"),
+        ({"reading_s": 0.004, "batches_per_job": 1.0}, "a larger batch_size helps"),
+        ({"transform_s": 0.9}, "write it as the former"),
+        ({"transform_s": 0.9, "cores": 4}, "threads=3 would use all 4 cores"),
+        ({"handover_s": 0.9}, "The hand-over is the limit"),
+    ],
+)
+def test_advice(given, words):
+    assert words in report(**given).advice
+
+
+def test_what_it_prints():
+    assert str(report(reading_s=1.5)) == (
+        "epoch 3: 100 batches, 12,800 examples, 4.0 MB in 1.000 s (12,800 examples/s, threads=1, 2.0 batches a job)\n"
+        "  reading and decoding             1.500 s   150% of the wall time\n"
+        "  map_batch                        0.000 s     0% of the wall time\n"
+        "  hand-over                        0.000 s     0% of the wall time\n"
+        "  consumer waited for batches      0.950 s    95% of the wall time\n"
+        "    of that, made them itself      0.500 s    50% of the wall time\n"
+        "  batches waited for consumer      0.050 s     5% of the wall time\n"
+        "  Reading and decoding are the limit. All cores are at it: fewer columns, or plain files instead of compressed ones, "
+        "would help."
+    )

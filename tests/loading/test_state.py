@@ -1,0 +1,234 @@
+"""Stopping and going on: exact to the batch, under any other world, batch size or number of threads."""
+
+from __future__ import annotations
+
+import json
+from itertools import chain, islice
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from tests.loading.fakes import Numbers, indices_of, wait_for_threads
+
+from penstock.contracts.shard import Shard
+from penstock.errors import StateMismatch
+from penstock.loading.loader import Loader
+from penstock.sampling.samplers import Shuffled
+
+
+def test_state_is_forever():
+    # Changing this is a breaking release.
+    loader = Loader(Numbers(10, fingerprint="9f2c"), 4, shuffle=True, seed=7)
+    next(iter(loader))
+    assert loader.state_dict() == {
+        "version": 1,
+        "epoch": 0,
+        "position": 4,
+        "examples": 10,
+        "order": "Shuffled(10, seed=7)",
+        "fingerprint": "9f2c",
+    }
+
+
+def test_state_is_small_json():
+    source = Numbers(1 << 40, fingerprint="0123456789abcdef")
+    loader = Loader(source, 128, shuffle=True, seed=2**64 - 1)
+    loader.load_state_dict({**loader.state_dict(), "epoch": 10**6, "position": 1 << 39})
+    text = json.dumps(loader.state_dict())
+    assert len(text) < 1000
+    loader.load_state_dict(json.loads(text))
+    assert (loader.epoch, loader.state_dict()["position"]) == (10**6, 1 << 39)
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_state_counts_what_was_received(threads):
+    loader = Loader(Numbers(1000), 3, threads=threads, prefetch=8)
+    for number, _ in zip(range(50), loader, strict=False):
+        assert loader.state_dict()["position"] == 3 * (number + 1)
+
+
+def test_the_end_of_an_epoch_is_the_beginning_of_the_next():
+    loader = Loader(Numbers(6), 3, epochs=2)
+    places = [(loader.epoch, loader.state_dict()["position"]) for _ in loader]
+    assert places == [(0, 3), (1, 0), (1, 3), (2, 0)]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(1, 60),
+    st.integers(1, 7),
+    st.integers(0, 30),
+    st.sampled_from([None, 3]),
+    st.integers(0, 2),
+    st.integers(0, 2),
+)
+def test_going_on_equals_never_having_stopped(n, size, stop, seed, threads, other_threads):
+    options = {"shuffle": seed is not None, "seed": seed or 0, "epochs": 3}
+    whole = indices_of(Loader(Numbers(n), size, threads=0, **options))
+    loader = Loader(Numbers(n), size, threads=threads, **options)
+    first = indices_of(islice(loader, stop))
+    state = json.loads(json.dumps(loader.state_dict()))
+    if len(first) == len(whole):
+        assert (state["epoch"], state["position"]) == (3, 0)
+        return
+    resumed = Loader(Numbers(n), size, threads=other_threads, **options)
+    resumed.load_state_dict(state)
+    assert len(resumed) == len(whole) - len(first)
+    assert first + indices_of(resumed) == whole
+
+
+def test_a_running_iterator_does_not_mind_a_state():
+    loader = Loader(Numbers(20), 3)
+    start = loader.state_dict()
+    batches = iter(loader)
+    next(batches)
+    loader.load_state_dict(start)
+    assert indices_of([next(batches)]) == [[3, 4, 5]]
+    assert loader.state_dict() == start
+    assert indices_of(islice(loader, 1)) == [[0, 1, 2]]
+
+
+def test_a_position_at_the_end_is_the_next_epoch():
+    loader = Loader(Numbers(10), 3)
+    loader.load_state_dict({**loader.state_dict(), "position": 10})
+    assert len(loader) == 4
+    assert list(chain(*indices_of(loader))) == list(range(10))
+    assert loader.epoch == 2
+
+
+def test_too_little_left_for_a_round():
+    loader = Loader(Numbers(10), 4, drop_last=True)
+    loader.load_state_dict({**loader.state_dict(), "position": 8})
+    assert len(loader) == 0
+    assert list(loader) == []
+    assert loader.epoch == 1
+    assert indices_of(loader) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        (Numbers(11, fingerprint="a"), {"seed": 1}, "expected 11 as 'examples' of the state, found 10"),
+        (Numbers(10, fingerprint="b"), {"seed": 1}, "expected 'b' as 'fingerprint' of the state, found 'a'"),
+        (Numbers(10, fingerprint="a"), {"seed": 2}, "expected 'Shuffled(10, seed=2)' as 'order' of the state"),
+        (Numbers(10, fingerprint="a"), {"shuffle": False}, "expected 'InOrder(10)' as 'order' of the state"),
+    ],
+)
+def test_a_state_of_something_else(source, options, message):
+    state = Loader(Numbers(10, fingerprint="a"), 3, shuffle=True, seed=1).state_dict()
+    loader = Loader(source, 3, **{"shuffle": True, **options})
+    with pytest.raises(StateMismatch) as caught:
+        loader.load_state_dict(state)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": 2},
+        {"version": None},
+        {"epoch": -1},
+        {"epoch": "0"},
+        {"epoch": True},
+        {"position": 11},
+        {"position": -1},
+        {"position": 0.5},
+        {"position": None},
+    ],
+)
+def test_a_state_that_is_none(change):
+    loader = Loader(Numbers(10), 3)
+    with pytest.raises(StateMismatch, match=f"as '{next(iter(change))}' of the state"):
+        loader.load_state_dict({**loader.state_dict(), **change})
+    with pytest.raises(StateMismatch, match="'version'"):
+        loader.load_state_dict({})
+
+
+class Run(RuleBasedStateMachine):
+    """A training run on several ranks that is stopped, moved to other machines and resized, again and again.
+
+    Every position of every epoch must be read exactly once, whatever happens.
+    """
+
+    @initialize(n=st.integers(1, 80), seed=st.sampled_from([None, 0, 11]), epochs=st.sampled_from([1, 2, None]))
+    def begin(self, n, seed, epochs):
+        self.n, self.seed, self.epochs = n, seed, epochs
+        self.seen: list[list[int]] = [[]]
+        self.state = None
+        self.start(1, 4, 0, 2)
+
+    def start(self, world, batch_size, threads, prefetch):
+        source = Numbers(self.n, fingerprint="the same")
+        self.ranks = [
+            Loader(
+                source,
+                batch_size,
+                shuffle=self.seed is not None,
+                seed=self.seed or 0,
+                shard=Shard(rank, world),
+                threads=threads,
+                prefetch=prefetch,
+                epochs=self.epochs,
+            )
+            for rank in range(world)
+        ]
+        if self.state is not None:
+            for loader in self.ranks:
+                loader.load_state_dict(self.state)
+        self.iterators = [iter(loader) for loader in self.ranks]
+
+    @rule(count=st.integers(1, 12))
+    def read(self, count):
+        for _ in range(count):
+            epoch = self.ranks[0].epoch
+            batches = [next(iterator, None) for iterator in self.iterators]
+            if batches[0] is None:
+                assert all(batch is None for batch in batches)
+                self.iterators = [iter(loader) for loader in self.ranks]
+                continue
+            while len(self.seen) <= epoch:
+                self.seen.append([])
+            self.seen[epoch] += chain(*indices_of(batches))
+
+    @rule()
+    def leave_the_loop(self):
+        self.iterators = [iter(loader) for loader in self.ranks]
+
+    @rule(
+        world=st.integers(1, 5),
+        batch_size=st.integers(1, 9),
+        threads=st.integers(0, 2),
+        prefetch=st.integers(0, 3),
+        rank=st.integers(0, 4),
+    )
+    def stop_and_go_on_elsewhere(self, world, batch_size, threads, prefetch, rank):
+        states = [json.loads(json.dumps(loader.state_dict())) for loader in self.ranks]
+        assert all(state == states[0] for state in states)
+        self.state = states[rank % len(states)]
+        self.close()
+        self.start(world, batch_size, threads, prefetch)
+
+    @invariant()
+    def everything_once(self):
+        epoch, position = self.ranks[0].epoch, self.ranks[0].state_dict()["position"]
+        for number, seen in enumerate(self.seen):
+            order = (
+                np.arange(self.n) if self.seed is None else Shuffled(self.n, seed=self.seed).indices(number, 0, self.n)
+            )
+            reached = self.n if number < epoch else position if number == epoch else 0
+            assert sorted(seen) == sorted(order[:reached].tolist())
+
+    def close(self):
+        for iterator in self.iterators:
+            iterator.close()
+        assert wait_for_threads()  # those of loops that were left may still be ending
+
+    def teardown(self):
+        if hasattr(self, "iterators"):
+            self.close()
+
+
+Run.TestCase.settings = settings(deadline=None, max_examples=30, stateful_step_count=20)
+TestRun = Run.TestCase
