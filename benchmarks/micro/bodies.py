@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from penstock.codecs.example import ExampleCodec
 
 import penstock as ps
 from benchmarks.data import BATCH, EXAMPLE_BYTES, ROW_BYTES, Files
 from penstock import _native
+from penstock.codecs.example import ExampleCodec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
