@@ -3,6 +3,7 @@
 #if defined(__unix__) || defined(__APPLE__)
 #define PENSTOCK_HAS_MMAP 1
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #endif
 
@@ -15,12 +16,13 @@ namespace {
 class Mapping {
   public:
     Mapping(int fd, std::size_t size) : size_(size) {
+        struct stat status {};
+        if (fstat(fd, &status) != 0) raise_errno();
+        // Touching a page behind the end of the file would end the process.
+        if (static_cast<std::uint64_t>(status.st_size) < size) throw nb::value_error("the file has fewer bytes than size");
         if (size == 0) return;
         void* const at = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
-        if (at == MAP_FAILED) {
-            PyErr_SetFromErrno(PyExc_OSError);
-            throw nb::python_error();
-        }
+        if (at == MAP_FAILED) raise_errno();
         data_ = static_cast<std::byte*>(at);
     }
     ~Mapping() {
@@ -43,14 +45,25 @@ class Mapping {
     }
 
   private:
+    [[noreturn]] static void raise_errno() {
+        PyErr_SetFromErrno(PyExc_OSError);
+        throw nb::python_error();
+    }
+
     std::byte* data_ = nullptr;
     std::size_t size_;
 };
 
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
-    const auto& mapping = nb::cast<const Mapping&>(nb::handle(self));
-    static std::byte nothing{}; // A view of no bytes still wants an address.
-    return PyBuffer_FillInfo(view, self, mapping.size() != 0 ? mapping.data() : &nothing, static_cast<Py_ssize_t>(mapping.size()), 1, flags);
+    if (!nb::inst_ready(self)) { // Made by MappedFile.__new__, never opened.
+        PyErr_SetString(PyExc_BufferError, "this MappedFile was not opened");
+        view->obj = nullptr;
+        return -1;
+    }
+    const Mapping& mapping = *nb::inst_ptr<Mapping>(self);
+    static char nothing = 0; // A view of no bytes still wants an address.
+    void* const data = mapping.size() != 0 ? static_cast<void*>(mapping.data()) : &nothing;
+    return PyBuffer_FillInfo(view, self, data, static_cast<Py_ssize_t>(mapping.size()), 1, flags);
 }
 
 PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {0, nullptr}};
@@ -59,10 +72,8 @@ PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {
 
 void register_files(nb::module_& module) {
     nb::class_<Mapping>(module, "MappedFile", nb::type_slots(slots), "A file's bytes as read-only memory, through the buffer protocol.")
-        .def(nb::init<int, std::size_t>(), nb::arg("fd"), nb::arg("size"), "Map the first `size` bytes; the descriptor may be closed afterwards.")
+        .def(nb::init<int, std::size_t>(), nb::arg("fd"), nb::arg("size"), "Map the first `size` bytes; the descriptor may be closed afterwards. ValueError when the file has fewer.")
         .def("__len__", &Mapping::size)
-        .def("__buffer__", [](nb::handle self, int) { return nb::steal(PyMemoryView_FromObject(self.ptr())); }, nb::arg("flags"),
-             nb::sig("def __buffer__(self, flags: int, /) -> memoryview"))
         .def(
             "drop", [](const Mapping& self, std::size_t offset, std::size_t size) { self.advise(offset, size, MADV_DONTNEED); },
             nb::arg("offset"), nb::arg("size"), "Let go of the resident pages of a range; they are read again when touched.")

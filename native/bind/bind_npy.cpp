@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "bind/support.hpp"
 #include "core/npy_header.hpp"
 #include "core/rows.hpp"
@@ -7,7 +9,7 @@ namespace {
 
 nb::object to_object(const npy::Literal& value) {
     switch (value.kind) {
-    case npy::Literal::Kind::text: return nb::steal(PyUnicode_DecodeUTF8(value.text.data(), static_cast<Py_ssize_t>(value.text.size()), "replace"));
+    case npy::Literal::Kind::text: return nb::str(value.text.data(), value.text.size());
     case npy::Literal::Kind::number: return nb::int_(value.number);
     case npy::Literal::Kind::truth: return nb::bool_(value.number != 0);
     case npy::Literal::Kind::tuple:
@@ -29,8 +31,11 @@ nb::tuple parse_header(nb::object data, std::size_t max_header) {
 nb::object take(nb::object data, std::size_t data_offset, std::size_t row_bytes, std::size_t n_rows, Indices indices) {
     const Buffer buffer(data);
     const Bytes file = buffer.bytes();
-    if (data_offset > file.size() || (row_bytes != 0 && n_rows > (file.size() - data_offset) / row_bytes))
-        throw FormatError(Fault::truncated, data_offset, n_rows, row_bytes);
+    const std::size_t left = file.size() - std::min(data_offset, file.size());
+    if (data_offset > file.size() || (row_bytes != 0 && n_rows > left / row_bytes)) {
+        const bool huge = row_bytes != 0 && n_rows > SIZE_MAX / row_bytes;
+        throw FormatError(Fault::truncated, data_offset, huge ? SIZE_MAX : n_rows * row_bytes, left);
+    }
     const std::size_t count = indices.shape(0);
     if (row_bytes != 0 && count > SIZE_MAX / row_bytes) throw nb::value_error("more bytes than memory can hold");
     Pool::Block block;
@@ -38,7 +43,7 @@ nb::object take(nb::object data, std::size_t data_offset, std::size_t row_bytes,
         const std::int64_t* const rows = indices.data();
         const nb::gil_scoped_release release;
         block = batch_pool()->take(count * row_bytes);
-        take_rows(file.subspan(data_offset, n_rows * row_bytes), row_bytes, {rows, count}, block.data());
+        take_rows({file.subspan(data_offset, n_rows * row_bytes), row_bytes, n_rows}, {rows, count}, block.data());
     }
     return to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {count, row_bytes});
 }

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "bind/support.hpp"
 #include "core/permutation.hpp"
 
@@ -24,14 +26,15 @@ nb::object permute(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch, std
 
 nb::object permute_at(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch, Indices positions) {
     check(n);
-    const std::size_t count = positions.shape(0);
-    for (std::size_t i = 0; i < count; ++i)
-        if (positions.data()[i] < 0 || static_cast<std::uint64_t>(positions.data()[i]) >= n)
-            throw nb::value_error("positions are in [0, n)");
+    const std::span<const std::int64_t> wanted(positions.data(), positions.shape(0));
+    const std::size_t count = wanted.size();
     Pool::Block block = batch_pool()->take(count * sizeof(std::int64_t));
-    const Permutation order(n, seed, epoch);
-    auto* const out = reinterpret_cast<std::int64_t*>(block.data());
-    for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<std::int64_t>(order(static_cast<std::uint64_t>(positions.data()[i])));
+    {
+        const nb::gil_scoped_release release;
+        const auto is_inside = [n](std::int64_t position) { return static_cast<std::uint64_t>(position) < n; };
+        if (!std::all_of(wanted.begin(), wanted.end(), is_inside)) throw nb::value_error("positions are in [0, n)");
+        Permutation(n, seed, epoch).at(wanted, {reinterpret_cast<std::int64_t*>(block.data()), count});
+    }
     return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {count});
 }
 

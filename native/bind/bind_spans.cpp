@@ -6,7 +6,7 @@ namespace {
 // A memoryview whose owner is the Spans object: it reads from that object's bytes and keeps it alive.
 nb::object view_of(nb::handle owner, std::size_t index) {
     const auto& held = nb::cast<const HeldSpans&>(owner);
-    const Bytes payload = held.spans.payloads.at(index);
+    const Bytes payload = held.spans.payloads[index];
     const std::size_t shape[1] = {payload.size()};
     nb::object array = nb::cast(nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>(payload.data(), 1, shape, owner));
     return nb::steal(PyMemoryView_FromObject(array.ptr()));
@@ -20,7 +20,9 @@ void register_spans(nb::module_& module) {
         .def(
             "view",
             [](nb::handle self, std::size_t index) {
-                nb::cast<const HeldSpans&>(self).spans.check(index);
+                const Spans& spans = nb::cast<const HeldSpans&>(self).spans;
+                if (index >= spans.payloads.size()) throw nb::index_error("no such record in these spans");
+                spans.check(index);
                 return view_of(self, index);
             },
             nb::arg("index"), nb::sig("def view(self, index: int) -> memoryview"),

@@ -1,5 +1,4 @@
 #include "bind/support.hpp"
-#include "core/crc32c.hpp"
 #include "core/tfrecord.hpp"
 
 namespace penstock::bind {
@@ -60,6 +59,7 @@ HeldSpans gather(nb::list buffers, std::optional<Which> which, Indices offsets, 
 nb::object frame_all(nb::sequence payloads) {
     std::vector<Buffer> buffers;
     std::vector<std::int64_t> starts, sizes;
+    buffers.reserve(nb::len(payloads));
     std::size_t total = 0;
     for (nb::handle object : payloads) {
         buffers.emplace_back(object);
@@ -83,13 +83,6 @@ nb::object frame_all(nb::sequence payloads) {
 } // namespace
 
 void register_tfrecord(nb::module_& module) {
-    module.def("crc32c", [](nb::object data) { return crc32c(Buffer(data).bytes()); }, nb::arg("data"),
-               nb::sig("def crc32c(data: collections.abc.Buffer) -> int"), "CRC-32C of the bytes.");
-    module.def("masked_crc32c", [](nb::object data) { return mask_crc(crc32c(Buffer(data).bytes())); }, nb::arg("data"),
-               nb::sig("def masked_crc32c(data: collections.abc.Buffer) -> int"), "CRC-32C, masked as TFRecord files store it.");
-    module.def("crc32c_by_tables", [](nb::object data) { return crc32c_by_tables(Buffer(data).bytes()); }, nb::arg("data"),
-               nb::sig("def crc32c_by_tables(data: collections.abc.Buffer) -> int"), "CRC-32C without the processor's instruction.");
-    module.def("crc32c_engine", &crc32c_engine, "How CRC-32C is computed here: 'sse4.2', 'armv8' or 'table'.");
     module.def("scan_tfrecord", &scan, nb::arg("data"), nb::arg("start"), nb::arg("stop"), nb::kw_only(), nb::arg("verify"),
                nb::arg("max_records"),
                nb::sig("def scan_tfrecord(data: collections.abc.Buffer, start: int, stop: int, *, verify: bool, max_records: int) -> "

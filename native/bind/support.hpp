@@ -58,6 +58,8 @@ using Indices = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::d
 /// The Python exception for a fault, not raised.
 [[nodiscard]] nb::object to_python(const FormatError& error);
 
+void register_array_record(nb::module_& module);
+void register_crc32c(nb::module_& module);
 void register_errors(nb::module_& module);
 void register_files(nb::module_& module);
 void register_npy(nb::module_& module);
@@ -65,6 +67,7 @@ void register_permutation(nb::module_& module);
 void register_pool(nb::module_& module);
 void register_recordio(nb::module_& module);
 void register_sagemaker_record(nb::module_& module);
+void register_riegeli(nb::module_& module);
 void register_spans(nb::module_& module);
 void register_tf_example(nb::module_& module);
 void register_tfrecord(nb::module_& module);

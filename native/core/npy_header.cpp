@@ -23,6 +23,26 @@ void append_utf8(std::string& to, std::uint32_t code) {
     }
 }
 
+// Where the text stops being UTF-8 (overlong forms and surrogates are not), or its size.
+std::size_t valid_utf8(Bytes text) {
+    std::size_t at = 0;
+    while (at < text.size()) {
+        const auto lead = std::to_integer<std::uint32_t>(text[at]);
+        const std::size_t more = lead < 0x80 ? 0 : lead < 0xC2 ? 4 : lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : lead < 0xF5 ? 3 : 4;
+        if (more == 4 || text.size() - at <= more) return at;
+        std::uint32_t code = more == 0 ? lead : lead & (0x3FU >> more);
+        for (std::size_t k = 1; k <= more; ++k) {
+            const auto next = std::to_integer<std::uint32_t>(text[at + k]);
+            if ((next & 0xC0) != 0x80) return at;
+            code = code << 6 | (next & 0x3F);
+        }
+        const bool overlong = (more == 2 && code < 0x800) || (more == 3 && code < 0x10000);
+        if (overlong || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return at;
+        at += more + 1;
+    }
+    return at;
+}
+
 /// A reader of the literal: one method per thing that may stand somewhere.
 class Parser {
   public:
@@ -93,6 +113,8 @@ class Parser {
     std::uint64_t number() {
         skip_blanks();
         if (!is_digit(peek())) fail();
+        const bool leading_zero = peek() == '0';
+        const std::size_t first = at_;
         std::uint64_t n = 0;
         while (is_digit(peek())) {
             const auto digit = static_cast<std::uint64_t>(peek() - '0');
@@ -100,6 +122,7 @@ class Parser {
             n = n * 10 + digit;
             ++at_;
         }
+        if (leading_zero && at_ - first > 1) fail(); // Python reads 0, and neither 00 nor 07
         if (major_ <= 2 && peek() == 'L') ++at_; // Python 2 wrote 3L
         return n;
     }
@@ -119,7 +142,7 @@ class Parser {
 
     std::string string() {
         skip_blanks();
-        if (major_ <= 2 && (peek() == 'u' || peek() == 'b')) ++at_;
+        if (peek() == 'u') ++at_;
         const char quote = peek();
         if (quote != '\'' && quote != '"') fail();
         ++at_;
@@ -222,7 +245,10 @@ Header parse(Bytes file, std::size_t most) {
     const std::uint64_t length = major == 1 ? cursor.le<std::uint16_t>() : cursor.le<std::uint32_t>();
     if (length > most) throw FormatError(Fault::range, cursor.offset(), most, length);
     const std::uint64_t base = cursor.offset();
-    Header header = Parser(cursor.take(length), base, major).dict();
+    const Bytes text = cursor.take(length);
+    if (const std::size_t valid = major == 3 ? valid_utf8(text) : text.size(); valid != text.size())
+        throw FormatError(Fault::header, base + valid);
+    Header header = Parser(text, base, major).dict();
     header.major = major;
     header.minor = minor;
     header.data_offset = cursor.offset();

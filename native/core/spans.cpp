@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "core/tfrecord.hpp"
-
 #include "core/crc32c.hpp"
+#include "core/tfrecord.hpp"
 
 namespace penstock {
 

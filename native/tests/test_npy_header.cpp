@@ -50,6 +50,11 @@ int main() {
              "{'descr': '<f4, 'fortran_order': False, 'shape': (3,)}", "{'descr': '\\q', 'fortran_order': False, 'shape': (3,)}",
              "{'descr': '\\ud800', 'fortran_order': False, 'shape': (3,)}", "{'descr': open('x'), 'fortran_order': False, 'shape': (3,)}"})
         check(fault(bad) == Fault::header, bad);
+    check(fault("{'descr': '<i8', 'fortran_order': False, 'shape': (03,)}") == Fault::header); // as Python
+    for (const std::string_view bad : {"\xe9", "\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe0\x80\x80", "\xff"})
+        check(fault("{'descr': [('" + std::string(bad) + "', '<i4')], 'fortran_order': False, 'shape': (1,)}", 3) == Fault::header, bad);
+    for (const std::string_view good : {"\xf0\x9f\x98\x80", "\xe2\x82\xac", "\xed\x9f\xbf", "\xc2\x80"})
+        check(parse("{'descr': [('" + std::string(good) + "', '<i4')], 'fortran_order': False, 'shape': (1,)}", 3).descr.items[0].items[0].text == good);
     check(fault("{'descr': " + std::string(5000, '[')) == Fault::header); // deep, not endless
 
     const auto whole = file("{'descr': '<f4', 'fortran_order': False, 'shape': (7, 5), }");

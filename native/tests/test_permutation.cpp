@@ -20,6 +20,11 @@ void is_a_permutation(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch) 
         seen[index] = true;
         if (i % 97 == 0) check(order(i) == index);
     }
+    std::vector<std::int64_t> positions, some;
+    for (std::uint64_t i = n; i-- > 0; i -= std::min(i, n / 300)) positions.push_back(static_cast<std::int64_t>(i));
+    some.resize(positions.size());
+    order.at(positions, some);
+    for (std::size_t i = 0; i < some.size(); ++i) check(some[i] == indices[static_cast<std::size_t>(positions[i])]);
 }
 
 } // namespace

@@ -9,7 +9,7 @@ int main() {
     const std::string_view rows = "aabbccddee";
     const auto take = [rows](std::vector<std::int64_t> indices) {
         std::string out(indices.size() * 2, '?');
-        take_rows(bytes_of(rows), 2, indices, reinterpret_cast<std::byte*>(out.data()));
+        take_rows({bytes_of(rows), 2, 5}, indices, reinterpret_cast<std::byte*>(out.data()));
         return out;
     };
     check(take({0, 1, 2, 3, 4}) == rows);
@@ -18,8 +18,20 @@ int main() {
     for (const std::int64_t bad : {std::int64_t{5}, std::int64_t{-1}, INT64_MAX, INT64_MIN}) {
         std::string out(4, '?');
         const std::int64_t indices[] = {1, bad};
-        const FormatError error = fault_of([&] { take_rows(bytes_of(rows), 2, indices, reinterpret_cast<std::byte*>(out.data())); });
+        const FormatError error = fault_of([&] { take_rows({bytes_of(rows), 2, 5}, indices, reinterpret_cast<std::byte*>(out.data())); });
         check(error.fault == Fault::range && error.record == 1 && out == "????"); // nothing written
     }
-    take_rows({}, 0, std::vector<std::int64_t>{0, 7}, nullptr); // rows of no bytes
+    const std::int64_t empty_rows[] = {0, 7};
+    take_rows({{}, 0, 8}, empty_rows, nullptr); // rows of no bytes are rows still
+    check(fault_of([&] { take_rows({{}, 0, 7}, empty_rows, nullptr); }).record == 1);
+
+    // Long rows and many of them, in runs and out of order: what was read ahead changes nothing.
+    std::string many(3000 * 700, '?');
+    for (std::size_t i = 0; i < many.size(); ++i) many[i] = static_cast<char>(i / 700 * 31 + i % 700);
+    std::vector<std::int64_t> order;
+    for (std::int64_t i = 0; i < 500; ++i) order.push_back(i % 10 < 5 ? 100 + i % 10 : i * 37 % 3000);
+    std::string out(order.size() * 700, '?');
+    take_rows({bytes_of(many), 700, 3000}, order, reinterpret_cast<std::byte*>(out.data()));
+    for (std::size_t i = 0; i < order.size(); ++i)
+        check(out.compare(i * 700, 700, many, static_cast<std::size_t>(order[i]) * 700, 700) == 0);
 }

@@ -71,19 +71,6 @@ void frames_that_do_not_fit() {
     check(frame(11, 1) == Fault::range && frame(12, 5) == Fault::range && frame(12, -1) == Fault::range && frame(INT64_MAX, 1) == Fault::range);
 }
 
-void seals() {
-    auto file = three();
-    Spans spans;
-    spans.seal = Seal::tfrecord;
-    for (const std::uint64_t at : {0, 16, 33}) spans.payloads.push_back(tfrecord::payload_at(file, at, tfrecord::Checks::lengths));
-    for (std::size_t i = 0; i < 3; ++i) spans.check(i);
-    file[46] ^= std::byte{1};
-    const FormatError error = fault_of([&] { spans.check(2); });
-    check(error.fault == Fault::payload_checksum && error.record == 2 && error.expected != error.found);
-    spans.seal = Seal::none;
-    spans.check(2);
-}
-
 } // namespace
 
 int main() {
@@ -93,5 +80,4 @@ int main() {
     every_flip_is_a_fault();
     lengths_are_not_believed();
     frames_that_do_not_fit();
-    seals();
 }

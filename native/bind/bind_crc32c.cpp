@@ -1,0 +1,35 @@
+#include "bind/support.hpp"
+#include "core/crc32c.hpp"
+
+namespace penstock::bind {
+namespace {
+
+// Letting go of the interpreter costs about as much as the sum of a few hundred bytes.
+constexpr std::size_t worth_releasing = std::size_t{16} << 10;
+
+template <typename Sum> std::uint32_t sum_of(nb::handle data, Sum sum) {
+    const Buffer buffer(data);
+    const Bytes bytes = buffer.bytes();
+    if (bytes.size() < worth_releasing) return sum(bytes);
+    const nb::gil_scoped_release release;
+    return sum(bytes);
+}
+
+} // namespace
+
+void register_crc32c(nb::module_& module) {
+    module.def(
+        "crc32c", [](nb::object data) { return sum_of(data, [](Bytes bytes) { return crc32c(bytes); }); }, nb::arg("data"),
+        nb::sig("def crc32c(data: collections.abc.Buffer) -> int"), "CRC-32C of the bytes.");
+    module.def(
+        "masked_crc32c", [](nb::object data) { return mask_crc(sum_of(data, [](Bytes bytes) { return crc32c(bytes); })); },
+        nb::arg("data"), nb::sig("def masked_crc32c(data: collections.abc.Buffer) -> int"),
+        "CRC-32C, masked as TFRecord files store it.");
+    module.def(
+        "crc32c_by_tables", [](nb::object data) { return sum_of(data, [](Bytes bytes) { return crc32c_by_tables(bytes); }); },
+        nb::arg("data"), nb::sig("def crc32c_by_tables(data: collections.abc.Buffer) -> int"),
+        "CRC-32C without the processor's instruction.");
+    module.def("crc32c_engine", &crc32c_engine, "How CRC-32C is computed here: 'sse4.2', 'armv8' or 'table'.");
+}
+
+} // namespace penstock::bind
