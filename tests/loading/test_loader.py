@@ -187,6 +187,18 @@ def test_damage_comes_in_place_of_its_batch(threads, cuts_cleanly):
 
 
 @THREADS
+def test_a_stray_stop_iteration_is_not_the_end(threads):
+    class Stopping(Numbers):
+        def batch(self, indices):
+            return super().batch(indices) if indices[0] < 8 else next(iter(()))
+
+    batches = iter(Loader(Stopping(20), 4, threads=threads))
+    assert indices_of([next(batches), next(batches)]) == batches_of(8, 4)
+    with pytest.raises(RuntimeError, match="raised StopIteration"):
+        next(batches)
+
+
+@THREADS
 def test_map_batch(threads):
     def add(batch):
         return {**batch, "sum": batch["row"].sum(axis=1)}

@@ -146,6 +146,8 @@ class Batches(Iterator[Any]):
         if self._error is not None:
             error, self._error = self._error, None
             try:
+                if isinstance(error, StopIteration):  # Raised as it is, it would pass for the end of the data.
+                    raise RuntimeError("a source or an order raised StopIteration") from error
                 raise error
             finally:
                 del error  # Its traceback leads back here: without this, a cycle would keep the batches alive.
