@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,14 +38,14 @@ class FileIndex:
         path: As the caller named it.
         signature: Of the version that was scanned.
         records: Sound records.
-        skipped_records: Damaged stretches that were left out.
-        skipped_bytes: Their size.
+        skipped: For each damaged stretch that was left out: how many sound records come before it.
+        skipped_bytes: Size of all those stretches.
     """
 
     path: str
     signature: Signature
     records: int
-    skipped_records: int = 0
+    skipped: tuple[int, ...] = ()
     skipped_bytes: int = 0
 
 
@@ -80,9 +82,9 @@ class RecordIndex:
     def where(self, index: int) -> Where:
         """The place of one record."""
         number = int(self.file_of(np.array([index], np.int64))[0])
-        return Where(
-            path=self.files[number].path, record=index - int(self.firsts[number]), offset=int(self.starts[index])
-        )
+        file, sound = self.files[number], index - int(self.firsts[number])
+        # Damaged stretches have numbers too, so that the number is that of the record in the file.
+        return Where(path=file.path, record=sound + bisect_right(file.skipped, sound), offset=int(self.starts[index]))
 
     def part(self, number: int) -> Indices:
         """The starts in one file."""
@@ -121,13 +123,17 @@ def load_index(path: Path) -> RecordIndex | None:
         return None
 
 
+def _file(entry: dict[str, Any]) -> FileIndex:
+    return FileIndex(**{**entry, "signature": Signature(**entry["signature"]), "skipped": tuple(entry["skipped"])})
+
+
 def _read(file: MappedFile) -> RecordIndex:
     magic, version, crc, length = HEADER.unpack(file.read(0, HEADER.size))
     text = bytes(file.read(HEADER.size, length))
     if magic != MAGIC or version != VERSION or zlib.crc32(text) != crc:
         raise ValueError("not an index of this version, or a damaged one")
     description = json.loads(text.decode("utf-8", "surrogateescape"))
-    files = [FileIndex(**{**entry, "signature": Signature(**entry["signature"])}) for entry in description["files"]]
+    files = [_file(entry) for entry in description["files"]]
     begin = -(-(HEADER.size + length) // ALIGNMENT) * ALIGNMENT
     content = file.read(begin, file.size)
     if len(content) <= CHECKED_BYTES and zlib.crc32(content) != description["crc"]:

@@ -150,10 +150,11 @@ class _Job:
         return self._found(_together([run.starts for run in scan]), scan)
 
     def _found(self, starts: Indices, scan: Scan | None = None) -> tuple[FileIndex, Indices]:
-        lost = [] if scan is None else [size for _, size in scan.faults]
+        faults = [] if scan is None else scan.faults
+        skipped = tuple((fault.where.record or 0) - before for before, (fault, _) in enumerate(faults))
         path = self._files.paths[self._number]
         self._bar.advance(self._signature.size if self._whole is not None else 0)
-        return FileIndex(path, self._signature, len(starts), len(lost), sum(lost)), starts
+        return FileIndex(path, self._signature, len(starts), skipped, sum(size for _, size in faults)), starts
 
     def _piece(self, start: int, stop: int) -> _Piece:
         content = self._files.content(self._number)

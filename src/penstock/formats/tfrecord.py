@@ -38,8 +38,8 @@ class TFRecordRecords:
     Args:
         paths: The files, as :func:`penstock.io.paths.expand` gives them.
         compression: ``"gzip"``, ``"zlib"``, ``"none"``; ``None`` finds out for each file from its content.
-        on_corrupt: ``"raise"``, or ``"skip"`` to leave damaged records out and count them in ``skipped``. Numbers of
-            records then count the sound ones.
+        on_corrupt: ``"raise"``, or ``"skip"`` to leave damaged records out and count them in ``skipped``. ``len`` and
+            indices then count the sound ones.
         verify: ``False`` leaves payload checksums unchecked (lengths are checked wherever records are looked for).
     """
 
@@ -73,7 +73,7 @@ class TFRecordRecords:
         if self._index is None:
             index = record_index(self._files, on_corrupt=self.on_corrupt, compression=self._compression)
             for number, file in enumerate(index.files):
-                self._skipped[number] = Skipped(file.skipped_records, file.skipped_bytes)
+                self._skipped[number] = Skipped(len(file.skipped), file.skipped_bytes)
             self._index = index
         return self._index
 

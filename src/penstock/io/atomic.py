@@ -6,7 +6,10 @@ import contextlib
 import os
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
 
 from penstock.io.locks import lock
 from penstock.io.paths import TEMPORARY_SUFFIX, PathLike
@@ -61,11 +64,11 @@ class AtomicFile:
         """Whether the file was closed or aborted."""
         return self._fd < 0
 
-    def write(self, part: Buffer) -> int:
-        """Append bytes. Large parts are not copied."""
+    def write(self, part: Buffer | npt.NDArray[Any]) -> int:
+        """Append bytes (of an array: in C order). Large parts are not copied."""
         if self._fd < 0:
             raise ValueError(f"{self.path} is closed")
-        view = memoryview(part).cast("B")
+        view = _bytes_of(part)
         self.size += len(view)
         if len(self._gathered) + len(view) < GATHER_BYTES:
             self._gathered += view
@@ -80,7 +83,7 @@ class AtomicFile:
 
     def overwrite(self, offset: int, part: Buffer) -> None:
         """Put other bytes in the place of some that were written."""
-        view = memoryview(part).cast("B")
+        view = _bytes_of(part)
         if self._fd < 0 or not 0 <= offset <= self.size - len(view):
             raise ValueError(f"bytes {offset} to {offset + len(view)} of {self.path} are not there to be overwritten")
         self._flush()
@@ -162,6 +165,12 @@ def write_atomic(path: PathLike, content: Buffer, *, durable: bool = True) -> No
     """Write one whole file."""
     with AtomicFile(path, durable=durable) as file:
         file.write(content)
+
+
+def _bytes_of(part: Buffer | npt.NDArray[Any]) -> memoryview:
+    if isinstance(part, np.ndarray):
+        return np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
+    return memoryview(part).cast("B")
 
 
 def _sync_folder(folder: str) -> None:

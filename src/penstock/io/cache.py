@@ -70,22 +70,27 @@ def _platform_folder() -> str:
     return os.path.join(base, "penstock")
 
 
-@functools.cache
 def _writable(base: str, part: str) -> Path:
     folder = Path(base, part)
     if not base.startswith("~") and _can_write(folder):
         return folder
+    fallback = _fallback(str(folder)) / part
+    fallback.mkdir(parents=True, exist_ok=True)
+    return fallback
+
+
+@functools.cache
+def _fallback(folder: str) -> Path:
     user = os.getuid() if hasattr(os, "getuid") else "user"
-    fallback = Path(tempfile.gettempdir(), f"penstock-{user}", part)
+    fallback = Path(tempfile.gettempdir(), f"penstock-{user}")
+    fallback.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if hasattr(os, "getuid") and fallback.stat().st_uid != os.getuid():
+        # Somebody else made the folder first: nothing in it can be trusted.
+        fallback = Path(tempfile.mkdtemp(prefix="penstock-"))
     warnings.warn(
         f"The cache folder {folder} cannot be written; {fallback} is used. Set PENSTOCK_CACHE_DIR to choose another.",
-        stacklevel=4,
+        stacklevel=5,
     )
-    fallback.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if hasattr(os, "getuid") and fallback.parent.stat().st_uid != os.getuid():
-        # Somebody else made the folder first: nothing in it can be trusted.
-        fallback = Path(tempfile.mkdtemp(prefix="penstock-"), part)
-    fallback.mkdir(parents=True, exist_ok=True)
     return fallback
 
 

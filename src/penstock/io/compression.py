@@ -88,7 +88,7 @@ class Inflater:
         self.fault: CorruptFile | None = None
         self.size = 0
         """Bytes given so far."""
-        self._at = 0  # in the compressed file: where the part that is being inflated begins
+        self._at = 0  # in the compressed file: where the part that is being inflated ends
         self._library: Any = (
             _optional.require("isal.isal_zlib", extra="compress") if _optional.available("isal") else zlib
         )
@@ -96,20 +96,24 @@ class Inflater:
     def __iter__(self) -> Iterator[bytes]:
         try:
             yield from self._parts(fine_from=None)
+            whole = self.fault is None or self._library is zlib
         except (zlib.error, self._library.error):
-            # The library keeps what it had inflated of the failing part to itself: go through it again, byte by byte.
+            whole = False
+        if not whole:
+            # What a library had inflated of a failing part it keeps to itself, and how much it gives of a part that
+            # is cut off depends on the library: go through it again with zlib, byte by byte.
             yield from self._up_to_the_fault()
 
     def _parts(self, *, fine_from: int | None) -> Iterator[bytes]:
         stream = self._new()
         with open(self.path, "rb", buffering=0) as file:
             while part := file.read(READ_BYTES if fine_from is None or self._at < fine_from else 1):
+                self._at += len(part)
                 while part:
                     if stream.eof:
                         stream = self._new()  # the next member
                     yield from self._inflated(stream, part)
                     part = stream.unused_data if stream.eof else b""
-                self._at += READ_BYTES if fine_from is None or self._at < fine_from else 1
         if self._at and not stream.eof:
             self.fault = self._corrupt(f"the end of the {self.compression} stream", "the end of the file before it")
 
@@ -124,8 +128,8 @@ class Inflater:
                 yield inflated
 
     def _up_to_the_fault(self) -> Iterator[bytes]:
-        given, failing = self.size, self._at
-        self.size, self._at, self._library = 0, 0, zlib
+        given, failing = self.size, max(0, self._at - READ_BYTES)
+        self.size, self._at, self.fault, self._library = 0, 0, None, zlib
         try:
             for part in self._parts(fine_from=failing):
                 if self.size > given:

@@ -85,7 +85,7 @@ class InflatedStream:
         self._wait = wait
 
     def __iter__(self) -> Iterator[bytes]:
-        entry = CacheEntry.claim(_entry(self.path, self._compression), wait=self._wait)
+        entry = self._claim()
         if entry is None and self._wait:
             return  # It is there now.
         inflater = Inflater(self.path, self._compression)
@@ -93,6 +93,14 @@ class InflatedStream:
         # Inflating takes one core; writing the copy and using the records shares the others.
         yield from ahead(self._copied(parts, entry, inflater)) if entry is not None else parts
         self.fault = inflater.fault
+
+    def _claim(self) -> CacheEntry | None:
+        try:
+            return CacheEntry.claim(_entry(self.path, self._compression), wait=self._wait)
+        except OSError:
+            if self._wait:
+                raise
+            return None  # No copy can be kept; what is read in order needs none.
 
     def _copied(self, parts: Iterator[bytes], entry: CacheEntry, inflater: Inflater) -> Iterator[bytes]:
         limit = cache_limit_bytes(entry.path.parent)

@@ -74,7 +74,7 @@ def _expand_one(path: str, *, whole_sets: bool) -> list[str]:
     """The literal reading wins over every pattern."""
     if os.path.isdir(path):
         return _in_folder(path)
-    shard = SHARD.fullmatch(path)
+    shard = _as_shard(path)
     if os.path.exists(path) and not (whole_sets and shard):
         return [path]
     if shard and (whole_sets or not shard["number"].isdigit()):
@@ -86,6 +86,13 @@ def _expand_one(path: str, *, whole_sets: bool) -> list[str]:
     raise NoFiles(
         Where(path=path), expected="a file, folder or pattern", found="nothing of that name", hint=_near(path)
     )
+
+
+def _as_shard(path: str) -> re.Match[str] | None:
+    found = SHARD.fullmatch(path)
+    if found is None or (found["number"].isdigit() and int(found["number"]) >= int(found["count"])):
+        return None
+    return found
 
 
 def shard_paths(stem: str, count: int, end: str = "", *, digits: int = 5) -> list[str]:
@@ -100,8 +107,8 @@ def shard_paths(stem: str, count: int, end: str = "", *, digits: int = 5) -> lis
     if missing or not names:
         raise NoFiles(
             Where(path=missing[0] if missing else stem),
-            expected=f"all {count} shards",
-            found=f"{len(names) - len(missing)} of them, without {_listed(missing)}",
+            expected=f"all {count} shards" if names else "one shard or more",
+            found=f"{len(names) - len(missing)} of them, without {_listed(missing)}" if names else "a set of none",
             hint="To read an incomplete set, pass the list of the files that are there.",
         )
     return names
@@ -168,7 +175,7 @@ def _check_sets(folder: str, names: Sequence[str]) -> None:
     sets = {
         (found["stem"], int(found["count"]), found["end"], len(found["count"]))
         for name in names
-        if (found := SHARD.fullmatch(name))
+        if (found := _as_shard(name))
     }
     for stem, count, end, digits in sorted(sets):
         shard_paths(os.path.join(folder, stem), count, end, digits=digits)

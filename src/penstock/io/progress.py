@@ -52,7 +52,9 @@ class Progress:
         console = _optional.require("rich.console", extra="cli").Console(stderr=True)
         amount = rich.DownloadColumn() if self.unit == "bytes" else rich.MofNCompleteColumn()
         columns = (rich.TextColumn("{task.description}"), rich.BarColumn(), amount, rich.TimeRemainingColumn())
-        self._bar = rich.Progress(*columns, console=console, transient=True)
+        self._bar = rich.Progress(
+            *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
+        )
         self._task = self._bar.add_task(self.label, total=self.total)
         self._bar.start()
 

@@ -1,0 +1,78 @@
+"""Work in a thread of its own."""
+
+import os
+import threading
+import time
+
+import pytest
+
+from penstock.io.ahead import ahead
+
+
+def test_same_items_same_order():
+    assert list(ahead(range(1000))) == list(range(1000))
+    assert list(ahead([])) == []
+    assert list(ahead(ahead(range(100)), depth=1)) == list(range(100))
+
+
+def test_works_in_advance_but_not_further_than_asked():
+    made = []
+
+    def items():
+        for number in range(100):
+            made.append(number)
+            yield number
+
+    running = ahead(items(), depth=3)
+    next(running)
+    deadline = time.monotonic() + 5
+    while len(made) < 4 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    time.sleep(0.02)
+    assert 4 <= len(made) <= 5
+    running.close()
+
+
+def test_an_error_comes_in_its_place():
+    def items():
+        yield 1
+        raise KeyError("mine")
+
+    running = ahead(items())
+    assert next(running) == 1
+    with pytest.raises(KeyError, match="mine"):
+        next(running)
+
+
+def test_closing_stops_the_thread_and_closes_the_items():
+    closed = threading.Event()
+
+    def items():
+        try:
+            while True:
+                yield 0
+        finally:
+            closed.set()
+
+    before = threading.active_count()
+    running = ahead(items(), depth=2)
+    next(running)
+    running.close()
+    assert closed.is_set()
+    assert threading.active_count() == before
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_forked_child_is_told_instead_of_waiting_for_ever():
+    running = ahead(iter(range(1000)), depth=1)
+    next(running)
+    child = os.fork()
+    if child == 0:
+        try:
+            next(running)
+        except RuntimeError:
+            os._exit(7)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 7
+    running.close()

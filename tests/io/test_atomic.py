@@ -1,0 +1,171 @@
+"""Files appear whole or not at all."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from penstock.io import atomic
+from penstock.io.atomic import AtomicFile, write_atomic
+from penstock.io.paths import expand
+
+SOURCE = str(Path(__file__).resolve().parents[2] / "src")
+
+
+def test_the_name_appears_at_close(tmp_path):
+    path = tmp_path / "x.bin"
+    file = AtomicFile(path)
+    file.write(b"abc")
+    file.write_text("dé")
+    assert not path.exists()
+    assert file.size == 6
+    file.close()
+    file.close()
+    assert file.closed
+    assert path.read_bytes() == "abcdé".encode()
+    assert os.listdir(tmp_path) == ["x.bin"]
+
+
+def test_small_and_large_parts_keep_their_order(tmp_path):
+    parts = [
+        b"a" * 10,
+        b"b" * (3 << 20),
+        b"c",
+        np.arange(6, dtype="<i4").reshape(2, 3),
+        np.zeros((0, 3)),
+        b"",
+        bytearray(b"e"),
+    ]
+    with AtomicFile(tmp_path / "x") as file:
+        for part in parts:
+            file.write(part)
+    assert (tmp_path / "x").read_bytes() == b"".join(bytes(part) for part in parts)
+
+
+def test_writing_back_early_changes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(atomic, "WRITE_BACK_BYTES", 1 << 20)
+    content = np.random.default_rng(0).bytes(9 << 20)
+    with AtomicFile(tmp_path / "x") as file:
+        for start in range(0, len(content), 700_001):
+            file.write(content[start : start + 700_001])
+    assert (tmp_path / "x").read_bytes() == content
+
+
+def test_overwrite_keeps_the_end(tmp_path):
+    with AtomicFile(tmp_path / "x") as file:
+        file.write(b"0123456789")
+        file.overwrite(2, b"ab")
+        file.write(b"!")
+        with pytest.raises(ValueError, match="not there"):
+            file.overwrite(10, b"ab")
+    assert (tmp_path / "x").read_bytes() == b"01ab456789!"
+
+
+def test_an_exception_leaves_what_was_there(tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(b"old")
+    with pytest.raises(RuntimeError), AtomicFile(path) as file:
+        file.write(b"new")
+        raise RuntimeError
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["x"]
+    with pytest.raises(ValueError, match="closed"):
+        file.write(b"more")
+
+
+def test_a_forgotten_file_leaves_nothing(tmp_path):
+    file = AtomicFile(tmp_path / "x")
+    file.write(b"abc")
+    del file
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_vanishes_is_an_error(tmp_path):
+    folder = tmp_path / "d"
+    folder.mkdir()
+    file = AtomicFile(folder / "x")
+    file.write(b"abc")
+    for name in os.listdir(folder):
+        (folder / name).unlink()
+    folder.rmdir()
+    with pytest.raises(FileNotFoundError):
+        file.close()
+    assert file.closed
+
+
+def test_a_link_keeps_pointing(tmp_path):
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    write_atomic(tmp_path / "link", b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_bytes() == b"new"
+
+
+def test_long_names_fit(tmp_path):
+    for name in ("n" * 250, "ü" * 120):
+        write_atomic(tmp_path / name, b"x")
+        assert (tmp_path / name).read_bytes() == b"x"
+
+
+def test_permissions_are_the_usual_ones(tmp_path):
+    (tmp_path / "usual").touch()
+    write_atomic(tmp_path / "ours", b"")
+    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+def test_a_forked_child_leaves_the_file_to_its_parent(tmp_path):
+    file = AtomicFile(tmp_path / "x")
+    file.write(b"abc")
+    child = os.fork()
+    if child == 0:
+        del file
+        os._exit(0)
+    os.waitpid(child, 0)
+    file.close()
+    assert (tmp_path / "x").read_bytes() == b"abc"
+
+
+def test_abandoned_temporaries_are_removed_and_busy_ones_kept(tmp_path):
+    busy = AtomicFile(tmp_path / "x")
+    (busy_name,) = os.listdir(tmp_path)
+    abandoned = tmp_path / ".x.1-0123.penstock-tmp"
+    recent = tmp_path / ".x.2-4567.penstock-tmp"
+    for path in (abandoned, recent):
+        path.write_bytes(b"")
+    for path in (abandoned, tmp_path / busy_name):
+        os.utime(path, (time.time() - 3600,) * 2)
+    AtomicFile(tmp_path / "x").abort()
+    assert sorted(os.listdir(tmp_path)) == sorted([busy_name, recent.name])
+    busy.close()
+
+
+KILLED = """
+import sys
+from penstock.io.atomic import AtomicFile
+block = bytes(range(256)) * 4096
+while True:
+    with AtomicFile(sys.argv[1]) as file:
+        for _ in range(8):
+            file.write(block)
+    print("x", flush=True)
+"""
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.004, 0.011, 0.017])
+def test_killed_at_any_moment(tmp_path, delay_s):
+    path = tmp_path / "x"
+    writer = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": SOURCE}
+    )
+    writer.stdout.readline()
+    time.sleep(delay_s)
+    writer.send_signal(signal.SIGKILL)
+    writer.wait()
+    writer.stdout.close()
+    assert path.stat().st_size == 8 << 20
+    assert expand(tmp_path) == [str(path)]

@@ -1,0 +1,140 @@
+"""The cache folder, and the files that are made in it."""
+
+import os
+import stat
+import warnings
+
+import pytest
+
+from penstock.io import cache
+from penstock.io.cache import CacheEntry, cache_folder, cache_key, cache_limit_bytes
+from penstock.io.mapped import MappedFile
+
+
+def test_where_it_is(monkeypatch, tmp_path):
+    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "a"))
+    assert cache_folder("index") == tmp_path / "a" / "index"
+    monkeypatch.delenv("PENSTOCK_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "b"))
+    assert cache_folder("index") == tmp_path / "b" / "penstock" / "index"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "c"))
+    assert cache_folder("index") == tmp_path / "c" / ".cache" / "penstock" / "index"
+    assert cache_folder("index").is_dir()
+
+
+def test_it_may_be_deleted_at_any_time(tmp_path, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "a"))
+    cache_folder("index").rmdir()
+    assert cache_folder("index").is_dir()
+
+
+def test_a_place_that_cannot_be_written_is_replaced_with_one_warning(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "file" / "below"))
+    monkeypatch.setattr(cache.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
+    cache._fallback.cache_clear()
+    with pytest.warns(UserWarning, match="PENSTOCK_CACHE_DIR") as seen:
+        folder = cache_folder("index")
+    assert len(seen) == 1
+    assert folder.is_relative_to(tmp_path / "tmp")
+    assert stat.S_IMODE(folder.parent.stat().st_mode) & 0o077 == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert cache_folder("index") == folder
+    cache._fallback.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("1000", 1000), ("2K", 2048), ("1.5MiB", 3 << 19), ("20G", 20 << 30), ("1TB", 1 << 40), ("0", 0)]
+)
+def test_the_limit_reads_as_people_write_it(monkeypatch, tmp_path, text, size):
+    monkeypatch.setenv("PENSTOCK_CACHE_LIMIT", text)
+    assert cache_limit_bytes(tmp_path) == size
+
+
+def test_the_limit_leaves_room_on_the_disk(monkeypatch, tmp_path):
+    monkeypatch.delenv("PENSTOCK_CACHE_LIMIT", raising=False)
+    monkeypatch.setattr(cache, "_free_bytes", lambda folder: 1000)
+    assert cache_limit_bytes(tmp_path) == 250
+    monkeypatch.setattr(cache, "_free_bytes", lambda folder: 1 << 50)
+    assert cache_limit_bytes(tmp_path) == 20 << 30
+
+
+@pytest.mark.parametrize("text", ["many", "1X", "-"])
+def test_a_limit_that_is_none(monkeypatch, tmp_path, text):
+    monkeypatch.setenv("PENSTOCK_CACHE_LIMIT", text)
+    with pytest.raises(ValueError, match="PENSTOCK_CACHE_LIMIT"):
+        cache_limit_bytes(tmp_path)
+
+
+def test_keys_keep_their_parts_apart():
+    assert cache_key("ab", "c") != cache_key("a", "bc")
+    assert cache_key(1, "x") == cache_key(1, "x")
+
+
+def entry(folder, name, content, limit=1 << 30):
+    made = CacheEntry.claim(folder / f"{name}.inflated", wait=False)
+    assert made.write(content)
+    return made.commit(limit)
+
+
+def test_an_entry_appears_when_committed(tmp_path):
+    path = tmp_path / "a.inflated"
+    made = CacheEntry.claim(path, wait=False)
+    made.write(b"abc")
+    assert not path.exists()
+    assert CacheEntry.claim(path, wait=False) is None, "somebody is making it"
+    assert made.commit(1000)
+    assert path.read_bytes() == b"abc"
+    assert os.listdir(tmp_path) == ["a.inflated"]
+    assert CacheEntry.claim(path, wait=True) is None, "it is there"
+    made.abort()
+    assert path.exists()
+
+
+def test_an_aborted_entry_is_free_again(tmp_path):
+    path = tmp_path / "a.inflated"
+    first = CacheEntry.claim(path, wait=False)
+    first.write(b"half")
+    first.abort()
+    assert os.listdir(tmp_path) == []
+    assert entry(tmp_path, "a", b"whole")
+    assert path.read_bytes() == b"whole"
+
+
+def test_what_a_dead_process_left_is_taken_over(tmp_path):
+    (tmp_path / "a.inflated.part").write_bytes(b"some longer rest of a killed process")
+    assert entry(tmp_path, "a", b"new")
+    assert (tmp_path / "a.inflated").read_bytes() == b"new"
+
+
+def test_the_least_recently_used_go_first(tmp_path):
+    for age, name in ((300, "old"), (200, "older-but-used"), (100, "young")):
+        assert entry(tmp_path, name, b"x" * 10)
+        os.utime(tmp_path / f"{name}.inflated", (1e9 - age,) * 2)
+    os.utime(tmp_path / "older-but-used.inflated")
+    (tmp_path / "note.json").write_bytes(b"y" * 1000)
+    assert entry(tmp_path, "new", b"x" * 15, limit=25)
+    assert sorted(os.listdir(tmp_path)) == ["new.inflated", "note.json", "older-but-used.inflated"]
+
+
+def test_what_is_mapped_is_never_thrown_out(tmp_path):
+    assert entry(tmp_path, "used", b"x" * 10)
+    file = MappedFile("shown", entry=str(tmp_path / "used.inflated"))
+    assert not entry(tmp_path, "new", b"x" * 15, limit=20), "no room beside what is in use"
+    assert os.listdir(tmp_path) == ["used.inflated"]
+    del file
+    assert entry(tmp_path, "new", b"x" * 15, limit=20)
+    assert os.listdir(tmp_path) == ["new.inflated"]
+
+
+def test_a_full_disk_is_reported(tmp_path):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("needs /dev/full")
+    made = CacheEntry.claim(tmp_path / "a.inflated", wait=False)
+    full = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, made._fd)
+    os.close(full)
+    assert not made.write(b"x")
+    made.abort()

@@ -1,0 +1,151 @@
+"""GZIP and ZLIB streams: recognised, inflated, and every fault placed."""
+
+import gzip
+import zlib
+
+import numpy as np
+import pytest
+
+from penstock import _optional
+from penstock.io import compression
+from penstock.io.compression import Inflater, checked, deflater, head_of, wrapper_of
+
+CONTENT = np.random.default_rng(0).integers(0, 8, 700_000, dtype=np.uint8).tobytes()
+
+
+@pytest.fixture(params=["isal", "zlib"], autouse=True)
+def library(request, monkeypatch):
+    monkeypatch.setattr(compression, "READ_BYTES", 10_000)  # many parts, and quick where they are gone through by bytes
+    if request.param == "zlib":
+        monkeypatch.setattr(_optional, "available", lambda module: False)
+    elif not _optional.available("isal"):
+        pytest.skip("isal is not installed")
+
+
+@pytest.fixture
+def inflate(tmp_path):
+    def run(compressed, wrapper="gzip"):
+        path = tmp_path / "x"
+        path.write_bytes(compressed)
+        inflater = Inflater(str(path), wrapper)
+        return b"".join(inflater), inflater
+
+    return run
+
+
+def deflated(content, wrapper, level=6):
+    stream = deflater(wrapper, level)
+    return stream.compress(content) + stream.flush()
+
+
+@pytest.mark.parametrize("wrapper", ["gzip", "zlib"])
+@pytest.mark.parametrize("level", [0, 1, 9])
+def test_inflates_what_was_deflated(inflate, wrapper, level):
+    content, inflater = inflate(deflated(CONTENT, wrapper, level), wrapper)
+    assert content == CONTENT
+    assert (inflater.fault, inflater.size) == (None, len(CONTENT))
+
+
+def test_output_depends_on_nothing_but_the_input():
+    assert deflated(CONTENT, "gzip") == deflated(CONTENT, "gzip")
+    assert deflated(b"", "gzip")[4:8] == bytes(4), "no time stamp"
+
+
+def test_several_members_and_streams(inflate):
+    parts = [CONTENT[:1000], b"", CONTENT[1000:400_000], CONTENT[400_000:]]
+    assert inflate(b"".join(gzip.compress(part) for part in parts))[0] == CONTENT
+    content, inflater = inflate(b"".join(zlib.compress(part) for part in parts), "zlib")
+    assert (content, inflater.fault) == (CONTENT, None)
+
+
+def test_many_flush_blocks(inflate):
+    stream = deflater("zlib", 6)
+    blocks = [
+        stream.compress(CONTENT[at : at + 1000]) + stream.flush(zlib.Z_FULL_FLUSH)
+        for at in range(0, len(CONTENT), 1000)
+    ]
+    assert inflate(b"".join(blocks) + stream.flush(), "zlib")[0] == CONTENT
+
+
+def test_gzip_headers_with_names_and_comments(inflate):
+    body = gzip.compress(CONTENT)[10:]
+    header = b"\x1f\x8b\x08\x1c" + bytes(6) + b"\x03\x00abc" + b"name\x00" + b"comment\x00"
+    assert inflate(header + body)[0] == CONTENT
+
+
+def test_what_inflates_to_a_thousand_times_its_size_comes_in_bounded_parts(tmp_path):
+    (tmp_path / "x").write_bytes(gzip.compress(bytes(50 << 20)))
+    sizes = [len(part) for part in Inflater(str(tmp_path / "x"), "gzip")]
+    assert sum(sizes) == 50 << 20
+    assert max(sizes) <= 1 << 20
+
+
+def test_an_empty_file_holds_nothing(inflate):
+    content, inflater = inflate(b"")
+    assert (content, inflater.fault) == (b"", None)
+
+
+@pytest.mark.parametrize("wrapper", ["gzip", "zlib"])
+@pytest.mark.parametrize("cut", [1, 2, 5, 11, 1000, 200_000, -8, -1])
+def test_a_cut_stream_gives_what_comes_before(inflate, wrapper, cut):
+    whole = deflated(CONTENT, wrapper)
+    content, inflater = inflate(whole[:cut], wrapper)
+    expected = zlib.decompressobj(31 if wrapper == "gzip" else 15).decompress(whole[:cut])
+    assert content == expected
+    assert inflater.fault.expected == f"the end of the {wrapper} stream"
+    assert inflater.fault.where.offset == len(content)
+
+
+def test_a_damaged_stream_gives_what_comes_before(inflate):
+    whole = bytearray(deflated(CONTENT, "gzip"))
+    whole[150_000] ^= 0xFF
+    content, inflater = inflate(bytes(whole))
+    assert inflater.fault is not None
+    # What is inflated behind the flipped byte, up to where the stream stops making sense, only its checksum can tell.
+    assert len(content) > 100_000
+    assert content[:300_000] == CONTENT[:300_000]
+    assert inflater.fault.where.offset == len(content)
+
+
+@pytest.mark.parametrize("end", [-8, -1])
+def test_a_wrong_checksum_comes_after_all_the_data(inflate, end):
+    whole = bytearray(deflated(CONTENT, "gzip"))
+    whole[end] ^= 1
+    content, inflater = inflate(bytes(whole))
+    assert content == CONTENT
+    assert "incorrect" in str(inflater.fault)
+
+
+@pytest.mark.parametrize("rest", [b"garbage", b"\0" * 10, b"\x1f\x8b"])
+def test_what_stands_behind_the_stream_is_a_fault(inflate, rest):
+    content, inflater = inflate(gzip.compress(CONTENT) + rest)
+    assert content == CONTENT
+    assert inflater.fault is not None
+
+
+def test_no_stream_at_all(inflate):
+    content, inflater = inflate(b"plain text", "gzip")
+    assert content == b""
+    assert "sound gzip stream" in str(inflater.fault)
+    assert inflater.fault.where.offset == 0
+
+
+def test_names():
+    assert [checked(name) for name in (None, "GZIP", "zlib", "None", "")] == [None, "gzip", "zlib", "none", "none"]
+    with pytest.raises(ValueError, match="'snappy'"):
+        checked("snappy")
+
+
+def test_what_first_bytes_look_like():
+    assert wrapper_of(gzip.compress(b"")) == "gzip"
+    assert wrapper_of(b"\x1f\x8b\x07") == "none"
+    for level in (0, 1, 6, 9):
+        assert wrapper_of(zlib.compress(b"x", level)) == "zlib"
+    assert wrapper_of(b"\x78\x9d") == wrapper_of(b"x") == wrapper_of(b"") == "none"
+    assert wrapper_of(b"\x78\xbb") == "none", "with a preset dictionary"
+
+
+def test_the_first_bytes_inside(tmp_path):
+    (tmp_path / "x").write_bytes(gzip.compress(CONTENT))
+    assert head_of(str(tmp_path / "x"), "gzip", 10) == CONTENT[:10]
+    assert head_of(str(tmp_path / "x"), "zlib", 10) == b""

@@ -1,0 +1,130 @@
+"""Many files as memory."""
+
+import gzip
+import os
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+from penstock.errors import CorruptFile, NoFiles
+from penstock.io import fileset
+from penstock.io.fileset import FileSet
+from penstock.io.inflated import InflatedStream
+from penstock.io.mapped import MappedFile
+
+
+@pytest.fixture
+def paths(tmp_path):
+    for number in range(20):
+        (tmp_path / f"{number:02d}").write_bytes(bytes([number]) * 100)
+    return [str(tmp_path / f"{number:02d}") for number in range(20)]
+
+
+def test_maps_at_first_need(paths):
+    files = FileSet([*paths, "nowhere"])
+    assert len(files) == 21
+    assert bytes(files.content(3).buffer) == bytes([3]) * 100
+    assert files.content(3) is files.content(3)
+    with pytest.raises(NoFiles, match="nowhere"):
+        files.content(20)
+
+
+def test_buffers_are_those_that_are_needed(paths):
+    files = FileSet(paths)
+    which = np.array([5, 2, 5, 19], np.int32)
+    buffers, renumbered = files.buffers(which)
+    assert [bytes(buffers[n])[0] for n in renumbered] == which.tolist()
+    assert len(buffers) == 3
+    assert renumbered.dtype == np.int32
+    buffers, renumbered = files.buffers(np.array([7, 7], np.int32))
+    assert (len(buffers), bytes(buffers[0])[0], renumbered) == (1, 7, None)
+    assert files.buffers(None)[0][0] is files.content(0).buffer
+    assert files.buffers(np.zeros(0, np.int32))[0] == []
+
+
+def test_a_bounded_number_stays_mapped(paths, monkeypatch):
+    monkeypatch.setattr(fileset, "MOST_MAPPED", 8)
+    files = FileSet(paths)
+    views = [files.content(number).buffer for number in range(20)]
+    assert len(files._mapped) <= 8
+    assert [view[0] for view in views] == list(range(20))
+    assert [files.content(number).buffer[0] for number in range(20)] == list(range(20))
+
+
+def test_pages_are_let_go(paths, monkeypatch):
+    dropped = []
+    monkeypatch.setattr(MappedFile, "drop", lambda self, *range: dropped.append(self.path))
+    monkeypatch.setattr(fileset, "IN_ORDER_BYTES", 1000)
+    monkeypatch.setattr(fileset, "SCATTERED_BYTES", 3 * fileset.WINDOW_BYTES)
+    files = FileSet(paths[:2])
+    files.content(0)
+    files.touched(999)
+    assert dropped == []
+    files.touched(1)
+    assert dropped == [paths[0]]
+    files.touched(10, scattered=10)
+    assert dropped == [paths[0]], "what is mapped is too little to matter"
+    monkeypatch.setattr(fileset, "SCATTERED_BYTES", 100)
+    files.touched(10, scattered=10)
+    assert dropped == [paths[0], paths[0]]
+
+
+def test_compression_is_found_for_each_file(tmp_path):
+    (tmp_path / "a").write_bytes(b"plain")
+    (tmp_path / "b").write_bytes(gzip.compress(b"packed"))
+    (tmp_path / "c").write_bytes(b"\x1f\x8b\x08 looks like gzip")
+    files = FileSet([str(tmp_path / name) for name in "abc"], compression=None, is_plain=lambda head: b"looks" in head)
+    assert [files.wrapper(number) for number in range(3)] == ["none", "gzip", "none"]
+    assert files.waits_for_inflating()
+    assert isinstance(files.stream(0), MappedFile)
+    assert isinstance(files.stream(1), InflatedStream)
+    assert [bytes(files.content(number).buffer)[:6] for number in range(3)] == [b"plain", b"packed", b"\x1f\x8b\x08 lo"]
+    assert isinstance(files.stream(1), MappedFile)
+    assert not files.waits_for_inflating()
+
+
+def test_named_compression_is_believed(tmp_path):
+    (tmp_path / "a").write_bytes(gzip.compress(b"packed"))
+    assert FileSet([str(tmp_path / "a")]).wrapper(0) == "none"
+    assert FileSet([str(tmp_path / "a")], compression="zlib").content(0).fault is not None
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_another_version_is_refused(tmp_path, packed):
+    path = tmp_path / "a"
+    path.write_bytes(gzip.compress(b"old") if packed else b"old")
+    files = FileSet([str(path)], compression=None)
+    files.expect([files.signature(0)])
+    kept = pickle.dumps(files)
+    assert bytes(pickle.loads(kept).content(0).buffer) == b"old"
+    path.write_bytes(gzip.compress(b"newer") if packed else b"newer")
+    with pytest.raises(CorruptFile, match="another version"):
+        pickle.loads(kept).content(0)
+
+
+def test_threads(paths):
+    files = FileSet(paths)
+    wrong = []
+
+    def read(seed):
+        for number in np.random.default_rng(seed).integers(0, 20, 500).tolist():
+            if files.content(number).buffer[0] != number:
+                wrong.append(number)
+
+    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_fork(paths):
+    files = FileSet(paths)
+    files.content(0)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if [files.content(n).buffer[0] for n in range(20)] == list(range(20)) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -1,0 +1,138 @@
+"""Compressed files read like plain ones."""
+
+import gzip
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from penstock.errors import CorruptFile, UnsupportedData
+from penstock.io import compression
+from penstock.io import inflated as module
+from penstock.io.cache import cache_folder
+from penstock.io.inflated import InflatedStream, find_inflated, inflated
+
+CONTENT = np.random.default_rng(0).integers(0, 8, 3_000_000, dtype=np.uint8).tobytes()
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "x.gz"
+    path.write_bytes(gzip.compress(CONTENT, 1))
+    return str(path)
+
+
+def entries():
+    return sorted(os.listdir(cache_folder("inflated")))
+
+
+def test_inflates_once_and_maps(path, monkeypatch):
+    file = inflated(path, "gzip")
+    assert (bytes(file.buffer), file.size, file.path, file.fault) == (CONTENT, len(CONTENT), path, None)
+    monkeypatch.setattr(module, "Inflater", None)
+    assert bytes(inflated(path, "gzip").buffer) == CONTENT
+    assert len(entries()) == 1
+
+
+def test_reading_in_order_fills_the_cache(path):
+    assert find_inflated(path, "gzip") is None
+    stream = InflatedStream(path, "gzip")
+    assert b"".join(stream) == CONTENT
+    assert stream.fault is None
+    assert bytes(find_inflated(path, "gzip").buffer) == CONTENT
+
+
+def test_stopping_early_leaves_nothing(path):
+    parts = iter(InflatedStream(path, "gzip"))
+    next(parts)
+    parts.close()
+    assert entries() == []
+
+
+def test_another_version_is_another_entry(path):
+    inflated(path, "gzip")
+    with gzip.open(path, "wb") as file:
+        file.write(b"new")
+    assert find_inflated(path, "gzip") is None
+    assert bytes(inflated(path, "gzip").buffer) == b"new"
+
+
+@pytest.mark.parametrize("damage", ["cut", "garbage", "empty"])
+def test_an_entry_that_is_no_whole_one_is_made_again(path, damage):
+    inflated(path, "gzip")
+    (name,) = entries()
+    entry = cache_folder("inflated") / name
+    content = entry.read_bytes()
+    entry.write_bytes({"cut": content[:-1], "garbage": content + b"x", "empty": b""}[damage])
+    assert find_inflated(path, "gzip") is None
+    assert bytes(inflated(path, "gzip").buffer) == CONTENT
+
+
+def test_the_cache_may_vanish(path):
+    file = inflated(path, "gzip")
+    for name in entries():
+        (cache_folder("inflated") / name).unlink()
+    cache_folder("inflated").rmdir()
+    assert bytes(file.buffer) == CONTENT
+    assert bytes(inflated(path, "gzip").buffer) == CONTENT
+
+
+def test_a_fault_stays_with_the_content(path):
+    Path(path).write_bytes(Path(path).read_bytes()[:-100])
+    stream = InflatedStream(path, "gzip")
+    content = b"".join(stream)
+    file = inflated(path, "gzip")
+    for fault in (stream.fault, file.fault):
+        assert isinstance(fault, CorruptFile)
+        assert fault.where.offset == len(content) == file.size
+    assert str(stream.fault) == str(file.fault)
+    assert bytes(file.buffer) == content == CONTENT[: len(content)]
+
+
+def test_no_room_for_random_access_but_for_reading_in_order(path, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_CACHE_LIMIT", "1M")
+    with pytest.warns(UserWarning, match="PENSTOCK_CACHE_LIMIT"), pytest.raises(UnsupportedData, match="room"):
+        inflated(path, "gzip")
+    with pytest.warns(UserWarning, match="anew each time"):
+        assert b"".join(InflatedStream(path, "gzip")) == CONTENT
+    assert entries() == []
+
+
+def test_a_cache_that_cannot_be_made_does_not_stop_reading_in_order(path, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise PermissionError("no")
+
+    monkeypatch.setattr(module.CacheEntry, "claim", refuse)
+    assert b"".join(InflatedStream(path, "gzip")) == CONTENT
+    with pytest.raises(PermissionError):
+        inflated(path, "gzip")
+
+
+def test_threads_share_the_work(path, monkeypatch):
+    made = []
+
+    class Counting(module.Inflater):
+        def __init__(self, *args):
+            made.append(args)
+            super().__init__(*args)
+
+    monkeypatch.setattr(module, "Inflater", Counting)
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(bytes(inflated(path, "gzip").buffer))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [CONTENT] * 6
+    assert len(made) == 1
+
+
+def test_a_second_reader_in_order_does_not_wait(path, monkeypatch):
+    monkeypatch.setattr(compression, "PART_BYTES", 10_000)
+    first = iter(InflatedStream(path, "gzip"))
+    next(first)
+    assert b"".join(InflatedStream(path, "gzip")) == CONTENT
+    first.close()
+    assert entries() == []

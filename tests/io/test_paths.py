@@ -1,0 +1,158 @@
+"""Every way in which people name files."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import NoFiles, UnsupportedData
+from penstock.io.paths import TEMPORARY_SUFFIX, absolute, expand, natural_key, shard_paths
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def make(folder, *names):
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"")
+
+
+def shards(stem, count, end=""):
+    return [f"{stem}-{number:05d}-of-{count:05d}{end}" for number in range(count)]
+
+
+def test_a_file_stays_as_it_was_named(folder):
+    make(folder, "a.tfrecord")
+    assert expand("a.tfrecord") == ["a.tfrecord"]
+    assert expand(Path("a.tfrecord")) == ["a.tfrecord"]
+    assert expand(folder / "a.tfrecord") == [str(folder / "a.tfrecord")]
+    assert expand(f"file://{folder}/a.tfrecord") == [f"{folder}/a.tfrecord"]
+
+
+def test_home_is_expanded(folder, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder))
+    make(folder, "a.npy")
+    assert expand("~/a.npy") == [str(folder / "a.npy")]
+
+
+def test_a_list_joins_in_its_own_order(folder):
+    make(folder, "a", "b", "c")
+    assert expand(["c", Path("a"), "b"]) == ["c", "a", "b"]
+    assert expand(name for name in ("b", "a")) == ["b", "a"]
+
+
+def test_a_glob_sorts_by_number(folder):
+    make(folder, "part-10", "part-9", "part-1", "other", "part-2.tmp", "part-3" + TEMPORARY_SUFFIX)
+    assert expand("part-*") == ["part-1", "part-9", "part-10"]
+
+
+def test_a_glob_reaches_into_folders(folder):
+    make(folder, "x/1.npy", "y/2.npy", "y/sub.npy/3.npy")
+    assert expand("*/*.npy") == ["x/1.npy", "y/2.npy"]
+
+
+def test_a_folder_holds_its_record_files_only(folder):
+    make(
+        folder,
+        "d/part-2",
+        "d/part-10",
+        "d/.hidden",
+        "d/_SUCCESS",
+        "d/incomplete.part-3",
+        "d/part-4.tmp",
+        "d/sub/part-9",
+    )
+    make(folder, "d/features.json", "d/part-2.idx", "d/README.md", "d/notes.txt", "d/x~", "d/part-5" + TEMPORARY_SUFFIX)
+    assert expand("d") == ["d/part-2", "d/part-10"]
+
+
+@pytest.mark.parametrize("name", ["x@4", "x@*", "x-?????-of-00004", "x-*-of-00004", "x-00002-of-00004"])
+def test_a_set_of_shards_has_many_names(folder, name):
+    make(folder, *shards("x", 4), *shards("other", 2), "x-00000-of-00004.json")
+    assert expand(name) == shards("x", 4)
+
+
+def test_a_set_may_have_an_ending(folder):
+    make(folder, *shards("d/x", 3, ".tfrecord"))
+    for name in ("d/x@3.tfrecord", "d/x@*.tfrecord", "d/x-00001-of-00003.tfrecord", "d/x-?????-of-00003.tfrecord"):
+        assert expand(name) == shards("d/x", 3, ".tfrecord")
+
+
+def test_more_shards_than_five_digits_can_count(folder):
+    make(folder, *(f"x-{number:06d}-of-000002" for number in range(2)))
+    assert expand("x-000000-of-000002") == ["x-000000-of-000002", "x-000001-of-000002"]
+    assert expand("x@*") == ["x-000000-of-000002", "x-000001-of-000002"]
+
+
+def test_in_a_list_a_shard_means_itself(folder):
+    make(folder, *shards("x", 4))
+    assert expand([shards("x", 4)[2]]) == [shards("x", 4)[2]]
+    assert expand(["x@4"]) == shards("x", 4)
+
+
+@pytest.mark.parametrize("name", ["x@4", "x-?????-of-00004", "x-00001-of-00004", "x@*", "."])
+def test_a_missing_shard_is_named(folder, name):
+    make(folder, *(shard for shard in shards("x", 4) if "00002-of" not in shard))
+    with pytest.raises(NoFiles, match="x-00002-of-00004") as raised:
+        expand(name)
+    assert "all 4 shards" in str(raised.value)
+    assert isinstance(raised.value, FileNotFoundError)
+
+
+def test_many_missing_shards_are_counted(folder):
+    with pytest.raises(NoFiles, match=r"x-00000-of-01000, .* and 995 more"):
+        shard_paths("x-", 1000)
+
+
+def test_two_sets_of_one_name_are_not_guessed(folder):
+    make(folder, *shards("x", 2), *shards("x", 3))
+    with pytest.raises(NoFiles, match="sets of 00002 and 00003"):
+        expand("x@*")
+
+
+@pytest.mark.parametrize("name", ["odd[1].npy", "odd*.npy", "x@8", "a?b", "x-00000-of-00000?"])
+def test_the_literal_file_wins_over_the_pattern(folder, name):
+    make(folder, name, "odd1.npy", "odd2.npy")
+    assert expand(name) == [name]
+
+
+def test_nothing_there_says_what_is(folder):
+    make(folder, "data/train.npy")
+    with pytest.raises(NoFiles, match=r"data holds train\.npy"):
+        expand("data/test.npy")
+    with pytest.raises(NoFiles, match=r"data holds train\.npy"):
+        expand("data/*.tfrecord")
+    with pytest.raises(NoFiles, match="holds data"):
+        expand("date/train.npy")
+    with pytest.raises(NoFiles, match="a set of none"):
+        expand("x@0")
+    with pytest.raises(NoFiles, match="empty list"):
+        expand([])
+    (folder / "nothing").mkdir()
+    with pytest.raises(NoFiles, match="record files in this folder"):
+        expand("nothing")
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/key", "gs://b/k", "https://host/x.tfrecord"])
+def test_object_stores_are_refused_in_words(url):
+    with pytest.raises(UnsupportedData, match=url.partition("://")[0]):
+        expand(url)
+
+
+def test_what_is_no_path():
+    with pytest.raises(TypeError, match=r"os\.PathLike"):
+        expand([b"bytes"])
+
+
+def test_natural_order():
+    assert sorted(["a10b2", "a9", "a10b10", "a"], key=natural_key) == ["a", "a9", "a10b2", "a10b10"]
+
+
+def test_absolute_survives_a_change_of_folder(folder, tmp_path_factory, monkeypatch):
+    path = absolute("x")
+    monkeypatch.chdir(tmp_path_factory.mktemp("other"))
+    assert path == str(folder / "x")
