@@ -146,9 +146,7 @@ class Batches(Iterator[Any]):
         if self._error is not None:
             error, self._error = self._error, None
             try:
-                if isinstance(error, StopIteration):  # Raised as it is, it would pass for the end of the data.
-                    raise RuntimeError("a source or an order raised StopIteration") from error
-                raise error
+                raise _raisable(error)
             finally:
                 del error  # Its traceback leads back here: without this, a cycle would keep the batches alive.
         block, helped_ns = self._next_block()
@@ -208,3 +206,12 @@ class Batches(Iterator[Any]):
         if self._blocks is not None and self._forks == fork_count():
             self._blocks.close()
         self._blocks = None
+
+
+def _raisable(error: Exception) -> Exception:
+    """The error, or another one in place of a StopIteration, which would pass for the end of the data."""
+    if not isinstance(error, StopIteration):
+        return error
+    stray = RuntimeError("a source or an order raised StopIteration")
+    stray.__cause__ = error
+    return stray
