@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import sys
 import warnings
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+import penstock
 from penstock.cli.convert import convert
 from penstock.cli.demo import demo
 from penstock.cli.head import head
@@ -46,7 +46,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"penstock {importlib.metadata.version('penstock')}")
+        typer.echo(f"penstock {penstock.__version__}")
         raise typer.Exit
 
 

@@ -9,14 +9,15 @@ from typing import Annotated
 import typer
 
 from penstock.cli.options import (
+    FORMATS,
     AsJson,
     CodecChoice,
     Columns,
     CompressionChoice,
-    FormatChoice,
     SchemaFile,
     SkipCorrupt,
     as_path,
+    known_format,
     names_in,
     on_corrupt,
     schema_in,
@@ -36,8 +37,14 @@ def convert(
     ],
     *,
     format: Annotated[
-        FormatChoice | None,
-        typer.Option("--format", show_default=False, help="Of the new files.  [default: what DST's name says]"),
+        str | None,
+        typer.Option(
+            "--format",
+            metavar=FORMATS,
+            callback=known_format,
+            show_default=False,
+            help="Of the new files.  [default: what DST's name says]",
+        ),
     ] = None,
     codec: Annotated[
         CodecChoice | None,

@@ -22,7 +22,6 @@ from penstock.cli.options import (
 from penstock.cli.terminal.console import print_json, print_line, print_table, width
 from penstock.cli.terminal.values import plain, printable, short
 from penstock.contracts.values import Example
-from penstock.sources.record_source import RecordSource
 from penstock.sources.views import Source
 
 __all__ = ["first_examples", "head"]
@@ -58,13 +57,12 @@ def head(
     finally:  # What comes before damage is shown before the damage is reported.
         if not as_json:
             _print_examples(list(source.schema), examples)
-    if isinstance(source, RecordSource):
-        tell_skipped(source.records.skipped)
+    tell_skipped(source.skipped)
 
 
 def first_examples(source: Source, count: int) -> Iterator[Example]:
-    """The first examples, without an index where there is none."""
-    if isinstance(source, RecordSource):
+    """The first examples. Records are read in order, which needs no index; rows of arrays one by one, as they may be large."""
+    if hasattr(source, "stream"):
         return islice(source, count)
     return (source[i] for i in range(min(count, len(source))))
 

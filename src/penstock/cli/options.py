@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from penstock import _registry
 from penstock.cli.terminal.console import note
 from penstock.cli.terminal.values import amount, size_of
 from penstock.contracts.records import OnCorrupt, Skipped
@@ -17,28 +18,24 @@ from penstock.sources.opening import open as open_source
 from penstock.sources.views import Source
 
 __all__ = [
+    "FORMATS",
     "AsJson",
+    "CodecChoice",
     "CodecName",
     "Columns",
-    "CompressionName",
+    "CompressionChoice",
     "FormatName",
     "Paths",
     "SchemaFile",
     "SkipCorrupt",
     "as_path",
+    "known_format",
     "names_in",
     "on_corrupt",
     "opened",
     "schema_in",
     "tell_skipped",
 ]
-
-
-class FormatChoice(StrEnum):
-    """How records are framed."""
-
-    tfrecord = "tfrecord"
-    npy = "npy"
 
 
 class CodecChoice(StrEnum):
@@ -56,19 +53,35 @@ class CompressionChoice(StrEnum):
     zlib = "zlib"
 
 
+FORMATS = "|".join(_registry.FORMATS)
+
+
+def known_format(name: str | None) -> str | None:
+    """What ``--format`` may be.
+
+    Raises:
+        typer.BadParameter: Something else.
+    """
+    if name is not None and name not in _registry.FORMATS:
+        raise typer.BadParameter(f"{name!r} is none of {', '.join(_registry.FORMATS)}")
+    return name
+
+
 Paths = Annotated[
     list[str], typer.Argument(metavar="PATH", show_default=False, help="Files, folders, globs, sets of shards (x@8).")
 ]
 FormatName = Annotated[
-    FormatChoice | None,
-    typer.Option("--format", show_default=False, help="How records are framed.  [default: find out]"),
+    str | None,
+    typer.Option(
+        "--format",
+        metavar=FORMATS,
+        callback=known_format,
+        show_default=False,
+        help="How records are framed.  [default: find out]",
+    ),
 ]
 CodecName = Annotated[
     CodecChoice | None, typer.Option("--codec", show_default=False, help="What records hold.  [default: find out]")
-]
-CompressionName = Annotated[
-    CompressionChoice | None,
-    typer.Option("--compression", show_default=False, help="Of the whole file.  [default: find out]"),
 ]
 Columns = Annotated[
     list[str] | None,
@@ -127,7 +140,7 @@ def on_corrupt(skip: bool) -> OnCorrupt:
 def opened(
     paths: Sequence[str],
     *,
-    format: FormatChoice | None = None,
+    format: str | None = None,
     codec: CodecChoice | None = None,
     schema: Path | None = None,
     columns: Sequence[str] | None = None,

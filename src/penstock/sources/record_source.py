@@ -41,6 +41,9 @@ class RecordSource(Source):
     def cuts_cleanly(self) -> bool:
         return True
 
+    def _all_records(self) -> list[Records]:
+        return [self.records]
+
     def __len__(self) -> int:
         return len(self.records)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from penstock.contracts.protocols import Indices
+from penstock.contracts.records import Records, Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
 from penstock.errors import SchemaMismatch, TransformError, Where
@@ -89,6 +90,16 @@ class Source(BaseSource):
         """
         return False
 
+    @property
+    def skipped(self) -> Skipped:
+        """What ``on_corrupt="skip"`` has left out of the files behind this source, as far as they were read."""
+        parts = [records.skipped for records in {id(found): found for found in self._all_records()}.values()]
+        return Skipped(sum(part.records for part in parts), sum(part.bytes for part in parts))
+
+    def _all_records(self) -> list[Records]:
+        """The records behind this source; the same ones may come more than once."""
+        return []
+
     def _narrowed(self, names: tuple[str, ...]) -> Source:  # noqa: ARG002 - most sources cannot leave features out
         """This source, with at least the features ``names``: where others can be left undecoded, they are."""
         return self
@@ -122,6 +133,9 @@ class _Derived(Source):
     def cuts_cleanly(self) -> bool:
         return self.parent.cuts_cleanly
 
+    def _all_records(self) -> list[Records]:
+        return self.parent._all_records()
+
     def __len__(self) -> int:
         return len(self.parent)
 
@@ -140,8 +154,19 @@ class _Selected(_Derived):
         return self._schema
 
     def _batch(self, indices: Indices) -> Batch:
-        batch = self.parent._batch(indices)
-        return {new: batch[old] for new, old in self.names.items()}
+        return self._renamed(self.parent._batch(indices))
+
+    def __iter__(self) -> Iterator[Example]:
+        """All examples in order, without an index where the parent needs none."""
+        return map(self._renamed, self.parent)
+
+    def stream(self, batch_size: int) -> Iterator[Batch] | None:
+        """As the parent does, if it does."""
+        batches = self.parent.stream(batch_size) if hasattr(self.parent, "stream") else None
+        return None if batches is None else map(self._renamed, batches)
+
+    def _renamed(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {new: values[old] for new, old in self.names.items()}
 
 
 class _Chosen(_Derived):
@@ -248,6 +273,9 @@ class _Concatenated(Source):
     def cuts_cleanly(self) -> bool:
         return all(parent.cuts_cleanly and parent.schema == self.schema for parent in self.parents)
 
+    def _all_records(self) -> list[Records]:
+        return [records for parent in self.parents for records in parent._all_records()]
+
     @cached_property
     def _ends(self) -> Indices:
         return np.cumsum([len(parent) for parent in self.parents], dtype=np.int64)
@@ -302,6 +330,9 @@ class _Zipped(Source):
     @property
     def cuts_cleanly(self) -> bool:
         return all(parent.cuts_cleanly for parent in self.parents)
+
+    def _all_records(self) -> list[Records]:
+        return [records for parent in self.parents for records in parent._all_records()]
 
     def __len__(self) -> int:
         return len(self.parents[0])

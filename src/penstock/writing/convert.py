@@ -107,13 +107,12 @@ def convert(
             threads or len(os.sched_getaffinity(0)),
             _unit_writer(source, target, codec, raw=raw, advance=bar.advance),
         )
-    skipped = source.records.skipped.records if isinstance(source, RecordSource) else 0
     return Converted(
         examples=len(source),
         paths=tuple(str(path) for path in target.paths),
         bytes=sum(path.stat().st_size for path in target.paths),
         resumed=resumed,
-        skipped=skipped,
+        skipped=source.skipped.records,
     )
 
 

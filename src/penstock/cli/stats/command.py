@@ -27,7 +27,6 @@ from penstock.cli.stats.summary import Summary
 from penstock.cli.terminal.console import note, print_json
 from penstock.io.atomic import AtomicFile
 from penstock.io.progress import Progress
-from penstock.sources.record_source import RecordSource
 
 __all__ = ["stats"]
 
@@ -72,8 +71,7 @@ def stats(
         print_json(_as_json(paths, taken, summaries))
     elif html is None:
         print_report(title, taken.statement, summaries, brief=brief)
-    if isinstance(source, RecordSource):
-        tell_skipped(source.records.skipped)
+    tell_skipped(source.skipped)
 
 
 def _collect(sample: Sample) -> list[Summary]:

@@ -11,7 +11,6 @@ import numpy as np
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch
 from penstock.sampling.samplers import Shuffled
-from penstock.sources.record_source import RecordSource
 from penstock.sources.views import Source
 
 __all__ = ["Sample"]
@@ -43,7 +42,7 @@ class Sample:
     def batches(self) -> Iterator[tuple[Batch, int]]:
         """The batches, with how many examples each holds."""
         rows = min(_rows_for(self.source.schema), self.wanted or MOST_ROWS)
-        stream = self.source.stream(rows) if isinstance(self.source, RecordSource) else None
+        stream: Iterator[Batch] | None = self.source.stream(rows) if hasattr(self.source, "stream") else None
         for batch, count in self._streamed(stream) if stream is not None else self._picked(rows):
             self.read += count
             yield batch, count

@@ -1,0 +1,66 @@
+"""``penstock convert``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import penstock as ps
+
+
+def test_to_another_format(run, people):
+    done = run("convert", people, "heights.npy", "--columns", "height")
+    assert done.code == 0
+    assert done.out.startswith("12 examples into heights.npy, ")
+    assert np.load("heights.npy").tolist() == [1.5 + i / 16 for i in range(12)]
+
+
+def test_to_shards_and_compression(run, people, tmp_path):
+    done = run("convert", people, "x.tfrecord.gz", "--shards", 3, "--json")
+    assert done.code == 0
+    assert done.json["examples"] == 12
+    assert len(done.json["paths"]) == 3
+    assert [e["name"] for e in ps.open("x.tfrecord.gz@3")] == [f"person {i}" for i in range(12)]
+
+
+def test_several_sources(run, people):
+    done = run("convert", people, people, "x.tfrecord", "--json")
+    assert done.json["examples"] == 24
+
+
+def test_existing_files_are_kept(run, people):
+    assert run("convert", people, "x.tfrecord").code == 0
+    done = run("convert", people, "x.tfrecord")
+    assert done.code == 1
+    assert len(done.err.splitlines()) == 1
+    assert "--overwrite" in done.err
+    assert run("convert", people, "x.tfrecord", "--overwrite").code == 0
+
+
+def test_damaged_source(run, golden):
+    path = golden("tfrecord/bad_payload_crc.tfrecord")
+    done = run("convert", path, "x.npy", "--columns", "label")
+    assert done.code == 1
+    assert "record 1" in done.err
+    done = run("convert", path, "x.npy", "--columns", "label", "--skip-corrupt")
+    assert done.code == 0
+    assert done.err == "left out 1 damaged stretch\n"
+    assert len(np.load("x.npy")) == 39
+
+
+def test_what_cannot_be_written(run, people):
+    done = run("convert", people, "x.npy")
+    assert done.code == 1
+    assert "feature 'name'" in done.err
+    assert run("convert", people, "x.unknown").code == 1
+
+
+def test_needs_source_and_destination(run, people):
+    done = run("convert", people)
+    assert done.code == 2
+    assert "name what to read and what to write" in done.err
+
+
+def test_two_numbers_of_shards(run, people):
+    done = run("convert", people, "x.tfrecord@2", "--shards", 3)
+    assert done.code == 2
+    assert done.err == "penstock: error: the path says 2 shards and shards= says 3\n"

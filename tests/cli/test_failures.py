@@ -1,0 +1,90 @@
+"""How commands fail."""
+
+from __future__ import annotations
+
+import pytest
+
+import penstock as ps
+from penstock.cli.terminal.failures import exit_code
+
+
+@pytest.mark.parametrize("command", ["inspect", "head", "schema", "stats", "verify", "index"])
+def test_nothing_there(run, command):
+    done = run(command, "nothing.tfrecord")
+    assert done.code == 2
+    assert done.out == ""
+    assert done.err.startswith("penstock: error: expected a file, folder or pattern, found nothing of that name")
+    assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["inspect", "head", "schema", "stats", "verify"])
+def test_not_a_format(run, command, tmp_path):
+    (tmp_path / "notes").write_text("hello, these are notes\n")
+    done = run(command, tmp_path / "notes")
+    assert done.code == 1
+    assert "68 65 6c 6c 6f" in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_no_such_feature(run, people):
+    done = run("head", people, "-c", "nmae")
+    assert done.code == 2
+    assert "'nmae'" in done.err
+
+
+def test_hints_use_the_words_of_the_command_line(run, golden):
+    done = run("stats", golden("tfrecord/bad_payload_crc.tfrecord"))
+    assert "--skip-corrupt" in done.err
+    assert "on_corrupt" not in done.err
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"features": 3}', '{"features": {"a": {"dtype": "no"}}}'])
+def test_file_that_holds_no_schema(run, people, tmp_path, content):
+    (tmp_path / "schema.json").write_text(content)
+    done = run("head", people, "--schema", tmp_path / "schema.json")
+    assert done.code == 2
+    assert "holds no schema" in done.err
+    assert run("head", people, "--schema", tmp_path / "none.json").code == 2
+
+
+def test_traceback_on_request(run, monkeypatch):
+    assert isinstance(run("--traceback", "head", "nothing.tfrecord").exception, ps.NoFiles)
+    monkeypatch.setenv("PENSTOCK_TRACEBACK", "1")
+    assert isinstance(run("head", "nothing.tfrecord").exception, ps.NoFiles)
+
+
+def test_wrong_call(run, people):
+    assert run("head", people, "--no-such-option").code == 2
+    assert run("head", people, "-n", "-1").code == 2
+    assert run("head").code == 2
+    assert run("no-such-command").code == 2
+
+
+def test_version_and_help(run):
+    assert run("--version").out == f"penstock {ps.__version__}\n"
+    done = run("--help")
+    assert done.code == 0
+    for name in ("inspect", "head", "schema", "stats", "verify", "convert", "index", "demo"):
+        assert name in done.out
+        help_of = run(name, "--help")
+        assert help_of.code == 0
+        assert "Examples:\n  penstock" in help_of.out.replace("    penstock", "  penstock").replace(
+            "  Examples", "Examples"
+        )
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ps.NoFiles(ps.Where(), expected="a", found="b"), 2),
+        (ps.NoSuchFeature(ps.Where(), expected="a", found="b"), 2),
+        (ps.CorruptRecord(ps.Where(), expected="a", found="b"), 1),
+        (ps.MissingExtra("torch", "torch"), 1),
+        (FileNotFoundError(2, "No such file"), 2),
+        (PermissionError(13, "Permission denied"), 1),
+        (OSError(28, "No space left on device"), 1),
+        (ValueError("threads must be 1 or more"), 2),
+    ],
+)
+def test_exit_codes(error, code):
+    assert exit_code(error) == code

@@ -1,0 +1,70 @@
+"""``penstock head``."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import numpy as np
+
+import penstock as ps
+
+
+def rows(done):
+    return [json.loads(line) for line in done.out.splitlines()]
+
+
+def test_table(run, people):
+    done = run("head", people, "-n", 2, "--columns", "name,age")
+    assert done.code == 0
+    assert done.out == "   name        age\n0  'person 0'  20\n1  'person 1'  21\n"
+
+
+def test_json_lines_are_whole_examples(run, people):
+    found = rows(run("head", people, "-n", 12, "--json"))
+    source = ps.open(people)
+    assert len(found) == 12
+    for row, example in zip(found, source, strict=True):
+        assert row["age"] == example["age"]
+        assert base64.b64decode(row["photo"]["b64"]) == example["photo"]
+        assert row["tags"] == example["tags"].tolist()
+
+
+def test_five_by_default_and_no_more_than_there_are(run, people):
+    assert len(rows(run("head", people, "--json"))) == 5
+    assert len(rows(run("head", people, "-n", 100, "--json"))) == 12
+    assert run("head", people, "-n", 0, "--json").out == ""
+
+
+def test_numbers_that_json_lacks(run, tmp_path):
+    np.save(tmp_path / "x.npy", np.array([np.nan, np.inf, -np.inf, 0.5]))
+    found = rows(run("head", tmp_path / "x.npy", "--json"))
+    assert [row["values"] for row in found] == ["nan", "inf", "-inf", 0.5]
+
+
+def test_needs_no_index(run, people, tmp_path):
+    run("head", people)
+    assert not list((tmp_path / "cache").rglob("*.psindex"))
+
+
+def test_what_comes_before_damage_is_shown(run, golden):
+    done = run("head", golden("tfrecord/truncated_payload.tfrecord"), "-n", 3, "--json")
+    assert done.code == 1
+    assert len(rows(done)) == 1
+    assert "record 1" in done.err
+    table = run("head", golden("tfrecord/truncated_payload.tfrecord"), "-n", 3)
+    assert len(table.out.splitlines()) == 2
+
+
+def test_given_schema(run, people, tmp_path):
+    schema = ps.Schema({"age": ps.Feature("uint8")})
+    (tmp_path / "schema.json").write_text(schema.to_json())
+    assert rows(run("head", people, "-n", 1, "--schema", tmp_path / "schema.json", "--json")) == [{"age": 20}]
+
+
+def test_control_characters_do_not_reach_the_terminal(run, tmp_path):
+    ps.write(tmp_path / "x.tfrecord", [{"evil\x1b[2J": "\x1b[31mred\r\n"}])
+    done = run("head", tmp_path / "x.tfrecord")
+    assert done.code == 0
+    assert "\x1b" not in done.out
+    assert "\\x1b[31mred\\r\\n" in done.out

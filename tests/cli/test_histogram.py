@@ -1,0 +1,135 @@
+"""Distributions in one pass."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from penstock.cli.stats.histogram import MOST_DISTINCT, Counts, Histogram, round_bars
+from penstock.cli.stats.numbers import Numbers
+from penstock.cli.stats.plot import bar_lines, spark
+from penstock.cli.stats.summary import Summary
+
+finite = st.floats(-1e300, 1e300, allow_nan=False, allow_infinity=False)
+blocks = st.lists(hnp.arrays(np.float64, st.integers(0, 30), elements=finite), min_size=1, max_size=5)
+
+
+def summary_of(parts, dtype=np.float64):
+    numbers = Numbers(np.dtype(dtype))
+    for part in parts:
+        numbers.add(np.asarray(part, dtype))
+    found = Summary(name="x", dtype=str(dtype), shape=())
+    numbers.tell(found, 24)
+    return found
+
+
+@given(blocks)
+def test_every_number_is_in_one_bar(parts):
+    histogram = Histogram()
+    for part in parts:
+        histogram.add(part)
+    values = np.concatenate(parts)
+    if not len(values) or histogram.is_too_wide:
+        return
+    bars = histogram.bars(24, values.min(), values.max())
+    assert sum(bar.count for bar in bars) == len(values)
+    assert len(bars) <= 24
+    assert bars[0].start == values.min()
+    assert bars[-1].stop == values.max()
+
+
+def test_bars_hold_what_lies_in_them():
+    values = np.random.default_rng(0).standard_normal(30_000)
+    histogram = Histogram()
+    for part in np.array_split(values, 50):
+        histogram.add(part)
+    bars = histogram.bars(24, values.min(), values.max())
+    for bar in bars[1:-1]:
+        assert bar.count == ((values >= bar.start) & (values < bar.stop)).sum()
+
+
+@given(blocks)
+def test_moments_and_extremes(parts):
+    values = np.concatenate(parts)
+    found = summary_of(parts)
+    assert found.values == len(values)
+    assert sum(bar.count for bar in found.bars) in (0, len(values))
+    if len(values):
+        assert (found.minimum, found.maximum) == (values.min(), values.max())
+        with np.errstate(over="ignore", invalid="ignore"):
+            scale = np.abs(values).max()
+            assert math.isclose(found.mean, values.mean(), rel_tol=1e-9, abs_tol=1e-9 * scale) or not np.isfinite(
+                values.sum()
+            )
+            if np.isfinite(values.var()) and np.isfinite(found.std):
+                assert math.isclose(found.std, values.std(), rel_tol=1e-6, abs_tol=1e-9 * scale)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64", "bool"])
+def test_whole_numbers(dtype):
+    values = np.random.default_rng(1).integers(0, 2, 5000).astype(dtype)
+    found = summary_of([values], dtype)
+    assert [(bar.label, bar.count) for bar in found.bars] == [
+        (str(value), int((values == value).sum())) for value in np.unique(values)
+    ]
+
+
+def test_ranges_of_whole_numbers_are_round():
+    found = summary_of([np.arange(256)], np.uint8)
+    assert [bar.label for bar in found.bars[:2]] == ["0 to 19", "20 to 39"]
+    assert found.bars[-1].label == "240 to 255"
+    assert sum(bar.count for bar in found.bars) == 256
+
+
+def test_extreme_whole_numbers():
+    found = summary_of([[-(2**63), 2**63 - 1]], np.int64)
+    assert (found.minimum, found.maximum) == (-(2**63), 2**63 - 1)
+    assert [bar.count for bar in found.bars] == [1, 1]
+
+
+def test_too_wide_to_draw():
+    found = summary_of([[-1.7e308, 1.7e308, 0.0]])
+    assert found.bars == []
+    assert (found.minimum, found.maximum) == (-1.7e308, 1.7e308)
+
+
+def test_dates():
+    days = np.array(["2026-01-01", "2026-01-03", "NaT", "2026-01-01"], "M8[D]")
+    found = summary_of([days], "M8[D]")
+    assert (str(found.minimum), str(found.maximum), found.nan, found.mean) == ("2026-01-01", "2026-01-03", 1, None)
+    assert [(bar.label, bar.count) for bar in found.bars] == [("2026-01-01", 2), ("2026-01-03", 1)]
+    many = summary_of([np.arange("2000-01-01", "2020-01-01", dtype="M8[D]")], "M8[D]")
+    assert many.bars[0].label.startswith("2000-01-01 to 200")
+
+
+def test_counting_gives_up():
+    counts = Counts()
+    counts.add(range(MOST_DISTINCT), [1] * MOST_DISTINCT)
+    assert counts.distinct == MOST_DISTINCT
+    counts.add([-1], [1])
+    assert counts.distinct is None
+
+
+@given(st.dictionaries(st.floats(-1e6, 1e6), st.integers(1, 9), min_size=2, max_size=60), st.booleans())
+def test_round_bars_lose_nothing(counts, whole):
+    if whole:
+        merged = {}
+        for value, count in counts.items():
+            merged[int(value)] = merged.get(int(value), 0) + count
+        counts = merged
+    bars = round_bars(counts, 24, whole=whole)
+    assert len(bars) <= 24
+    assert sum(bar.count for bar in bars) in (0, sum(counts.values()))
+
+
+def test_plots():
+    bars = summary_of([[1, 1, 1, 1, 2, 3, 3]], np.int64).bars
+    assert spark(bars) == "█▂▄"
+    assert bar_lines(bars)[1] == "2  1  ████████"
+    assert spark([]) == ""
+    assert bar_lines([]) == []

@@ -1,0 +1,86 @@
+"""``penstock inspect``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import penstock as ps
+
+
+def test_shows_every_fact(run, people):
+    done = run("inspect", people)
+    assert done.code == 0
+    assert done.err == ""
+    lines = done.out.splitlines()
+    assert lines[:5] == [
+        f"file         {people}",
+        "format       tfrecord",
+        "compression  none",
+        "records      12",
+        f"size         {people.stat().st_size / 1000:.2f} kB ({people.stat().st_size:,} bytes)",
+    ]
+    assert "tags     int64    (None,)" in lines
+    assert "name    'person 0'" in lines
+    assert not any(line != line.rstrip() for line in lines)
+
+
+def test_json(run, people):
+    facts = run("inspect", people, "--json").json
+    assert facts["format"] == "tfrecord"
+    assert facts["records"] == 12
+    assert facts["bytes"] == people.stat().st_size
+    assert facts["first_example"] == {
+        "age": 20,
+        "height": 1.5,
+        "name": "person 0",
+        "photo": {"b64": "iQA="},
+        "tags": [],
+    }
+    assert facts["schema"]["features"]["tags"]["shape"] == [None]
+    assert facts["faults"] == []
+
+
+def test_several_files_are_one_set(run, tmp_path):
+    ps.write(tmp_path / "x.tfrecord@3", {"a": np.arange(10)})
+    facts = run("inspect", tmp_path / "x.tfrecord@3", "--json").json
+    assert len(facts["paths"]) == 3
+    assert facts["records"] == 10
+
+
+def test_compression_is_named(run, tmp_path):
+    ps.write(tmp_path / "x.tfrecord.gz", {"a": np.arange(10)})
+    ps.write(tmp_path / "y.tfrecord", {"a": np.arange(10)})
+    assert run("inspect", tmp_path / "x.tfrecord.gz", "--json").json["compression"] == "gzip"
+    both = run("inspect", tmp_path / "x.tfrecord.gz", tmp_path / "y.tfrecord", "--json").json
+    assert both["compression"] == "gzip, none"
+    assert both["records"] == 20
+
+
+def test_npy(run, golden):
+    facts = run("inspect", golden("npy/fortran.npy"), "--json").json
+    assert facts["format"] == "npy"
+    assert facts["records"] == np.load(golden("npy/fortran.npy")).shape[0]
+
+
+def test_empty_files(run, golden):
+    facts = run("inspect", golden("tfrecord/empty.tfrecord"), "--json").json
+    assert (facts["records"], facts["first_example"]) == (0, None)
+
+
+def test_damage_hides_nothing_else(run, golden):
+    done = run("inspect", golden("tfrecord/bad_length_crc.tfrecord"), "--json")
+    assert done.code == 1
+    assert done.json["records"] is None
+    assert done.json["first_example"]["label"] is not None
+    assert len(done.json["faults"]) == 1
+    assert done.err.startswith("penstock: error: expected length checksum")
+    assert "record 1, byte 0x136" in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_skipping_damage_says_how_much(run, golden):
+    done = run("inspect", golden("tfrecord/bad_length_crc.tfrecord"), "--skip-corrupt", "--json")
+    assert done.code == 0
+    assert done.json["records"] == 39
+    assert done.json["skipped"] == {"records": 1, "bytes": 310}
+    assert done.err == "left out 1 damaged stretch, 310 bytes\n"

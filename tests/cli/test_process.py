@@ -1,0 +1,114 @@
+"""The command as its users start it: exit codes, signals, pipes, imports."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import penstock as ps
+
+PENSTOCK = (sys.executable, "-m", "penstock")
+
+
+def start(*args, **options):
+    return subprocess.Popen(
+        [*PENSTOCK, *map(str, args)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        **options,
+    )
+
+
+def finish(process):
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+def test_runs_as_a_module(people):
+    code, out, err = finish(start("inspect", people, "--json"))
+    assert (code, err) == (0, "")
+    assert json.loads(out)["records"] == 12
+
+
+def test_errors_are_one_line_and_no_traceback(golden):
+    code, out, err = finish(start("verify", "nothing.tfrecord"))
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    code, out, err = finish(start("verify", golden("tfrecord/huge_length.tfrecord")))
+    assert (code, err) == (1, "")
+    code, out, err = finish(start("--traceback", "head", "nothing.tfrecord"))
+    assert code == 1
+    assert "Traceback" in err
+
+
+def test_nothing_but_text_in_a_pipe(people):
+    for command in ("inspect", "head", "stats", "verify", "schema"):
+        code, out, err = finish(
+            start(command, people, env={**os.environ, "FORCE_COLOR": "1", "TERM": "xterm-256color"})
+        )
+        assert code == 0
+        assert "\x1b" not in out + err
+
+
+def test_reader_that_stops_reading(tmp_path):
+    ps.write(tmp_path / "x.tfrecord", {"a": np.arange(50_000)})
+    process = start("head", "-n", 50_000, "--json", tmp_path / "x.tfrecord")
+    assert process.stdout.readline() == '{"a": 0}\n'
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait(timeout=60) == 141
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_interrupted_conversion_goes_on(tmp_path):
+    values = np.random.default_rng(0).standard_normal((40_000, 150)).astype(np.float32)
+    ps.write(tmp_path / "x.tfrecord", {"a": values})
+    call = ("convert", tmp_path / "x.tfrecord", tmp_path / "y.tfrecord.gz", "--threads", 1)
+    process = start(*call)
+    deadline = time.monotonic() + 30
+    first_unit = tmp_path / ".y.tfrecord.gz.penstock-convert" / "00000-000000000000"
+    while not first_unit.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    code, out, err = finish(process)
+    assert (code, out) == (130, "")
+    assert err == "interrupted; the same command goes on from here\n"
+    assert not (tmp_path / "y.tfrecord.gz").exists()
+
+    code, out, err = finish(start(*call, "--json"))
+    assert (code, err) == (0, "")
+    done = json.loads(out)
+    assert done["examples"] == 40_000
+    assert done["resumed"] > 0
+    assert np.array_equal(ps.open(tmp_path / "y.tfrecord.gz").batch(np.arange(40_000))["a"], values)
+    assert not list(tmp_path.glob(".y*"))
+
+
+def test_commands_load_nothing_optional():
+    code = (
+        "import sys, penstock.cli; "
+        "print(sorted({'torch', 'jax', 'sklearn', 'scipy', 'isal', 'pandas', 'PIL', 'rich.progress'} & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert found.stdout.strip() == "[]"
+
+
+def test_help_is_quick():
+    best = min(_seconds("--help") for _ in range(3))
+    assert best < 1.5, "0.25 s on the machine this was written on"
+
+
+def _seconds(*args):
+    begun = time.perf_counter()
+    subprocess.run([*PENSTOCK, *args], capture_output=True, check=True, timeout=60)
+    return time.perf_counter() - begun

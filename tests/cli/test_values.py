@@ -1,0 +1,73 @@
+"""Values for people and for programs."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from penstock import Ragged
+from penstock.cli.terminal.values import amount, plain, printable, short, size_of
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.int64(5), "5"),
+        (np.float32(0.1), "0.1"),
+        (np.float32(12), "12"),
+        (np.bool_(True), "True"),
+        (b"abc", "b'abc'"),
+        ("text", "'text'"),
+        ("a" * 100, "'" + "a" * 24 + "…' 100 characters"),
+        (b"a" * 100, "b'" + "a" * 24 + "…' 100 bytes"),
+        (np.arange(7), "[0 1 2 3 4 5 6]"),
+        (np.arange(20), "[0 1 2 3 4 5 … 19] 20"),
+        (np.zeros((2, 2), np.uint8), "[0 0 0 0] 2×2"),
+        (np.zeros(0), "[]"),
+        (np.array([b"a", b"b"], object), "[b'a' b'b']"),
+        (np.datetime64("2026-01-02"), "2026-01-02"),
+        (Ragged.from_list([[1], [2, 3]]), "[[1] [2 3]] 2 rows"),
+    ],
+)
+def test_short(value, text):
+    assert short(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "json_value"),
+    [
+        (np.arange(4, dtype=np.int16).reshape(2, 2), [[0, 1], [2, 3]]),
+        (np.float32([0.5, np.nan]), [0.5, "nan"]),
+        (np.complex64(1 + 2j), [1.0, 2.0]),
+        (np.array([1 + 2j]), [[1.0, 2.0]]),
+        (b"\x00\xff", {"b64": "AP8="}),
+        (np.bytes_(b"ab"), {"b64": "YWI="}),
+        (np.array(["2026-01-02"], "M8[D]"), ["2026-01-02"]),
+        (Ragged.from_list([[1], [], [2, 3]]), [[1], [], [2, 3]]),
+        (np.array(["é"], object), ["é"]),
+        (np.uint64(2**64 - 1), 2**64 - 1),
+        ((1, None, True, -np.inf), [1, None, True, "-inf"]),
+    ],
+)
+def test_plain(value, json_value):
+    assert plain(value) == json_value
+    json.dumps(plain(value), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 bytes"), (1, "1 byte"), (999, "999 bytes"), (1000, "1.00 kB"), (12_345, "12.3 kB"), (999_499, "999 kB"),
+     (999_600, "1.00 MB"), (5_000_000_000_000_000, "5000 TB")],
+)  # fmt: skip
+def test_size_of(size, text):
+    assert size_of(size) == text
+
+
+def test_words():
+    assert amount(1, "file") == "1 file"
+    assert amount(1797, "example") == "1,797 examples"
+    assert amount(2, "stretch", "stretches") == "2 stretches"
+    assert printable("plain é") == "plain é"
+    assert printable("a\x1b[2Jb\n") == "a\\x1b[2Jb\\n"

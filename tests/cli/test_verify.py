@@ -1,0 +1,64 @@
+"""``penstock verify``."""
+
+from __future__ import annotations
+
+import pytest
+
+import penstock as ps
+
+DAMAGED = (
+    "bad_length_crc",
+    "bad_payload_crc",
+    "huge_length",
+    "truncated.gzip",
+    "truncated_header",
+    "truncated_payload",
+)
+
+
+def test_sound_files(run, people):
+    done = run("verify", people)
+    assert done.code == 0
+    assert done.out == f"1 file, 12 sound records, {people.stat().st_size / 1000:.2f} kB: no fault\n"
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_every_damaged_golden_is_found(run, golden, name):
+    path = golden(f"tfrecord/{name}.tfrecord")
+    done = run("verify", path)
+    assert done.code == 1
+    assert done.err == ""
+    assert path in done.out
+    assert done.out.splitlines()[-1].endswith(": 1 fault")
+    facts = run("verify", path, "--json")
+    assert facts.code == 1
+    assert facts.json["ok"] is False
+    assert facts.json["faults"][0]["path"] == path
+
+
+def test_lists_more_than_one_fault(run, tmp_path):
+    path = tmp_path / "x.tfrecord"
+    ps.write_records(path, [bytes([i]) * 50 for i in range(10)])
+    content = bytearray(path.read_bytes())
+    for record in (2, 7):
+        content[record * 66 + 20] ^= 1
+    path.write_bytes(content)
+    done = run("verify", path)
+    assert done.code == 1
+    faults = [line for line in done.out.splitlines() if line.startswith("CorruptRecord")]
+    assert ["record 2, byte 0x84" in faults[0], "record 7, byte 0x1ce" in faults[1]] == [True, True]
+    assert done.out.splitlines()[-1].endswith("2 faults")
+    assert [fault["record"] for fault in run("verify", path, "--json").json["faults"]] == [2, 7]
+
+
+def test_against_a_schema(run, people, tmp_path):
+    (tmp_path / "schema.json").write_text(ps.Schema({"age": ps.Feature("float32")}).to_json())
+    done = run("verify", people, "--schema", tmp_path / "schema.json", "--json")
+    assert done.code == 1
+    assert {fault["feature"] for fault in done.json["faults"]} == {"age"}
+    assert len(done.json["faults"]) == 12
+
+
+def test_npy(run, golden):
+    assert run("verify", golden("npy/f4.npy")).code == 0
+    assert run("verify", golden("npy/damaged_truncated.npy")).code == 1
