@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from penstock.errors import SchemaMismatch, UnsupportedData, Where
 
-__all__ = ["fitted", "stored"]
+__all__ = ["exact", "fitted", "stored"]
 
 
 def fitted(
@@ -76,5 +76,30 @@ def stored(flat: npt.NDArray[Any], wire: type[np.float32 | np.int64], dtype: str
             expected="numbers that float32 can hold, which is what an Example stores",
             found="float64 values that it cannot",
             hint="Round them yourself with astype(np.float32), or give a schema that says float32.",
+        )
+    return narrow
+
+
+def exact(flat: npt.NDArray[Any], wire: np.dtype[Any], name: str, *, per_record: int) -> npt.NDArray[Any]:
+    """A column's numbers as a payload of another dtype holds them, contiguous; floats are rounded, whole numbers kept.
+
+    Raises:
+        SchemaMismatch: The column is not of numbers, or of floats where whole numbers are wanted.
+        UnsupportedData: A whole number that ``wire`` cannot hold: names its record, where ``per_record`` is positive.
+    """
+    if flat.dtype == wire or flat.size == 0:
+        return np.ascontiguousarray(flat, wire)
+    if flat.dtype.kind not in ("iub" if wire.kind == "i" else "fiub"):
+        raise SchemaMismatch(Where(feature=name), expected=f"numbers that become {wire}", found=str(flat.dtype))
+    with np.errstate(over="ignore", invalid="ignore"):
+        narrow = np.ascontiguousarray(flat, wire)
+        kept = flat.dtype.kind == "f" or (narrow.astype(flat.dtype) == flat) & ((narrow < 0) == (flat < 0))
+    bad = np.flatnonzero(np.logical_not(kept))
+    if len(bad):
+        position = int(bad[0])
+        raise UnsupportedData(
+            Where(record=position // per_record if per_record > 0 else None, feature=name),
+            expected=f"numbers that {wire} can hold, which is what the payload stores",
+            found=f"{flat[position]} ({flat.dtype})",
         )
     return narrow
