@@ -47,7 +47,10 @@ def test_missing_extra_says_the_install_line():
 
 def test_transform_error_names_function_place_and_cause():
     error = TransformError("normalise", PLACE, ZeroDivisionError("division by zero"))
-    assert str(error) == "normalise failed with ZeroDivisionError: division by zero - at a.tfrecord, record 812, byte 0x1f4c0."
+    assert (
+        str(error)
+        == "normalise failed with ZeroDivisionError: division by zero - at a.tfrecord, record 812, byte 0x1f4c0."
+    )
 
 
 class Fault:
@@ -56,7 +59,19 @@ class Fault:
 
 @pytest.mark.parametrize(
     "name",
-    ["truncated", "length_checksum", "payload_checksum", "wire", "wrong_kind", "wrong_count", "missing", "header", "magic", "range", "new"],
+    [
+        "truncated",
+        "length_checksum",
+        "payload_checksum",
+        "wire",
+        "wrong_kind",
+        "wrong_count",
+        "missing",
+        "header",
+        "magic",
+        "range",
+        "new",
+    ],
 )
 def test_every_native_fault_has_words(name):
     fault = Fault()

@@ -15,5 +15,6 @@ NB_MODULE(_native, module) {
     register_array_record(module);
     register_npy(module);
     register_permutation(module);
+    register_read(module);
     register_tf_example(module);
 }

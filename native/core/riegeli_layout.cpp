@@ -13,6 +13,13 @@ std::optional<BlockHeader> read_block_header(Bytes file, std::uint64_t boundary)
     return BlockHeader{load_le<std::uint64_t>(at + 8), load_le<std::uint64_t>(at + 16)};
 }
 
+std::vector<std::int64_t> bad_block_headers(Bytes file) {
+    std::vector<std::int64_t> bad;
+    for (std::uint64_t boundary = 0; boundary < file.size(); boundary += block_size)
+        if (!read_block_header(file, boundary)) bad.push_back(static_cast<std::int64_t>(boundary));
+    return bad;
+}
+
 void write_block_header(std::byte* to, BlockHeader header) noexcept {
     store_le(to + 8, header.previous_chunk);
     store_le(to + 16, header.next_chunk);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "core/cursor.hpp"
 
@@ -59,6 +60,9 @@ struct BlockHeader {
 
 /// The block header at `boundary`; nothing when its hash is wrong, or the file too short for it.
 [[nodiscard]] std::optional<BlockHeader> read_block_header(Bytes file, std::uint64_t boundary) noexcept;
+
+/// Where block headers with wrong hashes stand.
+[[nodiscard]] std::vector<std::int64_t> bad_block_headers(Bytes file);
 
 /// Writes a block header with its hash into 24 bytes.
 void write_block_header(std::byte* to, BlockHeader header) noexcept;

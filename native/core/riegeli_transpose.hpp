@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+
 #include "core/riegeli_chunk.hpp"
 
 namespace penstock::riegeli {
@@ -54,7 +56,6 @@ class Transposed {
     std::vector<Cursor> buffers_;
     std::vector<Node> nodes_;
     std::uint32_t first_ = 0;
-    bool has_plain_records_ = false;
 };
 
 } // namespace penstock::riegeli

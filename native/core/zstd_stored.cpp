@@ -40,8 +40,8 @@ struct Frame {
         return value;
     }
 
-    // A frame with a dictionary or a checksum is left to the library. A declared content size must be the expected one.
-    void header(std::uint64_t size) {
+    // The declared content size, if there is one. A frame with a dictionary or a checksum is left to the library.
+    std::optional<std::uint64_t> header() {
         if (number(4) != magic) fits = false;
         const std::uint64_t flags = number(1);
         const bool single_segment = (flags & 0x20) != 0;
@@ -49,9 +49,8 @@ struct Frame {
         if (!single_segment) static_cast<void>(number(1)); // window size
         constexpr std::array<std::size_t, 4> size_bytes = {0, 2, 4, 8};
         const std::size_t bytes = size_bytes[flags >> 6];
-        if (bytes == 0 && !single_segment) return;
-        const std::uint64_t declared = number(bytes == 0 ? 1 : bytes) + (bytes == 2 ? 256 : 0);
-        if (declared != size) fits = false;
+        if (bytes == 0 && !single_segment) return std::nullopt;
+        return number(bytes == 0 ? 1 : bytes) + (bytes == 2 ? 256 : 0);
     }
 
     BlockHeader block() {
@@ -64,9 +63,15 @@ struct Frame {
 
 } // namespace
 
+std::optional<std::uint64_t> zstd_declared_size(Bytes frame) noexcept {
+    Frame at{frame};
+    const auto size = at.header();
+    return at.fits ? size : std::nullopt;
+}
+
 std::optional<Bytes> zstd_raw_content(Bytes frame, std::uint64_t size) noexcept {
     Frame at{frame};
-    at.header(size);
+    if (at.header().value_or(size) != size) return std::nullopt;
     const BlockHeader block = at.block();
     const Bytes content = at.take(block.size);
     if (!at.fits || !block.last || block.type != Block::raw || !at.rest.empty() || content.size() != size) return std::nullopt;
@@ -75,7 +80,7 @@ std::optional<Bytes> zstd_raw_content(Bytes frame, std::uint64_t size) noexcept 
 
 bool unpack_stored_zstd(Bytes frame, std::span<std::byte> target) noexcept {
     Frame at{frame};
-    at.header(target.size());
+    if (at.header().value_or(target.size()) != target.size()) return false;
     while (at.fits) {
         const BlockHeader block = at.block();
         const bool is_run = block.type == Block::run;

@@ -62,11 +62,11 @@ class MappedFile:
     """A file's bytes as read-only memory, through the buffer protocol."""
 
     def __init__(self, fd: int, size: int) -> None:
-        """Map the first `size` bytes; the descriptor may be closed afterwards."""
+        """
+        Map the first `size` bytes; the descriptor may be closed afterwards. ValueError when the file has fewer.
+        """
 
     def __len__(self) -> int: ...
-
-    def __buffer__(self, flags: int, /) -> memoryview: ...
 
     def drop(self, offset: int, size: int) -> None:
         """
@@ -187,29 +187,46 @@ class Chunks:
 
     def __len__(self) -> int: ...
 
-    def jobs(self) -> list[tuple[int, memoryview, memoryview, int]]:
+    def begin(self, chunk: int) -> int:
+        """Where a chunk begins."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether the records are there."""
+
+    def jobs(self, *, framed: bool) -> list[tuple[int, memoryview, memoryview, int]]:
         """
-        What is to be decompressed before `advance`: codec (98 Brotli, 115 Snappy, 122 Zstandard), from where, into where (which must be filled exactly), and for which chunk. The records are there when nothing is.
+        What is to be decompressed before `advance`: codec (98 Brotli, 115 Snappy, 122 Zstandard), from where, into where (which must be filled exactly), and for which chunk; those that `segments` gives only if framed.
         """
+
+    def segments(self) -> numpy.typing.NDArray[numpy.uint64]:
+        """
+        The jobs that are Zstandard frames in the file itself and declare their sizes: where each begins, how long it is.
+        """
+
+    def fill(self, contents: Sequence[Buffer]) -> None:
+        """Copy what the segments decompress to into where it belongs."""
 
     def advance(self) -> None:
         """Go on after all jobs were done."""
+
+    def view(self, record: int) -> memoryview:
+        """One record, as a view that keeps these chunks alive."""
 
     def spans(self) -> Spans:
         """All records, in order."""
 
     @property
-    def counts(self) -> numpy.typing.NDArray[numpy.int64]:
-        """How many records each chunk holds."""
-
-    @property
     def held_bytes(self) -> int:
         """Memory held besides the file, in bytes."""
 
-def open_chunks(data: Buffer, offsets: numpy.typing.NDArray[numpy.int64], *, most_bytes: int, verify: bool) -> Chunks:
+def open_chunks(data: Buffer, begins: numpy.typing.NDArray[numpy.int64], counts: numpy.typing.NDArray[numpy.int64] | None = None, *, most_bytes: int, verify: bool) -> Chunks:
     """
-    Open chunks of records that begin at the offsets: as many as decode to at most most_bytes, but at least one.
+    Open chunks of records, with so many records each, that begin in the data: as many as decode to at most most_bytes, but at least one.
     """
+
+def open_chunk(data: Buffer, begin: int, count: int, *, verify: bool) -> Chunks:
+    """Open one chunk."""
 
 def gather_chunks(chunks: list[Chunks], which: numpy.typing.NDArray[numpy.int32], records: numpy.typing.NDArray[numpy.int64]) -> Spans:
     """
@@ -230,6 +247,9 @@ def find_chunk(data: Buffer, position: int) -> int:
     """
     Where the next chunk at or behind a position in damage begins; the size of the data when there is none.
     """
+
+def bad_block_headers(data: Buffer) -> list[int]:
+    """Where block headers with wrong hashes stand."""
 
 def riegeli_hash(data: Buffer) -> int:
     """HighwayHash-64 under Riegeli's key."""
@@ -282,6 +302,11 @@ def permute(n: int, seed: int, epoch: int, start: int, stop: int) -> numpy.typin
 
 def permute_at(n: int, seed: int, epoch: int, positions: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.int64]:
     """Indices at the given positions of that order."""
+
+def read_ranges(fds: list[int], which: numpy.typing.NDArray[numpy.int32] | None, offsets: numpy.typing.NDArray[numpy.int64], sizes: numpy.typing.NDArray[numpy.int64]) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]:
+    """
+    Ranges of open files, joined, and where each begins; neighbouring ranges are read in one go.
+    """
 
 class ExampleDecoder:
     """Decodes tf.train.Example and SequenceExample payloads into columns."""

@@ -56,19 +56,46 @@ def test_a_bounded_number_stays_mapped(paths, monkeypatch):
 def test_pages_are_let_go(paths, monkeypatch):
     dropped = []
     monkeypatch.setattr(MappedFile, "drop", lambda self, *range: dropped.append(self.path))
-    monkeypatch.setattr(fileset, "IN_ORDER_BYTES", 1000)
-    monkeypatch.setattr(fileset, "SCATTERED_BYTES", 3 * fileset.WINDOW_BYTES)
+    monkeypatch.setattr(fileset, "_scattered_limit", lambda: 1000)
     files = FileSet(paths[:2])
     files.content(0)
     files.touched(999)
     assert dropped == []
     files.touched(1)
     assert dropped == [paths[0]]
-    files.touched(10, scattered=10)
-    assert dropped == [paths[0]], "what is mapped is too little to matter"
-    monkeypatch.setattr(fileset, "SCATTERED_BYTES", 100)
-    files.touched(10, scattered=10)
+    files.touched(0, scattered=1)
     assert dropped == [paths[0], paths[0]]
+
+
+def test_small_sets_are_mapped_and_large_ones_read(paths, monkeypatch):
+    files = FileSet(paths)
+    assert files.worth_mapping(fileset.IN_ORDER_MAPPED_BYTES, scattered=False)
+    assert not files.worth_mapping(fileset.IN_ORDER_MAPPED_BYTES + 1, scattered=False)
+    assert files.worth_mapping(fileset.IN_ORDER_MAPPED_BYTES + 1, scattered=True)
+    fileset._scattered_limit.cache_clear()
+    monkeypatch.setenv("PENSTOCK_MAPPED_BYTES", "100")
+    assert not files.worth_mapping(101, scattered=True)
+    fileset._scattered_limit.cache_clear()
+
+
+def test_descriptors_are_few_and_close_themselves(paths, monkeypatch):
+    monkeypatch.setattr(fileset, "MOST_OPEN", 4)
+    files = FileSet(paths)
+    held, _ = files.descriptors(np.zeros(1, np.int32))
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(len(paths)):
+        opened, which = files.descriptors(np.full(3, number, np.int32))
+        assert which.tolist() == [0, 0, 0]
+        with open(paths[number], "rb") as file:
+            assert os.pread(opened[0].fd, 100, 0) == file.read(100)
+    del opened
+    assert len(os.listdir("/proc/self/fd")) <= before + 4
+    assert os.pread(held[0].fd, 1, 0)  # still open for who holds it
+    fd = held[0].fd
+    del held
+    files._open.clear()
+    with pytest.raises(OSError):
+        os.fstat(fd)
 
 
 def test_compression_is_found_for_each_file(tmp_path):

@@ -6,7 +6,7 @@ import json
 import struct
 import zlib
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,7 @@ class RecordIndex:
         self.firsts = np.zeros(len(self.files) + 1, np.int64)
         """Number of each file's first record, and of all records."""
         np.cumsum([file.records for file in self.files], out=self.firsts[1:])
+        self._total_bytes = -1
         if self.firsts[-1] != len(starts):
             raise ValueError(f"{len(starts)} starts for {self.firsts[-1]} records")
 
@@ -74,6 +75,23 @@ class RecordIndex:
         if len(self.files) == 1:
             return None, self.starts[indices]
         return self.file_of(indices), self.starts[indices]
+
+    @property
+    def total_bytes(self) -> int:
+        """About how large the (decompressed) files are together: where the last record of each begins."""
+        if self._total_bytes < 0:
+            lasts = self.firsts[1:][np.diff(self.firsts) > 0] - 1
+            self._total_bytes = int(self.starts[lasts].sum())
+        return self._total_bytes
+
+    def ends(self, indices: Indices, sizes: Callable[[int], int]) -> Indices:
+        """Where the bytes of records end at the latest: at the next record, or with the file, whose size ``sizes`` tells."""
+        following = indices + 1
+        ends = self.starts[np.minimum(following, len(self.starts) - 1)]
+        for position in np.flatnonzero(np.isin(following, self.firsts)):
+            number = int(np.searchsorted(self.firsts, indices[position], side="right")) - 1
+            ends[position] = sizes(number)
+        return ends
 
     def file_of(self, indices: Indices) -> npt.NDArray[np.int32]:
         """The number of the file that each record is in."""

@@ -123,16 +123,24 @@ class NpyRecords:
         return rows
 
     def _take_from(self, number: int, indices: Indices) -> npt.NDArray[Any]:
-        header, file = self._layout.headers[number], self._files.content(number)
+        header = self._layout.headers[number]
         if header.is_fortran or header.row_bytes == 0:
             rows = self._array(number)[indices]
         else:
-            flat = _native.take_rows(file.buffer, header.data_offset, header.row_bytes, header.rows, indices)
+            flat = self._flat(number, header, indices)
             rows = flat.view(header.dtype).reshape(len(indices), *header.row_shape)
-        steps = len(indices) - 1
-        together = 0 <= int(indices[-1]) - int(indices[0]) <= 2 * steps
-        self._files.touched(rows.nbytes, scattered=0 if together else len(indices))
         return rows if header.dtype.isnative else rows.astype(self.dtype)
+
+    def _flat(self, number: int, header: NpyHeader, indices: Indices) -> npt.NDArray[np.uint8]:
+        """The bytes of some rows, one behind the other."""
+        scattered = abs(int(indices[-1]) - int(indices[0])) >= 2 * len(indices)
+        total = len(self) * header.row_bytes
+        if self._files.worth_mapping(total, scattered=scattered):
+            buffer = self._files.content(number).buffer
+            return _native.take_rows(buffer, header.data_offset, header.row_bytes, header.rows, indices)
+        files, _ = self._files.descriptors(np.full(1, number, np.int32))
+        offsets = indices * header.row_bytes + header.data_offset
+        return _native.read_ranges([files[0].fd], None, offsets, np.full(len(indices), header.row_bytes))[0]
 
     def _array(self, number: int) -> npt.NDArray[Any]:
         """File ``number`` as a mapped array ``(rows, *row_shape)``, in its own byte order."""

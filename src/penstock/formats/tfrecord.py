@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock import _native
 from penstock._faults import describe
@@ -120,17 +121,23 @@ class TFRecordRecords:
         index = self.index
         if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < len(index):
             raise IndexError(f"records {indices.min()} to {indices.max()} of {len(index)}")
-        which, offsets = index.locate(indices)
-        buffers, which = self._files.buffers(which)
         try:
-            spans = _native.gather_tfrecord(buffers, which, offsets, verify=self._verify_later)
+            return _native.gather_tfrecord(*self._places(indices), verify=self._verify_later)
         except _native.FormatError as error:
             raise describe(error, self.where(int(indices[error.record]))) from error
-        if len(offsets):
-            size = spans.total_bytes
-            together = which is None and 0 <= int(offsets[-1]) - int(offsets[0]) <= 2 * size
-            self._files.touched(size, scattered=0 if together else len(offsets))
-        return spans
+
+    def _places(self, indices: Indices) -> tuple[list[Any], npt.NDArray[np.int32] | None, Indices]:
+        """Buffers, which of them holds each record, and where in it."""
+        index = self.index
+        which, offsets = index.locate(indices)
+        scattered = len(indices) > 0 and abs(int(indices[-1]) - int(indices[0])) >= 2 * len(indices)
+        if not len(indices) or self._files.worth_mapping(index.total_bytes, scattered=scattered):
+            buffers, which = self._files.buffers(which)
+            return buffers, which, offsets
+        sizes = index.ends(indices, lambda number: self._files.content(number).size) - offsets
+        files, which = self._files.descriptors(which)
+        block, starts = _native.read_ranges([file.fd for file in files], which, offsets, sizes)
+        return [block], None, starts
 
     @property
     def _verify_later(self) -> bool:

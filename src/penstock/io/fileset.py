@@ -2,24 +2,57 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
+from penstock import _native
 from penstock.io.compression import Compression, wrapper_of
 from penstock.io.inflated import InflatedStream, find_inflated, inflated
 from penstock.io.mapped import MappedFile, Signature
 
-__all__ = ["FileSet"]
+__all__ = ["Descriptor", "FileSet"]
 
 MOST_MAPPED = 8192  # a process may have 65,530 mappings (vm.max_map_count), and others need some
 HEAD_BYTES = 64
-# Pages that were touched stay resident until they are dropped. Dropping costs a page fault at the next touch: measured
-# on 3 KB records, nothing in order from 16 MiB up; at random 4 % when it happens every 512 MiB of touched windows.
-IN_ORDER_BYTES = 64 << 20
-SCATTERED_BYTES = 512 << 20
+# Mapped pages count as the process's memory once they are touched, so a large set is read into recycled memory instead:
+# in order that costs a third more than a map whose pages are all there, and less than one whose pages are not (measured:
+# 190 MB read in 21 ms, copied from a warm map in 9, from a fresh one in 27). At random a map is several times faster than
+# reads of 3 KB, so it is kept as long as the set is small beside the machine's memory: the kernel takes the pages back
+# when it needs them.
+IN_ORDER_MAPPED_BYTES = 256 << 20
+SCATTERED_MEMORY_SHARE = 0.25
+CAN_READ = hasattr(_native, "read_ranges")
 WINDOW_BYTES = 64 << 10  # what the kernel maps round one fault
+MOST_OPEN = 128  # descriptors; a process often may have no more than 1,024
+
+
+class Descriptor:
+    """An open file, closed when nobody holds it any more."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, path: str) -> None:
+        self.fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+
+    def __del__(self) -> None:
+        if hasattr(self, "fd"):
+            os.close(self.fd)
+
+
+@cache
+def _scattered_limit() -> int:
+    """Up to how many bytes in all are mapped for random access; ``PENSTOCK_MAPPED_BYTES`` sets another number."""
+    given = os.environ.get("PENSTOCK_MAPPED_BYTES")
+    if given is not None:
+        return int(given)
+    try:
+        return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * SCATTERED_MEMORY_SHARE)
+    except (AttributeError, ValueError, OSError):
+        return 1 << 30
 
 
 class FileSet:
@@ -50,6 +83,7 @@ class FileSet:
         # No lock: single operations on a dict are atomic, and a lock could be held by another thread when we are forked.
         self._mapped: dict[int, MappedFile] = {}
         self._wrappers: dict[int, Compression] = {}
+        self._open: dict[int, Descriptor] = {}
         self._touched_bytes = 0
 
     def __len__(self) -> int:
@@ -104,17 +138,37 @@ class FileSet:
         numbers, renumbered = np.unique(which, return_inverse=True)
         return [self.content(int(number)).buffer for number in numbers], renumbered.astype(np.int32)
 
+    def worth_mapping(self, total: int, *, scattered: bool) -> bool:
+        """Whether records of a set of ``total`` bytes are better taken from maps than read: see the figures above."""
+        return not CAN_READ or total <= (_scattered_limit() if scattered else IN_ORDER_MAPPED_BYTES)
+
     def touched(self, size: int, *, scattered: int = 0) -> None:
-        """Note that ``size`` bytes were handed out, in ``scattered`` places; lets go of pages when it gets too much."""
+        """For readers that map whatever the size: note that ``size`` bytes were taken, in ``scattered`` places.
+
+        Lets go of all pages each time as many bytes have been taken as may stay mapped.
+        """
         self._touched_bytes += size + scattered * WINDOW_BYTES
-        if self._touched_bytes < (SCATTERED_BYTES if scattered else IN_ORDER_BYTES):
+        if self._touched_bytes < _scattered_limit():
             return
         self._touched_bytes = 0
-        files = list(self._mapped.values())
-        # What is mapped bounds what can be resident: a small set is left alone.
-        if not scattered or sum(file.size for file in files) > SCATTERED_BYTES // 2:
-            for file in files:
-                file.drop()
+        for file in list(self._mapped.values()):
+            file.drop()
+
+    def descriptors(self, which: npt.NDArray[np.int32] | None) -> tuple[list[Descriptor], npt.NDArray[np.int32] | None]:
+        """As :meth:`buffers`, with open files instead. They stay open as long as the descriptors are held."""
+        if which is None:
+            return [self._descriptor(0)], None
+        numbers, renumbered = np.unique(which, return_inverse=True)
+        return [self._descriptor(int(number)) for number in numbers], renumbered.astype(np.int32)
+
+    def _descriptor(self, number: int) -> Descriptor:
+        found = self._open.get(number)
+        if found is None:
+            if len(self._open) >= MOST_OPEN:
+                for oldest in list(self._open)[: MOST_OPEN // 4]:
+                    self._open.pop(oldest, None)  # Closed when the last reader lets go of it.
+            found = self._open.setdefault(number, Descriptor(self.content(number).opened))
+        return found
 
     def _opened(self, number: int) -> MappedFile:
         path = self.paths[number]

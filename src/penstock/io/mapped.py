@@ -101,6 +101,11 @@ class MappedFile:
                 hint="The file was changed meanwhile: open it again.",
             )
 
+    @property
+    def opened(self) -> str:
+        """The file that holds these bytes: ``path``, or what it was inflated to."""
+        return self._opened
+
     def cut(self, size: int) -> None:
         """Leave out what stands behind the first ``size`` bytes."""
         self.buffer = memoryview(self._mapping)[:size]

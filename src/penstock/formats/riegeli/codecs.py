@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from penstock import _optional
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     from typing_extensions import Buffer
 
-__all__ = ["BROTLI", "NONE", "SNAPPY", "ZSTD", "Library", "library"]
+__all__ = ["BROTLI", "NONE", "SNAPPY", "ZSTD", "Library", "Zstandard", "library", "zstandard"]
 
 NONE, BROTLI, SNAPPY, ZSTD = 0, 98, 115, 122
 """How chunks name their codecs."""
@@ -36,22 +38,36 @@ class Library(Protocol):
         """A function that compresses one buffer."""
 
 
-class _Zstandard:
+class Zstandard:
+    """Zstandard."""
+
     def __init__(self) -> None:
         self._library: Any = _optional.require("zstandard", extra=EXTRA)
         self._of_thread = threading.local()
         self.errors = (self._library.ZstdError,)
 
+    def _decompressor(self) -> Any:
+        """One for each thread."""
+        found = getattr(self._of_thread, "decompressor", None)
+        if found is None:
+            found = self._of_thread.decompressor = self._library.ZstdDecompressor(max_window_size=LARGEST_WINDOW)
+        return found
+
     def unpack_into(self, source: memoryview, target: memoryview) -> int:
-        try:
-            decompressor = self._of_thread.decompressor
-        except AttributeError:
-            decompressor = self._library.ZstdDecompressor(max_window_size=LARGEST_WINDOW)
-            self._of_thread.decompressor = decompressor
         # Into memory that exists: a fresh result would cost page faults, and a declared size could ask for any amount.
-        stream = decompressor.stream_reader(source)
+        stream = self._decompressor().stream_reader(source)
         size: int = stream.readinto(target)
         return size + len(stream.read(1))
+
+    def unpack_all(self, data: Buffer, segments: npt.NDArray[np.uint64]) -> list[Buffer]:
+        """Decompress frames that declare their sizes, without the interpreter in between.
+
+        Args:
+            data: What they lie in.
+            segments: ``uint64 (n, 2)``: where each begins, and how long it is.
+        """
+        frames = self._library.BufferWithSegments(data, segments)
+        return list(self._decompressor().multi_decompress_to_buffer(frames))
 
     def packer(self, level: int, window_log: int | None) -> Pack:
         parameters = self._library.ZstdCompressionParameters
@@ -98,7 +114,17 @@ class _Snappy:
         return pack
 
 
-_LIBRARIES: dict[int, Callable[[], Library]] = {ZSTD: _Zstandard, BROTLI: _Brotli, SNAPPY: _Snappy}
+@cache
+def zstandard() -> Zstandard:
+    """The library for Zstandard.
+
+    Raises:
+        MissingExtra: It is not installed.
+    """
+    return Zstandard()
+
+
+_LIBRARIES: dict[int, Callable[[], Library]] = {ZSTD: zstandard, BROTLI: _Brotli, SNAPPY: _Snappy}
 
 
 @cache

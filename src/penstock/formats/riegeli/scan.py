@@ -29,7 +29,7 @@ class Damage:
     Args:
         fault: What is wrong with it.
         begin, end: Its bytes.
-        records: How many were lost with it, as far as is known; at least 1.
+        records: How many were lost with it; 1 where that is not known.
     """
 
     fault: DataError
@@ -81,7 +81,7 @@ def scan_file(file: MappedFile, *, verify: bool = True) -> Found:
             at = _pass(file, error, found)
     if tables:
         every = np.concatenate(tables)
-        found.chunks = every[np.isin(every[:, TYPE], RECORD_TYPES)]
+        found.chunks = every[np.isin(every[:, TYPE], RECORD_TYPES) & (every[:, COUNT] > 0)]
     _set_footer_apart(file, found)
     return found
 
@@ -135,4 +135,4 @@ def _footer_at(file: MappedFile, begin: int) -> Footer | None:
 def _counted(damage: Damage, footer: Footer) -> Damage:
     inside = (footer.begins >= damage.begin) & (footer.begins < damage.end)
     known = int(footer.counts[inside].sum())
-    return Damage(damage.fault, damage.begin, damage.end, known or damage.records)
+    return Damage(damage.fault, damage.begin, damage.end, known)

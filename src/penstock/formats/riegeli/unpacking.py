@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from penstock import _native
 from penstock._faults import describe
 from penstock.contracts.protocols import Indices
 from penstock.errors import CorruptRecord, Where
-from penstock.formats.riegeli.codecs import library
+from penstock.formats.riegeli.codecs import library, zstandard
 from penstock.io.mapped import MappedFile
 
-__all__ = ["BadChunk", "open_chunks", "unpack"]
+__all__ = ["BadChunk", "open_chunk", "open_chunks"]
 
 MOST_BYTES = 64 << 20
 """How much is decoded at once, where that can be chosen."""
+LEAST_TOGETHER = 4  # frames that are worth a call of their own
+MOST_TOGETHER_BYTES = 16 << 20  # the library's results are fresh memory, and copied: not for large ones
 
 
 class BadChunk(Exception):
@@ -26,12 +26,15 @@ class BadChunk(Exception):
         self.fault = fault
 
 
-def open_chunks(file: MappedFile, begins: Indices, *, verify: bool, most_bytes: int = MOST_BYTES) -> _native.Chunks:
+def open_chunks(
+    file: MappedFile, begins: Indices, counts: Indices | None = None, *, verify: bool, most_bytes: int = MOST_BYTES
+) -> _native.Chunks:
     """Read, check and decompress chunks: as many as decode to ``most_bytes`` together, but at least one.
 
     Args:
         file: The file they are in.
         begins: ``int64 (n,)``, n > 0: where they begin.
+        counts: ``int64 (n,)``: how many records each must have, where that is known.
         verify: Whether their data are held against their hashes. Headers always are.
 
     Raises:
@@ -39,30 +42,63 @@ def open_chunks(file: MappedFile, begins: Indices, *, verify: bool, most_bytes: 
         MissingExtra: The library for their codec is not installed.
     """
     try:
-        chunks = _native.open_chunks(file.buffer, begins, most_bytes=most_bytes, verify=verify)
-        unpack(chunks, file.path, begins)
+        chunks = _native.open_chunks(file.buffer, begins, counts, most_bytes=most_bytes, verify=verify)
+        unpack(chunks, file)
     except _native.FormatError as error:
-        place = Where(path=file.path, offset=int(begins[error.record]))
-        fault = describe(error, place)
-        raise BadChunk(error.record, CorruptRecord(place, expected=fault.expected, found=fault.found, hint=fault.hint)) from error
+        raise BadChunk(error.record, _described(error, file.path)) from error
     return chunks
 
 
-def unpack(chunks: _native.Chunks, path: str, begins: Indices) -> None:
+def open_chunk(file: MappedFile, begin: int, count: int, *, verify: bool) -> _native.Chunks:
+    """The same for one chunk.
+
+    Raises:
+        BadChunk: It is damaged.
+    """
+    try:
+        chunks = _native.open_chunk(file.buffer, begin, count, verify=verify)
+        unpack(chunks, file)
+    except _native.FormatError as error:
+        raise BadChunk(0, _described(error, file.path)) from error
+    return chunks
+
+
+def unpack(chunks: _native.Chunks, file: MappedFile) -> None:
     """Decompress whatever chunks wait for."""
-    while jobs := chunks.jobs():
-        for codec, source, target, number in jobs:
+    while not chunks.ready:
+        together = _unpack_together(chunks, file)
+        for codec, source, target, number in chunks.jobs(framed=not together):
             unpacker = library(codec)
             try:
                 size = unpacker.unpack_into(source, target)
             except unpacker.errors as error:
-                raise _undecodable(number, path, begins, "a sound compressed stream", str(error)) from error
+                raise BadChunk(number, _undecodable(chunks, number, file, "a sound compressed stream", str(error))) from error
             if size != len(target):
                 found = f"{size}" if size < len(target) else "more"
-                raise _undecodable(number, path, begins, f"{len(target)} decompressed bytes", found)
+                expected = f"{len(target)} decompressed bytes"
+                raise BadChunk(number, _undecodable(chunks, number, file, expected, found))
         chunks.advance()
 
 
-def _undecodable(number: int, path: str, begins: Indices, expected: str, found: str) -> BadChunk:
-    place = Where(path=path, offset=int(np.asarray(begins)[number]))
-    return BadChunk(number, CorruptRecord(place, expected=expected, found=found))
+def _unpack_together(chunks: _native.Chunks, file: MappedFile) -> bool:
+    """Decompress many small frames at once, if that is what there is to do, and it can be done."""
+    if len(chunks) < LEAST_TOGETHER or chunks.held_bytes > MOST_TOGETHER_BYTES:
+        return False
+    segments = chunks.segments()
+    if len(segments) < LEAST_TOGETHER:
+        return False
+    unpacker = zstandard()
+    try:
+        chunks.fill(unpacker.unpack_all(file.buffer, segments))
+    except unpacker.errors:
+        return False  # One by one it will show which.
+    return True
+
+
+def _described(error: _native.FormatError, path: str) -> CorruptRecord:
+    fault = describe(error, Where(path=path, offset=int(error.offset)))
+    return CorruptRecord(fault.where.at(path=path), expected=fault.expected, found=fault.found, hint=fault.hint)
+
+
+def _undecodable(chunks: _native.Chunks, number: int, file: MappedFile, expected: str, found: str) -> CorruptRecord:
+    return CorruptRecord(Where(path=file.path, offset=chunks.begin(number)), expected=expected, found=found)

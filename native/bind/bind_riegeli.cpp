@@ -1,0 +1,291 @@
+#include <span>
+
+#include <nanobind/stl/vector.h>
+
+#include "bind/support.hpp"
+#include "core/highway_hash.hpp"
+#include "core/riegeli_read.hpp"
+
+namespace penstock::bind {
+namespace {
+
+using riegeli::ChunkHeader;
+using riegeli::Chunks;
+
+// Memory that Python sees as one object, and of which it hands out parts.
+nb::object view_of_memory(std::span<std::byte> memory, nb::handle owner) {
+    const std::size_t shape[1] = {memory.size()};
+    const nb::object array = nb::cast(nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(memory.data(), 1, shape, owner));
+    return nb::steal(PyMemoryView_FromObject(array.ptr()));
+}
+
+struct HeldChunks {
+    HeldChunks(nb::object data, const Chunks::Wanted& wanted) : file(data), file_object(std::move(data)) {
+        const nb::gil_scoped_release release;
+        chunks = std::make_unique<Chunks>(batch_pool(), file.bytes(), wanted);
+    }
+
+    Buffer file;
+    nb::object file_object;
+    std::unique_ptr<Chunks> chunks;
+};
+
+// Cuts parts out of whole views, so that whatever Python holds of them keeps their owner alive.
+class Cutter {
+  public:
+    explicit Cutter(nb::handle owner) : held_(nb::cast<const HeldChunks&>(owner)), owner_(owner) {
+        for (const std::span<std::byte> memory : held_.chunks->memory()) wholes_.push_back({memory, view_of_memory(memory, owner)});
+    }
+
+    [[nodiscard]] nb::object cut(Bytes part) {
+        for (const Whole& whole : wholes_)
+            if (lies_in(part, whole.memory)) return slice(whole.view, part, whole.memory);
+        if (!file_) file_ = nb::steal(PyMemoryView_FromObject(held_.file_object.ptr()));
+        return slice(file_, part, held_.file.bytes());
+    }
+
+  private:
+    struct Whole {
+        Bytes memory;
+        nb::object view;
+    };
+
+    static bool lies_in(Bytes part, Bytes whole) {
+        return std::greater_equal<>{}(part.data(), whole.data()) && std::less_equal<>{}(part.data() + part.size(), whole.data() + whole.size());
+    }
+
+    static nb::object slice(const nb::object& view, Bytes part, Bytes whole) {
+        const auto begin = part.data() - whole.data();
+        return view[nb::slice(begin, begin + static_cast<std::ptrdiff_t>(part.size()))];
+    }
+
+    const HeldChunks& held_;
+    nb::handle owner_;
+    std::vector<Whole> wholes_;
+    nb::object file_;
+};
+
+nb::list jobs_of(nb::handle self, bool framed) {
+    nb::list jobs;
+    Cutter cutter(self);
+    for (const Chunks::Job& job : nb::cast<const HeldChunks&>(self).chunks->jobs())
+        if (framed || !job.framed)
+            jobs.append(nb::make_tuple(static_cast<int>(job.codec), cutter.cut(job.source), cutter.cut(job.target), job.chunk));
+    return jobs;
+}
+
+nb::object segments_of(const HeldChunks& self) {
+    const auto& jobs = self.chunks->jobs();
+    Pool::Block block = batch_pool()->take(jobs.size() * 2 * sizeof(std::uint64_t));
+    std::byte* to = block.data();
+    std::size_t count = 0;
+    for (const Chunks::Job& job : jobs) {
+        if (!job.framed) continue;
+        store_le(to, static_cast<std::uint64_t>(job.source.data() - self.file.bytes().data()));
+        store_le(to + 8, static_cast<std::uint64_t>(job.source.size()));
+        to += 16;
+        ++count;
+    }
+    return to_numpy(std::move(block), nb::dtype<std::uint64_t>(), {count, 2});
+}
+
+void fill(HeldChunks& self, nb::sequence contents) {
+    std::vector<Buffer> held;
+    for (nb::handle object : contents) held.emplace_back(object);
+    const nb::gil_scoped_release release;
+    std::size_t at = 0;
+    for (const Chunks::Job& job : self.chunks->jobs()) {
+        if (!job.framed) continue;
+        if (at == held.size() || held[at].bytes().size() != job.target.size()) throw nb::value_error("a content has another size than its job");
+        std::memcpy(job.target.data(), held[at++].bytes().data(), job.target.size());
+    }
+    if (at != held.size()) throw nb::value_error("there are more contents than jobs");
+}
+
+HeldSpans spans_of(nb::handle self) {
+    HeldSpans held;
+    held.spans.payloads = nb::cast<const HeldChunks&>(self).chunks->records();
+    held.parent = nb::borrow(self);
+    return held;
+}
+
+// Spans that must not keep alive more memory than a few times their own: what lies in memory that is much larger is copied.
+HeldSpans gather(nb::list sources, nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> which, Indices records) {
+    struct Source {
+        const Chunks* chunks;
+        std::size_t wanted = 0;
+        bool copied = false;
+    };
+    const std::size_t count = which.shape(0);
+    if (records.shape(0) != count) throw nb::value_error("which and records differ in length");
+    std::vector<Source> from;
+    for (nb::handle object : sources) from.push_back({nb::cast<const HeldChunks&>(object).chunks.get()});
+
+    HeldSpans held;
+    held.spans.payloads.resize(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        if (which.data()[i] < 0 || static_cast<std::size_t>(which.data()[i]) >= from.size()) throw nb::index_error("no such chunks");
+        Source& source = from[static_cast<std::size_t>(which.data()[i])];
+        const auto& payloads = source.chunks->records();
+        const std::int64_t record = records.data()[i];
+        if (record < 0 || static_cast<std::size_t>(record) >= payloads.size()) throw nb::index_error("no such record in its chunk");
+        held.spans.payloads[i] = payloads[static_cast<std::size_t>(record)];
+        source.wanted += held.spans.payloads[i].size();
+    }
+    nb::list parents;
+    std::size_t copied = 0;
+    for (std::size_t i = 0; i < from.size(); ++i) {
+        from[i].copied = from[i].wanted < from[i].chunks->held_bytes() / 2;
+        if (from[i].copied)
+            copied += from[i].wanted;
+        else
+            parents.append(sources[i]);
+    }
+    held.parent = parents;
+    if (copied != 0) held.blocks.push_back(batch_pool()->take(copied));
+    std::byte* to = copied != 0 ? held.blocks.back().data() : nullptr;
+    const nb::gil_scoped_release release;
+    for (std::size_t i = 0; i < count && copied != 0; ++i) {
+        Bytes& payload = held.spans.payloads[i];
+        if (!from[static_cast<std::size_t>(which.data()[i])].copied || payload.empty()) continue;
+        std::memcpy(to, payload.data(), payload.size());
+        payload = {to, payload.size()};
+        to += payload.size();
+    }
+    return held;
+}
+
+// Some spans of several, in another order.
+HeldSpans pick(nb::list parts, nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> which, Indices positions) {
+    const std::size_t count = which.shape(0);
+    if (positions.shape(0) != count) throw nb::value_error("which and positions differ in length");
+    std::vector<const Spans*> from;
+    HeldSpans held;
+    for (nb::handle object : parts) {
+        from.push_back(&nb::cast<const HeldSpans&>(object).spans);
+        if (from.back()->seal != Seal::none) throw nb::value_error("these spans have payloads that are still to be checked");
+    }
+    held.parent = nb::list(parts);
+    for (std::size_t i = 0; i < count; ++i) {
+        if (which.data()[i] < 0 || static_cast<std::size_t>(which.data()[i]) >= from.size()) throw nb::index_error("no such spans");
+        const auto& payloads = from[static_cast<std::size_t>(which.data()[i])]->payloads;
+        const std::int64_t position = positions.data()[i];
+        if (position < 0 || static_cast<std::size_t>(position) >= payloads.size()) throw nb::index_error("no such record in its spans");
+        held.spans.payloads.push_back(payloads[static_cast<std::size_t>(position)]);
+    }
+    return held;
+}
+
+nb::object table_of(const std::vector<ChunkHeader>& chunks) {
+    constexpr std::size_t columns = 5;
+    Pool::Block block = batch_pool()->take(chunks.size() * columns * sizeof(std::int64_t));
+    std::byte* to = block.data();
+    for (const ChunkHeader& chunk : chunks)
+        for (const std::uint64_t number : {chunk.begin, chunk.end, static_cast<std::uint64_t>(chunk.type), chunk.num_records, chunk.decoded_size}) {
+            store_le(to, number);
+            to += sizeof(number);
+        }
+    return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {chunks.size(), columns});
+}
+
+nb::tuple scan(nb::object data, std::uint64_t start, std::size_t most, bool verify) {
+    const Buffer buffer(data);
+    riegeli::ChunkScan found;
+    {
+        const nb::gil_scoped_release release;
+        found = riegeli::scan_chunks(buffer.bytes(), start, most, verify);
+    }
+    return nb::make_tuple(table_of(found.chunks), found.next, found.faulty ? to_python(found.fault) : nb::none());
+}
+
+} // namespace
+
+void register_riegeli(nb::module_& module) {
+    nb::class_<HeldChunks>(module, "Chunks", "Some chunks of a Riegeli file on their way to records.")
+        .def("__len__", [](const HeldChunks& self) { return self.chunks->size(); })
+        .def(
+            "begin",
+            [](const HeldChunks& self, std::size_t chunk) {
+                if (chunk >= self.chunks->size()) throw nb::index_error("no such chunk");
+                return self.chunks->begin(chunk);
+            },
+            nb::arg("chunk"), "Where a chunk begins.")
+        .def_prop_ro("ready", [](const HeldChunks& self) { return self.chunks->jobs().empty(); }, "Whether the records are there.")
+        .def("jobs", &jobs_of, nb::kw_only(), nb::arg("framed"),
+             nb::sig("def jobs(self, *, framed: bool) -> list[tuple[int, memoryview, memoryview, int]]"),
+             "What is to be decompressed before `advance`: codec (98 Brotli, 115 Snappy, 122 Zstandard), from where, into where "
+             "(which must be filled exactly), and for which chunk; those that `segments` gives only if framed.")
+        .def("segments", &segments_of, nb::sig("def segments(self) -> numpy.typing.NDArray[numpy.uint64]"),
+             "The jobs that are Zstandard frames in the file itself and declare their sizes: where each begins, how long it is.")
+        .def("fill", &fill, nb::arg("contents"), nb::sig("def fill(self, contents: collections.abc.Sequence[collections.abc.Buffer]) -> None"),
+             "Copy what the segments decompress to into where it belongs.")
+        .def("advance", [](HeldChunks& self) { self.chunks->advance(); }, nb::call_guard<nb::gil_scoped_release>(),
+             "Go on after all jobs were done.")
+        .def(
+            "view",
+            [](nb::handle self, std::size_t record) {
+                const auto& records = nb::cast<const HeldChunks&>(self).chunks->records();
+                if (record >= records.size()) throw nb::index_error("no such record");
+                return Cutter(self).cut(records[record]).attr("toreadonly")();
+            },
+            nb::arg("record"), nb::sig("def view(self, record: int) -> memoryview"), "One record, as a view that keeps these chunks alive.")
+        .def("spans", [](nb::handle self) { return spans_of(self); }, nb::sig("def spans(self) -> Spans"), "All records, in order.")
+        .def_prop_ro("held_bytes", [](const HeldChunks& self) { return self.chunks->held_bytes(); },
+                     "Memory held besides the file, in bytes.");
+    module.def(
+        "open_chunks",
+        [](nb::object data, Indices begins, std::optional<Indices> counts, std::uint64_t most_bytes, bool verify) {
+            const std::size_t count = begins.shape(0);
+            if (counts && counts->shape(0) != count) throw nb::value_error("begins and counts differ in length");
+            const std::span<const std::int64_t> must = counts ? std::span{counts->data(), count} : std::span<const std::int64_t>{};
+            return HeldChunks(std::move(data), {{begins.data(), count}, must, most_bytes, verify});
+        },
+        nb::arg("data"), nb::arg("begins"), nb::arg("counts").none() = nb::none(), nb::kw_only(), nb::arg("most_bytes"), nb::arg("verify"),
+        nb::sig("def open_chunks(data: collections.abc.Buffer, begins: numpy.typing.NDArray[numpy.int64], counts: "
+                "numpy.typing.NDArray[numpy.int64] | None = None, *, most_bytes: int, verify: bool) -> Chunks"),
+        "Open chunks of records, with so many records each, that begin in the data: as many as decode to at most most_bytes, but at "
+        "least one.");
+    module.def(
+        "open_chunk",
+        [](nb::object data, std::int64_t begin, std::int64_t count, bool verify) {
+            return HeldChunks(std::move(data), {{&begin, 1}, {&count, 1}, 0, verify});
+        },
+        nb::arg("data"), nb::arg("begin"), nb::arg("count"), nb::kw_only(), nb::arg("verify"),
+        nb::sig("def open_chunk(data: collections.abc.Buffer, begin: int, count: int, *, verify: bool) -> Chunks"),
+        "Open one chunk.");
+    module.def("gather_chunks", &gather, nb::arg("chunks"), nb::arg("which"), nb::arg("records"),
+               nb::sig("def gather_chunks(chunks: list[Chunks], which: numpy.typing.NDArray[numpy.int32], records: "
+                       "numpy.typing.NDArray[numpy.int64]) -> Spans"),
+               "Spans over records of decoded chunks. Few records of much memory are copied, so that they do not keep it alive.");
+    module.def("pick_spans", &pick, nb::arg("parts"), nb::arg("which"), nb::arg("positions"),
+               nb::sig("def pick_spans(parts: list[Spans], which: numpy.typing.NDArray[numpy.int32], positions: "
+                       "numpy.typing.NDArray[numpy.int64]) -> Spans"),
+               "Record positions[i] of parts[which[i]], for every i, over the same bytes.");
+    module.def("scan_chunks", &scan, nb::arg("data"), nb::arg("start"), nb::kw_only(), nb::arg("most"), nb::arg("verify"),
+               nb::sig("def scan_chunks(data: collections.abc.Buffer, start: int, *, most: int, verify: bool) -> "
+                       "tuple[numpy.typing.NDArray[numpy.int64], int, FormatError | None]"),
+               "Hop from chunk to chunk. Returns a row for each (begin, end, type, records, decoded size), where the next one "
+               "begins, and what is wrong with it, if that is why it ended.");
+    module.def(
+        "find_chunk",
+        [](nb::object data, std::uint64_t position) {
+            const Buffer buffer(data);
+            const nb::gil_scoped_release release;
+            return riegeli::find_chunk(buffer.bytes(), position);
+        },
+        nb::arg("data"), nb::arg("position"), nb::sig("def find_chunk(data: collections.abc.Buffer, position: int) -> int"),
+        "Where the next chunk at or behind a position in damage begins; the size of the data when there is none.");
+    module.def(
+        "bad_block_headers",
+        [](nb::object data) {
+            const Buffer buffer(data);
+            const nb::gil_scoped_release release;
+            return riegeli::bad_block_headers(buffer.bytes());
+        },
+        nb::arg("data"), nb::sig("def bad_block_headers(data: collections.abc.Buffer) -> list[int]"),
+        "Where block headers with wrong hashes stand.");
+    module.def("riegeli_hash", [](nb::object data) { return riegeli_hash(Buffer(data).bytes()); }, nb::arg("data"),
+               nb::sig("def riegeli_hash(data: collections.abc.Buffer) -> int"), "HighwayHash-64 under Riegeli's key.");
+}
+
+} // namespace penstock::bind

@@ -1,0 +1,152 @@
+#include "core/riegeli_read.hpp"
+
+#include "core/zstd_stored.hpp"
+
+namespace penstock::riegeli {
+
+Chunks::Chunks(std::shared_ptr<Pool> pool, Bytes file, const Wanted& wanted) : pool_(std::move(pool)) {
+    read_headers(file, wanted);
+    read_data(file, wanted.verify);
+    advance();
+}
+
+// Runs `act(number, chunk)` for every chunk, and says in its errors which chunk it was.
+template <typename Do> void Chunks::each(Do&& act) {
+    for (std::size_t i = 0; i < chunks_.size(); ++i) {
+        try {
+            act(i, chunks_[i]);
+        } catch (FormatError& error) {
+            error.offset = chunks_[i].header.begin;
+            error.record = static_cast<std::int64_t>(i);
+            throw;
+        }
+    }
+}
+
+void Chunks::read_headers(Bytes file, const Wanted& wanted) {
+    chunks_.reserve(wanted.begins.size());
+    std::uint64_t decoded = 0;
+    for (std::size_t i = 0; i < wanted.begins.size(); ++i) {
+        Chunk chunk{};
+        try {
+            chunk.header = read_chunk_header(file, static_cast<std::uint64_t>(wanted.begins[i]));
+            const auto count = i < wanted.counts.size() ? static_cast<std::uint64_t>(wanted.counts[i]) : chunk.header.num_records;
+            if (chunk.header.num_records != count) throw FormatError(Fault::structure, chunk.header.begin, count, chunk.header.num_records);
+        } catch (FormatError& error) {
+            error.record = static_cast<std::int64_t>(i);
+            throw;
+        }
+        const std::uint64_t size = chunk.header.decoded_size;
+        if (i != 0 && (size > wanted.most_bytes || decoded > wanted.most_bytes - size)) break;
+        decoded += size;
+        chunks_.push_back(std::move(chunk));
+    }
+}
+
+void Chunks::read_data(Bytes file, bool verify) {
+    std::uint64_t joined = 0;
+    for (const Chunk& chunk : chunks_)
+        if (chunk.header.interrupted()) joined += chunk.header.data_size;
+    std::span<std::byte> room = joined == 0 ? std::span<std::byte>{} : take(joined);
+    each([&](std::size_t, Chunk& chunk) {
+        const Bytes data = read_chunk_data(file, chunk.header, room, verify);
+        if (chunk.header.interrupted()) room = room.subspan(chunk.header.data_size);
+        parse(chunk, data);
+    });
+}
+
+void Chunks::parse(Chunk& chunk, Bytes data) {
+    if (chunk.header.type == ChunkType::simple) {
+        chunk.simple = parse_simple(data, chunk.header);
+    } else if (chunk.header.type == ChunkType::transposed) {
+        if (chunk.header.decoded_size > most_decoded_bytes)
+            throw FormatError(Fault::range, 0, most_decoded_bytes, chunk.header.decoded_size);
+        chunk.transposed = std::make_unique<Transposed>(data);
+    } else {
+        throw FormatError(Fault::structure, 0);
+    }
+}
+
+void Chunks::advance() {
+    jobs_.clear();
+    while (jobs_.empty() && stage_ != Stage::done) {
+        if (stage_ == Stage::opened) {
+            each([&](std::size_t i, Chunk& chunk) {
+                if (chunk.transposed) {
+                    prepare(i, chunk.transposed->header());
+                } else {
+                    prepare(i, chunk.simple.sizes, chunk.header.num_records == 1);
+                    prepare(i, chunk.simple.values);
+                }
+            });
+            stage_ = Stage::headers;
+        } else if (stage_ == Stage::headers) {
+            each([&](std::size_t i, Chunk& chunk) {
+                if (!chunk.transposed) return;
+                chunk.transposed->parse_header();
+                for (Part& bucket : chunk.transposed->buckets()) prepare(i, bucket);
+                prepare(i, chunk.transposed->transitions());
+            });
+            stage_ = Stage::parts;
+        } else {
+            finish();
+            return;
+        }
+        start_jobs();
+    }
+}
+
+void Chunks::prepare(std::size_t number, Part& part, bool optional) {
+    if (part.codec == Codec::none || part.decoded_size == 0) return;
+    if (part.codec == Codec::zstd) {
+        if (const auto content = zstd_raw_content(part.stored, part.decoded_size)) {
+            part.decoded = *content;
+            return;
+        }
+    }
+    if (!optional) waiting_.emplace_back(number, &part);
+}
+
+void Chunks::start_jobs() {
+    std::size_t total = 0;
+    for (const auto& [number, part] : waiting_) total += part->decoded_size;
+    if (total == 0) return;
+    std::span<std::byte> room = take(total);
+    for (const auto& [number, part] : waiting_) {
+        const std::span<std::byte> target = room.first(part->decoded_size);
+        room = room.subspan(part->decoded_size);
+        part->decoded = target;
+        const bool is_zstd = part->codec == Codec::zstd;
+        if (is_zstd && unpack_stored_zstd(part->stored, target)) continue;
+        const bool framed = is_zstd && !chunks_[number].header.interrupted() && zstd_declared_size(part->stored) == target.size();
+        jobs_.push_back({part->codec, part->stored, target, number, framed});
+    }
+    waiting_.clear();
+}
+
+void Chunks::finish() {
+    std::size_t total = 0;
+    for (const Chunk& chunk : chunks_)
+        if (chunk.transposed) total += chunk.header.decoded_size;
+    std::span<std::byte> room = total == 0 ? std::span<std::byte>{} : take(total);
+    each([&](std::size_t, Chunk& chunk) {
+        if (chunk.transposed) {
+            const std::span<std::byte> output = room.first(chunk.header.decoded_size);
+            room = room.subspan(chunk.header.decoded_size);
+            chunk.transposed->assemble(chunk.header.num_records, output, records_);
+            chunk.transposed.reset();
+        } else {
+            split_simple(chunk.simple, chunk.header.num_records, records_);
+        }
+    });
+    stage_ = Stage::done;
+}
+
+std::span<std::byte> Chunks::take(std::size_t size) {
+    blocks_.push_back(pool_->take(size));
+    held_bytes_ += blocks_.back().capacity();
+    memory_.emplace_back(blocks_.back().data(), size);
+    return memory_.back();
+}
+
+} // namespace penstock::riegeli

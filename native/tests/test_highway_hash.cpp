@@ -1,0 +1,42 @@
+#include "core/highway_hash.hpp"
+
+#include "check.hpp"
+
+using namespace penstock;
+using namespace penstock::testing;
+
+namespace {
+
+// Block header and signature chunk header that begin every Riegeli file: two hashes of the reference implementation.
+void constants_of_the_format() {
+    check(riegeli_hash(from_hex("0000000000000000 4000000000000000")) == 0x4a880dd170af83);
+    check(riegeli_hash(from_hex("0000000000000000 e19f13c0e9b1c372 7300000000000000 0000000000000000")) == 0xa9e187923cc2ba91);
+    check(riegeli_hash({}) == 0x72c3b1e9c0139fe1);
+}
+
+void all_lengths_by_both_ways() {
+    std::vector<std::byte> data(300);
+    for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * 37 + (i >> 3));
+    for (std::size_t size = 0; size <= data.size(); ++size) {
+        const Bytes part = Bytes(data).first(size);
+        check(riegeli_hash(part) == riegeli_hash_portable(part));
+    }
+}
+
+void every_bit_counts() {
+    std::vector<std::byte> data(67);
+    const std::uint64_t before = riegeli_hash(data);
+    for (std::size_t bit = 0; bit < data.size() * 8; ++bit) {
+        data[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+        check(riegeli_hash(data) != before);
+        data[bit / 8] ^= static_cast<std::byte>(1U << bit % 8);
+    }
+}
+
+} // namespace
+
+int main() {
+    constants_of_the_format();
+    all_lengths_by_both_ways();
+    every_bit_counts();
+}

@@ -1,0 +1,188 @@
+"""Records out of chunks: every chunk is read, checked and decompressed once a call, and large ones are kept for the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock import _native
+from penstock.contracts.protocols import Indices
+from penstock.errors import CorruptRecord
+from penstock.formats.riegeli.table import ChunkTable
+from penstock.formats.riegeli.unpacking import BadChunk, open_chunk, open_chunks
+from penstock.io.fileset import FileSet
+
+__all__ = ["ChunkReader"]
+
+KEPT_BYTES = 64 << 20  # of decoded chunks between calls
+KEPT_RECORDS = 8  # chunks of fewer are decoded again, several at once, rather than kept one by one
+HELD_BYTES = 256 << 20  # of decoded chunks at a time, before the records are taken out of them
+
+
+class _Opened(NamedTuple):
+    """Decoded chunks, which follow one another in the list that was asked for."""
+
+    chunks: _native.Chunks
+    count: int
+
+
+class ChunkReader:
+    """Reads the chunks of some files.
+
+    Args:
+        files: The files.
+        table: Where their chunks are.
+        verify: Whether data are held against their hashes.
+    """
+
+    def __init__(self, files: FileSet, table: ChunkTable, *, verify: bool) -> None:
+        self._files = files
+        self._table = table
+        self._verify = verify
+        self._keeps = len(table) >= KEPT_RECORDS * max(1, len(table.begins))
+        # No lock: single operations on a dict are atomic, and a lock could be held by another thread when we are forked.
+        self._kept: dict[int, _native.Chunks] = {}
+
+    def spans(self, indices: Indices) -> _native.Spans:
+        """The payloads of these records, in this order.
+
+        Raises:
+            CorruptRecord: A chunk is damaged; the error says which record of the file is the first that it holds.
+        """
+        wanted = self._table.chunks_of(indices)
+        if self._table.single and len(self._files) == 1:
+            return self._spans_of_singles(wanted)
+        chunks, inverse = np.unique(wanted, return_inverse=True)
+        within = indices - self._table.firsts[wanted]
+        parts: list[_native.Spans] = []
+        part_of = np.zeros(len(indices), np.int32)
+        place_in = np.zeros(len(indices), np.int64)
+        for start, stop, opened in self._bounded(chunks):
+            mine = np.flatnonzero((inverse >= start) & (inverse < stop))
+            source, first = _numbered(opened, self._table.counts(chunks[start:stop]))
+            numbers = inverse[mine] - start
+            part = _native.gather_chunks([one.chunks for one in opened], source[numbers], first[numbers] + within[mine])
+            part_of[mine], place_in[mine] = len(parts), np.arange(len(mine))
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else _native.pick_spans(parts, part_of, place_in)
+
+    def one(self, index: int) -> memoryview:
+        """The payload of one record.
+
+        Raises:
+            CorruptRecord: Its chunk is damaged.
+        """
+        if not self._table.single:
+            return self.spans(np.array([index], np.int64)).view(0)
+        file = 0 if len(self._files) == 1 else int(self._table.file_of[index])
+        try:
+            return open_chunk(self._files.content(file), self._table.begins.item(index), 1, verify=self._verify).view(0)
+        except BadChunk as error:
+            raise self._placed(error, index) from error
+
+    def runs(self, max_bytes: int) -> Iterator[_native.Spans]:
+        """The payloads of all records, in the order of the files, as many at a time as come to about ``max_bytes``.
+
+        Raises:
+            CorruptRecord: At the first damaged chunk, after what comes before it.
+        """
+        start, stop = 0, len(self._table.begins)
+        while start < stop:
+            chunks = np.arange(start, min(stop, start + max(1, max_bytes >> 6)))
+            chunks = chunks[self._table.file_of[chunks] == self._table.file_of[start]]
+            try:
+                opened = self._open(chunks, most_bytes=max_bytes)
+            except BadChunk as error:
+                if error.number:
+                    yield self._open(chunks[: error.number], most_bytes=1 << 62).chunks.spans()
+                raise self._placed(error, int(chunks[error.number])) from error
+            spans = opened.chunks.spans()
+            self._files.touched(spans.total_bytes)
+            yield spans
+            start += opened.count
+
+    def _spans_of_singles(self, chunks: Indices) -> _native.Spans:
+        parts = [opened.chunks.spans() for _, _, several in self._bounded(chunks) for opened in several]
+        if len(parts) == 1:
+            return parts[0]
+        lengths = [len(part) for part in parts]
+        which = np.repeat(np.arange(len(parts), dtype=np.int32), lengths)
+        return _native.pick_spans(parts, which, np.concatenate([np.arange(n) for n in lengths] or [chunks]))
+
+    def _bounded(self, chunks: Indices) -> Iterator[tuple[int, int, list[_Opened]]]:
+        """Decode chunks, and hand them over before they hold too much memory: the first, one past the last, and they."""
+        start = at = 0
+        several: list[_Opened] = []
+        held = 0
+        while at < len(chunks):
+            opened = self._opened(chunks[at:])
+            several.append(opened)
+            at += opened.count
+            held += opened.chunks.held_bytes
+            if held >= HELD_BYTES:
+                yield start, at, several
+                start, several, held = at, [], 0
+        if several:
+            yield start, at, several
+
+    def _opened(self, chunks: Indices) -> _Opened:
+        """The first of these chunks, and as many of the following ones as go with it."""
+        first = int(chunks[0])
+        if self._keeps:
+            return _Opened(self._kept_or_opened(first), 1)
+        file = self._table.file_of[chunks]
+        others = np.flatnonzero(file != file[0])
+        together = chunks[: others[0]] if len(others) else chunks
+        try:
+            return self._open(together)
+        except BadChunk as error:
+            raise self._placed(error, int(together[error.number])) from error
+
+    def _kept_or_opened(self, chunk: int) -> _native.Chunks:
+        found = self._kept.pop(chunk, None)
+        if found is None:
+            try:
+                found = self._open(np.array([chunk], np.int64)).chunks
+            except BadChunk as error:
+                raise self._placed(error, chunk) from error
+        if found.held_bytes <= KEPT_BYTES:
+            self._kept[chunk] = found  # as the youngest
+            self._let_go()
+        return found
+
+    def _let_go(self) -> None:
+        kept = list(self._kept.items())
+        held = sum(chunks.held_bytes for _, chunks in kept)
+        for chunk, chunks in kept:
+            if held <= KEPT_BYTES:
+                return
+            held -= chunks.held_bytes
+            self._kept.pop(chunk, None)
+
+    def _open(self, chunks: Indices, *, most_bytes: int = HELD_BYTES) -> _Opened:
+        """Decode chunks of one file.
+
+        Raises:
+            BadChunk: One of them is damaged, or is not what the footer says.
+        """
+        file = self._files.content(int(self._table.file_of[chunks[0]]))
+        counts = self._table.counts(chunks)
+        opened = open_chunks(file, self._table.begins[chunks], counts, verify=self._verify, most_bytes=most_bytes)
+        return _Opened(opened, len(opened))
+
+    def _placed(self, error: BadChunk, chunk: int) -> CorruptRecord:
+        """The error with the number of the first record of the chunk."""
+        fault = error.fault
+        place = self._table.where(int(self._table.firsts[chunk]))
+        return CorruptRecord(place, expected=fault.expected, found=fault.found, hint=fault.hint)
+
+
+def _numbered(opened: list[_Opened], counts: Indices) -> tuple[npt.NDArray[np.int32], Indices]:
+    """For each chunk which of the opened ones it is in, and the number of its first record there."""
+    source = np.repeat(np.arange(len(opened), dtype=np.int32), [one.count for one in opened])
+    before = np.concatenate(([0], np.cumsum(counts)))[:-1]
+    starts = np.cumsum([0, *(one.count for one in opened)])[:-1]
+    return source, before - np.repeat(before[starts], [one.count for one in opened])

@@ -1,0 +1,67 @@
+"""Sets that are too large to be mapped are read: the same records come out."""
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.io import fileset
+
+N = 300
+
+
+@pytest.fixture
+def read_everything(monkeypatch):
+    monkeypatch.setattr(fileset, "IN_ORDER_MAPPED_BYTES", 0)
+    monkeypatch.setattr(fileset, "_scattered_limit", lambda: 0)
+
+
+@pytest.mark.parametrize("name", ["x.tfrecord", "x.tfrecord@4", "x.tfrecord.gz", "x.npy"])
+@pytest.mark.parametrize("order", ["in order", "backwards", "shuffled", "one", "twice the same", "none"])
+def test_read_is_as_mapped(tmp_path, name, order, read_everything, monkeypatch):
+    rng = np.random.default_rng(3)
+    ps.write(tmp_path / name, {"x": rng.random((N, 17), dtype=np.float32), "y": rng.integers(0, 9, N)})
+    indices = {
+        "in order": np.arange(N),
+        "backwards": np.arange(N)[::-1],
+        "shuffled": rng.permutation(N),
+        "one": np.array([N - 1]),
+        "twice the same": np.array([5, 5, 0, 5]),
+        "none": np.zeros(0, np.int64),
+    }[order]
+    read = ps.open(tmp_path / name).batch(indices)
+    monkeypatch.undo()
+    mapped = ps.open(tmp_path / name).batch(indices)
+    assert read.keys() == mapped.keys()
+    for feature in mapped:
+        assert np.array_equal(read[feature], mapped[feature])
+
+
+def test_skipped_records_between_are_no_trouble(tmp_path, read_everything):
+    ps.write(tmp_path / "x.tfrecord", {"x": np.arange(100)})
+    data = bytearray((tmp_path / "x.tfrecord").read_bytes())
+    size = len(data) // 100
+    for record in (0, 40, 41, 99):
+        data[record * size + 14] ^= 1
+    (tmp_path / "x.tfrecord").write_bytes(data)
+    source = ps.open(tmp_path / "x.tfrecord", on_corrupt="skip")
+    assert source.batch(range(96))["x"].tolist() == [i for i in range(100) if i not in (0, 40, 41, 99)]
+
+
+def test_damage_is_named_all_the_same(tmp_path, read_everything):
+    ps.write(tmp_path / "x.tfrecord@2", {"x": np.arange(100)})
+    path = tmp_path / "x.tfrecord-00001-of-00002"
+    data = bytearray(path.read_bytes())
+    data[7 * (len(data) // 50) + 14] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ps.CorruptRecord, match="x.tfrecord-00001-of-00002, record 7, byte"):
+        ps.open(tmp_path / "x.tfrecord@2").batch(range(100))
+
+
+def test_a_file_that_shrank_is_an_error(tmp_path, read_everything):
+    ps.write(tmp_path / "x.tfrecord", {"x": np.arange(100)})
+    source = ps.open(tmp_path / "x.tfrecord")
+    source.batch([0])
+    with (tmp_path / "x.tfrecord").open("r+b") as file:
+        file.truncate(1000)
+    with pytest.raises((ps.CorruptRecord, ps.CorruptFile), match=r"x\.tfrecord"):
+        source.batch(range(100))
