@@ -151,7 +151,10 @@ class TransformError(PenstockError, RuntimeError):
     def __init__(self, function: str, where: Where, cause: BaseException) -> None:
         self.function = function
         self.where = where
-        super().__init__(f"{function} failed with {type(cause).__name__}: {cause} - at {where}.")
+        place = str(where)
+        super().__init__(
+            f"{function} failed with {type(cause).__name__}: {cause}" + (f" - at {place}." if place else ".")
+        )
 
 
 class MissingExtra(PenstockError, ImportError):

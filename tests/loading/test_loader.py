@@ -186,6 +186,24 @@ def test_damage_comes_in_place_of_its_batch(threads, cuts_cleanly):
         next(iter(loader))
 
 
+def test_damage_that_heals_is_no_damage():
+    class Flaky(Numbers):
+        def batch(self, indices):
+            if len(indices) > 2:
+                raise OSError("too much at a time")
+            return super().batch(indices)
+
+    assert indices_of(Loader(Flaky(500), 2)) == batches_of(500, 2)
+
+
+def test_map_batch_fails_on_an_empty_batch():
+    def fail(batch):
+        return batch["i"][0]
+
+    with pytest.raises(TransformError, match=r"positions 1 to 1\) failed with IndexError"):
+        list(Loader(Numbers(1), 4, shard=Shard(1, 2), map_batch=fail))
+
+
 @THREADS
 def test_a_stray_stop_iteration_is_not_the_end(threads):
     class Stopping(Numbers):

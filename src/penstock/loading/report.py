@@ -94,11 +94,6 @@ class Report:
         return max(self.wall_s - self.waiting_s, 0.0)
 
     @property
-    def making_s(self) -> float:
-        """All three stages, over all threads."""
-        return self.reading_s + self.transform_s + self.handover_s
-
-    @property
     def advice(self) -> str:
         """What limits the epoch, and what to change."""
         if not self.batches:
