@@ -1,5 +1,6 @@
 #include "core/riegeli_chunk.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "core/highway_hash.hpp"
@@ -10,17 +11,11 @@ namespace {
 constexpr std::uint64_t most_zstd_block = 128 << 10; // out of at least four bytes
 constexpr std::uint64_t most_snappy_ratio = 22;      // three bytes copy up to 64
 
-[[noreturn]] void refuse(std::uint64_t decoded_size, std::uint64_t limit) {
-    throw FormatError(Fault::range, 0, limit, decoded_size);
-}
-
-void check_decoded_size(Codec codec, std::uint64_t stored, std::uint64_t decoded_size) {
-    if (decoded_size > most_decoded_bytes) refuse(decoded_size, most_decoded_bytes);
-    std::uint64_t limit = most_decoded_bytes; // Brotli: no ratio is too large
-    if (codec == Codec::none) limit = stored;
-    if (codec == Codec::zstd) limit = (stored / 4 + 1) * most_zstd_block;
-    if (codec == Codec::snappy) limit = stored * most_snappy_ratio;
-    if (decoded_size > limit) refuse(decoded_size, limit);
+void check_decoded_size(Codec codec, std::uint64_t stored, std::uint64_t decoded_size, std::uint64_t most_bytes) {
+    std::uint64_t limit = most_bytes; // Brotli: no ratio is too large
+    if (codec == Codec::zstd) limit = std::min(limit, (stored / 4 + 1) * most_zstd_block);
+    if (codec == Codec::snappy) limit = std::min(limit, stored * most_snappy_ratio);
+    if (decoded_size > limit) throw FormatError(Fault::range, 0, limit, decoded_size);
 }
 
 // Where a chunk begins at or behind `position` as a sound block header tells; the size of the file when none does.
@@ -114,22 +109,22 @@ Codec read_codec(Cursor& data) {
     throw FormatError(Fault::structure, data.offset());
 }
 
-Part read_part(Codec codec, Bytes stored) {
+Part read_part(Codec codec, Bytes stored, std::uint64_t most_bytes) {
     if (codec == Codec::none) return {codec, stored, stored.size(), stored};
     Cursor cursor(stored);
     const std::uint64_t decoded_size = cursor.varint();
     const Bytes stream = cursor.take(cursor.remaining());
-    check_decoded_size(codec, stream.size(), decoded_size);
+    check_decoded_size(codec, stream.size(), decoded_size, most_bytes);
     return {codec, stream, decoded_size, {}};
 }
 
-SimpleChunk parse_simple(Bytes data, const ChunkHeader& header) {
+SimpleChunk parse_simple(Bytes data, const ChunkHeader& header, std::uint64_t most_bytes) {
     Cursor cursor(data);
     const Codec codec = read_codec(cursor);
     const std::uint64_t sizes_size = cursor.varint();
     SimpleChunk chunk;
-    chunk.sizes = read_part(codec, cursor.take(sizes_size));
-    chunk.values = read_part(codec, cursor.take(cursor.remaining()));
+    chunk.sizes = read_part(codec, cursor.take(sizes_size), most_bytes);
+    chunk.values = read_part(codec, cursor.take(cursor.remaining()), most_bytes);
     // A size takes one to ten bytes.
     const bool fits = chunk.values.decoded_size == header.decoded_size && header.num_records <= chunk.sizes.decoded_size &&
                       chunk.sizes.decoded_size <= header.num_records * 10;

@@ -48,8 +48,8 @@ struct Part {
 /// The codec of a chunk, from its first byte. Throws `structure` for an unknown one.
 [[nodiscard]] Codec read_codec(Cursor& data);
 
-/// A part that takes `stored`. Throws `range` when it says that it decodes to more than it can.
-[[nodiscard]] Part read_part(Codec codec, Bytes stored);
+/// A part that takes `stored`. Throws `range` when it says that it decodes to more than it can, or than `most_bytes`.
+[[nodiscard]] Part read_part(Codec codec, Bytes stored, std::uint64_t most_bytes = most_decoded_bytes);
 
 /// The two parts of a simple chunk.
 struct SimpleChunk {
@@ -57,8 +57,8 @@ struct SimpleChunk {
     Part values; ///< The records, joined.
 };
 
-/// Throws `structure` when the parts do not fit the header.
-[[nodiscard]] SimpleChunk parse_simple(Bytes data, const ChunkHeader& header);
+/// Throws `structure` when the parts do not fit the header, and what `read_part` does.
+[[nodiscard]] SimpleChunk parse_simple(Bytes data, const ChunkHeader& header, std::uint64_t most_bytes = most_decoded_bytes);
 
 /// Appends the records of a simple chunk whose parts are decoded. Throws `structure` when sizes and values do not fit. A chunk
 /// of one record needs no sizes: they may be left undecoded then.

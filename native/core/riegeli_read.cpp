@@ -6,7 +6,7 @@ namespace penstock::riegeli {
 
 Chunks::Chunks(std::shared_ptr<Pool> pool, Bytes file, const Wanted& wanted) : pool_(std::move(pool)) {
     read_headers(file, wanted);
-    read_data(file, wanted.verify);
+    read_data(file, wanted);
     advance();
 }
 
@@ -43,25 +43,24 @@ void Chunks::read_headers(Bytes file, const Wanted& wanted) {
     }
 }
 
-void Chunks::read_data(Bytes file, bool verify) {
+void Chunks::read_data(Bytes file, const Wanted& wanted) {
     std::uint64_t joined = 0;
     for (const Chunk& chunk : chunks_)
         if (chunk.header.interrupted()) joined += chunk.header.data_size;
     std::span<std::byte> room = joined == 0 ? std::span<std::byte>{} : take(joined);
     each([&](std::size_t, Chunk& chunk) {
-        const Bytes data = read_chunk_data(file, chunk.header, room, verify);
+        const Bytes data = read_chunk_data(file, chunk.header, room, wanted.verify);
         if (chunk.header.interrupted()) room = room.subspan(chunk.header.data_size);
-        parse(chunk, data);
+        parse(chunk, data, wanted.most_decoded);
     });
 }
 
-void Chunks::parse(Chunk& chunk, Bytes data) {
+void Chunks::parse(Chunk& chunk, Bytes data, std::uint64_t most_decoded) {
     if (chunk.header.type == ChunkType::simple) {
-        chunk.simple = parse_simple(data, chunk.header);
+        chunk.simple = parse_simple(data, chunk.header, most_decoded);
     } else if (chunk.header.type == ChunkType::transposed) {
-        if (chunk.header.decoded_size > most_decoded_bytes)
-            throw FormatError(Fault::range, 0, most_decoded_bytes, chunk.header.decoded_size);
-        chunk.transposed = std::make_unique<Transposed>(data);
+        if (chunk.header.decoded_size > most_decoded) throw FormatError(Fault::range, 0, most_decoded, chunk.header.decoded_size);
+        chunk.transposed = std::make_unique<Transposed>(data, most_decoded);
     } else {
         throw FormatError(Fault::structure, 0);
     }

@@ -28,6 +28,7 @@ class Chunks {
         std::span<const std::int64_t> counts; ///< How many records each must have; empty where that is not known.
         std::uint64_t most_bytes;             ///< Stop before the chunk with which more would be decoded, but not before the first.
         bool verify;                          ///< Whether data are held against their hashes.
+        std::uint64_t most_decoded = most_decoded_bytes; ///< The largest content of a chunk or a part that is believed.
     };
 
     /// Throws FormatError with `record` set to the number of the chunk and `offset` to where it begins.
@@ -61,8 +62,8 @@ class Chunks {
     enum class Stage : std::uint8_t { opened, headers, parts, done };
 
     void read_headers(Bytes file, const Wanted& wanted);
-    void read_data(Bytes file, bool verify);
-    void parse(Chunk& chunk, Bytes data);
+    void read_data(Bytes file, const Wanted& wanted);
+    static void parse(Chunk& chunk, Bytes data, std::uint64_t most_decoded);
     // The one size of one record is the size of its value: such a part is `optional`, and not worth decompressing.
     void prepare(std::size_t number, Part& part, bool optional = false);
     void start_jobs();

@@ -37,11 +37,11 @@ bool is_varint_tag(std::uint32_t id) { return id >= 8 && (id & 7) == static_cast
 
 } // namespace
 
-Transposed::Transposed(Bytes data) {
+Transposed::Transposed(Bytes data, std::uint64_t most_bytes) : most_bytes_(most_bytes) {
     Cursor cursor(data);
     codec_ = read_codec(cursor);
     const std::uint64_t size = cursor.varint();
-    header_ = read_part(codec_, cursor.take(size));
+    header_ = read_part(codec_, cursor.take(size), most_bytes);
     data_ = cursor.take(cursor.remaining());
 }
 
@@ -59,12 +59,12 @@ void Transposed::parse_buckets(Cursor& header) {
     Cursor data(data_);
     std::uint64_t total = 0;
     for (std::uint32_t i = 0; i < num_buckets; ++i) {
-        buckets_.push_back(read_part(codec_, data.take(header.varint())));
+        buckets_.push_back(read_part(codec_, data.take(header.varint()), most_bytes_));
         total += buckets_.back().decoded_size;
-        if (total > most_decoded_bytes) throw FormatError(Fault::range, 0, most_decoded_bytes, total);
+        if (total > most_bytes_) throw FormatError(Fault::range, 0, most_bytes_, total);
     }
     for (std::uint32_t i = 0; i < num_buffers; ++i) buffer_sizes_.push_back(header.varint());
-    transitions_ = read_part(codec_, data.take(data.remaining()));
+    transitions_ = read_part(codec_, data.take(data.remaining()), most_bytes_);
 }
 
 void Transposed::parse_nodes(Cursor& header) {

@@ -12,7 +12,7 @@ namespace penstock::riegeli {
 class Transposed {
   public:
     /// Finds the header, which may be compressed. Throws FormatError as `parse_simple` does.
-    explicit Transposed(Bytes data);
+    explicit Transposed(Bytes data, std::uint64_t most_bytes = most_decoded_bytes);
 
     [[nodiscard]] Part& header() noexcept { return header_; }
     [[nodiscard]] std::vector<Part>& buckets() noexcept { return buckets_; }
@@ -47,6 +47,7 @@ class Transposed {
     void refuse_implicit_loops() const;
     void cut_buffers();
 
+    std::uint64_t most_bytes_;
     Bytes data_; // Behind the header: the buckets and the transitions.
     Codec codec_ = Codec::none;
     Part header_;

@@ -116,6 +116,14 @@ def _range(error: NativeFault, where: Where) -> DataError:
     return CorruptRecord(where, expected=f"a number up to {error.expected}", found=str(error.found))
 
 
+def _structure(error: NativeFault, where: Where) -> DataError:
+    if error.expected:
+        expected, found = f"a chunk of {error.expected} records, as the footer says", f"one of {error.found}"
+    else:
+        expected, found = "a chunk whose parts fit together", "parts that contradict each other"
+    return CorruptRecord(where, expected=expected, found=found, hint=VERIFY_HINT)
+
+
 _SENTENCES: dict[str, Callable[[NativeFault, Where], DataError]] = {
     "truncated": _truncated,
     "length_checksum": _checksum("length"),
@@ -127,4 +135,6 @@ _SENTENCES: dict[str, Callable[[NativeFault, Where], DataError]] = {
     "header": _header,
     "magic": _magic,
     "range": _range,
+    "header_checksum": _checksum("header"),
+    "structure": _structure,
 }
