@@ -66,4 +66,4 @@ def test_damage(run, golden):
 def test_arrays_need_none(run, golden):
     done = run("index", golden("npy/f4.npy"))
     assert done.code == 2
-    assert "need no index" in done.err
+    assert "npy files need none" in done.err

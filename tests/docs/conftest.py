@@ -1,0 +1,24 @@
+"""The files that the pages speak of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import penstock as ps
+
+
+@pytest.fixture
+def prepared_files(tmp_path, monkeypatch):
+    """The current folder holds the files that every page may use. Gives the names that the README takes for known."""
+    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "cache"))
+    folder = tmp_path / "pages"
+    (folder / "shards").mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    image = np.random.default_rng(0).random((1000, 64), np.float32)
+    label = np.arange(1000) % 10
+    for name in ("train.tfrecord", "train.tfrecord.gz", "shards/train.tfrecord@4"):
+        ps.write(name, {"image": image, "label": label})
+    np.save("images.npy", image)
+    np.save("labels.npy", label)
+    return {"images": image, "labels": label, "train": lambda images, labels: None}

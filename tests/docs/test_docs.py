@@ -1,0 +1,97 @@
+"""Every block of Python in the README and the pages runs, and prints what the page says it prints."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import subprocess
+import sys
+
+import pytest
+from tests.docs.pages import PAGES, ROOT, anchor, blocks, headings, links
+
+import penstock as ps
+
+BY_NAME = {page.name: page for page in PAGES}
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_page_runs(name, prepared_files):
+    """The blocks of a page are one session, from top to bottom."""
+    names: dict[str, object] = {"__name__": "page", **prepared_files}
+    for block in blocks(BY_NAME[name].read_text(encoding="utf-8")):
+        if block.language != "python" or block.reason is not None:
+            continue
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile("\n" * block.line + block.code, name, "exec"), names)
+        if block.printed is not None:
+            assert printed.getvalue() == block.printed, f"{name}, line {block.line}"
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_blocks_that_do_not_run_say_why(name):
+    for block in blocks(BY_NAME[name].read_text(encoding="utf-8")):
+        assert block.reason != "", f"{name}, line {block.line}"
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_links_lead_somewhere(name):
+    page = BY_NAME[name]
+    for link in links(page.read_text(encoding="utf-8")):
+        if "://" in link:
+            continue
+        path, _, wanted = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        if wanted:
+            assert wanted in map(anchor, headings(target.read_text(encoding="utf-8"))), link
+
+
+def test_every_public_name_has_an_entry():
+    entries = headings((ROOT / "docs" / "api.md").read_text(encoding="utf-8"))
+    for name in ps.__all__:
+        assert f"`{name}`" in entries, name
+    named = {entry.strip("`") for entry in entries if entry.startswith("`")}
+    assert named == set(ps.__all__)
+
+
+def test_signatures_on_the_page_are_those_of_the_code():
+    """The first code block below an entry is its signature: it names every parameter, in order."""
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    for name in (
+        "records",
+        "open",
+        "write",
+        "write_records",
+        "convert",
+        "verify",
+        "Loader",
+        "Writer",
+        "Mixture",
+        "Feature",
+    ):
+        section = text.split(f"`{name}`\n", 1)[1].split("\n#", 1)[0]
+        shown = next(block.code for block in blocks(section))
+        arguments = shown.partition("(")[2].rpartition(")")[0]
+        named = [argument.partition("=")[0].strip() for argument in arguments.replace("*,", "").split(",")]
+        assert named == [
+            parameter for parameter in inspect.signature(getattr(ps, name)).parameters if parameter != "self"
+        ]
+
+
+def test_every_error_has_a_heading():
+    found = headings((ROOT / "docs" / "errors.md").read_text(encoding="utf-8"))
+    errors = [
+        name
+        for name in ps.__all__
+        if isinstance(getattr(ps, name), type) and issubclass(getattr(ps, name), ps.PenstockError)
+    ]
+    assert len(errors) == 12
+    assert set(errors) <= set(found)
+
+
+def test_help_on_the_page_is_that_of_the_command():
+    """``tools/cli_page.py`` writes the page anew."""
+    subprocess.run([sys.executable, ROOT / "tools" / "cli_page.py", "--check"], check=True, cwd=ROOT)

@@ -1,0 +1,69 @@
+"""Writes docs/cli.md from the help of the commands; ``--check`` says whether it would change."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
+HEAD = """# What can the command do?
+
+<!-- Written by tools/cli_page.py from the help of the commands: change the docstrings, not this page. -->
+
+`penstock` looks into files, checks them and makes other files of them. Results go to stdout, everything else (errors, remarks, progress)
+to stderr. Colours and progress bars are for terminals only; in a pipe no table is wrapped. With `--json` the output is for programs.
+
+| exit code | meaning |
+| --- | --- |
+| 0 | all is well |
+| 1 | the data has faults, or the work could not be done |
+| 2 | the command was not called rightly: an unknown option, a path with nothing there, a feature that is not in the data |
+| 130 | interrupted with Ctrl-C |
+| 141 | whoever read the output stopped reading |
+
+An error is one line on stderr. `--traceback` before the command's name, or `PENSTOCK_TRACEBACK=1`, shows where in the code it comes from.
+"""
+ENVIRONMENT = """
+## Environment
+
+| variable | meaning |
+| --- | --- |
+| `PENSTOCK_CACHE_DIR` | where indexes and inflated files are kept, instead of `penstock` in the platform's cache folder |
+| `PENSTOCK_CACHE_LIMIT` | how much the inflated files may take together, such as `20G` |
+| `PENSTOCK_TRACEBACK` | `1`: tracebacks instead of one-line errors |
+| `NO_COLOR` | no colours on a terminal either |
+"""
+
+
+def page() -> str:
+    """The page as it should be."""
+    os.environ["COLUMNS"] = "100"  # Typer takes the width from here, once, when it is imported.
+    from penstock.cli.app import app
+
+    def help_of(*command: str) -> str:
+        result = CliRunner().invoke(app, [*command, "--help"], prog_name="penstock", env={"COLUMNS": "100"})
+        if result.exit_code:
+            raise SystemExit(result.output)
+        lines = [line.rstrip() for line in result.output.strip().splitlines()]
+        return "```text\n" + "\n".join(lines) + "\n```\n"
+
+    names = [command.name or command.callback.__name__ for command in app.registered_commands if command.callback]
+    parts = [HEAD, "\n## penstock\n\n" + help_of()]
+    parts += [f"\n## penstock {name}\n\n{help_of(name)}" for name in names]
+    return "".join(parts) + ENVIRONMENT
+
+
+def main() -> None:
+    """Write the page, or compare it."""
+    text = page()
+    if "--check" not in sys.argv[1:]:
+        PAGE.write_text(text, encoding="utf-8")
+    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != text:
+        raise SystemExit("docs/cli.md is not the help of the commands: run tools/cli_page.py")
+
+
+if __name__ == "__main__":
+    main()
