@@ -35,24 +35,15 @@ HeldSpans gather(nb::list buffers, std::optional<Which> which, Indices offsets, 
     const std::size_t count = offsets.shape(0);
     if (which && which->shape(0) != count) throw nb::value_error("which and offsets differ in length");
     if (!which && count != 0 && held.buffers.empty()) throw nb::value_error("no buffers");
-    const std::int64_t* const at = offsets.data();
-    const std::int32_t* const in = which ? which->data() : nullptr;
+    const std::span<const std::int64_t> wanted(offsets.data(), count);
+    const std::span<const std::int32_t> in = which ? std::span(which->data(), count) : std::span<const std::int32_t>{};
 
     const nb::gil_scoped_release release;
     held.spans.seal = verify ? Seal::tfrecord : Seal::none;
-    held.spans.payloads.resize(count);
-    const auto checks = verify ? tfrecord::Checks::lengths : tfrecord::Checks::bounds;
-    for (std::size_t i = 0; i < count; ++i) {
-        const std::size_t number = in != nullptr ? static_cast<std::size_t>(in[i]) : 0;
-        try {
-            if (number >= held.buffers.size()) throw FormatError(Fault::range, 0, held.buffers.size(), number);
-            if (at[i] < 0) throw FormatError(Fault::range, 0, INT64_MAX, static_cast<std::uint64_t>(at[i]));
-            held.spans.payloads[i] = tfrecord::payload_at(held.buffers[number].bytes(), static_cast<std::uint64_t>(at[i]), checks);
-        } catch (FormatError& error) {
-            error.record = static_cast<std::int64_t>(i);
-            throw;
-        }
-    }
+    std::vector<Bytes> files;
+    files.reserve(held.buffers.size());
+    for (const Buffer& buffer : held.buffers) files.push_back(buffer.bytes());
+    held.spans.payloads = tfrecord::gather(files, in, wanted, verify ? tfrecord::Checks::lengths : tfrecord::Checks::bounds);
     return held;
 }
 

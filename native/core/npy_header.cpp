@@ -51,12 +51,14 @@ class Parser {
     Header dict() {
         Header header;
         bool descr = false, order = false, shape = false;
-        want('{');
+        while (peek() == ' ' || peek() == '\t') ++at_;
+        if (peek() != '{') fail();
+        ++at_;
         while (!accept('}')) {
             const std::string key = string();
             want(':');
             if (key == "descr" && !std::exchange(descr, true)) {
-                header.descr = value(0);
+                header.descr = type();
             } else if (key == "fortran_order" && !std::exchange(order, true)) {
                 header.fortran_order = truth();
             } else if (key == "shape" && !std::exchange(shape, true)) {
@@ -70,9 +72,9 @@ class Parser {
             }
         }
         if (!(descr && order && shape)) fail();
-        while (at_ < text_.size()) // Only blanks and the final newline may follow.
-            if (!is_blank(peek())) fail();
-            else ++at_;
+        while (peek() == ' ' || peek() == '\t') ++at_;
+        while (peek() == '\n') ++at_;
+        if (at_ < text_.size()) fail(); // Only padding and the final newline may follow.
         return header;
     }
 
@@ -102,6 +104,13 @@ class Parser {
             if (static_cast<char>(text_[at_ + i]) != word[i]) return false;
         at_ += word.size();
         return true;
+    }
+
+    // What a dtype may be made of: a type string, a list of fields, or a type and a shape.
+    Literal type() {
+        Literal out = value(0);
+        if (out.kind == Literal::Kind::number || out.kind == Literal::Kind::truth) fail();
+        return out;
     }
 
     bool truth() {
@@ -148,7 +157,7 @@ class Parser {
         ++at_;
         std::string out;
         while (peek() != quote) {
-            if (at_ >= text_.size() || peek() == '\n') fail();
+            if (peek() == '\0' || peek() == '\n' || peek() == '\r') fail(); // also at the end
             character(out);
         }
         ++at_;

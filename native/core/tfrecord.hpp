@@ -21,6 +21,11 @@ enum class Checks : std::uint8_t { bounds, lengths, all };
 /// payload or footer reach past the end, `length_checksum`, `payload_checksum`.
 [[nodiscard]] Bytes payload_at(Bytes file, std::uint64_t offset, Checks checks);
 
+/// The payloads of many records: record i begins at offsets[i] of files[which[i]], or of the first file where `which` is
+/// empty. Throws as payload_at does, and FormatError{range} for a file that is not there, with `record` set.
+[[nodiscard]] std::vector<Bytes> gather(std::span<const Bytes> files, std::span<const std::int32_t> which,
+                                        std::span<const std::int64_t> offsets, Checks checks);
+
 /// Where records begin.
 struct Scan {
     std::vector<std::int64_t> starts; ///< Of the sound records, in order.

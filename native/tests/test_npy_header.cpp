@@ -48,7 +48,9 @@ int main() {
              "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), 'more': 1}", "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': ()}",
              "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", "{'descr': '<f4', 'fortran_order': False, 'shape': (3,)} x",
              "{'descr': '<f4, 'fortran_order': False, 'shape': (3,)}", "{'descr': '\\q', 'fortran_order': False, 'shape': (3,)}",
-             "{'descr': '\\ud800', 'fortran_order': False, 'shape': (3,)}", "{'descr': open('x'), 'fortran_order': False, 'shape': (3,)}"})
+             "{'descr': '\\ud800', 'fortran_order': False, 'shape': (3,)}", "{'descr': open('x'), 'fortran_order': False, 'shape': (3,)}",
+             "{'descr': 4, 'fortran_order': False, 'shape': (3,)}", "{'descr': True, 'fortran_order': False, 'shape': (3,)}",
+             "{'descr': '<f\r4', 'fortran_order': False, 'shape': (3,)}", "\n{'descr': '<f4', 'fortran_order': False, 'shape': (3,)}"})
         check(fault(bad) == Fault::header, bad);
     check(fault("{'descr': '<i8', 'fortran_order': False, 'shape': (03,)}") == Fault::header); // as Python
     for (const std::string_view bad : {"\xe9", "\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe0\x80\x80", "\xff"})

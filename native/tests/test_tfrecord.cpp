@@ -63,6 +63,30 @@ void lengths_are_not_believed() {
     check(fault_of([&] { (void)tfrecord::payload_at(file, UINT64_MAX, tfrecord::Checks::all); }).fault == Fault::truncated);
 }
 
+void gathering() {
+    const auto one = three();
+    auto other = three();
+    other[33] ^= std::byte{1}; // the length of its last record
+    const Bytes files[] = {bytes_of(one), bytes_of(other)};
+    const auto gather = [&files](std::vector<std::int32_t> which, std::vector<std::int64_t> offsets, tfrecord::Checks checks) {
+        return tfrecord::gather(files, which, offsets, checks);
+    };
+    const auto found = gather({1, 0, 0, 1}, {16, 33, 0, 0}, tfrecord::Checks::lengths);
+    check(found.size() == 4 && found[0].data() == other.data() + 28 && found[1].data() == one.data() + 45 && found[1].size() == 5);
+    check(gather({}, {33}, tfrecord::Checks::all).front().data() == one.data() + 45); // without `which`: in the first file
+    check(gather({}, {}, tfrecord::Checks::all).empty());
+    check(gather(std::vector<std::int32_t>(100, 1), std::vector<std::int64_t>(100, 16), tfrecord::Checks::all).size() == 100);
+
+    const auto fault = [&gather](std::int32_t file, std::int64_t offset) {
+        return fault_of([&] { (void)gather({0, file}, {0, offset}, tfrecord::Checks::lengths); });
+    };
+    check(fault(1, 33).fault == Fault::length_checksum && fault(1, 33).record == 1 && fault(1, 33).offset == 33);
+    check(fault(2, 0).fault == Fault::range && fault(-1, 0).fault == Fault::range && fault(2, 0).record == 1);
+    for (const std::int64_t offset : {std::int64_t{-1}, INT64_MIN, INT64_MAX, std::int64_t{54}, std::int64_t{50}})
+        check(fault(0, offset).fault == Fault::truncated);
+    check(fault_of([&] { (void)tfrecord::gather({}, {}, std::vector<std::int64_t>{0}, tfrecord::Checks::all); }).fault == Fault::range);
+}
+
 void frames_that_do_not_fit() {
     std::vector<std::byte> block(20);
     const auto frame = [&block](std::int64_t start, std::int64_t size) {
@@ -79,5 +103,6 @@ int main() {
     every_cut_is_a_fault();
     every_flip_is_a_fault();
     lengths_are_not_believed();
+    gathering();
     frames_that_do_not_fit();
 }

@@ -1,0 +1,62 @@
+"""Rows by index: equal to numpy's own, never outside."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock import _native
+
+
+def take(data, offset, row_bytes, n_rows, indices):
+    return _native.take_rows(data, offset, row_bytes, n_rows, np.array(indices, np.int64))
+
+
+@given(st.integers(0, 40), st.integers(1, 50), st.integers(0, 20), st.data())
+def test_equal_to_numpy(row_bytes, n_rows, offset, data):
+    blob = np.random.default_rng(n_rows).integers(0, 256, offset + n_rows * row_bytes + 7, np.uint8)
+    rows = blob[offset : offset + n_rows * row_bytes].reshape(n_rows, row_bytes)
+    starts = data.draw(st.lists(st.tuples(st.integers(0, n_rows - 1), st.integers(1, 6)), max_size=12))
+    indices = [index for start, run in starts for index in range(start, min(n_rows, start + run))]
+    found = take(blob, offset, row_bytes, n_rows, indices)
+    assert found.shape == (len(indices), row_bytes)
+    assert found.dtype == np.uint8
+    assert (found == rows[np.array(indices, np.int64)]).all()
+
+
+def test_large_rows_in_any_order():
+    rows = np.random.default_rng(1).integers(0, 256, (200, 5000), np.uint8)
+    order = np.random.default_rng(2).permutation(200)
+    assert (take(rows.tobytes(), 0, 5000, 200, order) == rows[order]).all()
+
+
+@pytest.mark.parametrize("index", [5, -1, (1 << 63) - 1, -(1 << 63)])
+@pytest.mark.parametrize("row_bytes", [0, 3])
+def test_an_index_outside_is_named(index, row_bytes):
+    with pytest.raises(_native.FormatError) as caught:
+        take(bytes(100), 0, row_bytes, 5, [0, 1, index])
+    assert (caught.value.fault, caught.value.record, caught.value.expected) == ("range", 2, 5)
+
+
+@pytest.mark.parametrize(
+    ("offset", "row_bytes", "n_rows"),
+    [(101, 1, 0), (0, 10, 11), (91, 10, 1), (0, 1 << 62, 1 << 62), ((1 << 64) - 1, 1, 1), (0, 3, 1 << 63)],
+)
+def test_rows_that_the_data_do_not_hold(offset, row_bytes, n_rows):
+    with pytest.raises(_native.FormatError) as caught:
+        take(bytes(100), offset, row_bytes, n_rows, [])
+    assert caught.value.fault == "truncated"
+    assert caught.value.found == max(0, 100 - offset)
+    assert caught.value.expected > caught.value.found or offset > 100
+
+
+def test_rows_of_no_bytes():
+    assert take(b"", 0, 0, 1 << 40, [0, (1 << 40) - 1]).shape == (2, 0)
+
+
+def test_a_result_is_yours():
+    first = take(b"abcd", 0, 2, 2, [1, 0])
+    first[:] = 0
+    assert take(b"abcd", 0, 2, 2, [1, 0]).tobytes() == b"cdab"
