@@ -7,20 +7,26 @@ FUZZ_SECONDS ?= 600
 NATIVE := $(shell find native -name '*.[ch]pp' -o -name CMakeLists.txt) CMakeLists.txt pyproject.toml
 # Keep pip quiet about itself, and let a plain `pip install` of torch find a CPU build where one is offered.
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+export PATH := $(abspath $(BIN)):$(PATH)
 
 .PHONY: demo test check format stubs cpp-test fuzz bench bench-peers docs wheel clean setup
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
+# The tools of the build lie in .venv too (no isolation), so that a rebuild compiles only what changed.
+$(VENV)/.tools: | $(BIN)/python
+	$(PIP) install -q -c constraints-test.txt scikit-build-core nanobind cmake ninja
+	@touch $@
+
 # The extension is built into an editable install: Python edits need no rebuild, native ones make this stamp stale.
-$(VENV)/.installed: $(NATIVE) | $(BIN)/python
-	$(PIP) install -q -e ".[demo]"
+$(VENV)/.installed: $(NATIVE) $(VENV)/.tools
+	$(PIP) install -q -c constraints-test.txt --no-build-isolation -e ".[demo]"
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.installed constraints-test.txt
 	$(PIP) install -q -c constraints-test.txt torch==2.13.0
-	$(PIP) install -q -c constraints-test.txt -e ".[test,dev,jax]"
+	$(PIP) install -q -c constraints-test.txt --no-build-isolation -e ".[test,dev,jax]"
 	@touch $@
 
 setup: $(VENV)/.test

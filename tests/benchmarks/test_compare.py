@@ -168,8 +168,16 @@ def test_report_survives_json_and_says_what_was_not_measured(report):
 
 def test_a_system_that_fails_is_shown_and_stops_nobody(folder, files, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(folder / "broken"))
-    (folder / "broken" / "penstock").mkdir(parents=True)
-    (folder / "broken" / "penstock" / "__init__.py").write_text("raise RuntimeError('no such luck')\n")
+    (folder / "broken").mkdir(parents=True)
+    # In front of every way in which penstock may be installed, an editable install's import hook among them.
+    (folder / "broken" / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Broken:\n"
+        "    def find_spec(name, path=None, target=None):\n"
+        "        if name == 'penstock':\n"
+        "            raise RuntimeError('no such luck')\n"
+        "sys.meta_path.insert(0, Broken)\n"
+    )
     run = Run(folder=folder, size="tiny", rounds=1, quiet_s=0.0, roles=("penstock", "limit"), say=lambda _: None)
     table = measure("W5", run)
     assert "no such luck" in (table["Penstock"].error or "")
