@@ -56,7 +56,7 @@ def index(
     records = open_records(as_path(paths), on_corrupt=on_corrupt(skip_corrupt))
     if not isinstance(records, TFRecordRecords):
         raise typer.BadParameter(f"{records.format} files need none", param_hint="PATH")
-    kept = index_path(records.paths, {"on_corrupt": on_corrupt(skip_corrupt), "compression": "auto"})
+    kept = index_path(records.paths, on_corrupt=on_corrupt(skip_corrupt))
     before, begun = _changed(kept), time.monotonic()
     if from_text is not None:
         _import(from_text, records, kept, skip_corrupt=skip_corrupt)

@@ -6,7 +6,7 @@ import json
 import struct
 import zlib
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.contracts.protocols import Indices
+from penstock.contracts.records import OnCorrupt
 from penstock.errors import NoFiles, Where
 from penstock.io.atomic import AtomicFile
 from penstock.io.cache import cache_folder, cache_key
@@ -109,8 +110,9 @@ class RecordIndex:
         return self.starts[int(self.firsts[number]) : int(self.firsts[number + 1])]
 
 
-def index_path(paths: Sequence[str], options: Mapping[str, object]) -> Path:
+def index_path(paths: Sequence[str], *, on_corrupt: OnCorrupt, compression: str | None = None) -> Path:
     """Where the index of these files, scanned with these options, is kept."""
+    options = {"on_corrupt": on_corrupt, "compression": compression or "auto"}
     names = map(absolute, paths)
     return cache_folder("index") / f"{cache_key(VERSION, sorted(options.items()), *names)}.psindex"
 

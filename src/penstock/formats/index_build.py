@@ -35,7 +35,7 @@ def record_index(files: FileSet, *, on_corrupt: OnCorrupt, compression: str | No
         CorruptRecord, CorruptFile: A file is damaged and ``on_corrupt`` is ``"raise"``.
         NoFiles: A file is gone.
     """
-    path = index_path(files.paths, {"on_corrupt": on_corrupt, "compression": compression or "auto"})
+    path = index_path(files.paths, on_corrupt=on_corrupt, compression=compression)
     kept = load_index(path)
     index = build_index(files, on_corrupt=on_corrupt, kept=kept)
     if index is not kept:
