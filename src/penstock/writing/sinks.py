@@ -15,8 +15,13 @@ from penstock.contracts.values import Ragged
 from penstock.errors import SchemaMismatch, UnsupportedData, Where
 from penstock.formats.npy_writer import NpyWriter
 from penstock.formats.tfrecord_writer import TFRecordWriter
+from penstock.writing.behind import Behind
 
 __all__ = ["Sink", "open_sink", "rows_of", "slice_rows"]
+
+
+BEHIND_BYTES = 1 << 20
+"""Blocks of at least this size are written by a thread while the next one is encoded."""
 
 
 class Sink(Protocol):
@@ -33,15 +38,25 @@ class RecordSink:
     def __init__(self, writer: TFRecordWriter, codec: ExampleCodec | RawCodec) -> None:
         self.writer = writer
         self.codec = codec
+        self._behind: Behind | None = None
 
     def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
         block, starts, sizes = self.codec.encode_batch(batch, n, self.writer.head, self.writer.tail)
-        self.writer.write_block(block, starts, sizes)
+        if self._behind is None and len(block) >= BEHIND_BYTES:
+            self._behind = Behind()
+        if self._behind is None:
+            self.writer.write_block(block, starts, sizes)
+        else:
+            self._behind.add(lambda: self.writer.write_block(block, starts, sizes))
 
     def close(self) -> None:
+        if self._behind is not None:
+            self._behind.finish()
         self.writer.close()
 
     def abort(self) -> None:
+        if self._behind is not None:
+            self._behind.abandon()
         self.writer.abort()
 
 
