@@ -5,8 +5,25 @@
 
 using namespace penstock;
 
+namespace {
+
+// From any place at all, and believing the lengths: a payload within the bytes, or a fault.
+void read_from_anywhere(Bytes file) {
+    for (std::int64_t at = -1; at < 64; ++at) {
+        try {
+            const Bytes payload = tfrecord::gather({&file, 1}, {}, {&at, 1}, tfrecord::Checks::bounds).front();
+            if (payload.data() < file.data() + at || payload.data() + payload.size() + tfrecord::footer_size > file.data() + file.size()) std::abort();
+        } catch (const FormatError& error) {
+            if (error.fault != Fault::truncated || error.record != 0) std::abort();
+        }
+    }
+}
+
+} // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const Bytes file(reinterpret_cast<const std::byte*>(data), size);
+    read_from_anywhere(file);
     std::uint64_t at = 0;
     while (at < size) {
         const tfrecord::Scan found = tfrecord::scan(file, at, size, true, 1000);
