@@ -17,6 +17,7 @@ class Behind:
     def __init__(self) -> None:
         self._calls: queue.Queue[Callable[[], object] | None] = queue.Queue(DEPTH)
         self._error: BaseException | None = None
+        self._failed = False
         self._thread = threading.Thread(target=self._run, name="penstock-write-behind", daemon=True)
         self._thread.start()
 
@@ -32,7 +33,7 @@ class Behind:
 
     def abandon(self) -> None:
         """Make no further calls; an error is of no interest any more."""
-        self._error = self._error or InterruptedError("writing was given up")
+        self._failed = True
         self._stop()
 
     def _stop(self) -> None:
@@ -48,9 +49,9 @@ class Behind:
 
     def _run(self) -> None:
         while (call := self._calls.get()) is not None:
-            if self._error is not None:
+            if self._failed:
                 continue  # What comes behind an error is not written; the queue is emptied so that nobody waits.
             try:
                 call()
             except BaseException as error:  # noqa: BLE001 - raised in the thread that writes
-                self._error = error
+                self._error, self._failed = error, True
