@@ -1,7 +1,10 @@
 """The cache folder, and the files that are made in it."""
 
+import fcntl
 import os
 import stat
+import threading
+import time
 import warnings
 
 import pytest
@@ -129,6 +132,25 @@ def test_what_is_mapped_is_never_thrown_out(tmp_path):
     assert os.listdir(tmp_path) == ["new.inflated"]
 
 
+def test_a_forked_child_does_not_keep_the_lock(tmp_path):
+    made = CacheEntry.claim(tmp_path / "a.inflated", wait=False)
+    begun, end = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(begun[1], b"x")
+        os.read(end[0], 1)
+        os._exit(0)
+    os.read(begun[0], 1)
+    made.abort()
+    again = CacheEntry.claim(tmp_path / "a.inflated", wait=False)
+    assert again is not None
+    again.abort()
+    os.write(end[1], b"x")
+    os.waitpid(child, 0)
+    for fd in (*begun, *end):
+        os.close(fd)
+
+
 def test_a_full_disk_is_reported(tmp_path):
     if not os.path.exists("/dev/full"):
         pytest.skip("needs /dev/full")
@@ -138,3 +160,21 @@ def test_a_full_disk_is_reported(tmp_path):
     os.close(full)
     assert not made.write(b"x")
     made.abort()
+
+
+def test_waiting_ends_when_the_entry_is_mapped_at_once(tmp_path):
+    """The mapping holds a lock on the file that the waiting ones opened while it was being made."""
+    path = tmp_path / "a.inflated"
+    made = CacheEntry.claim(path, wait=False)
+    found = []
+    waiting = threading.Thread(target=lambda: found.append(CacheEntry.claim(path, wait=True)), daemon=True)
+    waiting.start()
+    time.sleep(0.05)
+    made.write(b"abc")
+    os.rename(f"{path}.part", path)
+    fcntl.flock(made._fd, fcntl.LOCK_SH)
+    mapped = MappedFile("shown", entry=str(path))
+    waiting.join(5)
+    assert found == [None]
+    made.abort()
+    assert bytes(mapped.buffer) == b"abc"

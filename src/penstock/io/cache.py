@@ -11,7 +11,7 @@ import warnings
 from pathlib import Path
 from typing import Self
 
-from penstock.io.locks import lock
+from penstock.io.locks import lock, unlock
 
 __all__ = ["CacheEntry", "cache_folder", "cache_key", "cache_limit_bytes"]
 
@@ -124,13 +124,16 @@ class CacheEntry:
         """
         while not path.exists():
             fd = os.open(_unfinished(path), os.O_RDWR | os.O_CREAT, 0o600)
-            if not lock(fd, wait=wait):
-                os.close(fd)
-                return None
-            if _is_still(fd, _unfinished(path)):
+            ours = lock(fd)
+            if ours and _is_still(fd, _unfinished(path)):
                 os.ftruncate(fd, 0)
                 return cls(path, fd)
-            os.close(fd)  # Its maker finished (or gave up) while we waited: look again.
+            if not ours and wait:
+                # Until its maker is done. Shared, because it may be mapped the moment it is whole, and stay so.
+                lock(fd, shared=True, wait=True)
+            os.close(fd)
+            if not ours and not wait:
+                return None
         return None
 
     @property
@@ -168,18 +171,19 @@ class CacheEntry:
         except OSError:
             self.abort()
             return False
-        os.close(self._release())
+        self._close()
         return True
 
     def abort(self) -> None:
         """Throw away what was written. Does nothing after ``commit``."""
         if self._fd >= 0:
             _unfinished(self.path).unlink(missing_ok=True)
-            os.close(self._release())
+            self._close()
 
-    def _release(self) -> int:
+    def _close(self) -> None:
         fd, self._fd = self._fd, -1
-        return fd
+        unlock(fd)
+        os.close(fd)
 
 
 def _unfinished(path: Path) -> Path:

@@ -7,7 +7,7 @@ import sys
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["lock"]
+__all__ = ["lock", "unlock"]
 
 
 def lock(fd: int, *, shared: bool = False, wait: bool = False) -> bool:
@@ -29,3 +29,9 @@ def lock(fd: int, *, shared: bool = False, wait: bool = False) -> bool:
     except OSError:
         return False
     return True
+
+
+def unlock(fd: int) -> None:
+    """Give a lock back, also on behalf of forked children that inherited the descriptor."""
+    if sys.platform != "win32":
+        fcntl.flock(fd, fcntl.LOCK_UN)
