@@ -30,6 +30,8 @@ def test_dtype_has_one_native_name(given, name):
         (lambda: Feature("bytes", encoding="tiff"), ValueError),
         (lambda: Feature("float32", (2, 2), sparse=True), ValueError),
         (lambda: Feature("int64", default=1.5), TypeError),
+        (lambda: Feature("uint8", default=256), TypeError),
+        (lambda: Feature("uint64", default=-1), TypeError),
         (lambda: Feature("int64", (3,), default=[1, 2]), ValueError),
     ],
 )
@@ -44,6 +46,7 @@ def test_what_does_not_fit_is_refused_at_birth(make, error):
         Feature("float32", (28, None)),
         Feature("bytes", default=b"\x00\xff"),
         Feature("int64", (2,), default=[1, 2]),
+        Feature("uint8", default=255),
         Feature("bytes", encoding="png"),
         Feature("str", (None,)),
         Feature("float32", (9,), sparse=True),

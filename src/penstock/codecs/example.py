@@ -16,7 +16,7 @@ from penstock._faults import describe
 from penstock.codecs.example_columns import Column, column_of
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
-from penstock.errors import DataError, NoSuchFeature, Where
+from penstock.errors import DataError, NoSuchFeature, SchemaMismatch, Where
 
 __all__ = ["ExampleCodec"]
 
@@ -38,10 +38,10 @@ class ExampleCodec:
         self, schema: Schema, *, lists: frozenset[str] = frozenset(), mixed: frozenset[str] = frozenset()
     ) -> None:
         self.schema = schema
-        self.lists = frozenset(name for name in schema if name in lists or _varies_twice(schema, name))
+        self.lists = lists | {name for name in schema if _varies_twice(schema, name)}
         self.mixed = frozenset(name for name, feature in schema.items() if name in mixed and feature.dtype == "float64")
         self._columns: list[Column] = [
-            column_of(name, feature, is_list=name in self.lists, lists=lists | self.lists, mixed=name in self.mixed)
+            column_of(name, feature, is_list=name in self.lists, lists=self.lists, mixed=name in self.mixed)
             for name, feature in schema.items()
         ]
         self._decoder = _native.ExampleDecoder([column.spec for column in self._columns])
@@ -55,16 +55,35 @@ class ExampleCodec:
 
         Raises:
             CorruptRecord: A payload is no Example, or its checksum is wrong.
-            SchemaMismatch: It holds something else than the schema says. ``where.record`` is the position in ``spans``.
+            SchemaMismatch: It holds something else than the schema says.
+
+        ``where.record`` of the error is the position in ``spans`` of the first payload that has one.
         """
         try:
             parts = self._decoder.decode(spans)
         except _native.FormatError as error:
-            offset = error.offset if error.fault in ("wire", "truncated") else 0
-            where = Where(record=error.record, offset=offset) if offset else Where(record=error.record)
-            raise _placeless(describe(error, where, list(self.schema))) from error
-        n = len(spans)
-        return {column.name: column.values(part, n) for column, part in zip(self._columns, parts, strict=True)}
+            if error.record > 0:
+                self.decode_batch(spans.part(0, error.record))  # what native code does not check may fail earlier
+            raise self._described(error) from error
+        batch: Batch = {}
+        faults: list[DataError] = []
+        for column, part in zip(self._columns, parts, strict=True):
+            try:
+                batch[column.name] = column.values(part, len(spans))
+            except SchemaMismatch as fault:
+                faults.append(fault)
+        if faults:
+            raise min(faults, key=lambda fault: fault.where.record or 0)
+        return batch
+
+    def _described(self, error: _native.FormatError) -> DataError:
+        """The error for a fault in a payload. Only faults of the wire have a byte; for the others native code says 0."""
+        features = list(self.schema)
+        if error.fault in ("wire", "truncated"):
+            return describe(error, Where(record=error.record), features)
+        place = Where(record=error.record, feature=features[error.feature] if error.feature >= 0 else None)
+        described = describe(error, place, features)
+        return type(described)(place, expected=described.expected, found=described.found, hint=described.hint)
 
     def decode(self, payload: Any) -> Example:
         """Decode one payload into an example."""
@@ -93,7 +112,11 @@ class ExampleCodec:
         if missing:
             raise NoSuchFeature(Where(), expected=f"the features {list(self.schema)}", found=f"no {missing[0]!r}")
         columns = [column.encoded(batch[column.name], n) for column in self._columns]
-        return _native.encode_examples(columns, n, head, tail, align)
+        try:
+            return _native.encode_examples(columns, n, head, tail, align)
+        except _native.FormatError as error:
+            column = self._columns[error.feature]
+            raise column.misfit(batch[column.name], n) from error
 
     def narrowed(self, names: tuple[str, ...]) -> ExampleCodec:
         """The codec for only these features."""
@@ -125,11 +148,3 @@ class ExampleCodec:
 
 def _varies_twice(schema: Schema, name: str) -> bool:
     return schema[name].shape[:2] == (None, None)
-
-
-def _placeless(error: DataError) -> DataError:
-    """Without an offset of 0, which native code reports where it knows none."""
-    if error.where.offset != 0:
-        return error
-    where = Where(record=error.where.record, feature=error.where.feature)
-    return type(error)(where, expected=error.expected, found=error.found, hint=error.hint)

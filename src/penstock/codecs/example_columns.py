@@ -26,14 +26,28 @@ def column_of(name: str, feature: Feature, *, is_list: bool, lists: frozenset[st
 
     Raises:
         UnsupportedData: Examples cannot hold such a feature.
+        SchemaMismatch: It is a feature list, and the shape does not begin with the steps.
     """
     kind = _kind(name, feature)
-    if None in feature.shape[1 + is_list :] or feature.sparse:
+    if is_list and feature.shape[:1] != (None,):
+        raise SchemaMismatch(
+            Where(feature=name),
+            expected="a shape that begins with None, for the steps of a feature list",
+            found=repr(feature),
+        )
+    varying = feature.shape[1 + is_list :]
+    if None in varying or feature.sparse or (not feature.is_fixed and 0 in feature.shape):
         raise UnsupportedData(
             Where(feature=name),
             expected="a shape whose first axis may vary, and dense values",
             found=repr(feature),
             hint="Examples hold flat lists: reshape after reading, with source.map or map_batch.",
+        )
+    if feature.default is not None and not feature.is_fixed:
+        raise UnsupportedData(
+            Where(feature=name),
+            expected="a default on a fixed shape; one of varying length is empty where it is missing",
+            found=repr(feature),
         )
     bare = name.removeprefix(CONTEXT)
     key = bare if not is_list and name.startswith(CONTEXT) and bare in lists else name
@@ -88,9 +102,13 @@ class Column(ABC):
         return np.ascontiguousarray(np.broadcast_to(np.asarray(feature.default), self.inner).astype(wire)).tobytes()
 
     def values(self, part: Part, n: int) -> Any:
-        """The column that decoded values make."""
+        """The column that decoded values make.
+
+        Raises:
+            SchemaMismatch: A value does not fit the dtype, or values do not fill rows; names the first such record.
+        """
         flat, steps, offsets = part
-        column = self._typed(flat, steps, offsets)
+        column = self._typed(flat, self._starts(steps, offsets))
         if steps is None and offsets is None:
             return column.reshape((n, *self.feature.shape))
         if steps is None:
@@ -99,9 +117,15 @@ class Column(ABC):
             return Ragged(self._rows(column, offsets), steps)
         return Ragged(column.reshape((-1, *self.inner)), steps)
 
+    def _starts(self, steps: Any, offsets: Any) -> npt.NDArray[np.int64] | None:
+        """Where each record's values begin; ``None`` where every record holds ``count``."""
+        if steps is None:
+            return offsets  # type: ignore[no-any-return]
+        return steps * self.count if offsets is None else offsets[steps]  # type: ignore[no-any-return]
+
     @abstractmethod
-    def _typed(self, flat: Any, steps: Any, offsets: Any, /) -> npt.NDArray[Any]:
-        """Decoded values under the schema's dtype."""
+    def _typed(self, flat: Any, starts: Any, /) -> npt.NDArray[Any]:
+        """Decoded values under the schema's dtype. Record ``i`` begins at ``starts[i]``, or at ``i * count``."""
 
     def _rows(self, flat: npt.NDArray[Any], offsets: npt.NDArray[np.int64]) -> Ragged:
         if self.row == 1 and not self.inner:
@@ -117,42 +141,62 @@ class Column(ABC):
         return Ragged(flat.reshape((-1, *self.inner)), rows)
 
     def encoded(self, column: Any, n: int) -> tuple[str, int, int, bool, Any, Any, Any]:
-        """What native code encodes: key, kind, count, is a list, flat values, step offsets, value offsets."""
+        """What native code encodes: key, kind, count, is a list, flat values, step offsets, value offsets.
+
+        Raises:
+            SchemaMismatch, UnsupportedData: The column has another shape, or values that an Example cannot hold.
+        """
         key, kind, count, is_list, _ = self.spec
         kind = FLOAT if kind == EITHER else kind
-        flat, outer, inner = self._flattened(column, n)
-        if is_list:
-            steps = outer if outer is not None else np.arange(n + 1, dtype=np.int64)
-            return key, kind, count, True, self._wire(flat), _whole(steps), inner if count < 0 else None
-        if count < 0:
-            rows = np.arange(n + 1, dtype=np.int64) * (len(flat) // max(n, 1)) if outer is None else outer * self.row
-            return key, kind, -1, False, self._wire(flat), None, _whole(rows)
-        return key, kind, count, False, self._wire(flat), None, None
+        rows, steps, offsets = self._arranged(self._array(column, n), n)
+        return key, kind, count, is_list, self._wire(rows.reshape(-1)), steps, offsets
 
-    def _flattened(self, column: Any, n: int) -> tuple[npt.NDArray[Any], Any, Any]:
-        """Values in one dimension, with the offsets of the first and, for rows of rows, of the second varying axis."""
-        if not isinstance(column, Ragged):
-            array = np.asarray(column)
-            if self.feature.is_fixed and array.shape != (n, *self.feature.shape):
-                raise self._misshapen(array.shape, n)
-            return array.reshape(-1), None, None
-        if isinstance(column.values, Ragged):
-            return (
-                np.asarray(column.values.values).reshape(-1),
-                column.offsets,
-                _whole(column.values.offsets) * max(self.row, 1),
-            )
+    def _arranged(self, column: Any, n: int) -> tuple[npt.NDArray[Any], Any, Any]:
+        """Values, step offsets of feature lists, value offsets where the count varies."""
         if self.feature.is_fixed:
-            raise SchemaMismatch(
-                Where(feature=self.name),
-                expected=f"rows of shape {self.feature.shape}",
-                found="rows of different lengths",
-            )
-        return np.asarray(column.values).reshape(-1), column.offsets, None
+            if isinstance(column, Ragged) or column.shape != (n, *self.feature.shape):
+                raise self.misfit(column, n)
+            return column, None, None
+        if self.is_list and self.count < 0:
+            steps, rest = self._cut(column, n)
+            values, offsets = self._rows_of(rest, int(steps[-1]), column)
+            return values, steps, offsets
+        values, offsets = self._rows_of(column, n, column)
+        return (values, offsets, None) if self.is_list else (values, None, _whole(offsets * self.row))
 
-    def _misshapen(self, shape: tuple[int, ...], n: int) -> SchemaMismatch:
+    def _rows_of(self, column: Any, n: int, whole: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+        """Values ``(total, *inner)`` and the ``n + 1`` offsets of rows in them."""
+        offsets, values = self._cut(column, n)
+        if isinstance(values, Ragged) or values.shape[1:] != self.inner:
+            raise self.misfit(whole, n)
+        return values, offsets
+
+    def _cut(self, column: Any, n: int) -> tuple[npt.NDArray[np.int64], Any]:
+        """The first varying axis: ``n + 1`` offsets, and what they cut."""
+        if isinstance(column, Ragged):
+            if len(column) != n:
+                raise self.misfit(column, n)
+            return _whole(column.offsets), column.values
+        if column.ndim < 2 or len(column) != n:
+            raise self.misfit(column, n)
+        length = column.shape[1]
+        return np.arange(n + 1, dtype=np.int64) * length, column.reshape((n * length, *column.shape[2:]))
+
+    def _array(self, column: Any, n: int) -> Any:
+        if isinstance(column, Ragged):
+            return column
+        try:  # As objects, because NumPy's own text dtypes cut zero bytes off the end.
+            return np.asarray(column, object if self.feature.is_text else None)
+        except ValueError as error:
+            raise self.misfit(column, n) from error
+
+    def misfit(self, column: Any, n: int) -> SchemaMismatch:
+        """The error for a column that the feature's shape does not describe."""
+        shape = getattr(column, "shape", None)
+        found = repr(column) if shape is None else f"shape {shape}"
+        expected = f"a column of shape {(n, *self.feature.shape)}"
         return SchemaMismatch(
-            Where(feature=self.name), expected=f"a column of shape {(n, *self.feature.shape)}", found=f"shape {shape}"
+            Where(feature=self.name), expected=expected, found=found if len(found) < 200 else "a list"
         )
 
     @abstractmethod
@@ -163,10 +207,8 @@ class Column(ABC):
 class NumberColumn(Column):
     """Whole numbers or floats."""
 
-    def _typed(self, flat: Any, steps: Any, offsets: Any) -> npt.NDArray[Any]:
-        return fitted(
-            flat, self.feature.dtype, self.name, per_record=self.count if steps is None else 0, offsets=offsets
-        )
+    def _typed(self, flat: Any, starts: Any) -> npt.NDArray[Any]:
+        return fitted(flat, self.feature.dtype, self.name, per_record=self.count, offsets=starts)
 
     def _wire(self, flat: npt.NDArray[Any]) -> Any:
         return stored(flat, np.int64 if self.spec[1] == INT else np.float32, self.feature.dtype, self.name)
@@ -175,17 +217,17 @@ class NumberColumn(Column):
 class TextColumn(Column):
     """Bytes or UTF-8 text."""
 
-    def _typed(self, flat: Any, steps: Any, offsets: Any) -> npt.NDArray[Any]:
+    def _typed(self, flat: Any, starts: Any) -> npt.NDArray[Any]:
         column = np.empty(len(flat), object)
-        column[:] = flat if self.feature.dtype == "bytes" else self._decoded(flat, steps, offsets)
+        column[:] = flat if self.feature.dtype == "bytes" else self._decoded(flat, starts)
         return column
 
-    def _decoded(self, flat: list[bytes], steps: Any, offsets: Any) -> list[str]:
+    def _decoded(self, flat: list[bytes], starts: Any) -> list[str]:
         try:
             return [text.decode() for text in flat]
         except UnicodeDecodeError as error:
             position = next(i for i, text in enumerate(flat) if not _is_utf8(text))
-            record = _record_of(position, steps, offsets, self.count)
+            record = position // self.count if starts is None else int(np.searchsorted(starts, position, "right")) - 1
             raise SchemaMismatch(
                 Where(record=record, feature=self.name),
                 expected="UTF-8 text",
@@ -197,14 +239,19 @@ class TextColumn(Column):
         return [self._bytes_of(value, i) for i, value in enumerate(flat.tolist())]
 
     def _bytes_of(self, value: Any, position: int) -> bytes:
-        if isinstance(value, bytes):
+        if isinstance(value, bytes) and (self.feature.dtype == "bytes" or _is_utf8(value)):
             return value
         if isinstance(value, str):
-            return value.encode()
+            try:
+                return value.encode()
+            except UnicodeEncodeError:  # half of a surrogate pair: no text either
+                pass
+        elif isinstance(value, bytearray):
+            return self._bytes_of(bytes(value), position)
         raise SchemaMismatch(
-            Where(record=position // max(self.count, 1) if self.count > 0 else None, feature=self.name),
-            expected=self.feature.dtype,
-            found=type(value).__name__,
+            Where(record=position // self.count if self.count > 0 and not self.is_list else None, feature=self.name),
+            expected="UTF-8 text" if self.feature.dtype == "str" else "bytes",
+            found=f"{type(value).__name__} {value!r:.40}",
         )
 
 
@@ -214,15 +261,6 @@ def _is_utf8(text: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _record_of(position: int, steps: Any, offsets: Any, count: int) -> int:
-    """Which record a flat position belongs to."""
-    if offsets is not None:
-        position = int(np.searchsorted(offsets, position, side="right")) - 1
-    elif steps is not None or count > 1:
-        position //= max(count, 1)
-    return position if steps is None else int(np.searchsorted(steps, position, side="right")) - 1
 
 
 def _whole(offsets: Any) -> npt.NDArray[np.int64]:

@@ -25,56 +25,73 @@ def fitted(
         offsets: Where each record's values begin, where that varies.
 
     Raises:
-        SchemaMismatch: A whole number is outside the dtype: names its record.
+        SchemaMismatch: A number is outside the dtype: names its record.
     """
     wanted = np.dtype(dtype)
     if flat.dtype == wanted:
         return flat
-    if wanted.kind == "f":
-        return flat.astype(wanted)
     if wanted == np.uint64:
         return flat.view(np.uint64)  # the upper half of uint64 is stored as negative numbers, as TFDS does
-    low, high = (0, 1) if wanted.kind == "b" else (np.iinfo(wanted).min, np.iinfo(wanted).max)
-    bad = np.flatnonzero((flat < low) | (flat > high))
-    if len(bad):
-        position = int(bad[0])
-        record = (
-            int(np.searchsorted(offsets, position, side="right")) - 1
-            if offsets is not None
-            else position // max(per_record, 1)
-        )
+    bad, limits = _outside(flat, wanted)
+    if bad is not None:
+        after = None if offsets is None else int(np.searchsorted(offsets, bad, side="right"))
+        record = bad // max(per_record, 1) if after is None else after - 1
         raise SchemaMismatch(
-            Where(record=record, feature=name),
-            expected=f"{wanted} values in [{low}, {high}]",
-            found=str(flat[position]),
+            Where(record=record, feature=name), expected=f"{wanted} values in {limits}", found=str(flat[bad])
         )
     return flat.astype(wanted)
+
+
+def _outside(flat: npt.NDArray[Any], wanted: np.dtype[Any]) -> tuple[int | None, str]:
+    """The position of the first number that lies outside a dtype (infinities and NaN lie in every float), and its limits."""
+    if np.can_cast(flat.dtype, wanted):
+        return None, ""
+    low, high = _limits(wanted)
+    mask = (flat < low) | (flat > high)
+    if flat.dtype.kind == "f":
+        mask &= np.isfinite(flat)
+    bad = np.flatnonzero(mask)
+    return (int(bad[0]) if len(bad) else None), f"[{low}, {high}]"
+
+
+def _limits(wanted: np.dtype[Any]) -> tuple[float, float]:
+    if wanted.kind == "b":
+        return 0, 1
+    if wanted.kind == "f":
+        return float(np.finfo(wanted).min), float(np.finfo(wanted).max)
+    return np.iinfo(wanted).min, np.iinfo(wanted).max
 
 
 def stored(flat: npt.NDArray[Any], wire: type[np.float32 | np.int64], dtype: str, name: str) -> npt.NDArray[Any]:
     """A column's numbers as the payload holds them: contiguous ``float32`` or ``int64``.
 
     Raises:
-        SchemaMismatch: The column is not of numbers of the schema's kind.
-        UnsupportedData: ``float64`` values that ``float32`` cannot hold exactly, under a schema that says ``float64``.
+        SchemaMismatch: The column is not of numbers of the schema's kind, or of numbers outside its dtype.
+        UnsupportedData: Numbers that ``float32`` cannot hold exactly, where they are whole or the schema says ``float64``.
     """
-    if flat.dtype == wire:
+    if flat.dtype == wire and flat.dtype.name == dtype:
         return np.ascontiguousarray(flat)
     if flat.size == 0:
         return np.zeros(0, wire)
-    if wire is np.int64:
-        if flat.dtype.kind not in "iub":
-            raise SchemaMismatch(Where(feature=name), expected=f"{dtype} values", found=str(flat.dtype))
-        return flat.view(np.int64) if flat.dtype == np.uint64 else np.ascontiguousarray(flat, np.int64)
-    if flat.dtype.kind not in "fiub":
+    if flat.dtype.kind not in ("iub" if wire is np.int64 else "fiub"):
         raise SchemaMismatch(Where(feature=name), expected=f"{dtype} values", found=str(flat.dtype))
+    bad, limits = _outside(flat, np.dtype(dtype))
+    if bad is not None:
+        raise SchemaMismatch(Where(feature=name), expected=f"{dtype} values in {limits}", found=str(flat[bad]))
+    if wire is np.int64:
+        return flat.view(np.int64) if flat.dtype == np.uint64 else np.ascontiguousarray(flat, np.int64)
+    return _as_float32(flat, dtype, name)
+
+
+def _as_float32(flat: npt.NDArray[Any], dtype: str, name: str) -> npt.NDArray[Any]:
     with np.errstate(over="ignore"):
         narrow = np.ascontiguousarray(flat, np.float32)
-    if dtype == "float64" and not np.array_equal(narrow.astype(np.float64), flat, equal_nan=True):
+    must_be_exact = dtype == "float64" or flat.dtype.kind != "f"
+    if must_be_exact and not np.array_equal(narrow.astype(np.float64), flat.astype(np.float64), equal_nan=True):
         raise UnsupportedData(
             Where(feature=name),
             expected="numbers that float32 can hold, which is what an Example stores",
-            found="float64 values that it cannot",
+            found=f"{flat.dtype} values that it cannot",
             hint="Round them yourself with astype(np.float32), or give a schema that says float32.",
         )
     return narrow

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 __all__ = ["ENCODINGS", "Feature"]
 
@@ -87,7 +88,7 @@ class Feature:
         if default is None:
             return None
         values = np.asarray(default, dtype=object) if self.is_text else np.asarray(default)
-        if not self.is_text and not np.can_cast(values.dtype, self.dtype, "same_kind"):
+        if not self.is_text and not _holds(self.dtype, values):
             raise TypeError(f"default {default!r} does not fit dtype {self.dtype}")
         if values.shape != () and self.is_fixed and values.shape != self.shape:
             raise ValueError(f"default must be a scalar or of shape {self.shape}, got shape {values.shape}")
@@ -141,6 +142,15 @@ def _dtype_name(dtype: str | np.dtype[Any] | type) -> str:
         if known.kind in "SUVmM" and known.names is None
         else (known.name if known.names is None else str(known))
     )
+
+
+def _holds(dtype: str, values: npt.NDArray[Any]) -> bool:
+    """Whether a dtype can hold values of the kind that a default is: whole numbers by their size, others by their kind."""
+    wanted = np.dtype(dtype)
+    if wanted.kind in "iu" and values.dtype.kind in "iu":
+        limits = np.iinfo(wanted)
+        return all(limits.min <= value <= limits.max for value in values.reshape(-1).tolist())
+    return np.can_cast(values.dtype, wanted, "same_kind")
 
 
 def _checked_shape(shape: tuple[int | None, ...] | list[int | None]) -> tuple[int | None, ...]:
