@@ -231,3 +231,19 @@ def test_schema_infer():
     assert ps.Schema.infer(ps.records(TFRECORD / "dense.tfrecord"), most=None) == expected
     assert ps.Schema.infer([bytes(r) for r in ps.records(TFRECORD / "dense.tfrecord")]) == expected
     assert ps.Schema.infer([]) == ps.Schema({})
+
+
+def test_a_folder_of_several_formats_is_refused(tmp_path):
+    ps.write(tmp_path / "a.tfrecord", {"x": np.arange(3)})
+    ps.write(tmp_path / "b.npy", {"x": np.arange(3)})
+    with pytest.raises(ps.UnsupportedData, match=r"expected tfrecord, as a\.tfrecord, found a npy file - at .*b\.npy"):
+        ps.open(tmp_path)
+    assert len(ps.open(tmp_path / "*.npy")) == 3
+
+
+def test_views_in_order_need_no_index(tmp_path, monkeypatch):
+    ps.write(tmp_path / "x.tfrecord", {"x": np.arange(9)})
+    source = ps.open(tmp_path / "x.tfrecord")
+    monkeypatch.setattr(type(source), "__len__", lambda self: pytest.fail("an index was asked for"))
+    assert [int(e["y"]) for e in source.map(lambda e: {"y": e["x"] * 2})] == list(range(0, 18, 2))
+    assert [int(e["x"]) for e in source.filter(lambda e: e["x"] % 4 == 0)] == [0, 4, 8]

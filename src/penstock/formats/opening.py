@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
-from penstock.contracts.records import OnCorrupt, Records
-from penstock.formats.detect import detect, format_named
+from penstock.contracts.records import Format, OnCorrupt, Records
+from penstock.errors import UnsupportedData, Where
+from penstock.formats.detect import detect, format_named, format_of_name
 from penstock.io.paths import PathLike, expand
 
 __all__ = ["open_records"]
@@ -34,4 +36,22 @@ def open_records(
     """
     paths = expand(path)
     found = format_named(format) if format is not None else detect(paths[0])
+    if format is None:
+        _check_alike(paths, found)
     return found.open(paths, compression=compression, on_corrupt=on_corrupt, verify=verify)
+
+
+def _check_alike(paths: list[str], first: Format) -> None:
+    """Refuse a mixture that the names show: the files of a folder are read as what the first of them is."""
+    endings: dict[str, str] = {}
+    for path in paths:
+        endings.setdefault(os.path.splitext(path)[1], path)
+    for path in endings.values():
+        name = format_of_name(path)
+        if name not in (None, first.name):
+            raise UnsupportedData(
+                Where(path=path),
+                expected=f"{first.name}, as {os.path.basename(paths[0])}",
+                found=f"a {name} file",
+                hint="Open the files of one format: a glob, or a list of paths.",
+            )

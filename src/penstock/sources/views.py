@@ -225,6 +225,13 @@ class _Filtered(_Derived):
     def where(self, index: int) -> Where:
         return self._kept.where(index)
 
+    def __iter__(self) -> Iterator[Example]:
+        """The kept examples in order, each as soon as it is found."""
+        name = _name(self.predicate)
+        for i, example in enumerate(self.parent):
+            if _call(self.predicate, name, example, self.parent, i):
+                yield example
+
 
 class _Mapped(_Derived):
     def __init__(self, parent: Source, function: Callable[[Example], Example]) -> None:
@@ -243,6 +250,12 @@ class _Mapped(_Derived):
         batch = self.parent._batch(indices)
         name = _name(self.function)
         return stack([_call(self.function, name, row(batch, k), self.parent, int(i)) for k, i in enumerate(indices)])
+
+    def __iter__(self) -> Iterator[Example]:
+        """All examples in order; needs no index where the parent needs none."""
+        name = _name(self.function)
+        for i, example in enumerate(self.parent):
+            yield _call(self.function, name, example, self.parent, i)
 
 
 def _call(function: Callable[[Example], Any], name: str, example: Example, parent: Source, index: int) -> Any:

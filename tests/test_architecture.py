@@ -1,0 +1,77 @@
+"""What import-linter cannot see: the compiled module, the front door, the size of files."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import penstock
+
+SOURCE = Path(penstock.__file__).parent
+MODULES = sorted(SOURCE.rglob("*.py"))
+NATIVE_LAYERS = {"io", "formats", "codecs", "sampling", "loading"}
+OPTIONAL = [
+    "torch",
+    "jax",
+    "sklearn",
+    "scipy",
+    "pandas",
+    "PIL",
+    "isal",
+    "rich",
+    "typer",
+    "cramjam",
+    "tensorflow",
+    "grain",
+]
+
+
+def imports(path):
+    """Names that a module imports, as ``package`` or ``package.name``."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_who_imports_the_native_module_and_the_root(path):
+    layer = path.relative_to(SOURCE).parts[0]
+    for name in imports(path):
+        if name.startswith("penstock._native"):
+            assert layer in NATIVE_LAYERS, f"{layer} may not use the native module"
+        root = name.startswith("penstock.") and name.count(".") == 1 and not (SOURCE / name.split(".")[1]).exists()
+        module = (
+            (SOURCE / (name.split(".")[1] + ".py")).exists() if name.count(".") == 1 and name != "penstock" else False
+        )
+        if (name == "penstock" or (root and not module)) and name != "penstock._native":
+            assert layer in ("cli", "__main__.py", "sagemaker"), (
+                f"{path.name} imports {name}: import from the module that has it"
+            )
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(SOURCE)))
+def test_modules_are_small(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+
+
+def test_the_front_door_is_what_it_says():
+    public = {
+        name for name, value in vars(penstock).items() if not name.startswith("_") and not isinstance(value, ModuleType)
+    }
+    assert penstock.__all__ == sorted(public)
+
+
+def test_importing_loads_nothing_optional():
+    code = f"import sys, penstock; print([name for name in {OPTIONAL!r} if name in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+def test_the_version_is_said_once():
+    text = (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'version = "{penstock.__version__}"' in text
