@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -120,6 +121,19 @@ def test_finding_from_anywhere():
     assert _native.find_tfrecord(b"", 0) == -1
     assert _native.find_tfrecord(bytes(1000), 0) == -1  # zeros are no record
     assert _native.find_tfrecord(FILE, 1 << 63) == -1
+
+
+def test_finding_takes_no_longer_than_it_must():
+    # A header at every twelfth byte that claims all the rest: summing each claim would take about a minute.
+    size = 6 << 20
+    data = bytearray()
+    while len(data) < size:
+        head = (size - len(data)).to_bytes(8, "little")
+        data += head + _native.masked_crc32c(head).to_bytes(4, "little")
+    data += framed(b"")
+    begin = time.perf_counter()
+    assert _native.find_tfrecord(data, 0) == len(data) - 16
+    assert time.perf_counter() - begin < 10
 
 
 @pytest.mark.parametrize("length", [1 << 62, (1 << 64) - 1, (1 << 64) - 4, (1 << 64) - 16, (1 << 64) - 17, 5, 1 << 31])
