@@ -18,15 +18,22 @@ void check_decoded_size(Codec codec, std::uint64_t stored, std::uint64_t decoded
     if (decoded_size > limit) throw FormatError(Fault::range, 0, limit, decoded_size);
 }
 
-// Where a chunk begins at or behind `position` as a sound block header tells; the size of the file when none does.
-std::uint64_t known_chunk(Bytes file, std::uint64_t position) noexcept {
+// What sound block headers tell of the chunks at or behind a position in a damaged one.
+struct Sighted {
+    std::uint64_t from;  // Up to here the damaged chunk reaches.
+    std::uint64_t known; // Here one begins; the size of the file when that is not known.
+};
+
+Sighted look_ahead(Bytes file, std::uint64_t position) noexcept {
+    std::uint64_t from = position;
     for (std::uint64_t boundary = next_boundary(position); boundary < file.size(); boundary += block_size) {
         const auto header = read_block_header(file, boundary);
         if (!header) continue;
-        if (header->previous_chunk <= boundary - position) return boundary - header->previous_chunk;
-        if (header->next_chunk < file.size() - boundary) return boundary + header->next_chunk;
+        if (header->previous_chunk <= boundary - position) return {from, boundary - header->previous_chunk};
+        if (header->next_chunk < file.size() - boundary) return {boundary + header->next_chunk, boundary + header->next_chunk};
+        from = boundary + 1;
     }
-    return file.size();
+    return {from, file.size()};
 }
 
 bool begins_chunk(Bytes file, std::uint64_t position) noexcept {
@@ -166,11 +173,11 @@ ChunkScan scan_chunks(Bytes file, std::uint64_t start, std::size_t most, bool ve
 }
 
 std::uint64_t find_chunk(Bytes file, std::uint64_t position) noexcept {
-    const std::uint64_t known = known_chunk(file, position);
+    const Sighted sighted = look_ahead(file, position);
     // Nearer ones count only if hopping on from them leads there: a record may itself hold a file of chunks.
-    for (std::uint64_t candidate = position; candidate < known; ++candidate)
-        if (leads_to(file, candidate, known)) return candidate;
-    return known;
+    for (std::uint64_t candidate = sighted.from; candidate < sighted.known; ++candidate)
+        if (leads_to(file, candidate, sighted.known)) return candidate;
+    return sighted.known;
 }
 
 } // namespace penstock::riegeli

@@ -127,7 +127,9 @@ class ArrayRecordRecords:
         count = len(table)
         if not -count <= position < count:
             raise IndexError(f"record {position} of {count}")
-        return reader.one(position % count)
+        payload = reader.one(position % count)
+        self._files.touched(len(payload), scattered=1)
+        return payload
 
     def __iter__(self) -> Iterator[memoryview]:
         """The payloads in order."""
@@ -152,7 +154,9 @@ class ArrayRecordRecords:
         self._files.touched(spans.total_bytes, scattered=0 if high - low <= 2 * len(indices) else len(indices))
         return spans
 
-    def iter_spans(self, records: int | None = None, *, max_bytes: int = 1 << 20) -> Iterator[tuple[int, _native.Spans]]:
+    def iter_spans(
+        self, records: int | None = None, *, max_bytes: int = 1 << 20
+    ) -> Iterator[tuple[int, _native.Spans]]:
         """All records in order.
 
         Args:

@@ -13,6 +13,7 @@ from penstock import _native
 from penstock.contracts.protocols import Indices
 from penstock.formats.riegeli.codecs import NONE, ZSTD
 from penstock.formats.riegeli.file_end import file_end
+from penstock.formats.riegeli.footer import Footer
 from penstock.formats.riegeli.options import CodecName, WriterOptions
 from penstock.io.atomic import AtomicFile
 from penstock.io.paths import PathLike
@@ -66,7 +67,7 @@ class ArrayRecordWriter:
         )
         self._pack = _as_it_is if self.options.number == NONE else self.options.packer()
         self._file = AtomicFile(path)
-        self._waiting: list[Buffer] = []
+        self._waiting: list[bytes] = []
         self._waiting_bytes = 0
         self._begins: list[Indices] = []
         self._decoded_sizes: list[Indices] = []
@@ -82,16 +83,18 @@ class ArrayRecordWriter:
         return self._file.path
 
     def write(self, payload: Buffer) -> None:
-        """Append one record. ``payload`` must not change before the next call: it is not copied until then."""
+        """Append one record."""
         self.write_many((payload,))
 
     def write_many(self, payloads: Sequence[Buffer]) -> None:
         """Append several records."""
         if self._file.closed:
             raise ValueError(f"{self.path} is closed")
-        self._waiting.extend(payloads)
-        self.records += len(payloads)
-        self._waiting_bytes += sum(memoryview(payload).nbytes for payload in payloads)
+        # They wait for their group: what its owner may change meanwhile is copied.
+        kept = [payload if isinstance(payload, bytes) else bytes(payload) for payload in payloads]
+        self._waiting += kept
+        self.records += len(kept)
+        self._waiting_bytes += sum(map(len, kept))
         if self._waiting_bytes >= GATHER_BYTES or len(self._waiting) >= GATHER_RECORDS:
             self._flush()
 
@@ -103,10 +106,8 @@ class ArrayRecordWriter:
             starts: ``int64 (n,)``: where each begins in ``block``.
             sizes: ``int64 (n,)``: how long each is.
         """
-        whole = memoryview(block).cast("B")
+        whole = block.data
         self.write_many([whole[at : at + size] for at, size in zip(starts.tolist(), sizes.tolist(), strict=True)])
-        self._flush()  # The array may be used for the next records now...
-        self._waiting = [bytes(payload) for payload in self._waiting]  # ...so the last, incomplete group is copied.
 
     def close(self) -> None:
         """Put the whole file into its place. A second call does nothing."""
@@ -132,7 +133,7 @@ class ArrayRecordWriter:
         if not ready:
             return
         payloads, self._waiting = self._waiting[:ready], self._waiting[ready:]
-        sizes = np.array([memoryview(payload).nbytes for payload in payloads], np.int64)
+        sizes = np.array([len(payload) for payload in payloads], np.int64)
         self._waiting_bytes -= int(sizes.sum())
         values, packed_sizes = self._packed(payloads, sizes)
         framed, begins, _ = _native.frame_chunks(
@@ -150,7 +151,7 @@ class ArrayRecordWriter:
         self._decoded_sizes.append(np.add.reduceat(sizes, firsts))
         self._counts.append(np.diff(firsts, append=ready))
 
-    def _packed(self, payloads: list[Buffer], sizes: Indices) -> tuple[list[Buffer], list[Buffer] | None]:
+    def _packed(self, payloads: list[bytes], sizes: Indices) -> tuple[Sequence[Buffer], list[Buffer] | None]:
         """What native code takes: the values, and the sizes where they are compressed, of every group."""
         number, group_size = self.options.number, self.options.group_size
         if number == NONE:
@@ -165,9 +166,14 @@ class ArrayRecordWriter:
 
     def _put_end(self) -> None:
         """Footer and postscript. With no record there is nothing between them and the signature."""
-        nothing = np.zeros(0, np.int64)
-        columns = (np.concatenate([nothing, *parts]) for parts in (self._begins, self._decoded_sizes, self._counts))
-        for part in file_end(self._position, *columns, self.options.canonical(), self.options.number, self._pack):
+        footer = Footer(
+            self._position,
+            self.options.canonical(),
+            _joined(self._begins),
+            _joined(self._decoded_sizes),
+            _joined(self._counts),
+        )
+        for part in file_end(footer, self.options.number, self._pack):
             self._put(part)
 
     def _put(self, framed: npt.NDArray[np.uint8]) -> None:
@@ -177,11 +183,17 @@ class ArrayRecordWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if kind is None:
             self.close()
         else:
             self.abort()
+
+
+def _joined(parts: list[Indices]) -> Indices:
+    return np.concatenate([np.zeros(0, np.int64), *parts])
 
 
 def _as_it_is(content: Buffer) -> Buffer:

@@ -9,8 +9,10 @@ from pathlib import Path
 from penstock import _native
 from penstock.contracts.records import Records
 from penstock.errors import DataError, Where
+from penstock.formats.array_record import ArrayRecordRecords
 from penstock.formats.npy import NpyRecords, check_alike
 from penstock.formats.npy_header import NpyHeader, read_header
+from penstock.formats.riegeli.verify import Stretch, verify_file
 from penstock.formats.tfrecord import TFRecordRecords
 from penstock.formats.tfrecord_scan import Run, Scan
 from penstock.io.inflated import InflatedStream
@@ -37,7 +39,7 @@ class Checked:
     bytes: int = 0
     faults: list[DataError] = field(default_factory=list)
     spans: _native.Spans | None = None
-    run: Run | None = None
+    run: Run | Stretch | None = None
 
     def where(self, position: int) -> Where:
         """The place of a sound record of the stretch."""
@@ -55,6 +57,9 @@ def verify_records(records: Records) -> Iterator[Checked]:
     elif isinstance(records, TFRecordRecords):
         for content in records.contents():
             yield from _verify_tfrecord(content)
+    elif isinstance(records, ArrayRecordRecords):
+        for file in records.contents():
+            yield from map(_checked_chunks, verify_file(file))
     else:
         raise TypeError(f"there are no checks for {type(records).__name__}")
 
@@ -70,6 +75,10 @@ def _verify_tfrecord(content: MappedFile | InflatedStream) -> Iterator[Checked]:
         yield Checked(scan.path, len(run), checked, _since(scan, reported), spans, run)
         counted, reported = counted + checked, len(scan.faults)
     yield Checked(scan.path, 0, size - counted, _since(scan, reported))
+
+
+def _checked_chunks(stretch: Stretch) -> Checked:
+    return Checked(stretch.path, len(stretch.numbers), stretch.bytes, stretch.faults, stretch.spans, stretch)
 
 
 def _since(scan: Scan, reported: int) -> list[DataError]:

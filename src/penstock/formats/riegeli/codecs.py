@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock import _optional
@@ -44,7 +44,7 @@ class Zstandard:
     def __init__(self) -> None:
         self._library: Any = _optional.require("zstandard", extra=EXTRA)
         self._of_thread = threading.local()
-        self.errors = (self._library.ZstdError,)
+        self.errors: tuple[type[Exception], ...] = (self._library.ZstdError,)
 
     def _decompressor(self) -> Any:
         """One for each thread."""
@@ -79,32 +79,33 @@ class Zstandard:
 class _Brotli:
     def __init__(self) -> None:
         self._library: Any = _optional.require("brotli", extra=EXTRA)
-        self.errors = (self._library.error,)
+        self.errors: tuple[type[Exception], ...] = (self._library.error,)
 
     def unpack_into(self, source: memoryview, target: memoryview) -> int:
         stream = self._library.Decompressor()
         size = 0
-        part: Buffer = source
+        rest = source
         while not stream.is_finished() and size <= len(target):
-            found = stream.process(part, output_buffer_limit=len(target) - size + EXCESS_BYTES)
-            if not found and not part:
+            found = stream.process(rest, output_buffer_limit=len(target) - size + EXCESS_BYTES)
+            if len(found) == len(rest) == 0:
                 break  # It ends too early.
             kept = min(len(found), len(target) - size)
             target[size : size + kept] = memoryview(found)[:kept]
             size += len(found)
-            part = b""
+            rest = source[:0]
         return size
 
     def packer(self, level: int, window_log: int | None) -> Pack:
         window = {} if window_log is None else {"lgwin": window_log}
-        return lambda content: self._library.compress(content, quality=level, **window)  # type: ignore[no-any-return]
+        pack: Pack = partial(self._library.compress, quality=level, **window)
+        return pack
 
 
 class _Snappy:
     def __init__(self) -> None:
         cramjam = _optional.require("cramjam", extra=EXTRA)
         self._library: Any = cramjam.snappy
-        self.errors = (cramjam.DecompressionError,)
+        self.errors: tuple[type[Exception], ...] = (cramjam.DecompressionError,)
 
     def unpack_into(self, source: memoryview, target: memoryview) -> int:
         return int(self._library.decompress_raw_into(source, target))

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock import _native
-from penstock.contracts.protocols import Indices
 from penstock.formats.riegeli.codecs import NONE
+from penstock.formats.riegeli.footer import Footer
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -20,35 +20,23 @@ __all__ = ["file_end"]
 COPIES = 3  # of the postscript's record
 
 
-def file_end(
-    position: int,
-    begins: Indices,
-    decoded_sizes: Indices,
-    counts: Indices,
-    options: str,
-    codec: int,
-    pack: Callable[[Buffer], Buffer],
-) -> list[npt.NDArray[np.uint8]]:
-    """Footer, padding, postscript and padding, as bytes of a file from ``position`` on.
+def file_end(footer: Footer, codec: int, pack: Callable[[Buffer], Buffer]) -> list[npt.NDArray[np.uint8]]:
+    """Footer, padding, postscript and padding, as bytes of a file from ``footer.begin`` on.
 
     Args:
-        position: Where the last chunk of records ends.
-        begins: ``int64 (k,)``: where each chunk begins.
-        decoded_sizes: ``int64 (k,)``: what its records come to, in bytes.
-        counts: ``int64 (k,)``: how many they are.
-        options: Of the writer.
+        footer: What to write; it begins where the last chunk of records ends.
         codec: Of the footer.
         pack: Compresses for it.
     """
-    values, sizes = _native.encode_footer(begins, decoded_sizes, counts, options.encode())
+    options = footer.options.encode()
+    values, sizes = _native.encode_footer(footer.begins, footer.decoded_sizes, footer.counts, options)
     packed_sizes = None if codec == NONE else [pack(_native.size_block(sizes))]
     content: Buffer = values if codec == NONE else pack(values)
-    footer, _, end = _native.frame_chunks(
-        position, codec, [content], sizes, group_size=len(sizes), packed_sizes=packed_sizes
+    chunk, _, end = _native.frame_chunks(
+        footer.begin, codec, [content], sizes, group_size=len(sizes), packed_sizes=packed_sizes
     )
     padding = _native.frame_padding(end)
-    end += len(padding)
-    record = _native.encode_postscript(position)
+    record = _native.encode_postscript(footer.begin)
     lengths = np.full(COPIES, len(record), np.int64)
-    postscript, _, stop = _native.frame_chunks(end, NONE, [record * COPIES], lengths, group_size=COPIES)
-    return [footer, padding, postscript, _native.frame_padding(stop)]
+    postscript, _, stop = _native.frame_chunks(end + len(padding), NONE, [record * COPIES], lengths, group_size=COPIES)
+    return [chunk, padding, postscript, _native.frame_padding(stop)]

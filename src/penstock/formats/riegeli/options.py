@@ -86,7 +86,7 @@ class WriterOptions:
         'group_size:1,transpose:false,pad_to_block_boundary:false,zstd:3,window_log:20,max_parallelism:1'
         """
         kind = _KINDS[self.codec]
-        codec = "uncompressed" if self.codec == "none" else self.codec
+        codec: str = "uncompressed" if self.codec == "none" else self.codec
         if kind.levels:
             codec += f":{kind.level if self.level is None else self.level}"
         window_log = self.window_log or kind.window_log

@@ -26,7 +26,7 @@ class _Opened(NamedTuple):
     """Decoded chunks, which follow one another in the list that was asked for."""
 
     chunks: _native.Chunks
-    count: int
+    number: int
 
 
 class ChunkReader:
@@ -102,7 +102,7 @@ class ChunkReader:
             spans = opened.chunks.spans()
             self._files.touched(spans.total_bytes)
             yield spans
-            start += opened.count
+            start += opened.number
 
     def _spans_of_singles(self, chunks: Indices) -> _native.Spans:
         parts = [opened.chunks.spans() for _, _, several in self._bounded(chunks) for opened in several]
@@ -120,7 +120,7 @@ class ChunkReader:
         while at < len(chunks):
             opened = self._opened(chunks[at:])
             several.append(opened)
-            at += opened.count
+            at += opened.number
             held += opened.chunks.held_bytes
             if held >= HELD_BYTES:
                 yield start, at, several
@@ -182,7 +182,7 @@ class ChunkReader:
 
 def _numbered(opened: list[_Opened], counts: Indices) -> tuple[npt.NDArray[np.int32], Indices]:
     """For each chunk which of the opened ones it is in, and the number of its first record there."""
-    source = np.repeat(np.arange(len(opened), dtype=np.int32), [one.count for one in opened])
+    source = np.repeat(np.arange(len(opened), dtype=np.int32), [one.number for one in opened])
     before = np.concatenate(([0], np.cumsum(counts)))[:-1]
-    starts = np.cumsum([0, *(one.count for one in opened)])[:-1]
-    return source, before - np.repeat(before[starts], [one.count for one in opened])
+    starts = np.cumsum([0, *(one.number for one in opened)])[:-1]
+    return source, before - np.repeat(before[starts], [one.number for one in opened])

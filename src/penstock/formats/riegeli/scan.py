@@ -106,23 +106,24 @@ def _set_footer_apart(file: MappedFile, found: Found) -> None:
         found.footer = _footer_among(file, found)
         found.damage.append(Damage(fault, file.size, file.size, 0))
     if found.footer is not None:
-        found.chunks = found.chunks[found.chunks[:, BEGIN] < found.footer.begin]
+        # What looks like a chunk behind damage may be the content of a record.
+        found.chunks = found.chunks[np.isin(found.chunks[:, BEGIN], found.footer.begins)]
         found.damage = [_counted(damage, found.footer) for damage in found.damage]
 
 
 def _footer_among(file: MappedFile, found: Found) -> Footer | None:
-    """The footer, where only the postscript is lost. A postscript without its footer is taken out."""
-    if len(found.chunks) and found.chunks[-1, BEGIN] == file.size - BLOCK_BYTES and _is_postscript(file):
+    """The footer, where only what is behind it is lost. A postscript without its footer is taken out."""
+    if len(found.chunks) and _is_postscript(file, int(found.chunks[-1, BEGIN])):
         found.chunks = found.chunks[:-1]
     return _footer_at(file, int(found.chunks[-1, BEGIN])) if len(found.chunks) else None
 
 
-def _is_postscript(file: MappedFile) -> bool:
+def _is_postscript(file: MappedFile, begin: int) -> bool:
     try:
-        _native.parse_postscript(open_chunks(file, np.array([file.size - BLOCK_BYTES], np.int64), verify=True).spans())
+        footer = _native.parse_postscript(open_chunks(file, np.array([begin], np.int64), verify=True).spans())
     except (BadChunk, _native.FormatError):
         return False
-    return True
+    return begin % BLOCK_BYTES == 0 and footer < begin
 
 
 def _footer_at(file: MappedFile, begin: int) -> Footer | None:

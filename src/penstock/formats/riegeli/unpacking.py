@@ -72,7 +72,9 @@ def unpack(chunks: _native.Chunks, file: MappedFile) -> None:
             try:
                 size = unpacker.unpack_into(source, target)
             except unpacker.errors as error:
-                raise BadChunk(number, _undecodable(chunks, number, file, "a sound compressed stream", str(error))) from error
+                raise BadChunk(
+                    number, _undecodable(chunks, number, file, "a sound compressed stream", str(error))
+                ) from error
             if size != len(target):
                 found = f"{size}" if size < len(target) else "more"
                 expected = f"{len(target)} decompressed bytes"

@@ -1,0 +1,311 @@
+"""Damaged ArrayRecord files: named, skipped, verified, salvaged."""
+
+import contextlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.formats.array_record_files import CODECS, GOLDENS, noted, some_payloads, write
+
+from penstock import _native
+from penstock.errors import CorruptFile, CorruptRecord, DataError
+from penstock.formats.array_record import ArrayRecordRecords
+from penstock.formats.riegeli.file_end import file_end
+from penstock.formats.riegeli.footer import Footer
+from penstock.formats.riegeli.options import WriterOptions
+from penstock.formats.riegeli.salvage import salvage
+from penstock.formats.riegeli.scan import scan_file
+from penstock.formats.verify import verify_records
+from penstock.io.mapped import MappedFile
+
+BLOCK = 1 << 16
+GROUP = 5
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "damaged.array_record"
+
+
+@pytest.fixture
+def sound(tmp_path):
+    """60 records in 12 chunks, and their bytes as a file: chunks of one block, one of several, footer and postscript."""
+    payloads = some_payloads(60, most=200)
+    payloads[27] = bytes(np.random.default_rng(0).bytes(150_000))
+    return payloads, Path(
+        write(tmp_path / "sound.array_record", payloads, compression="none", group_size=GROUP)
+    ).read_bytes()
+
+
+def chunks_of(data, tmp_path):
+    """Begin, end, type, records of every chunk."""
+    table, _, error = _native.scan_chunks(data, 0, most=10_000, verify=True)
+    assert error is None
+    return table[:, :4].tolist()
+
+
+def flipped(data, at, mask=0x10):
+    changed = bytearray(data)
+    changed[at] ^= mask
+    return bytes(changed)
+
+
+def places(data, chunks):
+    """Bytes worth flipping: all of every header and of what is short; of long data and padding, some."""
+    offsets = set()
+    for begin, end, kind, _ in chunks:
+        head = 64 + (24 if begin % BLOCK == 0 else 0)
+        offsets.update(range(begin, min(end, begin + head)))
+        if end - begin > 2000 or kind == ord("p"):
+            offsets.update(range(begin, end, 9973))
+        else:
+            offsets.update(range(begin, end, 7))
+        for boundary in range(-(-begin // BLOCK) * BLOCK, end, BLOCK):
+            offsets.update(range(boundary, boundary + 24))
+    return sorted(offset for offset in offsets if offset < len(data))
+
+
+def test_every_flip_is_an_error_or_changes_nothing(sound, path, tmp_path):
+    payloads, data = sound
+    path.write_bytes(data)
+    before = None
+    for at in places(data, chunks_of(data, tmp_path)):
+        with path.open("r+b") as file:
+            for offset in {at, before} - {None}:
+                file.seek(offset)
+                file.write(bytes([data[offset] ^ (0x10 if offset == at else 0)]))
+        before = at
+        records = ArrayRecordRecords([str(path)])
+        fault = None
+        try:
+            assert [bytes(view) for view in records] == payloads
+        except (CorruptRecord, CorruptFile) as error:
+            fault = error
+        assert fault is None or (fault.where.path == str(path) and fault.where.offset is not None)
+        with contextlib.suppress(DataError):  # Those that can be read by themselves are right.
+            assert bytes(records[at % 60]) == payloads[at % 60]
+
+
+def test_every_cut_says_that_the_file_was_cut_off(sound, path):
+    _, data = sound
+    for size in [
+        *range(0, 200, 7),
+        5000,
+        BLOCK - 1,
+        BLOCK,
+        BLOCK + 5,
+        2 * BLOCK,
+        len(data) - BLOCK,
+        len(data) - BLOCK + 100,
+        len(data) - 1,
+    ]:
+        path.write_bytes(data[:size])
+        with pytest.raises(CorruptFile, match="cut off") as caught:
+            len(ArrayRecordRecords([str(path)]))
+        assert "penstock verify --salvage OUT" in str(caught.value)
+
+
+def test_messages(sound, path):
+    _, data = sound
+    path.write_bytes(data[:1000])
+    with pytest.raises(CorruptFile) as caught:
+        len(ArrayRecordRecords([str(path)]))
+    assert str(caught.value) == (
+        f"expected at least 131072 bytes, which every complete ArrayRecord file has, found 1000 - at {path}. The file was cut off, "
+        "or is still being written, or its end is damaged. `penstock verify --salvage OUT` recovers the chunks that are intact."
+    )
+    path.write_bytes(data[: 3 * BLOCK])
+    with pytest.raises(
+        CorruptFile, match=r"expected an ArrayRecord postscript in the last block, found .* byte 0x20000"
+    ):
+        len(ArrayRecordRecords([str(path)]))
+    path.write_bytes(flipped(data, 64 + 40 + 20))
+    with pytest.raises(
+        CorruptRecord, match=r"expected payload checksum 0x\w+, found 0x\w+ - at .*, record 0, byte 0x40\."
+    ):
+        ArrayRecordRecords([str(path)])[3]
+
+
+def test_the_chunk_and_its_first_record_are_named(sound, path, tmp_path):
+    payloads, data = sound
+    begin = chunks_of(data, tmp_path)[3][0]  # behind the signature: the third chunk of records
+    path.write_bytes(flipped(data, begin + 45))
+    records = ArrayRecordRecords([str(path)])
+    for read in (lambda: records[12], lambda: records.spans(np.arange(60)), lambda: list(records)):
+        with pytest.raises(CorruptRecord) as caught:
+            read()
+        assert (caught.value.where.record, caught.value.where.offset) == (10, begin)
+    # What comes before it is given first.
+    seen = []
+    with pytest.raises(CorruptRecord):
+        seen.extend(record for _, spans in records.iter_spans(4) for record in spans.to_bytes())
+    assert seen == payloads[:10]
+    assert ArrayRecordRecords([str(path)], verify=False).spans(np.array([0])).to_bytes() == payloads[:1]
+
+
+def test_single_record_chunks_are_named(tmp_path, path):
+    data = Path(write(tmp_path / "x.array_record", some_payloads(30), compression="none")).read_bytes()
+    begin = chunks_of(data, tmp_path)[8][0]
+    path.write_bytes(flipped(data, begin + 44))
+    records = ArrayRecordRecords([str(path)])
+    for read in (lambda: records[7], lambda: records.spans(np.arange(30)[::-1].copy())):
+        with pytest.raises(CorruptRecord) as caught:
+            read()
+        assert (caught.value.where.record, caught.value.where.offset) == (7, begin)
+
+
+@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("place", ["header", "data"])
+def test_skipping_leaves_out_one_chunk(sound, path, tmp_path, number, place):
+    payloads, data = sound
+    begin = chunks_of(data, tmp_path)[1 + number][0]
+    path.write_bytes(flipped(data, begin + (3 if place == "header" else 42)))
+    left = payloads[: number * GROUP] + payloads[(number + 1) * GROUP :]
+    records = ArrayRecordRecords([str(path)], on_corrupt="skip")
+    assert len(records) == len(left)
+    assert records.spans(np.arange(len(left))).to_bytes() == left
+    assert [bytes(view) for view in records] == left
+    assert records.skipped.records == GROUP
+    assert records.skipped.bytes > 0
+
+
+@pytest.mark.parametrize("number", [0, 4, 5, 6, 11])
+@pytest.mark.parametrize("place", ["header", "data"])
+@pytest.mark.parametrize("end", ["whole", "no postscript", "no footer"])
+def test_salvage_saves_all_other_chunks(sound, path, tmp_path, number, place, end):
+    payloads, data = sound
+    chunks = chunks_of(data, tmp_path)
+    stop = {"whole": len(data), "no postscript": len(data) - BLOCK, "no footer": chunks[-4][0]}[end]
+    path.write_bytes(flipped(data, chunks[1 + number][0] + (3 if place == "header" else 42))[:stop])
+    out = tmp_path / "out.array_record"
+    saved = salvage(path, out)
+    left = payloads[: number * GROUP] + payloads[(number + 1) * GROUP :]
+    records = ArrayRecordRecords([str(out)])
+    assert [bytes(view) for view in records] == left
+    assert (saved.chunks, saved.records) == (11, 55)
+    assert saved.lost_records == (None if end == "no footer" else GROUP)
+    assert saved.lost_bytes > 0
+    assert str(saved).startswith("55 records in 11 chunks saved; ")
+    assert all(not stretch.faults for stretch in verify_records(records))
+
+
+def test_salvage_of_a_file_that_was_cut_anywhere(sound, path, tmp_path):
+    payloads, data = sound
+    chunks = chunks_of(data, tmp_path)
+    out = tmp_path / "out.array_record"
+    for size in [*range(70, 3000, 211), *range(3000, len(data), 9973)]:
+        path.write_bytes(data[:size])
+        whole = sum(count for begin, end, kind, count in chunks if end <= size and kind == ord("r"))
+        whole = min(whole, 60)  # the footer's own records are not counted
+        if not whole:
+            with pytest.raises(CorruptFile, match="at least one intact chunk"):
+                salvage(path, out)
+            assert not out.exists()
+            continue
+        assert salvage(path, out).records == whole
+        assert [bytes(view) for view in ArrayRecordRecords([str(out)])] == payloads[:whole]
+        out.unlink()
+
+
+@pytest.mark.parametrize("golden", GOLDENS, ids=lambda golden: golden.stem)
+def test_salvage_of_what_is_sound_loses_nothing(golden, tmp_path):
+    out = tmp_path / "out.array_record"
+    saved = salvage(golden, out)
+    assert (saved.records, saved.lost_records, saved.lost_bytes) == (43, 0, 0)
+    records = ArrayRecordRecords([str(out)])
+    assert [bytes(view) for view in records] == noted(golden)
+    assert records.footer().options == ArrayRecordRecords([str(golden)]).footer().options
+
+
+def test_files_in_records_are_not_mistaken_for_chunks(path, tmp_path):
+    """A record that holds an ArrayRecord file, in a chunk whose header is damaged."""
+    inner = Path(write(tmp_path / "inner.array_record", [b"inner"] * 3, compression="none")).read_bytes()
+    payloads = [inner[:500], b"x", inner, inner[:200]]
+    data = Path(write(tmp_path / "x.array_record", payloads * 2, compression="none", group_size=4)).read_bytes()
+    path.write_bytes(flipped(data, 64 + 3))
+    assert [bytes(view) for view in ArrayRecordRecords([str(path)], on_corrupt="skip")] == payloads
+    path.write_bytes(flipped(data, 64 + 3)[: len(data) - BLOCK])  # without the postscript: the footer is still found
+    assert [bytes(view) for view in ArrayRecordRecords([str(path)], on_corrupt="skip")] == payloads
+
+
+def test_verify_finds_nothing_in_what_is_sound(tmp_path):
+    for golden in GOLDENS:
+        stretches = list(verify_records(ArrayRecordRecords([str(golden)])))
+        assert [fault for stretch in stretches for fault in stretch.faults] == []
+        assert sum(stretch.records for stretch in stretches) == 43
+        assert sum(stretch.bytes for stretch in stretches) == golden.stat().st_size
+        assert [payload for stretch in stretches if stretch.spans for payload in stretch.spans.to_bytes()] == noted(
+            golden
+        )
+        last = stretches[-2]
+        assert last.where(len(last.spans) - 1).record == 42
+
+
+def test_verify_lists_every_fault(sound, path, tmp_path):
+    _, data = sound
+    chunks = chunks_of(data, tmp_path)
+    for at in (chunks[2][0] + 5, chunks[7][0] + 50, 2 * BLOCK + 9, chunks[-3][0] + 60, len(data) - BLOCK + 30):
+        data = flipped(data, at)
+    path.write_bytes(data)
+    stretches = list(verify_records(ArrayRecordRecords([str(path)])))
+    faults = [fault for stretch in stretches for fault in stretch.faults]
+    found = sorted((fault.where.offset, fault.expected.partition(" 0x")[0]) for fault in faults)
+    # The postscript's header is damaged; the footer behind it was found all the same.
+    assert (chunks[2][0], "header checksum") in found
+    assert (chunks[7][0], "payload checksum") in found
+    assert (2 * BLOCK, "a block header with a sound hash") in found
+    assert any(offset == len(data) - BLOCK for offset, _ in found)
+    assert sum(stretch.records for stretch in stretches) == 50
+    numbers = [stretch.where(i).record for stretch in stretches for i in range(stretch.records)]
+    assert numbers == [*range(5), *range(10, 30), *range(35, 60)]
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_streams_with_sound_hashes_that_do_not_decompress(tmp_path, path, codec):
+    """What only a faulty writer makes."""
+    number = {"zstd": 122, "brotli": 98, "snappy": 115}[codec]
+    records = ArrayRecordRecords(
+        [write(tmp_path / "x.array_record", [b"abc" * 100] * 6, compression=codec, group_size=3)]
+    )
+    good = records.spans(np.arange(6)).to_bytes()
+    packed = {
+        "garbage": b"\\x28\\xb5\\x2f\\xfd garbage",
+        "short": packer(codec)(b"abc" * 99),
+        "long": packer(codec)(b"abc" * 101),
+    }
+    for kind, value in packed.items():
+        _rewritten(path, number, packer(codec), good, value)
+        damaged = ArrayRecordRecords([str(path)])
+        with pytest.raises(CorruptRecord, match=r"sound compressed stream|decompressed bytes|number up to") as caught:
+            damaged[4]
+        assert caught.value.where.record == 3, kind
+        faults = [fault for stretch in verify_records(damaged) for fault in stretch.faults]
+        assert [fault.where.record for fault in faults] == [3], kind
+        assert bytes(damaged[2]) == good[2]
+
+
+def packer(codec):
+    return WriterOptions(codec=codec).packer()
+
+
+def _rewritten(path, codec, pack, payloads, second):
+    """Two chunks of three records; the values of the second are some other stream."""
+    sizes = np.full(6, 300, np.int64)
+    values = [pack(b"".join(payloads[:3])), second]
+    size_blocks = [pack(_native.size_block(sizes[:3]))] * 2
+    signature = _native.frame_signature()
+    framed, begins, end = _native.frame_chunks(
+        len(signature), codec, values, sizes, group_size=3, packed_sizes=size_blocks
+    )
+    parts = [signature, framed, *file_end(Footer(end, "", begins, np.array([900, 900]), np.array([3, 3])), 0, bytes)]
+    path.write_bytes(b"".join(map(bytes, parts)))
+
+
+def test_scanning_tells_chunks_from_footer_and_postscript(sound, tmp_path):
+    payloads, data = sound
+    (tmp_path / "y").write_bytes(data)
+    found = scan_file(MappedFile(str(tmp_path / "y")))
+    assert len(found.chunks) == 12
+    assert found.counts.sum() == len(payloads)
+    assert found.damage == []
+    assert found.footer is not None

@@ -1,0 +1,318 @@
+"""ArrayRecord files as records."""
+
+import os
+import pickle
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.formats.array_record_files import CODECS, GOLDENS, noted, some_payloads, write
+from tests.reference import riegeli as reference
+
+import penstock as ps
+from penstock import _native, _optional
+from penstock.contracts.records import Records, Skipped
+from penstock.errors import CorruptFile, NoFiles, UnsupportedData
+from penstock.formats.array_record import ArrayRecordRecords
+from penstock.formats.riegeli import codecs, reader, unpacking
+from penstock.formats.riegeli.codecs import NONE
+from penstock.formats.riegeli.file_end import file_end
+from penstock.formats.riegeli.footer import Footer
+
+BLOCK = 1 << 16
+
+
+@pytest.fixture(params=[1, 7, 1000], ids="group{}".format)
+def group_size(request):
+    return request.param
+
+
+def all_of(records):
+    return [bytes(view) for view in records]
+
+
+@pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)
+def test_goldens_read_alike_in_every_way(path):
+    payloads = noted(path)
+    records = ArrayRecordRecords([str(path)])
+    assert isinstance(records, Records)
+    assert len(records) == len(payloads)
+    assert all_of(records) == payloads
+    assert [bytes(records[index]) for index in range(len(records))] == payloads
+    assert bytes(records[-1]) == payloads[-1]
+    order = np.random.default_rng(0).permutation(len(payloads))
+    assert records.spans(order).to_bytes() == [payloads[i] for i in order]
+    assert records.spans(np.array([5, 5, 0, 5])).to_bytes() == [payloads[i] for i in (5, 5, 0, 5)]
+    assert len(records.spans(np.zeros(0, np.int64))) == 0
+    assert records.skipped == Skipped()
+    assert not records.prefers_streaming
+    if "transpose" not in path.stem:
+        assert reference.read(path.read_bytes()) == payloads
+
+
+@pytest.mark.parametrize("records", [1, 3, 16, 20, 43, 100, None])
+@pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)
+def test_blocks_of_any_size_in_order(path, records):
+    payloads = noted(path)
+    blocks = list(ArrayRecordRecords([str(path)]).iter_spans(records))
+    assert [record for _, spans in blocks for record in spans.to_bytes()] == payloads
+    lengths = [len(spans) for _, spans in blocks]
+    assert [first for first, _ in blocks] == [sum(lengths[:i]) for i in range(len(lengths))]
+    if records is not None:
+        assert all(length == records for length in lengths[:-1])
+        assert 0 < lengths[-1] <= records
+
+
+def test_goldens_open_through_the_front_door(tmp_path):
+    path = next(path for path in GOLDENS if path.stem == "group16_zstd")
+    unnamed = tmp_path / "unnamed"
+    unnamed.write_bytes(path.read_bytes())
+    records = ps.records(unnamed)
+    assert records.format == "array_record"
+    assert all_of(records) == noted(path)
+
+
+def test_examples_come_out_of_a_loader(tmp_path):
+    image, label = np.random.default_rng(0).random((100, 9), dtype=np.float32), np.arange(100)
+    ps.write(tmp_path / "x.tfrecord", {"image": image, "label": label})
+    write(tmp_path / "x.array_record", all_of(ps.records(tmp_path / "x.tfrecord")), group_size=8)
+    source = ps.open(tmp_path / "x.array_record")
+    assert source.schema["image"].shape == (9,)
+    batches = list(ps.Loader(source, 32, shuffle=True))
+    order = np.concatenate([batch["label"] for batch in batches])
+    assert sorted(order.tolist()) == label.tolist()
+    assert np.array_equal(np.concatenate([batch["image"] for batch in batches]), image[order])
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_several_files_are_one_sequence(tmp_path, codec, group_size):
+    parts = [some_payloads(40, seed=1), [], some_payloads(23, seed=2), some_payloads(1, seed=3)]
+    paths = [
+        write(tmp_path / f"{i}.array_record", part, compression=codec, group_size=group_size)
+        for i, part in enumerate(parts)
+    ]
+    payloads = [payload for part in parts for payload in part]
+    records = ArrayRecordRecords(paths)
+    assert len(records) == 64
+    assert all_of(records) == payloads
+    order = np.random.default_rng(0).permutation(64)
+    assert records.spans(order).to_bytes() == [payloads[i] for i in order]
+    assert [bytes(records[i]) for i in (0, 39, 40, 62, 63)] == [payloads[i] for i in (0, 39, 40, 62, 63)]
+    assert [record for _, spans in records.iter_spans(9) for record in spans.to_bytes()] == payloads
+    where = records.where(41)
+    assert (where.path, where.record) == (paths[2], 1)
+    assert records.where_in_order(63).path == paths[3]
+
+
+@pytest.mark.parametrize("size", [BLOCK - 64, BLOCK, 3 * BLOCK, 1 << 20])
+@pytest.mark.parametrize("codec", CODECS)
+def test_records_larger_than_a_block(tmp_path, codec, size):
+    rng = np.random.default_rng(size)
+    payloads = [rng.bytes(size), b"small", b"x" * size, rng.bytes(size)]
+    for group_size in (1, 2, 4):
+        path = write(tmp_path / "x.array_record", payloads, compression=codec, group_size=group_size)
+        records = ArrayRecordRecords([path])
+        assert all_of(records) == payloads
+        assert bytes(records[2]) == payloads[2]
+
+
+def test_no_records(tmp_path):
+    records = ArrayRecordRecords([write(tmp_path / "x.array_record", [])])
+    assert os.path.getsize(records.paths[0]) == 2 * BLOCK
+    assert len(records) == 0
+    assert all_of(records) == []
+    assert list(records.iter_spans(5)) == []
+    with pytest.raises(IndexError, match="record 0 of 0"):
+        records[0]
+
+
+def test_chunks_of_many_empty_records(tmp_path):
+    path = write(tmp_path / "x.array_record", [b""] * 70_000, group_size=70_000)
+    records = ArrayRecordRecords([path])
+    assert len(records) == 70_000
+    assert bytes(records[69_999]) == b""
+    assert len(records.spans(np.arange(70_000))) == 70_000
+
+
+def test_indices_out_of_range(tmp_path):
+    records = ArrayRecordRecords([write(tmp_path / "x.array_record", some_payloads(5))])
+    for index in (5, -6):
+        with pytest.raises(IndexError, match=f"record {index} of 5"):
+            records[index]
+    with pytest.raises(IndexError, match="records 0 to 5 of 5"):
+        records.spans(np.array([0, 5]))
+    with pytest.raises(IndexError, match="records -1 to 0 of 5"):
+        records.spans(np.array([0, -1]))
+
+
+def test_views_outlive_everything(tmp_path, group_size):
+    payloads = some_payloads(20)
+    records = ArrayRecordRecords([write(tmp_path / "x.array_record", payloads, group_size=group_size)])
+    views, spans = [records[i] for i in range(20)], records.spans(np.arange(20))
+    part = spans.view(7)
+    del records, spans
+    _native.pool_clear()
+    assert [bytes(view) for view in views] == payloads
+    assert bytes(part) == payloads[7]
+    assert all(view.readonly for view in views)
+
+
+def test_pickles_by_path(tmp_path):
+    payloads = some_payloads(20)
+    records = ArrayRecordRecords([write(tmp_path / "x.array_record", payloads, group_size=4)], verify=False)
+    assert len(records) == 20
+    again = pickle.loads(pickle.dumps(records))
+    assert all_of(again) == payloads
+    assert again.verify is False
+    assert repr(again) == f"ArrayRecordRecords({str(tmp_path / 'x.array_record')!r})"
+
+
+def test_threads_share_records(tmp_path, group_size):
+    payloads = some_payloads(200)
+    records = ArrayRecordRecords([write(tmp_path / "x.array_record", payloads, group_size=group_size)])
+    wrong = []
+
+    def read(seed):
+        for _ in range(20):
+            order = np.random.default_rng(seed).permutation(200)[:50]
+            if records.spans(order).to_bytes() != [payloads[i] for i in order]:
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_works_after_a_fork(tmp_path):
+    payloads = some_payloads(50)
+    records = ArrayRecordRecords([write(tmp_path / "x.array_record", payloads, group_size=25)])
+    assert bytes(records[3]) == payloads[3]
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if all_of(records) == payloads and bytes(records[3]) == payloads[3] else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_large_chunks_are_kept_up_to_a_bound(tmp_path, monkeypatch):
+    monkeypatch.setattr(reader, "KEPT_BYTES", 20_000)
+    payloads = [bytes([i]) * 1000 for i in range(100)]
+    records = ArrayRecordRecords([write(tmp_path / "x.array_record", payloads, group_size=10)])
+    kept = records._open()[1]._kept
+    for index in (5, 6, 15, 25, 5):
+        assert bytes(records[index]) == payloads[index]
+    assert list(kept) == [0] or len(kept) <= 2
+    assert sum(chunks.held_bytes for chunks in kept.values()) <= 20_000
+    assert list(kept)[-1] == 0  # the youngest
+
+
+def test_more_than_is_held_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(reader, "HELD_BYTES", 5_000)
+    monkeypatch.setattr(reader, "KEPT_BYTES", 0)
+    payloads = some_payloads(300, most=500)
+    order = np.random.default_rng(0).permutation(300)
+    for group_size in (1, 3, 20):
+        records = ArrayRecordRecords([write(tmp_path / "x.array_record", payloads, group_size=group_size)])
+        assert records.spans(order).to_bytes() == [payloads[i] for i in order]
+
+
+def test_few_records_of_a_large_chunk_do_not_hold_it(tmp_path):
+    payloads = [bytes([i % 256]) * 5000 for i in range(200)]
+    records = ArrayRecordRecords([write(tmp_path / "x.array_record", payloads, group_size=200)])
+    before = _native.pool_stats()["used_bytes"]
+    spans = records.spans(np.array([7, 100]))
+    records._open()[1]._kept.clear()
+    assert _native.pool_stats()["used_bytes"] - before < 50_000
+    assert spans.to_bytes() == [payloads[7], payloads[100]]
+
+
+@pytest.mark.parametrize("together", [4, 10**9])
+def test_decompressing_together_and_one_by_one(tmp_path, monkeypatch, together):
+    monkeypatch.setattr(unpacking, "LEAST_TOGETHER", together)
+    payloads = some_payloads(200)
+    records = ArrayRecordRecords([write(tmp_path / "x.array_record", payloads)])
+    assert records.spans(np.arange(200)).to_bytes() == payloads
+
+
+def test_chunks_of_irregular_sizes(tmp_path):
+    """The reference divides by the size of the first chunk; other tools may join files, or leave chunks out."""
+    counts, payloads = [5, 3, 5], []
+    parts, position = [_native.frame_signature()], len(_native.frame_signature())
+    begins, decoded = [], []
+    for seed, count in enumerate(counts):
+        group = some_payloads(count, seed=seed)
+        sizes = np.array([len(payload) for payload in group], np.int64)
+        framed, begin, position = _native.frame_chunks(position, NONE, group, sizes, group_size=count)
+        payloads += group
+        parts.append(framed)
+        begins.append(int(begin[0]))
+        decoded.append(int(sizes.sum()))
+    parts += file_end(Footer(position, "", np.array(begins), np.array(decoded), np.array(counts)), NONE, bytes)
+    path = tmp_path / "x.array_record"
+    path.write_bytes(b"".join(map(bytes, parts)))
+    records = ArrayRecordRecords([str(path)])
+    assert [bytes(records[i]) for i in range(13)] == payloads
+
+
+@given(
+    st.lists(st.binary(max_size=600), max_size=40),
+    st.sampled_from(CODECS),
+    st.integers(1, 12),
+    st.booleans(),
+    st.lists(st.integers(0, 39), max_size=20),
+)
+def test_what_is_written_is_read_as_the_reference_reads_it(tmp_path_factory, payloads, codec, group_size, pad, picks):
+    path = tmp_path_factory.mktemp("x") / "x.array_record"
+    write(path, payloads, compression=codec, group_size=group_size, pad_to_block_boundary=pad)
+    assert reference.read(path.read_bytes(), check=False) == payloads
+    records = ArrayRecordRecords([str(path)])
+    assert all_of(records) == payloads
+    chosen = [pick for pick in picks if pick < len(payloads)]
+    assert records.spans(np.array(chosen, np.int64)).to_bytes() == [payloads[i] for i in chosen]
+
+
+def test_options_that_do_not_fit():
+    with pytest.raises(ValueError, match="on_corrupt must be"):
+        ArrayRecordRecords(["x"], on_corrupt="ignore")
+    with pytest.raises(UnsupportedData, match="no compression round an ArrayRecord file"):
+        ArrayRecordRecords(["x"], compression="gzip")
+    with pytest.raises(NoFiles):
+        len(ArrayRecordRecords(["not there"]))
+
+
+def test_a_file_that_changed_is_refused(tmp_path):
+    path = write(tmp_path / "x.array_record", some_payloads(5))
+    records = ArrayRecordRecords([path])
+    again = pickle.loads(pickle.dumps(records))
+    assert len(records) == 5
+    write(tmp_path / "x.array_record", some_payloads(2000))
+    assert bytes(records[4]) == some_payloads(5)[4]  # The mapping is of the old file.
+    assert len(again) == 2000
+
+
+def test_a_missing_library_is_named(tmp_path, monkeypatch):
+    path = write(tmp_path / "x.array_record", [b"a" * 1000], compression="brotli")
+
+    def missing(module, *, extra):
+        raise ps.MissingExtra(module, extra)
+
+    codecs.library.cache_clear()
+    monkeypatch.setattr(_optional, "require", missing)
+    with pytest.raises(ps.MissingExtra, match=r'pip install "penstock\[array_record\]"'):
+        ArrayRecordRecords([path])[0]
+    codecs.library.cache_clear()
+
+
+def test_a_text_is_no_array_record(tmp_path):
+    path = tmp_path / "x.array_record"
+    path.write_bytes(b"hello " * 30_000)
+    with pytest.raises(CorruptFile, match=r"x\.array_record"):
+        len(ArrayRecordRecords([str(path)]))
+    skipping = ArrayRecordRecords([str(path)], on_corrupt="skip")
+    assert len(skipping) == 0
+    assert skipping.skipped.bytes == 180_000
