@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from penstock.contracts.values import Batch, Ragged
 from penstock.errors import SchemaMismatch, Where
 
@@ -45,6 +47,8 @@ def bytes_of(batch: Batch) -> int:
 
 
 def _bytes_of(column: Any) -> int:
+    if isinstance(column, np.ndarray):
+        return column.nbytes
     if isinstance(column, Ragged):
         return _bytes_of(column.values) + column.offsets.nbytes
     if isinstance(column, list):
