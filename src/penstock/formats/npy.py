@@ -133,9 +133,8 @@ class NpyRecords:
 
     def _flat(self, number: int, header: NpyHeader, indices: Indices) -> npt.NDArray[np.uint8]:
         """The bytes of some rows, one behind the other."""
-        scattered = abs(int(indices[-1]) - int(indices[0])) >= 2 * len(indices)
-        total = len(self) * header.row_bytes
-        if self._files.worth_mapping(total, scattered=scattered):
+        # In order too: rows need no decoding, so copying them from a warm map is three times as fast as reading them.
+        if self._files.worth_mapping(len(self) * header.row_bytes, scattered=True):
             buffer = self._files.content(number).buffer
             return _native.take_rows(buffer, header.data_offset, header.row_bytes, header.rows, indices)
         files, _ = self._files.descriptors(np.full(1, number, np.int32))
@@ -196,8 +195,8 @@ class NpyRecords:
         return {"paths": self.paths, "_files": self._files}
 
     def __repr__(self) -> str:
-        files = self.paths[0] if len(self.paths) == 1 else f"{len(self.paths)} files"
-        return f"NpyRecords({files!r}, {len(self)} rows of {self.dtype} {self.row_shape})"
+        files = repr(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
+        return f"NpyRecords({files}, {len(self)} rows of {self.dtype} {self.row_shape})"
 
 
 def check_alike(path: str, header: NpyHeader, first_path: str, first: NpyHeader) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock import _native
-from penstock.io.compression import Compression, wrapper_of
+from penstock.io.compression import Compression, wrapper_of, wrapper_of_name
 from penstock.io.inflated import InflatedStream, find_inflated, inflated
 from penstock.io.mapped import MappedFile, Signature
 
@@ -183,6 +183,8 @@ class FileSet:
         return inflated(path, wrapper)
 
     def _look(self, file: MappedFile) -> Compression:
+        if file.size == 0:
+            return wrapper_of_name(file.path)  # A plain file may be empty; one that should hold a stream was cut off.
         head = bytes(file.read(0, HEAD_BYTES))
         wrapper = wrapper_of(head)
         return "none" if wrapper != "none" and self._is_plain is not None and self._is_plain(head) else wrapper
