@@ -70,8 +70,8 @@ class Zstandard:
         return list(self._decompressor().multi_decompress_to_buffer(frames))
 
     def packer(self, level: int, window_log: int | None) -> Pack:
-        parameters = self._library.ZstdCompressionParameters
-        chosen = parameters.from_level(level, **({} if window_log is None else {"window_log": window_log}))
+        # The level itself, not the parameters behind it: those then follow from the size of each content.
+        chosen = self._library.ZstdCompressionParameters(compression_level=level, window_log=window_log or 0)
         pack: Pack = self._library.ZstdCompressor(compression_params=chosen).compress
         return pack
 
