@@ -8,7 +8,7 @@ import pytest
 
 from penstock import _optional
 from penstock.io import compression
-from penstock.io.compression import Inflater, checked, deflater, head_of, wrapper_of
+from penstock.io.compression import Inflater, checked, deflater, head_of, wrapper_of, wrapper_of_name
 
 CONTENT = np.random.default_rng(0).integers(0, 8, 700_000, dtype=np.uint8).tobytes()
 
@@ -80,9 +80,10 @@ def test_what_inflates_to_a_thousand_times_its_size_comes_in_bounded_parts(tmp_p
     assert max(sizes) <= 1 << 20
 
 
-def test_an_empty_file_holds_nothing(inflate):
+def test_an_empty_file_is_a_cut_one(inflate):
     content, inflater = inflate(b"")
-    assert (content, inflater.fault) == (b"", None)
+    assert content == b""
+    assert inflater.fault.where.offset == 0
 
 
 @pytest.mark.parametrize("wrapper", ["gzip", "zlib"])
@@ -143,6 +144,11 @@ def test_what_first_bytes_look_like():
         assert wrapper_of(zlib.compress(b"x", level)) == "zlib"
     assert wrapper_of(b"\x78\x9d") == wrapper_of(b"x") == wrapper_of(b"") == "none"
     assert wrapper_of(b"\x78\xbb") == "none", "with a preset dictionary"
+
+
+def test_what_names_end_in():
+    names = ["a/x.tfrecord.GZ", "x.zlib", "x.zz", "x.gzip", "x.tfrecord", "x.gz/y"]
+    assert [wrapper_of_name(name) for name in names] == ["gzip", "zlib", "zlib", "gzip", "none", "none"]
 
 
 def test_the_first_bytes_inside(tmp_path):

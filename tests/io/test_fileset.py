@@ -112,6 +112,14 @@ def test_compression_is_found_for_each_file(tmp_path):
     assert not files.waits_for_inflating()
 
 
+def test_an_empty_file_is_plain_unless_its_name_says_otherwise(tmp_path):
+    for name in ("a", "b.gz"):
+        (tmp_path / name).touch()
+    files = FileSet([str(tmp_path / "a"), str(tmp_path / "b.gz")], compression=None)
+    assert (files.content(0).size, files.content(0).fault) == (0, None)
+    assert files.content(1).fault is not None
+
+
 def test_named_compression_is_believed(tmp_path):
     (tmp_path / "a").write_bytes(gzip.compress(b"packed"))
     assert FileSet([str(tmp_path / "a")]).wrapper(0) == "none"

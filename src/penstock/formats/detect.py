@@ -9,14 +9,13 @@ from pathlib import Path
 from penstock import _registry
 from penstock.contracts.records import Format
 from penstock.errors import UnknownFormat, UnsupportedData, Where
-from penstock.io.compression import head_of, wrapper_of
+from penstock.io.compression import SUFFIXES, head_of, wrapper_of
 from penstock.io.mapped import MappedFile
 
 __all__ = ["detect", "format_named", "format_of_name"]
 
 HEAD_BYTES = 64
 SHOWN_BYTES = 12
-WRAPPER_SUFFIXES = (".gz", ".gzip", ".zlib", ".zz")
 SHARD_END = re.compile(r"-\d{5,}-of-\d{5,}$")
 NUMBER_END = re.compile(r"[-_.]\d+$")
 
@@ -41,7 +40,7 @@ def format_of_name(path: str | os.PathLike[str]) -> str | None:
     ('tfrecord', 'tfrecord', None)
     """
     name = SHARD_END.sub("", Path(path).name.lower())
-    for suffix in WRAPPER_SUFFIXES:
+    for suffix in SUFFIXES:
         name = name.removesuffix(suffix)
     name = SHARD_END.sub("", name)
     for candidate in (name, NUMBER_END.sub("", name)):

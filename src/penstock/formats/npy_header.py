@@ -67,6 +67,11 @@ def read_header(file: MappedFile) -> NpyHeader:
     try:
         _, descr, is_fortran, shape, offset = _native.parse_npy_header(file.buffer)
     except _native.FormatError as error:
+        if error.fault == "range":
+            found = f"{error.found}, which no array needs"
+            raise CorruptFile(
+                Where(path=file.path), expected=f"a header of at most {error.expected} bytes", found=found
+            ) from error
         raise describe(error, Where(path=file.path)) from error
     dtype = _dtype(descr, file.path)
     # An array with one axis is in both orders, and reads faster in C's.

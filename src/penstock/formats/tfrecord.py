@@ -211,8 +211,8 @@ class TFRecordRecords:
         self.__dict__.update(state)
 
     def __repr__(self) -> str:
-        files = self.paths[0] if len(self.paths) == 1 else f"{len(self.paths)} files"
-        return f"TFRecordRecords({files!r})"
+        files = repr(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
+        return f"TFRecordRecords({files})"
 
 
 def _regrouped(runs: Iterator[Run], records: int) -> Iterator[list[Run]]:

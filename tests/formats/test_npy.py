@@ -1,0 +1,206 @@
+"""``.npy`` files as records, against NumPy."""
+
+import os
+import pickle
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from tests.formats.golden import NPY
+
+from penstock.contracts.records import Records, Skipped
+from penstock.errors import CorruptFile, SchemaMismatch, UnsupportedData, Where
+from penstock.formats.npy import NpyRecords, data_offset
+
+SOUND = sorted(p for p in NPY.glob("*.npy") if not p.name.startswith(("damaged", "object")))
+
+
+def saved(path, array):
+    np.save(path, array)
+    return str(path)
+
+
+def rows_of(array):
+    return array if array.ndim else array.reshape(1)
+
+
+@pytest.mark.parametrize("path", SOUND, ids=lambda path: path.name)
+def test_goldens_read_as_numpy_reads_them(path):
+    array = np.load(path)
+    rows = rows_of(array)
+    records = NpyRecords([str(path)])
+    assert isinstance(records, Records)
+    assert len(records) == len(rows)
+    assert records.dtype == array.dtype.newbyteorder("=")
+    assert records.row_shape == rows.shape[1:]
+    taken = records.take(np.arange(len(rows)))
+    assert taken.dtype == records.dtype
+    assert taken.flags.writeable
+    np.testing.assert_array_equal(taken, rows)
+    contents = [rows[index : index + 1].tobytes() for index in range(len(rows))]
+    assert [bytes(view) for view in records] == [bytes(records[index]) for index in range(len(rows))] == contents
+    assert records.spans(np.arange(len(rows))).to_bytes() == contents
+    assert [record for _, spans in records.iter_spans(2) for record in spans.to_bytes()] == contents
+    assert records.skipped == Skipped()
+
+
+@pytest.mark.parametrize(
+    ("name", "offset"), [("damaged_truncated", 259), ("damaged_header", 0x13), ("damaged_magic", 5)]
+)
+def test_damaged_goldens_raise_with_their_place(name, offset):
+    records = NpyRecords([str(NPY / f"{name}.npy")])
+    with pytest.raises(CorruptFile) as raised:
+        len(records)
+    assert raised.value.where.path == str(NPY / f"{name}.npy")
+    assert raised.value.where.offset == offset
+
+
+def test_object_arrays_are_refused():
+    with pytest.raises(UnsupportedData, match="pickle"):
+        len(NpyRecords([str(NPY / "object.npy")]))
+
+
+arrays = hnp.arrays(
+    st.one_of(
+        hnp.boolean_dtypes(),
+        hnp.integer_dtypes(endianness="?"),
+        hnp.floating_dtypes(endianness="?"),
+        hnp.complex_number_dtypes(endianness="?"),
+        hnp.datetime64_dtypes(endianness="?"),
+        hnp.byte_string_dtypes(min_len=1),
+        hnp.unicode_string_dtypes(endianness="?", min_len=1),
+        st.just(np.dtype([("a", ">i2"), ("b", "<f8", (2,))])),
+    ),
+    hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5),
+)
+
+
+@given(st.data(), arrays, st.booleans())
+def test_any_array_in_any_order(tmp_path_factory, data, array, fortran):
+    array = np.asfortranarray(array) if fortran else array
+    records = NpyRecords([saved(tmp_path_factory.mktemp("npy") / "x.npy", array)])
+    rows = rows_of(array)
+    assert len(records) == len(rows)
+    if len(rows):
+        indices = np.array(data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=8)), np.int64)
+        taken = records.take(indices)
+        assert taken.dtype == array.dtype.newbyteorder("=")
+        assert taken.dtype.isnative
+        assert taken.tobytes() == rows[indices].astype(taken.dtype).tobytes()
+
+
+def test_an_array_in_another_order_may_be_a_view_in_memory(tmp_path):
+    array = np.arange(60).reshape(3, 4, 5)[:, ::2]
+    np.testing.assert_array_equal(NpyRecords([saved(tmp_path / "x.npy", array)]).take(np.array([2, 0])), array[[2, 0]])
+
+
+@pytest.fixture
+def shards(tmp_path):
+    array = np.random.default_rng(0).integers(0, 100, (100, 3))
+    parts = [array[:40], array[40:40], np.asfortranarray(array[40:70]), array[70:].astype(">i8")]
+    return array, [saved(tmp_path / f"{number}.npy", part) for number, part in enumerate(parts)]
+
+
+def test_shards_join(shards):
+    array, paths = shards
+    records = NpyRecords(paths)
+    assert len(records) == 100
+    for indices in (np.arange(100), np.random.default_rng(1).permutation(100), np.array([99]), np.array([41, 69, 41])):
+        np.testing.assert_array_equal(records.take(indices), array[indices])
+    assert records.take(np.zeros(0, np.int64)).shape == (0, 3)
+    assert records.where(75) == Where(path=paths[3], record=5, offset=128 + 5 * 24)
+    assert records.where(50) == Where(path=paths[2], record=10)
+    assert "4 files, 100 rows of int64 (3,)" in repr(records)
+
+
+@pytest.mark.parametrize("other", [np.zeros((2, 3), np.float32), np.zeros((2, 4), np.int64), np.zeros(2, np.int64)])
+def test_shards_that_differ_are_named(shards, tmp_path, other):
+    _, paths = shards
+    path = saved(tmp_path / "other.npy", other)
+    with pytest.raises(SchemaMismatch, match=r"0\.npy") as raised:
+        len(NpyRecords([*paths, path]))
+    assert raised.value.where.path == path
+    assert str(other.dtype) in str(raised.value)
+
+
+def test_indices_that_are_none(shards):
+    records = NpyRecords(shards[1])
+    for index in (100, -101):
+        with pytest.raises(IndexError, match="of 100"):
+            records[index]
+    for indices in ([0, 100], [-1]):
+        with pytest.raises(IndexError):
+            records.take(np.array(indices))
+    assert bytes(records[-1]) == bytes(records[99])
+
+
+def test_rows_are_the_callers_own(tmp_path):
+    records = NpyRecords([saved(tmp_path / "x.npy", np.arange(10.0))])
+    first = records.take(np.array([3, 4]))
+    first[:] = -1
+    assert records.take(np.array([3, 4])).tolist() == [3, 4]
+
+
+def test_views_outlive_everything(tmp_path):
+    records = NpyRecords([saved(tmp_path / "x.npy", np.arange(10, dtype="<i4"))])
+    view = records[7]
+    del records
+    os.unlink(tmp_path / "x.npy")
+    assert bytes(view) == b"\7\0\0\0"
+
+
+def test_a_file_with_more_than_its_header_says(tmp_path):
+    path = saved(tmp_path / "x.npy", np.arange(10, dtype="<i4"))
+    with open(path, "ab") as file:
+        file.write(b"more")
+    with pytest.raises(CorruptFile, match=r"expected 40 bytes .* found 44") as raised:
+        len(NpyRecords([path]))
+    assert raised.value.where.offset == 128 + 40
+
+
+def test_a_changed_file_is_noticed(tmp_path):
+    path = saved(tmp_path / "x.npy", np.arange(10))
+    records = NpyRecords([path])
+    len(records)
+    records._files._mapped.clear()
+    saved(path, np.arange(20))
+    with pytest.raises(CorruptFile, match="another version"):
+        records.take(np.array([0]))
+
+
+def test_there_is_no_compressed_npy(tmp_path):
+    path = saved(tmp_path / "x.npy", np.arange(10))
+    assert len(NpyRecords([path], compression="none")) == 10
+    with pytest.raises(UnsupportedData, match="without compression"):
+        NpyRecords([path], compression="gzip")
+
+
+def test_pickling_threads_and_fork(shards):
+    array, paths = shards
+    records = pickle.loads(pickle.dumps(NpyRecords(paths)))
+    len(records)
+    wrong = []
+
+    def read(seed):
+        indices = np.random.default_rng(seed).integers(0, 100, 64)
+        if not np.array_equal(records.take(indices), array[indices]):
+            wrong.append(seed)
+
+    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if np.array_equal(records.take(np.arange(100)), array) else 1)
+    assert wrong == []
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_where_the_array_begins(tmp_path):
+    assert data_offset(saved(tmp_path / "x.npy", np.arange(3))) == 128
+    assert data_offset(NPY / "version3.npy") == 128
