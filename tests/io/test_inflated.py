@@ -136,3 +136,13 @@ def test_a_second_reader_in_order_does_not_wait(path, monkeypatch):
     assert b"".join(InflatedStream(path, "gzip")) == CONTENT
     first.close()
     assert entries() == []
+
+
+def test_an_entry_of_before_a_restart_is_not_trusted(tmp_path, monkeypatch):
+    path = tmp_path / "x.gz"
+    path.write_bytes(gzip.compress(b"content" * 1000))
+    assert bytes(inflated(str(path), "gzip").read(0, 7)) == b"content"
+    assert find_inflated(str(path), "gzip") is not None
+    monkeypatch.setattr(module, "boot_id", lambda: "another start of the machine")
+    assert find_inflated(str(path), "gzip") is None
+    assert bytes(inflated(str(path), "gzip").read(0, 7)) == b"content"

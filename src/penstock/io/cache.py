@@ -13,11 +13,10 @@ from typing import Self
 
 from penstock.io.locks import lock, unlock
 
-__all__ = ["CacheEntry", "cache_folder", "cache_key", "cache_limit_bytes"]
+__all__ = ["CacheEntry", "boot_id", "cache_folder", "cache_key", "cache_limit_bytes"]
 
 DEFAULT_LIMIT_BYTES = 20 << 30
 DISK_SHARE = 0.25
-WRITE_BACK_BYTES = 16 << 20
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -102,6 +101,15 @@ def _can_write(folder: Path) -> bool:
     return os.access(folder, os.W_OK | os.X_OK)
 
 
+@functools.cache
+def boot_id() -> str:
+    """Changes with every start of the machine; empty where that cannot be told."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
 class CacheEntry:
     """One large file of the cache while it is being made. Only one process makes it; it appears whole or not at all."""
 
@@ -109,7 +117,6 @@ class CacheEntry:
         self.path = path
         self.size = 0
         self._fd = fd
-        self._written_back = 0
 
     @classmethod
     def claim(cls, path: Path, *, wait: bool) -> Self | None:
@@ -150,14 +157,15 @@ class CacheEntry:
         except OSError:
             return False
         self.size += len(part)
-        if self.size - self._written_back >= WRITE_BACK_BYTES and hasattr(os, "posix_fadvise"):
-            # Starts writing to the disk without waiting, so that little is left for the fsync at the end.
-            os.posix_fadvise(self._fd, self._written_back, self.size - self._written_back, os.POSIX_FADV_DONTNEED)
-            self._written_back = self.size
         return True
 
-    def commit(self, limit_bytes: int) -> bool:
+    def commit(self, limit_bytes: int, *, durable: bool = True) -> bool:
         """Put the entry into its place, throwing out the least recently used ones where they exceed the limit.
+
+        Args:
+            limit_bytes: For all entries together.
+            durable: Wait until the disk has the bytes. Not needed where the maker tells, after a restart of the machine,
+                that they may not have reached it.
 
         Returns:
             ``False`` when what is in use leaves no room; the entry is gone then.
@@ -166,7 +174,8 @@ class CacheEntry:
             self.abort()
             return False
         try:
-            os.fsync(self._fd)
+            if durable:
+                os.fsync(self._fd)
             os.replace(_unfinished(self.path), self.path)
         except OSError:
             self.abort()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from penstock.errors import CorruptFile, UnsupportedData, Where
 from penstock.io.ahead import ahead
-from penstock.io.cache import CacheEntry, cache_folder, cache_key, cache_limit_bytes
+from penstock.io.cache import CacheEntry, boot_id, cache_folder, cache_key, cache_limit_bytes
 from penstock.io.compression import Compression, Inflater
 from penstock.io.mapped import MappedFile, Signature
 from penstock.io.paths import absolute
@@ -109,7 +109,8 @@ class InflatedStream:
                 if not entry.closed and not (entry.size + len(part) <= limit and entry.write(part)):
                     self._give_up(entry)
                 yield part
-            if not entry.closed and entry.write(_note(inflater)) and not entry.commit(limit):
+            # Waiting for the disk would cost a tenth of the time: instead the entry is not trusted after a restart.
+            if not entry.closed and entry.write(_note(inflater)) and not entry.commit(limit, durable=not boot_id()):
                 self._give_up(entry)
         finally:
             entry.abort()
@@ -132,7 +133,7 @@ def _note(inflater: Inflater) -> bytes:
     """What stands behind the content in the cache: its size, and the fault it ends in."""
     fault = inflater.fault
     told = None if fault is None else [fault.where.offset, fault.expected, fault.found, fault.hint]
-    facts = {"size": inflater.size, "fault": told}
+    facts = {"size": inflater.size, "fault": told, "boot": boot_id()}
     text = json.dumps(facts).encode()
     return text + END.pack(len(text), MAGIC)
 
@@ -144,7 +145,7 @@ def _read_note(content: MappedFile, path: str) -> bool:
     if magic != MAGIC or length > content.size - END.size:
         return False
     facts = json.loads(bytes(content.read(content.size - END.size - length, length)))
-    if facts["size"] != content.size - END.size - length:
+    if facts["size"] != content.size - END.size - length or facts.get("boot") != boot_id():
         return False
     content.cut(facts["size"])
     if facts["fault"] is not None:
