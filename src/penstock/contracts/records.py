@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     from typing_extensions import Buffer
 
     from penstock.contracts.protocols import Indices
@@ -65,7 +67,16 @@ class Records(Protocol):
 class RecordWriter(Protocol):
     """Takes records one by one. The file appears under its name at ``close``, or never."""
 
+    head: int
+    """Bytes that :meth:`write_block` needs before each payload."""
+    tail: int
+    """Bytes that it needs behind each."""
+
     def write(self, payload: Buffer, /) -> None: ...
+    def write_many(self, payloads: Sequence[Buffer], /) -> None: ...
+    def write_block(self, block: npt.NDArray[np.uint8], starts: Indices, sizes: Indices, /) -> None:
+        """Append records that lie in one array with room round each payload."""
+
     def close(self) -> None: ...
     def abort(self) -> None: ...
     def __enter__(self) -> Self: ...
@@ -85,6 +96,9 @@ class Format:
         open: ``open(paths, compression=..., on_corrupt=..., verify=...)``.
         compressible: Whether a file may lie in one GZIP or ZLIB stream.
         writer: ``writer(path, compression=...)`` for one file of records; ``None`` where records alone do not make one.
+        compressions: What the writer takes as ``compression=``; the first is what it takes when nobody says. Empty: none,
+            gzip and zlib where ``compressible``, else none.
+        join: ``join(parts, path)`` puts complete files together as one; ``None`` where they may simply follow one another.
     """
 
     name: str
@@ -93,3 +107,5 @@ class Format:
     open: Callable[..., Records]
     compressible: bool = False
     writer: Callable[..., RecordWriter] | None = None
+    compressions: tuple[str, ...] = ()
+    join: Callable[[Sequence[str], str], None] | None = None

@@ -17,6 +17,7 @@ from penstock.contracts.protocols import Indices
 from penstock.contracts.records import Format, OnCorrupt, Skipped
 from penstock.errors import DataError, UnsupportedData, Where
 from penstock.formats.array_record_writer import ArrayRecordWriter
+from penstock.formats.riegeli.copying import join_files
 from penstock.formats.riegeli.footer import Footer, read_footer
 from penstock.formats.riegeli.reader import ChunkReader
 from penstock.formats.riegeli.scan import Found, scan_file
@@ -232,4 +233,6 @@ FORMAT = Format(
     knows=is_array_record,
     open=ArrayRecordRecords,
     writer=ArrayRecordWriter,
+    compressions=("zstd", "none", "brotli", "snappy"),
+    join=join_files,
 )

@@ -14,12 +14,11 @@ import numpy as np
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.errors import UnsupportedData, Where
-from penstock.formats.tfrecord_writer import TFRecordWriter
 from penstock.io.progress import Progress
 from penstock.sources.opening import open as open_source
 from penstock.sources.record_source import RecordSource
 from penstock.sources.views import Source
-from penstock.writing.sinks import open_sink
+from penstock.writing.sinks import open_sink, open_writer
 from penstock.writing.targets import Target
 from penstock.writing.units import Unit, WorkFolder, join_units
 from penstock.writing.writer import codec_for
@@ -138,7 +137,7 @@ def _unit_writer(
 ) -> Callable[[Unit], None]:
     def write_raw(unit: Unit) -> None:
         records: Any = source.records if isinstance(source, RecordSource) else None
-        with TFRecordWriter(unit.path, compression=target.compression) as writer:
+        with open_writer(unit.path, target.format, target.compression) as writer:
             for start in range(unit.start, unit.stop, BATCH):
                 stop = min(start + BATCH, unit.stop)
                 writer.write_many(records.spans(np.arange(start, stop)).to_bytes())

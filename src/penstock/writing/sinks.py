@@ -10,14 +10,15 @@ import numpy as np
 
 from penstock.codecs.example import ExampleCodec
 from penstock.codecs.raw import RawCodec
+from penstock.contracts.records import RecordWriter
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Ragged
 from penstock.errors import SchemaMismatch, UnsupportedData, Where
+from penstock.formats.detect import format_named
 from penstock.formats.npy_writer import NpyWriter
-from penstock.formats.tfrecord_writer import TFRecordWriter
 from penstock.writing.behind import Behind
 
-__all__ = ["Sink", "open_sink", "rows_of", "slice_rows"]
+__all__ = ["Sink", "open_sink", "open_writer", "rows_of", "slice_rows"]
 
 
 BEHIND_BYTES = 1 << 20
@@ -35,7 +36,7 @@ class Sink(Protocol):
 class RecordSink:
     """Batches through a codec into framed records."""
 
-    def __init__(self, writer: TFRecordWriter, codec: ExampleCodec | RawCodec) -> None:
+    def __init__(self, writer: RecordWriter, codec: ExampleCodec | RawCodec) -> None:
         self.writer = writer
         self.codec = codec
         self._behind: Behind | None = None
@@ -105,7 +106,21 @@ def open_sink(path: Path, format: str, compression: str, codec: ExampleCodec | R
         if compression != "none":
             raise UnsupportedData(Where(path=str(path)), expected="a .npy without compression", found=compression)
         return ArraySink(path, codec.schema)
-    return RecordSink(TFRecordWriter(path, compression=compression), codec)
+    return RecordSink(open_writer(path, format, compression), codec)
+
+
+def open_writer(path: Path, format: str, compression: str) -> RecordWriter:
+    """The writer for one file of records.
+
+    Raises:
+        UnsupportedData: Records alone do not make a file of that format.
+    """
+    writer = format_named(format).writer
+    if writer is None:
+        raise UnsupportedData(
+            Where(path=str(path)), expected="a format of records", found=format, hint="Use penstock.write."
+        )
+    return writer(path, compression=compression)
 
 
 def rows_of(batch: Mapping[str, Any]) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.errors import UnknownFormat, UnsupportedData, Where
-from penstock.formats.detect import format_of_name
+from penstock.formats.detect import format_named, format_of_name
 
 __all__ = ["Target"]
 
@@ -23,7 +23,7 @@ class Target:
     Args:
         paths: The final file names, in order.
         format: How records are framed.
-        compression: ``"none"``, ``"gzip"`` or ``"zlib"``.
+        compression: ``"none"``, ``"gzip"``, ``"zlib"``, or what else the format has (ArrayRecord: ``"zstd"``, ...).
     """
 
     paths: tuple[Path, ...]
@@ -59,7 +59,6 @@ class Target:
         if shards < 1:
             raise ValueError(f"shards must be 1 or more, got {shards}")
         suffix = Path(text).suffix.lower()
-        compression = _compression(compression, suffix)
         name = text[: -len(suffix)] if suffix in COMPRESSION_SUFFIXES else text
         known = format or format_of_name(name)
         if known is None:
@@ -69,6 +68,7 @@ class Target:
                 found=repr(Path(text).name),
                 hint="Name the format: format='tfrecord'.",
             )
+        compression = _compression(compression, suffix, known)
         digits = max(5, len(str(shards)))
         paths = [f"{text}-{i:0{digits}d}-of-{shards:0{digits}d}" for i in range(shards)] if sharded else [text]
         return cls(paths=tuple(Path(p) for p in paths), format=known, compression=compression)
@@ -79,10 +79,11 @@ class Target:
         return [(i * n // count, (i + 1) * n // count) for i in range(count)]
 
 
-def _compression(given: str | None, suffix: str) -> str:
-    if given is None:
-        return COMPRESSION_SUFFIXES.get(suffix, "none")
-    name = given.lower() or "none"
-    if name not in ("none", "gzip", "zlib"):
-        raise UnsupportedData(Where(), expected="compression 'none', 'gzip' or 'zlib'", found=repr(given))
+def _compression(given: str | None, suffix: str, format: str) -> str:
+    found = format_named(format)
+    known = found.compressions or (("none", "gzip", "zlib") if found.compressible else ("none",))
+    name = COMPRESSION_SUFFIXES.get(suffix, known[0]) if given is None else given.lower() or "none"
+    if name not in known:
+        names = ", ".join(map(repr, known))
+        raise UnsupportedData(Where(), expected=f"a compression that {found.name} has: {names}", found=repr(name))
     return name

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.formats.detect import format_named
 from penstock.formats.npy_writer import NpyWriter
 from penstock.io.atomic import AtomicFile
 from penstock.writing.targets import Target
@@ -118,13 +119,15 @@ def join_units(shard: Shard, work: WorkFolder) -> None:
     """Put a shard together under its final name.
 
     TFRecord files and gzip members may follow one another, so their units are copied end to end; ``.npy`` units share one
-    header.
+    header; formats with an end of their own have a way to join.
     """
     first = shard.units[0].path
     if len(shard.units) == 1:
         first.replace(shard.path)
     elif shard.format == "npy":
         _join_arrays(shard)
+    elif (join := format_named(shard.format).join) is not None:
+        join([str(unit.path) for unit in shard.units], str(shard.path))
     else:
         with AtomicFile(shard.path) as out:
             for unit in shard.units:

@@ -11,11 +11,9 @@ import numpy as np
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Example
-from penstock.errors import UnsupportedData, Where
-from penstock.formats.tfrecord_writer import TFRecordWriter
 from penstock.io.progress import Progress
 from penstock.sources.views import Source
-from penstock.writing.sinks import rows_of, slice_rows
+from penstock.writing.sinks import open_writer, rows_of, slice_rows
 from penstock.writing.targets import Target
 from penstock.writing.writer import Writer
 
@@ -36,19 +34,16 @@ def write_records(
     Args:
         path: The file. It appears whole or not at all.
         records: One payload each.
-        format: ``"tfrecord"``; by default what the name says.
-        compression: ``"none"``, ``"gzip"`` or ``"zlib"``; by default what the name says.
+        format: ``"tfrecord"``, ``"array_record"``; by default what the name says.
+        compression: ``"none"``, ``"gzip"``, ``"zlib"``; of ArrayRecord ``"zstd"``, ``"brotli"``, ``"snappy"``, ``"none"``. By
+            default what the name says, and the format's own.
 
     Returns:
         How many records were written.
     """
     target = Target.of(path, format=format, compression=compression)
-    if target.format == "npy":
-        raise UnsupportedData(
-            Where(path=str(path)), expected="a format of records", found="npy", hint="Use penstock.write."
-        )
     count = 0
-    with TFRecordWriter(target.paths[0], compression=target.compression) as writer:
+    with open_writer(target.paths[0], target.format, target.compression) as writer:
         for payload in records:
             writer.write(payload)
             count += 1
@@ -69,7 +64,7 @@ def write(
     """Write a dataset.
 
     Args:
-        path: ``x.tfrecord``, ``x.npy``, ``x.tfrecord.gz``, ``x.tfrecord@8``.
+        path: ``x.tfrecord``, ``x.array_record``, ``x.npy``, ``x.tfrecord.gz``, ``x.tfrecord@8``.
         examples: A source, columns (``{"image": ndarray (n, ...), "label": ndarray (n,)}``), or any iterable of examples.
         format, codec, schema, compression: As for :class:`penstock.Writer`.
         shards: How many files. Each gets a run of consecutive examples when the number of examples is known beforehand (a

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from penstock import _native
-from penstock.contracts.protocols import Indices
 from penstock.errors import CorruptFile, Where
-from penstock.formats.riegeli.codecs import NONE
-from penstock.formats.riegeli.file_end import file_end
-from penstock.formats.riegeli.footer import Footer
-from penstock.formats.riegeli.scan import DECODED, Found, scan_file
-from penstock.io.atomic import AtomicFile
+from penstock.formats.riegeli.copying import ChunksOf, copy_chunks
+from penstock.formats.riegeli.scan import DECODED, scan_file
 from penstock.io.mapped import MappedFile
 from penstock.io.paths import PathLike
 
 __all__ = ["Salvaged", "salvage"]
-
-PART_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,31 +53,9 @@ def salvage(path: PathLike, out: PathLike) -> Salvaged:
     found = scan_file(file)
     if not len(found.chunks) and (found.damage or found.footer is None):
         raise CorruptFile(Where(path=file.path), expected="at least one intact chunk of records", found="none")
-    with AtomicFile(out) as target:
-        for part in _parts(file, found):
-            target.write(part)
+    options = found.footer.options if found.footer is not None else f"group_size:{found.counts.max(initial=1)}"
+    decoded_sizes = np.ascontiguousarray(found.chunks[:, DECODED])
+    copy_chunks([ChunksOf(file, found.begins, decoded_sizes, found.counts)], out, options)
     lost_bytes = sum(damage.end - damage.begin for damage in found.damage)
     lost = None if found.footer is None else int(found.footer.counts.sum() - found.counts.sum())
     return Salvaged(chunks=len(found.chunks), records=int(found.counts.sum()), lost_records=lost, lost_bytes=lost_bytes)
-
-
-def _parts(file: MappedFile, found: Found) -> Iterator[npt.NDArray[np.uint8]]:
-    """The bytes of the new file."""
-    yield _native.frame_signature()
-    position = len(_native.frame_signature())
-    begins: list[Indices] = [np.zeros(0, np.int64)]
-    for chunks in _groups(found):
-        framed, placed, position = _native.copy_chunks(file.buffer, chunks, position)
-        begins.append(placed)
-        yield framed
-    decoded_sizes = np.ascontiguousarray(found.chunks[:, DECODED])
-    options = found.footer.options if found.footer is not None else f"group_size:{found.counts.max(initial=1)}"
-    yield from file_end(Footer(position, options, np.concatenate(begins), decoded_sizes, found.counts), NONE, bytes)
-
-
-def _groups(found: Found) -> Iterator[Indices]:
-    """Where chunks begin, in groups of a few megabytes."""
-    begins = found.begins
-    if len(begins):
-        group = np.cumsum(np.diff(begins, append=begins[-1])) // PART_BYTES
-        yield from np.split(begins, np.flatnonzero(np.diff(group)) + 1)
