@@ -209,6 +209,7 @@ nb::object array_copy(Kind kind, const sagemaker::Tensor& tensor) {
 }
 
 nb::object uint64_array(const sagemaker::Pieces& pieces) {
+    if (pieces.empty()) return nb::none();
     const std::size_t count = sagemaker::count_varints(pieces);
     Pool::Block block = batch_pool()->take(count * sizeof(std::uint64_t));
     std::byte* to = block.data();
@@ -282,8 +283,8 @@ void register_sagemaker_record(nb::module_& module) {
     module.def("parse_record", &parse, nb::arg("payload"),
                nb::sig("def parse_record(payload: collections.abc.Buffer) -> tuple[dict[bytes, typing.Any], dict[bytes, typing.Any], bytes | None, "
                        "bytes | None, bytes | None]"),
-               "One Record: features, label (key to (kind, values, keys, shape), or (4, values, content type, None) for bytes), uid, "
-               "metadata, configuration.");
+               "One Record: features, label (key to (kind, values, keys, shape), None for what is not there; of bytes (4, values, content "
+               "type, None)), uid, metadata, configuration.");
     module.def(
         "is_record", [](nb::object payload) { return sagemaker::is_record(Buffer(payload).bytes()); }, nb::arg("payload"),
         nb::sig("def is_record(payload: collections.abc.Buffer) -> bool"), "Whether a payload is a Record to its last byte.");

@@ -28,7 +28,11 @@ def plain(value):
         return None
     if kind == 4:
         return {"kind": "bytes", "values": values, "keys": [], "shape": []}
-    return {"kind": KINDS[kind], "values": values.tolist(), "keys": keys.tolist(), "shape": shape.tolist()}
+    return {"kind": KINDS[kind], "values": values.tolist(), "keys": listed(keys), "shape": listed(shape)}
+
+
+def listed(numbers):
+    return [] if numbers is None else numbers.tolist()
 
 
 @settings(max_examples=50)

@@ -155,7 +155,7 @@ class DenseColumn(Column):
             return Ragged(column, offsets) if len(self.feature.shape) == 1 else self._empty(column)
         if offsets is not None and shapes is not None:
             return nest(column, shapes.reshape(n, -1), self.feature.shape)
-        column = column.reshape((n, *self.feature.shape))
+        column = column.reshape((n, *(length or 0 for length in self.feature.shape)))
         if absent is not None:
             column[absent] = np.asarray(self.feature.default, column.dtype)
         return column

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from penstock import _native
 from penstock._faults import describe
+from penstock.codecs.sagemaker_record_columns import BYTES
 from penstock.codecs.sagemaker_record_places import FEATURE, LABEL, Place
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
@@ -99,6 +100,5 @@ def _tensor(spans: _native.Spans, record: int, place: Place) -> Tensor:
     """The tensor as the record has it."""
     features, label, *_ = _native.parse_record(spans.view(record))
     kind, values, keys, shape = {FEATURE: features, LABEL: label}[place.field][place.key]
-    if shape is None:
-        return Tensor(kind, len(values))
-    return Tensor(kind, len(values), len(keys), tuple(shape.tolist()))
+    has_keys = keys is not None and kind != BYTES
+    return Tensor(kind, len(values), len(keys) if has_keys else 0, () if shape is None else tuple(shape.tolist()))

@@ -34,11 +34,11 @@ def names_of(places: Iterable[Place]) -> dict[str, Place]:
     """The names of places: features as in their map, the label ``values`` as ``label``, other labels as ``label_KEY``, and
     the strings as they are. A key of the features that is one of the other names is called ``feature_KEY``.
 
-    >>> names_of([Place(FEATURE, b"values"), Place(LABEL, b"values"), Place(LABEL, b"score"), Place(UID)])
-    {'values': Place(field=1, key=b'values'), 'label': Place(field=2, key=b'values'), \
-'label_score': Place(field=2, key=b'score'), 'uid': Place(field=3, key=b'')}
+    >>> places = [Place(LABEL, b"score"), Place(LABEL, b"values"), Place(FEATURE, b"values"), Place(UID)]
+    >>> list(names_of(places))
+    ['values', 'label', 'label_score', 'uid']
     """
-    ordered = sorted(places, key=lambda place: (place.field, place.key))
+    ordered = sorted(places, key=lambda place: (place.field, place.key != VALUES.key, place.key))
     others = {_name(place): place for place in ordered if place.field != FEATURE}
     names: dict[str, Place] = {}
     for place in ordered:
@@ -56,7 +56,7 @@ def _name(place: Place) -> str:
     key = place.key.decode(errors="surrogateescape")
     if place.field == FEATURE:
         return key
-    return LABEL_NAME if place.key == b"values" else f"{LABEL_NAME}_{key}"
+    return LABEL_NAME if place.key == VALUES.key else f"{LABEL_NAME}_{key}"
 
 
 def place_of(name: str) -> Place:
@@ -64,7 +64,7 @@ def place_of(name: str) -> Place:
     if name in STRINGS:
         return Place(STRINGS[name])
     if name == LABEL_NAME:
-        return Place(LABEL, b"values")
+        return Place(LABEL, VALUES.key)
     if name.startswith(LABEL_NAME + "_"):
         return Place(LABEL, name.removeprefix(LABEL_NAME + "_").encode(errors="surrogateescape"))
     return Place(FEATURE, name.encode(errors="surrogateescape"))

@@ -1,0 +1,146 @@
+"""How RecordIO frames records.
+
+Source of the format: dmlc-core's ``include/dmlc/recordio.h``. A record is one part or several; a part is a magic word, a
+word that holds a flag (upper 3 bits: 0 a whole record, 1 the first part, 2 one between, 3 the last) and the payload's length
+(lower 29), the payload, and zeros up to a multiple of 4; all little-endian.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock import _native
+from penstock._faults import VERIFY_HINT, describe
+from penstock.contracts.protocols import Indices
+from penstock.errors import CorruptRecord, DataError, UnsupportedData, Where
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = ["ALIGNMENT", "HEAD", "MAGIC", "MAGIC_BYTES", "PAYLOAD_LIMIT", "Join", "RecordIOFraming", "is_recordio"]
+
+Join = Literal["auto", "magic", "plain"]
+
+MAGIC: int = _native.RECORDIO_MAGIC
+MAGIC_BYTES = MAGIC.to_bytes(4, "little")
+HEAD = 8
+ALIGNMENT = 4
+PAYLOAD_LIMIT = 1 << 29  # the length has 29 bits
+NO_FORMAT_HINT = "Is this a RecordIO file at all?"
+BEFORE_HINT = "Either this record is damaged, or the length of the one before it. "
+FLAGS = ("a whole record", "a first part", "a middle part", "a last part")
+
+
+def is_recordio(head: bytes) -> bool:
+    """Whether some first bytes are those of a plain RecordIO file: the magic word, and a flag that opens a record."""
+    return len(head) >= HEAD and head[:4] == MAGIC_BYTES and head[7] >> 5 <= 1
+
+
+class RecordIOFraming:
+    """RecordIO for scanning, indexing, gathering and writing.
+
+    Args:
+        join: How records of several parts become one payload: ``"magic"`` with the magic word between the parts, which
+            is where dmlc's writer cut it out; ``"plain"`` as they are, which is ML-IO's way; ``"auto"`` as the codec can
+            read it, the first way before the second.
+    """
+
+    name = "recordio"
+    head = HEAD
+    tail = ALIGNMENT - 1
+
+    def __init__(self, join: Join = "auto") -> None:
+        if join not in ("auto", "magic", "plain"):
+            raise ValueError(f"join must be 'auto', 'magic' or 'plain', got {join!r}")
+        self.join: Join = join
+
+    def is_plain(self, head: bytes) -> bool:
+        """Whether some first bytes are those of a file that is not compressed."""
+        return is_recordio(head)
+
+    def scan(self, buffer: memoryview, start: int, stop: int, *, verify: bool, max_records: int) -> tuple[Indices, int]:
+        """Starts of the records that begin in ``[start, stop)``, and where the next one begins. There are no checksums."""
+        _ = verify
+        return _native.scan_recordio(buffer, start, stop, max_records=max_records)
+
+    def find(self, buffer: memoryview, start: int) -> int:
+        """The first multiple of 4 from ``start`` on at which a whole record stands; -1 where none does."""
+        return int(_native.find_recordio(buffer, start))
+
+    def resume_after(self, error: _native.FormatError, buffer: memoryview, *, last: bool) -> tuple[int, int]:
+        """How many of ``error.starts`` count, and where the next record begins.
+
+        Where no record follows, the length of the last one may be wrong: then another one begins inside of it.
+        """
+        _ = last
+        starts, at = error.starts, int(error.offset)
+        if len(starts) and error.fault in ("magic", "part"):
+            inside = self.find(buffer[:at], int(starts[-1]) + ALIGNMENT)
+            if inside >= 0:
+                return len(starts) - 1, inside
+        return len(starts), self.find(buffer, at + ALIGNMENT)
+
+    def gather(
+        self, buffers: list[Any], which: npt.NDArray[np.int32] | None, offsets: Indices, *, verify: bool
+    ) -> _native.Spans:
+        """Payloads of the records at these offsets."""
+        _ = verify
+        return _native.gather_recordio(buffers, which, offsets, join=self.join)
+
+    def fault_at(self, error: _native.FormatError, path: str | None, record: int, base: int) -> DataError:
+        """The error for a fault that native code saw at record ``record`` of a file, in bytes that begin at ``base``."""
+        where = Where(path=path, record=record, offset=base + int(error.offset))
+        hint = NO_FORMAT_HINT if where.offset == 0 else BEFORE_HINT + VERIFY_HINT
+        if error.fault == "magic":
+            return CorruptRecord(
+                where, expected=f"the magic word {error.expected:#010x}", found=f"{error.found:#010x}", hint=hint
+            )
+        if error.fault == "part":
+            return CorruptRecord(where, expected=_opening(error.expected), found=_flag(error.found), hint=hint)
+        fault = describe(error, where)
+        return CorruptRecord(
+            where, expected=fault.expected, found=fault.found, hint=fault.hint if base + error.offset else hint
+        )
+
+    def frame_block(self, block: npt.NDArray[np.uint8], starts: Indices, sizes: Indices) -> int:
+        """Fill in what surrounds the payloads of a block, moved together; returns how much of the block is used.
+
+        Raises:
+            UnsupportedData: A payload is too long for RecordIO.
+        """
+        too_long = np.flatnonzero(sizes >= PAYLOAD_LIMIT)
+        if len(too_long):
+            raise _too_long(int(too_long[0]), int(sizes[too_long[0]]))
+        return int(_native.frame_recordio(block, starts, sizes))
+
+    def frame_payloads(self, payloads: Sequence[Buffer]) -> npt.NDArray[np.uint8]:
+        """Whole framed records of one part each, joined.
+
+        Raises:
+            UnsupportedData: A payload is too long for RecordIO.
+        """
+        for number, payload in enumerate(payloads):
+            size = memoryview(payload).nbytes
+            if size >= PAYLOAD_LIMIT:
+                raise _too_long(number, size)
+        return _native.frame_recordio_payloads(payloads)
+
+
+def _opening(flag: int) -> str:
+    return "a whole record or a first part" if flag == 0 else "a middle or a last part"
+
+
+def _flag(flag: int) -> str:
+    return FLAGS[flag] if flag < len(FLAGS) else f"the unknown flag {flag}"
+
+
+def _too_long(number: int, size: int) -> UnsupportedData:
+    return UnsupportedData(
+        Where(record=number),
+        expected=f"payloads of fewer than {PAYLOAD_LIMIT} bytes, which is what RecordIO's length can say",
+        found=f"{size} bytes",
+    )

@@ -1,0 +1,1 @@
+"""SageMaker's own names, for scripts that move over by changing imports."""

@@ -1,0 +1,140 @@
+"""Repeated fields of a message: sequences that take only what the field can hold."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator, MutableSequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Check", "Repeated", "as_bytes", "as_float32", "as_float64", "as_int32", "as_uint64"]
+
+Check = Callable[[Iterable[Any]], list[Any]]
+
+
+class Repeated(MutableSequence[Any]):
+    """The values of a repeated field. What was read stays an array until something is put in.
+
+    Args:
+        items: The first ones, known to be right.
+        check: What turns values from outside into what the field holds, or refuses them.
+        on_change: Called before a value is put in.
+    """
+
+    __slots__ = ("_check", "_items", "_on_change")
+
+    def __init__(self, items: npt.NDArray[Any] | list[Any], check: Check, on_change: Callable[[], None]) -> None:
+        self._items = items
+        self._check = check
+        self._on_change = on_change
+
+    def _list(self) -> list[Any]:
+        """The values as a list that may be changed."""
+        items: list[Any] = self._items.tolist() if isinstance(self._items, np.ndarray) else self._items
+        self._items = items
+        return items
+
+    def extend(self, values: Iterable[Any], /) -> None:
+        """Put values at the end.
+
+        Raises:
+            TypeError, ValueError: One of them is not what the field holds; none is put in then.
+        """
+        checked = self._check(values)
+        self._on_change()
+        self._list().extend(checked)
+
+    MergeFrom = extend
+
+    def append(self, value: Any, /) -> None:
+        """Put one value at the end."""
+        self.extend((value,))
+
+    def insert(self, index: int, value: Any, /) -> None:
+        """Put one value before ``index``."""
+        checked = self._check((value,))
+        self._on_change()
+        self._list().insert(index, checked[0])
+
+    def sort(self, **how: Any) -> None:
+        """Put the values in order, as ``list.sort`` does."""
+        self._list().sort(**how)
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self._items[index]
+        return found.tolist() if isinstance(found, np.ndarray | np.generic) else found
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        checked = self._check(value if isinstance(index, slice) else (value,))
+        self._list()[index] = checked if isinstance(index, slice) else checked[0]
+
+    def __delitem__(self, index: Any) -> None:
+        del self._list()[index]
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._items.tolist() if isinstance(self._items, np.ndarray) else self._items)
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:  # noqa: FBT001 - NumPy's protocol
+        """As ``numpy.array`` makes it of the Python numbers: ``float64`` or ``int64``."""
+        items = self._items
+        if dtype is None and isinstance(items, np.ndarray) and len(items):
+            dtype = np.float64 if items.dtype.kind == "f" else np.asarray(items[:1].tolist()).dtype
+        return np.array(items, dtype) if copy is not False else np.asarray(items, dtype)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Repeated | list | tuple):
+            return list(self) == list(other)
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+
+def as_float64(values: Iterable[Any]) -> list[float]:
+    """Floats. Text is refused."""
+    given = values if isinstance(values, np.ndarray) else list(values)
+    if not isinstance(given, np.ndarray):
+        _refuse_text(given)
+    return np.asarray(given, np.float64).reshape(-1).tolist()
+
+
+def as_float32(values: Iterable[Any]) -> list[float]:
+    """Floats, rounded to what four bytes hold."""
+    with np.errstate(over="ignore"):
+        return np.asarray(as_float64(values)).astype(np.float32).tolist()  # type: ignore[no-any-return]
+
+
+def as_int32(values: Iterable[Any]) -> list[int]:
+    """Whole numbers of four bytes with a sign."""
+    return _whole(values, -(1 << 31), (1 << 31) - 1)
+
+
+def as_uint64(values: Iterable[Any]) -> list[int]:
+    """Whole numbers of eight bytes without a sign."""
+    return _whole(values, 0, (1 << 64) - 1)
+
+
+def as_bytes(values: Iterable[Any]) -> list[bytes]:
+    """Bytes, or text as UTF-8."""
+    return [value.encode() if isinstance(value, str) else bytes(memoryview(value)) for value in values]
+
+
+def _whole(values: Iterable[Any], low: int, high: int) -> list[int]:
+    numbers = [operator.index(value) for value in values]
+    for number in numbers:
+        if not low <= number <= high:
+            raise ValueError(f"Value out of range: {number}")
+    return numbers
+
+
+def _refuse_text(values: list[Any]) -> None:
+    for value in values:
+        if isinstance(value, (str, bytes)):
+            raise TypeError(f"must be real number, not {type(value).__name__}")
