@@ -8,11 +8,12 @@
 namespace penstock::bind {
 namespace {
 
+// Keys that are no UTF-8 come and go as Python's file names do: each odd byte as a lone surrogate.
 std::string string_of(nb::handle text) {
-    Py_ssize_t size = 0;
-    const char* const utf8 = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
-    if (utf8 == nullptr) throw nb::python_error();
-    return {utf8, static_cast<std::size_t>(size)};
+    const nb::object encoded = nb::steal(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "surrogateescape"));
+    if (!encoded.is_valid()) throw nb::python_error();
+    const auto bytes = nb::cast<nb::bytes>(encoded);
+    return {bytes.c_str(), bytes.size()};
 }
 
 example::Kind kind_of(int number) {

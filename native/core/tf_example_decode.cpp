@@ -3,36 +3,16 @@
 #include <algorithm>
 #include <string_view>
 
+#include "core/tf_example_values.hpp"
+
 namespace penstock::example {
 namespace {
 
 std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
-std::size_t size_of(Kind kind) { return kind == Kind::float32 ? sizeof(float) : sizeof(std::int64_t); }
-
-bool suits(Kind wanted, Kind found) { return wanted == found || (wanted == Kind::number && found != Kind::bytes); }
+std::size_t size_of_number(Kind kind) { return kind == Kind::float32 ? sizeof(float) : sizeof(std::int64_t); }
 
 [[noreturn]] void fail(Fault fault, std::uint64_t expected, std::uint64_t found) { throw FormatError(fault, 0, expected, found); }
-
-/// The one packed run of a list that was written the usual way; false when it was not.
-bool sole_packed_run(const List& list, Bytes& run) {
-    if (!list.more.empty() || list.piece.empty() || list.piece[0] != std::byte{0x0A}) return false;
-    Cursor cursor(list.piece.subspan(1));
-    const std::uint64_t length = cursor.varint();
-    if (length != cursor.remaining()) return false;
-    run = cursor.take(length);
-    return true;
-}
-
-/// `count` varints into `to`, if that is exactly what the run holds.
-bool unpack(Bytes run, std::size_t count, std::int64_t* to) {
-    Cursor cursor(run);
-    for (std::size_t i = 0; i < count; ++i) {
-        if (cursor.done()) return false;
-        to[i] = static_cast<std::int64_t>(cursor.varint());
-    }
-    return cursor.done();
-}
 
 /// Asks for the first lines of a payload that is read soon: the processor foresees a long stream, but not that the checksum
 /// of a record is taken in three places at once, nor where the next record of a shuffled batch lies.
@@ -84,13 +64,11 @@ class Run {
             Column& column = columns_[k];
             if (spec.list) column.steps.assign(1, 0), column.steps.reserve(n + 1);
             if (spec.count < 0) column.offsets.assign(1, 0), column.offsets.reserve(n + 1);
+            const std::size_t values = spec.list || spec.count < 0 ? n : most_values(spec, n);
             if (spec.kind == Kind::bytes) {
-                if (spec.count > 0 && !spec.list) column.texts.reserve(n * static_cast<std::size_t>(spec.count));
-            } else if (spec.count >= 0 && !spec.list) {
-                column.number_count = n * static_cast<std::size_t>(spec.count);
-                column.numbers = pool_->take(column.number_count * size_of(spec.kind));
+                column.texts.reserve(values);
             } else {
-                column.numbers = pool_->take(n * size_of(spec.kind));
+                column.numbers = pool_->take(values * size_of_number(spec.kind));
             }
         }
     }
@@ -102,7 +80,7 @@ class Run {
         for (List& list : found_) list.clear();
         for (auto& steps : steps_) steps.clear();
         guess_ = 0;
-        walk(spans_.payloads[i], [this](bool in_lists, Bytes bytes, std::uint64_t offset) { entry(in_lists, bytes, offset); });
+        walk(spans_.payloads[i], [this](bool in_lists, Part bytes) { entry(in_lists, bytes); });
         for (std::size_t k = 0; k < columns_.size(); ++k) {
             feature_ = static_cast<int>(k);
             const Spec& spec = decoder_.specs_[k];
@@ -117,26 +95,34 @@ class Run {
     [[nodiscard]] int feature() const { return feature_; }
 
   private:
+    /// Room for a column of fixed count. A value takes a byte of a payload or more, so what a schema asks for beyond that
+    /// fails at some record, before it is written; a default is in memory already.
+    std::size_t most_values(const Spec& spec, std::size_t n) const {
+        const auto count = static_cast<std::size_t>(spec.count);
+        std::size_t bytes = 0;
+        for (const Bytes& payload : spans_.payloads) bytes += payload.size();
+        const bool possible = spec.has_default || count == 0 || n <= bytes / count;
+        return possible ? n * count : bytes;
+    }
+
     struct Guess {
         std::string key;
         bool list;
         int spec;
     };
 
-    void entry(bool in_lists, Bytes bytes, std::uint64_t offset) {
-        read_entry(bytes, offset, entry_);
+    void entry(bool in_lists, Part bytes) {
+        read_entry(bytes, entry_);
         const int spec = look_up(in_lists);
         if (spec < 0) return;
         feature_ = spec;
         const auto k = static_cast<std::size_t>(spec);
         if (in_lists) {
             steps_[k].clear();
-            if (entry_.has_value) steps_[k].emplace_back(entry_.value, entry_.value_offset);
-            for (const auto& value : entry_.more) steps_[k].push_back(value);
+            entry_.each_value([&](Part value) { steps_[k].push_back(value); });
         } else {
             found_[k].clear();
-            if (entry_.has_value) merge_feature(entry_.value, entry_.value_offset, found_[k]);
-            for (const auto& [value, at] : entry_.more) merge_feature(value, at, found_[k]);
+            entry_.each_value([&](Part value) { merge_feature(value, found_[k]); });
         }
         feature_ = -1;
     }
@@ -158,17 +144,16 @@ class Run {
 
     void put(const Spec& spec, Column& column, const List& list, std::size_t i) {
         if (list.kind == Kind::none) return put_absent(spec, column, i);
-        if (!suits(spec.kind, list.kind)) fail(Fault::wrong_kind, static_cast<std::uint64_t>(spec.kind), static_cast<std::uint64_t>(list.kind));
-        if (spec.kind == Kind::bytes) {
-            const std::size_t added = put_texts(list, column);
-            if (spec.count >= 0 && added != static_cast<std::size_t>(spec.count)) fail(Fault::wrong_count, static_cast<std::uint64_t>(spec.count), added);
-            if (spec.count < 0) column.offsets.push_back(static_cast<std::int64_t>(column.texts.size()));
-        } else if (spec.count >= 0) {
-            const auto count = static_cast<std::size_t>(spec.count);
-            put_fixed(spec.kind, list, count, column.numbers.data() + i * count * size_of(spec.kind));
+        check_kind(spec, list);
+        if (spec.count < 0) {
+            append(spec, column, list);
+            column.offsets.push_back(end_of(spec, column));
+        } else if (spec.kind == Kind::bytes) {
+            check_count(spec, append_texts(column, list));
         } else {
-            put_varying(spec.kind, list, column);
-            column.offsets.push_back(static_cast<std::int64_t>(column.number_count));
+            const auto count = static_cast<std::size_t>(spec.count);
+            check_count(spec, read_numbers(list, spec.kind, count, column.numbers.data() + i * count * size_of_number(spec.kind)));
+            column.number_count += count;
         }
     }
 
@@ -179,69 +164,18 @@ class Run {
             fail(Fault::missing, static_cast<std::uint64_t>(spec.count), 0);
         } else if (spec.kind == Kind::bytes) {
             for (const std::string& text : spec.texts) column.texts.push_back(std::as_bytes(std::span(text)));
-        } else if (!spec.numbers.empty()) {
-            std::memcpy(column.numbers.data() + i * spec.numbers.size(), spec.numbers.data(), spec.numbers.size());
-        }
-    }
-
-    static std::size_t put_texts(const List& list, Column& column) {
-        const std::size_t before = column.texts.size();
-        const auto add = [&column](Bytes text) { column.texts.push_back(text); };
-        walk_texts(list.piece, add);
-        for (const Bytes& piece : list.more) walk_texts(piece, add);
-        return column.texts.size() - before;
-    }
-
-    void put_fixed(Kind kind, const List& list, std::size_t count, std::byte* to) {
-        Bytes run;
-        if (sole_packed_run(list, run)) {
-            if (kind == Kind::float32 && list.kind == kind && run.size() == count * sizeof(float)) {
-                std::memcpy(to, run.data(), run.size());
-                return;
-            }
-            if (kind == Kind::int64 && unpack(run, count, reinterpret_cast<std::int64_t*>(to))) return;
-        }
-        const std::size_t found = count_values(list);
-        if (found != count) fail(Fault::wrong_count, count, found);
-        copy_slowly(kind, list, to);
-    }
-
-    void put_varying(Kind kind, const List& list, Column& column) {
-        const std::size_t count = count_values(list);
-        if (count == 0) return;
-        copy_slowly(kind, list, Growing(column, pool_, size_of(kind)).extend(count));
-    }
-
-    void copy_as_float64(const List& list, std::byte* to) {
-        const auto put_all = [to](const auto& numbers) {
-            for (std::size_t i = 0; i < numbers.size(); ++i) store_le<double>(to + i * sizeof(double), static_cast<double>(numbers[i]));
-        };
-        floats_.clear();
-        integers_.clear();
-        list.kind == Kind::float32 ? append_numbers(list, floats_) : append_numbers(list, integers_);
-        list.kind == Kind::float32 ? put_all(floats_) : put_all(integers_);
-    }
-
-    void copy_slowly(Kind kind, const List& list, std::byte* to) {
-        if (kind == Kind::number) {
-            copy_as_float64(list, to);
-        } else if (kind == Kind::float32) {
-            floats_.clear();
-            append_numbers(list, floats_);
-            if (!floats_.empty()) std::memcpy(to, floats_.data(), floats_.size() * sizeof(float));
         } else {
-            integers_.clear();
-            append_numbers(list, integers_);
-            if (!integers_.empty()) std::memcpy(to, integers_.data(), integers_.size() * sizeof(std::int64_t));
+            if (!spec.numbers.empty()) std::memcpy(column.numbers.data() + i * spec.numbers.size(), spec.numbers.data(), spec.numbers.size());
+            column.number_count += static_cast<std::size_t>(spec.count);
         }
     }
 
-    void put_steps(const Spec& spec, Column& column, const std::vector<std::pair<Bytes, std::uint64_t>>& parts) {
+    void put_steps(const Spec& spec, Column& column, const std::vector<Part>& lists) {
         std::int64_t steps = column.steps.back();
-        for (const auto& [bytes, offset] : parts) {
-            walk_steps(bytes, offset, [&](Bytes feature, std::uint64_t at) {
+        for (const Part& list : lists) {
+            walk_fields(list, 1, [&](Part feature) {
                 step_.clear();
-                merge_feature(feature, at, step_);
+                merge_feature(feature, step_);
                 put_step(spec, column);
                 ++steps;
             });
@@ -251,16 +185,39 @@ class Run {
 
     // A step without a list, or with an empty one, holds no values.
     void put_step(const Spec& spec, Column& column) {
-        if (step_.kind != Kind::none && !suits(spec.kind, step_.kind))
-            fail(Fault::wrong_kind, static_cast<std::uint64_t>(spec.kind), static_cast<std::uint64_t>(step_.kind));
-        const std::size_t count = step_.kind == Kind::none ? 0 : count_values(step_);
-        if (spec.count >= 0 && count != static_cast<std::size_t>(spec.count)) fail(Fault::wrong_count, static_cast<std::uint64_t>(spec.count), count);
-        if (spec.kind == Kind::bytes) {
-            put_texts(step_, column);
-        } else if (count != 0) {
-            copy_slowly(spec.kind, step_, Growing(column, pool_, size_of(spec.kind)).extend(count));
+        if (step_.kind != Kind::none) check_kind(spec, step_);
+        const std::size_t added = step_.kind == Kind::none ? 0 : append(spec, column, step_);
+        if (spec.count < 0) {
+            column.offsets.push_back(end_of(spec, column));
+        } else {
+            check_count(spec, added);
         }
-        if (spec.count < 0) column.offsets.push_back(static_cast<std::int64_t>(spec.kind == Kind::bytes ? column.texts.size() : column.number_count));
+    }
+
+    std::size_t append(const Spec& spec, Column& column, const List& list) {
+        if (spec.kind == Kind::bytes) return append_texts(column, list);
+        const std::size_t count = count_values(list);
+        std::byte* const to = Growing(column, pool_, size_of_number(spec.kind)).extend(count);
+        return read_numbers(list, spec.kind, count, to);
+    }
+
+    static std::size_t append_texts(Column& column, const List& list) {
+        const std::size_t before = column.texts.size();
+        each_text(list, [&column](Bytes text) { column.texts.push_back(text); });
+        return column.texts.size() - before;
+    }
+
+    static std::int64_t end_of(const Spec& spec, const Column& column) {
+        return static_cast<std::int64_t>(spec.kind == Kind::bytes ? column.texts.size() : column.number_count);
+    }
+
+    static void check_kind(const Spec& spec, const List& list) {
+        const bool suits = list.kind == spec.kind || (spec.kind == Kind::number && list.kind != Kind::bytes);
+        if (!suits) fail(Fault::wrong_kind, static_cast<std::uint64_t>(spec.kind), static_cast<std::uint64_t>(list.kind));
+    }
+
+    static void check_count(const Spec& spec, std::size_t found) {
+        if (found != static_cast<std::size_t>(spec.count)) fail(Fault::wrong_count, static_cast<std::uint64_t>(spec.count), found);
     }
 
     static constexpr std::size_t ahead = 1;
@@ -272,14 +229,12 @@ class Run {
     const Spans& spans_;
     const std::shared_ptr<Pool>& pool_;
     std::vector<Column>& columns_;
-    std::vector<List> found_;
-    std::vector<std::vector<std::pair<Bytes, std::uint64_t>>> steps_;
+    std::vector<List> found_; ///< Encoded lists by spec.
+    std::vector<std::vector<Part>> steps_; ///< Encoded FeatureLists by spec.
     std::vector<Guess> guesses_;
     std::size_t guess_ = 0;
     Entry entry_;
     List step_;
-    std::vector<float> floats_;
-    std::vector<std::int64_t> integers_;
     int feature_ = -1;
 };
 

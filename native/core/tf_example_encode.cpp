@@ -160,6 +160,7 @@ Encoded encode(std::vector<Source> sources, std::size_t n, std::size_t head, std
     std::sort(sources.begin(), sources.end(), [](const Source& a, const Source& b) { return std::tie(a.list, a.name) < std::tie(b.list, b.name); });
     const auto lists = static_cast<std::size_t>(std::count_if(sources.begin(), sources.end(), [](const Source& s) { return s.list; }));
     const std::size_t features = sources.size() - lists;
+    const bool features_map = features != 0 || lists == 0; // A SequenceExample without a context has none on the wire.
 
     Encoded out;
     out.starts.resize(n);
@@ -168,7 +169,7 @@ Encoded encode(std::vector<Source> sources, std::size_t n, std::size_t head, std
     Measure measure(sources, contents);
     for (std::size_t i = 0; i < n; ++i) {
         for (std::size_t k = 0; k < sources.size(); ++k) maps[2 * i + (k >= features)] += field_size(entry_size(sources[k], measure.value(k, i)));
-        const std::size_t size = field_size(maps[2 * i]) + (lists != 0 ? field_size(maps[2 * i + 1]) : 0);
+        const std::size_t size = (features_map ? field_size(maps[2 * i]) : 0) + (lists != 0 ? field_size(maps[2 * i + 1]) : 0);
         out.starts[i] = static_cast<std::int64_t>(out.size + head);
         out.sizes[i] = static_cast<std::int64_t>(size);
         out.size += head + (size + align - 1) / align * align + tail;
@@ -177,7 +178,7 @@ Encoded encode(std::vector<Source> sources, std::size_t n, std::size_t head, std
     Writer writer(sources, contents);
     for (std::size_t i = 0; i < n; ++i) {
         std::byte* to = out.block.data() + out.starts[i];
-        to = write_head(to, 1, maps[2 * i]);
+        if (features_map) to = write_head(to, 1, maps[2 * i]);
         for (std::size_t k = 0; k < features; ++k) to = writer.entry(to, k, i);
         if (lists != 0) to = write_head(to, 2, maps[2 * i + 1]);
         for (std::size_t k = features; k < sources.size(); ++k) to = writer.entry(to, k, i);

@@ -4,8 +4,12 @@
 #include <map>
 #include <string_view>
 
+#include "core/tf_example_values.hpp"
+
 namespace penstock::example {
 namespace {
+
+std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 bool begins(Bytes bytes, std::string_view with, std::size_t at = 0) {
     return bytes.size() >= at + with.size() && std::memcmp(bytes.data() + at, with.data(), with.size()) == 0;
@@ -20,6 +24,23 @@ int followers(unsigned first) {
 }
 
 bool is_control(unsigned byte) { return (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') || byte == 0x7F; }
+
+/// Calls `on_feature(list, count)` for the Feature that an entry holds, or for those of the steps of its FeatureList.
+template <typename OnFeature> void each_feature(const Entry& entry, bool is_list, OnFeature&& on_feature) {
+    List list;
+    if (!is_list) {
+        entry.each_value([&](Part value) { merge_feature(value, list); });
+        on_feature(list, count_values(list));
+        return;
+    }
+    entry.each_value([&](Part value) {
+        walk_fields(value, 1, [&](Part step) {
+            list.clear();
+            merge_feature(step, list);
+            on_feature(list, count_values(list));
+        });
+    });
+}
 
 } // namespace
 
@@ -63,56 +84,47 @@ void Scanner::add(const Spans& spans) {
 }
 
 void Scanner::record(Bytes payload) {
+    // The last entry of a key counts, so entries are gathered first; and facts are kept of whole records only.
+    std::map<std::pair<bool, std::string_view>, Entry> last;
     Entry entry;
-    List list;
-    // The last entry of a key counts, so entries are gathered first.
-    std::map<std::pair<bool, std::string>, Entry> last;
-    walk(payload, [&](bool in_lists, Bytes bytes, std::uint64_t offset) {
-        read_entry(bytes, offset, entry);
-        last[{in_lists, std::string(reinterpret_cast<const char*>(entry.key.data()), entry.key.size())}] = entry;
+    walk(payload, [&](bool in_lists, Part bytes) {
+        read_entry(bytes, entry);
+        last[{in_lists, as_text(entry.key)}] = entry;
     });
-    for (auto& [key, found] : last) {
-        if (found.has_value) found.more.insert(found.more.begin(), {found.value, found.value_offset});
-        KeyFacts& facts = facts_of(found.key, key.first);
-        if (!key.first) {
-            list.clear();
-            for (const auto& [value, at] : found.more) merge_feature(value, at, list);
-            feature(facts, list);
-            if (list.kind != Kind::none) ++facts.records;
-            continue;
-        }
-        std::uint64_t steps = 0;
-        for (const auto& [value, at] : found.more)
-            walk_steps(value, at, [&](Bytes step, std::uint64_t offset) {
-                list.clear();
-                merge_feature(step, offset, list);
-                feature(facts, list);
-                ++steps;
-            });
-        ++facts.records;
-        facts.fewest_steps = std::min(facts.fewest_steps, steps);
-        facts.most_steps = std::max(facts.most_steps, steps);
-    }
+    for (const auto& [key, found] : last) each_feature(found, key.first, [](const List&, std::uint64_t) {});
+    for (const auto& [key, found] : last) remember(found, key.first);
 }
 
-void Scanner::feature(KeyFacts& facts, const List& list) {
+void Scanner::remember(const Entry& entry, bool list) {
+    KeyFacts& facts = facts_of(entry.key, list);
+    std::uint64_t steps = 0;
+    bool has_values = list;
+    each_feature(entry, list, [&](const List& one, std::uint64_t count) {
+        feature(facts, one, count);
+        has_values = has_values || one.kind != Kind::none;
+        ++steps;
+    });
+    if (has_values) ++facts.records;
+    if (!list) return;
+    facts.fewest_steps = std::min(facts.fewest_steps, steps);
+    facts.most_steps = std::max(facts.most_steps, steps);
+}
+
+void Scanner::feature(KeyFacts& facts, const List& list, std::uint64_t count) {
     ++facts.kinds[static_cast<std::size_t>(list.kind)];
     if (list.kind == Kind::none && !facts.list) return;
-    const std::uint64_t count = list.kind == Kind::none ? 0 : count_values(list);
     facts.fewest = std::min(facts.fewest, count);
     facts.most = std::max(facts.most, count);
     if (list.kind != Kind::bytes) return;
-    const auto look = [&facts](Bytes text) {
+    each_text(list, [&facts](Bytes text) {
         ++facts.texts;
         facts.plain_text = facts.plain_text && is_plain_text(text);
         ++facts.images[static_cast<std::size_t>(recognise_image(text))];
-    };
-    walk_texts(list.piece, look);
-    for (const Bytes& piece : list.more) walk_texts(piece, look);
+    });
 }
 
 KeyFacts& Scanner::facts_of(Bytes key, bool list) {
-    const std::string name(reinterpret_cast<const char*>(key.data()), key.size());
+    const std::string name(as_text(key));
     const auto [place, is_new] = place_.try_emplace((list ? "L" : "F") + name, keys_.size());
     if (is_new) {
         keys_.emplace_back();

@@ -44,7 +44,8 @@ class Scanner {
 
   private:
     void record(Bytes payload);
-    void feature(KeyFacts& facts, const List& list);
+    void remember(const Entry& entry, bool list);
+    static void feature(KeyFacts& facts, const List& list, std::uint64_t count);
     KeyFacts& facts_of(Bytes key, bool list);
 
     std::vector<KeyFacts> keys_;

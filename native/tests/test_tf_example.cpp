@@ -58,6 +58,51 @@ void faults_name_record_and_feature() {
     check(fault(spec("i", Kind::int64, 3)).record == 1);
 }
 
+void faults_count_from_the_payload() {
+    // The varint in the packed run, byte 13 of the payload, has no end.
+    const auto payload = from_hex("0a0c0a0a0a01691205" "1a030a0181");
+    Spans spans;
+    spans.payloads = {bytes_of(payload)};
+    for (const std::int64_t count : {-1, 1}) {
+        const example::Decoder decoder({spec("i", Kind::int64, count)});
+        const FormatError error = fault_of([&] { (void)decoder.decode(spans, pool); });
+        check((error.fault == Fault::wire || error.fault == Fault::truncated) && error.offset == 13 && error.feature == 0);
+    }
+    const auto deep = from_hex("0a0d0a0b0a01691206" "1a040a05" "0101");
+    spans.payloads = {bytes_of(deep)};
+    const example::Decoder decoder({spec("i", Kind::int64, -1)});
+    const FormatError error = fault_of([&] { (void)decoder.decode(spans, pool); });
+    check(error.fault == Fault::truncated && error.offset == 13 && error.expected == 5 && error.found == 2);
+}
+
+void no_room_is_made_for_what_cannot_be() {
+    const auto payload = from_hex(packed);
+    Spans spans;
+    for (int i = 0; i < 4; ++i) spans.payloads.push_back(bytes_of(payload));
+    for (const Kind kind : {Kind::int64, Kind::number, Kind::bytes, Kind::float32})
+        for (const std::int64_t count : {std::int64_t{27}, std::int64_t{1} << 32, std::int64_t{1} << 61, INT64_MAX}) {
+            const example::Decoder decoder({spec("i", kind, count)});
+            const FormatError error = fault_of([&] { (void)decoder.decode(spans, pool); });
+            check(error.record == 0 && (error.fault == Fault::wrong_count || error.fault == Fault::wrong_kind));
+        }
+}
+
+void either_number_as_double() {
+    const auto whole = from_hex(packed);
+    const auto real = from_hex("0a110a0f0a0169120a" "12080a06" "0000c03f" "0000"); // cut float: refused
+    Spans spans;
+    spans.payloads = {bytes_of(whole)};
+    const example::Decoder decoder({spec("i", Kind::number, -1)});
+    const auto columns = decoder.decode(spans, pool);
+    check(columns[0].number_count == 3 && load_le<double>(columns[0].numbers.data() + 16) == 300.0);
+    spans.payloads = {bytes_of(real)};
+    check(fault_of([&] { (void)decoder.decode(spans, pool); }).fault == Fault::wire);
+    const auto large = from_hex("0a140a120a0169120d" "1a0b0a09" "808080808080808040");
+    spans.payloads = {bytes_of(large)};
+    const FormatError error = fault_of([&] { (void)decoder.decode(spans, pool); });
+    check(error.fault == Fault::range && error.found == std::uint64_t{1} << 62);
+}
+
 void defaults_fill_in() {
     Spans spans;
     spans.payloads = {Bytes()};
@@ -108,13 +153,53 @@ void scanning_counts() {
     check(!scanner.is_message());
 }
 
+void a_damaged_record_leaves_no_facts() {
+    // {"a": [1]} and {"b": a packed run that ends within a number}.
+    const auto payload = from_hex("0a18" "0a0a0a01611205" "1a030a0101" "0a0a0a01621205" "1a030a0181");
+    Spans spans;
+    spans.payloads = {bytes_of(payload)};
+    example::Scanner scanner;
+    scanner.add(spans);
+    check(!scanner.is_message() && scanner.records() == 0 && scanner.keys().empty());
+}
+
+void payloads_lie_in_one_block() {
+    const float numbers[] = {1.5F, -2.0F};
+    const std::int64_t steps[] = {0, 2, 2};
+    example::Source list;
+    list.name = "s";
+    list.kind = Kind::float32;
+    list.list = true;
+    list.count = 1;
+    list.numbers = reinterpret_cast<const std::byte*>(numbers);
+    list.number_count = 2;
+    list.steps = steps;
+    const auto encoded = example::encode({list}, 2, 12, 4, 4, pool);
+    Spans spans;
+    for (int i = 0; i < 2; ++i) {
+        check(encoded.starts[static_cast<std::size_t>(i)] % 4 == 0);
+        spans.payloads.emplace_back(encoded.block.data() + encoded.starts[static_cast<std::size_t>(i)],
+                                    static_cast<std::size_t>(encoded.sizes[static_cast<std::size_t>(i)]));
+    }
+    check(std::to_integer<int>(spans.payloads[0][0]) == 0x12); // No empty context before the feature lists.
+    const example::Decoder decoder({spec("s", Kind::float32, 1, true)});
+    const auto columns = decoder.decode(spans, pool);
+    check(columns[0].steps == std::vector<std::int64_t>{0, 2, 2} && columns[0].number_count == 2);
+    check(std::memcmp(columns[0].numbers.data(), numbers, sizeof numbers) == 0);
+}
+
 } // namespace
 
 int main() {
     all_forms_of_a_list();
     faults_name_record_and_feature();
+    faults_count_from_the_payload();
+    no_room_is_made_for_what_cannot_be();
+    either_number_as_double();
     defaults_fill_in();
     encoding_is_canonical();
     texts_and_images();
     scanning_counts();
+    a_damaged_record_leaves_no_facts();
+    payloads_lie_in_one_block();
 }

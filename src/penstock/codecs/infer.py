@@ -36,18 +36,22 @@ class Found:
     mixed: frozenset[str] = frozenset()
 
 
-def infer_schema(blocks: Iterable[_native.Spans]) -> Found:
+def infer_schema(blocks: Iterable[_native.Spans], *, given: Schema | None = None) -> Found:
     """Find codec and schema of some records.
 
-    Records are Examples (or SequenceExamples) when one has a feature and those before it are protobuf messages; otherwise
-    they are raw. A later one that is no message is an error when it is read, not a reason to call them all raw. A feature with the same number of values in every record has that number as its shape (``()`` for one); one
-    whose number varies, or which some records lack, has ``(None,)``. Feature lists have ``(None,)``, ``(None, k)`` or
-    ``(None, None)`` for one, ``k`` or varying values per step. Bytes that are UTF-8 without control characters in every
-    record are ``"str"``; those that all begin as one kind of image have its ``encoding``. A key that never holds a list is
-    left out.
+    Records are Examples (or SequenceExamples) when one has a feature with values and those before it are protobuf messages;
+    otherwise they are raw. A later one that is no message is an error when it is read, not a reason to call them all raw.
+
+    A feature with the same number of values in every record has that number as its shape (``()`` for one); one whose number
+    varies, or is 0, or which some records lack, has ``(None,)``. Feature lists have ``(None,)``, ``(None, k)`` or
+    ``(None, None)`` for one, ``k`` or varying values per step. Bytes that are UTF-8 without control characters (but tab,
+    line feed and carriage return) in every record are ``"str"``; those that all begin as one kind of image have its
+    ``encoding``. Where a feature and a feature list have one name, the feature is called ``context/NAME``. A key that never
+    holds a list is left out. A key that is not UTF-8 comes with its odd bytes as lone surrogates, as in file names.
 
     Args:
         blocks: The records to look at. No records at all: an empty schema.
+        given: The schema, where it is known; what is looked for is then only what else a codec must know.
 
     Raises:
         CorruptRecord: The checksum of the very first record is wrong.
@@ -64,9 +68,9 @@ def infer_schema(blocks: Iterable[_native.Spans]) -> Found:
         if not scanner.is_message:
             break
     if scanner.records == 0 and scanner.is_message:
-        return Found("example", Schema({}))
+        return Found("example", Schema({}) if given is None else given)
     keys = [key for key in scanner.keys if any(key["kinds"][BYTES:])]
-    return _examples(keys, scanner.records) if keys else Found("raw", RawCodec.schema)
+    return _examples(keys, scanner.records, given) if keys else Found("raw", RawCodec.schema)
 
 
 def infer_payloads(payloads: Sequence[Any]) -> Found:
@@ -74,19 +78,13 @@ def infer_payloads(payloads: Sequence[Any]) -> Found:
     return infer_schema([_native.spans_of_buffers(payloads)])
 
 
-def _examples(keys: list[dict[str, Any]], records: int) -> Found:
+def _examples(keys: list[dict[str, Any]], records: int, given: Schema | None) -> Found:
     lists = frozenset(_name(key) for key in keys if key["list"])
-    features: dict[str, Feature] = {}
-    mixed = set()
-    for key in keys:
-        name = _name(key)
-        if not key["list"] and name in lists:
-            name = CONTEXT + name
-        features[name] = _feature(name, key, records)
-        if key["kinds"][FLOAT] and key["kinds"][INT]:
-            mixed.add(name)
-    ordered = Schema({name: features[name] for name in sorted(features)})
-    return Found("example", ordered, lists, frozenset(mixed))
+    named = {(CONTEXT if not key["list"] and _name(key) in lists else "") + _name(key): key for key in keys}
+    mixed = frozenset(name for name, key in named.items() if key["kinds"][FLOAT] and key["kinds"][INT])
+    if given is None:
+        given = Schema({name: _feature(name, named[name], records) for name in sorted(named)})
+    return Found("example", given, lists, mixed)
 
 
 def _name(key: dict[str, Any]) -> str:
@@ -102,7 +100,7 @@ def _shape(key: dict[str, Any], records: int) -> tuple[int | None, ...]:
     same = key["fewest"] == key["most"]
     count = () if key["most"] == 1 else (key["most"],)
     if key["list"]:
-        return (None, *count) if same else (None, None)
+        return (None, *count) if same and key["most"] else (None, None)
     everywhere = key["records"] == records
     return count if same and everywhere and key["most"] else (None,)
 

@@ -117,14 +117,14 @@ def codec_of(records: Any, *, codec: str | None, schema: Schema | Mapping[str, F
         raise UnsupportedData(Where(), expected="codec 'example' or 'raw'", found=repr(codec))
     if codec == "raw":
         return RawCodec()
+    given = None if schema is None else Schema(schema)
     try:
-        found = infer_schema(_sample(records))
+        found = infer_schema(_sample(records), given=given)
     except DataError as error:
         raise error if error.where.path else error.relocated(records.where_in_order(error.where.record or 0)) from error
-    if codec is None and found.codec == "raw" and schema is None:
+    if codec is None and found.codec == "raw" and given is None:
         return RawCodec()
-    wanted = found.schema if schema is None else Schema(schema)
-    return ExampleCodec(wanted, lists=found.lists, mixed=found.mixed)
+    return ExampleCodec(found.schema if given is None else given, lists=found.lists, mixed=found.mixed)
 
 
 def find_schema(records: Any, most: int | None) -> Schema:
