@@ -7,6 +7,8 @@
 namespace penstock::bind {
 namespace {
 
+using Which = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
 nb::object to_object(const npy::Literal& value) {
     switch (value.kind) {
     case npy::Literal::Kind::text: return nb::str(value.text.data(), value.text.size());
@@ -48,6 +50,24 @@ nb::object take(nb::object data, std::size_t data_offset, std::size_t row_bytes,
     return to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {count, row_bytes});
 }
 
+nb::object take_at(nb::list buffers, std::optional<Which> which, Indices offsets, std::size_t size) {
+    std::vector<Buffer> held;
+    std::vector<Bytes> files;
+    for (nb::handle object : buffers) files.push_back(held.emplace_back(object).bytes());
+    const std::size_t count = offsets.shape(0);
+    if (which && which->shape(0) != count) throw nb::value_error("which and offsets differ in length");
+    if (size != 0 && count > SIZE_MAX / size) throw nb::value_error("more bytes than memory can hold");
+    Pool::Block block;
+    {
+        const std::int32_t* const in = which ? which->data() : nullptr;
+        const std::int64_t* const at = offsets.data();
+        const nb::gil_scoped_release release;
+        block = batch_pool()->take(count * size);
+        take_ranges(files, in, {at, count}, size, block.data());
+    }
+    return to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {count, size});
+}
+
 } // namespace
 
 void register_npy(nb::module_& module) {
@@ -59,6 +79,10 @@ void register_npy(nb::module_& module) {
                nb::sig("def take_rows(data: collections.abc.Buffer, data_offset: int, row_bytes: int, n_rows: int, indices: "
                        "numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.uint8]"),
                "Rows by index, copied into uint8 (n, row_bytes).");
+    module.def("take_ranges", &take_at, nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"), nb::arg("size"),
+               nb::sig("def take_ranges(buffers: list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: "
+                       "numpy.typing.NDArray[numpy.int64], size: int) -> numpy.typing.NDArray[numpy.uint8]"),
+               "`size` bytes from each offset of buffers[which[i]] (None: all of the first), copied into uint8 (n, size).");
 }
 
 } // namespace penstock::bind

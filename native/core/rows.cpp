@@ -26,22 +26,49 @@ void prefetch(const std::byte* row, std::size_t size) {
 #endif
 }
 
+void check_places(std::span<const Bytes> files, const std::int32_t* which, std::span<const std::int64_t> offsets, std::size_t size) {
+    for (std::size_t i = 0; i < offsets.size(); ++i) {
+        const std::size_t number = which != nullptr ? static_cast<std::size_t>(which[i]) : 0;
+        const auto offset = static_cast<std::uint64_t>(offsets[i]); // A negative one becomes too large.
+        const std::size_t has = number < files.size() ? files[number].size() : 0;
+        if (number < files.size() && offset <= has && size <= has - offset) continue;
+        FormatError error(Fault::range, 0, has, offset);
+        error.record = static_cast<std::int64_t>(i);
+        throw error;
+    }
+}
+
+/// Copies `count` pieces of `size` bytes; `from(i)` is where piece i lies. Neighbours in memory are copied in one go.
+template <typename From> void copy_pieces(std::size_t count, std::size_t size, const From& from, std::byte* out) {
+    if (size == 0) return;
+    // Small pieces are copied in less time than memory takes to answer: ask for them several pieces ahead.
+    const std::size_t ahead = std::clamp<std::size_t>(8192 / size, 1, 16);
+    for (std::size_t i = 0; i < count;) {
+        std::size_t run = 1;
+        while (i + run < count && from(i + run) == from(i) + run * size) ++run;
+        if (i + run - 1 + ahead < count) prefetch(from(i + run - 1 + ahead), size);
+        std::memcpy(out, from(i), run * size);
+        out += run * size;
+        i += run;
+    }
+}
+
 } // namespace
 
 void take_rows(const Rows& rows, std::span<const std::int64_t> indices, std::byte* out) {
     check_range(rows, indices);
-    if (rows.size == 0) return;
-    const auto row_at = [&rows](std::int64_t index) { return rows.bytes.data() + static_cast<std::size_t>(index) * rows.size; };
-    // Small rows are copied in less time than memory takes to answer: ask for them several rows ahead.
-    const std::size_t ahead = std::clamp<std::size_t>(8192 / rows.size, 1, 16);
-    for (std::size_t i = 0; i < indices.size();) {
-        std::size_t run = 1;
-        while (i + run < indices.size() && indices[i + run] == indices[i] + static_cast<std::int64_t>(run)) ++run;
-        if (i + run - 1 + ahead < indices.size()) prefetch(row_at(indices[i + run - 1 + ahead]), rows.size);
-        std::memcpy(out, row_at(indices[i]), run * rows.size);
-        out += run * rows.size;
-        i += run;
-    }
+    const auto from = [&](std::size_t i) { return rows.bytes.data() + static_cast<std::size_t>(indices[i]) * rows.size; };
+    copy_pieces(indices.size(), rows.size, from, out);
+}
+
+void take_ranges(std::span<const Bytes> files, const std::int32_t* which, std::span<const std::int64_t> offsets, std::size_t size,
+                 std::byte* out) {
+    check_places(files, which, offsets, size);
+    const auto from = [&](std::size_t i) {
+        const Bytes file = files[which != nullptr ? static_cast<std::size_t>(which[i]) : 0];
+        return file.data() + offsets[i];
+    };
+    copy_pieces(offsets.size(), size, from, out);
 }
 
 } // namespace penstock

@@ -15,4 +15,10 @@ struct Rows {
 /// `indices`) before anything is written when an index is not a row. `out` holds indices.size() * rows.size bytes.
 void take_rows(const Rows& rows, std::span<const std::int64_t> indices, std::byte* out);
 
+/// Copies `size` bytes from each place to `out`: place i is byte offsets[i] of files[which[i]] (of files[0] where `which` is
+/// null; else it holds as many numbers as there are offsets). Throws FormatError{range} with `record` set before anything is
+/// written when a place is not inside its file. `out` holds offsets.size() * size bytes.
+void take_ranges(std::span<const Bytes> files, const std::int32_t* which, std::span<const std::int64_t> offsets, std::size_t size,
+                 std::byte* out);
+
 } // namespace penstock

@@ -25,6 +25,21 @@ int main() {
     take_rows({{}, 0, 8}, empty_rows, nullptr); // rows of no bytes are rows still
     check(fault_of([&] { take_rows({{}, 0, 7}, empty_rows, nullptr); }).record == 1);
 
+    const std::vector<Bytes> files = {bytes_of(rows), bytes_of(std::string_view("0123456789"))};
+    const auto take_places = [&files](const std::vector<std::int32_t>& which, std::vector<std::int64_t> offsets) {
+        std::string found(offsets.size() * 3, '?');
+        take_ranges(files, which.empty() ? nullptr : which.data(), offsets, 3, reinterpret_cast<std::byte*>(found.data()));
+        return found;
+    };
+    check(take_places({1, 0, 1, 1}, {7, 0, 0, 3}) == "789aab012345");
+    check(take_places({}, {0, 3, 6}) == "aabbccdde");
+    check(take_places({}, {}).empty());
+    check(fault_of([&] { (void)take_places({0, 1}, {0, 8}); }).record == 1); // reaches past the end
+    check(fault_of([&] { (void)take_places({0, 2}, {0, 0}); }).record == 1); // no such file
+    check(fault_of([&] { (void)take_places({-1, 0}, {0, 0}); }).record == 0);
+    check(fault_of([&] { (void)take_places({0, 0}, {0, -1}); }).fault == Fault::range);
+    check(fault_of([&] { (void)take_places({0, 0}, {0, INT64_MAX}); }).fault == Fault::range);
+
     // Long rows and many of them, in runs and out of order: what was read ahead changes nothing.
     std::string many(3000 * 700, '?');
     for (std::size_t i = 0; i < many.size(); ++i) many[i] = static_cast<char>(i / 700 * 31 + i % 700);

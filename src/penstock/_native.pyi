@@ -176,7 +176,7 @@ def encode_records(columns: list[tuple[int, bytes, int, int, Any, Any, Any, int,
 
 def parse_record(payload: Buffer) -> tuple[dict[bytes, Any], dict[bytes, Any], bytes | None, bytes | None, bytes | None]:
     """
-    One Record: features, label (key to (kind, values, keys, shape), or (4, values, content type, None) for bytes), uid, metadata, configuration.
+    One Record: features, label (key to (kind, values, keys, shape), None for what is not there; of bytes (4, values, content type, None)), uid, metadata, configuration.
     """
 
 def is_record(payload: Buffer) -> bool:
@@ -294,6 +294,11 @@ def parse_npy_header(data: Buffer, max_header: int = 10000) -> tuple[tuple[int, 
 
 def take_rows(data: Buffer, data_offset: int, row_bytes: int, n_rows: int, indices: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.uint8]:
     """Rows by index, copied into uint8 (n, row_bytes)."""
+
+def take_ranges(buffers: list[Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: numpy.typing.NDArray[numpy.int64], size: int) -> numpy.typing.NDArray[numpy.uint8]:
+    """
+    `size` bytes from each offset of buffers[which[i]] (None: all of the first), copied into uint8 (n, size).
+    """
 
 def permute(n: int, seed: int, epoch: int, start: int, stop: int) -> numpy.typing.NDArray[numpy.int64]:
     """

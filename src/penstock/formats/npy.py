@@ -28,10 +28,32 @@ __all__ = ["FORMAT", "NpyRecords", "check_alike", "data_offset"]
 
 
 class _Layout(NamedTuple):
-    """The headers of all files, and the number of each file's first row (and of all rows)."""
+    """What the headers of all files say together."""
 
     headers: list[NpyHeader]
     firsts: Indices
+    """Number of each file's first row, and of all rows."""
+    begins: Indices
+    """Where the rows of each file begin, in bytes."""
+    stored: np.dtype[Any] | None
+    """The dtype of the rows where they can be copied as they lie, without regard to their file; else ``None``."""
+    dtype: np.dtype[Any]
+    row_shape: tuple[int, ...]
+    row_bytes: int
+
+    @classmethod
+    def of(cls, headers: list[NpyHeader]) -> _Layout:
+        first = headers[0]
+        alike = all(header.dtype == first.dtype and not header.is_fortran for header in headers)
+        return cls(
+            headers,
+            np.cumsum([0, *(header.rows for header in headers)], dtype=np.int64),
+            np.array([header.data_offset for header in headers], np.int64),
+            first.dtype if alike and first.row_bytes else None,
+            first.dtype.newbyteorder("="),
+            first.row_shape,
+            first.row_bytes,
+        )
 
 
 class NpyRecords:
@@ -75,17 +97,17 @@ class NpyRecords:
         for path, header in zip(self.paths, headers, strict=True):
             check_alike(path, header, self.paths[0], headers[0])
         self._files.expect([self._files.signature(number) for number in range(len(self.paths))])
-        return _Layout(headers, np.cumsum([0, *(header.rows for header in headers)], dtype=np.int64))
+        return _Layout.of(headers)
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Of the rows that :meth:`take` gives: native-endian."""
-        return self._layout.headers[0].dtype.newbyteorder("=")
+        return self._layout.dtype
 
     @property
     def row_shape(self) -> tuple[int, ...]:
         """Of one row."""
-        return self._layout.headers[0].row_shape
+        return self._layout.row_shape
 
     @property
     def skipped(self) -> Skipped:
@@ -107,39 +129,49 @@ class NpyRecords:
         Raises:
             IndexError: An index is out of range.
         """
-        if not len(indices):
-            return np.zeros((0, *self.row_shape), self.dtype)
-        low, high = int(indices.min()), int(indices.max())
-        if low < 0 or high >= len(self):
-            raise IndexError(f"rows {low} to {high} of {len(self)}")
-        first, last = (int(n) for n in np.searchsorted(self._layout.firsts, (low, high), side="right") - 1)
-        if first == last:
-            return self._take_from(first, indices - self._layout.firsts[first] if first else indices)
-        which = np.searchsorted(self._layout.firsts, indices, side="right") - 1
-        rows = np.empty((len(indices), *self.row_shape), self.dtype)
-        for number in np.unique(which).tolist():
-            mine = np.flatnonzero(which == number)
-            rows[mine] = self._take_from(number, indices[mine] - self._layout.firsts[number])
-        return rows
+        layout = self._layout
+        count = len(indices)
+        if not count:
+            return np.zeros((0, *layout.row_shape), layout.dtype)
+        try:
+            if layout.stored is None:
+                return self._taken_by_numpy(indices)
+            flat = self._bytes(layout, indices)
+        except (_native.FormatError, IndexError) as error:
+            raise IndexError(f"rows {indices.min()} to {indices.max()} of {len(self)}") from error
+        return _native_endian(flat.view(layout.stored).reshape(count, *layout.row_shape))
 
-    def _take_from(self, number: int, indices: Indices) -> npt.NDArray[Any]:
-        header = self._layout.headers[number]
-        if header.is_fortran or header.row_bytes == 0:
-            rows = self._array(number)[indices]
-        else:
-            flat = self._flat(number, header, indices)
-            rows = flat.view(header.dtype).reshape(len(indices), *header.row_shape)
-        return rows if header.dtype.isnative else rows.astype(self.dtype)
-
-    def _flat(self, number: int, header: NpyHeader, indices: Indices) -> npt.NDArray[np.uint8]:
+    def _bytes(self, layout: _Layout, indices: Indices) -> npt.NDArray[np.uint8]:
         """The bytes of some rows, one behind the other."""
         # In order too: rows need no decoding, so copying them from a warm map is three times as fast as reading them.
-        if self._files.worth_mapping(len(self) * header.row_bytes, scattered=True):
-            buffer = self._files.content(number).buffer
-            return _native.take_rows(buffer, header.data_offset, header.row_bytes, header.rows, indices)
-        files, _ = self._files.descriptors(np.full(1, number, np.int32))
-        offsets = indices * header.row_bytes + header.data_offset
-        return _native.read_ranges([files[0].fd], None, offsets, np.full(len(indices), header.row_bytes))[0]
+        mapped = self._files.worth_mapping(len(self) * layout.row_bytes, scattered=True)
+        if mapped and len(self.paths) == 1:
+            buffer, header = self._files.content(0).buffer, layout.headers[0]
+            return _native.take_rows(buffer, header.data_offset, layout.row_bytes, header.rows, indices)
+        which = self._files_of(layout, indices)
+        offsets = (indices - layout.firsts[which]) * layout.row_bytes + layout.begins[which]
+        if mapped:
+            buffers, which_buffer = self._files.buffers(which)
+            return _native.take_ranges(buffers, which_buffer, offsets, layout.row_bytes)
+        files, which_open = self._files.descriptors(which)
+        sizes = np.full(len(indices), layout.row_bytes, np.int64)
+        return _native.read_ranges([file.fd for file in files], which_open, offsets, sizes)[0]
+
+    def _files_of(self, layout: _Layout, indices: Indices) -> npt.NDArray[np.int32]:
+        which = np.searchsorted(layout.firsts, indices, side="right") - 1
+        if which.min() < 0 or which.max() >= len(self.paths):
+            raise IndexError
+        return which.astype(np.int32)
+
+    def _taken_by_numpy(self, indices: Indices) -> npt.NDArray[Any]:
+        """For rows that do not lie as they are wanted: in Fortran's order, in several byte orders, or of no bytes."""
+        layout = self._layout
+        which = self._files_of(layout, indices)
+        rows = np.empty((len(indices), *layout.row_shape), layout.dtype)
+        for number in np.unique(which).tolist():
+            mine = np.flatnonzero(which == number)
+            rows[mine] = self._array(number)[indices[mine] - layout.firsts[number]]
+        return rows
 
     def _array(self, number: int) -> npt.NDArray[Any]:
         """File ``number`` as a mapped array ``(rows, *row_shape)``, in its own byte order."""
@@ -197,6 +229,15 @@ class NpyRecords:
     def __repr__(self) -> str:
         files = repr(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
         return f"NpyRecords({files}, {len(self)} rows of {self.dtype} {self.row_shape})"
+
+
+def _native_endian(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same values; the memory is turned over in place where it can be."""
+    if rows.dtype.isnative:
+        return rows
+    if rows.dtype.names is not None:
+        return rows.astype(rows.dtype.newbyteorder("="))
+    return rows.byteswap(inplace=True).view(rows.dtype.newbyteorder("="))
 
 
 def check_alike(path: str, header: NpyHeader, first_path: str, first: NpyHeader) -> None:

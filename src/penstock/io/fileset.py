@@ -17,6 +17,7 @@ from penstock.io.mapped import MappedFile, Signature
 __all__ = ["Descriptor", "FileSet"]
 
 MOST_MAPPED = 8192  # a process may have 65,530 mappings (vm.max_map_count), and others need some
+FEW = 32  # files: all of them are handed over in less time than it takes to find out which are needed
 HEAD_BYTES = 64
 # Mapped pages count as the process's memory once they are touched, so a large set is read into recycled memory instead:
 # in order that costs a third more than a map whose pages are all there, and less than one whose pages are not (measured:
@@ -132,6 +133,8 @@ class FileSet:
             return [self.content(0).buffer], None
         if not len(which):
             return [], which
+        if len(self._mapped) == len(self.paths) <= FEW:
+            return [self.content(number).buffer for number in range(len(self.paths))], which
         first = int(which[0])
         if (which == first).all():
             return [self.content(first).buffer], None
