@@ -53,7 +53,7 @@ def test_damage_is_named_all_the_same(tmp_path, read_everything):
     data = bytearray(path.read_bytes())
     data[7 * (len(data) // 50) + 14] ^= 1
     path.write_bytes(data)
-    with pytest.raises(ps.CorruptRecord, match="x.tfrecord-00001-of-00002, record 7, byte"):
+    with pytest.raises(ps.CorruptRecord, match=r"x.tfrecord-00001-of-00002, record 7, byte"):
         ps.open(tmp_path / "x.tfrecord@2").batch(range(100))
 
 

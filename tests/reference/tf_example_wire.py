@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 
 from hypothesis import strategies as st
-
 from tests.reference.proto import BYTES, END, FIXED32, FIXED64, GROUP, VARINT
 
 KEYS = ["", "a", "b", "ü"]

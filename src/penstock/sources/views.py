@@ -172,6 +172,8 @@ class _Selected(_Derived):
 class _Chosen(_Derived):
     """Some of the examples: a range, or an array of indices."""
 
+    chosen: range | Indices
+
     def __init__(self, parent: Source, chosen: range | Indices) -> None:
         if isinstance(parent, _Chosen):  # a slice of a slice is a slice of the first source
             chosen = _compose(parent.chosen, chosen)
@@ -243,7 +245,7 @@ class _Mapped(_Derived):
         return False
 
     @cached_property
-    def schema(self) -> Schema:  # type: ignore[override]
+    def schema(self) -> Schema:
         return schema_of(self._batch(np.zeros(1, np.int64))) if len(self) else self.parent.schema
 
     def _batch(self, indices: Indices) -> Batch:
