@@ -100,7 +100,10 @@ class FileSet:
             return self._compression
         found = self._wrappers.get(number)
         if found is None:
-            found = self._wrappers[number] = self._look(MappedFile(self.paths[number]))
+            file = MappedFile(self.paths[number], expected=self._version(number))
+            found = self._wrappers[number] = self._look(file)
+            if found == "none":
+                self._keep(number, file)
         return found
 
     def content(self, number: int) -> MappedFile:
@@ -174,16 +177,19 @@ class FileSet:
         return found
 
     def _opened(self, number: int) -> MappedFile:
-        path = self.paths[number]
-        expected = None if self._expected is None else self._expected[number]
-        wrapper = self._compression or self._wrappers.get(number)
-        if wrapper is None or wrapper == "none" or expected is not None:
-            file = MappedFile(path, expected=expected)
-            wrapper = wrapper or self._look(file)
-            self._wrappers[number] = wrapper
-            if wrapper == "none":
-                return file
-        return inflated(path, wrapper)
+        wrapper = self.wrapper(number)
+        found = self._mapped.get(number)  # Looking at it may have mapped it.
+        if found is not None:
+            return found
+        expected = self._version(number)
+        if wrapper == "none":
+            return MappedFile(self.paths[number], expected=expected)
+        if expected is not None:
+            MappedFile(self.paths[number], expected=expected)
+        return inflated(self.paths[number], wrapper)
+
+    def _version(self, number: int) -> Signature | None:
+        return None if self._expected is None else self._expected[number]
 
     def _look(self, file: MappedFile) -> Compression:
         if file.size == 0:
