@@ -112,6 +112,15 @@ def test_what_a_dead_process_left_is_taken_over(tmp_path):
     assert (tmp_path / "a.inflated").read_bytes() == b"new"
 
 
+def test_what_dead_processes_left_is_cleared_away(tmp_path):
+    (tmp_path / "dead.inflated.part").write_bytes(b"x" * 100)
+    busy = CacheEntry.claim(tmp_path / "busy.inflated", wait=False)
+    assert entry(tmp_path, "new", b"x")
+    assert sorted(os.listdir(tmp_path)) == ["busy.inflated.part", "new.inflated"]
+    assert busy.commit(1000)
+    assert sorted(os.listdir(tmp_path)) == ["busy.inflated", "new.inflated"]
+
+
 def test_the_least_recently_used_go_first(tmp_path):
     for age, name in ((300, "old"), (200, "older-but-used"), (100, "young")):
         assert entry(tmp_path, name, b"x" * 10)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import sys
 import threading
 from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
@@ -66,7 +67,8 @@ def _fill(items: Iterable[T], ready: queue.Queue[T | _Last[T]], stop: threading.
 
 def _join(thread: threading.Thread, ready: queue.Queue[T | _Last[T]]) -> None:
     """The thread may be waiting for room."""
-    while thread.is_alive():
+    while thread.is_alive() and not sys.is_finalizing():  # When the process ends, threads like ours just stop.
         with contextlib.suppress(queue.Empty):
             ready.get(timeout=0.01)
-    thread.join()
+    if not sys.is_finalizing():
+        thread.join()

@@ -196,7 +196,7 @@ class CacheEntry:
 
 
 def _unfinished(path: Path) -> Path:
-    return path.with_name(path.name + ".part")
+    return path.with_name(path.name + UNFINISHED)
 
 
 def _is_still(fd: int, path: Path) -> bool:
@@ -210,6 +210,8 @@ def _make_room(path: Path, allowed_bytes: int) -> bool:
     """Delete the least recently used entries beside ``path`` until they take no more than ``allowed_bytes``."""
     others = []
     for other in path.parent.iterdir():
+        if other.suffix == UNFINISHED:
+            _remove_unused(other)  # Left by a process that was killed; one that is being made is locked.
         if other != path and other.suffix == path.suffix:
             try:
                 status = other.stat()
