@@ -17,6 +17,7 @@ __all__ = ["CacheEntry", "boot_id", "cache_folder", "cache_key", "cache_limit_by
 
 DEFAULT_LIMIT_BYTES = 20 << 30
 DISK_SHARE = 0.25
+UNFINISHED = ".part"
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
