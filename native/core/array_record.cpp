@@ -60,7 +60,7 @@ Footer parse_footer(std::span<const Bytes> records) {
     footer.num_records = metadata.numbers[3];
     const Bytes options = metadata.bytes[4];
     footer.options.assign(reinterpret_cast<const char*>(options.data()), options.size());
-    if (metadata.numbers[2] != records.size() - 1) throw FormatError(Fault::structure, 0);
+    if (metadata.numbers[1] != version || metadata.numbers[2] != records.size() - 1) throw FormatError(Fault::structure, 0);
     std::uint64_t total = 0;
     for (const Bytes& record : records.subspan(1)) {
         const Fields chunk = read_fields(record);

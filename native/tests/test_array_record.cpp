@@ -37,6 +37,9 @@ void footers_that_contradict_themselves() {
     const auto records = records_of(encoded);
     check(fault_of([] { (void)parse_footer({}); }).fault == Fault::structure);
     check(fault_of([&] { (void)parse_footer(std::span(records).first(2)); }).fault == Fault::structure);
+    const auto other_version = from_hex("0a06 0802 1000 1800");
+    const Bytes only = other_version;
+    check(fault_of([&] { (void)parse_footer({&only, 1}); }).fault == Fault::structure);
     Footer wrong = two;
     wrong.num_records = 6;
     const EncodedFooter other = encode_footer(wrong);

@@ -62,3 +62,20 @@ def test_against_a_schema(run, people, tmp_path):
 def test_npy(run, golden):
     assert run("verify", golden("npy/f4.npy")).code == 0
     assert run("verify", golden("npy/damaged_truncated.npy")).code == 1
+
+
+def test_salvage(run, tmp_path):
+    path, out = tmp_path / "x.array_record", tmp_path / "out.array_record"
+    ps.write_records(path, [bytes([i]) * 50 for i in range(10)])
+    content = path.read_bytes()
+    path.write_bytes(content[:-65_000])  # the postscript is cut
+    done = run("verify", path)
+    assert done.code == 1
+    assert "CorruptFile" in done.out
+    done = run("verify", path, "--salvage", out)
+    assert done.code == 1
+    assert f"saved 10 records in {out}; 0 lost, " in done.err
+    assert len(ps.records(out)) == 10
+    assert run("verify", out).code == 0
+    assert run("verify", path, "--salvage", out).code == 1
+    assert run("verify", out, "--salvage", tmp_path / "again").code == 0

@@ -65,8 +65,16 @@ def test_convert_with_another_schema_encodes_anew(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "compression", "message"),
     [
-        ("x.array_record", "gzip", "a compression that array_record has: 'zstd', 'none', 'brotli', 'snappy', found 'gzip'"),
-        ("x.array_record.gz", None, "a compression that array_record has: 'zstd', 'none', 'brotli', 'snappy', found 'gzip'"),
+        (
+            "x.array_record",
+            "gzip",
+            "a compression that array_record has: 'zstd', 'none', 'brotli', 'snappy', found 'gzip'",
+        ),
+        (
+            "x.array_record.gz",
+            None,
+            "a compression that array_record has: 'zstd', 'none', 'brotli', 'snappy', found 'gzip'",
+        ),
         ("x.tfrecord", "zstd", "a compression that tfrecord has: 'none', 'gzip', 'zlib', found 'zstd'"),
         ("x.npy", "zstd", "a compression that npy has: 'none', found 'zstd'"),
     ],

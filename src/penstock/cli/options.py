@@ -46,11 +46,14 @@ class CodecChoice(StrEnum):
 
 
 class CompressionChoice(StrEnum):
-    """What lies around a whole file."""
+    """What lies around a whole file, or, in ArrayRecord, round each of its chunks."""
 
     none = "none"
     gzip = "gzip"
     zlib = "zlib"
+    zstd = "zstd"
+    brotli = "brotli"
+    snappy = "snappy"
 
 
 FORMATS = "|".join(_registry.FORMATS)

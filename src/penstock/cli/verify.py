@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
 from penstock.cli.options import AsJson, CodecName, FormatName, Paths, SchemaFile, as_path, schema_in
-from penstock.cli.terminal.console import print_json, print_line
+from penstock.cli.terminal.console import note, print_json, print_line
 from penstock.cli.terminal.failures import DATA_FAULT
 from penstock.cli.terminal.values import amount, printable, size_of
 from penstock.errors import DataError
+from penstock.writing.salvage import salvage as salvage_file
 from penstock.writing.verify import Report
 from penstock.writing.verify import verify as verify_files
 
@@ -21,6 +25,12 @@ def verify(
     format: FormatName = None,
     codec: CodecName = None,
     schema: SchemaFile = None,
+    salvage: Annotated[
+        Path | None,
+        typer.Option(
+            "--salvage", metavar="OUT", show_default=False, help="Copy what is intact of one file into a new one."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check whatever can be checked, and list every fault.
@@ -31,12 +41,17 @@ def verify(
       penstock verify train.tfrecord
       penstock verify 'shards/*.tfrecord' && python train.py
       penstock verify train.tfrecord --json | jq '.faults[].record'
+      penstock verify damaged.array_record --salvage saved.array_record
     """
     report = verify_files(as_path(paths), format=format, codec=codec, schema=schema_in(schema), progress=True)
     if as_json:
         print_json(report.to_json())
     else:
         _show(report)
+    if salvage is not None:
+        saved = salvage_file(as_path(paths), salvage, format=format)
+        lost = "an unknown number" if saved.lost_records is None else f"{saved.lost_records:,}"
+        note(f"saved {amount(saved.records, 'record')} in {salvage}; {lost} lost, {size_of(saved.lost_bytes)} damaged")
     if not report.ok:
         raise typer.Exit(DATA_FAULT)
 

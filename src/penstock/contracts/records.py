@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from penstock.contracts.protocols import Indices
     from penstock.errors import Where
 
-__all__ = ["Format", "OnCorrupt", "RecordWriter", "Records", "Skipped"]
+__all__ = ["Format", "OnCorrupt", "RecordWriter", "Records", "Salvaged", "Skipped"]
 
 OnCorrupt = Literal["raise", "skip"]
 
@@ -32,6 +32,21 @@ class Skipped:
 
     records: int = 0
     bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Salvaged:
+    """What was saved of a damaged file.
+
+    Args:
+        records: How many are in the new file.
+        lost_records: How many were lost; ``None`` where the file no longer tells how many it had.
+        lost_bytes: How much of the file is damaged.
+    """
+
+    records: int
+    lost_records: int | None
+    lost_bytes: int
 
 
 @runtime_checkable
@@ -99,6 +114,7 @@ class Format:
         compressions: What the writer takes as ``compression=``; the first is what it takes when nobody says. Empty: none,
             gzip and zlib where ``compressible``, else none.
         join: ``join(parts, path)`` puts complete files together as one; ``None`` where they may simply follow one another.
+        salvage: ``salvage(path, out)`` copies what is intact; ``None`` where reading on behind damage and writing again does.
     """
 
     name: str
@@ -109,3 +125,4 @@ class Format:
     writer: Callable[..., RecordWriter] | None = None
     compressions: tuple[str, ...] = ()
     join: Callable[[Sequence[str], str], None] | None = None
+    salvage: Callable[[str, str], Salvaged] | None = None

@@ -20,6 +20,7 @@ from penstock.formats.array_record_writer import ArrayRecordWriter
 from penstock.formats.riegeli.copying import join_files
 from penstock.formats.riegeli.footer import Footer, read_footer
 from penstock.formats.riegeli.reader import ChunkReader
+from penstock.formats.riegeli.salvage import salvage
 from penstock.formats.riegeli.scan import Found, scan_file
 from penstock.formats.riegeli.table import ChunkTable
 from penstock.io.fileset import FileSet
@@ -235,4 +236,5 @@ FORMAT = Format(
     writer=ArrayRecordWriter,
     compressions=("zstd", "none", "brotli", "snappy"),
     join=join_files,
+    salvage=salvage,
 )

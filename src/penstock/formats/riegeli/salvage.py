@@ -3,37 +3,17 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.contracts.records import Salvaged
 from penstock.errors import CorruptFile, Where
 from penstock.formats.riegeli.copying import ChunksOf, copy_chunks
 from penstock.formats.riegeli.scan import DECODED, scan_file
 from penstock.io.mapped import MappedFile
 from penstock.io.paths import PathLike
 
-__all__ = ["Salvaged", "salvage"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Salvaged:
-    """What was saved of a file.
-
-    Attributes:
-        chunks, records: How many are in the new file.
-        lost_records: How many records were lost; ``None`` where the footer is lost too, so that nobody knows.
-        lost_bytes: How much of the file was damaged.
-    """
-
-    chunks: int
-    records: int
-    lost_records: int | None
-    lost_bytes: int
-
-    def __str__(self) -> str:
-        lost = "an unknown number" if self.lost_records is None else str(self.lost_records)
-        return f"{self.records} records in {self.chunks} chunks saved; {lost} lost, {self.lost_bytes} bytes damaged"
+__all__ = ["salvage"]
 
 
 def salvage(path: PathLike, out: PathLike) -> Salvaged:
@@ -58,4 +38,4 @@ def salvage(path: PathLike, out: PathLike) -> Salvaged:
     copy_chunks([ChunksOf(file, found.begins, decoded_sizes, found.counts)], out, options)
     lost_bytes = sum(damage.end - damage.begin for damage in found.damage)
     lost = None if found.footer is None else int(found.footer.counts.sum() - found.counts.sum())
-    return Salvaged(chunks=len(found.chunks), records=int(found.counts.sum()), lost_records=lost, lost_bytes=lost_bytes)
+    return Salvaged(records=int(found.counts.sum()), lost_records=lost, lost_bytes=lost_bytes)

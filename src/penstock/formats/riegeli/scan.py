@@ -115,7 +115,10 @@ def _footer_among(file: MappedFile, found: Found) -> Footer | None:
     """The footer, where only what is behind it is lost. A postscript without its footer is taken out."""
     if len(found.chunks) and _is_postscript(file, int(found.chunks[-1, BEGIN])):
         found.chunks = found.chunks[:-1]
-    return _footer_at(file, int(found.chunks[-1, BEGIN])) if len(found.chunks) else None
+    footer = _footer_at(file, int(found.chunks[-1, BEGIN])) if len(found.chunks) else None
+    # It lists what is there. Anything else is a record that can be read as a footer.
+    listed = footer is not None and np.isin(found.begins[:-1], footer.begins)
+    return footer if np.all(listed) or np.mean(listed) > 0.5 else None
 
 
 def _is_postscript(file: MappedFile, begin: int) -> bool:
