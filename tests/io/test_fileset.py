@@ -38,6 +38,8 @@ def test_buffers_are_those_that_are_needed(paths):
     assert [bytes(buffers[n])[0] for n in renumbered] == which.tolist()
     assert len(buffers) == 3
     assert renumbered.dtype == np.int32
+    buffers, renumbered = files.buffers(np.array([4, 4, 5, 7], np.int32))
+    assert [bytes(buffers[n])[0] for n in renumbered] == [4, 4, 5, 7]
     buffers, renumbered = files.buffers(np.array([7, 7], np.int32))
     assert (len(buffers), bytes(buffers[0])[0], renumbered) == (1, 7, None)
     assert files.buffers(None)[0][0] is files.content(0).buffer
