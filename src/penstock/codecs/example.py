@@ -14,6 +14,7 @@ import numpy.typing as npt
 from penstock import _native
 from penstock._faults import describe
 from penstock.codecs.example_columns import Column, column_of
+from penstock.codecs.faults import all_faults
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
 from penstock.errors import DataError, NoSuchFeature, SchemaMismatch, Where
@@ -124,17 +125,7 @@ class ExampleCodec:
 
     def faults_in(self, spans: _native.Spans) -> list[DataError]:
         """What is wrong with some payloads, one error for each bad one, ``where.record`` being its position."""
-        faults: list[DataError] = []
-        start = 0
-        while start < len(spans):
-            try:
-                self.decode_batch(spans.part(start, len(spans)))
-                break
-            except DataError as error:
-                position = start + (error.where.record or 0)
-                faults.append(error.relocated(Where(record=position)))
-                start = position + 1
-        return faults
+        return all_faults(self.decode_batch, spans)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"schema": self.schema, "lists": self.lists, "mixed": self.mixed}

@@ -10,10 +10,11 @@ import numpy.typing as npt
 
 from penstock import _native
 from penstock._faults import describe
+from penstock.codecs.faults import all_faults
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
-from penstock.errors import DataError, SchemaMismatch, Where
+from penstock.errors import DataError, NoSuchFeature, SchemaMismatch, Where
 
 __all__ = ["RawCodec"]
 
@@ -25,7 +26,11 @@ class RawCodec:
     schema = Schema({"record": Feature("bytes")})
 
     def decode_batch(self, spans: _native.Spans) -> Batch:
-        """The payloads of ``n`` records as an object array ``(n,)`` of ``bytes``, their checksums checked."""
+        """The payloads of ``n`` records as an object array ``(n,)`` of ``bytes``.
+
+        Raises:
+            CorruptRecord: A checksum is wrong; ``where.record`` is the position in ``spans``.
+        """
         try:
             payloads = spans.to_bytes()
         except _native.FormatError as error:
@@ -37,16 +42,22 @@ class RawCodec:
     def encode_batch(
         self, batch: Mapping[str, Any], n: int, head: int, tail: int, align: int = 1
     ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Lay ``n`` payloads out with room for frames: ``head`` bytes before each, ``tail`` and padding behind."""
+        """Lay ``n`` payloads out with room for frames: ``head`` bytes before each, ``tail`` and padding behind.
+
+        Raises:
+            NoSuchFeature, SchemaMismatch: There is no column ``record`` of ``n`` payloads.
+        """
+        if "record" not in batch:
+            raise NoSuchFeature(Where(), expected="the feature 'record'", found=f"the features {list(batch)}")
         payloads = [_bytes_of(value, i) for i, value in enumerate(batch["record"])]
+        if len(payloads) != n:
+            raise SchemaMismatch(Where(feature="record"), expected=f"{n} payloads", found=str(len(payloads)))
         sizes = np.array([len(payload) for payload in payloads], np.int64)
         steps = head + -(-sizes // align) * align + tail
         starts = np.cumsum(steps) - steps + head
         block = np.zeros(int(steps.sum()), np.uint8)
         for payload, start, size in zip(payloads, starts, sizes, strict=True):
             block[start : start + size] = np.frombuffer(payload, np.uint8)
-        if len(payloads) != n:
-            raise SchemaMismatch(Where(feature="record"), expected=f"{n} payloads", found=str(len(payloads)))
         return block, starts, sizes
 
     def decode(self, payload: Any) -> Example:
@@ -59,15 +70,15 @@ class RawCodec:
         return self
 
     def faults_in(self, spans: _native.Spans) -> list[DataError]:
-        """Every payload is a good one."""
-        _ = spans
-        return []
+        """Payloads whose checksum is wrong; any bytes are a good payload otherwise."""
+        return all_faults(self.decode_batch, spans)
 
     def __repr__(self) -> str:
         return "RawCodec()"
 
 
-def _bytes_of(value: Any, position: int) -> bytes | bytearray | memoryview:
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return value
-    raise SchemaMismatch(Where(record=position, feature="record"), expected="bytes", found=type(value).__name__)
+def _bytes_of(value: Any, position: int) -> memoryview:
+    if not isinstance(value, (bytes, bytearray, memoryview)):
+        raise SchemaMismatch(Where(record=position, feature="record"), expected="bytes", found=type(value).__name__)
+    view = memoryview(value)
+    return view.cast("B") if view.c_contiguous and view.nbytes else memoryview(bytes(view))

@@ -137,7 +137,9 @@ def _checker(records: Records, codec: str | None, schema: Schema | Mapping[str, 
         return None  # The framing is damaged before the first payload: that is reported from the framing.
     if schema is not None or not isinstance(found, ExampleCodec):
         return found
-    free = {name: Feature(f.dtype, (None,) * max(1, f.shape.count(None))) for name, f in found.schema.items()}
+    free = {
+        name: Feature(f.dtype, (None, None) if name in found.lists else (None,)) for name, f in found.schema.items()
+    }
     return ExampleCodec(Schema(free), lists=found.lists, mixed=found.mixed)
 
 

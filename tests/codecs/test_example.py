@@ -1,0 +1,520 @@
+"""ExampleCodec: columns of every kind out of payloads and back, and what it says when they do not fit."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.reference import tfrecord
+from tests.reference.tf_example_wire import BYTES_LIST, FLOAT_LIST, INT64_LIST, example
+
+from penstock import _native
+from penstock.codecs.example import ExampleCodec
+from penstock.codecs.infer import infer_payloads
+from penstock.contracts.feature import Feature
+from penstock.contracts.schema import Schema
+from penstock.contracts.values import Ragged
+from penstock.errors import CorruptRecord, NoSuchFeature, SchemaMismatch, UnsupportedData
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "tfrecord"
+
+
+def spans(*payloads):
+    return _native.spans_of_buffers(payloads)
+
+
+def codec(lists=(), **features):
+    return ExampleCodec(Schema(features), lists=frozenset(lists))
+
+
+def payloads_of(codec, batch, n, head=12, tail=4):
+    block, starts, sizes = codec.encode_batch(batch, n, head, tail)
+    return [bytes(block[start : start + size]) for start, size in zip(starts, sizes, strict=True)]
+
+
+def ints(*values):
+    return INT64_LIST, list(values)
+
+
+def floats(*values):
+    return FLOAT_LIST, list(values)
+
+
+def texts(*values):
+    return BYTES_LIST, list(values)
+
+
+def test_values_in_batches_and_examples():
+    schema = {
+        "scalar": Feature("int64"),
+        "vector": Feature("float32", (3,)),
+        "matrix": Feature("float32", (2, 2)),
+        "some": Feature("int64", (None,)),
+        "rows": Feature("float32", (None, 2)),
+        "blob": Feature("bytes"),
+        "blobs": Feature("bytes", (2,)),
+        "text": Feature("str"),
+        "words": Feature("str", (None,)),
+    }
+    payload = example(
+        {
+            "scalar": ints(7),
+            "vector": floats(1, 2, 3),
+            "matrix": floats(1, 2, 3, 4),
+            "some": ints(5, -6),
+            "rows": floats(1, 2, 3, 4),
+            "blob": texts(b"\xff\x00"),
+            "blobs": texts(b"a", b"b\x00"),
+            "text": texts("ü".encode()),
+            "words": texts(b"x", b"yz"),
+        }
+    )
+    empty = example(
+        {
+            "scalar": ints(8),
+            "vector": floats(0, 0, 0),
+            "matrix": floats(0, 0, 0, 0),
+            "blob": texts(b""),
+            "blobs": texts(b"", b""),
+            "text": texts(b""),
+        }
+    )
+    batch = codec(**schema).decode_batch(spans(payload, empty))
+    assert list(batch) == list(schema)
+    for name, shape, dtype in [
+        ("scalar", (2,), "int64"),
+        ("vector", (2, 3), "float32"),
+        ("matrix", (2, 2, 2), "float32"),
+        ("blob", (2,), "object"),
+        ("blobs", (2, 2), "object"),
+        ("text", (2,), "object"),
+    ]:
+        assert (batch[name].shape, batch[name].dtype.name) == (shape, dtype)
+    assert batch["matrix"][0].tolist() == [[1, 2], [3, 4]]
+    assert batch["some"].to_list() == [[5, -6], []]
+    assert batch["rows"].to_list() == [[[1, 2], [3, 4]], []]
+    assert batch["blobs"].tolist() == [[b"a", b"b\x00"], [b"", b""]]
+    assert batch["words"].to_list() == [["x", "yz"], []]
+
+    one = codec(**schema).decode(payload)
+    assert type(one["scalar"]) is np.int64
+    assert one["blob"] == b"\xff\x00"
+    assert one["text"] == "ü"
+    assert one["rows"].tolist() == [[1, 2], [3, 4]]
+    assert one["words"].tolist() == ["x", "yz"]
+
+
+def test_feature_lists():
+    lists = {"a": [ints(1, 2), ints(), ints(3)], "b": [floats(1.5), floats(2.5)], "w": [texts(b"x", b""), texts()]}
+    payload = example({"a": texts(b"context"), "n": ints(2)}, lists)
+    schema = {
+        "a": Feature("int64", (None, None)),
+        "b": Feature("float32", (None,)),
+        "w": Feature("str", (None, None)),
+        "context/a": Feature("bytes"),
+        "n": Feature("int64"),
+    }
+    both = codec(lists=["a", "b", "w"], **schema)
+    batch = both.decode_batch(spans(payload, example({"a": texts(b""), "n": ints(0)}, {})))
+    assert batch["a"].to_list() == [[[1, 2], [], [3]], []]
+    assert batch["b"].to_list() == [[1.5, 2.5], []]
+    assert batch["w"].to_list() == [[["x", ""], []], []]
+    assert batch["context/a"].tolist() == [b"context", b""]
+    assert both.decode(payload)["a"].to_list() == [[1, 2], [], [3]]
+    lists_ordered = {"a": lists["a"], "b": lists["b"], "w": lists["w"]}
+    assert payloads_of(both, both.decode_batch(spans(payload)), 1) == [
+        example({"a": texts(b"context"), "n": ints(2)}, lists_ordered)
+    ]
+
+
+def test_a_narrowed_or_pickled_codec_keeps_what_it_knows():
+    payload = example({"a": ints(1), "b": ints(2)}, {"a": [ints(3)]})
+    both = codec(lists=["a"], a=Feature("int64", (None,)), **{"context/a": Feature("int64"), "b": Feature("int64")})
+    one = both.narrowed(("context/a",))
+    for same in (one, pickle.loads(pickle.dumps(one)), one.narrowed(("context/a",))):
+        assert same.decode(payload) == {"context/a": 1}
+    assert both.narrowed(("b", "a")).decode(payload) == {"b": 2, "a": np.array([3])}
+    with pytest.raises(NoSuchFeature):
+        both.narrowed(("c",))
+
+
+def test_what_is_not_asked_for_is_not_looked_into():
+    payload = example({"a": ints(1), "b": texts(b"x")}).replace(b"\x0a\x03\x0a\x01x", b"\x0a\x03\x0a\x7fx")
+    assert codec(a=Feature("int64")).decode(payload) == {"a": 1}
+    with pytest.raises(CorruptRecord):
+        codec(b=Feature("bytes")).decode(payload)
+
+
+def test_no_records_and_no_features():
+    empty = codec(a=Feature("int64", (2,)), b=Feature("str", (None,)), c=Feature("int64", (None, None))).decode_batch(
+        spans()
+    )
+    assert empty["a"].shape == (0, 2)
+    assert empty["b"].to_list() == empty["c"].to_list() == []
+    assert codec().decode_batch(spans(example({"a": ints(1)}))) == {}
+    assert payloads_of(codec(), {}, 2) == [b"\x0a\x00"] * 2
+
+
+def test_keys_in_another_order_in_every_record():
+    """The decoder guesses that keys come as in the record before; a wrong guess must cost time only."""
+    names = [f"k{i}" for i in range(7)]
+    rng = np.random.default_rng(3)
+    payloads = []
+    for record in range(50):
+        entries = [example({name: ints(record * 10 + i)})[2:] for i, name in enumerate(names)]
+        kept = [entries[i] for i in rng.permutation(7)]
+        body = b"".join(kept)
+        payloads.append(b"\x0a" + bytes([len(body)]) + body)
+    batch = codec(**{name: Feature("int64") for name in names}).decode_batch(spans(*payloads))
+    for i, name in enumerate(names):
+        assert batch[name].tolist() == [record * 10 + i for record in range(50)]
+
+
+def test_columns_outlive_the_payloads():
+    payload = bytearray(example({"a": texts(b"abc"), "n": floats(1, 2)}))
+    batch = codec(a=Feature("bytes"), n=Feature("float32", (None,))).decode_batch(spans(payload))
+    payload[:] = bytes(len(payload))
+    del payload
+    assert batch["a"].tolist() == [b"abc"]
+    assert batch["n"].to_list() == [[1, 2]]
+
+
+def test_defaults():
+    schema = {
+        "i": Feature("int64", default=-1),
+        "v": Feature("float32", (2,), default=0.5),
+        "m": Feature("uint8", (2, 2), default=[[1, 2], [3, 4]]),
+        "s": Feature("str", default="ü"),
+        "b": Feature("bytes", (2,), default=b"x"),
+        "e": Feature("float16", (0,), default=[]),
+    }
+    batch = codec(**schema).decode_batch(
+        spans(b"", example({"i": ints(3), "s": texts(b"here")}), example({"i": (0, [])}))
+    )
+    assert batch["i"].tolist() == [-1, 3, -1]
+    assert batch["v"].tolist() == [[0.5, 0.5]] * 3
+    assert batch["m"].tolist() == [[[1, 2], [3, 4]]] * 3
+    assert batch["s"].tolist() == ["ü", "here", "ü"]
+    assert batch["b"].tolist() == [[b"x", b"x"]] * 3
+    assert batch["e"].shape == (3, 0)
+
+
+def test_an_empty_list_is_no_missing_feature():
+    with pytest.raises(SchemaMismatch, match="expected 1 values, found 0 - at record 0, feature 'i'"):
+        codec(i=Feature("int64", default=1)).decode(example({"i": ints()}))
+    assert codec(i=Feature("int64", (0,))).decode(example({"i": ints()}))["i"].shape == (0,)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "bool", "float64", "float16", "uint64", "int8"])
+def test_other_dtypes_come_and_go(dtype):
+    kind = np.dtype(dtype).kind
+    values = [0, 1, 1] if kind == "b" else [0, 7, 100]
+    stored = floats(*values) if kind == "f" else ints(*values)
+    payload = example({"a": stored})
+    for shape in [(3,), (None,)]:
+        one = codec(a=Feature(dtype, shape))
+        value = one.decode(payload)["a"]
+        assert (value.dtype.name, value.tolist()) == (dtype, values)
+        assert payloads_of(one, one.decode_batch(spans(payload)), 1) == [payload]
+
+
+def test_the_upper_half_of_uint64():
+    one = codec(a=Feature("uint64"))
+    payload = example({"a": ints(-1)})
+    assert one.decode(payload)["a"] == 2**64 - 1
+    assert payloads_of(one, {"a": np.array([2**64 - 1], np.uint64)}, 1) == [payload]
+
+
+@pytest.mark.parametrize(
+    ("feature", "lists", "bad"),
+    [
+        (Feature("uint8", (2,)), {}, ints(3, 256)),
+        (Feature("uint8", (None,)), {}, ints(3, 3, -1)),
+        (Feature("bool", (None,)), {}, ints(2)),
+        (Feature("float16", (None,)), {}, floats(1e6)),
+        (Feature("str", (2,)), {}, texts(b"a", b"\xff")),
+        (Feature("str", (None,)), {}, texts(b"\xff")),
+    ],
+)
+def test_values_outside_the_dtype_name_their_record(feature, lists, bad):
+    kind, values = bad
+    good = (kind, values[:1] * 2) if feature.dtype == "uint8" else (kind, [b"a"] * 2 if kind == 1 else [1] * 2)
+    many = [example({"a": good})] * 5
+    many[3] = example({"a": bad})
+    with pytest.raises(SchemaMismatch) as caught:
+        codec(a=feature).decode_batch(spans(*many))
+    assert (caught.value.where.record, caught.value.where.feature) == (3, "a")
+
+
+@pytest.mark.parametrize("shape", [(None,), (None, 2), (None, None)])
+def test_values_outside_the_dtype_in_feature_lists_name_their_record(shape):
+    per_step = 2 if shape == (None, 2) else 1
+    good = example({}, {"a": [ints(*[1] * per_step)] * 4})
+    bad = example({}, {"a": [ints(*[1] * per_step), ints(*[1] * (per_step - 1), 256)]})
+    with pytest.raises(SchemaMismatch) as caught:
+        codec(lists=["a"], a=Feature("uint8", shape)).decode_batch(spans(good, example({}, {}), bad))
+    assert caught.value.where.record == 2
+
+
+def test_infinities_and_nan_fit_every_float():
+    payload = example({"a": floats(float("inf"), float("-inf"), float("nan"))})
+    value = codec(a=Feature("float16", (3,))).decode(payload)["a"]
+    assert np.isinf(value[:2]).all()
+    assert np.isnan(value[2])
+
+
+def test_whole_numbers_and_floats_under_one_name():
+    one = ExampleCodec(Schema({"x": Feature("float64", (None,))}), mixed=frozenset({"x"}))
+    batch = one.decode_batch(spans(example({"x": ints(3, 2**53)}), example({"x": floats(0.5)})))
+    assert batch["x"].to_list() == [[3.0, 2.0**53], [0.5]]
+    with pytest.raises(CorruptRecord):
+        one.decode(example({"x": ints(2**53 + 1)}))
+
+
+@pytest.mark.parametrize(
+    ("feature", "stored", "message"),
+    [
+        (Feature("int64"), floats(1), "expected int64 values, found float32"),
+        (Feature("int64", (None,)), floats(), "expected int64 values, found float32"),
+        (Feature("bytes"), ints(1), "expected bytes values, found int64"),
+        (Feature("float32", (2,)), floats(1, 2, 3), "expected 2 values, found 3"),
+        (Feature("bytes", (2,)), texts(b""), "expected 2 values, found 1"),
+        (Feature("float32", (None, 2)), floats(1, 2, 3), "expected a multiple of 2 values, found 3"),
+        (Feature("int64"), (0, []), "expected a value, found none in this record"),
+    ],
+)
+def test_what_the_schema_does_not_say(feature, stored, message):
+    good = example({"b": ints(1), "a": (2, [1, 2]) if feature.shape == (None, 2) else (0, [])})
+    bad = example({"b": ints(1), "a": stored})
+    one = codec(b=Feature("int64"), a=feature)
+    records = [good] * 2 + [bad] if not feature.is_fixed and stored[0] == 2 and stored[1] else [bad]
+    with pytest.raises(SchemaMismatch) as caught:
+        one.decode_batch(spans(*records))
+    assert str(caught.value).startswith(f"{message} - at record {len(records) - 1}, feature 'a'.")
+
+
+def test_the_first_bad_record_is_the_one_that_is_told():
+    """Whether native code sees it, or the checks behind it, and whichever feature comes first."""
+    good, no_text, not_small = ({"a": ints(1), "b": texts(b"x")} for _ in range(3))
+    no_text = {"a": ints(1), "b": texts(b"\xff")}
+    not_small = {"a": ints(999), "b": texts(b"x")}
+    kinds = {
+        "text": example(no_text),
+        "small": example(not_small),
+        "wire": b"\x0a\x7f",
+        "kind": example({"a": floats(1)}),
+    }
+    one = codec(a=Feature("uint8"), b=Feature("str"))
+    for first, second in [("text", "small"), ("small", "text"), ("text", "wire"), ("small", "kind"), ("wire", "text")]:
+        records = [example(good)] * 6
+        records[2], records[4] = kinds[first], kinds[second]
+        faults = one.faults_in(spans(*records))
+        assert [fault.where.record for fault in faults] == [2, 4]
+        with pytest.raises(type(faults[0])) as caught:
+            one.decode_batch(spans(*records))
+        assert str(caught.value) == str(faults[0])
+
+
+def test_damage_tells_the_byte_and_the_checksum_the_record():
+    payload = example({"a": ints(1)})
+    with pytest.raises(CorruptRecord, match=r"at record 1, byte 0x2\."):
+        codec(a=Feature("int64")).decode_batch(spans(payload, payload[:-1]))
+    raw = bytearray(tfrecord.framed(payload) * 3)
+    raw[-7] ^= 1
+    starts = tfrecord.read(tfrecord.framed(payload) * 3)[0]
+    held = _native.gather_tfrecord([raw], None, np.array(starts), verify=True)
+    with pytest.raises(CorruptRecord, match=r"expected payload checksum 0x\w+, found 0x\w+ - at record 2\."):
+        codec(a=Feature("int64")).decode_batch(held)
+
+
+@pytest.mark.parametrize(
+    "feature",
+    [
+        Feature("float32", (2, None)),
+        Feature("float32", (None, None, None)),
+        Feature("float32", (None, 0)),
+        Feature("float32", (9,), sparse=True),
+        Feature("complex64"),
+        Feature("M8[s]"),
+        Feature("int64", (None,), default=3),
+    ],
+)
+def test_features_that_examples_cannot_hold(feature):
+    with pytest.raises(UnsupportedData):
+        codec(a=feature)
+
+
+def test_a_feature_list_has_steps():
+    with pytest.raises(SchemaMismatch, match="begins with None"):
+        codec(lists=["a"], a=Feature("int64", (3,)))
+
+
+def test_no_memory_is_taken_for_a_count_that_no_payload_holds():
+    with pytest.raises(SchemaMismatch, match=f"expected {2**61} values, found 1"):
+        codec(a=Feature("int64", (2**61,))).decode(example({"a": ints(1)}))
+
+
+COLUMNS = st.fixed_dictionaries(
+    {
+        "i": st.lists(st.integers(-(2**63), 2**63 - 1), min_size=3, max_size=3),
+        "f": st.lists(st.floats(width=32), min_size=6, max_size=6),
+        "ri": st.lists(st.lists(st.integers(-(2**40), 2**40), max_size=4), min_size=3, max_size=3),
+        "rf": st.lists(st.lists(st.floats(width=32), max_size=4), min_size=3, max_size=3),
+        "b": st.lists(st.binary(max_size=200), min_size=3, max_size=3),
+        "rs": st.lists(st.lists(st.text(max_size=3), max_size=3), min_size=3, max_size=3),
+        "ll": st.lists(st.lists(st.lists(st.integers(0, 300), max_size=3), max_size=3), min_size=3, max_size=3),
+    }
+)
+
+
+def ragged(rows, dtype):
+    flat = np.empty(sum(map(len, rows)), dtype)
+    flat[:] = [value for row in rows for value in row]
+    return Ragged(flat, np.cumsum([0, *map(len, rows)]))
+
+
+@given(COLUMNS)
+def test_encoded_bytes_are_canonical_and_come_back(rows):
+    schema = {
+        "i": Feature("int64"),
+        "f": Feature("float32", (2,)),
+        "ri": Feature("int64", (None,)),
+        "rf": Feature("float32", (None,)),
+        "b": Feature("bytes"),
+        "rs": Feature("str", (None,)),
+        "ll": Feature("int64", (None, None)),
+    }
+    steps = [step for row in rows["ll"] for step in row]
+    batch = {
+        "i": np.array(rows["i"], np.int64),
+        "f": np.array(rows["f"], np.float32).reshape(3, 2),
+        "ri": ragged(rows["ri"], np.int64),
+        "rf": ragged(rows["rf"], np.float32),
+        "b": np.array([*rows["b"], None], object)[:-1],
+        "rs": ragged(rows["rs"], object),
+        "ll": Ragged(ragged(steps, np.int64), np.cumsum([0, *map(len, rows["ll"])])),
+    }
+    both = codec(**schema)
+    payloads = payloads_of(both, batch, 3)
+    for k, payload in enumerate(payloads):
+        features = {
+            "i": ints(rows["i"][k]),
+            "f": floats(*rows["f"][2 * k : 2 * k + 2]),
+            "ri": ints(*rows["ri"][k]),
+            "rf": floats(*rows["rf"][k]),
+            "b": texts(rows["b"][k]),
+            "rs": texts(*(text.encode() for text in rows["rs"][k])),
+        }
+        assert payload == example(features, {"ll": [ints(*step) for step in rows["ll"][k]]})
+    back = both.decode_batch(spans(*payloads))
+    for name, column in batch.items():
+        assert repr(back[name].to_list() if isinstance(column, Ragged) else back[name].tolist()) == repr(
+            column.to_list() if isinstance(column, Ragged) else column.tolist()
+        )
+
+
+@pytest.mark.parametrize(("head", "tail", "align"), [(0, 0, 1), (12, 4, 1), (8, 0, 4)])
+def test_frames_have_their_room(head, tail, align):
+    one = codec(a=Feature("bytes"))
+    values = [b"x" * size for size in (0, 1, 100, 3)]
+    block, starts, sizes = one.encode_batch({"a": np.array(values, object)}, 4, head, tail, align)
+    ends = np.concatenate([[0], starts + -(-sizes // align) * align + tail])
+    assert (starts == ends[:-1] + head).all()
+    assert len(block) == ends[-1]
+    assert [bytes(block[a : a + n]) for a, n in zip(starts, sizes, strict=True)] == [
+        example({"a": texts(v)}) for v in values
+    ]
+
+
+def test_keys_are_sorted_as_bytes():
+    names = ["b", "a", "aa", "", "ü", "Z", "\U0001f600"]
+    one = codec(**{name: Feature("int64") for name in names})
+    payloads = payloads_of(one, {name: np.array([i]) for i, name in enumerate(names)}, 1)
+    assert payloads == [example({name: ints(i) for i, name in enumerate(names)})]
+
+
+@pytest.mark.parametrize("name", ["dense", "varlen", "extremes"])
+def test_golden_examples_written_again_hold_the_same(name):
+    payloads = tfrecord.read((GOLDEN / f"{name}.tfrecord").read_bytes())[1]
+    found = infer_payloads(payloads)
+    both = ExampleCodec(found.schema, lists=found.lists)
+    again = payloads_of(both, both.decode_batch(spans(*payloads)), len(payloads))
+    assert repr(both.decode_batch(spans(*again))) == repr(both.decode_batch(spans(*payloads)))
+
+
+@pytest.mark.parametrize(
+    ("feature", "column"),
+    [
+        (Feature("float32", (2,)), np.zeros((3, 3), np.float32)),
+        (Feature("float32", (2,)), np.zeros((4, 2), np.float32)),
+        (Feature("float32", (2,)), Ragged.from_list([[1.0], [], []])),
+        (Feature("float32", (None,)), np.zeros((6, 2), np.float32)),
+        (Feature("float32", (None,)), np.zeros(3, np.float32)),
+        (Feature("float32", (None,)), Ragged.from_list([[1.0]])),
+        (Feature("float32", (None, 2)), np.zeros((3, 4, 3), np.float32)),
+        (Feature("float32", (None, 2)), Ragged.from_list([[1.0], [], []])),
+        (Feature("int64", (None, None)), np.zeros((3, 3), np.int64)),
+        (Feature("int64"), [1, [2], 3]),
+        (Feature("int64"), np.zeros(3)),
+        (Feature("float32"), np.array(["a", "b", "c"])),
+        (Feature("bytes"), np.zeros(3)),
+        (Feature("str"), np.array([b"\xff", b"", b""], object)),
+        (Feature("str"), np.array(["\ud800", "", ""], object)),
+        (Feature("uint8"), np.array([1, 2, 256])),
+        (Feature("uint64"), np.array([1, 2, -1])),
+        (Feature("int64"), np.array([1, 2, 2**63], np.uint64)),
+        (Feature("float32"), np.array([1, 2, 1e300])),
+        (Feature("float16"), np.array([1, 2, 1e5], np.float32)),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused(feature, column):
+    with pytest.raises(SchemaMismatch) as caught:
+        codec(a=feature).encode_batch({"a": column}, 3, 0, 0)
+    assert caught.value.where.feature == "a"
+
+
+@pytest.mark.parametrize("column", [np.array([0.1]), np.array([2**24 + 1])])
+def test_numbers_that_float32_cannot_hold_are_not_rounded_unsaid(column):
+    with pytest.raises(UnsupportedData, match="float32"):
+        codec(a=Feature("float64")).encode_batch({"a": column}, 1, 0, 0)
+
+
+def test_a_missing_column():
+    with pytest.raises(NoSuchFeature, match="no 'b'"):
+        codec(a=Feature("int64"), b=Feature("int64")).encode_batch({"a": np.zeros(1, int)}, 1, 0, 0)
+
+
+def test_equal_rows_where_lengths_may_vary():
+    one = codec(
+        lists=["s", "t"], a=Feature("int64", (None,)), s=Feature("int64", (None,)), t=Feature("int64", (None, None))
+    )
+    batch = {"a": np.array([[1, 2], [3, 4]]), "s": np.array([[5, 6], [7, 8]]), "t": np.arange(8).reshape(2, 2, 2)}
+    want = [
+        example(
+            {"a": ints(*batch["a"][k].tolist())},
+            {"s": [ints(v) for v in batch["s"][k].tolist()], "t": [ints(*v) for v in batch["t"][k].tolist()]},
+        )
+        for k in range(2)
+    ]
+    assert payloads_of(one, batch, 2) == want
+
+
+def test_text_columns_keep_zero_bytes_and_take_str_and_bytes():
+    one = codec(a=Feature("bytes"), s=Feature("str"))
+    batch = {"a": [b"x\x00", b"\x00"], "s": ["x\x00", b"y"]}
+    assert payloads_of(one, batch, 2) == [
+        example({"a": texts(b"x\x00"), "s": texts(b"x\x00")}),
+        example({"a": texts(b"\x00"), "s": texts(b"y")}),
+    ]
+
+
+def test_keys_that_are_no_utf8_come_and_go():
+    payload = example({"\udcff": ints(1)})
+    assert b"\x0a\x01\xff" in payload
+    found = infer_payloads([payload])
+    assert list(found.schema) == ["\udcff"]
+    one = ExampleCodec(found.schema)
+    assert one.decode(payload) == {"\udcff": 1}
+    assert payloads_of(one, one.decode_batch(spans(payload)), 1) == [payload]
