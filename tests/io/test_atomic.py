@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -58,22 +57,21 @@ def test_writing_back_early_changes_nothing(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_parts_handed_over_keep_their_place(tmp_path, seed):
+def test_parts_of_any_size_keep_their_place(tmp_path, seed):
     rng = np.random.default_rng(seed)
     written = []
     with AtomicFile(tmp_path / "x") as file:
         for size in rng.choice([10, 5000, 1 << 20, 3 << 20], 12):
             part = np.frombuffer(rng.bytes(int(size)), np.uint8)
             written.append(part.tobytes())
-            (file.hand_over if rng.random() < 0.7 else file.write)(part)
+            file.write(part)
         file.overwrite(3, b"abc")
     whole = bytearray(b"".join(written))
     whole[3:6] = b"abc"
     assert (tmp_path / "x").read_bytes() == whole
 
 
-@pytest.mark.parametrize("how", ["write", "hand_over"])
-def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch, how):
+def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch):
     real, calls = os.write, []
 
     def full(fd, view):
@@ -86,23 +84,13 @@ def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch, how):
     monkeypatch.setattr(atomic.os, "write", full)
     with pytest.raises(OSError, match="No space"):
         for _ in range(20):
-            getattr(file, how)(bytes(2 << 20))
+            file.write(bytes(2 << 20))
     monkeypatch.undo()
     with pytest.raises(OSError, match=r"bytes were written|No space"):
         file.close()
     assert os.listdir(tmp_path) == []
     with pytest.raises(ValueError, match="closed"):
-        getattr(file, how)(bytes(2 << 20))
-
-
-def test_aborting_stops_what_was_handed_over(tmp_path):
-    threads = threading.active_count()
-    file = AtomicFile(tmp_path / "x")
-    for _ in range(4):
-        file.hand_over(bytes(4 << 20))
-    file.abort()
-    assert os.listdir(tmp_path) == []
-    assert threading.active_count() == threads
+        file.write(bytes(2 << 20))
 
 
 def test_overwrite_keeps_the_end(tmp_path):

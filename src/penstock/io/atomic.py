@@ -6,8 +6,6 @@ import contextlib
 import errno
 import os
 import time
-from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -26,7 +24,6 @@ GATHER_BYTES = (
     1 << 20
 )  # small writes are joined up to here: a system call for each record would cost more than its bytes
 WRITE_BACK_BYTES = 16 << 20  # measured: fsync at the end then takes 3-7 ms instead of 50 ms for 190 MB
-MOST_HANDED_OVER = 2  # parts that wait for the thread that writes them
 STALE_AFTER_S = 60
 NAME_BYTES = 100  # of the final name kept in the temporary one, which must fit into 255
 
@@ -55,8 +52,6 @@ class AtomicFile:
         self._target = os.path.realpath(self.path)
         self._gathered = bytearray()
         self._written_back = 0
-        self._thread: ThreadPoolExecutor | None = None
-        self._handed_over: deque[Future[None]] = deque()
         folder, name = os.path.split(self._target)
         prefix = "." + os.fsdecode(os.fsencode(name)[:NAME_BYTES]) + "."
         _remove_stale(folder, prefix)
@@ -83,31 +78,6 @@ class AtomicFile:
         else:
             self._put(view, self.size)
         return len(view)
-
-    def hand_over(self, part: Buffer | npt.NDArray[Any]) -> int:
-        """As :meth:`write`, for bytes that nobody changes any more: large parts are written by a thread meanwhile.
-
-        Raises:
-            OSError: Writing an earlier part failed.
-        """
-        view = _bytes_of(part)
-        if len(view) < GATHER_BYTES:
-            return self.write(part)
-        if self._fd < 0:
-            raise ValueError(f"{self.path} is closed")
-        if self._gathered:
-            gathered, self._gathered = self._gathered, bytearray()
-            self._write_meanwhile(memoryview(gathered))
-        self.size += len(view)
-        self._write_meanwhile(view)
-        return len(view)
-
-    def _write_meanwhile(self, view: memoryview) -> None:
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-write")
-        self._handed_over.append(self._thread.submit(self._put, view, self.size))
-        if len(self._handed_over) > MOST_HANDED_OVER:
-            self._handed_over.popleft().result()
 
     def write_text(self, text: str) -> int:
         """Append text as UTF-8."""
@@ -164,9 +134,6 @@ class AtomicFile:
         self.abort()
 
     def _flush(self) -> None:
-        """Write everything up to here: what was handed over, then what was gathered behind it."""
-        while self._handed_over:
-            self._handed_over.popleft().result()
         if self._gathered:
             gathered, self._gathered = self._gathered, bytearray()
             self._put(memoryview(gathered), self.size)
@@ -187,10 +154,6 @@ class AtomicFile:
             raise OSError(errno.EIO, f"{found} of {self.size} bytes were written", self.path)
 
     def _release(self) -> int:
-        if self._thread is not None and self._process == os.getpid():
-            self._thread.shutdown(wait=True, cancel_futures=True)
-        self._thread = None
-        self._handed_over.clear()
         fd, self._fd = self._fd, -1
         return fd
 
