@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from tests.formats.golden import SOUND
 from tests.reference import tfrecord as reference
 
-from penstock.formats import tfrecord_writer
+from penstock.formats import framed_writer
 from penstock.formats.tfrecord import TFRecordRecords
 from penstock.formats.tfrecord_writer import TFRecordWriter
 
+HEAD, TAIL = 12, 4  # of framing round each payload
 UNPACK = {"none": bytes, "gzip": gzip.decompress, "zlib": zlib.decompress}
 
 
@@ -33,7 +34,7 @@ def test_every_way_of_writing_gives_the_same(tmp_path_factory, payloads, compres
     folder = tmp_path_factory.mktemp("write")
     expected = b"".join(map(reference.framed, payloads))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tfrecord_writer, "GATHER_BYTES", gather_bytes)
+        patch.setattr(framed_writer, "GATHER_BYTES", gather_bytes)
         with TFRecordWriter(folder / "one", compression=compression) as one:
             for payload in payloads:
                 one.write(payload)
@@ -51,9 +52,9 @@ def blocks_of(payloads):
     block = np.full(sum(16 + len(payload) for payload in payloads), 0xEE, np.uint8)
     starts, at = [], 0
     for payload in payloads:
-        starts.append(at + TFRecordWriter.head)
+        starts.append(at + HEAD)
         block[starts[-1] : starts[-1] + len(payload)] = np.frombuffer(payload, np.uint8)
-        at = starts[-1] + len(payload) + TFRecordWriter.tail
+        at = starts[-1] + len(payload) + TAIL
     return block, np.array(starts, np.int64), np.array([len(payload) for payload in payloads], np.int64)
 
 
