@@ -14,6 +14,7 @@ from penstock.formats import index_build
 from penstock.formats.index import FileIndex, RecordIndex, index_path, load_index, save_index
 from penstock.formats.index_build import build_index, record_index
 from penstock.formats.tfrecord import TFRecordRecords
+from penstock.formats.tfrecord_framing import TFRecordFraming
 from penstock.io.cache import cache_folder
 from penstock.io.fileset import FileSet
 from penstock.io.mapped import Signature
@@ -60,7 +61,7 @@ def test_pieces_of_a_file_join_to_what_the_reference_finds(tmp_path_factory, pay
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(index_build, "PIECE_BYTES", piece_bytes)
         patch.setattr(index_build, "STEP_BYTES", 100)
-        index = build_index(FileSet([str(path)]))
+        index = build_index(TFRecordFraming(), FileSet([str(path)]))
     assert index.starts.tolist() == reference.read(path.read_bytes())[0]
 
 
@@ -74,7 +75,7 @@ def test_pieces_report_damage_with_its_record(tmp_path, monkeypatch, damaged):
     path.write_bytes(content)
     monkeypatch.setattr(index_build, "PIECE_BYTES", 200)
     with pytest.raises(CorruptRecord, match="length checksum") as raised:
-        build_index(FileSet([str(path)]))
+        build_index(TFRecordFraming(), FileSet([str(path)]))
     assert raised.value.where == Where(path=str(path), record=damaged, offset=start)
 
 
@@ -211,7 +212,7 @@ def test_files_that_change_under_an_open_index(tmp_path):
     path = tmp_path / "x"
     write(path, payloads_of(5))
     files = FileSet([str(path)])
-    record_index(files, on_corrupt="raise", compression="none")
+    record_index(TFRecordFraming(), files, on_corrupt="raise", compression="none")
     files._mapped.clear()
     write(path, payloads_of(6))
     with pytest.raises(CorruptFile, match="another version"):

@@ -333,7 +333,7 @@ def test_fork(tmp_path, indexed):
 
 
 def test_pages_are_let_go_while_reading_in_order(tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock.formats.tfrecord_scan.KEPT_BYTES", 10_000)
+    monkeypatch.setattr("penstock.formats.framed_scan.KEPT_BYTES", 10_000)
     payloads = some_payloads(1000)
     records = TFRecordRecords([write(tmp_path / "x", payloads)])
     dropped = []

@@ -20,7 +20,7 @@ from penstock.contracts.schema import Schema
 from penstock.contracts.values import Example
 from penstock.errors import DataError
 from penstock.formats.opening import open_records
-from penstock.formats.tfrecord_scan import is_tfrecord
+from penstock.formats.tfrecord_framing import is_tfrecord
 from penstock.io.fileset import FileSet
 from penstock.sources.opening import open as open_source
 

@@ -110,9 +110,11 @@ class RecordIndex:
         return self.starts[int(self.firsts[number]) : int(self.firsts[number + 1])]
 
 
-def index_path(paths: Sequence[str], *, on_corrupt: OnCorrupt, compression: str | None = None) -> Path:
+def index_path(
+    paths: Sequence[str], *, on_corrupt: OnCorrupt, compression: str | None = None, format: str = "tfrecord"
+) -> Path:
     """Where the index of these files, scanned with these options, is kept."""
-    options = {"on_corrupt": on_corrupt, "compression": compression or "auto"}
+    options = {"format": format, "on_corrupt": on_corrupt, "compression": compression or "auto"}
     names = map(absolute, paths)
     return cache_folder("index") / f"{cache_key(VERSION, sorted(options.items()), *names)}.psindex"
 

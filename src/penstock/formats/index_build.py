@@ -1,4 +1,4 @@
-"""Making the index of TFRecord files: every file once, several at a time, large ones in several pieces."""
+"""Making the index of framed records: every file once, several at a time, large ones in several pieces."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from penstock import _native
 from penstock.contracts.protocols import Indices
 from penstock.contracts.records import OnCorrupt
 from penstock.errors import Where
+from penstock.formats.framed_scan import Scan
+from penstock.formats.framing import Framing
 from penstock.formats.index import FileIndex, RecordIndex, index_path, load_index, save_index
-from penstock.formats.tfrecord_scan import Scan, fault_at
 from penstock.io.fileset import FileSet
 from penstock.io.mapped import MappedFile, Signature
 from penstock.io.progress import Progress
@@ -28,16 +29,16 @@ MOST_THREADS = 16
 MOST_PRINTED = 1024  # files whose content is looked at before their old index is believed; for more, size and time do
 
 
-def record_index(files: FileSet, *, on_corrupt: OnCorrupt, compression: str | None) -> RecordIndex:
+def record_index(framing: Framing, files: FileSet, *, on_corrupt: OnCorrupt, compression: str | None) -> RecordIndex:
     """The index of some files: from the cache, with what is stale in it made again.
 
     Raises:
         CorruptRecord, CorruptFile: A file is damaged and ``on_corrupt`` is ``"raise"``.
         NoFiles: A file is gone.
     """
-    path = index_path(files.paths, on_corrupt=on_corrupt, compression=compression)
+    path = index_path(files.paths, format=framing.name, on_corrupt=on_corrupt, compression=compression)
     kept = load_index(path)
-    index = build_index(files, on_corrupt=on_corrupt, kept=kept)
+    index = build_index(framing, files, on_corrupt=on_corrupt, kept=kept)
     if index is not kept:
         save_index(index, path)
     files.expect([file.signature for file in index.files])
@@ -45,11 +46,17 @@ def record_index(files: FileSet, *, on_corrupt: OnCorrupt, compression: str | No
 
 
 def build_index(
-    files: FileSet, *, on_corrupt: OnCorrupt = "raise", kept: RecordIndex | None = None, show: bool = True
+    framing: Framing,
+    files: FileSet,
+    *,
+    on_corrupt: OnCorrupt = "raise",
+    kept: RecordIndex | None = None,
+    show: bool = True,
 ) -> RecordIndex:
     """Scan files for their records.
 
     Args:
+        framing: Of their format.
         files: The files.
         on_corrupt: ``"raise"`` checks lengths and their checksums; ``"skip"`` checks payloads too and leaves what is
             damaged out.
@@ -67,7 +74,7 @@ def build_index(
         return kept
     total = sum(signatures[number].size for number in stale)
     with Progress("indexing", total, "bytes", show=show) as bar, ThreadPoolExecutor(_threads()) as pool:
-        jobs = {number: _Job(files, number, signatures[number], on_corrupt, bar) for number in stale}
+        jobs = {number: _Job(framing, files, number, signatures[number], on_corrupt, bar) for number in stale}
         for job in jobs.values():
             job.submit(pool)
         try:
@@ -112,7 +119,16 @@ class _Piece:
 class _Job:
     """The scan of one file."""
 
-    def __init__(self, files: FileSet, number: int, signature: Signature, on_corrupt: OnCorrupt, bar: Progress) -> None:
+    def __init__(
+        self,
+        framing: Framing,
+        files: FileSet,
+        number: int,
+        signature: Signature,
+        on_corrupt: OnCorrupt,
+        bar: Progress,
+    ) -> None:
+        self._framing = framing
         self._files = files
         self._number = number
         self._signature = signature
@@ -146,7 +162,7 @@ class _Job:
         return self._found(_together(starts))
 
     def _skipping(self, content: MappedFile) -> tuple[FileIndex, Indices]:
-        scan = Scan(content, verify=True, on_corrupt="skip", run_bytes=STEP_BYTES)
+        scan = Scan(self._framing, content, verify=True, on_corrupt="skip", run_bytes=STEP_BYTES)
         return self._found(_together([run.starts for run in scan]), scan)
 
     def _found(self, starts: Indices, scan: Scan | None = None) -> tuple[FileIndex, Indices]:
@@ -158,11 +174,11 @@ class _Job:
 
     def _piece(self, start: int, stop: int) -> _Piece:
         content = self._files.content(self._number)
-        begin = 0 if start == 0 else int(_native.find_tfrecord(content.buffer, start))
+        begin = 0 if start == 0 else self._framing.find(content.buffer, start)
         if not 0 <= begin < stop:
             return _Piece(-1, stop, np.zeros(0, np.int64), -1)
         try:
-            starts, end = _native.scan_tfrecord(content.buffer, begin, stop, verify=False, max_records=stop)
+            starts, end = self._framing.scan(content.buffer, begin, stop, verify=False, max_records=stop)
         except _native.FormatError:
             return _Piece(-1, stop, np.zeros(0, np.int64), -1)  # Joining comes to it, and knows the record's number.
         self._bar.advance(stop - start)
@@ -188,13 +204,13 @@ class _Job:
         found: list[Indices] = []
         while at < stop:
             try:
-                starts, end = _native.scan_tfrecord(
+                starts, end = self._framing.scan(
                     content.buffer, at, min(stop, at + STEP_BYTES), verify=False, max_records=stop
                 )
             except _native.FormatError as error:
                 if error.fault == "truncated" and content.fault is not None:
                     return [*found, error.starts], stop  # The compressed stream ends here; its own fault says why.
-                raise fault_at(error, content.path, records + error.record, 0) from error
+                raise self._framing.fault_at(error, content.path, records + error.record, 0) from error
             found.append(starts)
             records += len(starts)
             content.drop(at, end - at)

@@ -14,7 +14,7 @@ from penstock import _native
 from penstock.contracts.protocols import Indices
 from penstock.errors import CorruptFile, UnsupportedData, Where
 from penstock.formats.index import FileIndex, RecordIndex
-from penstock.formats.tfrecord_scan import OVERHEAD
+from penstock.formats.tfrecord_framing import OVERHEAD
 from penstock.io.atomic import AtomicFile
 from penstock.io.fileset import FileSet
 from penstock.io.mapped import MappedFile

@@ -1,50 +1,19 @@
-"""TFRecord: records one behind the other, each with its length and two checksums; plain, or in one GZIP or ZLIB stream.
-
-Source of the format: TensorFlow's ``tensorflow/core/lib/io/record_writer.h``. A record is ``uint64 length``,
-``uint32 masked CRC-32C of the length``, payload, ``uint32 masked CRC-32C of the payload``, all little-endian.
-"""
+"""TFRecord: records one behind the other, each with its length and two checksums; plain, or in one GZIP or ZLIB stream."""
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
-
-from penstock import _native
-from penstock._faults import describe
-from penstock.contracts.protocols import Indices
-from penstock.contracts.records import Format, OnCorrupt, Skipped
-from penstock.errors import DataError, Where
-from penstock.formats.index import RecordIndex
-from penstock.formats.index_build import record_index
-from penstock.formats.tfrecord_scan import Run, Scan, is_tfrecord
+from penstock.contracts.records import Format, OnCorrupt
+from penstock.formats.framed import FramedRecords
+from penstock.formats.tfrecord_framing import TFRecordFraming, is_tfrecord
 from penstock.formats.tfrecord_writer import TFRecordWriter
-from penstock.io.compression import checked
-from penstock.io.fileset import FileSet
-from penstock.io.inflated import InflatedStream
-from penstock.io.mapped import MappedFile
 
 __all__ = ["FORMAT", "TFRecordRecords"]
 
 
-class TFRecordRecords:
-    """The records of some TFRecord files, joined in order.
-
-    Reading in order needs no index. ``len`` and random access build one at first need and keep it in the user's cache
-    folder. Compressed files are inflated once, into the cache. Picklable; safe in threads and after fork.
-
-    Args:
-        paths: The files, as :func:`penstock.io.paths.expand` gives them.
-        compression: ``"gzip"``, ``"zlib"``, ``"none"``; ``None`` finds out for each file from its content.
-        on_corrupt: ``"raise"``, or ``"skip"`` to leave damaged records out and count them in ``skipped``. ``len`` and
-            indices then count the sound ones.
-        verify: ``False`` leaves payload checksums unchecked (lengths are checked wherever records are looked for).
-    """
-
-    format = "tfrecord"
+class TFRecordRecords(FramedRecords):
+    """The records of some TFRecord files, joined in order. See :class:`FramedRecords` for the arguments."""
 
     def __init__(
         self,
@@ -54,190 +23,7 @@ class TFRecordRecords:
         on_corrupt: OnCorrupt = "raise",
         verify: bool = True,
     ) -> None:
-        if on_corrupt not in ("raise", "skip"):
-            raise ValueError(f"on_corrupt must be 'raise' or 'skip', got {on_corrupt!r}")
-        self.paths = tuple(paths)
-        self.on_corrupt: OnCorrupt = on_corrupt
-        self.verify = verify
-        self._compression = checked(compression)
-        self._files = FileSet(self.paths, compression=self._compression, is_plain=is_tfrecord)
-        self._index: RecordIndex | None = None
-        self._skipped: dict[int, Skipped] = {}
-
-    @property
-    def index(self) -> RecordIndex:
-        """Where the records are. Built, or loaded from the cache, at first need.
-
-        Raises:
-            CorruptRecord, CorruptFile: A file is damaged and ``on_corrupt`` is ``"raise"``.
-        """
-        if self._index is None:
-            index = record_index(self._files, on_corrupt=self.on_corrupt, compression=self._compression)
-            for number, file in enumerate(index.files):
-                self._skipped[number] = Skipped(len(file.skipped), file.skipped_bytes)
-            self._index = index
-        return self._index
-
-    @property
-    def skipped(self) -> Skipped:
-        """What ``on_corrupt="skip"`` has left out of what was read so far (of everything, once there is an index)."""
-        parts = list(self._skipped.values())
-        return Skipped(sum(part.records for part in parts), sum(part.bytes for part in parts))
-
-    @property
-    def prefers_streaming(self) -> bool:
-        """Whether reading in order would begin sooner than random access: compressed files that were not inflated yet."""
-        return self._index is None and self._files.waits_for_inflating()
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def __getitem__(self, index: int) -> memoryview:
-        """The payload of one record, as a view that keeps what it needs alive."""
-        position = operator.index(index)
-        count = len(self)
-        if not -count <= position < count:
-            raise IndexError(f"record {position} of {count}")
-        at = position % count
-        spans = self.spans(np.array([at], np.int64))
-        try:
-            return spans.view(0)
-        except _native.FormatError as error:
-            raise describe(error, self.where(at)) from error
-
-    def __iter__(self) -> Iterator[memoryview]:
-        """The payloads in order, checked, without an index."""
-        for run in self._runs(verify=self.verify):
-            yield from run.payloads()
-
-    def spans(self, indices: Indices) -> _native.Spans:
-        """Payloads of these records (``int64 (n,)``, none negative), in this order. Their checksums are checked by
-        whoever reads them, so that their bytes are touched once.
-
-        Raises:
-            IndexError: An index is out of range.
-            CorruptRecord: A record is not where the index says.
-        """
-        index = self.index
-        if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < len(index):
-            raise IndexError(f"records {indices.min()} to {indices.max()} of {len(index)}")
-        try:
-            return _native.gather_tfrecord(*self._places(indices), verify=self._verify_later)
-        except _native.FormatError as error:
-            raise describe(error, self.where(int(indices[error.record]))) from error
-
-    def _places(self, indices: Indices) -> tuple[list[Any], npt.NDArray[np.int32] | None, Indices]:
-        """Buffers, which of them holds each record, and where in it."""
-        index = self.index
-        which, offsets = index.locate(indices)
-        scattered = len(indices) > 0 and abs(int(indices[-1]) - int(indices[0])) >= 2 * len(indices)
-        if not len(indices) or self._files.worth_mapping(index.total_bytes, scattered=scattered):
-            buffers, which = self._files.buffers(which)
-            return buffers, which, offsets
-        sizes = index.ends(indices, lambda number: self._files.content(number).size) - offsets
-        files, which = self._files.descriptors(which)
-        block, starts = _native.read_ranges([file.fd for file in files], which, offsets, sizes)
-        return [block], None, starts
-
-    @property
-    def _verify_later(self) -> bool:
-        """What was scanned in order to skip was verified then."""
-        return self.verify and self.on_corrupt == "raise"
-
-    def iter_spans(
-        self, records: int | None = None, *, max_bytes: int = 1 << 20
-    ) -> Iterator[tuple[int, _native.Spans]]:
-        """All records in order, without an index.
-
-        Args:
-            records: How many in each block (fewer in the last); ``None``: as many as ``max_bytes`` hold.
-            max_bytes: About how large a block is.
-
-        Yields:
-            Number of the block's first record, and its payloads; their checksums are checked by whoever reads them.
-
-        Raises:
-            CorruptRecord, CorruptFile: At the first fault, after the block of what comes before it.
-        """
-        first = 0
-        runs = self._runs(verify=self.on_corrupt == "skip" and self.verify, run_bytes=max_bytes)
-        for block in ([run] for run in runs) if records is None else _regrouped(runs, records):
-            spans = self._gathered(block)
-            yield first, spans
-            first += len(spans)
-
-    def _gathered(self, block: list[Run]) -> _native.Spans:
-        if len(block) == 1:
-            return _native.gather_tfrecord([block[0].buffer], None, block[0].starts, verify=self._verify_later)
-        which = np.repeat(np.arange(len(block), dtype=np.int32), [len(run) for run in block])
-        starts = np.concatenate([run.starts for run in block])
-        return _native.gather_tfrecord([run.buffer for run in block], which, starts, verify=self._verify_later)
-
-    def _runs(self, *, verify: bool, run_bytes: int = 1 << 20) -> Iterator[Run]:
-        for number, content in enumerate(self.contents()):
-            scan = Scan(content, verify=verify, on_corrupt=self.on_corrupt, run_bytes=run_bytes)
-            try:
-                yield from scan
-            finally:
-                if len(scan.faults) > self._skipped.get(number, Skipped()).records:
-                    self._skipped[number] = Skipped(len(scan.faults), sum(size for _, size in scan.faults))
-
-    def contents(self) -> Iterator[MappedFile | InflatedStream]:
-        """What each file holds, decompressed, for one pass in order."""
-        return map(self._files.stream, range(len(self.paths)))
-
-    def where(self, index: int) -> Where:
-        """Path, number of the record in its file, and byte offset of record ``index``."""
-        return self.index.where(index)
-
-    def where_in_order(self, index: int) -> Where:
-        """As :meth:`where`, for files that may be too damaged for an index: looks for the record in order."""
-        if self._index is not None:
-            return self._index.where(index)
-        before = 0
-        try:
-            for run in self._runs(verify=self.on_corrupt == "skip" and self.verify):
-                if index < before + len(run):
-                    return run.where(index - before)
-                before += len(run)
-        except DataError as error:
-            return Where(path=error.where.path)
-        return Where()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_index": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-
-    def __repr__(self) -> str:
-        files = repr(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
-        return f"TFRecordRecords({files})"
-
-
-def _regrouped(runs: Iterator[Run], records: int) -> Iterator[list[Run]]:
-    """The same records, ``records`` at a time. What comes before a fault is a shorter block before it."""
-    block: list[Run] = []
-    missing = records
-    while True:
-        try:
-            run = next(runs)
-        except StopIteration:
-            break
-        except DataError:
-            if block:
-                yield block
-            raise
-        rest = run
-        while len(rest) >= missing:
-            head, rest = rest.cut(missing)
-            yield [*block, head]
-            block, missing = [], records
-        if len(rest):
-            block.append(rest)
-            missing -= len(rest)
-    if block:
-        yield block
+        super().__init__(TFRecordFraming(), paths, compression=compression, on_corrupt=on_corrupt, verify=verify)
 
 
 FORMAT = Format(

@@ -10,12 +10,12 @@ from penstock import _native
 from penstock.contracts.records import Records
 from penstock.errors import DataError, Where
 from penstock.formats.array_record import ArrayRecordRecords
+from penstock.formats.framed import FramedRecords
+from penstock.formats.framed_scan import Run, Scan, Stream
+from penstock.formats.framing import Framing
 from penstock.formats.npy import NpyRecords, check_alike
 from penstock.formats.npy_header import NpyHeader, read_header
 from penstock.formats.riegeli.verify import Stretch, verify_file
-from penstock.formats.tfrecord import TFRecordRecords
-from penstock.formats.tfrecord_scan import Run, Scan
-from penstock.io.inflated import InflatedStream
 from penstock.io.mapped import MappedFile
 
 __all__ = ["Checked", "verify_records"]
@@ -54,9 +54,9 @@ def verify_records(records: Records) -> Iterator[Checked]:
     """
     if isinstance(records, NpyRecords):
         yield from _verify_npy(records.paths)
-    elif isinstance(records, TFRecordRecords):
+    elif isinstance(records, FramedRecords):
         for content in records.contents():
-            yield from _verify_tfrecord(content)
+            yield from _verify_framed(records.framing, content)
     elif isinstance(records, ArrayRecordRecords):
         for file in records.contents():
             yield from map(_checked_chunks, verify_file(file))
@@ -64,12 +64,12 @@ def verify_records(records: Records) -> Iterator[Checked]:
         raise TypeError(f"there are no checks for {type(records).__name__}")
 
 
-def _verify_tfrecord(content: MappedFile | InflatedStream) -> Iterator[Checked]:
-    scan = Scan(content, verify=True, on_corrupt="skip")
+def _verify_framed(framing: Framing, content: MappedFile | Stream) -> Iterator[Checked]:
+    scan = Scan(framing, content, verify=True, on_corrupt="skip")
     size = Path(content.path).stat().st_size
     counted = reported = 0
     for run in scan:
-        spans = _native.gather_tfrecord([run.buffer], None, run.starts, verify=False)
+        spans = framing.gather([run.buffer], None, run.starts, verify=False)
         # Decompressed bytes come to more than the file has: the last stretch makes up for what is missing.
         checked = min(run.size, size - counted)
         yield Checked(scan.path, len(run), checked, _since(scan, reported), spans, run)

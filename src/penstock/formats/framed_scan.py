@@ -1,33 +1,34 @@
-"""Finding TFRecord records in order: in a mapped file, or in a stream that is still being inflated."""
+"""Finding framed records in order: in a mapped file, or in a stream of parts."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock import _native
-from penstock._faults import describe
 from penstock.contracts.records import OnCorrupt
-from penstock.errors import CorruptRecord, DataError, Where
-from penstock.io.inflated import InflatedStream
+from penstock.errors import CorruptFile, DataError, Where
+from penstock.formats.framing import Framing
 from penstock.io.mapped import MappedFile
 
-__all__ = ["HEAD", "OVERHEAD", "Run", "Scan", "fault_at", "is_tfrecord", "resume_after"]
+__all__ = ["Run", "Scan", "Stream"]
 
-HEAD = 12  # length (8) and its checksum (4)
-TAIL = 4  # checksum of the payload
-OVERHEAD = HEAD + TAIL
 RUN_BYTES = 1 << 20
 KEPT_BYTES = 64 << 20  # of what was passed stay resident; measured: dropping from 16 MiB up costs nothing in order
-NO_FORMAT_HINT = "Is this a TFRecord file at all?"
 
 
-def is_tfrecord(head: bytes) -> bool:
-    """Whether some first bytes are those of a plain TFRecord file: a length whose checksum is right."""
-    return len(head) >= HEAD and _native.masked_crc32c(head[:8]) == int.from_bytes(head[8:HEAD], "little")
+class Stream(Protocol):
+    """Bytes in order: a file that is being inflated, a pipe."""
+
+    path: str
+    fault: CorruptFile | None
+    """After the last part: what the stream ends in."""
+
+    def __iter__(self) -> Iterator[bytes]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,31 +69,28 @@ class Run:
         """The place of one of these records."""
         return Where(path=self.path, record=self.first + position, offset=self.base + int(self.starts[position]))
 
-    def payloads(self) -> Iterator[memoryview]:
-        """Views of the payloads."""
-        starts = self.starts.tolist()
-        for start, stop in zip(starts, [*starts[1:], self.end], strict=True):
-            yield self.buffer[start + HEAD : stop - TAIL]
-
 
 class Scan:
     """One pass over the records of one file.
 
     Args:
+        framing: Of the file.
         content: What to read: a mapped file, or a stream.
-        verify: Whether payload checksums are checked too. Length checksums always are.
+        verify: Whether payload checksums, where there are any, are checked too.
         on_corrupt: ``"raise"``, or ``"skip"`` to go on behind damaged records.
         run_bytes: About how long each run is.
     """
 
     def __init__(
         self,
-        content: MappedFile | InflatedStream,
+        framing: Framing,
+        content: MappedFile | Stream,
         *,
         verify: bool,
         on_corrupt: OnCorrupt = "raise",
         run_bytes: int = RUN_BYTES,
     ) -> None:
+        self.framing = framing
         self.path = content.path
         self.records = 0
         """Sound records so far."""
@@ -152,17 +150,21 @@ class Scan:
         at, size = 0, len(buffer)
         while at < size:
             try:
-                starts, end = _native.scan_tfrecord(
+                starts, end = self.framing.scan(
                     buffer, at, min(size, at + self._run_bytes), verify=self._verify, max_records=size
                 )
             except _native.FormatError as error:
-                if len(error.starts):
-                    yield self._run(buffer, error.starts, error.offset, base)
-                if error.fault == "truncated" and not last:
-                    return int(error.offset)
-                at = self._after(error, buffer, base, last=last)
-                if at < 0:
-                    return int(error.offset)
+                count, after = self._behind(error, buffer, last=last)
+                end = int(error.starts[count]) if count < len(error.starts) else int(error.offset)
+                if count:
+                    yield self._run(buffer, error.starts[:count], end, base)
+                if after < 0:
+                    return end
+                fault = self.framing.fault_at(error, self.path, self._number, base)
+                self._fail(
+                    fault if end == error.offset else fault.relocated(Where(offset=base + end)), after - end, error
+                )
+                at = after
             else:
                 yield self._run(buffer, starts, end, base)
                 at = end
@@ -178,44 +180,16 @@ class Scan:
         self.records += len(starts)
         return run
 
-    def _after(self, error: _native.FormatError, buffer: memoryview, base: int, *, last: bool) -> int:
-        """Where to go on after a fault; -1 where that needs more of the stream."""
-        fault = fault_at(error, self.path, self._number, base)
-        if self._skip:
-            at = resume_after(error, buffer, last=last)
-            if at < 0 and not last:
-                return -1
-            at = len(buffer) if at < 0 else at
-            self._fail(fault, at - error.offset)
-            return at
-        raise fault from error
-
-    def _fail(self, fault: DataError, size: int) -> None:
+    def _behind(self, error: _native.FormatError, buffer: memoryview, *, last: bool) -> tuple[int, int]:
+        """How many of ``error.starts`` count, and where to go on; -1 where that needs more of the stream."""
+        if error.fault == "truncated" and not last:
+            return len(error.starts), -1
         if not self._skip:
-            raise fault
+            return len(error.starts), int(error.offset)
+        count, after = self.framing.resume_after(error, buffer, last=last)
+        return count, len(buffer) if after < 0 and last else after
+
+    def _fail(self, fault: DataError, size: int, cause: BaseException | None = None) -> None:
+        if not self._skip:
+            raise fault from cause
         self.faults.append((fault, size))
-
-
-def fault_at(error: _native.FormatError, path: str, record: int, base: int) -> DataError:
-    """The error for a fault that native code saw at record ``record`` of a file, in bytes that begin at ``base``."""
-    place = Where(path=path, record=record, offset=base + int(error.offset))
-    fault = describe(error, place)
-    if place.offset == 0 and error.fault != "payload_checksum":
-        return CorruptRecord(place, expected=fault.expected, found=fault.found, hint=NO_FORMAT_HINT)
-    return fault
-
-
-def resume_after(error: _native.FormatError, buffer: memoryview, *, last: bool = True) -> int:
-    """Where the next sound record behind a damaged one begins, or -1 where none is found.
-
-    Where only a payload is damaged its length can be trusted, unless what follows shows that it cannot: then, and for
-    every other fault, the next bytes that look like a whole sound record are searched for.
-    """
-    at = int(error.offset)
-    if error.fault == "payload_checksum":
-        after = at + OVERHEAD + int.from_bytes(buffer[at : at + 8], "little")
-        if after == len(buffer) or is_tfrecord(bytes(buffer[after : after + HEAD])):
-            return after
-        if not last and after + HEAD > len(buffer):
-            return -1
-    return int(_native.find_tfrecord(buffer, at + 1))

@@ -7,10 +7,15 @@ from tests.reference import tfrecord as reference
 
 from penstock import _native
 from penstock.errors import CorruptRecord
-from penstock.formats.tfrecord_scan import Scan, is_tfrecord, resume_after
+from penstock.formats.framed_scan import Scan
+from penstock.formats.tfrecord_framing import TFRecordFraming, is_tfrecord, resume_after
 from penstock.io.mapped import MappedFile
 
 payloads_of = st.lists(st.binary(max_size=60), max_size=8)
+
+
+def views_of(run):
+    return TFRecordFraming().payloads(run.buffer, run.starts, run.end)
 
 
 @st.composite
@@ -34,13 +39,13 @@ def test_native_equals_reference(tmp_path_factory, content, run_bytes):
     path = tmp_path_factory.mktemp("scan") / "x"
     path.write_bytes(content)
     starts, payloads, fault = reference.read(content)
-    scan = Scan(MappedFile(str(path)), verify=True, run_bytes=run_bytes)
+    scan = Scan(TFRecordFraming(), MappedFile(str(path)), verify=True, run_bytes=run_bytes)
     found, seen, error = [], [], None
     try:
         for run in scan:
             assert run.first == len(found)
             found += run.starts.tolist()
-            seen += [bytes(view) for view in run.payloads()]
+            seen += [bytes(view) for view in views_of(run)]
     except CorruptRecord as raised:
         error = raised
     assert (found, seen) == (starts, payloads)
@@ -53,21 +58,21 @@ def test_native_equals_reference(tmp_path_factory, content, run_bytes):
 def test_skipping_gives_only_sound_records_and_counts_every_byte(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("skip") / "x"
     path.write_bytes(content)
-    scan = Scan(MappedFile(str(path)), verify=True, on_corrupt="skip")
+    scan = Scan(TFRecordFraming(), MappedFile(str(path)), verify=True, on_corrupt="skip")
     covered = 0
     for run in scan:
         covered += run.size
-        for start, view in zip(run.starts.tolist(), run.payloads(), strict=True):
+        for start, view in zip(run.starts.tolist(), views_of(run), strict=True):
             assert reference.framed(bytes(view)) == content[start : start + 16 + len(view)]
     assert covered + sum(size for _, size in scan.faults) == len(content)
 
 
 def test_cutting_a_run(tmp_path):
     (tmp_path / "x").write_bytes(b"".join(map(reference.framed, [b"a", b"bb", b"ccc"])))
-    (run,) = Scan(MappedFile(str(tmp_path / "x")), verify=True)
+    (run,) = Scan(TFRecordFraming(), MappedFile(str(tmp_path / "x")), verify=True)
     head, rest = run.cut(2)
-    assert [bytes(view) for view in head.payloads()] == [b"a", b"bb"]
-    assert [bytes(view) for view in rest.payloads()] == [b"ccc"]
+    assert [bytes(view) for view in views_of(head)] == [b"a", b"bb"]
+    assert [bytes(view) for view in views_of(rest)] == [b"ccc"]
     assert rest.where(0) == run.where(2)
     assert len(run.cut(3)[1]) == 0
 
