@@ -55,18 +55,36 @@ nb::object offsets_array(const std::vector<std::int64_t>& offsets) {
     return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {offsets.size()});
 }
 
-nb::object values_of(example::Kind kind, example::Column& column) {
-    if (kind == example::Kind::bytes) {
-        nb::object list = nb::steal(PyList_New(static_cast<Py_ssize_t>(column.texts.size())));
-        if (!list.is_valid()) throw nb::python_error();
-        for (std::size_t i = 0; i < column.texts.size(); ++i) {
-            const Bytes text = column.texts[i];
-            PyObject* const bytes = PyBytes_FromStringAndSize(reinterpret_cast<const char*>(text.data()), static_cast<Py_ssize_t>(text.size()));
-            if (bytes == nullptr) throw nb::python_error();
-            PyList_SetItem(list.ptr(), static_cast<Py_ssize_t>(i), bytes);
-        }
-        return list;
+/// Bytes objects that were made and are still to be filled: nobody else has seen them, so that needs no GIL.
+struct Unfilled {
+    char* to;
+    Bytes from;
+};
+
+nb::object texts_of(const example::Column& column, std::vector<Unfilled>& unfilled) {
+    nb::object list = nb::steal(PyList_New(static_cast<Py_ssize_t>(column.texts.size())));
+    if (!list.is_valid()) throw nb::python_error();
+    for (std::size_t i = 0; i < column.texts.size(); ++i) {
+        const Bytes text = column.texts[i];
+        PyObject* const bytes = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(text.size()));
+        if (bytes == nullptr) throw nb::python_error();
+        PyList_SetItem(list.ptr(), static_cast<Py_ssize_t>(i), bytes);
+        if (!text.empty()) unfilled.push_back({PyBytes_AsString(bytes), text});
     }
+    return list;
+}
+
+void fill(const std::vector<Unfilled>& texts) {
+    // Getting the GIL back may take longer than copying a little.
+    constexpr std::size_t worth_a_release = std::size_t{1} << 20;
+    std::size_t total = 0;
+    for (const Unfilled& text : texts) total += text.from.size();
+    std::optional<nb::gil_scoped_release> release;
+    if (total >= worth_a_release) release.emplace();
+    for (const Unfilled& text : texts) std::memcpy(text.to, text.from.data(), text.from.size());
+}
+
+nb::object numbers_of(example::Kind kind, example::Column& column) {
     const nb::dlpack::dtype dtype = kind == example::Kind::float32  ? nb::dtype<float>()
                                     : kind == example::Kind::number ? nb::dtype<double>()
                                                                     : nb::dtype<std::int64_t>();
@@ -80,8 +98,13 @@ nb::list decode(const example::Decoder& decoder, const HeldSpans& held) {
         columns = decoder.decode(held.spans, batch_pool());
     }
     nb::list out;
-    for (std::size_t k = 0; k < columns.size(); ++k)
-        out.append(nb::make_tuple(values_of(decoder.specs()[k].kind, columns[k]), offsets_array(columns[k].steps), offsets_array(columns[k].offsets)));
+    std::vector<Unfilled> unfilled;
+    for (std::size_t k = 0; k < columns.size(); ++k) {
+        const example::Kind kind = decoder.specs()[k].kind;
+        const nb::object values = kind == example::Kind::bytes ? texts_of(columns[k], unfilled) : numbers_of(kind, columns[k]);
+        out.append(nb::make_tuple(values, offsets_array(columns[k].steps), offsets_array(columns[k].offsets)));
+    }
+    fill(unfilled);
     return out;
 }
 

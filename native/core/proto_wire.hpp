@@ -46,6 +46,18 @@ inline std::byte* write_varint(std::byte* to, std::uint64_t value) noexcept {
     return to;
 }
 
+/// The same where `end` is the end of the room: numbers of two to eight bytes take no branch on their size.
+inline std::byte* write_varint(std::byte* to, const std::byte* end, std::uint64_t value) noexcept {
+    if (value < 0x80 || value >= std::uint64_t{1} << 56 || end - to < 8) return write_varint(to, value);
+    const std::size_t size = varint_size(value);
+    std::uint64_t bytes = (value & 0x0FFFFFFF) | (value << 4 & 0x0FFFFFFF00000000);
+    bytes = (bytes & 0x00003FFF00003FFF) | (bytes << 2 & 0x3FFF00003FFF0000);
+    bytes = (bytes & 0x007F007F007F007F) | (bytes << 1 & 0x7F007F007F007F00);
+    const std::uint64_t more = 0x8080808080808080 & ((std::uint64_t{1} << 8 * (size - 1)) - 1);
+    store_le(to, bytes | more);
+    return to + size;
+}
+
 /// Writes the tag of a length-delimited field (number below 16) and its length.
 inline std::byte* write_head(std::byte* to, std::uint32_t field, std::uint64_t length) noexcept {
     *to++ = static_cast<std::byte>(field << 3 | static_cast<std::uint32_t>(Wire::bytes));

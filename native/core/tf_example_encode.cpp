@@ -66,7 +66,8 @@ std::byte* write_feature(std::byte* to, const Source& source, Values values, std
     if (content == 0) return to;
     to = write_head(to, 1, content);
     if (source.kind == Kind::float32) return write_bytes(to, {source.numbers + values.first * sizeof(float), content});
-    for (std::size_t i = values.first; i < values.last; ++i) to = write_varint(to, static_cast<std::uint64_t>(int_at(source, i)));
+    const std::byte* const end = to + content;
+    for (std::size_t i = values.first; i < values.last; ++i) to = write_varint(to, end, static_cast<std::uint64_t>(int_at(source, i)));
     return to;
 }
 

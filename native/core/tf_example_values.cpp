@@ -56,9 +56,20 @@ bool copy_run(Part run, std::size_t count, std::byte* to) {
     return true;
 }
 
+/// `count` numbers of one byte each; false when one of them is longer.
+bool widen_run(Part run, std::size_t count, std::byte* to) {
+    unsigned seen = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto byte = std::to_integer<unsigned>(run.bytes[i]);
+        store_le<std::uint64_t>(to + i * sizeof(std::uint64_t), byte);
+        seen |= byte;
+    }
+    return seen < 0x80;
+}
+
 /// The same of whole numbers. A number takes a byte or more, so a run shorter than `count` is left alone.
 bool unpack_run(Part run, std::size_t count, std::byte* to) {
-    if (run.bytes.size() < count) return false;
+    if (run.bytes.size() <= count) return run.bytes.size() == count && widen_run(run, count, to);
     Cursor cursor = run.cursor();
     for (std::size_t i = 0; i < count; ++i) {
         if (cursor.done()) return false;

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "check.hpp"
 
 using namespace penstock;
@@ -22,6 +24,24 @@ int main() {
     check(varint("858000") == 5); // longer than needed, and legal
     check(varint("ffffffffffffffffff01") == UINT64_MAX);
     check(varint("ffffffffffffffffff7f") == UINT64_MAX); // bits beyond the 64th are dropped
+    // Numbers of every length, with and without bytes behind them: a word is read at once where there is one.
+    for (unsigned bits = 0; bits <= 64; ++bits)
+        for (const std::uint64_t low : {std::uint64_t{0}, std::uint64_t{0x0123456789ABCDEF}}) {
+            const std::uint64_t top = bits == 0 ? 0 : std::uint64_t{1} << (bits - 1);
+            const std::uint64_t value = top | (top == 0 ? 0 : low & (top - 1));
+            std::byte room[20] = {};
+            std::byte* end = room;
+            for (std::uint64_t rest = value;; rest >>= 7) {
+                *end++ = static_cast<std::byte>(rest < 0x80 ? rest : rest | 0x80);
+                if (rest < 0x80) break;
+            }
+            for (std::size_t behind = 0; behind <= 9; ++behind)
+                for (const std::byte fill : {std::byte{0}, std::byte{0xFF}}) {
+                    std::fill(end, end + behind, fill);
+                    Cursor at(Bytes(room, static_cast<std::size_t>(end - room) + behind));
+                    check(at.varint() == value && at.remaining() == behind);
+                }
+        }
     check(fault_of([&] { (void)varint("ffffffffffffffffffff01"); }).fault == Fault::wire);
     check(fault_of([&] { (void)varint("ff"); }).fault == Fault::truncated);
     check(fault_of([&] { (void)varint(""); }).fault == Fault::truncated);

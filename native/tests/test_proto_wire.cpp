@@ -1,5 +1,7 @@
 #include "core/proto_wire.hpp"
 
+#include <algorithm>
+
 #include "check.hpp"
 
 using namespace penstock;
@@ -38,5 +40,10 @@ int main() {
         check(static_cast<std::size_t>(end - buffer) == proto::varint_size(value));
         Cursor cursor(Bytes(buffer, static_cast<std::size_t>(end - buffer)));
         check(cursor.varint() == value && cursor.done());
+        for (const std::size_t room : {proto::varint_size(value), std::size_t{8}, std::size_t{16}}) {
+            std::byte other[16] = {};
+            const std::byte* const last = proto::write_varint(other, other + std::max(room, proto::varint_size(value)), value);
+            check(last - other == end - buffer && std::equal(std::begin(buffer), std::begin(buffer) + (last - other), std::begin(other)));
+        }
     }
 }

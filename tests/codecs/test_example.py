@@ -181,6 +181,14 @@ def test_columns_outlive_the_payloads():
     assert batch["n"].to_list() == [[1, 2]]
 
 
+def test_large_bytes():
+    """More than a megabyte at once is copied without the GIL."""
+    rng = np.random.default_rng(5)
+    values = [rng.bytes(size) for size in (0, 1, 700_000, 1, 800_000)]
+    payloads = [example({"a": texts(value)}) for value in values]
+    assert codec(a=Feature("bytes")).decode_batch(spans(*payloads))["a"].tolist() == values
+
+
 def test_defaults():
     schema = {
         "i": Feature("int64", default=-1),
