@@ -21,7 +21,7 @@ from penstock.writing.targets import Target
 
 __all__ = ["Writer", "codec_for"]
 
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 512 << 10  # what is encoded, framed and written at a time: small enough to stay in the cache meanwhile
 BLOCK_EXAMPLES = 1024
 
 
