@@ -31,6 +31,41 @@ def strided_copy(files: Files) -> ReadTask:
     return expected.examples(files, epoch)
 
 
+def strided_copy_new_map(files: Files) -> ReadTask:
+    """The same; the file is mapped anew in every epoch, so that its pages have to be found again."""
+    labels = files.labels
+    first = image_offset(WIDTH)
+
+    def epoch() -> Iterator[Pair]:
+        buffer = np.empty((BATCH, WIDTH), np.float32)
+        target = buffer.view(np.uint8)
+        records = np.memmap(files.tfrecord, np.uint8, "r").reshape(-1, files.record_bytes)
+        floats = np.asarray(records)[:, first : first + ROW_BYTES]
+        for start, stop in batch_bounds(len(labels)):
+            np.copyto(target[: stop - start], floats[start:stop])
+            yield buffer[: stop - start], labels[start:stop]
+
+    return expected.examples(files, epoch)
+
+
+def strided_copy_read(files: Files) -> ReadTask:
+    """The same from blocks that are read into one reused buffer instead of mapped."""
+    labels = files.labels
+    first = image_offset(WIDTH)
+
+    def epoch() -> Iterator[Pair]:
+        block = np.empty((BATCH, files.record_bytes), np.uint8)
+        buffer = np.empty((BATCH, WIDTH), np.float32)
+        target = buffer.view(np.uint8)
+        with files.tfrecord.open("rb", buffering=0) as file:
+            for start, stop in batch_bounds(len(labels)):
+                file.readinto(memoryview(block[: stop - start].reshape(-1)))
+                np.copyto(target[: stop - start], block[: stop - start, first : first + ROW_BYTES])
+                yield buffer[: stop - start], labels[start:stop]
+
+    return expected.examples(files, epoch)
+
+
 def bare_write(files: Files) -> WriteTask:
     """The finished bytes written from memory."""
     data = files.tfrecord.read_bytes()
