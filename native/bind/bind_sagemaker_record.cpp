@@ -286,6 +286,21 @@ void register_sagemaker_record(nb::module_& module) {
                "One Record: features, label (key to (kind, values, keys, shape), None for what is not there; of bytes (4, values, content "
                "type, None)), uid, metadata, configuration.");
     module.def(
+        "record_payloads",
+        [](const HeldSpans& held) {
+            std::vector<Bytes> readings;
+            {
+                const nb::gil_scoped_release release;
+                for (std::size_t i = 0; i < held.spans.payloads.size(); ++i) {
+                    held.spans.check(i);
+                    readings.push_back(sagemaker::reading_of(held.spans, i));
+                }
+            }
+            return bytes_list(readings);
+        },
+        nb::arg("spans"), nb::sig("def record_payloads(spans: Spans) -> list[bytes]"),
+        "Every payload, copied: where the frame leaves two readings, the one that is a Record. Checksums are checked.");
+    module.def(
         "is_record", [](nb::object payload) { return sagemaker::is_record(Buffer(payload).bytes()); }, nb::arg("payload"),
         nb::sig("def is_record(payload: collections.abc.Buffer) -> bool"), "Whether a payload is a Record to its last byte.");
 }

@@ -179,6 +179,11 @@ def parse_record(payload: Buffer) -> tuple[dict[bytes, Any], dict[bytes, Any], b
     One Record: features, label (key to (kind, values, keys, shape), None for what is not there; of bytes (4, values, content type, None)), uid, metadata, configuration.
     """
 
+def record_payloads(spans: Spans) -> list[bytes]:
+    """
+    Every payload, copied: where the frame leaves two readings, the one that is a Record. Checksums are checked.
+    """
+
 def is_record(payload: Buffer) -> bool:
     """Whether a payload is a Record to its last byte."""
 

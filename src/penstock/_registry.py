@@ -10,6 +10,7 @@ __all__ = ["FORMATS", "SCHEMA_FINDER", "load"]
 FORMATS: dict[str, str] = {
     "tfrecord": "penstock.formats.tfrecord:FORMAT",
     "array_record": "penstock.formats.array_record:FORMAT",
+    "recordio": "penstock.formats.recordio:FORMAT",
     "npy": "penstock.formats.npy:FORMAT",
 }
 """How records are framed: name to :class:`penstock.contracts.records.Format`."""

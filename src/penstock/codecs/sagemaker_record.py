@@ -78,6 +78,10 @@ class SageMakerRecordCodec:
         batch = self.decode_batch(_native.spans_of_buffers([payload]))
         return {name: column[0] for name, column in batch.items()}
 
+    def payloads(self, spans: _native.Spans) -> list[bytes]:
+        """The payloads as they are; of those whose frame leaves two readings, the one that is a Record."""
+        return _native.record_payloads(spans)
+
     def encode_batch(
         self, batch: Mapping[str, Any], n: int, head: int, tail: int, align: int = 1
     ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]]:

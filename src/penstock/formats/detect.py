@@ -11,6 +11,7 @@ from penstock.contracts.records import Format
 from penstock.errors import UnknownFormat, UnsupportedData, Where
 from penstock.io.compression import SUFFIXES, head_of, wrapper_of
 from penstock.io.mapped import MappedFile
+from penstock.io.pipes import is_pipe
 
 __all__ = ["detect", "format_named", "format_of_name"]
 
@@ -57,7 +58,7 @@ def detect(path: str) -> Format:
         UnknownFormat: Neither its first bytes nor its name tell; the message shows both.
         UnsupportedData: A compressed file of a format that is not read compressed.
     """
-    head = bytes(MappedFile(path).read(0, HEAD_BYTES))
+    head = b"" if is_pipe(path) else bytes(MappedFile(path).read(0, HEAD_BYTES))  # A pipe cannot be looked into.
     for found in map(format_named, _registry.FORMATS):
         if found.knows(head):
             return found
@@ -72,7 +73,7 @@ def detect(path: str) -> Format:
         expected="a " + " or ".join(_registry.FORMATS) + " file",
         found=f"the first bytes {head[:SHOWN_BYTES].hex(' ')}"
         if head
-        else "an empty file with a name that does not tell",
+        else f"{'a pipe' if is_pipe(path) else 'an empty file'} with a name that does not tell",
         hint="If you know the format, name it: format='tfrecord'.",
     )
 

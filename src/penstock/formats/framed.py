@@ -13,7 +13,7 @@ from penstock import _native
 from penstock._faults import describe
 from penstock.contracts.protocols import Indices
 from penstock.contracts.records import OnCorrupt, Skipped
-from penstock.errors import DataError, Where
+from penstock.errors import DataError, UnsupportedData, Where
 from penstock.formats.framed_scan import Run, Scan, Stream
 from penstock.formats.framing import Framing
 from penstock.formats.index import RecordIndex
@@ -21,8 +21,13 @@ from penstock.formats.index_build import record_index
 from penstock.io.compression import checked
 from penstock.io.fileset import FileSet
 from penstock.io.mapped import MappedFile
+from penstock.io.pipes import PipeStream, is_pipe
 
-__all__ = ["FramedRecords"]
+__all__ = ["FramedRecords", "NoLength"]
+
+
+class NoLength(UnsupportedData, TypeError):
+    """There is no length, and no random access. A ``TypeError``, so that ``list`` goes on without."""
 
 
 class FramedRecords:
@@ -60,6 +65,7 @@ class FramedRecords:
         self._files = FileSet(self.paths, compression=self._compression, is_plain=framing.is_plain)
         self._index: RecordIndex | None = None
         self._skipped: dict[int, Skipped] = {}
+        self._pipes: dict[int, PipeStream] = {}
 
     @property
     def index(self) -> RecordIndex:
@@ -67,13 +73,25 @@ class FramedRecords:
 
         Raises:
             CorruptRecord, CorruptFile: A file is damaged and ``on_corrupt`` is ``"raise"``.
+            UnsupportedData: One of them is a pipe.
         """
         if self._index is None:
+            self._refuse_pipes()
             index = record_index(self.framing, self._files, on_corrupt=self.on_corrupt, compression=self._compression)
             for number, file in enumerate(index.files):
                 self._skipped[number] = Skipped(len(file.skipped), file.skipped_bytes)
             self._index = index
         return self._index
+
+    def _refuse_pipes(self) -> None:
+        for path in self.paths:
+            if is_pipe(path):
+                raise NoLength(
+                    Where(path=path),
+                    expected="a file, for the number of records and for reading in any order",
+                    found="a pipe",
+                    hint="Iterate over it, or copy it to a file first.",
+                )
 
     @property
     def skipped(self) -> Skipped:
@@ -83,8 +101,10 @@ class FramedRecords:
 
     @property
     def prefers_streaming(self) -> bool:
-        """Whether reading in order would begin sooner than random access: compressed files that were not inflated yet."""
-        return self._index is None and self._files.waits_for_inflating()
+        """Whether reading in order would begin sooner: of pipes, and of compressed files that were not inflated yet."""
+        if self._index is not None:
+            return False
+        return any(map(is_pipe, self.paths)) or self._files.waits_for_inflating()
 
     def __len__(self) -> int:
         return len(self.index)
@@ -180,8 +200,11 @@ class FramedRecords:
                     self._skipped[number] = Skipped(len(scan.faults), sum(size for _, size in scan.faults))
 
     def contents(self) -> Iterator[MappedFile | Stream]:
-        """What each file holds, decompressed, for one pass in order."""
-        return map(self._files.stream, range(len(self.paths)))
+        """What each file holds, decompressed, for one pass in order. Of a pipe: what comes out of it."""
+        for number, path in enumerate(self.paths):
+            if number not in self._pipes and is_pipe(path):
+                self._pipes[number] = PipeStream(path)
+            yield self._pipes[number] if number in self._pipes else self._files.stream(number)
 
     def where(self, index: int) -> Where:
         """Path, number of the record in its file, and byte offset of record ``index``."""
@@ -202,7 +225,7 @@ class FramedRecords:
         return Where()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_index": None}
+        return {**self.__dict__, "_index": None, "_pipes": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

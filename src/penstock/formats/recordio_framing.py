@@ -7,7 +7,7 @@ word that holds a flag (upper 3 bits: 0 a whole record, 1 the first part, 2 one 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -91,6 +91,16 @@ class RecordIOFraming:
         _ = verify
         return _native.gather_recordio(buffers, which, offsets, join=self.join)
 
+    def payloads(self, buffer: memoryview, starts: Indices, end: int) -> Iterator[memoryview]:
+        """Views of the payloads of records that lie one behind the other up to ``end``; of those of several parts, copies."""
+        _ = end
+        for start in starts.tolist():
+            word = int.from_bytes(buffer[start + 4 : start + HEAD], "little")
+            if word < PAYLOAD_LIMIT:  # no flag: a whole record
+                yield buffer[start + HEAD : start + HEAD + word]
+            else:
+                yield self.gather([buffer], None, np.array([start], np.int64), verify=False).view(0)
+
     def fault_at(self, error: _native.FormatError, path: str | None, record: int, base: int) -> DataError:
         """The error for a fault that native code saw at record ``record`` of a file, in bytes that begin at ``base``."""
         where = Where(path=path, record=record, offset=base + int(error.offset))
@@ -112,10 +122,10 @@ class RecordIOFraming:
         Raises:
             UnsupportedData: A payload is too long for RecordIO.
         """
-        too_long = np.flatnonzero(sizes >= PAYLOAD_LIMIT)
-        if len(too_long):
-            raise _too_long(int(too_long[0]), int(sizes[too_long[0]]))
-        return int(_native.frame_recordio(block, starts, sizes))
+        try:
+            return int(_native.frame_recordio(block, starts, sizes))
+        except _native.FormatError as error:
+            raise _too_long(error) from error
 
     def frame_payloads(self, payloads: Sequence[Buffer]) -> npt.NDArray[np.uint8]:
         """Whole framed records of one part each, joined.
@@ -123,11 +133,10 @@ class RecordIOFraming:
         Raises:
             UnsupportedData: A payload is too long for RecordIO.
         """
-        for number, payload in enumerate(payloads):
-            size = memoryview(payload).nbytes
-            if size >= PAYLOAD_LIMIT:
-                raise _too_long(number, size)
-        return _native.frame_recordio_payloads(payloads)
+        try:
+            return _native.frame_recordio_payloads(payloads)
+        except _native.FormatError as error:
+            raise _too_long(error) from error
 
 
 def _opening(flag: int) -> str:
@@ -138,9 +147,9 @@ def _flag(flag: int) -> str:
     return FLAGS[flag] if flag < len(FLAGS) else f"the unknown flag {flag}"
 
 
-def _too_long(number: int, size: int) -> UnsupportedData:
+def _too_long(error: _native.FormatError) -> UnsupportedData:
     return UnsupportedData(
-        Where(record=number),
-        expected=f"payloads of fewer than {PAYLOAD_LIMIT} bytes, which is what RecordIO's length can say",
-        found=f"{size} bytes",
+        Where(),
+        expected=f"payloads of up to {PAYLOAD_LIMIT - 1} bytes, which is what RecordIO's length can say",
+        found=f"one of {error.found} bytes",
     )

@@ -22,7 +22,7 @@ class ColumnSource(Source):
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
         self.columns = dict(columns)
-        lengths = {name: len(column) for name, column in self.columns.items()}
+        lengths = {name: _length(column) for name, column in self.columns.items()}
         if len(set(lengths.values())) > 1:
             raise SchemaMismatch(Where(), expected="columns of equal length", found=str(lengths))
         self._schema = schema_of(self.columns)
@@ -41,6 +41,10 @@ class ColumnSource(Source):
 
     def _batch(self, indices: Indices) -> Batch:
         return {name: _rows(column, indices) for name, column in self.columns.items()}
+
+
+def _length(column: Any) -> int:
+    return int(column.shape[0]) if hasattr(column, "tocsr") else len(column)
 
 
 def _rows(column: Any, indices: Indices) -> Any:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from penstock.codecs.example import ExampleCodec
 from penstock.codecs.infer import infer_payloads, infer_schema
 from penstock.codecs.raw import RawCodec
+from penstock.codecs.sagemaker_record_infer import infer_records
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.errors import DataError, NoFiles, SchemaMismatch, UnsupportedData, Where
@@ -20,6 +21,7 @@ from penstock.formats.opening import open_records
 from penstock.io.paths import expand
 from penstock.sources.npy_source import NpySource
 from penstock.sources.record_source import RecordSource
+from penstock.sources.sagemaker_records import sagemaker_record_codec
 from penstock.sources.split import parse_split
 from penstock.sources.views import Source
 
@@ -47,8 +49,8 @@ def open(
     Args:
         path: A file, a folder, a glob, a shard pattern (``x@8``, ``x-00000-of-00008``), or a list of those.
         format: How records are framed; by default found from the content, then from the name.
-        codec: ``"example"`` (tf.train.Example and SequenceExample) or ``"raw"`` (one feature ``record``); by default found
-            from the first records.
+        codec: ``"example"`` (tf.train.Example and SequenceExample), ``"sagemaker_record"`` (SageMaker's Record) or ``"raw"``
+            (one feature ``record``); by default found from the first records.
         schema: Feature types, instead of those inferred from the first 256 records. Only its features are decoded.
         columns: Decode only these features.
         split: A part in TFDS's split language: ``"train[:80%]"``. The name picks the files whose names hold it.
@@ -113,11 +115,15 @@ def _checked(source: Source, schema: Schema) -> Source:
 
 def codec_of(records: Any, *, codec: str | None, schema: Schema | Mapping[str, Feature] | None) -> Any:
     """The codec for some records: named, or recognised from the first of them."""
-    if codec not in (None, "example", "raw"):
-        raise UnsupportedData(Where(), expected="codec 'example' or 'raw'", found=repr(codec))
+    if codec not in (None, "example", "raw", "sagemaker_record"):
+        raise UnsupportedData(Where(), expected="codec 'example', 'raw' or 'sagemaker_record'", found=repr(codec))
     if codec == "raw":
         return RawCodec()
     given = None if schema is None else Schema(schema)
+    if codec == "sagemaker_record" or (codec is None and records.format == "recordio"):
+        record_codec = sagemaker_record_codec(records, _sample(records), given, named=codec is not None)
+        if record_codec is not None:
+            return record_codec
     try:
         found = infer_schema(_sample(records), given=given)
     except DataError as error:
@@ -134,6 +140,8 @@ def find_schema(records: Any, most: int | None) -> Schema:
     if isinstance(records, NpyRecords):
         return NpySource(records).schema
     if hasattr(records, "iter_spans"):
+        if records.format == "recordio" and (known := infer_records(_sample(records, most))) is not None:
+            return known.schema
         return infer_schema(_sample(records, most)).schema
     return infer_payloads(list(records if most is None else islice(records, most))).schema
 

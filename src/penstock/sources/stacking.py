@@ -51,6 +51,8 @@ def _stack_values(values: list[Any]) -> Any:
         return column
     if isinstance(first, Ragged):
         return _nest(values)
+    if hasattr(first, "tocsr"):
+        return join([value.reshape((1, -1)).tocsr() for value in values])
     arrays = [np.asarray(value) for value in values]
     if all(array.shape == arrays[0].shape for array in arrays):
         return np.stack(arrays)

@@ -13,14 +13,14 @@ from penstock.contracts.records import Records, Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
 from penstock.errors import SchemaMismatch, TransformError, Where
-from penstock.sources.base import BaseSource
 from penstock.sources.split import parse_split
 from penstock.sources.stacking import join, reordered, row, schema_of, stack
+from penstock.sources.whole import Wholes
 
 __all__ = ["Source"]
 
 
-class Source(BaseSource):
+class Source(Wholes):
     """Examples by index, with the operations that make new sources. None of them reads or copies data."""
 
     def select(self, *names: str) -> Source:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from penstock.codecs.sagemaker_record import SageMakerRecordCodec
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.errors import UnsupportedData, Where
@@ -83,9 +84,7 @@ def convert(
     """
     source = src if isinstance(src, Source) else open_source(src, schema=schema, columns=columns, on_corrupt=on_corrupt)
     target = Target.of(dst, format=format, compression=compression, shards=shards)
-    raw = (
-        isinstance(source, RecordSource) and target.format != "npy" and codec is None and schema is None and not columns
-    )
+    raw = codec is None and schema is None and not columns and _passes(source, target.format)
     plan = {"source": source.fingerprint, "raw": raw, "codec": codec, "schema": source.schema.to_json()}
     work = WorkFolder.open(target, len(source), plan)
     # In the folder of an interrupted run, a file that has its final name already is that run's own.
@@ -115,6 +114,13 @@ def convert(
     )
 
 
+def _passes(source: Source, format: str) -> bool:
+    """Whether payloads can stay as they are: raw ones, and those of the codec that the format has by default."""
+    if not isinstance(source, RecordSource) or format == "npy":
+        return False
+    return source.codec.name in ("raw", codec_for(source.schema.select([]), None, format).name)
+
+
 def _run(work: WorkFolder, threads: int, write_unit: Callable[[Unit], None]) -> None:
     """Do the missing units, several at a time; a shard is put together as soon as its last unit is there."""
     missing = work.missing()
@@ -137,14 +143,17 @@ def _unit_writer(
 ) -> Callable[[Unit], None]:
     def write_raw(unit: Unit) -> None:
         records: Any = source.records if isinstance(source, RecordSource) else None
+        chosen = source.codec if isinstance(source, RecordSource) else None
         with open_writer(unit.path, target.format, target.compression) as writer:
             for start in range(unit.start, unit.stop, BATCH):
                 stop = min(start + BATCH, unit.stop)
-                writer.write_many(records.spans(np.arange(start, stop)).to_bytes())
+                spans = records.spans(np.arange(start, stop))
+                payloads = chosen.payloads(spans) if isinstance(chosen, SageMakerRecordCodec) else spans.to_bytes()
+                writer.write_many(payloads)
                 advance(stop - start)
 
     def write_examples(unit: Unit) -> None:
-        sink = open_sink(unit.path, target.format, target.compression, codec_for(source.schema, codec))
+        sink = open_sink(unit.path, target.format, target.compression, codec_for(source.schema, codec, target.format))
         with contextlib.ExitStack() as stack:
             stack.callback(sink.abort)
             for start in range(unit.start, unit.stop, BATCH):

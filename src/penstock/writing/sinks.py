@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from penstock.codecs.example import ExampleCodec
 from penstock.codecs.raw import RawCodec
+from penstock.codecs.sagemaker_record import SageMakerRecordCodec
 from penstock.contracts.records import RecordWriter
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Ragged
@@ -18,7 +19,9 @@ from penstock.formats.detect import format_named
 from penstock.formats.npy_writer import NpyWriter
 from penstock.writing.behind import Behind
 
-__all__ = ["Sink", "open_sink", "open_writer", "rows_of", "slice_rows"]
+RecordCodec: TypeAlias = ExampleCodec | RawCodec | SageMakerRecordCodec
+
+__all__ = ["RecordCodec", "Sink", "open_sink", "open_writer", "rows_of", "slice_rows"]
 
 
 BEHIND_BYTES = 1 << 20
@@ -36,7 +39,7 @@ class Sink(Protocol):
 class RecordSink:
     """Batches through a codec into framed records."""
 
-    def __init__(self, writer: RecordWriter, codec: ExampleCodec | RawCodec) -> None:
+    def __init__(self, writer: RecordWriter, codec: RecordCodec) -> None:
         self.writer = writer
         self.codec = codec
         self._behind: Behind | None = None
@@ -100,7 +103,7 @@ class ArraySink:
         self.writer.abort()
 
 
-def open_sink(path: Path, format: str, compression: str, codec: ExampleCodec | RawCodec) -> Sink:
+def open_sink(path: Path, format: str, compression: str, codec: RecordCodec) -> Sink:
     """The sink for one file of a format."""
     if format == "npy":
         if compression != "none":
@@ -147,5 +150,8 @@ def bytes_of(batch: Mapping[str, Any]) -> int:
         values = column
         while isinstance(values, Ragged):
             values = values.values
-        total += getattr(values, "nbytes", 8 * len(values))
+        if hasattr(values, "tocsr"):
+            total += 16 * values.nnz  # a value and its column
+        else:
+            total += getattr(values, "nbytes", 8 * len(values))
     return total

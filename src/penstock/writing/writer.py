@@ -11,12 +11,13 @@ import numpy as np
 
 from penstock.codecs.example import ExampleCodec
 from penstock.codecs.raw import RawCodec
+from penstock.codecs.sagemaker_record import SageMakerRecordCodec
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Example, Ragged
 from penstock.errors import NoSuchFeature, Where
 from penstock.sources.stacking import schema_of, stack
-from penstock.writing.sinks import Sink, bytes_of, open_sink, rows_of, slice_rows
+from penstock.writing.sinks import RecordCodec, Sink, bytes_of, open_sink, rows_of, slice_rows
 from penstock.writing.targets import Target
 
 __all__ = ["Writer", "codec_for"]
@@ -31,7 +32,8 @@ class Writer:
     Args:
         path: ``x.tfrecord``, ``x.tfrecord.gz``, ``x.npy``; ``x.tfrecord@8`` for eight shards.
         format: ``"tfrecord"`` or ``"npy"``; by default what the name says.
-        codec: ``"example"`` (tf.train.Example) or ``"raw"``; by default ``"raw"`` when the one feature is called ``record``.
+        codec: ``"example"`` (tf.train.Example), ``"sagemaker_record"`` (SageMaker's Record) or ``"raw"``; by default ``"raw"``
+            when the one feature is called ``record``, else Records in RecordIO and Examples in every other format.
         schema: Feature types. By default what the first 1,024 examples (or the first batch) show; Python floats are taken
             as float32 where records hold no others.
         shards: How many files. Examples are dealt to them in turn; :func:`penstock.write` makes consecutive runs instead.
@@ -111,14 +113,14 @@ class Writer:
             raise ValueError("the writer is closed")
 
     def _start(self, schema: Schema) -> None:
-        codec = codec_for(schema, self.codec_name)
+        codec = codec_for(schema, self.codec_name, self.target.format)
         for path in self.target.paths:
             self._sinks.append(open_sink(path, self.target.format, self.target.compression, codec))
 
     def _flush(self) -> None:
         if self._waiting:
             waiting, self._waiting = self._waiting, []
-            if self.schema is None and self.target.format != "npy":
+            if self.schema is None and self.target.format not in ("npy", "recordio"):
                 waiting = [{name: _single(value) for name, value in example.items()} for example in waiting]
             batch = stack(waiting)
             if self.schema is None:
@@ -168,12 +170,14 @@ class Writer:
         return f"<Writer of {self.target.paths[0]}: {self.count} examples>"
 
 
-def codec_for(schema: Schema, name: str | None) -> ExampleCodec | RawCodec:
-    """The codec called ``name``, or the one that suits the schema."""
-    if name not in (None, "example", "raw"):
-        raise ValueError(f"codec must be 'example' or 'raw', got {name!r}")
+def codec_for(schema: Schema, name: str | None, format: str) -> RecordCodec:
+    """The codec called ``name``, or the one that suits the schema and the format."""
+    if name not in (None, "example", "raw", "sagemaker_record"):
+        raise ValueError(f"codec must be 'example', 'sagemaker_record' or 'raw', got {name!r}")
     if name == "raw" or (name is None and list(schema) == ["record"] and schema["record"].dtype == "bytes"):
         return RawCodec()
+    if name == "sagemaker_record" or (name is None and format == "recordio"):
+        return SageMakerRecordCodec(schema)
     return ExampleCodec(schema)
 
 
