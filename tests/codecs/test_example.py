@@ -172,6 +172,13 @@ def test_keys_in_another_order_in_every_record():
         assert batch[name].tolist() == [record * 10 + i for record in range(50)]
 
 
+def test_a_key_in_the_context_of_one_record_and_in_the_lists_of_the_next():
+    both = codec(lists=["a"], a=Feature("int64", (None,)), **{"context/a": Feature("int64", (None,))})
+    batch = both.decode_batch(spans(example({"a": ints(1)}), example({}, {"a": [ints(2)]}), example({"a": ints(3)})))
+    assert batch["a"].to_list() == [[], [2], []]
+    assert batch["context/a"].to_list() == [[1], [], [3]]
+
+
 def test_columns_outlive_the_payloads():
     payload = bytearray(example({"a": texts(b"abc"), "n": floats(1, 2)}))
     batch = codec(a=Feature("bytes"), n=Feature("float32", (None,))).decode_batch(spans(payload))

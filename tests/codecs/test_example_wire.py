@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.reference import tf_example, tfrecord
 from tests.reference import tf_example_wire as wire
 from tests.reference.proto import Malformed
@@ -107,6 +108,59 @@ def test_every_legal_form_is_read_as_the_reference_reads_it(payload):
         if len({kind for kind, _ in steps} - {0}) == 1:
             kind = max(kind for kind, _ in steps)
             assert native(payload, key, kind, (None, None), in_lists=True) == [values for _, values in steps]
+
+
+@given(st.lists(wire.payloads, min_size=2, max_size=6))
+def test_a_batch_gives_what_its_records_give_one_by_one(payloads):
+    """Nothing of one record is left over for the next: no list, no step, no guess."""
+    schema = Schema(
+        {"a": Feature("int64", (None,)), "context/b": Feature("bytes", (None,)), "b": Feature("float32", (None, None))}
+    )
+    both = ExampleCodec(schema, lists=frozenset({"b"}))
+    good = [payload for payload in payloads if not both.faults_in(_native.spans_of_buffers([payload]))]
+    batch = both.decode_batch(_native.spans_of_buffers(good))
+    for i, payload in enumerate(good):
+        assert repr({name: column[i] for name, column in batch.items()}) == repr(both.decode(payload))
+
+
+def entry(body):
+    return wire.message(1, wire.message(1, wire.message(1, b"a") + wire.message(2, body)))
+
+
+HALVES, ONES, TWOS = (
+    wire.message(kind, wire.list_of(kind, values)) for kind, values in [(2, [0.5]), (3, [1]), (3, [2])]
+)
+
+
+@pytest.mark.parametrize(
+    ("payload", "values"),
+    [
+        (entry(ONES + TWOS), [1, 2]),
+        (entry(HALVES + HALVES + ONES), [1]),
+        (entry(ONES + HALVES + TWOS), [2]),
+        (entry(ONES + wire.message(3, b"")), [1]),
+        (entry(ONES) + entry(TWOS), [2]),
+        (entry(HALVES) + entry(TWOS), [2]),
+        (entry(ONES) + entry(b""), []),
+        (entry(wire.message(3, b"\x08\x01\x0a\x02\x02\x03\x08\x04")), [1, 2, 3, 4]),
+        (entry(wire.message(3, b"\x0a\x02\x81\x00")), [1]),
+        (entry(wire.message(3, b"\x0b\x08\x07\x0c\x08\x01")), [1]),
+        (entry(wire.message(3, b"\x0a\x01\x81")), CorruptRecord),
+        (entry(wire.message(3, b"\x0b\x08\x07\x14")), CorruptRecord),
+        (entry(wire.message(3, b"\x0a\x0b" + b"\x80" * 10 + b"\x00")), CorruptRecord),
+        (entry(wire.message(3, b"\x00\x01")), CorruptRecord),
+        (entry(HALVES), SchemaMismatch),
+    ],
+)
+def test_odd_forms(payload, values):
+    assert expected(payload, "a", 3) == values
+    check(payload, "a", 3)
+
+
+def test_a_packed_float_is_not_cut():
+    payload = entry(wire.message(2, wire.message(1, b"\x00" * 7)))
+    assert native(payload, "a", 2) is CorruptRecord
+    check(payload, "a", 2)
 
 
 @settings(max_examples=300)
