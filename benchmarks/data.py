@@ -95,6 +95,20 @@ class Files:
         return self._made("label-first.tfrecord", lambda path: self._write_tfrecord(path, label_first=True))
 
     @property
+    def array_record(self) -> Path:
+        """The same payloads as ArrayRecord, one in each chunk, under Zstandard: the defaults of its own writer.
+
+        Written by Penstock, which makes the very bytes of the `array_record` package (`tests/peers`).
+        """
+        return self._made("all.array_record", self._write_array_record)
+
+    @cached_property
+    def payload_checks(self) -> np.ndarray:
+        """CRC-32 of each payload, uint32 (rows,)."""
+        records = np.memmap(self.tfrecord, np.uint8, "r").reshape(self.sizes.rows, self.record_bytes)
+        return np.load(self._made("payload-checks.npy", lambda path: _save(path, row_checks(records[:, 12:-4]))))
+
+    @property
     def gzip(self) -> Path:
         """The same file as one gzip member of zlib's default level, as TensorFlow writes it."""
         return self._made("all.tfrecord.gz", self._write_gzip)
@@ -126,7 +140,17 @@ class Files:
 
     def prepare(self) -> None:
         """Make every file now."""
-        for name in ("labels", "image_checks", "npy_checks", "tfrecord", "gzip", "tenfold", "shards"):
+        for name in (
+            "labels",
+            "image_checks",
+            "npy_checks",
+            "payload_checks",
+            "array_record",
+            "tfrecord",
+            "gzip",
+            "tenfold",
+            "shards",
+        ):
             getattr(self, name)
 
     def _made(self, name: str, write: Callable[[Path], None]) -> Path:
@@ -145,6 +169,14 @@ class Files:
             for start in range(0, self.sizes.rows, 4096):
                 part = slice(start, start + 4096)
                 file.write(framed_examples(self.images[part], self.labels[part], label_first=label_first))
+
+    def _write_array_record(self, path: Path) -> None:
+        from penstock.formats.array_record_writer import ArrayRecordWriter  # the processes of peers do without
+
+        records = np.memmap(self.tfrecord, np.uint8, "r").reshape(self.sizes.rows, self.record_bytes)
+        with ArrayRecordWriter(path) as writer:
+            for record in records:
+                writer.write(record[12:-4])
 
     def _write_gzip(self, path: Path) -> None:
         with self.tfrecord.open("rb") as plain, gzip.open(path, "wb", compresslevel=6) as packed:

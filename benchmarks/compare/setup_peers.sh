@@ -16,6 +16,6 @@ python=${PYTHON:-python3}
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 
 "$venv/bin/python" -m pip install --quiet -r "$root/benchmarks/compare/requirements-peers.txt"
-[ "${1:-}" = --peers-only ] || "$venv/bin/python" -m pip install --quiet "$root[compress]"
+[ "${1:-}" = --peers-only ] || "$venv/bin/python" -m pip install --quiet "$root[compress,array_record]"
 "$venv/bin/python" -m pip check
 echo "peers ready: $venv"

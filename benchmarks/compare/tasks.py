@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Callable, Iterable
+import zlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -141,6 +142,37 @@ class ReadTask:
         _expect(set(sizes[:-1]) <= {BATCH} and sizes[-1] <= BATCH, "batches of 128")
         _expect(sum(sizes) == self._rows(), f"{self._rows()} rows, found {sum(sizes)}")
         return np.stack([np.concatenate(checks), np.concatenate(labels)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsTask:
+    """Read records in a random order, without decoding them.
+
+    Attributes:
+        read: Gives the payloads of the records at these indices, as bytes.
+        calls: The indices of each call.
+        checks: CRC-32 of every record of the file, uint32 (rows,).
+    """
+
+    read: Callable[[np.ndarray], Sequence[bytes]]
+    calls: Sequence[np.ndarray]
+    checks: np.ndarray
+
+    def check(self) -> None:
+        """Every byte of every record, in the order asked for."""
+        for indices in self.calls:
+            found = [zlib.crc32(payload) for payload in self.read(indices)]
+            _expect(found == self.checks[indices].tolist(), "the records asked for")
+
+    def run(self) -> Timing:
+        """Read, looking at nothing but the number of records."""
+        gc.collect()
+        rows = 0
+        cpu, start = cpu_seconds(), time.perf_counter()
+        for indices in self.calls:
+            rows += len(self.read(indices))
+        wall = time.perf_counter() - start
+        return Timing(epoch_s=wall, first_s=None, wall_s=wall, cpu_s=cpu_seconds() - cpu, rows=rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

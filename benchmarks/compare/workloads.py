@@ -46,6 +46,7 @@ def _limit(name: str, function: str) -> System:
 
 _TF, _TF_NUMPY = "tf.data best", "tf.data best, as_numpy_iterator"
 _TUTORIAL = "tf.data tutorial: map(parse_single_example).batch"
+_COPY_NEW, _COPY_READ = "limit: the same, mapped anew in every epoch", "limit: the same, read in blocks"
 _HF, _COPY = "HF datasets with_format(numpy).iter", "limit: strided copy from the mapped file"
 
 W1 = Workload(
@@ -59,13 +60,17 @@ W1 = Workload(
         _peer(_TUTORIAL, "tf_data:tutorial", epochs=5),
         _peer(_HF, "hugging_face:in_order", note="Arrow table: no framing, checksums or protobuf"),
         _limit(_COPY, "strided_copy"),
+        _limit(_COPY_NEW, "strided_copy_new_map"),
+        _limit(_COPY_READ, "strided_copy_read"),
         _ours(FIRST_EPOCH, "opened_in_order", fresh=True, empty_cache=True),
     ),
     targets=(
         Target(text="times tf.data at its best", required=5, measure=faster(PENSTOCK, _TF, _TF_NUMPY)),
         Target(text="times the tf.data tutorial form", required=30, measure=faster(PENSTOCK, _TUTORIAL)),
         Target(text="times HF datasets numpy iter", required=2, measure=faster(PENSTOCK, _HF)),
-        Target(text="of the plain strided copy", required=0.7, measure=faster(PENSTOCK, _COPY)),
+        Target(text="of the plain strided copy, map kept over all epochs", required=0.7, measure=faster(PENSTOCK, _COPY)),
+        Target(text="of the same, mapped anew in every epoch", required=0.7, measure=faster(PENSTOCK, _COPY_NEW)),
+        Target(text="of the same, read in blocks", required=0.7, measure=faster(PENSTOCK, _COPY_READ)),
     ),
 )
 
@@ -241,6 +246,37 @@ GROWTH = Workload(
 )
 
 
+_GRAIN = "Grain DataLoader, no reader threads, protobuf"
+
+W3E = Workload(
+    title="W3e ArrayRecord of the 60,000 examples (one in each chunk, Zstandard), globally shuffled, batches of 128",
+    row_bytes=EXAMPLE_BYTES,
+    systems=(
+        _ours(PENSTOCK, "array_record_shuffled"),
+        _peer(_GRAIN, "grain_loader:examples_shuffled", epochs=1),
+    ),
+    targets=(Target(text="times Grain's DataLoader", required=50, measure=faster(PENSTOCK, _GRAIN)),),
+)
+
+_MANY, _GETITEMS = "Penstock, records.spans(128).to_bytes()", "ArrayRecordDataSource.__getitems__(128)"
+_ONE, _GETITEM = "Penstock, bytes(records[i])", "ArrayRecordDataSource[i]"
+
+W3 = Workload(
+    title="W3 random records of that file, 128 in each call",
+    note="Nothing is decoded. Most of Penstock's time is libzstd's.",
+    row_bytes=EXAMPLE_BYTES,
+    systems=(_ours(_MANY, "array_record_many"), _peer(_GETITEMS, "grain_loader:many")),
+    targets=(Target(text="times ArrayRecordDataSource", required=8, measure=faster(_MANY, _GETITEMS)),),
+)
+
+W3O = Workload(
+    title="W3o the same, one at a time",
+    row_bytes=EXAMPLE_BYTES,
+    systems=(_ours(_ONE, "array_record_one"), _peer(_GETITEM, "grain_loader:one", epochs=5)),
+    targets=(Target(text="times ArrayRecordDataSource", required=10, measure=faster(_ONE, _GETITEM)),),
+)
+
+
 def _import(name: str, *, role: str = "peer", epochs: int | None = None) -> System:
     kind = {"penstock": "penstock", "limit": "limit"}.get(role, "peer")
     return System(name=f"import {name}", role=kind, start=f"imports:{name}", epochs=epochs)  # type: ignore[arg-type]
@@ -275,6 +311,9 @@ WORKLOADS = {
     "W1w": W1W,
     "W5": W5,
     "W5s": W5S,
+    "W3e": W3E,
+    "W3": W3,
+    "W3o": W3O,
     "growth": GROWTH,
     "import": IMPORT,
 }

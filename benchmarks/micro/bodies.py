@@ -34,6 +34,7 @@ def bodies(files: Files) -> Iterator[Body]:
     """All steps over the files."""
     yield from _checksums()
     yield from _records(files)
+    yield from _array_records(files)
     yield from _examples(files)
     yield from _orders()
     yield from _rows(files)
@@ -59,6 +60,17 @@ def _records(files: Files) -> Iterator[Body]:
     records = ps.records(files.tfrecord)
     chosen = _chosen(rows)
     yield Body(name="records.spans of 128 random records", call=lambda: records.spans(chosen), items=BATCH)
+
+
+def _array_records(files: Files) -> Iterator[Body]:
+    for size in (3_174, 1 << 20):
+        data = np.random.default_rng(1).bytes(size)
+        name = f"riegeli hash of {size:,} bytes"
+        yield Body(name=name, call=lambda data=data: _native.riegeli_hash(data), items=1, item_bytes=size)
+    records, chosen = ps.records(files.array_record), _chosen(files.sizes.rows)
+    name = "records.spans of 128 random ArrayRecord records"
+    yield Body(name=name, call=lambda: records.spans(chosen), items=BATCH, item_bytes=EXAMPLE_BYTES)
+    yield Body(name="one ArrayRecord record", call=lambda: records[7], items=1, item_bytes=EXAMPLE_BYTES)
 
 
 def _examples(files: Files) -> Iterator[Body]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.compare.tasks import Order, Pair, ReadTask, WriteTask
+import numpy as np
+
+from benchmarks.compare.tasks import Order, Pair, ReadTask, RecordsTask, WriteTask
 from benchmarks.data import Files
 
 
@@ -23,6 +25,13 @@ def repeated(files: Files, epoch: Callable[[], Iterable[Pair]], order: Order = "
 def rows(files: Files, epoch: Callable[[], Iterable[Pair]], order: Order = "file") -> ReadTask:
     """Read the rows of the npy file once."""
     return ReadTask(epoch=epoch, checks=files.npy_checks, labels=None, order=order)
+
+
+def records(files: Files, read: Callable[[np.ndarray], Sequence[bytes]], *, at_once: int) -> RecordsTask:
+    """Read records of the ArrayRecord file in a random order: all of them in calls of 128, 10,000 one at a time."""
+    order = np.random.default_rng(11).permutation(files.sizes.rows)[: None if at_once > 1 else 10_000]
+    calls = np.split(order, range(at_once, len(order), at_once))
+    return RecordsTask(read=read, calls=calls, checks=files.payload_checks)
 
 
 def written(files: Files, name: str, write: Callable[[Path], None], *, any_order: bool = False) -> WriteTask:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import penstock as ps
 from benchmarks.compare.systems import expected
-from benchmarks.compare.tasks import Pair, ReadTask, WriteTask
+from benchmarks.compare.tasks import Pair, ReadTask, RecordsTask, WriteTask
 from benchmarks.data import BATCH, Files, batch_bounds
 
 _SEEDS = count()
@@ -72,6 +72,24 @@ def shards_shuffled(files: Files) -> ReadTask:
     """The many files, shuffled."""
     source = ps.open(files.shards / "all.tfrecord-*")
     return expected.examples(files, lambda: _shuffled(source), "shuffled")
+
+
+def array_record_shuffled(files: Files) -> ReadTask:
+    """The ArrayRecord file, shuffled."""
+    source = ps.open(files.array_record)
+    return expected.examples(files, lambda: _shuffled(source), "shuffled")
+
+
+def array_record_many(files: Files) -> RecordsTask:
+    """128 records of the ArrayRecord file at a time, as bytes."""
+    records = ps.records(files.array_record)
+    return expected.records(files, lambda indices: records.spans(indices).to_bytes(), at_once=BATCH)
+
+
+def array_record_one(files: Files) -> RecordsTask:
+    """One at a time, as bytes."""
+    records = ps.records(files.array_record)
+    return expected.records(files, lambda indices: [bytes(records[int(indices[0])])], at_once=1)
 
 
 def npy(files: Files) -> ReadTask:

@@ -1,0 +1,49 @@
+"""Work of one call on several cores."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
+from typing import TypeVar
+
+__all__ = ["spread"]
+
+T = TypeVar("T")
+
+
+def spread(work: Callable[[int, int], list[T]], count: int, *, least: int) -> list[T]:
+    """The results of ``work(start, stop)`` over all of ``count`` items, in order, from as many cores as it is worth.
+
+    The work must let go of the interpreter for most of its time. Only the main thread is helped: any other is one of several
+    that a loader runs already.
+
+    Args:
+        work: Gives the results for some of the items.
+        count: How many items there are.
+        least: Fewer than these are not worth waking a thread.
+    """
+    parts = min(_cores(), count // least)
+    if parts < 2 or threading.current_thread() is not threading.main_thread():
+        return work(0, count)
+    bounds = [count * number // parts for number in range(parts + 1)]
+    waiting = [_helpers(os.getpid()).submit(work, *part) for part in pairwise(bounds[1:])]
+    done = work(0, bounds[1])
+    for part in waiting:
+        done += part.result()
+    return done
+
+
+@cache
+def _cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def _helpers(_process: int) -> ThreadPoolExecutor:
+    """Threads that wait for work. A forked child does not inherit them: it has its own."""
+    return ThreadPoolExecutor(max(1, _cores() - 1), thread_name_prefix="penstock-unpack")
