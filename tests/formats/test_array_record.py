@@ -189,6 +189,7 @@ def test_threads_share_records(tmp_path, group_size):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_works_after_a_fork(tmp_path):
     payloads = some_payloads(50)
     records = ArrayRecordRecords([write(tmp_path / "x.array_record", payloads, group_size=25)])
