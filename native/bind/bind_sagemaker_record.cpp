@@ -271,8 +271,8 @@ void register_sagemaker_record(nb::module_& module) {
                 self.add(held.spans);
             },
             nb::arg("spans"), "Look at some records.")
-        .def_prop_ro("is_message", &sagemaker::Scanner::is_message, "False once a payload was no Record.")
-        .def_prop_ro("records", &sagemaker::Scanner::records, "How many records were looked at.")
+        .def_prop_ro("records", &sagemaker::Scanner::records, "How many Records were looked at.")
+        .def_prop_ro("strangers", &sagemaker::Scanner::strangers, "How many payloads were no Records.")
         .def_prop_ro("keys", &facts, nb::for_getter(nb::sig("def keys(self) -> list[dict[str, typing.Any]]")), "Facts on every place and key.");
     module.def("encode_records", &encode, nb::arg("columns"), nb::arg("n"), nb::arg("head"), nb::arg("tail"), nb::arg("align") = 1,
                nb::sig("def encode_records(columns: list[tuple[int, bytes, int, int, typing.Any, typing.Any, typing.Any, int, tuple[int, ...], "

@@ -7,14 +7,14 @@
 namespace penstock::sagemaker {
 
 void Scanner::add(const Spans& spans) {
-    for (std::size_t i = 0; i < spans.payloads.size() && is_message_; ++i) {
+    for (std::size_t i = 0; i < spans.payloads.size(); ++i) {
         spans.check(i);
         const Bytes payload = reading_of(spans, i);
         if (is_record(payload)) {
             record(payload);
             ++records_;
         } else {
-            is_message_ = false;
+            ++strangers_;
         }
     }
 }

@@ -36,11 +36,11 @@ struct KeyFacts {
 /// Gathers facts on everything in some Records, for finding their schema.
 class Scanner {
   public:
-    /// Looks at the records of `spans`. A payload that is no Record ends the scan with `is_message() == false`.
+    /// Looks at the records of `spans`. Payloads that are no Records are only counted.
     void add(const Spans& spans);
 
-    [[nodiscard]] bool is_message() const noexcept { return is_message_; }
     [[nodiscard]] std::uint64_t records() const noexcept { return records_; }
+    [[nodiscard]] std::uint64_t strangers() const noexcept { return strangers_; }
     [[nodiscard]] const std::vector<KeyFacts>& keys() const noexcept { return keys_; }
 
   private:
@@ -61,7 +61,7 @@ class Scanner {
     std::vector<std::uint64_t> shape_;
     Entry entry_;
     std::uint64_t records_ = 0;
-    bool is_message_ = true;
+    std::uint64_t strangers_ = 0;
 };
 
 } // namespace penstock::sagemaker

@@ -158,12 +158,12 @@ class RecordScanner:
         """Look at some records."""
 
     @property
-    def is_message(self) -> bool:
-        """False once a payload was no Record."""
+    def records(self) -> int:
+        """How many Records were looked at."""
 
     @property
-    def records(self) -> int:
-        """How many records were looked at."""
+    def strangers(self) -> int:
+        """How many payloads were no Records."""
 
     @property
     def keys(self) -> list[dict[str, Any]]:

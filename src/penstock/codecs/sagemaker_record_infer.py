@@ -49,7 +49,7 @@ def infer_records(blocks: Iterable[_native.Spans]) -> FoundRecords | None:
         blocks: The records to look at.
 
     Returns:
-        ``None`` where they are no Records: a payload is no such message, or none has a tensor.
+        ``None`` where they are no Records: half of the payloads or more are no such messages, or none has a tensor.
 
     Raises:
         CorruptRecord: The checksum of the very first record is wrong.
@@ -63,8 +63,8 @@ def infer_records(blocks: Iterable[_native.Spans]) -> FoundRecords | None:
             if scanner.records == 0:
                 raise describe(error, Where(record=error.record)) from error
             break  # Reading will report it, at its place; what came before tells the schema.
-        if not scanner.is_message:
-            return None
+    if scanner.strangers >= scanner.records:
+        return None  # Otherwise they are damaged ones, which reading will report.
     facts = {Place(key["place"], bytes(key["key"])): key for key in scanner.keys if key["records"]}
     if not any(place.field <= LABEL for place in facts):
         return None

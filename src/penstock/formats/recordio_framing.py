@@ -78,11 +78,9 @@ class RecordIOFraming:
         """
         _ = last
         starts, at = error.starts, int(error.offset)
-        if len(starts) and error.fault in ("magic", "part"):
-            inside = self.find(buffer[:at], int(starts[-1]) + ALIGNMENT)
-            if inside >= 0:
-                return len(starts) - 1, inside
-        return len(starts), self.find(buffer, at + ALIGNMENT)
+        no_record = len(starts) > 0 and error.fault in ("magic", "part")
+        after = self.find(buffer, (int(starts[-1]) if no_record else at) + ALIGNMENT)
+        return len(starts) - int(0 <= after < at), after
 
     def gather(
         self, buffers: list[Any], which: npt.NDArray[np.int32] | None, offsets: Indices, *, verify: bool

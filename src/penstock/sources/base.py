@@ -139,6 +139,9 @@ def _add(update: Callable[[bytes], object], value: Any) -> None:
             _add(update, item)
     elif isinstance(value, bytes):
         update(value)
+    elif hasattr(value, "tocsr"):
+        entries = value.reshape((1, -1)).tocsr()
+        update(entries.indices.astype(np.int64).tobytes() + entries.data.tobytes())
     elif isinstance(value, np.ndarray) and value.dtype != object:
         update(value.tobytes())
     else:

@@ -50,4 +50,6 @@ def _length(column: Any) -> int:
 def _rows(column: Any, indices: Indices) -> Any:
     if isinstance(column, list):
         return [column[i] for i in indices]
-    return column.take(indices) if isinstance(column, Ragged) else np.asarray(column)[indices]
+    if isinstance(column, Ragged):
+        return column.take(indices)
+    return column.tocsr()[indices] if hasattr(column, "tocsr") else np.asarray(column)[indices]
