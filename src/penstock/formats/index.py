@@ -88,6 +88,8 @@ class RecordIndex:
     def ends(self, indices: Indices, sizes: Callable[[int], int]) -> Indices:
         """Where the bytes of records end at the latest: at the next record, or with the file, whose size ``sizes`` tells."""
         following = indices + 1
+        if len(self.files) == 1 and int(following.max()) < len(self.starts):
+            return self.starts[following]
         ends = self.starts[np.minimum(following, len(self.starts) - 1)]
         for position in np.flatnonzero(np.isin(following, self.firsts)):
             number = int(np.searchsorted(self.firsts, indices[position], side="right")) - 1
