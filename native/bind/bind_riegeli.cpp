@@ -176,6 +176,20 @@ HeldSpans pick(nb::list parts, nb::ndarray<const std::int32_t, nb::ndim<1>, nb::
     return held;
 }
 
+HeldSpans join(nb::list parts) {
+    HeldSpans held;
+    std::size_t count = 0;
+    for (nb::handle object : parts) count += nb::cast<const HeldSpans&>(object).spans.payloads.size();
+    held.spans.payloads.reserve(count);
+    for (nb::handle object : parts) {
+        const Spans& part = nb::cast<const HeldSpans&>(object).spans;
+        if (part.seal != Seal::none) throw nb::value_error("these spans have payloads that are still to be checked");
+        held.spans.payloads.insert(held.spans.payloads.end(), part.payloads.begin(), part.payloads.end());
+    }
+    held.parent = nb::list(parts);
+    return held;
+}
+
 nb::object table_of(const std::vector<ChunkHeader>& chunks) {
     constexpr std::size_t columns = 5;
     Pool::Block block = batch_pool()->take(chunks.size() * columns * sizeof(std::int64_t));
@@ -230,6 +244,8 @@ void register_riegeli(nb::module_& module) {
             },
             nb::arg("record"), nb::sig("def view(self, record: int) -> memoryview"), "One record, as a view that keeps these chunks alive.")
         .def("spans", [](nb::handle self) { return spans_of(self); }, nb::sig("def spans(self) -> Spans"), "All records, in order.")
+        .def_prop_ro("needed", [](const HeldChunks& self) { return static_cast<int>(self.chunks->needed()); },
+                     "The codec of the last job that there was; 0 if there was none.")
         .def_prop_ro("held_bytes", [](const HeldChunks& self) { return self.chunks->held_bytes(); },
                      "Memory held besides the file, in bytes.");
     module.def(
@@ -261,6 +277,8 @@ void register_riegeli(nb::module_& module) {
                nb::sig("def pick_spans(parts: list[Spans], which: numpy.typing.NDArray[numpy.int32], positions: "
                        "numpy.typing.NDArray[numpy.int64]) -> Spans"),
                "Record positions[i] of parts[which[i]], for every i, over the same bytes.");
+    module.def("join_spans", &join, nb::arg("parts"), nb::sig("def join_spans(parts: list[Spans]) -> Spans"),
+               "The records of several spans, one behind the other, over the same bytes.");
     module.def("scan_chunks", &scan, nb::arg("data"), nb::arg("start"), nb::kw_only(), nb::arg("most"), nb::arg("verify"),
                nb::sig("def scan_chunks(data: collections.abc.Buffer, start: int, *, most: int, verify: bool) -> "
                        "tuple[numpy.typing.NDArray[numpy.int64], int, FormatError | None]"),

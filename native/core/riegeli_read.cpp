@@ -137,6 +137,7 @@ void Chunks::start_jobs() {
         const bool is_zstd = part->codec == Codec::zstd;
         if (is_zstd && unpack_stored_zstd(part->stored, target)) continue;
         const bool framed = is_zstd && !chunks_[number].header.interrupted() && zstd_declared_size(part->stored) == target.size();
+        needed_ = part->codec;
         jobs_.push_back({part->codec, part->stored, target, number, framed});
     }
     waiting_.clear();

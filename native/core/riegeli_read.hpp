@@ -46,6 +46,9 @@ class Chunks {
     /// The records of all chunks, in order.
     [[nodiscard]] const std::vector<Bytes>& records() const noexcept { return records_; }
 
+    /// The codec of the last job that there was; `none` if there was none.
+    [[nodiscard]] Codec needed() const noexcept { return needed_; }
+
     /// Bytes of memory held besides the file.
     [[nodiscard]] std::size_t held_bytes() const noexcept { return held_bytes_; }
 
@@ -79,6 +82,7 @@ class Chunks {
     std::vector<std::span<std::byte>> memory_; // What is used of the blocks.
     std::size_t held_bytes_ = 0;
     std::vector<Bytes> records_;
+    Codec needed_ = Codec::none;
     Stage stage_ = Stage::opened;
 };
 

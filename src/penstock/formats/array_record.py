@@ -10,8 +10,6 @@ import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from penstock import _native
 from penstock.contracts.protocols import Indices
 from penstock.contracts.records import Format, OnCorrupt, Skipped
@@ -202,25 +200,17 @@ def _regrouped(runs: Iterator[_native.Spans], records: int) -> Iterator[_native.
         for run in runs:
             start = 0
             while len(run) - start >= missing:
-                yield _joined([*block, run.part(start, start + missing)])
+                yield _native.join_spans([*block, run.part(start, start + missing)])
                 start, block, missing = start + missing, [], records
             if start < len(run):
                 block.append(run.part(start, len(run)))
                 missing -= len(run) - start
     except DataError:
         if block:
-            yield _joined(block)
+            yield _native.join_spans(block)
         raise
     if block:
-        yield _joined(block)
-
-
-def _joined(parts: list[_native.Spans]) -> _native.Spans:
-    if len(parts) == 1:
-        return parts[0]
-    lengths = [len(part) for part in parts]
-    which = np.repeat(np.arange(len(parts), dtype=np.int32), lengths)
-    return _native.pick_spans(parts, which, np.concatenate([np.arange(n) for n in lengths]))
+        yield _native.join_spans(block)
 
 
 def is_array_record(head: bytes) -> bool:

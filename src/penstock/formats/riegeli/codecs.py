@@ -8,7 +8,6 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock import _optional
-from penstock.formats.riegeli.spread import spread
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,7 +22,6 @@ NONE, BROTLI, SNAPPY, ZSTD = 0, 98, 115, 122
 EXTRA = "array_record"
 LARGEST_WINDOW = 1 << 31  # what the writer's window_log allows; memory is touched only as far as there is content
 EXCESS_BYTES = 1 << 15
-LEAST_FRAMES = 32  # that another core is woken for
 Pack = Callable[["Buffer"], "Buffer"]
 
 
@@ -68,12 +66,8 @@ class Zstandard:
             data: What they lie in.
             segments: ``uint64 (n, 2)``: where each begins, and how long it is.
         """
-
-        def unpack(start: int, stop: int) -> list[Buffer]:
-            frames = self._library.BufferWithSegments(data, segments[start:stop])
-            return list(self._decompressor().multi_decompress_to_buffer(frames))
-
-        return spread(unpack, len(segments), least=LEAST_FRAMES)
+        frames = self._library.BufferWithSegments(data, segments)
+        return list(self._decompressor().multi_decompress_to_buffer(frames))
 
     def packer(self, level: int, window_log: int | None) -> Pack:
         # The level itself, not the parameters behind it: those then follow from the size of each content.

@@ -11,12 +11,16 @@ import numpy.typing as npt
 from penstock import _native
 from penstock.contracts.protocols import Indices
 from penstock.errors import CorruptRecord
+from penstock.formats.riegeli.codecs import BROTLI, ZSTD
+from penstock.formats.riegeli.spread import spread
 from penstock.formats.riegeli.table import ChunkTable
 from penstock.formats.riegeli.unpacking import BadChunk, open_chunk, open_chunks
 from penstock.io.fileset import FileSet
 
 __all__ = ["ChunkReader"]
 
+SLOW = (ZSTD, BROTLI)  # enough of it is worth waking another core: microseconds a record, without the interpreter
+LEAST_CHUNKS = 32
 KEPT_BYTES = 64 << 20  # of decoded chunks between calls
 KEPT_RECORDS = 8  # chunks of fewer are decoded again, several at once, rather than kept one by one
 HELD_BYTES = 256 << 20  # of decoded chunks at a time, before the records are taken out of them
@@ -43,6 +47,7 @@ class ChunkReader:
         self._table = table
         self._verify = verify
         self._keeps = len(table) >= KEPT_RECORDS * max(1, len(table.begins))
+        self._is_slow = False
         # No lock: single operations on a dict are atomic, and a lock could be held by another thread when we are forked.
         self._kept: dict[int, _native.Chunks] = {}
 
@@ -105,12 +110,19 @@ class ChunkReader:
             start += opened.number
 
     def _spans_of_singles(self, chunks: Indices) -> _native.Spans:
-        parts = [opened.chunks.spans() for _, _, several in self._bounded(chunks) for opened in several]
-        if len(parts) == 1:
-            return parts[0]
-        lengths = [len(part) for part in parts]
-        which = np.repeat(np.arange(len(parts), dtype=np.int32), lengths)
-        return _native.pick_spans(parts, which, np.concatenate([np.arange(n) for n in lengths] or [chunks]))
+        """Of one file. All that is decoded is handed over, so that nothing bounds how much that is."""
+
+        def opened(start: int, stop: int) -> list[_native.Spans]:
+            parts = []
+            while start < stop:
+                part = self._opened(chunks[start:stop])
+                parts.append(part.chunks.spans())
+                start += part.number
+                self._is_slow = part.chunks.needed in SLOW
+            return parts
+
+        parts = spread(opened, len(chunks), least=LEAST_CHUNKS) if self._is_slow else opened(0, len(chunks))
+        return parts[0] if len(parts) == 1 else _native.join_spans(parts)
 
     def _bounded(self, chunks: Indices) -> Iterator[tuple[int, int, list[_Opened]]]:
         """Decode chunks, and hand them over before they hold too much memory: the first, one past the last, and they."""
