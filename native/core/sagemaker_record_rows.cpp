@@ -16,12 +16,15 @@ void grow(Pool::Block& block, std::size_t size, std::size_t used, const std::sha
 
 bool agrees(std::int64_t wanted, std::uint64_t found) { return wanted < 0 || static_cast<std::uint64_t>(wanted) == found; }
 
-/// Keys to `to`, each below `width`.
-template <typename Key> void copy_keys(const Pieces& pieces, std::uint64_t width, Key* to) {
+/// `count` keys to `to`, each below `width`.
+template <typename Key> void copy_keys(const Pieces& pieces, std::uint64_t width, std::size_t count, Key* to) {
+    Key* const end = to + count;
     each_varint(pieces, [&](std::uint64_t key) {
+        if (to == end) fail(Fault::tensor);
         if (key >= width) fail(Fault::range, width, key);
         *to++ = static_cast<Key>(key);
     });
+    if (to != end) fail(Fault::tensor);
 }
 
 } // namespace
@@ -121,26 +124,24 @@ void Rows::put_varying(const Tensor& tensor) {
 
 void Rows::put_sparse(const Tensor& tensor) {
     const std::size_t count = count_values(tensor);
-    if (count_varints(tensor.keys) != count) fail(tensor.keys.empty() ? Fault::wrong_shape : Fault::tensor);
+    if (tensor.keys.empty() && count != 0) fail(Fault::wrong_shape);
     if (!read_shape(tensor, shape_)) fail(tensor.keys.empty() ? Fault::wrong_shape : Fault::tensor);
     const std::uint64_t width = elements(shape_);
     if (!agrees(spec_->count, width)) fail(Fault::wrong_shape);
     if (width > INT64_MAX) fail(Fault::range, INT64_MAX, width);
     column_->width = std::max(column_->width, width);
-    if (count != 0) {
-        const std::size_t before = column_->number_count;
-        copy_values(tensor, extend(count));
-        put_keys(tensor, width, before);
-    }
+    if (count != 0) copy_values(tensor, extend(count));
+    if (!tensor.keys.empty()) put_keys(tensor, width, count);
     column_->offsets.push_back(static_cast<std::int64_t>(column_->number_count));
 }
 
-void Rows::put_keys(const Tensor& tensor, std::uint64_t width, std::size_t before) {
-    std::byte* const to = column_->keys.data() + before * key_item_;
+/// Of the last `count` values.
+void Rows::put_keys(const Tensor& tensor, std::uint64_t width, std::size_t count) {
+    std::byte* const to = column_->keys.data() + (column_->number_count - count) * key_item_;
     if (column_->wide) {
-        copy_keys(tensor.keys, width, reinterpret_cast<std::int64_t*>(to));
+        copy_keys(tensor.keys, width, count, reinterpret_cast<std::int64_t*>(to));
     } else {
-        copy_keys(tensor.keys, width, reinterpret_cast<std::int32_t*>(to));
+        copy_keys(tensor.keys, width, count, reinterpret_cast<std::int32_t*>(to));
     }
 }
 

@@ -148,14 +148,15 @@ std::size_t count_varints(const Pieces& pieces) {
 }
 
 std::size_t count_values(const Tensor& tensor) {
-    if (tensor.kind == Kind::bytes) return tensor.values.size();
+    if (tensor.kind == Kind::none || tensor.kind == Kind::bytes) return tensor.values.size();
     if (tensor.kind == Kind::int32) return count_varints(tensor.values);
-    std::size_t count = 0;
+    std::size_t size = 0;
+    const std::size_t item = size_of(tensor.kind); // a power of two
     for (const Bytes piece : tensor.values) {
-        if (piece.size() % size_of(tensor.kind) != 0) throw FormatError(Fault::wire, 0);
-        count += piece.size() / size_of(tensor.kind);
+        if ((piece.size() & (item - 1)) != 0) throw FormatError(Fault::wire, 0);
+        size += piece.size();
     }
-    return count;
+    return size >> std::countr_zero(item);
 }
 
 void copy_values(const Tensor& tensor, std::byte* to) {

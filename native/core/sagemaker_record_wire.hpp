@@ -102,34 +102,35 @@ void copy_values(const Tensor& tensor, std::byte* to);
 /// The shape written with a tensor, into `shape`; false when there is none.
 bool read_shape(const Tensor& tensor, std::vector<std::uint64_t>& shape);
 
-/// The low seven bits of each of the first bytes of `word`, up to one without the high bit, joined; and how many bytes that were.
-/// 0 bytes: the number goes on behind the eighth.
-struct ShortVarint {
-    std::uint64_t value;
-    unsigned size;
-};
-[[nodiscard]] inline ShortVarint short_varint(std::uint64_t word) noexcept {
-    const std::uint64_t ends = ~word & 0x8080808080808080;
-    if (ends == 0) return {0, 0};
-    word &= ends ^ (ends - 1);
+/// The low seven bits of each byte, joined.
+[[nodiscard]] inline std::uint64_t join_sevens(std::uint64_t word) noexcept {
     word &= 0x7F7F7F7F7F7F7F7F;
     word = (word & 0x7F007F007F007F00) >> 1 | (word & 0x007F007F007F007F);
     word = (word & 0x3FFF00003FFF0000) >> 2 | (word & 0x00003FFF00003FFF);
-    word = (word & 0x0FFFFFFF00000000) >> 4 | (word & 0x000000000FFFFFFF);
-    return {word, static_cast<unsigned>(std::countr_zero(ends)) / 8 + 1};
+    return (word & 0x0FFFFFFF00000000) >> 4 | (word & 0x000000000FFFFFFF);
 }
 
 template <typename OnNumber> void each_varint(const Pieces& pieces, OnNumber&& on_number) {
     for (const Bytes piece : pieces) {
         Cursor cursor(piece);
+        // Eight bytes at a time, of which each that ends a number has no high bit. Where two numbers end there, both are taken:
+        // finding where the next one begins is what takes time.
         while (cursor.remaining() >= sizeof(std::uint64_t)) {
-            const ShortVarint number = short_varint(load_le<std::uint64_t>(cursor.position()));
-            if (number.size == 0) {
+            const auto word = load_le<std::uint64_t>(cursor.position());
+            const std::uint64_t ends = ~word & 0x8080808080808080;
+            const std::uint64_t later = ends & (ends - 1);
+            if (ends == 0) {
                 on_number(cursor.varint());
-            } else {
-                on_number(number.value);
-                cursor.skip(number.size);
+                continue;
             }
+            on_number(join_sevens(word & (ends ^ (ends - 1))));
+            const unsigned first_bits = static_cast<unsigned>(std::countr_zero(ends)) + 1;
+            if (later == 0) {
+                cursor.skip(first_bits / 8);
+                continue;
+            }
+            on_number(join_sevens((word & (later ^ (later - 1))) >> first_bits));
+            cursor.skip((static_cast<unsigned>(std::countr_zero(later)) + 1) / 8);
         }
         while (!cursor.done()) on_number(cursor.varint());
     }

@@ -213,8 +213,11 @@ class SparseColumn(Column):
     def values(self, part: Part, n: int) -> Any:
         """``scipy.sparse.csr_array (n, width)``; keys in the order of the record, repeated ones kept apart."""
         flat, offsets, keys, width, _, _ = part
+        assert offsets is not None
         sparse = _optional.require("scipy.sparse", extra="sklearn")
         data = fitted(flat, self.feature.dtype, self.name, per_record=0, offsets=offsets)
+        if keys.dtype == np.int32 and len(keys) <= np.iinfo(np.int32).max:
+            offsets = offsets.astype(np.int32)  # SciPy wants one dtype, and looks long for it
         return sparse.csr_array((data, keys, offsets), shape=(n, width))
 
     def _content(self, column: Any, n: int) -> tuple[int, Any, Any, Any, int, tuple[int, ...], Any]:
