@@ -19,9 +19,11 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.example_bytes import framed_examples
+from benchmarks.record_bytes import framed_dense, framed_sparse
 
 WIDTH = 784
 BATCH = 128
+ENTRIES = 50  # of a row of the sparse matrix
 ROW_BYTES = WIDTH * 4
 EXAMPLE_BYTES = ROW_BYTES + 8
 """What a reader hands over per example: the image as float32 and the label as int64."""
@@ -36,17 +38,21 @@ class Sizes:
         npy_rows: Rows of the npy file.
         growth: How many times larger the file of the growth workload is.
         shards: Files into which the same examples are split.
+        sparse_rows: Rows of the sparse matrix.
+        sparse_width: Its columns.
     """
 
     rows: int = 60_000
     npy_rows: int = 200_000
     growth: int = 10
     shards: int = 1_000
+    sparse_rows: int = 20_000
+    sparse_width: int = 100_000
 
 
 FULL = Sizes()
-QUICK = Sizes(rows=6_000, npy_rows=20_000, shards=100)
-TINY = Sizes(rows=300, npy_rows=400, growth=3, shards=5)
+QUICK = Sizes(rows=6_000, npy_rows=20_000, shards=100, sparse_rows=2_000)
+TINY = Sizes(rows=300, npy_rows=400, growth=3, shards=5, sparse_rows=50)
 SIZES = {"full": FULL, "quick": QUICK, "tiny": TINY}
 
 
@@ -109,6 +115,29 @@ class Files:
         return np.load(self._made("payload-checks.npy", lambda path: _save(path, row_checks(records[:, 12:-4]))))
 
     @property
+    def float_labels(self) -> np.ndarray:
+        """The labels as Linear Learner wants them, float32 (rows,)."""
+        return self.labels.astype(np.float32)
+
+    @property
+    def recordio(self) -> Path:
+        """The same rows and labels as RecordIO-protobuf, a dense tensor each."""
+        return self._made("all.recordio", self._write_recordio)
+
+    @cached_property
+    def sparse(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows of 50 entries: values float32 (sparse_rows, 50), rising columns int32, labels float32 (sparse_rows,)."""
+        rng = np.random.default_rng(3)
+        rows, width = self.sizes.sparse_rows, self.sizes.sparse_width
+        columns = np.sort([rng.choice(width, ENTRIES, replace=False) for _ in range(rows)], axis=1).astype(np.int32)
+        return rng.random((rows, ENTRIES), np.float32), columns, rng.integers(0, 2, rows).astype(np.float32)
+
+    @property
+    def recordio_sparse(self) -> Path:
+        """The sparse matrix as RecordIO-protobuf."""
+        return self._made("sparse.recordio", self._write_recordio_sparse)
+
+    @property
     def gzip(self) -> Path:
         """The same file as one gzip member of zlib's default level, as TensorFlow writes it."""
         return self._made("all.tfrecord.gz", self._write_gzip)
@@ -147,6 +176,8 @@ class Files:
             "payload_checks",
             "array_record",
             "tfrecord",
+            "recordio",
+            "recordio_sparse",
             "gzip",
             "tenfold",
             "shards",
@@ -177,6 +208,15 @@ class Files:
         with ArrayRecordWriter(path) as writer:
             for record in records:
                 writer.write(record[12:-4])
+
+    def _write_recordio(self, path: Path) -> None:
+        with path.open("wb") as file:
+            for start in range(0, self.sizes.rows, 4096):
+                part = slice(start, start + 4096)
+                file.write(framed_dense(self.images[part], self.float_labels[part]))
+
+    def _write_recordio_sparse(self, path: Path) -> None:
+        path.write_bytes(framed_sparse(*self.sparse, self.sizes.sparse_width))
 
     def _write_gzip(self, path: Path) -> None:
         with self.tfrecord.open("rb") as plain, gzip.open(path, "wb", compresslevel=6) as packed:

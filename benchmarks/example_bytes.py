@@ -43,21 +43,21 @@ def image_offset(width: int) -> int:
 def _template(width: int, *, label_first: bool = False) -> tuple[bytes, int, int]:
     """Payload with zero values, and where the floats and the label byte stand in it."""
     floats = bytes(width * 4)
-    image = _field(1, _field(1, b"image") + _field(2, _field(2, _field(1, floats))))
-    label = _field(1, _field(1, b"label") + _field(2, _field(3, _field(1, b"\0"))))
-    payload = _field(1, label + image if label_first else image + label)
+    image = field(1, field(1, b"image") + field(2, field(2, field(1, floats))))
+    label = field(1, field(1, b"label") + field(2, field(3, field(1, b"\0"))))
+    payload = field(1, label + image if label_first else image + label)
     end = len(payload)
     if label_first:
         return payload, end - len(floats), end - len(image) - 1
     return payload, end - len(label) - len(floats), end - 1
 
 
-def _field(number: int, value: bytes) -> bytes:
+def field(number: int, value: bytes) -> bytes:
     """A length-delimited protobuf field."""
-    return bytes([number << 3 | 2]) + _varint(len(value)) + value
+    return bytes([number << 3 | 2]) + varint(len(value)) + value
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

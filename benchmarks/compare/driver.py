@@ -7,7 +7,6 @@ import json
 import os
 import select
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -66,7 +65,7 @@ class Worker:
         self._timeout = run.timeout_s
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.compare.worker", str(run.folder), run.size, workload, system.name],
+            [system.python, "-m", "benchmarks.compare.worker", str(run.folder), run.size, workload, system.name],
             cwd=ROOT,
             env={**os.environ, **_QUIET_LIBRARIES, "PENSTOCK_CACHE_DIR": str(cache), "HF_HOME": str(cache)},
             stdin=subprocess.PIPE,

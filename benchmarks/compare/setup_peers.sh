@@ -18,4 +18,9 @@ python=${PYTHON:-python3}
 "$venv/bin/python" -m pip install --quiet -r "$root/benchmarks/compare/requirements-peers.txt"
 [ "${1:-}" = --peers-only ] || "$venv/bin/python" -m pip install --quiet "$root[compress,array_record]"
 "$venv/bin/python" -m pip check
-echo "peers ready: $venv"
+
+# The SageMaker SDK wants versions of its own: its rows run in another environment.
+sagemaker=$root/.venv-peers-sagemaker
+[ -x "$sagemaker/bin/python" ] || "$python" -m venv "$sagemaker"
+"$sagemaker/bin/python" -m pip install --quiet -r "$root/benchmarks/compare/requirements-peers-sagemaker.txt"
+echo "peers ready: $venv, $sagemaker"

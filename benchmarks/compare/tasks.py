@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import time
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -64,6 +65,7 @@ class System:
         empty_cache: Give every fresh process a cache folder with nothing in it.
         epochs: Stop after so many timed epochs (for the slow ones), or None.
         note: What a reader must know of the row.
+        environment: The system needs another environment than `.venv-peers`: the end of that one's name.
     """
 
     name: str
@@ -73,6 +75,14 @@ class System:
     empty_cache: bool = False
     epochs: int | None = None
     note: str = ""
+    environment: str = ""
+
+    @property
+    def python(self) -> str:
+        """The interpreter that runs it."""
+        if not self.environment:
+            return sys.executable
+        return str(Path(__file__).resolve().parents[2] / f".venv-peers-{self.environment}" / "bin" / "python")
 
     def task(self, files: Files) -> Task:
         """Make the task (imports the libraries of the system)."""
@@ -173,6 +183,40 @@ class RecordsTask:
             rows += len(self.read(indices))
         wall = time.perf_counter() - start
         return Timing(epoch_s=wall, first_s=None, wall_s=wall, cpu_s=cpu_seconds() - cpu, rows=rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatrixTask:
+    """Read a whole file into one matrix and its labels.
+
+    Attributes:
+        read: Gives both.
+        matrix: What the matrix must be: an array, or a sparse matrix of SciPy's in CSR form.
+        labels: What the labels must be.
+    """
+
+    read: Callable[[], tuple[Any, Any]]
+    matrix: Any
+    labels: np.ndarray
+
+    def check(self) -> None:
+        """Shape, dtype and every number."""
+        matrix, labels = self.read()
+        _expect(matrix.shape == self.matrix.shape and matrix.dtype == self.matrix.dtype, "the matrix's shape and dtype")
+        parts = ("data", "indices", "indptr") if hasattr(self.matrix, "indptr") else ()
+        for part in parts:
+            _expect(np.array_equal(getattr(matrix, part), getattr(self.matrix, part)), f"the same {part}")
+        _expect(bool(parts) or np.array_equal(matrix, self.matrix), "every row")
+        _expect(labels.dtype == self.labels.dtype and np.array_equal(labels, self.labels), "every label")
+
+    def run(self) -> Timing:
+        """Read, looking at nothing but the number of rows."""
+        gc.collect()
+        cpu, start = cpu_seconds(), time.perf_counter()
+        matrix, _ = self.read()
+        wall = time.perf_counter() - start
+        _expect(matrix.shape[0] == len(self.labels), "every row")
+        return Timing(epoch_s=wall, first_s=None, wall_s=wall, cpu_s=cpu_seconds() - cpu, rows=matrix.shape[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,7 +68,9 @@ W1 = Workload(
         Target(text="times tf.data at its best", required=5, measure=faster(PENSTOCK, _TF, _TF_NUMPY)),
         Target(text="times the tf.data tutorial form", required=30, measure=faster(PENSTOCK, _TUTORIAL)),
         Target(text="times HF datasets numpy iter", required=2, measure=faster(PENSTOCK, _HF)),
-        Target(text="of the plain strided copy, map kept over all epochs", required=0.7, measure=faster(PENSTOCK, _COPY)),
+        Target(
+            text="of the plain strided copy, map kept over all epochs", required=0.7, measure=faster(PENSTOCK, _COPY)
+        ),
         Target(text="of the same, mapped anew in every epoch", required=0.7, measure=faster(PENSTOCK, _COPY_NEW)),
         Target(text="of the same, read in blocks", required=0.7, measure=faster(PENSTOCK, _COPY_READ)),
     ),
@@ -277,6 +279,70 @@ W3O = Workload(
 )
 
 
+def _records(name: str, function: str) -> System:
+    return System(name=name, role="penstock", start=f"recordio:{function}")
+
+
+def _sdk(name: str, function: str, *, epochs: int) -> System:
+    return System(name=name, role="peer", start=f"sagemaker_sdk:{function}", epochs=epochs, environment="sagemaker")
+
+
+def _floor(name: str, function: str) -> System:
+    return System(name=name, role="limit", start=f"recordio:{function}")
+
+
+_TO_NUMPY, _PARSE = "Penstock, open(path).to_numpy()", "read_recordio + ParseFromString + np.array into the matrix"
+_TO_CSR, _PARSE_SPARSE = "Penstock, open(path).to_csr()", "read_recordio + ParseFromString into CSR parts"
+_DENSE, _SDK_DENSE = "Penstock, write_numpy_to_dense_tensor", "SageMaker SDK, write_numpy_to_dense_tensor"
+_SPARSE, _SDK_SPARSE = "Penstock, write_spmatrix_to_sparse_tensor", "SageMaker SDK, write_spmatrix_to_sparse_tensor"
+
+W4 = Workload(
+    title="W4 RecordIO-protobuf of 60,000 x 784 float32 with labels, into one matrix",
+    row_bytes=ROW_BYTES + 4,
+    systems=(
+        _records(_TO_NUMPY, "dense_read"),
+        System(name=FIRST_EPOCH, role="penstock", start="recordio:dense_read", fresh=True, empty_cache=True),
+        _sdk(_PARSE, "dense_read", epochs=3),
+        _floor("limit: strided copy from blocks of the file into one reused matrix", "strided_copy"),
+    ),
+    targets=(Target(text="times the SDK", required=20, measure=faster(_TO_NUMPY, _PARSE)),),
+)
+
+W4W = Workload(
+    title="W4w writing that file from the two arrays",
+    row_bytes=ROW_BYTES + 4,
+    systems=(
+        _records(_DENSE, "dense_write"),
+        _records("Penstock, ps.write", "dense_write_columns"),
+        _sdk(_SDK_DENSE, "dense_write", epochs=2),
+        _floor(_BARE, "bare_write"),
+    ),
+    targets=(Target(text="times the SDK", required=20, measure=faster(_DENSE, _SDK_DENSE)),),
+)
+
+W4S = Workload(
+    title="W4s RecordIO-protobuf of a 20,000 x 100,000 CSR matrix, 50 float32 in each row, with labels",
+    row_bytes=50 * 8 + 4,
+    systems=(
+        _records(_TO_CSR, "sparse_read"),
+        System(name=FIRST_EPOCH, role="penstock", start="recordio:sparse_read", fresh=True, empty_cache=True),
+        _sdk(_PARSE_SPARSE, "sparse_read", epochs=10),
+    ),
+    targets=(Target(text="times the SDK", required=30, measure=faster(_TO_CSR, _PARSE_SPARSE)),),
+)
+
+W4SW = Workload(
+    title="W4sw writing that file from the CSR matrix",
+    row_bytes=50 * 8 + 4,
+    systems=(
+        _records(_SPARSE, "sparse_write"),
+        _sdk(_SDK_SPARSE, "sparse_write", epochs=5),
+        _floor(_BARE, "bare_write_sparse"),
+    ),
+    targets=(Target(text="times the SDK", required=20, measure=faster(_SPARSE, _SDK_SPARSE)),),
+)
+
+
 def _import(name: str, *, role: str = "peer", epochs: int | None = None) -> System:
     kind = {"penstock": "penstock", "limit": "limit"}.get(role, "peer")
     return System(name=f"import {name}", role=kind, start=f"imports:{name}", epochs=epochs)  # type: ignore[arg-type]
@@ -314,6 +380,10 @@ WORKLOADS = {
     "W3e": W3E,
     "W3": W3,
     "W3o": W3O,
+    "W4": W4,
+    "W4w": W4W,
+    "W4s": W4S,
+    "W4sw": W4SW,
     "growth": GROWTH,
     "import": IMPORT,
 }
