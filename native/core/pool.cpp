@@ -3,27 +3,10 @@
 #include <bit>
 #include <new>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
 namespace penstock {
 namespace {
 
-constexpr std::size_t huge_page = std::size_t{2} << 20;
-
-std::align_val_t alignment(std::size_t capacity) { return std::align_val_t{capacity >= 2 * huge_page ? huge_page : 64}; }
-
-std::byte* allocate(std::size_t capacity) {
-    auto* const data = static_cast<std::byte*>(::operator new(capacity, alignment(capacity)));
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-    // Measured: filling 188 MB of fresh memory takes 24 ms in huge pages and 120 ms in small ones. Advice: a refusal is no fault.
-    if (capacity >= 2 * huge_page) (void)madvise(data, capacity / huge_page * huge_page, MADV_HUGEPAGE);
-#endif
-    return data;
-}
-
-void release(std::byte* data, std::size_t capacity) noexcept { ::operator delete(data, alignment(capacity)); }
+constexpr std::align_val_t alignment{64};
 
 // Size classes are eighths of a power of two: at most 1/8 of a block is unused, and batches whose sizes differ
 // a little (the last one of an epoch, ragged columns) still find each other's blocks.
@@ -65,7 +48,7 @@ Pool::Block Pool::take(std::size_t size) {
         }
     }
     try {
-        return {shared_from_this(), allocate(capacity), capacity};
+        return {shared_from_this(), static_cast<std::byte*>(::operator new(capacity, alignment)), capacity};
     } catch (...) {
         const std::lock_guard lock(mutex_);
         used_bytes_ -= capacity;
@@ -86,7 +69,7 @@ void Pool::give_back(std::byte* data, std::size_t capacity) noexcept {
             }
         }
     }
-    release(data, capacity);
+    ::operator delete(data, alignment);
 }
 
 Pool::Stats Pool::stats() const {
@@ -97,7 +80,7 @@ Pool::Stats Pool::stats() const {
 void Pool::clear() {
     const std::lock_guard lock(mutex_);
     for (auto& [capacity, blocks] : idle_)
-        for (std::byte* const data : blocks) release(data, capacity);
+        for (std::byte* const data : blocks) ::operator delete(data, alignment);
     idle_.clear();
     idle_bytes_ = 0;
 }
