@@ -67,7 +67,9 @@ def test_what_is_no_record():
     assert inferred([b"hello world"]) is None
     assert inferred([]) is None
     record = one("values", Feature("float32", (2,)), [1, 2])
-    assert inferred([b"\x0b", *record, *record]).schema["values"] == Feature("float32", (2,))  # a damaged one among them
+    assert inferred([b"\x0b", *record, *record]).schema["values"] == Feature(
+        "float32", (2,)
+    )  # a damaged one among them
     assert inferred([b"\x0b", *record]) is None
     assert inferred([b"", b""]) is None
     assert inferred([b"\x1a\x03uid"]) is None

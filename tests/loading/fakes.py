@@ -93,7 +93,8 @@ class Streaming(Numbers):
 
 def loader_threads():
     """The loader threads that run now."""
-    return [thread for thread in threading.enumerate() if thread.name.startswith("penstock-")]
+    # The loader numbers its threads; pools that other layers keep for the life of the process are theirs to count.
+    return [thread for thread in threading.enumerate() if thread.name.removeprefix("penstock-").isdigit()]
 
 
 def wait_for_threads(limit_s=5.0):
