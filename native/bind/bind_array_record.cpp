@@ -3,6 +3,7 @@
 
 #include "bind/support.hpp"
 #include "core/array_record.hpp"
+#include "core/highway_hash.hpp"
 #include "core/riegeli_write.hpp"
 
 namespace penstock::bind {
@@ -127,7 +128,8 @@ nb::tuple copy_chunks(nb::object data, Indices begins, std::uint64_t position) {
         std::vector<std::byte> room(longest);
         for (std::size_t i = 0; i < headers.size(); ++i) {
             const riegeli::ChunkHeader& header = headers[i];
-            const Bytes whole = riegeli::read_chunk_data(buffer.bytes(), header, room, true);
+            const Bytes whole = riegeli::read_chunk_data(buffer.bytes(), header, room);
+            riegeli::check_hash(header, riegeli_hash(whole));
             const auto begin = static_cast<std::uint64_t>(placed[i]);
             riegeli::write_chunk({header.type, header.num_records, header.decoded_size, {whole}}, begin, block.data() + (begin - position));
         }

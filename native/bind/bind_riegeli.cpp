@@ -12,11 +12,25 @@ namespace {
 using riegeli::ChunkHeader;
 using riegeli::Chunks;
 
-// Memory that Python sees as one object, and of which it hands out parts.
-nb::object view_of_memory(std::span<std::byte> memory, nb::handle owner) {
-    const std::size_t shape[1] = {memory.size()};
-    const nb::object array = nb::cast(nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>(memory.data(), 1, shape, owner));
-    return nb::steal(PyMemoryView_FromObject(array.ptr()));
+// Bytes that Python sees through the buffer protocol, as long as their owner lives.
+struct View {
+    nb::object owner;
+    std::span<std::byte> memory;
+    bool writable;
+};
+
+int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+    const auto& held = nb::cast<const View&>(nb::handle(self));
+    static std::byte nothing{}; // A view of no bytes still wants an address.
+    void* const data = held.memory.empty() ? &nothing : held.memory.data();
+    return PyBuffer_FillInfo(view, self, data, static_cast<Py_ssize_t>(held.memory.size()), held.writable ? 0 : 1, flags);
+}
+
+PyType_Slot view_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {0, nullptr}};
+
+nb::object memoryview_of(nb::handle owner, std::span<std::byte> memory, bool writable) {
+    const nb::object view = nb::cast(View{nb::borrow(owner), memory, writable});
+    return nb::steal(PyMemoryView_FromObject(view.ptr()));
 }
 
 struct HeldChunks {
@@ -34,7 +48,7 @@ struct HeldChunks {
 class Cutter {
   public:
     explicit Cutter(nb::handle owner) : held_(nb::cast<const HeldChunks&>(owner)), owner_(owner) {
-        for (const std::span<std::byte> memory : held_.chunks->memory()) wholes_.push_back({memory, view_of_memory(memory, owner)});
+        for (const std::span<std::byte> memory : held_.chunks->memory()) wholes_.push_back({memory, memoryview_of(owner, memory, true)});
     }
 
     [[nodiscard]] nb::object cut(Bytes part) {
@@ -72,6 +86,13 @@ nb::list jobs_of(nb::handle self, bool framed) {
         if (framed || !job.framed)
             jobs.append(nb::make_tuple(static_cast<int>(job.codec), cutter.cut(job.source), cutter.cut(job.target), job.chunk));
     return jobs;
+}
+
+nb::object frame_of(nb::handle self) {
+    const auto& jobs = nb::cast<const HeldChunks&>(self).chunks->jobs();
+    if (jobs.size() != 1 || !jobs[0].framed) return nb::none();
+    const Bytes source = jobs[0].source;
+    return memoryview_of(self, {const_cast<std::byte*>(source.data()), source.size()}, false);
 }
 
 nb::object segments_of(const HeldChunks& self) {
@@ -215,6 +236,7 @@ nb::tuple scan(nb::object data, std::uint64_t start, std::size_t most, bool veri
 } // namespace
 
 void register_riegeli(nb::module_& module) {
+    nb::class_<View>(module, "View", nb::type_slots(view_slots), "Bytes, through the buffer protocol.");
     nb::class_<HeldChunks>(module, "Chunks", "Some chunks of a Riegeli file on their way to records.")
         .def("__len__", [](const HeldChunks& self) { return self.chunks->size(); })
         .def(
@@ -229,6 +251,8 @@ void register_riegeli(nb::module_& module) {
              nb::sig("def jobs(self, *, framed: bool) -> list[tuple[int, memoryview, memoryview, int]]"),
              "What is to be decompressed before `advance`: codec (98 Brotli, 115 Snappy, 122 Zstandard), from where, into where "
              "(which must be filled exactly), and for which chunk; those that `segments` gives only if framed.")
+        .def_prop_ro("frame", &frame_of, nb::sig("def frame(self) -> memoryview | None"),
+                     "What is to be decompressed, if it is one Zstandard frame that declares its size.")
         .def("segments", &segments_of, nb::sig("def segments(self) -> numpy.typing.NDArray[numpy.uint64]"),
              "The jobs that are Zstandard frames in the file itself and declare their sizes: where each begins, how long it is.")
         .def("fill", &fill, nb::arg("contents"), nb::sig("def fill(self, contents: collections.abc.Sequence[collections.abc.Buffer]) -> None"),
@@ -240,7 +264,8 @@ void register_riegeli(nb::module_& module) {
             [](nb::handle self, std::size_t record) {
                 const auto& records = nb::cast<const HeldChunks&>(self).chunks->records();
                 if (record >= records.size()) throw nb::index_error("no such record");
-                return Cutter(self).cut(records[record]).attr("toreadonly")();
+                const Bytes bytes = records[record];
+                return memoryview_of(self, {const_cast<std::byte*>(bytes.data()), bytes.size()}, false);
             },
             nb::arg("record"), nb::sig("def view(self, record: int) -> memoryview"), "One record, as a view that keeps these chunks alive.")
         .def("spans", [](nb::handle self) { return spans_of(self); }, nb::sig("def spans(self) -> Spans"), "All records, in order.")

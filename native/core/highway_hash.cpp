@@ -1,6 +1,6 @@
 #include "core/highway_hash.hpp"
 
-#include <array>
+#include <algorithm>
 #include <bit>
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
@@ -64,15 +64,8 @@ Lanes load(const std::byte* at) {
     return packet;
 }
 
-// The last 1 to 31 bytes: their number goes into the state, they themselves into a padded packet.
-void update_tail(State& s, Bytes tail) {
-    const auto size = static_cast<std::uint64_t>(tail.size());
-    for (std::size_t i = 0; i < 4; ++i) {
-        s.v0[i] += (size << 32) + size;
-        const auto low = std::rotl(static_cast<std::uint32_t>(s.v1[i]), static_cast<int>(size));
-        const auto high = std::rotl(static_cast<std::uint32_t>(s.v1[i] >> 32), static_cast<int>(size));
-        s.v1[i] = std::uint64_t{high} << 32 | low;
-    }
+// The last packet of an input of `tail` bytes more than whole packets.
+std::array<std::byte, packet_size> padded(Bytes tail) {
     std::array<std::byte, packet_size> packet{};
     const std::size_t whole = tail.size() & ~std::size_t{3};
     const std::size_t rest = tail.size() & 3;
@@ -84,7 +77,19 @@ void update_tail(State& s, Bytes tail) {
         packet[17] = tail[whole + (rest >> 1)];
         packet[18] = tail[whole + rest - 1];
     }
-    update(s, load(packet.data()));
+    return packet;
+}
+
+// The last 1 to 31 bytes: their number goes into the state, they themselves into a padded packet.
+void update_tail(State& s, Bytes tail) {
+    const auto size = static_cast<std::uint64_t>(tail.size());
+    for (std::size_t i = 0; i < 4; ++i) {
+        s.v0[i] += (size << 32) + size;
+        const auto low = std::rotl(static_cast<std::uint32_t>(s.v1[i]), static_cast<int>(size));
+        const auto high = std::rotl(static_cast<std::uint32_t>(s.v1[i] >> 32), static_cast<int>(size));
+        s.v1[i] = std::uint64_t{high} << 32 | low;
+    }
+    update(s, load(padded(tail).data()));
 }
 
 std::uint64_t finish(State& s) {
@@ -93,62 +98,88 @@ std::uint64_t finish(State& s) {
     return s.v0[0] + s.v1[0] + s.mul0[0] + s.mul1[0];
 }
 
-std::size_t update_whole(State& s, Bytes data) {
+std::uint64_t hash_portable(Bytes data) {
+    State state;
     std::size_t at = 0;
-    for (; at + packet_size <= data.size(); at += packet_size) update(s, load(data.data() + at));
-    return at;
+    for (; at + packet_size <= data.size(); at += packet_size) update(state, load(data.data() + at));
+    if (at != data.size()) update_tail(state, data.subspan(at));
+    return finish(state);
 }
 
 #ifdef PENSTOCK_HIGHWAY_AVX2
 
-#define PENSTOCK_AVX2 __attribute__((target("avx2")))
+#define PENSTOCK_AVX2 __attribute__((target("avx2"), always_inline)) inline
 
-PENSTOCK_AVX2 inline __m256i get(const std::uint64_t* lanes) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lanes)); }
-PENSTOCK_AVX2 inline void put(Lanes& lanes, __m256i value) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes.data()), value);
+struct Vectors {
+    __m256i v0, v1, mul0, mul1;
+};
+
+PENSTOCK_AVX2 __m256i get(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
+
+PENSTOCK_AVX2 Vectors initial() {
+    const State state;
+    return {get(state.v0.data()), get(state.v1.data()), get(state.mul0.data()), get(state.mul1.data())};
 }
 
-PENSTOCK_AVX2 std::size_t update_whole_avx2(State& s, Bytes data) {
+PENSTOCK_AVX2 void update(Vectors& s, __m256i packet) {
     const __m256i order = _mm256_broadcastsi128_si256(_mm_setr_epi8(3, 12, 2, 5, 14, 1, 15, 0, 11, 4, 10, 13, 9, 6, 8, 7));
-    __m256i v0 = get(s.v0.data()), v1 = get(s.v1.data()), mul0 = get(s.mul0.data()), mul1 = get(s.mul1.data());
-    std::size_t at = 0;
-    for (; at + packet_size <= data.size(); at += packet_size) {
-        const __m256i packet = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(data.data() + at));
-        v1 = _mm256_add_epi64(v1, _mm256_add_epi64(mul0, packet));
-        mul0 = _mm256_xor_si256(mul0, _mm256_mul_epu32(v1, _mm256_srli_epi64(v0, 32)));
-        v0 = _mm256_add_epi64(v0, mul1);
-        mul1 = _mm256_xor_si256(mul1, _mm256_mul_epu32(v0, _mm256_srli_epi64(v1, 32)));
-        v0 = _mm256_add_epi64(v0, _mm256_shuffle_epi8(v1, order));
-        v1 = _mm256_add_epi64(v1, _mm256_shuffle_epi8(v0, order));
+    s.v1 = _mm256_add_epi64(s.v1, _mm256_add_epi64(s.mul0, packet));
+    s.mul0 = _mm256_xor_si256(s.mul0, _mm256_mul_epu32(s.v1, _mm256_srli_epi64(s.v0, 32)));
+    s.v0 = _mm256_add_epi64(s.v0, s.mul1);
+    s.mul1 = _mm256_xor_si256(s.mul1, _mm256_mul_epu32(s.v0, _mm256_srli_epi64(s.v1, 32)));
+    s.v0 = _mm256_add_epi64(s.v0, _mm256_shuffle_epi8(s.v1, order));
+    s.v1 = _mm256_add_epi64(s.v1, _mm256_shuffle_epi8(s.v0, order));
+}
+
+// What is left from `at` on, and the end.
+PENSTOCK_AVX2 std::uint64_t finish(Vectors s, Bytes data, std::size_t at) {
+    for (; at + packet_size <= data.size(); at += packet_size) update(s, get(data.data() + at));
+    if (at != data.size()) {
+        const auto size = static_cast<int>(data.size() - at);
+        s.v0 = _mm256_add_epi64(s.v0, _mm256_set1_epi32(size));
+        s.v1 = _mm256_or_si256(_mm256_slli_epi32(s.v1, size), _mm256_srli_epi32(s.v1, 32 - size));
+        update(s, get(padded(data.subspan(at)).data()));
     }
-    put(s.v0, v0);
-    put(s.v1, v1);
-    put(s.mul0, mul0);
-    put(s.mul1, mul1);
-    return at;
+    const __m256i permuted = _mm256_setr_epi32(5, 4, 7, 6, 1, 0, 3, 2); // lanes 2, 3, 0, 1, with their halves swapped
+    for (int round = 0; round < 4; ++round) update(s, _mm256_permutevar8x32_epi32(s.v0, permuted));
+    const __m256i sum = _mm256_add_epi64(_mm256_add_epi64(s.v0, s.v1), _mm256_add_epi64(s.mul0, s.mul1));
+    return static_cast<std::uint64_t>(_mm256_extract_epi64(sum, 0));
 }
 
-std::size_t update_best(State& s, Bytes data) {
-    return __builtin_cpu_supports("avx2") ? update_whole_avx2(s, data) : update_whole(s, data);
+__attribute__((target("avx2"))) std::uint64_t hash_avx2(Bytes data) { return finish(initial(), data, 0); }
+
+// Every step waits for the one before it: two inputs side by side take hardly longer than one.
+__attribute__((target("avx2"))) std::array<std::uint64_t, 2> hash_two_avx2(Bytes first, Bytes second) {
+    Vectors one = initial(), other = initial();
+    const std::size_t common = std::min(first.size(), second.size());
+    std::size_t at = 0;
+    for (; at + packet_size <= common; at += packet_size) {
+        update(one, get(first.data() + at));
+        update(other, get(second.data() + at));
+    }
+    return {finish(one, first, at), finish(other, second, at)};
 }
 
-#else
-
-std::size_t update_best(State& s, Bytes data) { return update_whole(s, data); }
+bool has_avx2() { return __builtin_cpu_supports("avx2") != 0; }
 
 #endif
 
-std::uint64_t hash_with(Bytes data, std::size_t (*update_packets)(State&, Bytes)) {
-    State state;
-    const std::size_t done = update_packets(state, data);
-    if (done != data.size()) update_tail(state, data.subspan(done));
-    return finish(state);
-}
-
 } // namespace
 
-std::uint64_t riegeli_hash(Bytes data) noexcept { return hash_with(data, update_best); }
+std::uint64_t riegeli_hash(Bytes data) noexcept {
+#ifdef PENSTOCK_HIGHWAY_AVX2
+    if (has_avx2()) return hash_avx2(data);
+#endif
+    return hash_portable(data);
+}
 
-std::uint64_t riegeli_hash_portable(Bytes data) noexcept { return hash_with(data, update_whole); }
+std::array<std::uint64_t, 2> riegeli_hash_two(Bytes first, Bytes second) noexcept {
+#ifdef PENSTOCK_HIGHWAY_AVX2
+    if (has_avx2()) return hash_two_avx2(first, second);
+#endif
+    return {hash_portable(first), hash_portable(second)};
+}
+
+std::uint64_t riegeli_hash_portable(Bytes data) noexcept { return hash_portable(data); }
 
 } // namespace penstock

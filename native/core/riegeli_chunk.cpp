@@ -90,19 +90,15 @@ ChunkHeader read_chunk_header(Bytes file, std::uint64_t begin) {
     return header;
 }
 
-Bytes read_chunk_data(Bytes file, const ChunkHeader& header, std::span<std::byte> room, bool verify) {
-    Bytes data;
-    if (header.interrupted()) {
-        copy_without_headers(file, header.data_begin, header.data_size, room.data());
-        data = room.first(header.data_size);
-    } else if (header.data_size != 0) {
-        data = file.subspan(header.data_begin, header.data_size);
-    }
-    if (verify) {
-        const std::uint64_t hash = riegeli_hash(data);
-        if (hash != header.data_hash) throw FormatError(Fault::payload_checksum, header.begin, header.data_hash, hash);
-    }
-    return data;
+Bytes read_chunk_data(Bytes file, const ChunkHeader& header, std::span<std::byte> room) noexcept {
+    if (header.data_size == 0) return {};
+    if (!header.interrupted()) return file.subspan(header.data_begin, header.data_size);
+    copy_without_headers(file, header.data_begin, header.data_size, room.data());
+    return room.first(header.data_size);
+}
+
+void check_hash(const ChunkHeader& header, std::uint64_t found) {
+    if (found != header.data_hash) throw FormatError(Fault::payload_checksum, header.begin, header.data_hash, found);
 }
 
 Codec read_codec(Cursor& data) {
@@ -160,7 +156,7 @@ ChunkScan scan_chunks(Bytes file, std::uint64_t start, std::size_t most, bool ve
             const ChunkHeader header = read_chunk_header(file, scan.next);
             if (verify) {
                 if (header.interrupted() && room.size() < header.data_size) room.resize(header.data_size);
-                static_cast<void>(read_chunk_data(file, header, room, true));
+                check_hash(header, riegeli_hash(read_chunk_data(file, header, room)));
             }
             scan.chunks.push_back(header);
             scan.next = header.end;

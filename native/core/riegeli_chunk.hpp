@@ -31,8 +31,11 @@ struct ChunkHeader {
 /// `header_checksum`, `structure` when no chunk can begin there.
 [[nodiscard]] ChunkHeader read_chunk_header(Bytes file, std::uint64_t begin);
 
-/// Its data: a view of the file, or of `room` when block headers interrupt it. Throws `payload_checksum` if `verify`.
-[[nodiscard]] Bytes read_chunk_data(Bytes file, const ChunkHeader& header, std::span<std::byte> room, bool verify);
+/// Its data: a view of the file, or of `room` when block headers interrupt it.
+[[nodiscard]] Bytes read_chunk_data(Bytes file, const ChunkHeader& header, std::span<std::byte> room) noexcept;
+
+/// Throws `payload_checksum` when `found`, the hash of a chunk's data, is not what its header says.
+void check_hash(const ChunkHeader& header, std::uint64_t found);
 
 /// How a part of a chunk is compressed.
 enum class Codec : std::uint8_t { none = 0, brotli = 'b', snappy = 's', zstd = 'z' };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/highway_hash.hpp"
 #include "core/zstd_stored.hpp"
 
 namespace penstock::riegeli {
@@ -39,6 +40,18 @@ void prefetch(Bytes file, const ChunkHeader& header) {
 #endif
 }
 
+std::vector<std::uint64_t> hash_all(const std::vector<Bytes>& data) {
+    std::vector<std::uint64_t> hashes(data.size());
+    std::size_t i = 0;
+    for (; i + 1 < data.size(); i += 2) {
+        const auto two = riegeli_hash_two(data[i], data[i + 1]);
+        hashes[i] = two[0];
+        hashes[i + 1] = two[1];
+    }
+    if (i < data.size()) hashes[i] = riegeli_hash(data[i]);
+    return hashes;
+}
+
 } // namespace
 
 void Chunks::read_headers(Bytes file, const Wanted& wanted) {
@@ -67,10 +80,17 @@ void Chunks::read_data(Bytes file, const Wanted& wanted) {
     for (const Chunk& chunk : chunks_)
         if (chunk.header.interrupted()) joined += chunk.header.data_size;
     std::span<std::byte> room = joined == 0 ? std::span<std::byte>{} : take(joined);
-    each([&](std::size_t, Chunk& chunk) {
-        const Bytes data = read_chunk_data(file, chunk.header, room, wanted.verify);
+    std::vector<Bytes> data;
+    data.reserve(chunks_.size());
+    for (const Chunk& chunk : chunks_) {
+        data.push_back(read_chunk_data(file, chunk.header, room));
         if (chunk.header.interrupted()) room = room.subspan(chunk.header.data_size);
-        parse(chunk, data, wanted.most_decoded);
+    }
+    std::vector<std::uint64_t> hashes;
+    if (wanted.verify) hashes = hash_all(data);
+    each([&](std::size_t i, Chunk& chunk) {
+        if (wanted.verify) check_hash(chunk.header, hashes[i]);
+        parse(chunk, data[i], wanted.most_decoded);
     });
 }
 

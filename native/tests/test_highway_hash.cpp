@@ -20,6 +20,10 @@ void all_lengths_by_both_ways() {
     for (std::size_t size = 0; size <= data.size(); ++size) {
         const Bytes part = Bytes(data).first(size);
         check(riegeli_hash(part) == riegeli_hash_portable(part));
+        const Bytes other = Bytes(data).last(data.size() - size / 2);
+        const auto both = riegeli_hash_two(part, other);
+        check(both[0] == riegeli_hash_portable(part) && both[1] == riegeli_hash_portable(other));
+        check(riegeli_hash_two(other, part)[0] == both[1]);
     }
 }
 

@@ -27,7 +27,7 @@ FileMaker several() {
 
 std::vector<std::string> records_of(Bytes file, const ChunkHeader& header) {
     std::vector<std::byte> room(header.data_size);
-    SimpleChunk chunk = parse_simple(read_chunk_data(file, header, room, true), header);
+    SimpleChunk chunk = parse_simple(read_chunk_data(file, header, room), header);
     std::vector<Bytes> records;
     split_simple(chunk, header.num_records, records);
     std::vector<std::string> out;

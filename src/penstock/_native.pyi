@@ -187,6 +187,9 @@ def record_payloads(spans: Spans) -> list[bytes]:
 def is_record(payload: Buffer) -> bool:
     """Whether a payload is a Record to its last byte."""
 
+class View:
+    """Bytes, through the buffer protocol."""
+
 class Chunks:
     """Some chunks of a Riegeli file on their way to records."""
 
@@ -202,6 +205,12 @@ class Chunks:
     def jobs(self, *, framed: bool) -> list[tuple[int, memoryview, memoryview, int]]:
         """
         What is to be decompressed before `advance`: codec (98 Brotli, 115 Snappy, 122 Zstandard), from where, into where (which must be filled exactly), and for which chunk; those that `segments` gives only if framed.
+        """
+
+    @property
+    def frame(self) -> memoryview | None:
+        """
+        What is to be decompressed, if it is one Zstandard frame that declares its size.
         """
 
     def segments(self) -> numpy.typing.NDArray[numpy.uint64]:
@@ -220,6 +229,10 @@ class Chunks:
 
     def spans(self) -> Spans:
         """All records, in order."""
+
+    @property
+    def needed(self) -> int:
+        """The codec of the last job that there was; 0 if there was none."""
 
     @property
     def held_bytes(self) -> int:
@@ -241,6 +254,11 @@ def gather_chunks(chunks: list[Chunks], which: numpy.typing.NDArray[numpy.int32]
 def pick_spans(parts: list[Spans], which: numpy.typing.NDArray[numpy.int32], positions: numpy.typing.NDArray[numpy.int64]) -> Spans:
     """
     Record positions[i] of parts[which[i]], for every i, over the same bytes.
+    """
+
+def join_spans(parts: list[Spans]) -> Spans:
+    """
+    The records of several spans, one behind the other, over the same bytes.
     """
 
 def scan_chunks(data: Buffer, start: int, *, most: int, verify: bool) -> tuple[numpy.typing.NDArray[numpy.int64], int, FormatError | None]:

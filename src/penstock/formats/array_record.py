@@ -124,7 +124,7 @@ class ArrayRecordRecords:
         """The payload of one record, as a view that keeps what it needs alive."""
         table, reader = self._open()
         position = operator.index(index)
-        count = len(table)
+        count = table.records
         if not -count <= position < count:
             raise IndexError(f"record {position} of {count}")
         payload = reader.one(position % count)

@@ -53,6 +53,11 @@ class Zstandard:
             found = self._of_thread.decompressor = self._library.ZstdDecompressor(max_window_size=LARGEST_WINDOW)
         return found
 
+    def unpack(self, frame: Buffer) -> bytes:
+        """Decompress a frame that declares its size."""
+        content: bytes = self._decompressor().decompress(frame)
+        return content
+
     def unpack_into(self, source: memoryview, target: memoryview) -> int:
         # Into memory that exists: a fresh result would cost page faults, and a declared size could ask for any amount.
         stream = self._decompressor().stream_reader(source)

@@ -14,7 +14,7 @@ from penstock.errors import CorruptRecord
 from penstock.formats.riegeli.codecs import BROTLI, ZSTD
 from penstock.formats.riegeli.spread import spread
 from penstock.formats.riegeli.table import ChunkTable
-from penstock.formats.riegeli.unpacking import BadChunk, open_chunk, open_chunks
+from penstock.formats.riegeli.unpacking import BadChunk, open_chunks, read_record
 from penstock.io.fileset import FileSet
 
 __all__ = ["ChunkReader"]
@@ -84,7 +84,7 @@ class ChunkReader:
             return self.spans(np.array([index], np.int64)).view(0)
         file = 0 if len(self._files) == 1 else int(self._table.file_of[index])
         try:
-            return open_chunk(self._files.content(file), self._table.begins.item(index), 1, verify=self._verify).view(0)
+            return read_record(self._files.content(file), self._table.begins.item(index), verify=self._verify)
         except BadChunk as error:
             raise self._placed(error, index) from error
 

@@ -24,7 +24,8 @@ class ChunkTable:
         firsts: ``int64 (k + 1,)``: number of the first record of each chunk, and of all records.
         file_firsts: ``int64 (files + 1,)``: number of the first chunk of each file, and of all chunks.
         file_of: ``int64 (k,)``: which file each chunk is in.
-        single: Whether every chunk holds one record.
+        records: How many records there are.
+        single: Whether every chunk holds one of them.
         skipped: What was left out.
     """
 
@@ -33,6 +34,7 @@ class ChunkTable:
     firsts: Indices
     file_firsts: Indices
     file_of: Indices
+    records: int
     single: bool
     skipped: Skipped
 
@@ -49,13 +51,14 @@ class ChunkTable:
             np.concatenate(([0], np.cumsum(every))).astype(np.int64),
             np.concatenate(([0], np.cumsum(chunks))).astype(np.int64),
             np.repeat(np.arange(len(paths)), chunks),
+            int(every.sum()),
             bool((every == 1).all()),
             skipped,
         )
 
     def __len__(self) -> int:
         """How many records there are."""
-        return int(self.firsts[-1])
+        return self.records
 
     def counts(self, chunks: Indices) -> Indices:
         """How many records some chunks have."""

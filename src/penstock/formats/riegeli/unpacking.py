@@ -9,7 +9,7 @@ from penstock.errors import CorruptRecord, Where
 from penstock.formats.riegeli.codecs import library, zstandard
 from penstock.io.mapped import MappedFile
 
-__all__ = ["BadChunk", "open_chunk", "open_chunks"]
+__all__ = ["BadChunk", "open_chunks", "read_record"]
 
 MOST_BYTES = 64 << 20
 """How much is decoded at once, where that can be chosen."""
@@ -49,18 +49,34 @@ def open_chunks(
     return chunks
 
 
-def open_chunk(file: MappedFile, begin: int, count: int, *, verify: bool) -> _native.Chunks:
-    """The same for one chunk.
+def read_record(file: MappedFile, begin: int, *, verify: bool) -> memoryview:
+    """The record of a chunk of one.
 
     Raises:
         BadChunk: It is damaged.
     """
     try:
-        chunks = _native.open_chunk(file.buffer, begin, count, verify=verify)
-        unpack(chunks, file)
+        chunk = _native.open_chunk(file.buffer, begin, 1, verify=verify)
+        if not chunk.ready:
+            found = _unpacked_frame(chunk)
+            if found is not None:
+                return found
+            unpack(chunk, file)
     except _native.FormatError as error:
         raise BadChunk(0, _described(error, file.path)) from error
-    return chunks
+    return chunk.view(0)
+
+
+def _unpacked_frame(chunk: _native.Chunks) -> memoryview | None:
+    """The content of the one frame that a chunk waits for, without a copy; ``None`` where it is something else."""
+    frame = chunk.frame
+    if frame is None:
+        return None
+    unpacker = zstandard()
+    try:
+        return memoryview(unpacker.unpack(frame))
+    except unpacker.errors:
+        return None  # What is wrong shows when it is unpacked as everything else is.
 
 
 def unpack(chunks: _native.Chunks, file: MappedFile) -> None:
