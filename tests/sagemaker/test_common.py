@@ -5,6 +5,7 @@ import io
 import os
 import struct
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -262,3 +263,11 @@ def test_pipes_that_give_little_at_a_time():
         records = common.read_records(pipe)
     thread.join()
     assert [record.features["values"].float64_tensor.values[0] for record in records] == list(range(0, 5000, 100))
+
+
+def test_the_walk_through():
+    golden = Path(__file__).resolve().parents[1] / "golden" / "recordio"
+    rows = np.array([[1.0, 2.0, 3.0], [10.0, 20.0, 30.0]])
+    assert dense(rows, np.array([1.0, 0.0])) == (golden / "walkthrough_dense.recordio").read_bytes()
+    matrix = sp.coo_matrix(np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]]))
+    assert sparse(matrix, np.array([0.0, 1.0])) == (golden / "walkthrough_sparse.recordio").read_bytes()
