@@ -30,6 +30,22 @@ def payloads(path: Path) -> list[bytes]:
     return out
 
 
+def chunks(path: Path) -> list[bytes]:
+    """The beginning of an ArrayRecord file, and the chunks in it as `fuzz_riegeli_chunk` takes them: kind, counts, data."""
+    if path.parent.name != "array_record":
+        return []
+    data = path.read_bytes()[:LARGEST]
+    out, at = [data[: LARGEST // 4]], 64  # behind the signature
+    while at + 40 <= len(data):
+        _, size, _, kind, decoded = struct.unpack_from("<5Q", data, at)
+        if at + 40 + size > len(data):
+            break  # Block headers lie in what follows.
+        head = bytes([kind & 255 == ord("r")]) + struct.pack("<HI", (kind >> 8) & 0xFFF, decoded)[:5]
+        out.append(head + data[at + 40 : at + 40 + size])
+        at += 40 + size
+    return out
+
+
 def main() -> None:
     """Write the seeds into the folder that the command line names."""
     folder = Path(sys.argv[1])
@@ -37,7 +53,7 @@ def main() -> None:
     for path in sorted(GOLDEN.rglob("*")):
         if not path.is_file() or path.suffix in (".json", ".md", ".toml"):
             continue
-        seeds = [path.read_bytes(), *payloads(path)]
+        seeds = [path.read_bytes(), *payloads(path), *chunks(path)]
         for number, seed in enumerate(seeds):
             if len(seed) <= LARGEST:
                 (folder / f"{path.name}-{number}").write_bytes(seed)

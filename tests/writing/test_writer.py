@@ -179,3 +179,13 @@ def test_records(tmp_path):
     assert [bytes(r) for r in ps.records(tmp_path / "y.tfrecord")] == [b"p", b"q"]
     with pytest.raises(ps.UnsupportedData):
         ps.write_records(tmp_path / "x.npy", payloads)
+
+
+def test_records_are_dealt_to_all_shards(tmp_path):
+    payloads = [bytes([i]) for i in range(7)]
+    assert ps.write_records(tmp_path / "x.tfrecord@3", payloads) == 7
+    assert len(list(tmp_path.iterdir())) == 3
+    assert [bytes(r) for r in ps.records(tmp_path / "x.tfrecord@3")] == payloads[0::3] + payloads[1::3] + payloads[2::3]
+    with pytest.raises(ZeroDivisionError):
+        ps.write_records(tmp_path / "y.tfrecord@2", (bytes([1 // (2 - i)]) for i in range(4)))
+    assert not list(tmp_path.glob("y*"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from typing import Any, Self
 
 import numpy as np
@@ -32,7 +33,7 @@ def write_records(
     """Write payloads as they are, framed as records of one file.
 
     Args:
-        path: The file. It appears whole or not at all.
+        path: The file, which appears whole or not at all; ``x@8`` for shards, to which records are dealt in turn.
         records: One payload each.
         format: ``"tfrecord"``, ``"array_record"``; by default what the name says.
         compression: ``"none"``, ``"gzip"``, ``"zlib"``; of ArrayRecord ``"zstd"``, ``"brotli"``, ``"snappy"``, ``"none"``. By
@@ -43,9 +44,10 @@ def write_records(
     """
     target = Target.of(path, format=format, compression=compression)
     count = 0
-    with open_writer(target.paths[0], target.format, target.compression) as writer:
+    with ExitStack() as stack:
+        writers = [stack.enter_context(open_writer(path, target.format, target.compression)) for path in target.paths]
         for payload in records:
-            writer.write(payload)
+            writers[count % len(writers)].write(payload)
             count += 1
     return count
 
