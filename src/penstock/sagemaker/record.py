@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableMapping
+import weakref
+from collections.abc import Iterator, MutableMapping
 from typing import Any
-
-import numpy as np
 
 from penstock.codecs.sagemaker_record_message import (
     Message,
@@ -25,45 +24,70 @@ CHECKS: dict[int, Check] = {1: as_float32, 2: as_float64, 3: as_int32}
 STRINGS = ("uid", "metadata", "configuration")
 
 
-class TensorField:
+class Field:
+    """A tensor or bytes, within its value. Putting something in makes it the one that the value holds."""
+
+    __slots__ = ("__weakref__", "_kind", "_owner")
+
+    def __init__(self, kind: int, owner: Value) -> None:
+        self._kind = kind
+        # Weak, so that records are freed without waiting for the garbage collector.
+        self._owner = weakref.ref(owner)
+
+    def touched(self) -> None:
+        """A value is about to be put in."""
+        owner = self._owner()
+        if owner is not None:
+            owner.choose(self._kind, self)
+
+
+class TensorField(Field):
     """A numeric tensor: three sequences, which are filled in place."""
 
-    __slots__ = ("_keys", "_shape", "_values")
+    __slots__ = ("_keys", "_shape", "_tensor", "_values")
 
-    def __init__(self, kind: int, tensor: Tensor, on_change: Callable[[], None]) -> None:
-        self._values = Repeated(_items(tensor.values), CHECKS[kind], on_change)
-        self._keys = Repeated(_items(tensor.keys), as_uint64, on_change)
-        self._shape = Repeated(_items(tensor.shape), as_uint64, on_change)
-
-    def tensor(self, kind: int) -> Tensor:
-        """As plain values."""
-        return Tensor(kind, self._values, self._keys, self._shape)
+    def __init__(self, kind: int, owner: Value, tensor: Tensor) -> None:
+        super().__init__(kind, owner)
+        self._tensor = tensor
+        self._values: Repeated | None = None
+        self._keys: Repeated | None = None
+        self._shape: Repeated | None = None
 
     @property
     def values(self) -> Repeated:
         """The numbers."""
+        if self._values is None:
+            self._values = Repeated(self._tensor.values, CHECKS[self._kind], self)
         return self._values
 
     @property
     def keys(self) -> Repeated:
         """Of a sparse tensor: the place of each number in it."""
+        if self._keys is None:
+            self._keys = Repeated(self._tensor.keys, as_uint64, self)
         return self._keys
 
     @property
     def shape(self) -> Repeated:
         """Axis lengths."""
+        if self._shape is None:
+            self._shape = Repeated(self._tensor.shape, as_uint64, self)
         return self._shape
 
+    def tensor(self) -> Tensor:
+        """As plain values."""
+        return Tensor(self._kind, self.values, self.keys, self.shape)
 
-class BytesField:
+
+class BytesField(Field):
     """Bytes: ``value``, a sequence that is filled in place, and ``content_type``."""
 
-    __slots__ = ("_content_type", "_on_change", "_value")
+    __slots__ = ("_content_type", "_value")
 
-    def __init__(self, tensor: Tensor, on_change: Callable[[], None]) -> None:
-        self._value = Repeated(_items(tensor.values), as_bytes, on_change)
+    def __init__(self, kind: int, owner: Value, tensor: Tensor) -> None:
+        super().__init__(kind, owner)
+        self._value = Repeated(tensor.values, as_bytes, self)
         self._content_type = tensor.content_type
-        self._on_change = on_change
 
     @property
     def value(self) -> Repeated:
@@ -78,12 +102,12 @@ class BytesField:
     @content_type.setter
     def content_type(self, text: str) -> None:
         checked = _checked_text(text)
-        self._on_change()
+        self.touched()
         self._content_type = checked
 
-    def tensor(self, kind: int) -> Tensor:
+    def tensor(self) -> Tensor:
         """As plain values."""
-        return Tensor(kind, self._value, content_type=self._content_type)
+        return Tensor(self._kind, self.value, content_type=self._content_type)
 
 
 class Value:
@@ -92,49 +116,51 @@ class Value:
     Reading another one gives an empty tensor; putting something into it makes it the one that is there.
     """
 
-    __slots__ = ("_fields", "_kind")
+    __slots__ = ("__weakref__", "_kind", "_others", "_own", "_tensor")
 
-    def __init__(self, tensor: Tensor | None = None) -> None:
-        self._fields: dict[int, TensorField | BytesField] = {}
-        self._kind = 0
-        if tensor is not None and tensor.kind:
-            self._fields[tensor.kind] = self._made(tensor.kind, tensor)
-            self._kind = tensor.kind
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor
+        self._kind = tensor.kind
+        self._own: TensorField | BytesField | None = None
+        self._others: dict[int, TensorField | BytesField] | None = None
 
-    def _made(self, kind: int, tensor: Tensor) -> TensorField | BytesField:
-        def on_change() -> None:
-            if self._fields.get(kind) is made and self._kind != kind:
-                self._kind = kind
-                self._fields = {kind: made}
+    def _field(self, kind: int) -> Any:
+        if kind == self._kind:
+            if self._own is None:
+                self._own = _made(kind, self, self._tensor)
+            return self._own
+        if self._others is None:
+            self._others = {}
+        if kind not in self._others:
+            self._others[kind] = _made(kind, self, Tensor())
+        return self._others[kind]
 
-        made = BytesField(tensor, on_change) if kind == KINDS["bytes"] else TensorField(kind, tensor, on_change)
-        return made
-
-    def _field(self, name: str) -> Any:
-        kind = KINDS[name]
-        if kind not in self._fields:
-            self._fields[kind] = self._made(kind, Tensor())
-        return self._fields[kind]
+    def choose(self, kind: int, field: Field) -> None:
+        """Let ``field`` be the one that is there, unless it is a forgotten one."""
+        if kind != self._kind and self._others is not None and self._others.get(kind) is field:
+            self._own = self._others[kind]
+            self._others = None
+            self._kind = kind
 
     @property
     def float32_tensor(self) -> TensorField:
         """Numbers of four bytes."""
-        return self._field("float32_tensor")  # type: ignore[no-any-return]
+        return self._field(KINDS["float32_tensor"])  # type: ignore[no-any-return]
 
     @property
     def float64_tensor(self) -> TensorField:
         """Numbers of eight bytes."""
-        return self._field("float64_tensor")  # type: ignore[no-any-return]
+        return self._field(KINDS["float64_tensor"])  # type: ignore[no-any-return]
 
     @property
     def int32_tensor(self) -> TensorField:
         """Whole numbers."""
-        return self._field("int32_tensor")  # type: ignore[no-any-return]
+        return self._field(KINDS["int32_tensor"])  # type: ignore[no-any-return]
 
     @property
     def bytes(self) -> BytesField:
         """Bytes."""
-        return self._field("bytes")  # type: ignore[no-any-return]
+        return self._field(KINDS["bytes"])  # type: ignore[no-any-return]
 
     def WhichOneof(self, name: str) -> str | None:  # noqa: N802 - protobuf's name
         """Which of them is there; ``name`` is ``"value"``."""
@@ -150,7 +176,7 @@ class Value:
 
     def tensor(self) -> Tensor:
         """As plain values."""
-        return self._fields[self._kind].tensor(self._kind) if self._kind else Tensor()
+        return self._tensor if self._own is None else self._own.tensor()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Value) and write_tensor(self.tensor()) == write_tensor(other.tensor())
@@ -161,44 +187,51 @@ class Value:
         return "".join(line + "\n" for line in value_lines(self.tensor(), ""))
 
 
+def _made(kind: int, owner: Value, tensor: Tensor) -> TensorField | BytesField:
+    return (BytesField if kind == KINDS["bytes"] else TensorField)(kind, owner, tensor)
+
+
 class ValueMap(MutableMapping[str, Value]):
     """Names to values. As in protobuf, asking for a name that is not there puts an empty value in."""
 
-    __slots__ = ("_values",)
+    __slots__ = ("_entries",)
 
     def __init__(self, tensors: dict[str, Tensor]) -> None:
-        self._values = {name: Value(tensor) for name, tensor in tensors.items()}
+        self._entries: dict[str, Any] = tensors  # a Value where it was looked at, else a Tensor
 
     def __getitem__(self, name: str) -> Value:
-        return self._values.setdefault(name, Value()) if name not in self._values else self._values[name]
+        found = self._entries.get(name)
+        if not isinstance(found, Value):
+            found = self._entries[name] = Value(found or Tensor())
+        return found
 
     get_or_create = __getitem__
 
     def __contains__(self, name: object) -> bool:
-        return name in self._values
+        return name in self._entries
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value, or ``default``; puts nothing in."""
-        return self._values.get(name, default)
+        return self[name] if name in self._entries else default
 
     def __setitem__(self, name: str, value: Value) -> None:
         raise ValueError("a value cannot be assigned: fill the one that record.features[name] gives")
 
     def __delitem__(self, name: str) -> None:
-        del self._values[name]
+        del self._entries[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
+        return iter(self._entries)
 
     def __len__(self) -> int:
-        return len(self._values)
+        return len(self._entries)
 
     def tensors(self) -> dict[str, Tensor]:
         """As plain values."""
-        return {name: value.tensor() for name, value in self._values.items()}
+        return {name: entry.tensor() if isinstance(entry, Value) else entry for name, entry in self._entries.items()}
 
     def __repr__(self) -> str:
-        return repr(self._values)
+        return repr(dict(self.items()))
 
 
 class Record:
@@ -337,7 +370,3 @@ def _checked_text(text: Any) -> str:
     if not isinstance(text, str):
         raise TypeError(f"text is str, got {type(text).__name__}")
     return text
-
-
-def _items(values: Any) -> Any:
-    return values if isinstance(values, np.ndarray) else list(values)

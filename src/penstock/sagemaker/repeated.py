@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, MutableSequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,26 +14,33 @@ __all__ = ["Check", "Repeated", "as_bytes", "as_float32", "as_float64", "as_int3
 Check = Callable[[Iterable[Any]], list[Any]]
 
 
+class Owner(Protocol):
+    """What a repeated field is in."""
+
+    def touched(self) -> None: ...
+
+
 class Repeated(MutableSequence[Any]):
     """The values of a repeated field. What was read stays an array until something is put in.
 
     Args:
         items: The first ones, known to be right.
         check: What turns values from outside into what the field holds, or refuses them.
-        on_change: Called before a value is put in.
+        owner: Told before a value is put in.
     """
 
-    __slots__ = ("_check", "_items", "_on_change")
+    __slots__ = ("_check", "_items", "_owner")
 
-    def __init__(self, items: npt.NDArray[Any] | list[Any], check: Check, on_change: Callable[[], None]) -> None:
+    def __init__(self, items: npt.NDArray[Any] | Sequence[Any], check: Check, owner: Owner) -> None:
         self._items = items
         self._check = check
-        self._on_change = on_change
+        self._owner = owner
 
     def _list(self) -> list[Any]:
         """The values as a list that may be changed."""
-        items: list[Any] = self._items.tolist() if isinstance(self._items, np.ndarray) else self._items
-        self._items = items
+        items = self._items
+        if not isinstance(items, list):
+            items = self._items = items.tolist() if isinstance(items, np.ndarray) else list(items)
         return items
 
     def extend(self, values: Iterable[Any], /) -> None:
@@ -43,7 +50,7 @@ class Repeated(MutableSequence[Any]):
             TypeError, ValueError: One of them is not what the field holds; none is put in then.
         """
         checked = self._check(values)
-        self._on_change()
+        self._owner.touched()
         self._list().extend(checked)
 
     MergeFrom = extend
@@ -55,7 +62,7 @@ class Repeated(MutableSequence[Any]):
     def insert(self, index: int, value: Any, /) -> None:
         """Put one value before ``index``."""
         checked = self._check((value,))
-        self._on_change()
+        self._owner.touched()
         self._list().insert(index, checked[0])
 
     def sort(self, **how: Any) -> None:
