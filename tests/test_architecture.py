@@ -25,6 +25,12 @@ OPTIONAL = [
     "typer",
     "cramjam",
     "tensorflow",
+    "simplejpeg",
+    "pyarrow",
+    "fastavro",
+    "obstore",
+    "starlette",
+    "uvicorn",
     "grain",
 ]
 

@@ -11,6 +11,8 @@
     │   ├── NoFiles              (FileNotFoundError)  a path, glob or shard pattern that matches nothing
     │   └── StateMismatch        (ValueError)  a saved state that belongs to other data or another loader
     ├── TransformError           (RuntimeError)  the user's own function failed; the cause is chained
+    ├── JobFailed                (RuntimeError)  a training or transform job ended without its result
+    ├── RequestError             (ValueError)  a request that is answered with an HTTP status other than 200
     └── MissingExtra             (ImportError)  an optional package is not installed
 
 Every class also derives from the built-in that people catch.
@@ -24,10 +26,12 @@ __all__ = [
     "CorruptFile",
     "CorruptRecord",
     "DataError",
+    "JobFailed",
     "MissingExtra",
     "NoFiles",
     "NoSuchFeature",
     "PenstockError",
+    "RequestError",
     "SchemaMismatch",
     "StateMismatch",
     "TransformError",
@@ -155,6 +159,33 @@ class TransformError(PenstockError, RuntimeError):
         super().__init__(
             f"{function} failed with {type(cause).__name__}: {cause}" + (f" - at {place}." if place else ".")
         )
+
+
+class JobFailed(PenstockError, RuntimeError):
+    """A training or transform job ended without its result. The message is the reason, in one line."""
+
+
+class RequestError(PenstockError, ValueError):
+    """A request that is answered with another HTTP status than 200.
+
+    Attributes:
+        status: The HTTP status, 400 to 599.
+        reason: What was wrong and what to do, for the client.
+        container: Which container of a pipeline it came from, or ``None``.
+    """
+
+    def __init__(self, status: int, reason: str, *, container: str | None = None) -> None:
+        self.status = status
+        self.reason = reason
+        self.container = container
+        super().__init__(f"{status}: {reason}" + (f" (from {container})" if container else ""))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_request_error, (self.status, self.reason, self.container)
+
+
+def _rebuild_request_error(status: int, reason: str, container: str | None) -> RequestError:
+    return RequestError(status, reason, container=container)
 
 
 class MissingExtra(PenstockError, ImportError):
