@@ -19,8 +19,8 @@ from penstock.contracts.records import Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Example
 from penstock.errors import DataError
+from penstock.formats.detect import format_named
 from penstock.formats.opening import open_records
-from penstock.formats.tfrecord_framing import is_tfrecord
 from penstock.io.fileset import FileSet
 from penstock.sources.opening import open as open_source
 
@@ -97,9 +97,12 @@ def _look(path: str | list[str], format: str | None, codec: str | None, *, skip_
 
 def _compression(paths: tuple[str, ...], format: str) -> str:
     """Of all files: ``gzip``, or ``gzip, none`` where they differ."""
-    if format != "tfrecord":
+    found = format_named(format)
+    if found.compression_of is not None:
+        return found.compression_of(paths)
+    if not found.compressible:
         return "none"
-    files = FileSet(paths, compression=None, is_plain=is_tfrecord)
+    files = FileSet(paths, compression=None, is_plain=found.knows)
     return ", ".join(sorted({files.wrapper(number) for number in range(len(paths))}))
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
+
+from penstock.errors import DataError, Where
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,9 +15,10 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from penstock.contracts.protocols import Indices
-    from penstock.errors import Where
+    from penstock.contracts.schema import Schema
+    from penstock.contracts.tables import BatchWriter, Misfit
 
-__all__ = ["Format", "OnCorrupt", "RecordWriter", "Records", "Salvaged", "Skipped"]
+__all__ = ["Checked", "Format", "OnCorrupt", "RecordWriter", "Records", "Salvaged", "Skipped"]
 
 OnCorrupt = Literal["raise", "skip"]
 
@@ -47,6 +50,32 @@ class Salvaged:
     records: int
     lost_records: int | None
     lost_bytes: int
+
+
+@dataclass(slots=True)
+class Checked:
+    """A stretch of one file after all checks of its format.
+
+    Args:
+        path: The file.
+        records: Sound records in the stretch.
+        bytes: How much of the file, as it lies on the disk, was checked since the last stretch.
+        faults: What was found since the last stretch.
+        spans: ``_native.Spans`` of the sound records, for checks by a codec; ``None`` where there are none.
+        run: Tells the place of a sound record by its position: anything with ``where(position)``.
+    """
+
+    path: str
+    records: int = 0
+    bytes: int = 0
+    faults: list[DataError] = field(default_factory=list)
+    spans: Any = None
+    run: Any = None
+
+    def where(self, position: int) -> Where:
+        """The place of a sound record of the stretch."""
+        found: Where = Where(path=self.path) if self.run is None else self.run.where(position)
+        return found
 
 
 @runtime_checkable
@@ -102,27 +131,42 @@ class RecordWriter(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """One entry of the table of formats.
+    """One entry of the table of formats. A format is its own file and one line in the registry: what it does not say here,
+    nobody asks of it.
+
+    Formats of records (``writer``) hold payloads, which a codec turns into examples. Formats of tables (``sink``) hold typed
+    columns: ``open`` gives a :class:`~penstock.contracts.tables.Table`.
 
     Args:
         name: What ``format=`` takes.
         suffixes: Ends of file names, in lower case with the dot, that mean this format.
         knows: Whether the first bytes of a file show this format.
-        open: ``open(paths, compression=..., on_corrupt=..., verify=...)``.
+        open: ``open(paths, compression=..., on_corrupt=..., verify=...)``: :class:`Records`, or a table.
         compressible: Whether a file may lie in one GZIP or ZLIB stream.
+        codec: The codec of payloads where nothing else is said: ``"example"`` or ``"sagemaker_record"``.
         writer: ``writer(path, compression=...)`` for one file of records; ``None`` where records alone do not make one.
-        compressions: What the writer takes as ``compression=``; the first is what it takes when nobody says. Empty: none,
+        sink: ``sink(path, schema, compression=...)`` for one file of columns; ``None`` for formats of records.
+        misfits: ``misfits(schema)``: the features that a ``sink`` cannot hold as they are; ``None``: it holds them all.
+        compressions: What writing takes as ``compression=``; the first is what it takes when nobody says. Empty: none,
             gzip and zlib where ``compressible``, else none.
+        compression_of: ``compression_of(paths)``: what the content of some files is packed with, in a word. ``None``: found from
+            the first bytes where ``compressible``, else none.
         join: ``join(parts, path)`` puts complete files together as one; ``None`` where they may simply follow one another.
+        verify: ``verify(records)``: every check of every file, damage reported and not raised; ``None``: all rows are read.
         salvage: ``salvage(path, out)`` copies what is intact; ``None`` where reading on behind damage and writing again does.
     """
 
     name: str
     suffixes: tuple[str, ...]
     knows: Callable[[bytes], bool]
-    open: Callable[..., Records]
+    open: Callable[..., Any]
     compressible: bool = False
+    codec: Literal["example", "sagemaker_record"] = "example"
     writer: Callable[..., RecordWriter] | None = None
+    sink: Callable[..., BatchWriter] | None = None
+    misfits: Callable[[Schema], Sequence[Misfit]] | None = None
     compressions: tuple[str, ...] = ()
+    compression_of: Callable[[Sequence[str]], str] | None = None
     join: Callable[[Sequence[str], str], None] | None = None
+    verify: Callable[[Any], Iterator[Checked]] | None = None
     salvage: Callable[[str, str], Salvaged] | None = None

@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock import _native
 from penstock.contracts.protocols import Indices
-from penstock.contracts.records import Format, OnCorrupt, Skipped
+from penstock.contracts.records import Checked, Format, OnCorrupt, Skipped
 from penstock.errors import DataError, UnsupportedData, Where
 from penstock.formats.array_record_writer import ArrayRecordWriter
 from penstock.formats.riegeli.copying import join_files
@@ -21,6 +21,7 @@ from penstock.formats.riegeli.reader import ChunkReader
 from penstock.formats.riegeli.salvage import salvage
 from penstock.formats.riegeli.scan import Found, scan_file
 from penstock.formats.riegeli.table import ChunkTable
+from penstock.formats.riegeli.verify import verify_file
 from penstock.io.fileset import FileSet
 from penstock.io.mapped import MappedFile
 
@@ -213,6 +214,13 @@ def _regrouped(runs: Iterator[_native.Spans], records: int) -> Iterator[_native.
         yield _native.join_spans(block)
 
 
+def verify_files(records: ArrayRecordRecords) -> Iterator[Checked]:
+    """Check every block, chunk, hash and count of every file."""
+    for file in records.contents():
+        for stretch in verify_file(file):
+            yield Checked(stretch.path, len(stretch.numbers), stretch.bytes, stretch.faults, stretch.spans, stretch)
+
+
 def is_array_record(head: bytes) -> bool:
     """Whether some first bytes are those of a Riegeli file, which every ArrayRecord file is."""
     return head.startswith(SIGNATURE)
@@ -226,5 +234,6 @@ FORMAT = Format(
     writer=ArrayRecordWriter,
     compressions=("zstd", "none", "brotli", "snappy"),
     join=join_files,
+    verify=verify_files,
     salvage=salvage,
 )

@@ -15,16 +15,21 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock import _native
+from penstock.contracts.feature import Feature
 from penstock.contracts.protocols import Indices
 from penstock.contracts.records import Format, OnCorrupt, Skipped
+from penstock.contracts.schema import Schema
+from penstock.contracts.values import Batch
 from penstock.errors import SchemaMismatch, UnsupportedData, Where
 from penstock.formats.npy_header import MAGIC, NpyHeader, read_header
+from penstock.formats.npy_sink import ArraySink, join_arrays, misfits
+from penstock.formats.npy_verify import check_alike, verify_npy
 from penstock.io.compression import checked
 from penstock.io.fileset import FileSet
 from penstock.io.mapped import MappedFile
 from penstock.io.paths import PathLike
 
-__all__ = ["FORMAT", "NpyRecords", "check_alike", "data_offset"]
+__all__ = ["FORMAT", "NpyRecords", "data_offset"]
 
 
 class _Layout(NamedTuple):
@@ -116,6 +121,21 @@ class NpyRecords:
 
     def __len__(self) -> int:
         return int(self._layout.firsts[-1])
+
+    @cached_property
+    def schema(self) -> Schema:
+        """A plain array is the one feature ``values``; the fields of a structured array are a feature each."""
+        dtype, shape = self.dtype, self.row_shape
+        if dtype.names is None:
+            return Schema({"values": Feature(dtype, shape)})
+        return Schema({name: _field(dtype, name, shape) for name in dtype.names})
+
+    def batch(self, indices: Indices, names: tuple[str, ...]) -> Batch:
+        """Some rows as features; see :attr:`schema`."""
+        rows = self.take(indices)
+        if rows.dtype.names is None:
+            return {"values": rows}
+        return {name: np.ascontiguousarray(rows[name]) for name in names}
 
     def take(self, indices: Indices) -> npt.NDArray[Any]:
         """Rows by index, gathered by native code.
@@ -240,16 +260,16 @@ def _native_endian(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return rows.byteswap(inplace=True).view(rows.dtype.newbyteorder("="))
 
 
-def check_alike(path: str, header: NpyHeader, first_path: str, first: NpyHeader) -> None:
-    """Refuse a file whose rows are not those of the first one."""
-    if header.dtype.newbyteorder("=") == first.dtype.newbyteorder("=") and header.row_shape == first.row_shape:
-        return
-    raise SchemaMismatch(
-        Where(path=path),
-        expected=f"rows of {first.dtype} with shape {first.row_shape}, as in {first_path}",
-        found=f"{header.dtype} with shape {header.row_shape}",
-        hint="Open them as two sources, or convert one of them.",
-    )
+def _field(dtype: np.dtype[Any], name: str, row_shape: tuple[int, ...]) -> Feature:
+    field = dtype[name]
+    if field.names is not None:
+        raise SchemaMismatch(
+            Where(feature=name),
+            expected="fields that are numbers",
+            found=f"the nested {field}",
+            hint="Read it with numpy.",
+        )
+    return Feature(field.base, row_shape + field.shape)
 
 
 def data_offset(path: PathLike) -> int:
@@ -266,4 +286,13 @@ def is_npy(head: bytes) -> bool:
     return head.startswith(MAGIC)
 
 
-FORMAT = Format(name="npy", suffixes=(".npy",), knows=is_npy, open=NpyRecords)
+FORMAT = Format(
+    name="npy",
+    suffixes=(".npy",),
+    knows=is_npy,
+    open=NpyRecords,
+    sink=ArraySink,
+    misfits=misfits,
+    join=join_arrays,
+    verify=verify_npy,
+)

@@ -38,7 +38,8 @@ def open_records(
     found = format_named(format) if format is not None else detect(paths[0])
     if format is None:
         _check_alike(paths, found)
-    return found.open(paths, compression=compression, on_corrupt=on_corrupt, verify=verify)
+    records: Records = found.open(paths, compression=compression, on_corrupt=on_corrupt, verify=verify)
+    return records
 
 
 def _check_alike(paths: list[str], first: Format) -> None:

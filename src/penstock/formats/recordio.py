@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from penstock.contracts.records import Format, OnCorrupt
 from penstock.formats.framed import FramedRecords
+from penstock.formats.framed_verify import verify_framed
 from penstock.formats.recordio_framing import Join, RecordIOFraming, is_recordio
 from penstock.formats.recordio_writer import RecordIOWriter
 
@@ -39,5 +40,7 @@ FORMAT = Format(
     knows=is_recordio,
     open=RecordIORecords,
     compressible=True,
+    codec="sagemaker_record",
     writer=RecordIOWriter,
+    verify=verify_framed,
 )

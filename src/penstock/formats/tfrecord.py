@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from penstock.contracts.records import Format, OnCorrupt
 from penstock.formats.framed import FramedRecords
+from penstock.formats.framed_verify import verify_framed
 from penstock.formats.tfrecord_framing import TFRecordFraming, is_tfrecord
 from penstock.formats.tfrecord_writer import TFRecordWriter
 
@@ -33,4 +34,5 @@ FORMAT = Format(
     open=TFRecordRecords,
     compressible=True,
     writer=TFRecordWriter,
+    verify=verify_framed,
 )

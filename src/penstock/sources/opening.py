@@ -15,14 +15,15 @@ from penstock.codecs.raw import RawCodec
 from penstock.codecs.sagemaker_record_infer import infer_records
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
-from penstock.errors import DataError, NoFiles, SchemaMismatch, UnsupportedData, Where
-from penstock.formats.npy import NpyRecords
+from penstock.contracts.tables import is_table
+from penstock.errors import DataError, NoFiles, UnsupportedData, Where
+from penstock.formats.detect import format_named
 from penstock.formats.opening import open_records
 from penstock.io.paths import expand
-from penstock.sources.npy_source import NpySource
 from penstock.sources.record_source import RecordSource
 from penstock.sources.sagemaker_records import sagemaker_record_codec
 from penstock.sources.split import parse_split
+from penstock.sources.table_source import TableSource
 from penstock.sources.views import Source
 
 __all__ = ["Paths", "codec_of", "find_schema", "open"]
@@ -98,19 +99,9 @@ def _words(name: str) -> set[str]:
 
 
 def _source(records: Any, codec: str | None, schema: Schema | None) -> Source:
-    if isinstance(records, NpyRecords):
-        source: Source = NpySource(records)
-        return source if schema is None else _checked(source, schema)
+    if is_table(records):
+        return TableSource(records) if schema is None else TableSource.under(records, schema)
     return RecordSource(records, codec_of(records, codec=codec, schema=schema))
-
-
-def _checked(source: Source, schema: Schema) -> Source:
-    """An array source under a schema that was given: the same features, or an error."""
-    for name, feature in schema.items():
-        found = source.schema[name]
-        if (found.dtype, found.shape) != (feature.dtype, feature.shape):
-            raise SchemaMismatch(source.where(0).at(feature=name), expected=repr(feature), found=repr(found))
-    return source.select(*schema)
 
 
 def codec_of(records: Any, *, codec: str | None, schema: Schema | Mapping[str, Feature] | None) -> Any:
@@ -120,7 +111,7 @@ def codec_of(records: Any, *, codec: str | None, schema: Schema | Mapping[str, F
     if codec == "raw":
         return RawCodec()
     given = None if schema is None else Schema(schema)
-    if codec == "sagemaker_record" or (codec is None and records.format == "recordio"):
+    if codec == "sagemaker_record" or (codec is None and format_named(records.format).codec == "sagemaker_record"):
         record_codec = sagemaker_record_codec(records, _sample(records), given, named=codec is not None)
         if record_codec is not None:
             return record_codec
@@ -137,10 +128,11 @@ def find_schema(records: Any, most: int | None) -> Schema:
     """What :meth:`penstock.Schema.infer` does."""
     if isinstance(records, (str, os.PathLike)):
         records = open_records(records)
-    if isinstance(records, NpyRecords):
-        return NpySource(records).schema
+    if is_table(records):
+        return records.schema
     if hasattr(records, "iter_spans"):
-        if records.format == "recordio" and (known := infer_records(_sample(records, most))) is not None:
+        by_default = format_named(records.format).codec
+        if by_default == "sagemaker_record" and (known := infer_records(_sample(records, most))) is not None:
             return known.schema
         return infer_schema(_sample(records, most)).schema
     return infer_payloads(list(records if most is None else islice(records, most))).schema

@@ -15,6 +15,7 @@ from penstock.codecs.sagemaker_record import SageMakerRecordCodec
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.errors import UnsupportedData, Where
+from penstock.formats.detect import format_named
 from penstock.io.progress import Progress
 from penstock.sources.opening import open as open_source
 from penstock.sources.record_source import RecordSource
@@ -116,7 +117,7 @@ def convert(
 
 def _passes(source: Source, format: str) -> bool:
     """Whether payloads can stay as they are: raw ones, and those of the codec that the format has by default."""
-    if not isinstance(source, RecordSource) or format == "npy":
+    if not isinstance(source, RecordSource) or format_named(format).sink is not None:
         return False
     return source.codec.name in ("raw", codec_for(source.schema.select([]), None, format).name)
 

@@ -4,36 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
-
-import numpy as np
+from typing import Any, TypeAlias
 
 from penstock.codecs.example import ExampleCodec
 from penstock.codecs.raw import RawCodec
 from penstock.codecs.sagemaker_record import SageMakerRecordCodec
 from penstock.contracts.records import RecordWriter
-from penstock.contracts.schema import Schema
+from penstock.contracts.tables import BatchWriter
 from penstock.contracts.values import Ragged
 from penstock.errors import SchemaMismatch, UnsupportedData, Where
 from penstock.formats.detect import format_named
-from penstock.formats.npy_writer import NpyWriter
 from penstock.writing.behind import Behind
 
 RecordCodec: TypeAlias = ExampleCodec | RawCodec | SageMakerRecordCodec
 
-__all__ = ["RecordCodec", "Sink", "open_sink", "open_writer", "rows_of", "slice_rows"]
+__all__ = ["RecordCodec", "open_sink", "open_writer", "rows_of", "slice_rows"]
 
 
 BEHIND_BYTES = 1 << 20
 """Blocks of at least this size are written by a thread while the next one is encoded."""
-
-
-class Sink(Protocol):
-    """What a :class:`~penstock.Writer` puts batches into."""
-
-    def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None: ...
-    def close(self) -> None: ...
-    def abort(self) -> None: ...
 
 
 class RecordSink:
@@ -64,51 +53,11 @@ class RecordSink:
         self.writer.abort()
 
 
-class ArraySink:
-    """Batches into one ``.npy``: one feature as it is, several as the fields of a structured array."""
-
-    def __init__(self, path: Path, schema: Schema) -> None:
-        self.schema = schema
-        for name, feature in schema.items():
-            if feature.is_text or not feature.is_fixed:
-                raise UnsupportedData(
-                    Where(path=str(path), feature=name),
-                    expected="numbers of a fixed shape, which is what a .npy holds",
-                    found=repr(feature),
-                    hint="Write a .tfrecord, or select the other features.",
-                )
-        if len(schema) == 1:
-            feature = next(iter(schema.values()))
-            self.dtype, shape = feature.numpy_dtype, tuple(int(n or 0) for n in feature.shape)
-        else:
-            self.dtype = np.dtype(
-                [(name, f.numpy_dtype, tuple(int(n or 0) for n in f.shape)) for name, f in schema.items()]
-            )
-            shape = ()
-        self.writer = NpyWriter(path, self.dtype, shape)
-
-    def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
-        if len(self.schema) == 1:
-            self.writer.write(np.asarray(next(iter(batch.values()))))
-            return
-        rows = np.empty(n, self.dtype)
-        for name in self.schema:
-            rows[name] = batch[name]
-        self.writer.write(rows)
-
-    def close(self) -> None:
-        self.writer.close()
-
-    def abort(self) -> None:
-        self.writer.abort()
-
-
-def open_sink(path: Path, format: str, compression: str, codec: RecordCodec) -> Sink:
-    """The sink for one file of a format."""
-    if format == "npy":
-        if compression != "none":
-            raise UnsupportedData(Where(path=str(path)), expected="a .npy without compression", found=compression)
-        return ArraySink(path, codec.schema)
+def open_sink(path: Path, format: str, compression: str, codec: RecordCodec) -> BatchWriter:
+    """What takes the batches for one file of a format: records by way of the codec, or columns under its schema."""
+    sink = format_named(format).sink
+    if sink is not None:
+        return sink(path, codec.schema, compression=compression)
     return RecordSink(open_writer(path, format, compression), codec)
 
 

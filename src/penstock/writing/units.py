@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from penstock.formats.detect import format_named
-from penstock.formats.npy_writer import NpyWriter
 from penstock.io.atomic import AtomicFile
 from penstock.writing.targets import Target
 
@@ -118,14 +115,12 @@ class WorkFolder:
 def join_units(shard: Shard, work: WorkFolder) -> None:
     """Put a shard together under its final name.
 
-    TFRecord files and gzip members may follow one another, so their units are copied end to end; ``.npy`` units share one
-    header; formats with an end of their own have a way to join.
+    TFRecord files and gzip members may follow one another, so their units are copied end to end; formats with a header or an
+    end of their own have a way to join.
     """
     first = shard.units[0].path
     if len(shard.units) == 1:
         first.replace(shard.path)
-    elif shard.format == "npy":
-        _join_arrays(shard)
     elif (join := format_named(shard.format).join) is not None:
         join([str(unit.path) for unit in shard.units], str(shard.path))
     else:
@@ -135,13 +130,6 @@ def join_units(shard: Shard, work: WorkFolder) -> None:
     work.mark_done(shard.path)
     for unit in shard.units:
         unit.path.unlink(missing_ok=True)
-
-
-def _join_arrays(shard: Shard) -> None:
-    rows = np.load(shard.units[0].path, mmap_mode="r")
-    with NpyWriter(shard.path, rows.dtype, rows.shape[1:]) as out:
-        for unit in shard.units:
-            out.write(np.load(unit.path, mmap_mode="r"))
 
 
 def _append(out: AtomicFile, path: Path) -> None:

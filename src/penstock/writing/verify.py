@@ -9,11 +9,12 @@ from typing import Any
 
 from penstock.codecs.example import ExampleCodec
 from penstock.contracts.feature import Feature
-from penstock.contracts.records import Records
+from penstock.contracts.records import Checked
 from penstock.contracts.schema import Schema
+from penstock.contracts.tables import is_table
 from penstock.errors import DataError
 from penstock.formats.opening import open_records
-from penstock.formats.verify import Checked, verify_records
+from penstock.formats.verify import verify_records
 from penstock.io.progress import Progress
 from penstock.sources.opening import Paths, codec_of
 
@@ -127,9 +128,9 @@ def verify(
     return report
 
 
-def _checker(records: Records, codec: str | None, schema: Schema | Mapping[str, Feature] | None) -> Any:
-    """What checks payloads; ``None`` where rows of numbers need no check, or the first record is damaged."""
-    if not hasattr(records, "where_in_order"):
+def _checker(records: Any, codec: str | None, schema: Schema | Mapping[str, Feature] | None) -> Any:
+    """What checks payloads; ``None`` for tables, which have none, and where the first record is damaged."""
+    if is_table(records):
         return None
     try:
         found = codec_of(records, codec=codec, schema=schema)

@@ -14,10 +14,12 @@ from penstock.codecs.raw import RawCodec
 from penstock.codecs.sagemaker_record import SageMakerRecordCodec
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
+from penstock.contracts.tables import BatchWriter
 from penstock.contracts.values import Example, Ragged
 from penstock.errors import NoSuchFeature, Where
+from penstock.formats.detect import format_named
 from penstock.sources.stacking import schema_of, stack
-from penstock.writing.sinks import RecordCodec, Sink, bytes_of, open_sink, rows_of, slice_rows
+from penstock.writing.sinks import RecordCodec, bytes_of, open_sink, rows_of, slice_rows
 from penstock.writing.targets import Target
 
 __all__ = ["Writer", "codec_for"]
@@ -62,7 +64,7 @@ class Writer:
         self.count = 0
         """Examples written so far."""
         self._waiting: list[Example] = []
-        self._sinks: list[Sink] = []
+        self._sinks: list[BatchWriter] = []
         self._turn = 0
         self._open = True
         if self.schema is not None:
@@ -120,7 +122,7 @@ class Writer:
     def _flush(self) -> None:
         if self._waiting:
             waiting, self._waiting = self._waiting, []
-            if self.schema is None and self.target.format not in ("npy", "recordio"):
+            if self.schema is None and _stores_float32(self.target.format):
                 waiting = [{name: _single(value) for name, value in example.items()} for example in waiting]
             batch = stack(waiting)
             if self.schema is None:
@@ -176,9 +178,15 @@ def codec_for(schema: Schema, name: str | None, format: str) -> RecordCodec:
         raise ValueError(f"codec must be 'example', 'sagemaker_record' or 'raw', got {name!r}")
     if name == "raw" or (name is None and list(schema) == ["record"] and schema["record"].dtype == "bytes"):
         return RawCodec()
-    if name == "sagemaker_record" or (name is None and format == "recordio"):
+    if name == "sagemaker_record" or (name is None and format_named(format).codec == "sagemaker_record"):
         return SageMakerRecordCodec(schema)
     return ExampleCodec(schema)
+
+
+def _stores_float32(format: str) -> bool:
+    """Whether examples of a format hold float32 and no other floats."""
+    found = format_named(format)
+    return found.sink is None and found.codec == "example"
 
 
 def _single(value: Any) -> Any:

@@ -1,0 +1,40 @@
+"""Every check of ``.npy`` files: their headers, their sizes, and that they fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.contracts.records import Checked
+from penstock.errors import DataError, SchemaMismatch, Where
+from penstock.formats.npy_header import NpyHeader, read_header
+from penstock.io.mapped import MappedFile
+
+__all__ = ["check_alike", "verify_npy"]
+
+
+def verify_npy(records: Any) -> Iterator[Checked]:
+    """Rows carry no checksums, so this is quick."""
+    first: tuple[str, NpyHeader] | None = None
+    for path in records.paths:
+        file = MappedFile(path)
+        try:
+            header = read_header(file)
+            first = first or (path, header)
+            check_alike(path, header, *first)
+        except DataError as fault:
+            yield Checked(path, bytes=file.size, faults=[fault])
+        else:
+            yield Checked(path, header.rows, file.size)
+
+
+def check_alike(path: str, header: NpyHeader, first_path: str, first: NpyHeader) -> None:
+    """Refuse a file whose rows are not those of the first one."""
+    if header.dtype.newbyteorder("=") == first.dtype.newbyteorder("=") and header.row_shape == first.row_shape:
+        return
+    raise SchemaMismatch(
+        Where(path=path),
+        expected=f"rows of {first.dtype} with shape {first.row_shape}, as in {first_path}",
+        found=f"{header.dtype} with shape {header.row_shape}",
+        hint="Open them as two sources, or convert one of them.",
+    )

@@ -1,0 +1,70 @@
+"""A new kind of table is its own file and one line in the registry: every door asks its Format."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import penstock as ps
+from penstock import _registry
+from penstock.cli.app import app
+from penstock.errors import SchemaMismatch
+from penstock.writing import units
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch):
+    monkeypatch.setitem(_registry.FORMATS, "toy", "tests.formats.toy_table:FORMAT")
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "x.toy"
+    assert ps.write(path, {"a": np.arange(1000), "b": np.arange(1000) ** 2}) == 1000
+    return path
+
+
+def test_it_opens_by_name_and_by_content(path, tmp_path):
+    unnamed = tmp_path / "unnamed"
+    unnamed.write_bytes(path.read_bytes())
+    for name in (path, unnamed):
+        source = ps.open(name)
+        assert source.format == "toy"
+        assert len(source) == 1000
+        assert source.batch([7, 3])["b"].tolist() == [49, 9]
+        assert source[-1] == {"a": 999, "b": 998001}
+        assert [example["a"] for example in source.select("a")] == list(range(1000))
+
+
+def test_it_loads(path):
+    batches = list(ps.Loader(ps.open(path), 128, shuffle=True))
+    assert sorted(np.concatenate([batch["a"] for batch in batches])) == list(range(1000))
+
+
+def test_it_converts_both_ways(path, tmp_path, monkeypatch):
+    monkeypatch.setattr(units, "UNIT_EXAMPLES", 300)
+    ps.convert(path, tmp_path / "x.tfrecord@2")
+    ps.convert(tmp_path / "x.tfrecord@2", tmp_path / "back.toy")
+    assert (tmp_path / "back.toy").read_bytes() == path.read_bytes()
+
+
+def test_a_schema_is_checked(path):
+    assert list(ps.open(path, schema={"b": ps.Feature("int64")}).schema) == ["b"]
+    with pytest.raises(SchemaMismatch, match="float32"):
+        ps.open(path, schema={"b": ps.Feature("float32")})
+
+
+def test_it_is_verified_by_reading_it(path):
+    report = ps.verify(path)
+    assert report.ok
+    assert (report.files, report.records, report.bytes) == (1, 1000, path.stat().st_size)
+    path.write_bytes(path.read_bytes().replace(b"999 ", b"oh! "))
+    report = ps.verify(path)
+    assert [fault.where.record for fault in report.faults] == [999]
+    assert report.bytes == path.stat().st_size
+
+
+def test_commands(path):
+    told = json.loads(CliRunner().invoke(app, ["inspect", str(path), "--json"], catch_exceptions=False).stdout)
+    assert (told["format"], told["compression"], told["records"]) == ("toy", "only words", 1000)
