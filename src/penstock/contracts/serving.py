@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
 __all__ = ["AnswersMany", "Handler", "Request", "Response"]
-
-_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +17,7 @@ class Request:
     content_type: str
     """As it came, parameters such as ``; charset=utf-8`` included."""
     accept: str = "*/*"
-    headers: Mapping[str, str] = field(default=_NONE)
+    headers: Mapping[str, str] = field(default_factory=dict)
     """The other headers, names in lower case (``x-amzn-sagemaker-custom-attributes``)."""
 
 
@@ -31,7 +28,7 @@ class Response:
     body: bytes
     content_type: str
     status: int = 200
-    headers: Mapping[str, str] = field(default=_NONE)
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @runtime_checkable

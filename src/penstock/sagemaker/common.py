@@ -14,8 +14,8 @@ from penstock import _optional
 from penstock.codecs.sagemaker_record_message import is_record
 from penstock.errors import CorruptRecord, Where
 from penstock.formats.recordio_stream import Readable, read_stream
-from penstock.sagemaker.matrices import Matrix, Writable, write_matrix
 from penstock.sagemaker.record import Record
+from penstock.writing.matrices import Matrix, Writable, write_matrix
 
 __all__ = ["Record", "read_recordio", "read_records", "write_numpy_to_dense_tensor", "write_spmatrix_to_sparse_tensor"]
 

@@ -1,0 +1,103 @@
+"""Predictions to bodies of answers.
+
+csv, json and npy are to the byte what ``sagemaker_containers`` writes wherever that is sound; its quirks (a single number
+that fails, three axes that become garbage) are not kept here, but in :mod:`penstock.containers.toolkit.encoders`.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from penstock._optional import available, require
+from penstock.containers import content_types
+from penstock.containers.recordio_bodies import encode_recordio
+from penstock.containers.toolkit import encoders
+from penstock.errors import RequestError
+
+__all__ = ["ENCODED", "encode", "is_sparse"]
+
+
+def is_sparse(values: Any) -> bool:
+    """Whether this is a SciPy matrix."""
+    return available("scipy") and require("scipy.sparse", extra="sklearn").issparse(values)
+
+
+def encode(prediction: Any, media: str) -> bytes:
+    """A prediction as a body.
+
+    Args:
+        prediction: An array, a list, a number, a DataFrame, a SciPy matrix; for json anything that JSON has.
+        media: A content type without parameters.
+
+    Raises:
+        RequestError: 406, no such type, or one that cannot hold this prediction.
+    """
+    encoder = _ENCODERS.get(media)
+    if encoder is None:
+        raise RequestError(406, f"answers come as {', '.join(ENCODED)}, not as {media!r}")
+    try:
+        return encoder(prediction)
+    except (ValueError, TypeError) as error:
+        raise RequestError(406, f"this prediction cannot be answered as {media}: {error}") from error
+
+
+def _dense(prediction: Any) -> Any:
+    if is_sparse(prediction):
+        return prediction.toarray()
+    return prediction.to_numpy() if hasattr(prediction, "to_numpy") else prediction
+
+
+def _encode_csv(prediction: Any) -> bytes:
+    array = np.atleast_1d(np.asarray(_dense(prediction)))
+    if array.ndim > 2:
+        raise ValueError(f"csv has rows and columns, and the prediction has shape {array.shape}")
+    return encoders.array_to_csv(array).encode()
+
+
+def _encode_json(prediction: Any) -> bytes:
+    return encoders.array_to_json(_dense(prediction)).encode()
+
+
+def _encode_jsonlines(prediction: Any) -> bytes:
+    values = _dense(prediction)
+    rows = values if isinstance(values, list | tuple) else np.atleast_1d(np.asarray(values))
+    return b"".join(encoders.array_to_json(row).encode() + b"\n" for row in rows)
+
+
+def _encode_npy(prediction: Any) -> bytes:
+    array = np.asarray(_dense(prediction))
+    if array.dtype.hasobject:
+        raise ValueError("npy would need pickled objects for it")
+    return encoders.array_to_npy(array)
+
+
+def _encode_npz(prediction: Any) -> bytes:
+    sparse = require("scipy.sparse", extra="sklearn")
+    buffer = io.BytesIO()
+    sparse.save_npz(
+        buffer, prediction if is_sparse(prediction) else sparse.csr_matrix(np.atleast_2d(_dense(prediction)))
+    )
+    return buffer.getvalue()
+
+
+def _encode_recordio(prediction: Any) -> bytes:
+    if is_sparse(prediction):
+        return encode_recordio(prediction)
+    array = np.asarray(_dense(prediction))
+    return encode_recordio(array.reshape(-1, 1) if array.ndim < 2 else array)
+
+
+_ENCODERS: dict[str, Callable[[Any], bytes]] = {
+    content_types.JSON: _encode_json,
+    content_types.CSV: _encode_csv,
+    content_types.NPY: _encode_npy,
+    content_types.JSONLINES: _encode_jsonlines,
+    content_types.NPZ: _encode_npz,
+    content_types.RECORDIO_PROTOBUF: _encode_recordio,
+}
+ENCODED = tuple(_ENCODERS)
+"""What can be encoded."""

@@ -1,0 +1,1 @@
+"""A user's script as a handler of requests."""

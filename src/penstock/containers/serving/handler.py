@@ -1,0 +1,154 @@
+"""A loaded script that answers requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from penstock.containers import content_types, encoding
+from penstock.containers.serving.context import Context
+from penstock.containers.serving.dialects import Dialect, request_error
+from penstock.containers.serving.functions import Function, Functions
+from penstock.containers.toolkit import params, shim
+from penstock.contracts.serving import Request, Response
+from penstock.errors import RequestError
+
+__all__ = ["ScriptHandler"]
+
+Step = Callable[..., Any]
+
+
+class ScriptHandler:
+    """Answers requests with a script's functions, as SageMaker's containers call them.
+
+    May be called from several threads where the script may.
+
+    Args:
+        functions: The script's.
+        model: What ``model_fn`` gave.
+        model_dir: Where it came from.
+        dialect: How requests become arguments.
+        environment: The container's variables, of which ``SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT`` counts here.
+        name: The container's name, for errors.
+    """
+
+    def __init__(
+        self,
+        functions: Functions,
+        model: Any,
+        *,
+        model_dir: str,
+        dialect: Dialect,
+        environment: Mapping[str, str],
+        name: str,
+    ) -> None:
+        self.functions = functions
+        self.model = model
+        self.name = name
+        self._model_dir = model_dir
+        self._dialect = dialect
+        self._default_accept = environment.get(params.DEFAULT_INVOCATIONS_ACCEPT_ENV) or content_types.JSON
+        self._input_fn = functions.input_fn or Function("input_fn", dialect.input_fn)
+        self._predict_fn = functions.predict_fn or Function("predict_fn", _predict)
+        self._output_fn = functions.output_fn or Function("output_fn", dialect.output_fn)
+
+    def __call__(self, request: Request, /) -> Response:
+        """Answer one request.
+
+        Raises:
+            RequestError: 4xx, the request is at fault; 500, one of the script's functions failed (``__cause__`` is why).
+        """
+        with shim.inside():
+            return self._answer(request)
+
+    def execution_parameters(self) -> Any:
+        """What ``execution_parameters_fn`` gives, ``None`` where the script has none."""
+        function = self.functions.execution_parameters_fn
+        if function is None:
+            return None
+        with shim.inside():
+            return self._call(function, self._context(None))
+
+    def close(self) -> None:
+        """Nothing is held but memory."""
+
+    def _answer(self, request: Request) -> Response:
+        context = self._context(request)
+        content_type, accept = self._types(request)
+        body = self._input_data(request, content_type)
+        if self.functions.transform_fn is not None:
+            result = self._call(self.functions.transform_fn, context, self.model, body, content_type, accept)
+            return self._response(result, accept, context)
+        return self._output(self._predict(self._input(body, content_type, context), context), accept, context)
+
+    def _types(self, request: Request) -> tuple[str, str]:
+        """Content type and ``Accept`` as the script is told."""
+        return (
+            self._dialect.content_type(request.content_type),
+            self._dialect.accept(request.accept, self._default_accept),
+        )
+
+    def _input_data(self, request: Request, content_type: str) -> Any:
+        try:
+            return self._dialect.input_data(request, content_type)
+        except Exception as error:
+            raise request_error(error, "reading the body", self._dialect, self.name) from error
+
+    def _input(self, body: Any, content_type: str, context: Context) -> Any:
+        return self._call(self._input_fn, context, body, content_type)
+
+    def _predict(self, rows: Any, context: Context) -> Any:
+        return self._call(self._predict_fn, context, rows, self.model)
+
+    def _output(self, prediction: Any, accept: str, context: Context) -> Response:
+        return self._response(self._call(self._output_fn, context, prediction, accept), accept, context)
+
+    def _context(self, request: Request | None) -> Context:
+        headers: Mapping[str, str] = {}
+        if request is not None:
+            headers = {**request.headers, "content-type": request.content_type, "accept": request.accept}
+        return Context(self._model_dir, headers)
+
+    def _call(self, function: Function, context: Context, *args: Any) -> Any:
+        try:
+            return function(context, *args)
+        except Exception as error:
+            raise request_error(error, function.name, self._dialect, self.name) from error
+
+    def _response(self, result: Any, accept: str, context: Context) -> Response:
+        response = self._as_response(result, accept)
+        if context.status is None and not context.response_headers:
+            return response
+        headers = {**response.headers, **context.response_headers}
+        content_type = headers.pop("content-type", response.content_type)
+        status = context.status or response.status
+        return Response(body=response.body, content_type=content_type, status=status, headers=headers)
+
+    def _as_response(self, result: Any, accept: str) -> Response:
+        """Whatever a script returns as an answer: a Response, ``(body, content type)``, text, bytes, or values."""
+        if hasattr(result, "get_data") and hasattr(result, "status_code"):  # the toolkit's, or Flask's own
+            headers = {name.lower(): value for name, value in result.headers.items()}
+            headers.pop("content-length", None)
+            content_type = headers.pop("content-type", "") or accept
+            return Response(
+                body=result.get_data(), content_type=content_type, status=result.status_code, headers=headers
+            )
+        if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], str):
+            return Response(body=self._body(result[0], result[1]), content_type=result[1])
+        content_type = self._dialect.untyped or accept if isinstance(result, str | bytes) else accept
+        return Response(body=self._body(result, accept), content_type=content_type)
+
+    def _body(self, value: Any, accept: str) -> bytes:
+        if isinstance(value, str):
+            return value.encode()
+        if isinstance(value, bytes | bytearray | memoryview):
+            return bytes(value)
+        try:
+            return encoding.encode(value, content_types.media_type(accept))
+        except RequestError as error:
+            raise RequestError(error.status, error.reason, container=self.name) from error
+
+
+def _predict(rows: Any, model: Any) -> Any:
+    """The default ``predict_fn``."""
+    return model.predict(rows)

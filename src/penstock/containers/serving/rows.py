@@ -1,0 +1,163 @@
+"""Rows of several requests put together, and what came of them taken apart."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any, Self
+
+import numpy as np
+
+__all__ = ["Rows", "join_csv", "join_rows", "split_rows"]
+
+INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+# What readers of tables take for a missing value, a truth value or an infinity in a column of one kind and not in another.
+SPECIAL = re.compile(r"#?n/?a.*|-?nan.*|null|none|true|false|yes|no|[+-]?inf(inity)?|-?1\.#.*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What ``input_fn`` gave for several requests.
+
+    Args:
+        values: All their rows.
+        sizes: How many belong to each request.
+    """
+
+    values: Any
+    sizes: list[int]
+
+    @classmethod
+    def of(cls, values: Any, sizes: list[int] | None) -> Self | None:
+        """``None`` where these are no rows, or another number of them."""
+        count = _count(values)
+        if count is None or (sizes is not None and count != sum(sizes)):
+            return None
+        return cls(values, [count] if sizes is None else sizes)
+
+
+def _count(values: Any) -> int | None:
+    shape = getattr(values, "shape", None)
+    if shape is not None:
+        return int(shape[0]) if len(shape) >= 1 and (len(shape) >= 2 or not isinstance(values, np.ndarray)) else None
+    return None
+
+
+def join_csv(bodies: Sequence[str | None]) -> list[tuple[list[int], str, list[int]]]:
+    """CSV texts that can be read as one without any cell being read otherwise than alone.
+
+    Returns:
+        For each set of texts that go together: their places, the joined text, how many rows each has. Texts that go with
+        no other are left out.
+    """
+    alike: dict[tuple[str, ...], list[tuple[int, list[str]]]] = {}
+    for place, body in enumerate(bodies):
+        lines = None if body is None else _plain_lines(body)
+        kinds = None if lines is None else _kinds(lines)
+        if lines is not None and kinds is not None:
+            alike.setdefault(kinds, []).append((place, lines))
+    return [
+        (
+            [place for place, _ in members],
+            "\n".join(line for _, lines in members for line in lines) + "\n",
+            [len(lines) for _, lines in members],
+        )
+        for members in alike.values()
+        if len(members) > 1
+    ]
+
+
+def _plain_lines(body: str) -> list[str] | None:
+    """The rows of a text; ``None`` where quotes, comments or odd line ends make that uncertain."""
+    lines = body[:-1].split("\n") if body.endswith("\n") else body.split("\n")
+    if (
+        any(sign in body for sign in ('"', "\r", "#", "\x00", "\ufeff"))
+        or "" in lines
+        or not all(map(str.strip, lines))
+    ):
+        return None
+    return lines
+
+
+def _kinds(lines: list[str]) -> tuple[str, ...] | None:
+    """What each column holds; ``None`` where that would depend on the other rows."""
+    rows = [line.split(",") for line in lines]
+    if any(len(row) != len(rows[0]) for row in rows):
+        return None
+    columns = [_column_kind({_kind(cell) for cell in column}) for column in zip(*rows, strict=True)]
+    return None if "" in columns else tuple(columns)
+
+
+def _kind(cell: str) -> str:
+    text = cell.strip(" ")
+    padding = "s" if cell[:1] == " " else ""
+    padding += "e" if cell[-1:] == " " else ""
+    if INTEGER.fullmatch(text):
+        return "i" + padding
+    if NUMBER.fullmatch(text):
+        return "f" + padding
+    if not text or SPECIAL.fullmatch(text):
+        return ""
+    return "t" + padding
+
+
+def _column_kind(kinds: Iterable[str]) -> str:
+    """One kind, or whole numbers among other numbers; nothing else is sure to be read alike."""
+    found = set(kinds)
+    if len(found) == 1:
+        return found.pop()
+    return "f" if found == {"i", "f"} else ""
+
+
+def join_rows(read: Sequence[Rows | None]) -> list[tuple[list[int], Rows]]:
+    """Rows of the same form put together, with the places of whose they are."""
+    alike: dict[Any, list[int]] = {}
+    for place, rows in enumerate(read):
+        form = None if rows is None else _form(rows.values)
+        if form is not None:
+            alike.setdefault(form, []).append(place)
+    joined = []
+    for places in alike.values():
+        members = [one for place in places if (one := read[place]) is not None]
+        if len(members) > 1:
+            values = _concatenated([member.values for member in members])
+            joined.append((places, Rows(values, [member.sizes[0] for member in members])))
+    return joined
+
+
+def _is_frame(values: Any) -> bool:
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(values, pandas.DataFrame)
+
+
+def _form(values: Any) -> Any:
+    """What has to be equal for rows to be put together; ``None``: they cannot be."""
+    if isinstance(values, np.ndarray) and not values.dtype.hasobject:
+        return ("array", values.dtype.str, values.shape[1:])
+    if _is_frame(values):
+        return ("frame", tuple(values.columns), tuple(map(str, values.dtypes)))
+    return None
+
+
+def _concatenated(parts: list[Any]) -> Any:
+    if _is_frame(parts[0]):
+        return sys.modules["pandas"].concat(parts, ignore_index=True)
+    return np.concatenate(parts)
+
+
+def split_rows(prediction: Any, sizes: list[int]) -> list[Any] | None:
+    """A prediction for each request; ``None`` where it does not have one entry per row."""
+    if isinstance(prediction, list):
+        count: int | None = len(prediction)
+    else:
+        shape = getattr(prediction, "shape", ())
+        count = int(shape[0]) if shape and hasattr(prediction, "__getitem__") else None
+    if count != sum(sizes):
+        return None
+    rows = prediction.iloc if hasattr(prediction, "iloc") else prediction
+    rows = rows.tocsr() if hasattr(rows, "tocsr") else rows
+    return [rows[start:stop] for start, stop in pairwise(accumulate(sizes, initial=0))]

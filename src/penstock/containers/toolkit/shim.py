@@ -1,0 +1,169 @@
+"""The names that scripts import, where they are inside a job or an endpoint.
+
+``with shim.inside():`` makes ``import sagemaker_containers`` and the like find the modules of this folder, in all threads,
+until the last of those who are inside leaves. Job processes have it from beginning to end: see ``site/sitecustomize.py``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+__all__ = ["MODULES", "PACKAGES", "inside", "install"]
+
+FRAMEWORK = "sagemaker_containers.beta.framework"
+
+PACKAGES = {
+    "sagemaker_containers": ("environment", "training_env"),
+    "sagemaker_containers.beta": None,
+    FRAMEWORK: ("environment", "training_env"),
+    "sagemaker_inference": None,
+    "sagemaker_training": None,
+}
+"""Packages, and the function that they have besides their modules: module of this folder and name."""
+
+MODULES = {
+    f"{FRAMEWORK}.content_types": ".content_types",
+    f"{FRAMEWORK}.encoders": ".encoders",
+    f"{FRAMEWORK}.env": ".environment",
+    f"{FRAMEWORK}.errors": ".errors",
+    f"{FRAMEWORK}.functions": ".functions",
+    f"{FRAMEWORK}.logging": ".logs",
+    f"{FRAMEWORK}.mapping": ".mapping",
+    f"{FRAMEWORK}.modules": ".modules",
+    f"{FRAMEWORK}.params": ".params",
+    f"{FRAMEWORK}.transformer": ".transformer",
+    f"{FRAMEWORK}.worker": ".worker",
+    "sagemaker_inference.content_types": ".content_types",
+    "sagemaker_inference.decoder": ".inference_decoder",
+    "sagemaker_inference.default_inference_handler": ".transformer",
+    "sagemaker_inference.encoder": ".inference_encoder",
+    "sagemaker_inference.environment": ".serving_environment",
+    "sagemaker_inference.errors": ".errors",
+    "sagemaker_inference.logging": ".logs",
+    "sagemaker_inference.utils": ".transformer",
+    "sagemaker_training.content_types": ".content_types",
+    "sagemaker_training.encoders": ".encoders",
+    "sagemaker_training.environment": ".environment",
+    "sagemaker_training.errors": ".errors",
+    "sagemaker_training.functions": ".functions",
+    "sagemaker_training.logging_config": ".logs",
+    "sagemaker_training.mapping": ".mapping",
+    "sagemaker_training.modules": ".modules",
+    "sagemaker_training.params": ".params",
+    "sklearn.externals.joblib": "joblib",
+}
+"""What a script imports, and what it gets: a module of this folder, or one of another package."""
+
+NAMES = (*PACKAGES, *MODULES)
+ROOTS = {"sagemaker_containers", "sagemaker_inference", "sagemaker_training"}
+
+
+class _Alias(importlib.abc.Loader):
+    """Gives a module that exists already."""
+
+    def __init__(self, target: str) -> None:
+        self._target = target
+        self._own_spec: Any = None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        _ = spec
+        module = importlib.import_module(self._target, __package__)
+        self._own_spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._own_spec  # importing under another name has overwritten it
+
+
+class _Package(importlib.abc.Loader):
+    """Makes a package that loads its modules when they are asked for."""
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        _ = spec
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        name = module.__name__
+
+        def get(attribute: str) -> Any:
+            extra = PACKAGES[name]
+            if extra is not None and extra[1] == attribute:
+                return getattr(importlib.import_module(f".{extra[0]}", __package__), attribute)
+            if f"{name}.{attribute}" in MODULES or f"{name}.{attribute}" in PACKAGES:
+                return importlib.import_module(f"{name}.{attribute}")
+            raise AttributeError(f"module {name!r} has no attribute {attribute!r}")
+
+        module.__getattr__ = get  # type: ignore[method-assign]
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the names above."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        _ = path, target
+        if fullname in PACKAGES:
+            return importlib.util.spec_from_loader(fullname, _Package(), is_package=True)
+        if fullname in MODULES:
+            return importlib.util.spec_from_loader(fullname, _Alias(MODULES[fullname]))
+        return None
+
+
+_FINDER = _Finder()
+_LOCK = threading.RLock()
+_ours: dict[str, ModuleType] = {}
+_others: dict[str, ModuleType] = {}
+_depth = 0
+
+
+def install() -> None:
+    """Let the names be found from now on."""
+    if _FINDER not in sys.meta_path:
+        sys.meta_path.insert(0, _FINDER)
+
+
+@contextmanager
+def inside() -> Iterator[None]:
+    """Let the names be found as long as the block runs."""
+    global _depth  # noqa: PLW0603
+    with _LOCK:
+        _depth += 1
+        if _depth == 1:
+            _enter()
+    try:
+        yield
+    finally:
+        with _LOCK:
+            _depth -= 1
+            if _depth == 0:
+                _leave()
+
+
+def _enter() -> None:
+    # Somebody outside may have the real packages. Looking through all modules is slow, so it is done only then.
+    if not ROOTS.isdisjoint(sys.modules):
+        outside = [name for name in sys.modules if name.partition(".")[0] in ROOTS]
+        _others.update({name: sys.modules.pop(name) for name in outside})
+    sys.modules.update(_ours)
+    install()
+
+
+def _leave() -> None:
+    sys.meta_path.remove(_FINDER)
+    _ours.update({name: sys.modules.pop(name) for name in NAMES if name in sys.modules})
+    if _others:
+        sys.modules.update(_others)
+        _others.clear()
+    externals = sys.modules.get("sklearn.externals")
+    if externals is not None and "sklearn.externals.joblib" not in sys.modules:
+        vars(externals).pop("joblib", None)

@@ -1,0 +1,287 @@
+"""Scripts as handlers of requests."""
+
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from tests.containers.conftest import DOUBLE, ask
+
+from penstock.containers.script import ScriptContainer
+from penstock.contracts.serving import AnswersMany, Handler, Response
+from penstock.errors import JobFailed, RequestError
+
+
+def test_the_defaults(load):
+    handler = load()
+    assert isinstance(handler, Handler)
+    assert handler(ask("1,2\n3,4\n")).body == b"[6.0, 14.0]"
+    assert handler(ask("1,2\n3,4\n", accept="text/csv")) == Response(body=b"6.0\n14.0\n", content_type="text/csv")
+
+
+@pytest.mark.parametrize("content_type", ["text/csv", "text/csv; charset=utf-8", "TEXT/CSV"])
+@pytest.mark.parametrize("body", ["1,2", "1,2\n", "1,2\r\n"])
+def test_one_csv_row_is_one_row(load, body, content_type):
+    assert json.loads(load()(ask(body, content_type)).body) == [6.0]
+
+
+def test_one_column_is_as_many_rows(load):
+    assert json.loads(load()(ask("1\n2\n")).body) == [2.0, 4.0]
+
+
+def test_a_quirk_can_be_had_back(load):
+    for dialect in ("sagemaker_containers", "sagemaker_inference"):
+        handler = load(dialect=dialect)
+        with pytest.raises(RequestError) as error:
+            handler(ask("1,2", "text/csv; charset=utf-8"))
+        assert error.value.status == 500
+    with pytest.raises(RequestError, match="axis"):
+        load(dialect="sagemaker_containers")(ask("1,2"))
+    assert json.loads(load(dialect="sagemaker_inference")(ask("1\n2\n")).body) == [6.0]  # a column taken for a row
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "words"),
+    [
+        (ask("1", "image/png"), 415, "text/csv"),
+        (ask("1,2", accept="image/png"), 406, "application/json"),
+        (ask("1,2\n3"), 400, "row 2"),
+        (ask(""), 400, "no rows"),
+        (ask("1,M"), 400, "'M' at row 1, column 2"),
+        (ask("[1,", "application/json"), 400, "JSON"),
+        (ask("[[1], [1, 2]]", "application/json"), 400, "several lengths"),
+        (ask('{"instances": [[1]]}', "application/json"), 400, "instances"),
+        (ask("[" * 100_000, "application/json"), 400, "JSON"),
+        (ask(b"\xff\xfe", "text/csv"), 400, "byte 0 is 0xff"),
+        (ask("1", "text/csv; charset=klingon"), 415, "klingon"),
+        (ask(b"abc", "application/x-npy"), 400, "array"),
+        (ask(b"PK", "application/x-npz"), 400, "npz"),
+        (ask(b"abcdefgh", "application/x-recordio-protobuf"), 400, "RecordIO"),
+    ],
+)
+def test_requests_at_fault(load, request_, status, words):
+    with pytest.raises(RequestError) as error:
+        load()(request_)
+    assert error.value.status == status
+    assert words in error.value.reason
+    assert error.value.container == "serve"
+
+
+def test_a_failing_function_is_named_and_chained(load):
+    handler = load(DOUBLE + "\n    def predict_fn(rows, model):\n        return 1 / 0\n")
+    with pytest.raises(RequestError, match="predict_fn failed with ZeroDivisionError: division by zero") as error:
+        handler(ask("1"))
+    assert error.value.status == 500
+    assert isinstance(error.value.__cause__, ZeroDivisionError)
+
+
+def test_npy_is_never_unpickled(load):
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    for dialect, status in [("fixed", 400), ("sagemaker_containers", 500), ("sagemaker_inference", 500)]:
+        with pytest.raises(RequestError) as error:
+            load(dialect=dialect)(ask(buffer.getvalue(), "application/x-npy"))
+        assert error.value.status == status
+
+
+def test_a_script_may_choose_the_status(load):
+    text = """
+    from sagemaker_inference.errors import BaseInferenceToolkitError, UnsupportedFormatError
+    def model_fn(model_dir): return None
+    def input_fn(data, content_type):
+        if content_type == "application/json":
+            raise UnsupportedFormatError(content_type)
+        raise BaseInferenceToolkitError(418, "short and stout", "teapot")
+    def predict_fn(data, model): return data
+    """
+    for content_type, status in [("text/csv", 418), ("application/json", 415)]:
+        with pytest.raises(RequestError) as error:
+            load(text)(ask("1", content_type))
+        assert error.value.status == status
+
+
+@pytest.mark.parametrize(
+    ("returned", "body", "content_type", "status"),
+    [
+        ("worker.Response('a', accept, mimetype=accept)", b"a", "text/csv; charset=utf-8", 200),
+        ("worker.Response('a', mimetype=accept)", b"a", "text/csv; charset=utf-8", 200),
+        ("worker.Response(b'a')", b"a", "application/json", 200),
+        ("worker.Response('a', status=202, headers={'X-A': '1'}, mimetype='a/b')", b"a", "a/b", 202),
+        ("('a', 'a/b')", b"a", "a/b", 200),
+        ("'a'", b"a", "text/csv", 200),
+        ("[[1, 2]]", b"1,2\n", "text/csv", 200),
+    ],
+)
+def test_what_a_script_may_return(load, returned, body, content_type, status):
+    text = f"""
+    from sagemaker_containers.beta.framework import worker
+    def model_fn(model_dir): return 3
+    def transform_fn(model, data, content_type, accept):
+        assert (model, data, content_type, accept) == (3, "1", "text/csv", "text/csv")
+        return {returned}
+    """
+    answer = load(text)(ask("1", accept="text/csv"))
+    assert (answer.body, answer.content_type, answer.status) == (body, content_type, status)
+
+
+def test_context_comes_last_where_it_is_taken(load):
+    text = """
+    def pre_model_fn(model_dir, context): assert context.system_properties["model_dir"] == model_dir
+    def model_fn(model_dir, context): return []
+    def model_warmup_fn(model_dir, model): model.append("warm")
+    def input_fn(data, content_type, context): return context.get_request_header(0, "X-Me")
+    def predict_fn(data, model): return [data, *model]
+    def output_fn(prediction, accept, context):
+        context.set_response_status(202, "later")
+        context.set_response_content_type(0, "a/b")
+        return ",".join(prediction)
+    def execution_parameters_fn(): return {"MaxConcurrentTransforms": 2}
+    """
+    handler = load(text)
+    answer = handler(ask("x", **{"x-me": "hello"}))
+    assert (answer.body, answer.status, answer.content_type) == (b"hello,warm", 202, "a/b")
+    assert handler.execution_parameters() == {"MaxConcurrentTransforms": 2}
+
+
+def test_all_problems_are_told_together(load):
+    text = """
+    def modelfn(model_dir): pass
+    input_fn = 3
+    def predict_fn(data): pass
+    def transform_fn(model, data, content_type, accept): pass
+    """
+    with pytest.raises(JobFailed) as error:
+        load(text)
+    told = str(error.value)
+    assert "\n" not in told
+    for words in (
+        "no model_fn(model_dir)",
+        "is modelfn meant",
+        "input_fn is no function but int",
+        "predict_fn takes 1",
+    ):
+        assert words in told
+    assert "transform_fn replaces" in told
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("import nothing_of_this_name", r"No module named 'nothing_of_this_name' \(serve.py, line 1\)"),
+        ("def f(:", "SyntaxError"),
+        ("def model_fn(model_dir): return open(model_dir + '/x')", "model_fn failed with FileNotFoundError"),
+    ],
+)
+def test_a_script_that_does_not_load_says_why(load, text, words):
+    with pytest.raises(JobFailed, match=words):
+        load(text)
+
+
+def test_no_entry_point(tmp_path, write_script):
+    (tmp_path / "model" / "code").mkdir(parents=True)
+    with pytest.raises(JobFailed, match="no inference.py"):
+        ScriptContainer().handler(tmp_path / "model")
+    (tmp_path / "model" / "code" / "mine.py").write_bytes(write_script().read_bytes())
+    assert json.loads(ScriptContainer().handler(tmp_path / "model")(ask("1")).body) == [2.0]
+
+
+def test_two_scripts_of_one_name_keep_apart(tmp_path):
+    handlers = []
+    for number in (1, 2):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "inference.py").write_text(
+            "from neighbour import N\ndef model_fn(d): return N\ndef predict_fn(x, m): return m\n"
+        )
+        (folder / "neighbour.py").write_text(f"N = {number}\n")
+        handlers.append(ScriptContainer(entry_point="inference.py", source_dir=folder).handler(tmp_path))
+    assert [handler(ask("1")).body for handler in handlers] == [b"1", b"2"]
+
+
+def test_environment_is_there_while_loading_only(load, monkeypatch):
+    monkeypatch.delenv("MINE", raising=False)
+    text = """
+    import os
+    def model_fn(model_dir): return os.environ["MINE"], os.environ["SM_MODEL_DIR"] == model_dir
+    def predict_fn(rows, model): return [*model, os.environ.get("MINE")]
+    """
+    environment = {"MINE": "1", "SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT": "application/jsonlines"}
+    assert load(text, environment=environment)(ask("1")).body == b'"1"\ntrue\nnull\n'
+
+
+def test_dependencies_lie_beside_the_script(load, tmp_path):
+    (tmp_path / "helping.py").write_text("N = 7")
+    text = "import helping\ndef model_fn(d): return helping.N\ndef predict_fn(x, m): return m"
+    assert load(text, dependencies=[tmp_path / "helping.py"])(ask("1")).body == b"7"
+    with pytest.raises(JobFailed, match=r"missing\.py does not exist"):
+        load(text, dependencies=[tmp_path / "missing.py"])
+
+
+def test_shims_are_seen_by_scripts_only(load):
+    load("from sagemaker_containers.beta.framework import worker\ndef model_fn(d): return 1")
+    assert "sagemaker_containers" not in sys.modules
+    with pytest.raises(ImportError):
+        import sagemaker_containers  # noqa: F401
+
+
+def test_shims_do_not_need_penstock():
+    """They are found by an interpreter that has no penstock."""
+    from penstock.containers.toolkit import shim
+
+    site = str(shim.__file__).replace("shim.py", "site")
+    code = (
+        "from sagemaker_containers.beta.framework import content_types, encoders, env, modules, transformer, worker\n"
+        "from sagemaker_inference import content_types, decoder, default_inference_handler, encoder, environment, errors\n"
+        "from sagemaker_training import environment, mapping, params\n"
+        "import sys, sagemaker_containers\n"
+        "assert 'penstock' not in sys.modules\n"
+        "print(encoders.encode([[1, 2]], content_types.CSV), sagemaker_containers.beta.framework.worker is worker)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": site}, capture_output=True, text=True, check=True
+    )
+    assert found.stdout == "1,2\n True\n"
+
+
+def test_only_scripts_that_allow_it_answer_many(load):
+    assert isinstance(load(), AnswersMany)  # model.predict
+    own = DOUBLE + "\n    def predict_fn(rows, model): return model.predict(rows)\n"
+    assert not isinstance(load(own), AnswersMany)
+    assert isinstance(load(own, rows_independent=True), AnswersMany)
+    assert not isinstance(load(rows_independent=False), AnswersMany)
+
+
+def test_many_at_once_equal_one_by_one(load):
+    text = (
+        DOUBLE
+        + "\n    calls = []\n    def predict_fn(rows, model):\n        calls.append(len(rows))\n        return model.predict(rows)\n"
+    )
+    handler = load(text, rows_independent=True)
+    npy = io.BytesIO()
+    np.save(npy, np.ones((2, 2)))
+    requests = [
+        ask("1,2"),
+        ask("3,4\n5,6\n"),
+        ask("7,8", accept="text/csv"),
+        ask("9,10", accept="text/csv"),
+        ask("[[1, 2]]", "application/json"),
+        ask("[[3, 4], [5, 6]]", "application/json"),
+        ask("[1]", "application/json"),
+        ask("1,M"),
+        ask("5,6,7"),
+        ask(npy.getvalue(), "application/x-npy"),
+        ask("x", "image/png"),
+    ]
+    many = handler.answer_many(requests)
+    calls = handler.functions.predict_fn.call.__globals__["calls"]
+    assert sorted(calls)[-3:] == [2, 3, 3]
+    assert len(many) == len(requests)
+    for request, answer in zip(requests, many, strict=True):
+        try:
+            alone = handler(request)
+        except RequestError as error:
+            assert (error.status, error.reason) == (answer.status, answer.reason)
+        else:
+            assert answer == alone
