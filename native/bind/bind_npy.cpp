@@ -50,10 +50,9 @@ nb::object take(nb::object data, std::size_t data_offset, std::size_t row_bytes,
     return to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {count, row_bytes});
 }
 
-nb::object take_at(nb::list buffers, std::optional<Which> which, Indices offsets, std::size_t size) {
-    std::vector<Buffer> held;
-    std::vector<Bytes> files;
-    for (nb::handle object : buffers) files.push_back(held.emplace_back(object).bytes());
+nb::object take_at(nb::object buffers, std::optional<Which> which, Indices offsets, std::size_t size) {
+    const nb::object held = hold_buffers(std::move(buffers));
+    const std::vector<Bytes>& files = nb::cast<const HeldBuffers&>(held).bytes;
     const std::size_t count = offsets.shape(0);
     if (which && which->shape(0) != count) throw nb::value_error("which and offsets differ in length");
     if (size != 0 && count > SIZE_MAX / size) throw nb::value_error("more bytes than memory can hold");
@@ -80,7 +79,7 @@ void register_npy(nb::module_& module) {
                        "numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.uint8]"),
                "Rows by index, copied into uint8 (n, row_bytes).");
     module.def("take_ranges", &take_at, nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"), nb::arg("size"),
-               nb::sig("def take_ranges(buffers: list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: "
+               nb::sig("def take_ranges(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: "
                        "numpy.typing.NDArray[numpy.int64], size: int) -> numpy.typing.NDArray[numpy.uint8]"),
                "`size` bytes from each offset of buffers[which[i]] (None: all of the first), copied into uint8 (n, size).");
 }

@@ -57,14 +57,14 @@ class Joiner {
     bool both_;
 };
 
-HeldSpans gather(nb::list buffers, std::optional<Which> which, Indices offsets, std::string_view join) {
+HeldSpans gather(nb::object buffers, std::optional<Which> which, Indices offsets, std::string_view join) {
     if (join != "auto" && join != "magic" && join != "plain") throw nb::value_error("join is 'auto', 'magic' or 'plain'");
     HeldSpans held;
-    held.buffers.reserve(buffers.size());
-    for (nb::handle object : buffers) held.buffers.emplace_back(object);
+    held.parent = hold_buffers(std::move(buffers));
+    const std::vector<Bytes>& files = nb::cast<const HeldBuffers&>(held.parent).bytes;
     const std::size_t count = offsets.shape(0);
     if (which && which->shape(0) != count) throw nb::value_error("which and offsets differ in length");
-    if (!which && count != 0 && held.buffers.empty()) throw nb::value_error("no buffers");
+    if (!which && count != 0 && files.empty()) throw nb::value_error("no buffers");
     const std::int64_t* const at = offsets.data();
     const std::int32_t* const in = which ? which->data() : nullptr;
 
@@ -74,9 +74,9 @@ HeldSpans gather(nb::list buffers, std::optional<Which> which, Indices offsets, 
     for (std::size_t i = 0; i < count; ++i) {
         const std::size_t number = in != nullptr ? static_cast<std::size_t>(in[i]) : 0;
         try {
-            if (number >= held.buffers.size()) throw FormatError(Fault::range, 0, held.buffers.size(), number);
+            if (number >= files.size()) throw FormatError(Fault::range, 0, files.size(), number);
             if (at[i] < 0) throw FormatError(Fault::range, 0, INT64_MAX, static_cast<std::uint64_t>(at[i]));
-            const Bytes file = held.buffers[number].bytes();
+            const Bytes file = files[number];
             held.spans.payloads[i] = joiner.payload(file, recordio::record_at(file, static_cast<std::uint64_t>(at[i])), i);
         } catch (FormatError& error) {
             error.record = static_cast<std::int64_t>(i);
@@ -129,7 +129,7 @@ void register_recordio(nb::module_& module) {
         "First multiple of 4 from start on at which a whole record stands; -1 if there is none.");
     module.def("gather_recordio", &gather, nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"), nb::kw_only(),
                nb::arg("join") = "auto",
-               nb::sig("def gather_recordio(buffers: list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: "
+               nb::sig("def gather_recordio(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: "
                        "numpy.typing.NDArray[numpy.int64], *, join: str = 'auto') -> Spans"),
                "Spans over the records that begin at the offsets. Records of several parts are joined with the magic word between "
                "them ('magic'), without ('plain'), or with it and the other reading kept for the codec to choose ('auto').");

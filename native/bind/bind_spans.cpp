@@ -15,6 +15,10 @@ nb::object view_of(nb::handle owner, std::size_t index) {
 } // namespace
 
 void register_spans(nb::module_& module) {
+    nb::class_<HeldBuffers>(module, "Buffers", "Buffers that records are taken from in many calls; they stay alive as long as this does.")
+        .def(nb::init<nb::sequence>(), nb::arg("buffers"),
+             nb::sig("def __init__(self, buffers: collections.abc.Sequence[collections.abc.Buffer]) -> None"))
+        .def("__len__", [](const HeldBuffers& self) { return self.bytes.size(); });
     nb::class_<HeldSpans>(module, "Spans", "The payloads of some records, in the order they were asked for.")
         .def("__len__", [](const HeldSpans& self) { return self.spans.payloads.size(); })
         .def(
@@ -67,10 +71,8 @@ void register_spans(nb::module_& module) {
         "spans_of_buffers",
         [](nb::sequence buffers) {
             HeldSpans held;
-            for (nb::handle object : buffers) {
-                held.buffers.emplace_back(object);
-                held.spans.payloads.push_back(held.buffers.back().bytes());
-            }
+            held.parent = hold_buffers(std::move(buffers));
+            held.spans.payloads = nb::cast<const HeldBuffers&>(held.parent).bytes;
             return held;
         },
         nb::arg("buffers"), nb::sig("def spans_of_buffers(buffers: collections.abc.Sequence[collections.abc.Buffer]) -> Spans"),

@@ -1,5 +1,7 @@
 #include "bind/support.hpp"
 
+#include <nanobind/stl/unique_ptr.h>
+
 namespace penstock::bind {
 
 Buffer::Buffer(nb::handle object) {
@@ -8,6 +10,18 @@ Buffer::Buffer(nb::handle object) {
 
 Buffer::~Buffer() {
     if (view_.obj != nullptr) PyBuffer_Release(&view_);
+}
+
+HeldBuffers::HeldBuffers(nb::sequence objects) {
+    const std::size_t count = nb::len(objects);
+    buffers.reserve(count);
+    bytes.reserve(count);
+    for (nb::handle object : objects) bytes.push_back(buffers.emplace_back(object).bytes());
+}
+
+nb::object hold_buffers(nb::object object) {
+    if (nb::isinstance<HeldBuffers>(object)) return object;
+    return nb::cast(std::make_unique<HeldBuffers>(nb::cast<nb::sequence>(object)));
 }
 
 nb::object to_numpy(Pool::Block block, nb::dlpack::dtype dtype, std::initializer_list<std::size_t> shape) {

@@ -28,21 +28,18 @@ nb::tuple scan(nb::object data, std::uint64_t start, std::uint64_t stop, bool ve
     return nb::make_tuple(starts_array(found.starts), found.next);
 }
 
-HeldSpans gather(nb::list buffers, std::optional<Which> which, Indices offsets, bool verify) {
+HeldSpans gather(nb::object buffers, std::optional<Which> which, Indices offsets, bool verify) {
     HeldSpans held;
-    held.buffers.reserve(buffers.size());
-    for (nb::handle object : buffers) held.buffers.emplace_back(object);
+    held.parent = hold_buffers(std::move(buffers));
+    const std::vector<Bytes>& files = nb::cast<const HeldBuffers&>(held.parent).bytes;
     const std::size_t count = offsets.shape(0);
     if (which && which->shape(0) != count) throw nb::value_error("which and offsets differ in length");
-    if (!which && count != 0 && held.buffers.empty()) throw nb::value_error("no buffers");
+    if (!which && count != 0 && files.empty()) throw nb::value_error("no buffers");
     const std::span<const std::int64_t> wanted(offsets.data(), count);
     const std::span<const std::int32_t> in = which ? std::span(which->data(), count) : std::span<const std::int32_t>{};
 
     const nb::gil_scoped_release release;
     held.spans.seal = verify ? Seal::tfrecord : Seal::none;
-    std::vector<Bytes> files;
-    files.reserve(held.buffers.size());
-    for (const Buffer& buffer : held.buffers) files.push_back(buffer.bytes());
     held.spans.payloads = tfrecord::gather(files, in, wanted, verify ? tfrecord::Checks::lengths : tfrecord::Checks::bounds);
     return held;
 }
@@ -91,7 +88,7 @@ void register_tfrecord(nb::module_& module) {
         "First offset from start on at which a whole, sound record stands; -1 if there is none.");
     module.def("gather_tfrecord", &gather, nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"), nb::kw_only(),
                nb::arg("verify"),
-               nb::sig("def gather_tfrecord(buffers: list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: "
+               nb::sig("def gather_tfrecord(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: "
                        "numpy.typing.NDArray[numpy.int64], *, verify: bool) -> Spans"),
                "Spans over the records that begin at the offsets; payload checksums are left to whoever reads them.");
     module.def(

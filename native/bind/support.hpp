@@ -35,16 +35,28 @@ class Buffer {
     Py_buffer view_{};
 };
 
-/// What Python holds of some records: the spans, and the buffers (or the block) that keep their bytes alive.
+/// Buffers that many calls look into: acquired once, because a thousand files each time cost more than the records do.
+struct HeldBuffers {
+    explicit HeldBuffers(nb::sequence objects);
+    HeldBuffers(HeldBuffers&&) = default;
+    HeldBuffers(const HeldBuffers&) = delete;
+
+    std::vector<Buffer> buffers;
+    std::vector<Bytes> bytes;
+};
+
+/// The `Buffers` that `object` is, or one made of the sequence of buffers that it is.
+[[nodiscard]] nb::object hold_buffers(nb::object object);
+
+/// What Python holds of some records: the spans, and the parent (or the blocks) that keep their bytes alive.
 struct HeldSpans {
     HeldSpans() = default;
     HeldSpans(HeldSpans&&) = default;
     HeldSpans(const HeldSpans&) = delete;
 
     Spans spans;
-    std::vector<Buffer> buffers;
     std::vector<Pool::Block> blocks;
-    nb::object parent; ///< The Spans that these are a part of, if any.
+    nb::object parent; ///< The Buffers that these lie in, or the Spans that they are a part of.
 };
 
 /// The pool that every batch column comes from.

@@ -35,6 +35,15 @@ def pool_clear() -> None:
 def pool_after_fork() -> None:
     """Start over with an empty pool in a forked child."""
 
+class Buffers:
+    """
+    Buffers that records are taken from in many calls; they stay alive as long as this does.
+    """
+
+    def __init__(self, buffers: Sequence[Buffer]) -> None: ...
+
+    def __len__(self) -> int: ...
+
 class Spans:
     """The payloads of some records, in the order they were asked for."""
 
@@ -100,7 +109,7 @@ def find_tfrecord(data: Buffer, start: int) -> int:
     First offset from start on at which a whole, sound record stands; -1 if there is none.
     """
 
-def gather_tfrecord(buffers: list[Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: numpy.typing.NDArray[numpy.int64], *, verify: bool) -> Spans:
+def gather_tfrecord(buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: numpy.typing.NDArray[numpy.int64], *, verify: bool) -> Spans:
     """
     Spans over the records that begin at the offsets; payload checksums are left to whoever reads them.
     """
@@ -123,7 +132,7 @@ def find_recordio(data: Buffer, start: int) -> int:
     First multiple of 4 from start on at which a whole record stands; -1 if there is none.
     """
 
-def gather_recordio(buffers: list[Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: numpy.typing.NDArray[numpy.int64], *, join: str = 'auto') -> Spans:
+def gather_recordio(buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: numpy.typing.NDArray[numpy.int64], *, join: str = 'auto') -> Spans:
     """
     Spans over the records that begin at the offsets. Records of several parts are joined with the magic word between them ('magic'), without ('plain'), or with it and the other reading kept for the codec to choose ('auto').
     """
@@ -318,7 +327,7 @@ def parse_npy_header(data: Buffer, max_header: int = 10000) -> tuple[tuple[int, 
 def take_rows(data: Buffer, data_offset: int, row_bytes: int, n_rows: int, indices: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.uint8]:
     """Rows by index, copied into uint8 (n, row_bytes)."""
 
-def take_ranges(buffers: list[Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: numpy.typing.NDArray[numpy.int64], size: int) -> numpy.typing.NDArray[numpy.uint8]:
+def take_ranges(buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: numpy.typing.NDArray[numpy.int64], size: int) -> numpy.typing.NDArray[numpy.uint8]:
     """
     `size` bytes from each offset of buffers[which[i]] (None: all of the first), copied into uint8 (n, size).
     """

@@ -19,7 +19,7 @@ from penstock.formats.framing import Framing
 from penstock.formats.index import RecordIndex
 from penstock.formats.index_build import record_index
 from penstock.io.compression import checked
-from penstock.io.fileset import FileSet
+from penstock.io.fileset import Buffers, FileSet
 from penstock.io.mapped import MappedFile
 from penstock.io.pipes import PipeStream, is_pipe
 
@@ -143,7 +143,7 @@ class FramedRecords:
         except _native.FormatError as error:
             raise describe(error, self.where(int(indices[error.record]))) from error
 
-    def _places(self, indices: Indices) -> tuple[list[Any], npt.NDArray[np.int32] | None, Indices]:
+    def _places(self, indices: Indices) -> tuple[Buffers, npt.NDArray[np.int32] | None, Indices]:
         """Buffers, which of them holds each record, and where in it."""
         index = self.index
         which, offsets = index.locate(indices)

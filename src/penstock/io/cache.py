@@ -134,7 +134,9 @@ class CacheEntry:
             fd = os.open(_unfinished(path), os.O_RDWR | os.O_CREAT, 0o600)
             ours = lock(fd)
             if ours and _is_still(fd, _unfinished(path)):
-                os.ftruncate(fd, 0)
+                if os.fstat(fd).st_size:
+                    # Only what somebody left: a file that was cut to nothing is flushed to the disk when it is closed.
+                    os.ftruncate(fd, 0)
                 return cls(path, fd)
             if not ours and wait:
                 # Until its maker is done. Shared, because it may be mapped the moment it is whole, and stay so.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +15,11 @@ from penstock.io.compression import Compression, wrapper_of, wrapper_of_name
 from penstock.io.inflated import InflatedStream, find_inflated, inflated
 from penstock.io.mapped import MappedFile, Signature
 
-__all__ = ["Descriptor", "FileSet"]
+__all__ = ["Buffers", "Descriptor", "FileSet"]
+
+Buffers: TypeAlias = "_native.Buffers | list[Any]"
 
 MOST_MAPPED = 8192  # a process may have 65,530 mappings (vm.max_map_count), and others need some
-FEW = 32  # files: all of them are handed over in less time than it takes to find out which are needed
 HEAD_BYTES = 64
 # Mapped pages count as the process's memory once they are touched, so a large set is read into recycled memory instead:
 # in order that costs a third more than a map whose pages are all there, and less than one whose pages are not (measured:
@@ -84,6 +86,7 @@ class FileSet:
     def _forget(self) -> None:
         # No lock: single operations on a dict are atomic, and a lock could be held by another thread when we are forked.
         self._mapped: dict[int, MappedFile] = {}
+        self._whole: _native.Buffers | None = None  # All of them, once all are mapped: handing a thousand over costs time.
         self._wrappers: dict[int, Compression] = {}
         self._open: dict[int, Descriptor] = {}
         self._touched_bytes = 0
@@ -131,14 +134,16 @@ class FileSet:
             isinstance(self.stream(number), InflatedStream) for number in range(len(self.paths))
         )
 
-    def buffers(self, which: npt.NDArray[np.int32] | None) -> tuple[list[memoryview], npt.NDArray[np.int32] | None]:
+    def buffers(self, which: npt.NDArray[np.int32] | None) -> tuple[Buffers, npt.NDArray[np.int32] | None]:
         """What native code takes for records in files ``which`` (``None``: all in file 0): buffers, and which of *those*."""
         if which is None:
             return [self.content(0).buffer], None
         if not len(which):
             return [], which
-        if len(self._mapped) == len(self.paths) <= FEW:
-            return [self.content(number).buffer for number in range(len(self.paths))], which
+        if self._whole is None and len(self._mapped) == len(self.paths):
+            self._whole = _native.Buffers([self.content(number).buffer for number in range(len(self.paths))])
+        if self._whole is not None:
+            return self._whole, which
         first = int(which[0])
         if (which == first).all():
             return [self.content(first).buffer], None
