@@ -100,12 +100,12 @@ def test_text_that_begins_like_a_bitmap_is_text():
 @pytest.mark.parametrize(
     ("steps", "feature"),
     [
-        ([[ints(1), ints(2)], [ints(3)]], Feature("int64", (None,))),
-        ([[floats(1, 2)], [floats(3, 4), floats(5, 6)]], Feature("float32", (None, 2))),
-        ([[texts(b"a", b"b"), texts()]], Feature("str", (None, None))),
-        ([[ints(1), UNSET]], Feature("int64", (None, None))),
-        ([[ints()], [ints(), ints()]], Feature("int64", (None, None))),
-        ([[ints(1)], []], Feature("int64", (None,))),
+        ([[ints(1), ints(2)], [ints(3)]], Feature("int64", (None,), steps=True)),
+        ([[floats(1, 2)], [floats(3, 4), floats(5, 6)]], Feature("float32", (None, 2), steps=True)),
+        ([[texts(b"a", b"b"), texts()]], Feature("str", (None, None), steps=True)),
+        ([[ints(1), UNSET]], Feature("int64", (None, None), steps=True)),
+        ([[ints()], [ints(), ints()]], Feature("int64", (None, None), steps=True)),
+        ([[ints(1)], []], Feature("int64", (None,), steps=True)),
     ],
 )
 def test_feature_lists(steps, feature):
@@ -116,7 +116,7 @@ def test_feature_lists(steps, feature):
 
 def test_one_name_in_context_and_lists():
     result = infer_payloads([example({"x": texts(b"a"), "y": ints(1)}, {"x": [ints(1)]})])
-    assert result.schema == Schema({"context/x": Feature("str"), "x": Feature("int64", (None,)), "y": Feature("int64")})
+    assert result.schema == Schema({"context/x": Feature("str"), "x": Feature("int64", (None,), steps=True), "y": Feature("int64")})
     assert result.lists == {"x"}
 
 
@@ -203,8 +203,8 @@ GOLDEN_SCHEMAS = {
     "sequence": {
         "id": Feature("int64"),
         "name": Feature("str"),
-        "token": Feature("int64", (None, None)),
-        "weight": Feature("float32", (None,)),
+        "token": Feature("int64", (None, None), steps=True),
+        "weight": Feature("float32", (None,), steps=True),
     },
 }
 

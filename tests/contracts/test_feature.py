@@ -29,6 +29,8 @@ def test_dtype_has_one_native_name(given, name):
         (lambda: Feature("float32", encoding="jpeg"), ValueError),
         (lambda: Feature("bytes", encoding="tiff"), ValueError),
         (lambda: Feature("float32", (2, 2), sparse=True), ValueError),
+        (lambda: Feature("int64", (), steps=True), ValueError),
+        (lambda: Feature("float32", (3,), sparse=True, steps=True), ValueError),
         (lambda: Feature("int64", default=1.5), TypeError),
         (lambda: Feature("uint8", default=256), TypeError),
         (lambda: Feature("uint64", default=-1), TypeError),
@@ -50,6 +52,7 @@ def test_what_does_not_fit_is_refused_at_birth(make, error):
         Feature("bytes", encoding="png"),
         Feature("str", (None,)),
         Feature("float32", (9,), sparse=True),
+        Feature("int64", (None, 2), steps=True),
     ],
 )
 def test_json_round_trip(feature):

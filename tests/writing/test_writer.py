@@ -189,3 +189,20 @@ def test_records_are_dealt_to_all_shards(tmp_path):
     with pytest.raises(ZeroDivisionError):
         ps.write_records(tmp_path / "y.tfrecord@2", (bytes([1 // (2 - i)]) for i in range(4)))
     assert not list(tmp_path.glob("y*"))
+
+
+@pytest.mark.parametrize("end", ["", "@2"])
+def test_sequence_examples_stay_sequence_examples(tmp_path, end):
+    golden = ps.open(os.path.join(os.path.dirname(__file__), "..", "golden", "tfrecord", "sequence.tfrecord"))
+    ps.write(tmp_path / f"x.tfrecord{end}", golden)
+    again = ps.open(tmp_path / f"x.tfrecord{end}")
+    assert again.schema == golden.schema
+    assert {name for name, feature in again.schema.items() if feature.steps} == {"token", "weight"}
+    same(again.batch(range(len(golden))), golden.batch(range(len(golden))))
+
+
+def test_steps_given_in_a_schema(tmp_path):
+    feature = ps.Feature("int64", (None,), steps=True)
+    ps.write(tmp_path / "x.tfrecord", [{"x": [1, 2]}, {"x": []}], schema={"x": feature})
+    assert ps.open(tmp_path / "x.tfrecord").schema == ps.Schema({"x": feature})
+    assert ps.open(tmp_path / "x.tfrecord", schema={"x": feature})[0]["x"].tolist() == [1, 2]

@@ -27,8 +27,8 @@ class ExampleCodec:
 
     Args:
         schema: What to decode; keys of the records that it does not name are passed over.
-        lists: Names of the features that are feature lists of SequenceExamples rather than features. Schema inference
-            finds them; a feature with two varying axes is one in any case. Where a context feature has the name of a
+        lists: Names of the features that are feature lists of SequenceExamples rather than features, besides those whose
+            type says so (``steps``); a feature with two varying axes is one in any case. Where a context feature has the name of a
             feature list, it is called ``context/NAME``.
         mixed: Names of the features that hold whole numbers in some records and floats in others: read as ``float64``.
     """
@@ -39,7 +39,7 @@ class ExampleCodec:
         self, schema: Schema, *, lists: frozenset[str] = frozenset(), mixed: frozenset[str] = frozenset()
     ) -> None:
         self.schema = schema
-        self.lists = lists | {name for name in schema if _varies_twice(schema, name)}
+        self.lists = lists | {name for name in schema if schema[name].steps or _varies_twice(schema, name)}
         self.mixed = frozenset(name for name, feature in schema.items() if name in mixed and feature.dtype == "float64")
         self._columns: list[Column] = [
             column_of(name, feature, is_list=name in self.lists, lists=self.lists, mixed=name in self.mixed)

@@ -93,7 +93,7 @@ def _name(key: dict[str, Any]) -> str:
 
 def _feature(name: str, key: dict[str, Any], records: int) -> Feature:
     dtype, encoding = _dtype(name, key)
-    return Feature(dtype, _shape(key, records), encoding=encoding)
+    return Feature(dtype, _shape(key, records), encoding=encoding, steps=bool(key["list"]))
 
 
 def _shape(key: dict[str, Any], records: int) -> tuple[int | None, ...]:

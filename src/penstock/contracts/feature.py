@@ -26,6 +26,8 @@ class Feature:
             ``None``: a missing feature of fixed shape is an error, one of varying length is empty.
         encoding: For ``"bytes"`` that hold an encoded image: ``"jpeg"``, ``"png"``, ``"gif"``, ``"bmp"`` or ``"webp"``.
         sparse: The feature is a sparse vector: rows come as ``scipy.sparse`` rows, batches as ``csr_array``.
+        steps: The first axis counts the steps of a sequence. A record format that tells the two apart stores such a feature
+            as a list of steps: a tf.Example file as a feature list of a SequenceExample.
 
     Raises:
         ValueError, TypeError: the parts do not fit together.
@@ -39,6 +41,7 @@ class Feature:
     default: Any = None
     encoding: Encoding | None = None
     sparse: bool = False
+    steps: bool = False
 
     def __init__(
         self,
@@ -48,12 +51,14 @@ class Feature:
         default: Any = None,
         encoding: Encoding | None = None,
         sparse: bool = False,
+        steps: bool = False,
     ) -> None:
         put = object.__setattr__  # frozen: this is the one place that may set
         put(self, "dtype", _dtype_name(dtype))
         put(self, "shape", _checked_shape(shape))
         put(self, "encoding", encoding)
         put(self, "sparse", sparse)
+        put(self, "steps", steps)
         put(self, "default", self._checked_default(default))
         if encoding is not None and (encoding not in ENCODINGS or self.dtype != "bytes"):
             raise ValueError(
@@ -61,6 +66,8 @@ class Feature:
             )
         if sparse and (self.is_text or len(self.shape) != 1):
             raise ValueError(f"a sparse feature is numeric with one axis, got {self.dtype!r} with shape {self.shape}")
+        if steps and (sparse or not self.shape):
+            raise ValueError(f"a feature of steps has a first axis that counts them, got shape {self.shape}")
 
     @property
     def is_text(self) -> bool:
@@ -103,6 +110,8 @@ class Feature:
             out["encoding"] = self.encoding
         if self.sparse:
             out["sparse"] = True
+        if self.steps:
+            out["steps"] = True
         return out
 
     @classmethod
@@ -114,6 +123,7 @@ class Feature:
             default=_from_jsonable(value.get("default")),
             encoding=value.get("encoding"),
             sparse=value.get("sparse", False),
+            steps=value.get("steps", False),
         )
 
     def __repr__(self) -> str:
@@ -126,6 +136,8 @@ class Feature:
             parts.append(f"encoding={self.encoding!r}")
         if self.sparse:
             parts.append("sparse=True")
+        if self.steps:
+            parts.append("steps=True")
         return f"Feature({', '.join(parts)})"
 
 
