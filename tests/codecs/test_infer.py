@@ -116,7 +116,9 @@ def test_feature_lists(steps, feature):
 
 def test_one_name_in_context_and_lists():
     result = infer_payloads([example({"x": texts(b"a"), "y": ints(1)}, {"x": [ints(1)]})])
-    assert result.schema == Schema({"context/x": Feature("str"), "x": Feature("int64", (None,), steps=True), "y": Feature("int64")})
+    assert result.schema == Schema(
+        {"context/x": Feature("str"), "x": Feature("int64", (None,), steps=True), "y": Feature("int64")}
+    )
     assert result.lists == {"x"}
 
 

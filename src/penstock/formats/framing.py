@@ -52,7 +52,13 @@ class Framing(Protocol):
         """
 
     def gather(
-        self, buffers: _native.Buffers | list[Any], which: npt.NDArray[np.int32] | None, offsets: Indices, /, *, verify: bool
+        self,
+        buffers: _native.Buffers | list[Any],
+        which: npt.NDArray[np.int32] | None,
+        offsets: Indices,
+        /,
+        *,
+        verify: bool,
     ) -> _native.Spans:
         """Payloads of the records at these offsets."""
 

@@ -83,7 +83,12 @@ class RecordIOFraming:
         return len(starts) - int(0 <= after < at), after
 
     def gather(
-        self, buffers: _native.Buffers | list[Any], which: npt.NDArray[np.int32] | None, offsets: Indices, *, verify: bool
+        self,
+        buffers: _native.Buffers | list[Any],
+        which: npt.NDArray[np.int32] | None,
+        offsets: Indices,
+        *,
+        verify: bool,
     ) -> _native.Spans:
         """Payloads of the records at these offsets."""
         _ = verify

@@ -57,7 +57,12 @@ class TFRecordFraming:
         return len(error.starts), resume_after(error, buffer, last=last)
 
     def gather(
-        self, buffers: _native.Buffers | list[Any], which: npt.NDArray[np.int32] | None, offsets: Indices, *, verify: bool
+        self,
+        buffers: _native.Buffers | list[Any],
+        which: npt.NDArray[np.int32] | None,
+        offsets: Indices,
+        *,
+        verify: bool,
     ) -> _native.Spans:
         """Payloads of the records at these offsets; ``verify`` leaves their checksums to whoever reads them."""
         return _native.gather_tfrecord(buffers, which, offsets, verify=verify)

@@ -86,7 +86,9 @@ class FileSet:
     def _forget(self) -> None:
         # No lock: single operations on a dict are atomic, and a lock could be held by another thread when we are forked.
         self._mapped: dict[int, MappedFile] = {}
-        self._whole: _native.Buffers | None = None  # All of them, once all are mapped: handing a thousand over costs time.
+        self._whole: _native.Buffers | None = (
+            None  # All of them, once all are mapped: handing a thousand over costs time.
+        )
         self._wrappers: dict[int, Compression] = {}
         self._open: dict[int, Descriptor] = {}
         self._touched_bytes = 0
