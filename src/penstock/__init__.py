@@ -24,6 +24,7 @@ from penstock.errors import (
     UnknownFormat,
     UnsupportedData,
     Where,
+    WorkerDied,
 )
 from penstock.formats.opening import open_records as records
 from penstock.loading.loader import Loader
@@ -71,6 +72,7 @@ __all__ = [
     "UnknownFormat",
     "UnsupportedData",
     "Where",
+    "WorkerDied",
     "Writer",
     "convert",
     "open",

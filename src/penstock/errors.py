@@ -11,6 +11,7 @@
     │   ├── NoFiles              (FileNotFoundError)  a path, glob or shard pattern that matches nothing
     │   └── StateMismatch        (ValueError)  a saved state that belongs to other data or another loader
     ├── TransformError           (RuntimeError)  the user's own function failed; the cause is chained
+    ├── WorkerDied               (RuntimeError)  a process that made batches for a loader was killed, or ended itself
     ├── JobFailed                (RuntimeError)  a training or transform job ended without its result
     ├── RequestError             (ValueError)  a request that is answered with an HTTP status other than 200
     └── MissingExtra             (ImportError)  an optional package is not installed
@@ -38,6 +39,7 @@ __all__ = [
     "UnknownFormat",
     "UnsupportedData",
     "Where",
+    "WorkerDied",
 ]
 
 
@@ -160,6 +162,19 @@ class TransformError(PenstockError, RuntimeError):
             f"{function} failed with {type(cause).__name__}: {cause}" + (f" - at {place}." if place else ".")
         )
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_transform_error, (self.function, self.where, str(self))
+
+
+def _rebuild_transform_error(function: str, where: Where, message: str) -> TransformError:
+    error = TransformError.__new__(TransformError, message)
+    error.function, error.where = function, where
+    return error
+
+
+class WorkerDied(PenstockError, RuntimeError):
+    """A process that made batches for a loader was killed, or ended itself. The message says which, how, and over what."""
+
 
 class JobFailed(PenstockError, RuntimeError):
     """A training or transform job ended without its result. The message is the reason, in one line."""
@@ -195,3 +210,6 @@ class MissingExtra(PenstockError, ImportError):
         self.package = package
         self.extra = extra
         super().__init__(f'this needs {package}. Install it with: pip install "penstock[{extra}]"', name=package)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.package, self.extra)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.loading.fakes import Damaged, Numbers, indices_of, loader_threads, wait_for_threads
 
 from penstock.contracts.shard import Shard
-from penstock.errors import CorruptRecord, SchemaMismatch, TransformError, UnsupportedData, Where
+from penstock.errors import CorruptRecord, SchemaMismatch, TransformError, Where
 from penstock.loading.loader import Loader
 from penstock.sampling.samplers import InOrder, Shuffled
 
@@ -432,11 +432,6 @@ def test_arguments_of_the_wrong_type():
         Loader(Numbers(3), 2.5)
     with pytest.raises(TypeError):
         Loader(Numbers(3), 2, True)
-
-
-def test_processes_come_later():
-    with pytest.raises(UnsupportedData, match=r"expected workers=0, found workers=2\. .*Use threads="):
-        Loader(Numbers(3), 2, workers=2)
 
 
 def test_what_it_says_of_itself():

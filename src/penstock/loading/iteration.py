@@ -15,9 +15,14 @@ from penstock.loading.making import Block, Maker, Pace, Stream
 from penstock.loading.plan import Cursor, Layout, Run
 from penstock.loading.prefetch import Ahead, fork_count
 from penstock.loading.report import Times
+from penstock.loading.workers.processes import Processes
+from penstock.loading.workers.starting import StartMethod
 from penstock.sampling.samplers import MAX_EXAMPLES, InOrder
 
 __all__ = ["Batches", "Progress", "Recipe"]
+
+CARRIED_NS = 3_000_000
+"""A job should take this long where it travels between processes, which costs some ten times what it does between threads."""
 
 
 class Progress:
@@ -59,34 +64,58 @@ class Recipe:
     transform: Callable[[Batch], Any] | None
     convert: Callable[[Any], Any] | None
     threads: int
+    workers: int
+    start_method: StartMethod | None
     ahead: int
     can_stream: bool
     """Whether the order is the source's own and one rank reads it all."""
 
-    def jobs(self, start: Cursor, stop_epoch: int | None, pace: Pace) -> Iterator[Callable[[], Block]]:
-        """Jobs for this rank's batches from ``start`` to the beginning of ``stop_epoch``, for ever if that is ``None``.
+    def pace(self) -> Pace:
+        """How much to make in one job."""
+        can_grow = bool(self.threads or self.workers) and bool(getattr(self.source, "cuts_cleanly", False))
+        return Pace(can_grow=can_grow, target_ns=CARRIED_NS) if self.workers else Pace(can_grow=can_grow)
+
+    def runs(self, start: Cursor, stop_epoch: int | None, pace: Pace) -> Iterator[Run]:
+        """This rank's batches from ``start`` to the beginning of ``stop_epoch``, for ever if that is ``None``.
 
         Of epochs without a batch there is no for ever: those end at once.
         """
-        sampler = self.order()
-        maker, n = Maker(self.source, sampler, self.transform, self.convert), len(sampler)
+        n = len(self.order())
         while stop_epoch is None or start.epoch < stop_epoch:
-            for run in self.layout.runs(start, n, self.shard.rank, lambda: pace.batches):
-                yield partial(maker.make, run)
+            yield from self.layout.runs(start, n, self.shard.rank, lambda: pace.batches)
             if stop_epoch is None and self.layout.rounds_left(0, n) == 0:
                 return
             start = Cursor(start.epoch + 1, 0)
 
-    def blocks(self, start: Cursor, stop_epoch: int | None, pace: Pace) -> tuple[Ahead[Block], int | None]:
+    def _jobs(self, runs: Iterator[Run]) -> Iterator[Callable[[], Block]]:
+        maker = Maker(self.source, self.order(), self.transform, self.convert)
+        return (partial(maker.make, run) for run in runs)
+
+    def _processes(self, runs: Iterator[Run]) -> Processes:
+        """What the workers make arrives as NumPy arrays, and is converted here."""
+        order = self.order()
+        return Processes(
+            runs,
+            maker=Maker(self.source, order, self.transform, None),
+            finish=Maker(self.source, order, None, self.convert).finish,
+            workers=self.workers,
+            ahead=self.ahead,
+            method=self.start_method,
+        )
+
+    def blocks(self, start: Cursor, stop_epoch: int | None, pace: Pace) -> tuple[Ahead[Block] | Processes, int | None]:
         """The blocks from ``start`` on, and the epoch at which they end.
 
         They end after one epoch where the source streams it, because only then it is known how the source does the next.
         """
+        if self.workers:
+            return self._processes(self.runs(start, stop_epoch, pace)), stop_epoch
         if self.can_stream and start.position == 0 and (stream := self._stream(start.epoch)) is not None:
             # The stream is one after the other by nature: one thread pulls it, and the consumer waits.
             ahead = Ahead(stream.jobs(), threads=min(self.threads, 1), ahead=max(self.ahead, 2), helping=False)
             return ahead, start.epoch + 1
-        return Ahead(self.jobs(start, stop_epoch, pace), threads=self.threads, ahead=self.ahead), stop_epoch
+        jobs = self._jobs(self.runs(start, stop_epoch, pace))
+        return Ahead(jobs, threads=self.threads, ahead=self.ahead), stop_epoch
 
     def _stream(self, epoch: int) -> Stream | None:
         batches = self.source.stream(self.layout.batch_size)  # type: ignore[attr-defined]
@@ -100,7 +129,7 @@ class Recipe:
 class Batches(Iterator[Any]):
     """The batches from where a loader stands to the end of its epochs.
 
-    Closed when it is exhausted, fails or is let go of; ``close()`` does it at once and waits for the threads.
+    Closed when it is exhausted, fails or is let go of; ``close()`` does it at once and waits for the threads or processes.
     """
 
     def __init__(self, recipe: Recipe, progress: Progress, stop_epoch: int | None) -> None:
@@ -110,9 +139,9 @@ class Batches(Iterator[Any]):
         self._fetched = progress.cursor
         self._ready: list[Any] = []
         self._error: Exception | None = None
-        self._blocks: Ahead[Block] | None = None
+        self._blocks: Ahead[Block] | Processes | None = None
         self._blocks_end: int | None = None
-        self._pace = Pace(can_grow=recipe.threads > 0 and bool(getattr(recipe.source, "cuts_cleanly", False)))
+        self._pace = recipe.pace()
         self._forks = fork_count()
         self._is_open = True
 
@@ -200,7 +229,7 @@ class Batches(Iterator[Any]):
             progress.finished, progress.running = progress.running, None
 
     def close(self) -> None:
-        """Stop reading and wait for the threads to end."""
+        """Stop reading and wait for the threads or processes to end."""
         self._is_open = False
         self._ready = []
         if self._blocks is not None and self._forks == fork_count():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
@@ -16,6 +17,8 @@ from penstock.loading.iteration import Batches, Progress, Recipe
 from penstock.loading.plan import Cursor, Layout
 from penstock.loading.prefetch import usable_cores
 from penstock.loading.report import Report
+from penstock.loading.workers.filters import evaluate_filters
+from penstock.loading.workers.starting import START_METHODS, StartMethod
 from penstock.sampling.samplers import InOrder, Shuffled
 
 __all__ = ["Loader"]
@@ -25,13 +28,13 @@ STATE_VERSION = 1
 
 
 class Loader(Iterable[Any]):
-    """Batches of a source, made ahead by threads, in an order that can be resumed to the batch.
+    """Batches of a source, made ahead by threads or processes, in an order that can be resumed to the batch.
 
     ``for batch in loader`` runs to the end of ``epochs`` epochs; the next such loop runs the next ones. A loop that is left
     early stays where it is: the next one goes on with the batch that would have come, and so does a loader that was given
     the state of another one, in this process or the next.
 
-    What a batch holds depends on the source, the order, ``batch_size`` and ``shard`` alone: not on threads, prefetching,
+    What a batch holds depends on the source, the order, ``batch_size`` and ``shard`` alone: not on threads, workers, prefetching,
     timing or where a run was stopped and resumed.
 
     Args:
@@ -48,18 +51,22 @@ class Loader(Iterable[Any]):
         map_batch: A function on every batch, called in the threads. It must not depend on the order of its calls.
         threads: How many threads make batches while the consumer works; a consumer that has to wait helps them. By default
             one fewer than there are cores (1 to 16). 0: every batch is made when it is asked for.
-        workers: Processes; only 0 so far.
-        prefetch: How far ahead each thread works, in jobs of about a third of a millisecond (one batch, or several small
-            ones). 0 is the same as ``threads=0``.
+        workers: How many processes make batches, instead of threads: for functions in plain Python (``source.map``,
+            ``map_batch``), of which only one at a time runs in a process. They start with a loop and end with it.
+        start_method: How workers are started. By default ``"fork"`` where it is sound, else ``"forkserver"``: then source,
+            order and functions must be picklable.
+        prefetch: How far ahead each thread or worker works, in jobs of about a third of a millisecond (3 ms in workers; one
+            batch, or several small ones). 0 is the same as ``threads=0``, and as 1 for workers.
         to: Hand batches over as NumPy arrays, torch tensors (no copy) or JAX arrays.
 
     Raises:
         ValueError, TypeError: an argument is out of range.
-        UnsupportedData: ``workers`` is not 0.
         MissingExtra: ``to`` needs a package that is not installed.
 
     While iterating, an error in the data comes in place of the batch it belongs to, after all batches before it. An error
-    in ``map_batch`` is a :class:`~penstock.TransformError` that names epoch, batch and positions.
+    in ``map_batch`` is a :class:`~penstock.TransformError` that names epoch, batch and positions. Errors out of a worker are
+    the same, with its traceback as a note; when a worker itself ends (killed, out of memory) it is a
+    :class:`~penstock.WorkerDied`. What cannot be pickled where it has to be is an :class:`~penstock.UnsupportedData`.
     """
 
     def __init__(  # noqa: PLR0913 - one option each for what a loader can do
@@ -76,11 +83,11 @@ class Loader(Iterable[Any]):
         map_batch: Callable[[Batch], Any] | None = None,
         threads: int | None = None,
         workers: int = 0,
+        start_method: StartMethod | None = None,
         prefetch: int = 2,
         to: To = "numpy",
     ) -> None:
         _check_source(source)
-        _check_workers(workers)
         if shuffle and sampler is not None:
             raise ValueError("a sampler is an order: give either shuffle=True or sampler=, not both")
         if sampler is None and hasattr(source, "ordered"):
@@ -92,7 +99,9 @@ class Loader(Iterable[Any]):
         self._shard = shard or Shard()
         self._layout = Layout(self._shard.world, _at_least(1, batch_size, "batch_size"), drop_last)
         self._map_batch = map_batch
-        self._threads = _threads(threads)
+        self._workers = _workers(workers, threads, start_method)
+        self._start_method = start_method
+        self._threads = 0 if self._workers else _threads(threads)
         self._prefetch = _at_least(0, prefetch, "prefetch")
         self._to: To = to
         converter(to)  # A missing package is better found now than at the first batch.
@@ -116,6 +125,8 @@ class Loader(Iterable[Any]):
     @cached_property
     def sampler(self) -> Sampler:
         """The order: position in an epoch to index."""
+        if self._workers:
+            evaluate_filters(self._source, self._workers, self._start_method)
         if self._sampler is not None:
             return self._sampler
         n = len(self._source)
@@ -182,7 +193,8 @@ class Loader(Iterable[Any]):
         times = self._progress.finished or self._progress.running
         if times is None:
             raise ValueError("there is nothing to report before the first batch")
-        return Report.of(times, threads=self._threads if self._prefetch else 0, cores=usable_cores())
+        threads = self._threads if self._prefetch else 0
+        return Report.of(times, threads=threads, workers=self._workers, cores=usable_cores())
 
     def _identity(self) -> dict[str, Any]:
         """What must agree between the loader that gave a state and the one that takes it."""
@@ -213,7 +225,9 @@ class Loader(Iterable[Any]):
             transform=self._map_batch,
             convert=converter(self._to),
             threads=self._threads,
-            ahead=self._prefetch * (self._threads + 1),
+            workers=self._workers,
+            start_method=self._start_method,
+            ahead=self._prefetch * (self._workers or self._threads + 1),
             can_stream=is_plain and self._shard.world == 1 and hasattr(self._source, "stream"),
         )
 
@@ -232,14 +246,14 @@ def _check_source(source: object) -> None:
         raise TypeError(f"a source has len() and batch(indices); penstock.open gives one. Got {type(source).__name__}")
 
 
-def _check_workers(workers: int) -> None:
-    if workers:
-        raise UnsupportedData(
-            Where(),
-            expected="workers=0",
-            found=f"workers={workers}",
-            hint="Batches are made by threads so far: native code and NumPy run in all of them at once. Use threads=.",
-        )
+def _workers(workers: int, threads: int | None, start_method: StartMethod | None) -> int:
+    if start_method is not None and start_method not in START_METHODS:
+        raise ValueError(f"start_method must be one of {', '.join(map(repr, START_METHODS))}, got {start_method!r}")
+    if _at_least(0, workers, "workers") and threads:
+        raise ValueError("batches are made by threads or by workers: give one of the two")
+    if workers and os.name != "posix":
+        raise UnsupportedData(Where(), expected="workers=0 on this system", found=f"{workers}", hint="Use threads=.")
+    return workers
 
 
 def _at_least(least: int, value: int, name: str) -> int:

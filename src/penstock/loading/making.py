@@ -36,6 +36,7 @@ class Block:
     reading_ns: int = 0
     transform_ns: int = 0
     handover_ns: int = 0
+    carrying_ns: int = 0
 
     def add(self, other: Block) -> None:
         """Append what another job made."""
@@ -45,6 +46,7 @@ class Block:
         self.reading_ns += other.reading_ns
         self.transform_ns += other.transform_ns
         self.handover_ns += other.handover_ns
+        self.carrying_ns += other.carrying_ns
 
 
 class Pace:
@@ -52,11 +54,13 @@ class Pace:
 
     Args:
         can_grow: Whether a job may make several batches by cutting one larger batch.
+        target_ns: How long a job should take.
     """
 
-    def __init__(self, *, can_grow: bool) -> None:
+    def __init__(self, *, can_grow: bool, target_ns: int = TARGET_NS) -> None:
         self.batches = 1
         self._can_grow = can_grow
+        self._target_ns = target_ns
         self._batch_ns = 0.0
 
     def note(self, block: Block) -> None:
@@ -67,7 +71,7 @@ class Pace:
         spent = (block.reading_ns + block.transform_ns + block.handover_ns) / count
         # Half and half: the first jobs open files and find pages, and say little about the later ones.
         self._batch_ns = (self._batch_ns + spent) / 2 if self._batch_ns else spent
-        by_time = round(TARGET_NS / max(self._batch_ns, 1.0))
+        by_time = round(self._target_ns / max(self._batch_ns, 1.0))
         by_size = MAX_BLOCK_BYTES * count // max(block.bytes, 1)
         self.batches = max(1, min(by_time, by_size, 2 * self.batches, MAX_BATCHES))
 

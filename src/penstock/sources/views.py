@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,7 @@ from penstock.sources.split import parse_split
 from penstock.sources.stacking import join, reordered, row, schema_of, stack
 from penstock.sources.whole import Wholes
 
-__all__ = ["Source"]
+__all__ = ["Filtered", "Source"]
 
 
 class Source(Wholes):
@@ -49,7 +49,7 @@ class Source(Wholes):
 
         All examples are read once, when the length or an example is first asked for; the kept indices are remembered.
         """
-        return _Filtered(self, predicate)
+        return Filtered(self, predicate)
 
     def shard(self, rank: int, world: int) -> Source:
         """Part ``rank`` of ``world`` consecutive parts whose lengths differ by at most one."""
@@ -100,6 +100,15 @@ class Source(Wholes):
         """The records behind this source; the same ones may come more than once."""
         return []
 
+    def filters(self) -> Iterator[Filtered]:
+        """The filters in this source whose examples were not read yet, the ones that others depend on first."""
+        for parent in self._sources():
+            yield from parent.filters()
+
+    def _sources(self) -> tuple[Source, ...]:
+        """What this source is made from."""
+        return ()
+
     def _narrowed(self, names: tuple[str, ...]) -> Source:  # noqa: ARG002 - most sources cannot leave features out
         """This source, with at least the features ``names``: where others can be left undecoded, they are."""
         return self
@@ -128,6 +137,9 @@ class _Derived(Source):
     @property
     def schema(self) -> Schema:
         return self.parent.schema
+
+    def _sources(self) -> tuple[Source, ...]:
+        return (self.parent,)
 
     @property
     def cuts_cleanly(self) -> bool:
@@ -207,16 +219,34 @@ def _compose(outer: range | Indices, inner: range | Indices) -> range | Indices:
     return positions * outer.step + outer.start if isinstance(outer, range) else outer[positions]
 
 
-class _Filtered(_Derived):
+class Filtered(_Derived):
+    """The examples for which a predicate is true."""
+
     def __init__(self, parent: Source, predicate: Callable[[Example], bool]) -> None:
         super().__init__(parent)
         self.predicate = predicate
 
     @cached_property
     def _kept(self) -> _Chosen:
+        return _Chosen(self.parent, self._true(enumerate(self.parent)))
+
+    def kept_in(self, begin: int, end: int) -> Indices:
+        """The indices from ``begin`` up to ``end`` whose examples are kept, found anew."""
+        return self._true(enumerate(self.parent[begin:end], begin))
+
+    def keep(self, indices: Indices) -> None:
+        """Take these for the indices that are kept: somebody has found them by :meth:`kept_in`."""
+        self.__dict__["_kept"] = _Chosen(self.parent, indices)
+
+    def filters(self) -> Iterator[Filtered]:
+        yield from super().filters()
+        if "_kept" not in self.__dict__:
+            yield self
+
+    def _true(self, examples: Iterable[tuple[int, Example]]) -> Indices:
         name = _name(self.predicate)
-        kept = [i for i, example in enumerate(self.parent) if _call(self.predicate, name, example, self.parent, i)]
-        return _Chosen(self.parent, np.array(kept, np.int64))
+        kept = [i for i, example in examples if _call(self.predicate, name, example, self.parent, i)]
+        return np.array(kept, np.int64)
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -288,6 +318,9 @@ class _Concatenated(Source):
     def cuts_cleanly(self) -> bool:
         return all(parent.cuts_cleanly and parent.schema == self.schema for parent in self.parents)
 
+    def _sources(self) -> tuple[Source, ...]:
+        return self.parents
+
     def _all_records(self) -> list[Records]:
         return [records for parent in self.parents for records in parent._all_records()]
 
@@ -345,6 +378,9 @@ class _Zipped(Source):
     @property
     def cuts_cleanly(self) -> bool:
         return all(parent.cuts_cleanly for parent in self.parents)
+
+    def _sources(self) -> tuple[Source, ...]:
+        return self.parents
 
     def _all_records(self) -> list[Records]:
         return [records for parent in self.parents for records in parent._all_records()]

@@ -1,0 +1,246 @@
+"""However it ends, nothing is left behind and nobody waits for ever."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+from tests.loading.fakes import Numbers
+from tests.loading.workers import fakes
+from tests.loading.workers.test_workers import METHODS, forked, no_child
+
+import penstock as ps
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
+]
+ROOT = Path(__file__).parents[3]
+HEAD = """
+import multiprocessing, os, sys, time
+import numpy as np
+import penstock as ps
+from tests.loading.fakes import Numbers
+from tests.loading.workers import fakes
+
+def pids():
+    return sorted(child.pid for child in multiprocessing.active_children() if child.name.startswith("penstock"))
+"""
+
+
+def script(tmp_path, body):
+    """A script with a guarded main part, as processes started afresh need it."""
+    path = tmp_path / "script.py"
+    path.write_text(
+        textwrap.dedent(HEAD) + "\nif __name__ == '__main__':\n" + textwrap.indent(textwrap.dedent(body), "    ")
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}
+    return subprocess.Popen(
+        [sys.executable, str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    )
+
+
+def run(tmp_path, body):
+    with script(tmp_path, body) as process:
+        out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def all_end(pids, limit_s=30):
+    end = time.monotonic() + limit_s
+    while any(map(alive, pids)):
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def segments():
+    return set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_worker_is_killed(method):
+    """What other workers made before is handed out; then comes an error that says who ended, how, and over what."""
+    loader = ps.Loader(fakes.columns().map(fakes.killed_at_100), 8, workers=2, start_method=method)
+    seen = []
+    with pytest.raises(ps.WorkerDied, match=r"worker [01] \(process \d+\) was killed by SIGKILL") as failure:
+        for batch in loader:
+            seen += batch["i"].tolist()
+    assert seen == list(range(96))
+    assert "while it made batch 12 of epoch 0 (positions 96 to 104)" in str(failure.value)
+    assert "Most often memory ran out" in str(failure.value)
+    assert loader.state_dict()["position"] == 96
+    assert no_child()
+
+
+def test_an_idle_worker_is_killed():
+    batches = iter(forked(Numbers(100_000, cuts_cleanly=False), 1))
+    next(batches)
+    for worker in batches._blocks._crew.workers:
+        os.kill(worker.process.pid, signal.SIGKILL)
+    with pytest.raises(ps.WorkerDied):
+        list(batches)
+    assert no_child()
+
+
+def test_a_worker_cannot_even_start():
+    """A script without a guard: the fresh process would run it again."""
+    code = "import penstock as ps, numpy as np\nfor b in ps.Loader(ps.ColumnSource({'x': np.arange(9)}), 3, workers=2, start_method='spawn'): pass"
+    path = Path(os.environ.get("TMPDIR", "/tmp")) / f"unguarded-{os.getpid()}.py"
+    path.write_text(code)
+    try:
+        done = subprocess.run([sys.executable, str(path)], check=False, capture_output=True, text=True, timeout=60)
+    finally:
+        path.unlink()
+    assert done.returncode == 1
+    assert "WorkerDied: worker" in done.stderr
+    assert "ended with exit status 1" in done.stderr
+    assert "if __name__ == '__main__'" in done.stderr
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_consumer_is_killed(method, tmp_path):
+    """Workers in the middle of a job end too, and no segment stays."""
+    before = segments()
+    with script(
+        tmp_path,
+        f"""
+        batches = iter(ps.Loader(Numbers(1000, cuts_cleanly=False), 8, workers=2, start_method={method!r},
+                                 map_batch=fakes.slow_after_80))
+        for _ in range(10): next(batches)
+        print(*pids(), flush=True)
+        next(batches)
+        """,
+    ) as consumer:
+        pids = [int(pid) for pid in consumer.stdout.readline().split()]
+        assert len(pids) == 2
+        assert all(map(alive, pids))
+        consumer.kill()
+        consumer.communicate(timeout=30)
+    assert all_end(pids)
+    assert segments() <= before
+
+
+def test_ctrl_c(tmp_path):
+    """To the whole group, as a terminal sends it: one traceback at most, from the consumer."""
+    with script(
+        tmp_path,
+        """
+        try:
+            for batch in ps.Loader(Numbers(100000, cuts_cleanly=False), 8, workers=2, start_method="fork"):
+                if batch["i"][0] == 80: print(*pids(), flush=True)
+        except KeyboardInterrupt:
+            print("interrupted", pids(), flush=True)
+        """,
+    ) as consumer:
+        pids = [int(pid) for pid in consumer.stdout.readline().split()]
+        os.killpg(consumer.pid, signal.SIGINT)
+        out, err = consumer.communicate(timeout=30)
+    assert (out, err) == ("interrupted []\n", "")
+    assert all_end(pids)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("end", ["pass", "sys.exit(3)", "raise RuntimeError('stop')"])
+def test_the_consumer_leaves_in_the_middle(method, end, tmp_path):
+    code, out, err = run(
+        tmp_path,
+        f"""
+        batches = iter(ps.Loader(Numbers(100000, cuts_cleanly=False), 8, workers=2, start_method={method!r}))
+        next(batches)
+        print(*pids(), flush=True)
+        {end}
+        """,
+    )
+    assert code == {"p": 0, "s": 3, "r": 1}[end[0]]
+    assert err.strip().endswith("RuntimeError: stop") if end[0] == "r" else err == ""
+    pids = [int(pid) for pid in out.split()]
+    assert len(pids) == 2
+    assert all_end(pids)
+
+
+def test_an_iterator_that_is_let_go_of():
+    batches = iter(forked(Numbers(1000, cuts_cleanly=False), 8, map_batch=fakes.slow_after_80))
+    next(batches)
+    pids = [worker.process.pid for worker in batches._blocks._crew.workers]
+    batch = next(batches)
+    del batches
+    assert not any(map(alive, pids))
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in pids), "not even as a zombie"
+    assert batch["i"].tolist() == list(range(8, 16))
+
+
+def test_closing_does_not_wait_for_a_long_job():
+    batches = iter(forked(Numbers(1000, cuts_cleanly=False), 8, map_batch=fakes.slow_after_80))
+    for _ in range(10):
+        next(batches)
+    begun = time.monotonic()
+    batches.close()
+    assert time.monotonic() - begun < 30  # The job takes a minute.
+    assert no_child()
+    with pytest.raises(StopIteration):
+        next(batches)
+
+
+def test_an_iterator_goes_on_in_a_forked_child():
+    """It plans anew, with workers of its own; the parent's are not disturbed, though the child has copies of their ends."""
+    wanted = list(range(300))
+    batches = iter(forked(fakes.columns(), 10))
+    seen = next(batches)["i"].tolist()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            signal.alarm(60)
+            rest = [i for batch in batches for i in batch["i"].tolist()]
+            status = 0 if seen + rest == wanted else 2
+        finally:
+            os._exit(status)
+    assert seen + [i for batch in batches for i in batch["i"].tolist()] == wanted
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert no_child()
+
+
+def test_loaders_inside_of_workers_are_refused():
+    loader = forked(fakes.columns(20), 10, map_batch=loop_over_another)
+    with pytest.raises(ps.TransformError, match="workers=0 in a process that is a worker itself"):
+        list(loader)
+
+
+def loop_over_another(batch):
+    return list(forked(Numbers(10), 2))
+
+
+def test_workers_see_neither_ctrl_c_nor_the_handlers_of_the_consumer():
+    called = []
+    before = signal.signal(signal.SIGTERM, lambda *_: called.append(os.getpid()))
+    try:
+        batches = iter(forked(Numbers(1000, cuts_cleanly=False), 8))
+        next(batches)
+        for worker in batches._blocks._crew.workers:
+            os.kill(worker.process.pid, signal.SIGINT)
+        for _ in range(30):
+            next(batches)
+        batches.close()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert called == []
