@@ -7,6 +7,7 @@ what is printed are medians and the ratio of neighbours.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -48,15 +49,23 @@ def turns_for(seconds: float) -> int:
     return max(round(20_000 * seconds / best), 1)
 
 
-def epoch(source: ps.Source, workers: int, batch: int, start_method: str) -> tuple[float, float]:
-    """Seconds of one epoch from the first batch on, and seconds up to it."""
-    begun = time.perf_counter()
+def cpu_seconds() -> float:
+    """What this process and the ones that it has ended have computed."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def epoch(source: ps.Source, workers: int, batch: int, start_method: str) -> tuple[float, float, float]:
+    """Seconds of one epoch from the first batch on, seconds up to it, and CPU seconds of all."""
+    cpu, begun = cpu_seconds(), time.perf_counter()
     batches = iter(ps.Loader(source, batch, shuffle=True, workers=workers, start_method=start_method, threads=0))
     next(batches)
     first = time.perf_counter()
     for _ in batches:
         pass
-    return time.perf_counter() - first, first - begun
+    ended = time.perf_counter()
+    del batches
+    return ended - first, first - begun, cpu_seconds() - cpu
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -71,18 +80,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     images = np.random.default_rng(0).integers(0, 256, (options.examples, SIDE, SIDE), np.uint8)
     source = ps.ColumnSource({"image": images, "label": np.arange(options.examples)})
     busy = source.map(Busy(turns_for(options.ms / 1e3)))
-    taken: dict[int, list[float]] = {0: [], 1: [], 2: []}
-    firsts: dict[int, list[float]] = {0: [], 1: [], 2: []}
-    for _ in range(options.rounds):
-        for workers in taken:
-            seconds, first = epoch(busy, workers, options.batch, options.start_method)
-            taken[workers].append(seconds)
-            firsts[workers].append(first)
+    sides = (0, 1, 2)
+    runs = [[epoch(busy, side, options.batch, options.start_method) for side in sides] for _ in range(options.rounds)]
+    taken, firsts, cpu = ({side: [run[side][k] for run in runs] for side in sides} for k in range(3))
     for workers, seconds in taken.items():
         rate = (options.examples - options.batch) / median(seconds)
         print(
             f"workers={workers}  epoch {median(seconds):.3f} s ({min(seconds):.3f}-{max(seconds):.3f})  {rate:,.0f} examples/s"
-            f"  first batch {median(firsts[workers]) * 1e3:.0f} ms"
+            f"  first batch {median(firsts[workers]) * 1e3:.0f} ms  CPU {median(cpu[workers]):.3f} s (least {min(cpu[workers]):.3f})"
         )
     ratios = [one / two for one, two in zip(taken[1], taken[2], strict=True)]
     print(
