@@ -92,12 +92,12 @@ import penstock as ps
 from penstock.writing import convert, units
 units.UNIT_EXAMPLES = 50
 write = convert.open_sink
-def slow(*args):
+def slow(*args, **options):
     time.sleep(0.02)
-    return write(*args)
+    return write(*args, **options)
 convert.open_sink = slow
 print("go", flush=True)
-out = ps.convert(sys.argv[1], sys.argv[2], codec="example", threads=2)
+out = ps.convert(sys.argv[1], sys.argv[2], codec=None if sys.argv[2].endswith("npy") else "example", threads=2)
 print(out.resumed)
 """
 

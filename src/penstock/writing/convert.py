@@ -20,10 +20,9 @@ from penstock.io.progress import Progress
 from penstock.sources.opening import open as open_source
 from penstock.sources.record_source import RecordSource
 from penstock.sources.views import Source
-from penstock.writing.sinks import open_sink, open_writer
+from penstock.writing.sinks import codec_for, open_sink, open_writer
 from penstock.writing.targets import Target
 from penstock.writing.units import Unit, WorkFolder, join_units
-from penstock.writing.writer import codec_for
 
 __all__ = ["Converted", "convert"]
 
@@ -154,7 +153,7 @@ def _unit_writer(
                 advance(stop - start)
 
     def write_examples(unit: Unit) -> None:
-        sink = open_sink(unit.path, target.format, target.compression, codec_for(source.schema, codec, target.format))
+        sink = open_sink(unit.path, target.format, target.compression, source.schema, codec=codec)
         with contextlib.ExitStack() as stack:
             stack.callback(sink.abort)
             for start in range(unit.start, unit.stop, BATCH):

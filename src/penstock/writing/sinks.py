@@ -10,6 +10,7 @@ from penstock.codecs.example import ExampleCodec
 from penstock.codecs.raw import RawCodec
 from penstock.codecs.sagemaker_record import SageMakerRecordCodec
 from penstock.contracts.records import RecordWriter
+from penstock.contracts.schema import Schema
 from penstock.contracts.tables import BatchWriter
 from penstock.contracts.values import Ragged
 from penstock.errors import SchemaMismatch, UnsupportedData, Where
@@ -18,7 +19,7 @@ from penstock.writing.behind import Behind
 
 RecordCodec: TypeAlias = ExampleCodec | RawCodec | SageMakerRecordCodec
 
-__all__ = ["RecordCodec", "open_sink", "open_writer", "rows_of", "slice_rows"]
+__all__ = ["RecordCodec", "codec_for", "open_sink", "open_writer", "rows_of", "slice_rows"]
 
 
 BEHIND_BYTES = 1 << 20
@@ -53,12 +54,27 @@ class RecordSink:
         self.writer.abort()
 
 
-def open_sink(path: Path, format: str, compression: str, codec: RecordCodec) -> BatchWriter:
-    """What takes the batches for one file of a format: records by way of the codec, or columns under its schema."""
+def open_sink(path: Path, format: str, compression: str, schema: Schema, *, codec: str | None = None) -> BatchWriter:
+    """What takes the batches for one file of a format: records by way of a codec, or columns under the schema."""
     sink = format_named(format).sink
-    if sink is not None:
-        return sink(path, codec.schema, compression=compression)
-    return RecordSink(open_writer(path, format, compression), codec)
+    if sink is None:
+        return RecordSink(open_writer(path, format, compression), codec_for(schema, codec, format))
+    if codec is not None:
+        raise UnsupportedData(
+            Where(path=str(path)), expected="no codec for a format that holds columns", found=repr(codec)
+        )
+    return sink(path, schema, compression=compression)
+
+
+def codec_for(schema: Schema, name: str | None, format: str) -> RecordCodec:
+    """The codec called ``name``, or the one that suits the schema and the format."""
+    if name not in (None, "example", "raw", "sagemaker_record"):
+        raise ValueError(f"codec must be 'example', 'sagemaker_record' or 'raw', got {name!r}")
+    if name == "raw" or (name is None and list(schema) == ["record"] and schema["record"].dtype == "bytes"):
+        return RawCodec()
+    if name == "sagemaker_record" or (name is None and format_named(format).codec == "sagemaker_record"):
+        return SageMakerRecordCodec(schema)
+    return ExampleCodec(schema)
 
 
 def open_writer(path: Path, format: str, compression: str) -> RecordWriter:

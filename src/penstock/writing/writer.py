@@ -9,9 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from penstock.codecs.example import ExampleCodec
-from penstock.codecs.raw import RawCodec
-from penstock.codecs.sagemaker_record import SageMakerRecordCodec
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.contracts.tables import BatchWriter
@@ -19,10 +16,10 @@ from penstock.contracts.values import Example, Ragged
 from penstock.errors import NoSuchFeature, Where
 from penstock.formats.detect import format_named
 from penstock.sources.stacking import schema_of, stack
-from penstock.writing.sinks import RecordCodec, bytes_of, open_sink, rows_of, slice_rows
+from penstock.writing.sinks import bytes_of, open_sink, rows_of, slice_rows
 from penstock.writing.targets import Target
 
-__all__ = ["Writer", "codec_for"]
+__all__ = ["Writer"]
 
 BLOCK_BYTES = 512 << 10  # what is encoded, framed and written at a time: small enough to stay in the cache meanwhile
 BLOCK_EXAMPLES = 1024
@@ -115,9 +112,9 @@ class Writer:
             raise ValueError("the writer is closed")
 
     def _start(self, schema: Schema) -> None:
-        codec = codec_for(schema, self.codec_name, self.target.format)
-        for path in self.target.paths:
-            self._sinks.append(open_sink(path, self.target.format, self.target.compression, codec))
+        target = self.target
+        for path in target.paths:
+            self._sinks.append(open_sink(path, target.format, target.compression, schema, codec=self.codec_name))
 
     def _flush(self) -> None:
         if self._waiting:
@@ -170,17 +167,6 @@ class Writer:
 
     def __repr__(self) -> str:
         return f"<Writer of {self.target.paths[0]}: {self.count} examples>"
-
-
-def codec_for(schema: Schema, name: str | None, format: str) -> RecordCodec:
-    """The codec called ``name``, or the one that suits the schema and the format."""
-    if name not in (None, "example", "raw", "sagemaker_record"):
-        raise ValueError(f"codec must be 'example', 'sagemaker_record' or 'raw', got {name!r}")
-    if name == "raw" or (name is None and list(schema) == ["record"] and schema["record"].dtype == "bytes"):
-        return RawCodec()
-    if name == "sagemaker_record" or (name is None and format_named(format).codec == "sagemaker_record"):
-        return SageMakerRecordCodec(schema)
-    return ExampleCodec(schema)
 
 
 def _stores_float32(format: str) -> bool:

@@ -1,0 +1,170 @@
+"""Parquet as other writers leave it, and damage."""
+
+import contextlib
+import datetime as dt
+import decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import penstock as ps
+from penstock.errors import CorruptFile, SchemaMismatch, UnsupportedData
+from penstock.formats import parquet
+
+
+def put(path, columns, **options):
+    pq.write_table(pa.table(columns), path, **options)
+    return path
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "x.parquet"
+
+
+def test_types_of_other_writers(path):
+    utc = dt.UTC
+    put(
+        path,
+        {
+            "small": pa.array([1, 2], pa.uint8()),
+            "price": pa.array([decimal.Decimal("1.25"), decimal.Decimal("-3.50")], pa.decimal128(9, 2)),
+            "when": pa.array([dt.datetime(2020, 1, 1, tzinfo=utc)] * 2, pa.timestamp("ms", "Europe/Berlin")),
+            "day": pa.array([dt.date(2020, 2, 29)] * 2),
+            "clock": pa.array([dt.time(1, 2, 3)] * 2, pa.time32("s")),
+            "kind": pa.array(["cat", "dog"]).dictionary_encode(),
+            "deep": pa.array([{"a": {"b": [1, 2]}, "c": "x"}, {"a": {"b": []}, "c": "y"}]),
+            "fixed": pa.array([b"ab", b"cd"], pa.binary(2)),
+        },
+    )
+    source = ps.open(path)
+    assert {name: (f.dtype, f.shape) for name, f in source.schema.items()} == {
+        "small": ("uint8", ()),
+        "price": ("float64", ()),
+        "when": ("M8[ms]", ()),
+        "day": ("M8[D]", ()),
+        "clock": ("m8[ms]", ()),  # Parquet has no seconds
+        "kind": ("str", ()),
+        "deep/a/b": ("int64", (None,)),
+        "deep/c": ("str", ()),
+        "fixed": ("bytes", ()),
+    }
+    batch = source.batch([1, 0])
+    assert batch["price"].tolist() == [-3.5, 1.25]
+    assert batch["when"][0] == np.datetime64("2020-01-01T00:00")
+    assert batch["day"][0] == np.datetime64("2020-02-29")
+    assert batch["clock"][0] == np.timedelta64(3723, "s")
+    assert batch["kind"].tolist() == ["dog", "cat"]
+    assert batch["deep/a/b"].to_list() == [[], [1, 2]]
+    assert batch["fixed"].tolist() == [b"cd", b"ab"]
+
+
+def test_missing_values(path):
+    put(path, {"f": [1.0, None], "rows": [[1], None], "n": pa.array([1, None]), "name": pa.array(["a", None])})
+    source = ps.open(path)
+    floats = source.select("f", "rows").batch([0, 1])
+    assert np.isnan(floats["f"][1])
+    assert floats["rows"].to_list() == [[1], []]
+    for name in ("n", "name"):
+        with pytest.raises(SchemaMismatch, match="a default") as raised:
+            source.select(name).batch([1])
+        assert (raised.value.where.record, raised.value.where.feature) == (1, name)
+    given = {"n": ps.Feature("int32", default=-1), "name": ps.Feature("str", default="?")}
+    assert ps.open(path, schema=given)[1] == {"n": -1, "name": "?"}
+    assert np.isnan(ps.open(path, schema={"n": ps.Feature("float32")})[1]["n"])
+
+
+def test_lists_of_one_length_under_a_schema(path):
+    put(path, {"v": [[1.0, 2.0], [3.0, 4.0], None]})
+    fixed = ps.open(path, schema={"v": ps.Feature("float32", (2,), default=0)})
+    assert fixed.batch([2, 1])["v"].tolist() == [[0, 0], [3, 4]]
+    with pytest.raises(SchemaMismatch, match="3 values, found 2"):
+        ps.open(path, schema={"v": ps.Feature("float32", (3,))}).batch([0])
+
+
+def test_numbers_that_do_not_fit(path):
+    put(path, {"n": [1, 2, 300, 4]})
+    with pytest.raises(SchemaMismatch) as raised:
+        ps.open(path, schema={"n": ps.Feature("uint8")}).batch([0])
+    assert raised.value.where.record == 2
+    with pytest.raises(SchemaMismatch, match="a column of that name"):
+        ps.open(path, schema={"m": ps.Feature("uint8")})
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())),
+        pa.array([[{"a": 1}]]),
+        pa.nulls(1),
+        pa.array([decimal.Decimal("12345678901234567.8")]),
+    ],
+    ids=["map", "list of structs", "only nulls", "long decimal"],
+)
+def test_types_that_are_refused(path, column):
+    put(path, {"x": column, "y": [1]})
+    with pytest.raises(UnsupportedData, match="'x'.*schema="):
+        ps.open(path)
+    assert ps.open(path, schema={"y": ps.Feature("int64")})[0] == {"y": 1}
+
+
+def test_long_decimals_as_text(path):
+    put(path, {"x": pa.array([decimal.Decimal("12345678901234567.8")])})
+    assert ps.open(path, schema={"x": ps.Feature("str")})[0] == {"x": "12345678901234567.8"}
+
+
+def test_files_of_a_set_must_agree(tmp_path):
+    put(tmp_path / "a.parquet", {"x": [1]})
+    put(tmp_path / "b.parquet", {"x": [1.5]})
+    with pytest.raises(SchemaMismatch, match=r"b\.parquet"):
+        ps.open(tmp_path / "*.parquet")
+    put(tmp_path / "b.parquet", {"x": [2]})
+    both = ps.open(tmp_path / "*.parquet")
+    assert both.batch([1, 0])["x"].tolist() == [2, 1]
+    assert (both.where(1).path, both.where(1).record) == (str(tmp_path / "b.parquet"), 0)
+
+
+def test_a_row_group_is_decoded_once(path, monkeypatch):
+    put(path, {"x": np.arange(100), "y": np.arange(100)}, row_group_size=10)
+    source = ps.open(path)
+    read = []
+    monkeypatch.setattr(
+        parquet.ParquetTable,
+        "_table",
+        lambda table, group, leaves, whole=parquet.ParquetTable._table: (
+            read.append((group.number, [leaf.name for leaf in leaves])),
+            whole(table, group, leaves),
+        )[1],
+    )
+    order = np.random.default_rng(0).permutation(100)
+    assert source.select("x").batch(order)["x"].tolist() == order.tolist()
+    assert source.batch(order)["y"].tolist() == order.tolist()
+    assert sorted(read) == sorted([(n, ["x"]) for n in range(10)] + [(n, ["y"]) for n in range(10)])
+
+
+def test_a_carried_schema_only_refines(path):
+    ps.write(path, {"x": np.zeros((3, 2, 2), np.float32)})
+    assert ps.open(path).schema["x"].shape == (2, 2)
+    table = pq.read_table(path)
+    pq.write_table(pa.table({"x": ["not", "a", "matrix"]}).replace_schema_metadata(table.schema.metadata), path)
+    assert ps.open(path).schema["x"] == ps.Feature("str")
+    pq.write_table(table.replace_schema_metadata({"penstock.schema": "{"}), path)
+    assert ps.open(path).schema["x"].shape == (2, 2)
+
+
+def test_damage_is_an_error_or_nothing(tmp_path):
+    path = tmp_path / "x.parquet"
+    ps.write(path, {"x": np.arange(50), "y": np.arange(50) / 7})
+    whole = path.read_bytes()
+    for at in [*range(0, len(whole), 7)]:
+        path.write_bytes(whole[:at])
+        assert not ps.verify(path, format="parquet").ok
+    for at in range(0, len(whole), 5):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :])
+        with contextlib.suppress(CorruptFile, SchemaMismatch, UnsupportedData, IndexError):
+            ps.open(path, format="parquet").batch(np.arange(50))
+    path.write_bytes(whole)
+    report = ps.verify(path)
+    assert (report.ok, report.records, report.bytes) == (True, 50, len(whole))
