@@ -122,7 +122,8 @@ nb::list facts(const example::Scanner& scanner) {
         one["most_steps"] = key.most_steps;
         one["texts"] = key.texts;
         one["plain_text"] = key.plain_text;
-        one["images"] = nb::make_tuple(key.images[0], key.images[1], key.images[2], key.images[3], key.images[4], key.images[5]);
+        one["images"] = nb::make_tuple(key.images[0], key.images[1], key.images[2], key.images[3], key.images[4], key.images[5],
+                                       key.images[6]);
         out.append(one);
     }
     return out;

@@ -30,7 +30,7 @@ struct KeyFacts {
     bool sound = true;                        ///< No tensor contradicts itself.
     std::uint64_t texts = 0;                  ///< Values of kind bytes that were looked at.
     bool plain_text = true;                   ///< All of them are text.
-    std::array<std::uint64_t, 6> images{};    ///< How many of them are each example::Image.
+    std::array<std::uint64_t, 7> images{};    ///< How many of them are each example::Image.
 };
 
 /// Gathers facts on everything in some Records, for finding their schema.

@@ -11,7 +11,7 @@
 namespace penstock::example {
 
 /// Encoded images that are told by their first bytes.
-enum class Image : std::uint8_t { none, jpeg, png, gif, bmp, webp };
+enum class Image : std::uint8_t { none, jpeg, png, gif, bmp, webp, tiff };
 [[nodiscard]] Image recognise_image(Bytes bytes) noexcept;
 
 /// Whether bytes are UTF-8 text without control characters other than tab, line feed and carriage return.
@@ -29,7 +29,7 @@ struct KeyFacts {
     std::uint64_t most_steps = 0;
     std::uint64_t texts = 0;                 ///< Values of kind bytes that were looked at.
     bool plain_text = true;                  ///< All of them are text.
-    std::array<std::uint64_t, 6> images{};   ///< How many of them are each Image.
+    std::array<std::uint64_t, 7> images{};   ///< How many of them are each Image.
 };
 
 /// Gathers facts on every key of some records, for finding their schema.

@@ -137,6 +137,9 @@ void texts_and_images() {
     check(example::recognise_image(bytes_of("\xff\xd8\xff\xe0")) == example::Image::jpeg);
     check(example::recognise_image(bytes_of("\x89PNG\r\n\x1a\n")) == example::Image::png);
     check(example::recognise_image(bytes_of("BMX")) == example::Image::none);
+    check(example::recognise_image(bytes_of(std::string_view("II*\0\x08\0\0\0", 8))) == example::Image::tiff);
+    check(example::recognise_image(bytes_of(std::string_view("MM\0*\0\0\0\x08", 8))) == example::Image::tiff);
+    check(example::recognise_image(bytes_of("MMXIV and more")) == example::Image::none);
 }
 
 void scanning_counts() {

@@ -4,6 +4,7 @@ Three doors: :func:`records` (bytes by index), :func:`open` (examples by index),
 """
 
 from penstock.contracts.feature import Feature
+from penstock.contracts.image_options import ImageOptions
 from penstock.contracts.records import Records, Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.shard import Shard
@@ -49,6 +50,7 @@ __all__ = [
     "DataError",
     "Example",
     "Feature",
+    "ImageOptions",
     "InOrder",
     "JobFailed",
     "Loader",

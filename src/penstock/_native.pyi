@@ -29,6 +29,11 @@ class FormatError(ValueError):
 def pool_stats() -> dict[str, int]:
     """Bytes idle and in use, blocks taken and recycled, of the batch memory."""
 
+def pooled(size: int) -> numpy.typing.NDArray[numpy.uint8]:
+    """
+    Batch memory of `size` bytes, with whatever it held before; it goes back to the pool when the last view of it dies.
+    """
+
 def pool_clear() -> None:
     """Free the batch memory that is not in use."""
 

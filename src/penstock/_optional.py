@@ -11,8 +11,13 @@ from penstock.errors import MissingExtra
 __all__ = ["available", "require"]
 
 
-def require(module: str, *, extra: str) -> ModuleType:
+def require(module: str, *, extra: str, hint: str = "") -> ModuleType:
     """Import an optional module.
+
+    Args:
+        module: Its name.
+        extra: The extra of this package that brings it.
+        hint: What can be done without it.
 
     Raises:
         MissingExtra: it is not installed; the message holds the install line.
@@ -22,7 +27,7 @@ def require(module: str, *, extra: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not (module + ".").startswith(error.name + "."):
             raise  # The package is there, but something that it needs itself is not: that is the message to show.
-        raise MissingExtra(module.partition(".")[0], extra) from error
+        raise MissingExtra(module.partition(".")[0], extra, hint) from error
 
 
 def available(module: str) -> bool:

@@ -204,12 +204,14 @@ def _rebuild_request_error(status: int, reason: str, container: str | None) -> R
 
 
 class MissingExtra(PenstockError, ImportError):
-    """An optional package is not installed. The message holds the install line."""
+    """An optional package is not installed. The message holds the install line, and what can be done without it."""
 
-    def __init__(self, package: str, extra: str) -> None:
+    def __init__(self, package: str, extra: str, hint: str = "") -> None:
         self.package = package
         self.extra = extra
-        super().__init__(f'this needs {package}. Install it with: pip install "penstock[{extra}]"', name=package)
+        self.hint = hint
+        install = f'this needs {package}. Install it with: pip install "penstock[{extra}]"'
+        super().__init__(f"{install}. {hint}" if hint else install, name=package)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.package, self.extra)
+        return type(self), (self.package, self.extra, self.hint)

@@ -81,6 +81,7 @@ IMAGES = {
     "gif": b"GIF89arest",
     "bmp": b"BM" + (40).to_bytes(4, "little") + bytes(34),
     "webp": b"RIFF\x00\x00\x00\x00WEBPrest",
+    "tiff": b"II*\x00\x08\x00\x00\x00rest",
 }
 
 
@@ -90,7 +91,10 @@ def test_images_by_their_first_bytes(encoding):
     assert found(image, image).schema["x"] == Feature("bytes", encoding=encoding)
     assert found(image, {"x": texts(b"\xff none")}).schema["x"] == Feature("bytes")
     other = IMAGES["gif" if encoding == "png" else "png"]
-    assert found(image, {"x": texts(other)}).schema["x"] == Feature("bytes")
+    assert found(image, {"x": texts(other)}).schema["x"] == Feature("bytes", encoding="image")  # of several kinds
+    assert infer_payloads([IMAGES[encoding]] * 2).schema["record"] == Feature("bytes", encoding=encoding)
+    assert infer_payloads([IMAGES[encoding], other]).schema["record"] == Feature("bytes", encoding="image")
+    assert infer_payloads([IMAGES[encoding], b"\xff none"]).schema["record"] == Feature("bytes")
 
 
 def test_text_that_begins_like_a_bitmap_is_text():
@@ -148,7 +152,7 @@ def test_bytes_and_numbers_under_one_name():
     "payloads",
     [
         [b"hello"],
-        [b"\xff\xd8\xff\xe0" + bytes(30)],
+        [b"\xff\xd8\xfe\xe0" + bytes(30)],
         [b"", b""],
         [b"{}"],
         [b"5.1,3.5,1.4,0.2,setosa"],

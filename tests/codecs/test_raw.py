@@ -45,7 +45,7 @@ def test_what_is_no_payload_is_refused():
         RawCodec().encode_batch({"other": [b""]}, 1, 0, 0)
     with pytest.raises(NoSuchFeature):
         RawCodec().narrowed(("other",))
-    assert RawCodec().narrowed(("record",)).schema == RawCodec.schema
+    assert RawCodec().narrowed(("record",)).schema == RawCodec().schema
 
 
 def test_checksums_are_checked_and_every_bad_payload_is_told():

@@ -27,7 +27,12 @@ def test_dtype_has_one_native_name(given, name):
         (lambda: Feature(object), TypeError),
         (lambda: Feature("float32", (-1,)), ValueError),
         (lambda: Feature("float32", encoding="jpeg"), ValueError),
-        (lambda: Feature("bytes", encoding="tiff"), ValueError),
+        (lambda: Feature("bytes", encoding="avif"), ValueError),
+        (lambda: Feature("uint8", (4, 4), encoding="png"), ValueError),
+        (lambda: Feature("float32", (4, 4, 3), encoding="png"), ValueError),
+        (lambda: Feature("float32", names=("a", "b")), ValueError),
+        (lambda: Feature("bytes", names=("a", "b")), ValueError),
+        (lambda: Feature("int64", names=("a", "a")), ValueError),
         (lambda: Feature("float32", (2, 2), sparse=True), ValueError),
         (lambda: Feature("int64", (), steps=True), ValueError),
         (lambda: Feature("float32", (3,), sparse=True, steps=True), ValueError),
@@ -65,3 +70,22 @@ def test_count_is_minus_one_where_a_length_varies():
     assert Feature("int64", (2, 3)).count == 6
     assert Feature("int64").count == 1
     assert Feature("int64", (2, None)).count == -1
+
+
+def test_a_decoded_image_knows_how_it_is_stored():
+    image = Feature("uint8", (None, None, 3), encoding="jpeg")
+    assert image.is_image
+    assert not image.is_text
+    assert image.stored == Feature("bytes", encoding="jpeg")
+    assert not image.stored.is_image
+    assert Feature("uint16", (None, 4, 4, 1), encoding="png").stored == Feature("bytes", (None,), encoding="png")
+    assert Feature("float32", (3,)).stored == Feature("float32", (3,))
+    assert Feature.from_json(image.to_json()) == image
+
+
+def test_names_of_classes():
+    label = Feature("int64", names=["cat", "dog"])
+    assert label.names == ("cat", "dog")
+    assert Feature.from_json(label.to_json()) == label
+    assert repr(label) == "Feature('int64', names=('cat', 'dog'))"
+    assert repr(Feature("int64", names=list("abcde"))) == "Feature('int64', names=('a', 'b', 'c', 'd', ...))"

@@ -81,7 +81,7 @@ def _look(path: str | list[str], format: str | None, codec: str | None, *, skip_
         compression=_compression(records.paths, records.format),
     )
     try:
-        source = open_source(path, format=format, codec=codec, on_corrupt=on_corrupt(skip_corrupt))
+        source = open_source(path, format=format, codec=codec, on_corrupt=on_corrupt(skip_corrupt), decode=False)
         facts.schema = source.schema
         facts.first = next(first_examples(source, 1), None)
     except DataError as fault:

@@ -157,6 +157,7 @@ def opened(
         schema=schema_in(schema),
         columns=names_in(columns),
         on_corrupt=on_corrupt(skip_corrupt),
+        decode=False,
     )
 
 

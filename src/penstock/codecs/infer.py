@@ -9,8 +9,9 @@ from typing import Any
 from penstock import _native
 from penstock._faults import describe
 from penstock.codecs.example_columns import CONTEXT
+from penstock.codecs.images.kinds import encoding_by_counts, encoding_of_all
 from penstock.codecs.raw import RawCodec
-from penstock.contracts.feature import ENCODINGS, Feature
+from penstock.contracts.feature import Encoding, Feature
 from penstock.contracts.schema import Schema
 from penstock.errors import SchemaMismatch, Where
 
@@ -40,7 +41,7 @@ def infer_schema(blocks: Iterable[_native.Spans], *, given: Schema | None = None
     """Find codec and schema of some records.
 
     Records are Examples (or SequenceExamples) when one has a feature with values and those before it are protobuf messages;
-    otherwise they are raw. A later one that is no message is an error when it is read, not a reason to call them all raw.
+    otherwise they are raw, and images if the first ones are. A later one that is no message is an error when it is read, not a reason to call them all raw.
 
     A feature with the same number of values in every record has that number as its shape (``()`` for one); one whose number
     varies, or is 0, or which some records lack, has ``(None,)``. Feature lists have ``(None,)``, ``(None, k)`` or
@@ -58,7 +59,9 @@ def infer_schema(blocks: Iterable[_native.Spans], *, given: Schema | None = None
         SchemaMismatch: A feature holds bytes in some records and numbers in others.
     """
     scanner = _native.ExampleScanner()
+    first: _native.Spans | None = None
     for spans in blocks:
+        first = first or spans
         try:
             scanner.add(spans)
         except _native.FormatError as error:
@@ -70,7 +73,15 @@ def infer_schema(blocks: Iterable[_native.Spans], *, given: Schema | None = None
     if scanner.records == 0 and scanner.is_message:
         return Found("example", Schema({}) if given is None else given)
     keys = [key for key in scanner.keys if any(key["kinds"][BYTES:])]
-    return _examples(keys, scanner.records, given) if keys else Found("raw", RawCodec.schema)
+    return _examples(keys, scanner.records, given) if keys else Found("raw", RawCodec(_image_kind(first)).schema)
+
+
+def _image_kind(spans: _native.Spans | None) -> Encoding | None:
+    """What image these payloads are, if all are images. Damaged ones are left for reading to report."""
+    try:
+        return None if spans is None else encoding_of_all(spans.view(i) for i in range(len(spans)))
+    except _native.FormatError:
+        return None
 
 
 def infer_payloads(payloads: Sequence[Any]) -> Found:
@@ -116,7 +127,7 @@ def _dtype(name: str, key: dict[str, Any]) -> tuple[str, Any]:
         )
     if not kinds[BYTES]:
         return ("int64" if not kinds[FLOAT] else "float64" if kinds[INT] else "float32"), None
-    for number, encoding in enumerate(ENCODINGS, start=1):
-        if key["texts"] and key["images"][number] == key["texts"]:
-            return "bytes", encoding
+    encoding = encoding_by_counts(key["texts"], key["images"])
+    if encoding is not None:
+        return "bytes", encoding
     return ("str" if key["plain_text"] and key["texts"] else "bytes"), None

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from penstock import _native
 from penstock._faults import describe
 from penstock.codecs.faults import all_faults
-from penstock.contracts.feature import Feature
+from penstock.contracts.feature import Encoding, Feature
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
 from penstock.errors import DataError, NoSuchFeature, SchemaMismatch, Where
@@ -20,10 +20,16 @@ __all__ = ["RawCodec"]
 
 
 class RawCodec:
-    """One feature, ``record``: the payload's bytes."""
+    """One feature, ``record``: the payload's bytes.
+
+    Args:
+        encoding: What image every payload is, where they are images.
+    """
 
     name = "raw"
-    schema = Schema({"record": Feature("bytes")})
+
+    def __init__(self, encoding: Encoding | None = None) -> None:
+        self.schema = Schema({"record": Feature("bytes", encoding=encoding)})
 
     def decode_batch(self, spans: _native.Spans) -> Batch:
         """The payloads of ``n`` records as an object array ``(n,)`` of ``bytes``.

@@ -8,9 +8,10 @@ from typing import Any
 
 from penstock import _native
 from penstock._faults import describe
+from penstock.codecs.images.kinds import encoding_by_counts
 from penstock.codecs.sagemaker_record_columns import BYTES, FLOAT32, FLOAT64, INT32
 from penstock.codecs.sagemaker_record_places import LABEL, VALUES, Place, names_of
-from penstock.contracts.feature import ENCODINGS, Feature
+from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.errors import SchemaMismatch, Where
 
@@ -110,7 +111,7 @@ def _dense(place: Place, facts: Facts, *, everywhere: bool) -> tuple[int | None,
 
 
 def _text(facts: Facts) -> tuple[str, Any]:
-    for number, encoding in enumerate(ENCODINGS, start=1):
-        if facts["texts"] and facts["images"][number] == facts["texts"]:
-            return "bytes", encoding
+    encoding = encoding_by_counts(facts["texts"], facts["images"])
+    if encoding is not None:
+        return "bytes", encoding
     return ("str" if facts["plain_text"] and facts["texts"] else "bytes"), None

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ENCODINGS", "Feature"]
+__all__ = ["ENCODINGS", "IMAGE_AXES", "SEVERAL_KINDS", "Encoding", "Feature"]
 
-Encoding = Literal["jpeg", "png", "gif", "bmp", "webp"]
-ENCODINGS: tuple[str, ...] = ("jpeg", "png", "gif", "bmp", "webp")
+Encoding = Literal["jpeg", "png", "gif", "bmp", "webp", "tiff", "image"]
+ENCODINGS: tuple[str, ...] = ("jpeg", "png", "gif", "bmp", "webp", "tiff")
+SEVERAL_KINDS: Encoding = "image"
+IMAGE_AXES = 3
+SHOWN_NAMES = 4
+PIXELS = ("uint8", "uint16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +28,13 @@ class Feature:
         shape: Axis lengths. ``None`` is a length that varies from example to example; ``()`` is a scalar.
         default: What an example that lacks the feature gets: a scalar that fills ``shape``, or values of that shape.
             ``None``: a missing feature of fixed shape is an error, one of varying length is empty.
-        encoding: For ``"bytes"`` that hold an encoded image: ``"jpeg"``, ``"png"``, ``"gif"``, ``"bmp"`` or ``"webp"``.
+        encoding: What an image is stored as: ``"jpeg"``, ``"png"``, ``"gif"``, ``"bmp"``, ``"webp"``, ``"tiff"``, or ``"image"``
+            where there are several kinds. On ``"bytes"`` the values are the encoded images; on ``uint8`` and ``uint16`` they
+            are decoded when they are read, and the last three axes are height, width and channels.
         sparse: The feature is a sparse vector: rows come as ``scipy.sparse`` rows, batches as ``csr_array``.
         steps: The first axis counts the steps of a sequence. A record format that tells the two apart stores such a feature
             as a list of steps: a tf.Example file as a feature list of a SequenceExample.
+        names: What whole numbers from 0 stand for: the classes of a label.
 
     Raises:
         ValueError, TypeError: the parts do not fit together.
@@ -42,6 +49,7 @@ class Feature:
     encoding: Encoding | None = None
     sparse: bool = False
     steps: bool = False
+    names: tuple[str, ...] | None = None
 
     def __init__(
         self,
@@ -52,6 +60,7 @@ class Feature:
         encoding: Encoding | None = None,
         sparse: bool = False,
         steps: bool = False,
+        names: Sequence[str] | None = None,
     ) -> None:
         put = object.__setattr__  # frozen: this is the one place that may set
         put(self, "dtype", _dtype_name(dtype))
@@ -59,20 +68,31 @@ class Feature:
         put(self, "encoding", encoding)
         put(self, "sparse", sparse)
         put(self, "steps", steps)
+        put(self, "names", None if names is None else tuple(names))
         put(self, "default", self._checked_default(default))
-        if encoding is not None and (encoding not in ENCODINGS or self.dtype != "bytes"):
-            raise ValueError(
-                f"encoding must be one of {ENCODINGS} on a 'bytes' feature, got {encoding!r} on {self.dtype!r}"
-            )
+        self._check_encoding()
+        self._check_names()
         if sparse and (self.is_text or len(self.shape) != 1):
             raise ValueError(f"a sparse feature is numeric with one axis, got {self.dtype!r} with shape {self.shape}")
-        if steps and (sparse or not self.shape):
+        if steps and (sparse or len(self.shape) == (IMAGE_AXES if self.is_image else 0)):
             raise ValueError(f"a feature of steps has a first axis that counts them, got shape {self.shape}")
 
     @property
     def is_text(self) -> bool:
         """Whether values are ``bytes`` or ``str`` rather than numbers."""
         return self.dtype in ("bytes", "str")
+
+    @property
+    def is_image(self) -> bool:
+        """Whether values are decoded images: arrays whose last three axes are height, width and channels."""
+        return self.encoding is not None and not self.is_text
+
+    @property
+    def stored(self) -> Feature:
+        """The feature as it lies in a file: encoded images for decoded ones, itself for any other."""
+        if not self.is_image:
+            return self
+        return Feature("bytes", self.shape[:-IMAGE_AXES], encoding=self.encoding, steps=self.steps)
 
     @property
     def is_fixed(self) -> bool:
@@ -89,6 +109,25 @@ class Feature:
         """Values in one example; -1 when that varies."""
         fixed = [length for length in self.shape if length is not None]
         return int(np.prod(fixed, dtype=np.int64)) if self.is_fixed else -1
+
+    def _check_encoding(self) -> None:
+        if self.encoding is None:
+            return
+        if self.encoding not in (*ENCODINGS, SEVERAL_KINDS):
+            raise ValueError(f"encoding must be one of {(*ENCODINGS, SEVERAL_KINDS)}, got {self.encoding!r}")
+        if self.dtype != "bytes" and (self.dtype not in PIXELS or len(self.shape) < IMAGE_AXES):
+            raise ValueError(
+                "an encoding goes with 'bytes', or with 'uint8' or 'uint16' whose last axes are height, width and channels; "
+                f"got {self.dtype!r} with shape {self.shape}"
+            )
+
+    def _check_names(self) -> None:
+        if self.names is None:
+            return
+        if not np.issubdtype(self.numpy_dtype, np.integer):
+            raise ValueError(f"names go with whole numbers, got {self.dtype!r}")
+        if len(set(self.names)) != len(self.names) or not all(isinstance(name, str) for name in self.names):
+            raise ValueError(f"names are different strings, got {self.names}")
 
     def _checked_default(self, default: Any) -> Any:
         """The default as plain Python values (hashable, JSON), after a check that it fits dtype and shape."""
@@ -112,6 +151,8 @@ class Feature:
             out["sparse"] = True
         if self.steps:
             out["steps"] = True
+        if self.names is not None:
+            out["names"] = list(self.names)
         return out
 
     @classmethod
@@ -124,6 +165,7 @@ class Feature:
             encoding=value.get("encoding"),
             sparse=value.get("sparse", False),
             steps=value.get("steps", False),
+            names=value.get("names"),
         )
 
     def __repr__(self) -> str:
@@ -138,7 +180,13 @@ class Feature:
             parts.append("sparse=True")
         if self.steps:
             parts.append("steps=True")
+        if self.names is not None:
+            parts.append(f"names={_shortened(self.names)}")
         return f"Feature({', '.join(parts)})"
+
+
+def _shortened(names: tuple[str, ...]) -> str:
+    return repr(names) if len(names) <= SHOWN_NAMES else f"({', '.join(map(repr, names[:SHOWN_NAMES]))}, ...)"
 
 
 def _dtype_name(dtype: str | np.dtype[Any] | type) -> str:

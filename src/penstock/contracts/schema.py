@@ -99,6 +99,8 @@ class Schema(Mapping[str, Feature]):
 def _kind(feature: Feature) -> str:
     if feature.encoding is not None:
         return f"{feature.dtype} ({feature.encoding})"
+    if feature.names is not None:
+        return f"{feature.dtype} ({len(feature.names)} names)"
     return f"{feature.dtype} (sparse)" if feature.sparse else feature.dtype
 
 

@@ -14,12 +14,14 @@ from penstock.codecs.infer import infer_payloads, infer_schema
 from penstock.codecs.raw import RawCodec
 from penstock.codecs.sagemaker_record_infer import infer_records
 from penstock.contracts.feature import Feature
+from penstock.contracts.image_options import ImageOptions
 from penstock.contracts.schema import Schema
 from penstock.contracts.tables import is_table
 from penstock.errors import DataError, NoFiles, UnsupportedData, Where
 from penstock.formats.detect import format_named
 from penstock.formats.opening import open_records
 from penstock.io.paths import expand
+from penstock.sources.decoded import decoded, stored_schema
 from penstock.sources.record_source import RecordSource
 from penstock.sources.sagemaker_records import sagemaker_record_codec
 from penstock.sources.split import parse_split
@@ -44,6 +46,7 @@ def open(
     compression: str | None = None,
     on_corrupt: Literal["raise", "skip"] = "raise",
     verify: bool = True,
+    decode: bool | ImageOptions = True,
 ) -> Source:
     """Open files as a random-access sequence of typed examples.
 
@@ -59,14 +62,20 @@ def open(
         on_corrupt: ``"skip"`` goes on behind damaged records, where the framing allows, and counts them in
             ``source.records.skipped``.
         verify: ``False`` leaves the checksums unchecked.
+        decode: Whether features that hold encoded images come as pixels: ``uint8`` (16-bit PNG and TIFF: ``uint16``) of shape
+            ``(height, width, channels)``, decoded when they are read. ``False`` leaves the bytes; an
+            :class:`~penstock.ImageOptions` says how to decode.
 
     Raises:
         NoFiles, UnknownFormat, CorruptFile, CorruptRecord, SchemaMismatch: as their names say.
+        MissingExtra: On reading, where images are to be decoded and the extra ``images`` is not installed.
     """
+    given = None if schema is None else Schema(schema)
+    stored = None if given is None else stored_schema(given)
 
     def opened(paths: Paths) -> Source:
         records = open_records(paths, format=format, compression=compression, on_corrupt=on_corrupt, verify=verify)
-        source = _source(records, codec, None if schema is None else Schema(schema))
+        source = decoded(_source(records, codec, stored), decode=decode, given=given)
         return source if columns is None else source.select(*columns)
 
     return opened(path) if split is None else _split(path, split, opened)
@@ -108,9 +117,9 @@ def codec_of(records: Any, *, codec: str | None, schema: Schema | Mapping[str, F
     """The codec for some records: named, or recognised from the first of them."""
     if codec not in (None, "example", "raw", "sagemaker_record"):
         raise UnsupportedData(Where(), expected="codec 'example', 'raw' or 'sagemaker_record'", found=repr(codec))
-    if codec == "raw":
-        return RawCodec()
     given = None if schema is None else Schema(schema)
+    if codec == "raw":
+        return RawCodec(None if given is None else given.select(["record"])["record"].encoding)
     if codec == "sagemaker_record" or (codec is None and format_named(records.format).codec == "sagemaker_record"):
         record_codec = sagemaker_record_codec(records, _sample(records), given, named=codec is not None)
         if record_codec is not None:
@@ -120,7 +129,7 @@ def codec_of(records: Any, *, codec: str | None, schema: Schema | Mapping[str, F
     except DataError as error:
         raise error if error.where.path else error.relocated(records.where_in_order(error.where.record or 0)) from error
     if codec is None and found.codec == "raw" and given is None:
-        return RawCodec()
+        return RawCodec(found.schema["record"].encoding)
     return ExampleCodec(found.schema if given is None else given, lists=found.lists, mixed=found.mixed)
 
 

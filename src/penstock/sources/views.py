@@ -79,6 +79,10 @@ class Source(Wholes):
         """
         return _Zipped((self, *others))
 
+    def encoded(self) -> Source:
+        """This source with images as the bytes that they are stored as, as far as no function of yours was applied to them."""
+        return self
+
     def _sliced(self, index: slice) -> Source:
         return _Chosen(self, range(len(self))[index])
 
@@ -165,6 +169,9 @@ class _Selected(_Derived):
     def schema(self) -> Schema:
         return self._schema
 
+    def encoded(self) -> Source:
+        return _Selected(self.parent.encoded(), self.names)
+
     def _batch(self, indices: Indices) -> Batch:
         return self._renamed(self.parent._batch(indices))
 
@@ -206,6 +213,9 @@ class _Chosen(_Derived):
 
     def _narrowed(self, names: tuple[str, ...]) -> Source:
         return _Chosen(self.parent._narrowed(names), self.chosen)
+
+    def encoded(self) -> Source:
+        return _Chosen(self.parent.encoded(), self.chosen)
 
     def where(self, index: int) -> Where:
         return self.parent.where(int(self.chosen[index]))
@@ -250,6 +260,9 @@ class Filtered(_Derived):
 
     def __len__(self) -> int:
         return len(self._kept)
+
+    def encoded(self) -> Source:
+        return self._kept.encoded()
 
     def _batch(self, indices: Indices) -> Batch:
         return self._kept._batch(indices)
@@ -342,6 +355,9 @@ class _Concatenated(Source):
     def _narrowed(self, names: tuple[str, ...]) -> Source:
         return _Concatenated(tuple(parent._narrowed(names) for parent in self.parents))
 
+    def encoded(self) -> Source:
+        return _Concatenated(tuple(parent.encoded() for parent in self.parents))
+
     def _batch(self, indices: Indices) -> Batch:
         part = np.searchsorted(self._ends, indices, side="right")
         starts = self._ends - np.array([len(parent) for parent in self.parents])
@@ -390,6 +406,9 @@ class _Zipped(Source):
 
     def where(self, index: int) -> Where:
         return self.parents[0].where(index)
+
+    def encoded(self) -> Source:
+        return _Zipped(tuple(parent.encoded() for parent in self.parents))
 
     def _batch(self, indices: Indices) -> Batch:
         return {name: column for parent in self.parents for name, column in parent._batch(indices).items()}

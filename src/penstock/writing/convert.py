@@ -20,7 +20,7 @@ from penstock.io.progress import Progress
 from penstock.sources.opening import open as open_source
 from penstock.sources.record_source import RecordSource
 from penstock.sources.views import Source
-from penstock.writing.sinks import codec_for, open_sink, open_writer
+from penstock.writing.sinks import codec_for, open_sink, open_writer, storable
 from penstock.writing.targets import Target
 from penstock.writing.units import Unit, WorkFolder, join_units
 
@@ -82,8 +82,11 @@ def convert(
     Raises:
         UnsupportedData: ``dst`` exists, or the new format cannot hold the features.
     """
-    source = src if isinstance(src, Source) else open_source(src, schema=schema, columns=columns, on_corrupt=on_corrupt)
     target = Target.of(dst, format=format, compression=compression, shards=shards)
+    source = src
+    if not isinstance(source, Source):
+        source = open_source(source, schema=schema, columns=columns, on_corrupt=on_corrupt)
+    source = storable(source, target.format)
     raw = codec is None and schema is None and not columns and _passes(source, target.format)
     plan = {"source": source.fingerprint, "raw": raw, "codec": codec, "schema": source.schema.to_json()}
     work = WorkFolder.open(target, len(source), plan)

@@ -15,13 +15,15 @@ from penstock.contracts.tables import BatchWriter
 from penstock.contracts.values import Ragged
 from penstock.errors import SchemaMismatch, UnsupportedData, Where
 from penstock.formats.detect import format_named
+from penstock.sources.views import Source
 from penstock.writing.behind import Behind
 
 RecordCodec: TypeAlias = ExampleCodec | RawCodec | SageMakerRecordCodec
 
-__all__ = ["RecordCodec", "codec_for", "open_sink", "open_writer", "rows_of", "slice_rows"]
+__all__ = ["RecordCodec", "codec_for", "open_sink", "open_writer", "rows_of", "slice_rows", "storable"]
 
 
+PIXEL_FORMATS = ("npy", "npz")
 BEHIND_BYTES = 1 << 20
 """Blocks of at least this size are written by a thread while the next one is encoded."""
 
@@ -89,6 +91,14 @@ def open_writer(path: Path, format: str, compression: str) -> RecordWriter:
             Where(path=str(path)), expected="a format of records", found=format, hint="Use penstock.write."
         )
     return writer(path, compression=compression)
+
+
+def storable(source: Source, format: str) -> Source:
+    """The source as a format takes it: with the pixels of images in formats of numbers, else with the encoded images.
+
+    So images go from file to file as they are, however lossy their encoding.
+    """
+    return source if format in PIXEL_FORMATS else source.encoded()
 
 
 def rows_of(batch: Mapping[str, Any]) -> int:

@@ -14,7 +14,7 @@ from penstock.contracts.schema import Schema
 from penstock.contracts.values import Example
 from penstock.io.progress import Progress
 from penstock.sources.views import Source
-from penstock.writing.sinks import open_writer, rows_of, slice_rows
+from penstock.writing.sinks import open_writer, rows_of, slice_rows, storable
 from penstock.writing.targets import Target
 from penstock.writing.writer import Writer
 
@@ -76,9 +76,10 @@ def write(
     Returns:
         How many examples were written.
     """
-    if isinstance(examples, Source) and schema is None:
-        schema = examples.schema
     target = Target.of(path, format=format, compression=compression, shards=shards)
+    if isinstance(examples, Source):
+        source = examples = storable(examples, target.format)
+        schema = source.schema if schema is None else schema
     batches, total = _batches(examples)
     with Progress("writing", total, "examples", show=progress) as bar:
         if total is None or len(target.paths) == 1:

@@ -1,0 +1,1 @@
+"""Encoded images to pixels and back."""

@@ -1,0 +1,173 @@
+"""Images as pixels, decoded when they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from penstock.codecs.images.decode import ImageDecoder, feature_of_images
+from penstock.contracts.feature import IMAGE_AXES, Feature
+from penstock.contracts.image_options import ImageOptions
+from penstock.contracts.protocols import Indices
+from penstock.contracts.records import Records
+from penstock.contracts.schema import Schema
+from penstock.contracts.values import Batch, Example, Ragged
+from penstock.errors import DataError, MissingExtra, Where
+from penstock.sources.stacking import row, stack
+from penstock.sources.views import Source
+
+__all__ = ["DecodedSource", "decoded", "stored_schema"]
+
+SAMPLE = 64
+"""How many examples are looked at for the size, channels and depth of images."""
+
+
+def stored_schema(schema: Schema) -> Schema:
+    """The schema of what lies in the files, where that of decoded examples is given."""
+    return Schema({name: feature.stored for name, feature in schema.items()})
+
+
+def decoded(source: Source, *, decode: bool | ImageOptions, given: Schema | None) -> Source:
+    """The source with its images decoded.
+
+    Args:
+        source: Encoded images as ``bytes`` features with an ``encoding``.
+        decode: What :func:`penstock.open` was told.
+        given: The schema that it was given.
+    """
+    if decode is False or not any(feature.encoding for feature in source.schema.values()):
+        return source
+    wanted = {name: feature for name, feature in (given or {}).items() if feature.is_image}
+    return DecodedSource(source, decode if isinstance(decode, ImageOptions) else ImageOptions(), wanted)
+
+
+class DecodedSource(Source):
+    """A source whose encoded images come as ``uint8`` (or ``uint16``) arrays ``(height, width, channels)``.
+
+    Args:
+        parent: The source of encoded images.
+        options: How they are decoded.
+        given: What some features become, where the caller said so; the others are found by looking at the first images.
+        names: The features to decode; by default all that hold images.
+    """
+
+    def __init__(
+        self,
+        parent: Source,
+        options: ImageOptions,
+        given: Mapping[str, Feature],
+        names: tuple[str, ...] | None = None,
+    ) -> None:
+        self.parent = parent
+        self.options = options
+        self.given = dict(given)
+        images = tuple(name for name, feature in parent.schema.items() if feature.encoding is not None)
+        self.names = images if names is None else tuple(name for name in images if name in names)
+
+    @cached_property
+    def schema(self) -> Schema:  # found when it is asked for, so that opening reads no image
+        return Schema({name: self._decoded.get(name, feature) for name, feature in self.parent.schema.items()})
+
+    @cached_property
+    def _decoded(self) -> dict[str, Feature]:
+        """The decoded features."""
+        unknown = [name for name in self.names if name not in self.given]
+        sample = list(islice(self.parent.select(*unknown), SAMPLE)) if unknown else []
+        found = {}
+        for name in self.names:
+            stored = self.parent.schema[name]
+            images = [image for example in sample for image in _images_in(example[name])] if name in unknown else []
+            found[name] = self.given.get(name) or self._found(stored, images)
+        return found
+
+    def _found(self, stored: Feature, images: list[bytes]) -> Feature:
+        try:
+            return feature_of_images(stored, images, self.options)
+        except MissingExtra:  # Only who asks for pixels needs it.
+            return feature_of_images(stored, [], self.options)
+
+    @cached_property
+    def _decoders(self) -> dict[str, ImageDecoder]:
+        exact = self.options.channels is not None
+        return {
+            name: ImageDecoder(feature, self.options, exact=exact or name in self.given)
+            for name, feature in self._decoded.items()
+        }
+
+    @property
+    def cuts_cleanly(self) -> bool:
+        return self.parent.cuts_cleanly and all(
+            None not in feature.shape[-IMAGE_AXES:] for feature in self._decoded.values()
+        )
+
+    @property
+    def fingerprint(self) -> str:  # whether images are decoded does not make it other data
+        return self.parent.fingerprint
+
+    def __getattr__(self, name: str) -> Any:
+        """What the source of encoded images has besides (``records``, ``format``, ``codec``)."""
+        if name.startswith("_") or name == "parent":
+            raise AttributeError(name)
+        return getattr(self.parent, name)
+
+    def _all_records(self) -> list[Records]:
+        return self.parent._all_records()
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    def where(self, index: int) -> Where:
+        return self.parent.where(index)
+
+    def encoded(self) -> Source:
+        return self.parent
+
+    def _narrowed(self, names: tuple[str, ...]) -> Source:
+        narrow = DecodedSource(self.parent._narrowed(names), self.options, self.given, names)
+        if "_decoded" in self.__dict__:  # found already: do not look again
+            narrow.__dict__["_decoded"] = {name: self._decoded[name] for name in narrow.names}
+        return narrow
+
+    def _batch(self, indices: Indices) -> Batch:
+        batch = self.parent._batch(indices)
+        return self._pixels(batch, lambda position: self.parent.where(int(indices[position])))
+
+    def _pixels(self, batch: Batch, where: Any) -> Batch:
+        """The batch with its images decoded. ``where(position)`` tells the place of one of its rows."""
+        columns = dict(batch)
+        for name, decoder in self._decoders.items():
+            try:
+                columns[name] = decoder.column(batch[name])
+            except DataError as error:
+                place: Where = where(error.where.record or 0)
+                raise error.relocated(place.at(feature=name)) from error.__cause__
+        return columns
+
+    def __iter__(self) -> Iterator[Example]:
+        """All examples in order, without an index where the parent needs none."""
+        for index, example in enumerate(self.parent):
+            yield row(self._pixels(stack([example]), lambda _, index=index: self.parent.where(index)), 0)
+
+    def stream(self, batch_size: int) -> Iterator[Batch] | None:
+        """As the parent does, if it does."""
+        batches = self.parent.stream(batch_size) if hasattr(self.parent, "stream") else None
+        return None if batches is None else self._streamed(batches)
+
+    def _streamed(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        first = 0
+        for batch in batches:
+            yield self._pixels(batch, lambda position, first=first: self.parent.where(first + position))
+            first += len(next(iter(batch.values())))
+
+
+def _images_in(value: Any) -> list[bytes]:
+    """The encoded images in the value of one feature of one example."""
+    if isinstance(value, bytes):
+        return [value]
+    if isinstance(value, Ragged):
+        return _images_in(value.values)
+    return list(np.asarray(value, object).reshape(-1))

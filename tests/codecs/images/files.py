@@ -1,0 +1,34 @@
+"""Encoded images for tests: those that are kept, and small ones made on the spot."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import simplejpeg
+from PIL import Image
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "images"
+EXPECTED = dict(np.load(GOLDEN / "expected_tensorflow.npz"))
+"""The pixels of every golden image as TensorFlow's decoders give them."""
+SOUND = sorted(path.name for path in GOLDEN.iterdir() if "_cut" not in path.name and path.name in EXPECTED)
+
+
+def golden(name):
+    return (GOLDEN / name).read_bytes()
+
+
+def noise(height, width, channels=3, *, seed=0):
+    """Pixels that no lossy coder keeps and no filter predicts."""
+    return np.random.default_rng(seed).integers(0, 256, (height, width, channels), dtype=np.uint8)
+
+
+def jpeg(height=16, width=24, channels=3, *, seed=0, quality=90):
+    pixels = noise(height, width, channels, seed=seed)
+    return simplejpeg.encode_jpeg(pixels, quality, "RGB" if channels == 3 else "GRAY")
+
+
+def made(pixels, kind="png", **options):
+    """Pixels ``(h, w, c)`` encoded by Pillow."""
+    out = io.BytesIO()
+    Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(out, kind, **options)
+    return out.getvalue()

@@ -1,0 +1,42 @@
+import pytest
+from tests.codecs.images.files import SOUND, golden
+
+from penstock.codecs.images.kinds import SUFFIXES, encoding_by_counts, encoding_of, encoding_of_all, is_image_name
+from penstock.contracts.feature import ENCODINGS
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_every_golden_image_is_told_by_its_first_bytes(name):
+    image = golden(name)
+    assert encoding_of(image) == SUFFIXES["." + name.rpartition(".")[2]]
+    assert encoding_of(image[:32], len(image)) == encoding_of(image)
+
+
+@pytest.mark.parametrize(
+    "image", [b"", b"BM is a museum in London, mind", b"RIFF....WAVE", b"II*\0", b"\xff\xd8", b"GIF88a", b"\x89PNG\r\n"]
+)
+def test_what_is_no_image(image):
+    assert encoding_of(image) is None
+
+
+def test_all_of_some():
+    jpeg, png = golden("grey.jpg"), golden("palette.png")
+    assert encoding_of_all([jpeg, jpeg]) == "jpeg"
+    assert encoding_of_all([jpeg, memoryview(png)]) == "image"
+    assert encoding_of_all([jpeg, b"text"]) is None
+    assert encoding_of_all([]) is None
+
+
+def test_the_same_from_counts():
+    assert len(ENCODINGS) == 6
+    assert encoding_by_counts(3, (0, 0, 3, 0, 0, 0, 0)) == "png"
+    assert encoding_by_counts(3, (0, 1, 2, 0, 0, 0, 0)) == "image"
+    assert encoding_by_counts(4, (1, 1, 2, 0, 0, 0, 0)) is None
+    assert encoding_by_counts(0, (0,) * 7) is None
+
+
+def test_names():
+    assert is_image_name("a.JPG")
+    assert is_image_name("a.b.tiff")
+    assert not is_image_name("a.txt")
+    assert not is_image_name("jpg")

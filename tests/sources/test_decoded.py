@@ -1,0 +1,225 @@
+"""Images as features: found, decoded on access, in every view, in every door, and written back as they were."""
+
+import pickle
+
+import numpy as np
+import pytest
+import simplejpeg
+from tests.codecs.images.files import golden, jpeg, made, noise
+
+import penstock as ps
+from penstock import _optional
+from penstock.codecs.images import opened
+
+N = 40
+IMAGES = [jpeg(seed=seed) for seed in range(N)]
+PIXELS = np.stack([simplejpeg.decode_jpeg(image) for image in IMAGES])
+JPEG = ps.Feature("uint8", (16, 24, 3), encoding="jpeg")
+STORED = ps.Feature("bytes", encoding="jpeg")
+
+
+def examples(images=IMAGES):
+    return [{"image": image, "label": i} for i, image in enumerate(images)]
+
+
+@pytest.fixture(params=["x.tfrecord", "x.tfrecord.gz", "x.array_record", "x.recordio"])
+def path(request, tmp_path):
+    ps.write(tmp_path / request.param, examples())
+    return tmp_path / request.param
+
+
+@pytest.fixture
+def source(tmp_path):
+    ps.write(tmp_path / "x.tfrecord", examples())
+    return ps.open(tmp_path / "x.tfrecord")
+
+
+def test_in_every_format_images_are_found_and_decoded(path):
+    source = ps.open(path)
+    assert source.schema["image"] == JPEG
+    assert source.cuts_cleanly
+    np.testing.assert_array_equal(source[7]["image"], PIXELS[7])
+    np.testing.assert_array_equal(source.batch([5, -1, 5])["image"], PIXELS[[5, -1, 5]])
+    for example, pixels in zip(source, PIXELS, strict=True):
+        np.testing.assert_array_equal(example["image"], pixels)
+    np.testing.assert_array_equal(source.to_numpy("image")[0], PIXELS)
+
+
+def test_decode_false_leaves_the_bytes(path):
+    source = ps.open(path, decode=False)
+    assert source.schema["image"] == STORED
+    assert source[3]["image"] == IMAGES[3]
+    assert source.fingerprint == ps.open(path).fingerprint
+    assert ps.open(path).encoded()[3]["image"] == IMAGES[3]
+
+
+@pytest.mark.parametrize("name", ["x.tfrecord", "x.array_record", "x.recordio"])
+def test_images_as_whole_records(tmp_path, name):
+    ps.write_records(tmp_path / name, IMAGES)
+    source = ps.open(tmp_path / name)
+    assert source.schema == ps.Schema({"record": JPEG})
+    np.testing.assert_array_equal(source[9]["record"], PIXELS[9])
+    assert ps.open(tmp_path / name, codec="raw")[9]["record"] == IMAGES[9]  # as named
+    named = ps.open(tmp_path / name, codec="raw", schema={"record": STORED})
+    np.testing.assert_array_equal(named[9]["record"], PIXELS[9])
+
+
+@pytest.mark.parametrize(("to", "kind"), [("numpy", "ndarray"), ("torch", "Tensor"), ("jax", "ArrayImpl")])
+def test_loaders(source, to, kind):
+    if to != "numpy":
+        pytest.importorskip(to)
+    seen = []
+    for batch in ps.Loader(source, 16, shuffle=True, seed=3, threads=2, to=to):
+        assert type(batch["image"]).__name__ == kind
+        for image, label in zip(np.asarray(batch["image"]), np.asarray(batch["label"]), strict=True):
+            np.testing.assert_array_equal(image, PIXELS[label])
+            seen.append(int(label))
+    assert sorted(seen) == list(range(N))
+
+
+def test_a_stream_that_is_still_being_inflated(tmp_path):
+    ps.write(tmp_path / "x.tfrecord.gz", examples())
+    batches = list(ps.Loader(ps.open(tmp_path / "x.tfrecord.gz"), 16))
+    np.testing.assert_array_equal(np.concatenate([batch["image"] for batch in batches]), PIXELS)
+
+
+def test_views(source):
+    again = pickle.loads(pickle.dumps(source))
+    np.testing.assert_array_equal(again[2]["image"], PIXELS[2])
+    assert list(source.select("label")[4]) == ["label"]
+    np.testing.assert_array_equal(source.rename({"image": "x"})[10:20].shard(1, 2)[0]["x"], PIXELS[15])
+    np.testing.assert_array_equal(
+        source.filter(lambda e: e["image"].mean() > 0 and e["label"] == 6)[0]["image"], PIXELS[6]
+    )
+    joined = source[:3].concat(source.split("train[90%:]"))
+    np.testing.assert_array_equal(joined.batch(range(len(joined)))["image"], np.concatenate([PIXELS[:3], PIXELS[36:]]))
+    both = source.select("image").zip(source.select("label"))
+    np.testing.assert_array_equal(both[8]["image"], PIXELS[8])
+    np.testing.assert_array_equal(source.map(lambda e: {"mean": e["image"].mean()})[1]["mean"], PIXELS[1].mean())
+    assert source.format == "tfrecord"
+    assert source.skipped.records == 0
+
+
+def test_selecting_other_features_decodes_nothing(tmp_path, monkeypatch):
+    ps.write(tmp_path / "x.tfrecord", examples())
+    for name in ("_turbo", "_pillow"):
+        monkeypatch.setattr(opened, name, lambda: _optional.require("no_such_package", extra="images"))
+    source = ps.open(tmp_path / "x.tfrecord")
+    assert source.schema["image"] == ps.Feature("uint8", (None, None, None), encoding="jpeg")
+    assert source.select("label").batch([3])["label"].tolist() == [3]
+    assert ps.open(tmp_path / "x.tfrecord", columns=["label"])[5] == {"label": 5}
+    assert ps.open(tmp_path / "x.tfrecord", decode=False)[0]["image"] == IMAGES[0]
+    ps.convert(tmp_path / "x.tfrecord", tmp_path / "y.array_record")
+    with pytest.raises(ps.MissingExtra, match="penstock.images"):
+        source[0]
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda s: s,
+        lambda s: s.select("label", "image")[2:30],
+        lambda s: s.rename({"image": "picture"}).filter(lambda e: e["label"] % 3 == 0),
+        lambda s: s[:5].concat(s[20:]),
+        lambda s: s.select("image").zip(s.select("label")),
+    ],
+)
+def test_written_images_are_the_same_bytes(source, tmp_path, view):
+    chosen = view(source)
+    ps.write(tmp_path / "y.array_record", chosen)
+    ps.convert(chosen, tmp_path / "z.tfrecord")
+    name = next(name for name in chosen.schema if name != "label")
+    for path in (tmp_path / "y.array_record", tmp_path / "z.tfrecord"):
+        written = ps.open(path, decode=False)
+        assert [e[name] for e in written] == [IMAGES[e["label"]] for e in chosen.encoded()]
+
+
+def test_formats_of_numbers_get_pixels(source, tmp_path):
+    ps.write(tmp_path / "x.npy", source.select("image"))
+    np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), PIXELS)
+
+
+def test_damage_is_named_with_file_record_and_feature(tmp_path):
+    images = list(IMAGES)
+    images[23] = images[23][:-50]
+    ps.write(tmp_path / "x.tfrecord@2", examples(images))
+    source = ps.open(tmp_path / "x.tfrecord@2")
+    told = (
+        r"Premature end of JPEG file - at .*00001-of-00002, record 3, byte 0x[0-9a-f]+, feature 'image'. decode=False"
+    )
+    for ask in (
+        lambda: source[23],
+        lambda: source.batch(range(N)),
+        lambda: list(source),
+        lambda: list(ps.Loader(source, 8)),
+    ):
+        with pytest.raises(ps.CorruptRecord, match=told):
+            ask()
+    before = []
+    with pytest.raises(ps.CorruptRecord):
+        before.extend(iter(source))
+    assert source[22:23][0]["label"] == 22
+
+
+def test_sizes_that_differ(tmp_path):
+    images = [jpeg(), jpeg(8, 9), made(noise(4, 4, 1)), jpeg()]
+    ps.write(tmp_path / "x.tfrecord", examples(images))
+    source = ps.open(tmp_path / "x.tfrecord")
+    assert source.schema["image"] == ps.Feature("uint8", (None, None, 3), encoding="image")
+    assert not source.cuts_cleanly
+    assert [image.shape for image in source.batch(range(4))["image"]] == [
+        (16, 24, 3),
+        (8, 9, 3),
+        (4, 4, 3),
+        (16, 24, 3),
+    ]
+    assert source.batch([0, 3])["image"].shape == (2, 16, 24, 3)
+    batches = [batch["image"] for batch in ps.Loader(source, 2)]
+    assert [type(images) for images in batches] == [list, list]
+
+
+def test_an_image_unlike_the_first_ones(tmp_path):
+    ps.write(tmp_path / "x.tfrecord", examples([*IMAGES, *IMAGES, jpeg(17, 24)]))
+    with pytest.raises(ps.SchemaMismatch, match=r"record 80, .*decode=ImageOptions\(any_size=True\)"):
+        ps.open(tmp_path / "x.tfrecord")[80]
+    loose = ps.open(tmp_path / "x.tfrecord", decode=ps.ImageOptions(any_size=True))
+    assert loose.schema["image"].shape == (None, None, 3)
+    assert loose[80]["image"].shape == (17, 24, 3)
+
+
+def test_a_given_schema_is_what_comes(tmp_path):
+    ps.write(tmp_path / "x.tfrecord", examples([golden("png16_rgba.png")] * 3))
+    found = ps.open(tmp_path / "x.tfrecord")
+    assert found.schema["image"] == ps.Feature("uint16", (13, 18, 4), encoding="png")
+    grey = {"image": ps.Feature("uint8", (None, None, 1), encoding="png")}
+    assert ps.open(tmp_path / "x.tfrecord", schema=grey)[0]["image"].shape == (13, 18, 1)
+    assert ps.open(tmp_path / "x.tfrecord", schema=grey).schema == ps.Schema(grey)
+    plain = {"image": ps.Feature("bytes")}
+    assert ps.open(tmp_path / "x.tfrecord", schema=plain)[0]["image"] == golden("png16_rgba.png")
+    again = ps.open(tmp_path / "x.tfrecord", schema=found.schema)
+    np.testing.assert_array_equal(again[1]["image"], found[1]["image"])
+    with pytest.raises(ps.SchemaMismatch):
+        ps.open(tmp_path / "x.tfrecord", schema={"image": ps.Feature("uint8", (2, 2, 1), encoding="png")})[0]
+
+
+def test_several_images_in_an_example(tmp_path):
+    stack = [{"images": [IMAGES[i] for i in range(count)]} for count in (2, 1, 3)]
+    ps.write(tmp_path / "x.tfrecord", stack, schema={"images": ps.Feature("bytes", (None,))})
+    source = ps.open(tmp_path / "x.tfrecord")
+    assert source.schema["images"] == ps.Feature("uint8", (None, 16, 24, 3), encoding="jpeg")
+    np.testing.assert_array_equal(source[2]["images"], PIXELS[:3])
+    assert [len(images) for images in source.batch([0, 1, 2])["images"]] == [2, 1, 3]
+    ps.write(
+        tmp_path / "y.tfrecord",
+        [{"images": IMAGES[:2]}, {"images": IMAGES[2:4]}],
+        schema={"images": ps.Feature("bytes", (2,))},
+    )
+    pairs = ps.open(tmp_path / "y.tfrecord")
+    np.testing.assert_array_equal(pairs.batch([1, 0])["images"], np.stack([PIXELS[2:4], PIXELS[:2]]))
+
+
+def test_an_empty_file(tmp_path):
+    ps.write(tmp_path / "x.tfrecord", [], schema={"image": STORED})
+    source = ps.open(tmp_path / "x.tfrecord", schema={"image": STORED})
+    assert len(source) == 0
+    assert source.batch([])["image"].shape == (0, 0, 0, 0)
