@@ -16,7 +16,7 @@ from itertools import accumulate
 
 from penstock.errors import UnsupportedData, Where
 
-__all__ = ["parse_split"]
+__all__ = ["AnyName", "parse_split"]
 
 Piece = tuple[str, int, int]
 
@@ -26,6 +26,20 @@ _PART = re.compile(
     rf"(?:\[(?:(?:{_BOUND.format('start')})?:(?:{_BOUND.format('stop')})?|(?P<single>-?[\d_]+)shard)\])?"
 )
 _GRAMMAR = "a split such as 'train', 'train[:80%]', 'train[100:200]', 'train[2shard]', or several of them joined by '+'"
+
+
+class AnyName(dict[str, int]):
+    """Every split name means the whole source."""
+
+    def __init__(self, n: int) -> None:
+        super().__init__({"all": n})
+        self.n = n
+
+    def __missing__(self, name: str) -> int:
+        return self.n
+
+    def __contains__(self, name: object) -> bool:
+        return True
 
 
 def parse_split(

@@ -13,7 +13,7 @@ from penstock.contracts.records import Records, Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
 from penstock.errors import SchemaMismatch, TransformError, Where
-from penstock.sources.split import parse_split
+from penstock.sources.split import AnyName, parse_split
 from penstock.sources.stacking import join, reordered, row, schema_of, stack
 from penstock.sources.whole import Wholes
 
@@ -64,7 +64,7 @@ class Source(Wholes):
         The name before the bracket is a label here: this source is the one split there is.
         """
         n = len(self)
-        parts: list[Source] = [_Chosen(self, range(start, stop)) for _, start, stop in parse_split(spec, _AnyName(n))]
+        parts: list[Source] = [_Chosen(self, range(start, stop)) for _, start, stop in parse_split(spec, AnyName(n))]
         return parts[0] if len(parts) == 1 else parts[0].concat(*parts[1:])
 
     def concat(self, *others: Source) -> Source:
@@ -116,20 +116,6 @@ class Source(Wholes):
     def _narrowed(self, names: tuple[str, ...]) -> Source:  # noqa: ARG002 - most sources cannot leave features out
         """This source, with at least the features ``names``: where others can be left undecoded, they are."""
         return self
-
-
-class _AnyName(dict[str, int]):
-    """Every split name means the whole source."""
-
-    def __init__(self, n: int) -> None:
-        super().__init__({"all": n})
-        self.n = n
-
-    def __missing__(self, name: str) -> int:
-        return self.n
-
-    def __contains__(self, name: object) -> bool:
-        return True
 
 
 class _Derived(Source):
