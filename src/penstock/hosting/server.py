@@ -1,0 +1,169 @@
+"""One endpoint in this process: its socket bound once, its workers, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from penstock import _optional
+from penstock.contracts.serving import Handler
+from penstock.hosting.app import Pool, create_app
+from penstock.hosting.metrics import Metrics
+from penstock.hosting.pipeline import serial_pipeline
+from penstock.hosting.settings import Settings
+from penstock.hosting.stage import Stage, check_stages
+from penstock.hosting.workers.child import build
+from penstock.hosting.workers.dispatch import Dispatcher
+from penstock.hosting.workers.local import LocalPool
+from penstock.hosting.workers.pool import WorkerPool
+from penstock.hosting.workers.process import order_for
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+__all__ = ["application", "bind", "serve"]
+
+LOG = logging.getLogger("penstock.hosting")
+BACKLOG = 2048
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def application(
+    stages: Sequence[Stage], settings: Settings | None = None, *, direct: bool = False, title: str = "endpoint"
+) -> Starlette:
+    """An endpoint as an ASGI application, for servers and tests of your own.
+
+    Args:
+        stages: Its containers, 1 to 15.
+        settings: Limits and workers.
+        direct: Requests go to the one container that their header names, not through all of them.
+        title: Its name.
+
+    Raises:
+        ValueError: These containers cannot make an endpoint.
+        MissingExtra: Starlette is not installed.
+    """
+    check_stages(stages)
+    settings = settings or Settings()
+    metrics = Metrics()
+    dispatcher = Dispatcher(settings, metrics)
+    return create_app(_pool(stages, settings, direct, dispatcher, metrics), dispatcher, settings, metrics, title=title)
+
+
+def _pool(
+    stages: Sequence[Stage],
+    settings: Settings,
+    direct: bool,  # noqa: FBT001 - internal
+    dispatcher: Dispatcher,
+    metrics: Metrics,
+) -> Pool:
+    between = settings.max_between_bytes
+    if settings.num_workers:
+        order = order_for(stages, direct=direct, max_between_bytes=between)
+        return WorkerPool(order, settings, dispatcher, metrics)
+
+    def make(observe: Callable[[str, float, int], None]) -> Handler:
+        return build(
+            stages, direct=direct, max_between_bytes=between, observe=observe, channels=settings.threads
+        )
+
+    return LocalPool(make, settings, dispatcher, metrics)
+
+
+def bind(settings: Settings) -> socket.socket:
+    """A socket that listens where the settings say.
+
+    Raises:
+        OSError: The address or the port cannot be had; the message names it.
+    """
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if sys.platform != "win32":
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((settings.host, settings.port))
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise OSError(error.errno, f"cannot listen on {settings.host}:{settings.port}: {error.strerror}") from error
+    return listening
+
+
+def serve(
+    stages: Sequence[Stage],
+    settings: Settings | None = None,
+    *,
+    direct: bool = False,
+    title: str = "endpoint",
+    listening: socket.socket | None = None,
+    started: Callable[[str], None] | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT: then take no more connections, finish what is in flight, and end.
+
+    Args:
+        stages: Its containers, 1 to 15.
+        settings: Limits and workers.
+        direct: Requests go to the one container that their header names, not through all of them.
+        title: Its name.
+        listening: A socket that listens already.
+        started: Told the address, once connections are taken; the model may still be loading (``/ping`` tells).
+
+    Raises:
+        ValueError: These containers cannot make an endpoint.
+        OSError: The port cannot be had.
+        MissingExtra: Starlette or uvicorn is not installed.
+    """
+    settings = settings or Settings()
+    uvicorn = _optional.require("uvicorn", extra="serve")
+    app = application(stages, settings, direct=direct, title=title)
+    with listening or bind(settings) as sock:
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=75,
+            # One more second than the slowest request may take does nobody any good after a stop.
+            timeout_graceful_shutdown=max(1, round(settings.drain_s)),
+            backlog=BACKLOG,
+            lifespan="on",
+        )
+        server = uvicorn.Server(config)
+        server.capture_signals = partial(_signals, server)
+        if started is not None:
+            started(_address(sock))
+        LOG.info("%s listens on %s", title, _address(sock))
+        server.run(sockets=[sock])
+
+
+@contextlib.contextmanager
+def _signals(server: Any) -> Iterator[None]:
+    """Let the first signal drain and the second end at once, and end with exit status 0 after a drain."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, _: object) -> None:
+        LOG.info("%s: finishing what is in flight", signal.Signals(number).name)
+        server.force_exit = server.should_exit
+        server.should_exit = True
+
+    before = {number: signal.signal(number, stop) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _address(sock: socket.socket) -> str:
+    host, port = sock.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

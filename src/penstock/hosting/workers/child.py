@@ -1,0 +1,147 @@
+"""What a worker process runs: load the model once, then answer what comes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from penstock.contracts.serving import AnswersMany, Handler, Request, Response
+from penstock.hosting.failures import ContainerError, as_failure
+from penstock.hosting.pipeline import Member, SerialPipeline, serial_pipeline
+from penstock.hosting.stage import Stage, load_handler, names_of
+from penstock.hosting.workers.frames import pack, pack_answers, receive, requests_from
+from penstock.hosting.workers.isolated import isolated_handler
+from penstock.hosting.workers.life import end_with
+
+__all__ = ["Calls", "build", "describe", "main"]
+
+DEFAULT_ACCEPT = "SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT"
+
+
+class Calls(threading.local):
+    """What the containers did for the request that this thread is answering."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[str, float, int]] = []
+
+    def note(self, name: str, seconds: float, count: int) -> None:
+        self.made.append((name, seconds, count))
+
+    def take(self) -> list[tuple[str, float, int]]:
+        """Those since the last time."""
+        made, self.made = self.made, []
+        return made
+
+
+def build(
+    stages: Sequence[Stage],
+    *,
+    direct: bool,
+    max_between_bytes: int,
+    observe: Callable[[str, float, int], None] | None = None,
+    channels: int = 1,
+) -> SerialPipeline:
+    """Load every stage: what answers the requests of an endpoint.
+
+    Raises:
+        ContainerError: A stage does not load; it names which, and why.
+    """
+    members = []
+    for stage, name in zip(stages, names_of(stages), strict=True):
+        try:
+            handler = isolated_handler(stage, name, channels=channels) if stage.alone else load_handler(stage)
+        except (Exception, SystemExit) as error:
+            failure = as_failure(error)
+            place = name if len(stages) > 1 else None
+            kind = failure.kind if isinstance(failure, ContainerError) else type(error).__name__
+            trace = failure.trace if isinstance(failure, ContainerError) else ""
+            raise ContainerError(kind, failure.reason, trace=trace, container=place) from error
+        default = stage.environment.get(DEFAULT_ACCEPT) or os.environ.get(DEFAULT_ACCEPT)
+        members.append(Member(handler=handler, name=name, default_accept=default))
+    return serial_pipeline(members, direct=direct, max_between_bytes=max_between_bytes, observe=observe)
+
+
+def describe(pipeline: SerialPipeline) -> dict[str, Any]:
+    """What the server has to know of a loaded pipeline."""
+    found = getattr(pipeline.members[0].handler, "execution_parameters", None)
+    parameters = found() if callable(found) else found
+    return {"ready": True, "many": isinstance(pipeline, AnswersMany), "execution_parameters": parameters}
+
+
+def main() -> None:
+    """Answer until the server is gone. The arguments are descriptors: of the pipe that tells of its end, of sockets."""
+    life, *numbers = map(int, sys.argv[1:])
+    end_with(life)
+    # A Ctrl-C or a stop reaches the whole group: the server drains first, then lets us go.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    channels = [socket.socket(fileno=number) for number in numbers]
+    for channel in channels:
+        channel.set_inheritable(False)
+    os.set_inheritable(life, False)
+    message = receive(channels[0])
+    if message is None:
+        return
+    calls = Calls()
+    handler = _loaded(message[0]["order"], channels, calls)
+    for channel in channels[1:]:
+        threading.Thread(target=_serve, args=(channel, handler, calls), daemon=True).start()
+    _serve(channels[0], handler, calls)
+    # What the script has left behind (threads, exit handlers) must not keep an orphan alive.
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(0)
+
+
+def _loaded(order: dict[str, Any], channels: Sequence[socket.socket], calls: Calls) -> SerialPipeline:
+    sys.path.extend(folder for folder in order["path"] if folder not in sys.path)
+    try:
+        pipeline = build(
+            [Stage.from_json(plain) for plain in order["stages"]],
+            direct=order["direct"],
+            max_between_bytes=order["max_between_bytes"],
+            observe=calls.note,
+            channels=len(channels),
+        )
+        channels[0].sendall(pack(describe(pipeline)))
+    except Exception as error:  # noqa: BLE001 - told to the server, which tells the client and the log
+        failure = as_failure(error)
+        trace = failure.trace if isinstance(failure, ContainerError) else "".join(traceback.format_exception(error))
+        print(trace, file=sys.stderr, flush=True)  # noqa: T201 - standard error is the log
+        with contextlib.suppress(OSError):
+            channels[0].sendall(pack({"ready": False, "reason": str(failure), "trace": trace}))
+        os._exit(1)
+    return pipeline
+
+
+def _serve(channel: socket.socket, handler: Handler, calls: Calls) -> None:
+    while (message := receive(channel)) is not None:
+        requests = requests_from(message)
+        answers = _answers(handler, requests)
+        for answer in answers:
+            if isinstance(answer, ContainerError):
+                print(answer.trace or answer, file=sys.stderr, flush=True)  # noqa: T201 - standard error is the log
+        try:
+            channel.sendall(pack_answers(answers, calls.take()))
+        except OSError:
+            return  # The server is gone.
+
+
+def _answers(handler: Handler, requests: Sequence[Request]) -> Sequence[Response | Exception]:
+    if len(requests) > 1 and isinstance(handler, AnswersMany):
+        return handler.answer_many(requests)
+    answers: list[Response | Exception] = []
+    for request in requests:
+        try:
+            answers.append(handler(request))
+        except Exception as error:  # noqa: BLE001, PERF203 - it is the answer to this request
+            answers.append(error)
+    return answers

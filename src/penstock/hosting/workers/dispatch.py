@@ -1,0 +1,170 @@
+"""Requests that wait, and what takes them: those that wait together are answered together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.contracts.serving import Request, Response
+from penstock.errors import RequestError
+from penstock.hosting.metrics import Metrics
+from penstock.hosting.settings import Settings
+
+__all__ = ["Channel", "Dispatcher", "Waiting"]
+
+MOST_BATCH_BYTES = 8 << 20  # rows are small: what is larger is not made faster by company
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """A request and the place for its answer."""
+
+    request: Request
+    answer: asyncio.Future[Response]
+    since: float
+    """When it came, by the clock of the loop."""
+
+
+class Channel(Protocol):
+    """What works on one request, or one batch, at a time.
+
+    It calls :meth:`Dispatcher.done` when it is free again, and :meth:`Dispatcher.detach` when it takes no more.
+    """
+
+    many: bool
+
+    def start(self, batch: Sequence[Waiting]) -> None: ...
+
+
+class Dispatcher:
+    """Gives requests that wait to channels that are free. Lives in one event loop.
+
+    A request that finds everything idle goes at once. While others are being worked on it waits for company, until a
+    batch is full, everything else is done, or ``gather_ms`` are over.
+    """
+
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+        self._settings = settings
+        self._metrics = metrics
+        self._queue: deque[Waiting] = deque()
+        self._free: deque[Channel] = deque()
+        self._busy: set[Channel] = set()
+        self._timer: asyncio.Handle | None = None
+        self._at_once = False
+        self.in_flight = 0
+
+    async def answer(self, request: Request) -> Response:
+        """Answer one request.
+
+        Raises:
+            RequestError: 503 when there are too many requests, 504 when the time is over, and what the container refuses.
+            ContainerError: The container's code failed.
+        """
+        if self.in_flight >= self._settings.concurrency:
+            raise RequestError(503, f"{self.in_flight} requests are waiting already; try again later")
+        loop = asyncio.get_running_loop()
+        waiting = Waiting(request, loop.create_future(), loop.time())
+        self.in_flight += 1
+        self._queue.append(waiting)
+        self._schedule()
+        try:
+            async with asyncio.timeout(self._settings.timeout_s):
+                return await waiting.answer
+        except TimeoutError:
+            reason = f"Your invocation timed out: there was no answer within {self._settings.timeout_s:g} s"
+            raise RequestError(504, reason) from None
+        finally:
+            self.in_flight -= 1
+
+    @property
+    def waiting(self) -> int:
+        """Requests that no channel has taken yet."""
+        return len(self._queue)
+
+    def attach(self, channel: Channel) -> None:
+        """A channel is ready to take requests."""
+        self._free.append(channel)
+        self._schedule()
+
+    def detach(self, channel: Channel) -> None:
+        """A channel takes no more."""
+        self._busy.discard(channel)
+        if channel in self._free:
+            self._free.remove(channel)
+
+    def done(self, channel: Channel) -> None:
+        """A channel is free again."""
+        if channel in self._busy:
+            self._busy.remove(channel)
+            # The one that worked last goes first: its memory is warm, and an idle endpoint keeps to one worker.
+            self._free.appendleft(channel)
+            self._schedule()
+
+    def refuse(self, error: RequestError) -> None:
+        """Answer everything that waits with an error."""
+        while self._queue:
+            self._settle(self._queue.popleft(), error)
+
+    def _schedule(self) -> None:
+        """Dispatch at the end of this turn of the loop, so that what arrived in one turn is seen together."""
+        if not self._queue or not self._free:
+            return
+        loop = asyncio.get_running_loop()
+        full = len(self._queue) >= self._settings.batch or not self._free[0].many
+        left_s = self._queue[0].since + self._settings.gather_ms / 1e3 - loop.time()
+        if full or not self._busy or left_s <= 0:
+            if not self._at_once:
+                self._cancel_timer()
+                self._at_once = True
+                self._timer = loop.call_soon(self._dispatch)
+        elif self._timer is None:
+            self._timer = loop.call_later(left_s, self._dispatch)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._at_once = False
+
+    def _dispatch(self) -> None:
+        self._cancel_timer()
+        while self._queue and self._free:
+            batch = self._take(self._settings.batch if self._free[0].many else 1)
+            if batch:
+                channel = self._free.popleft()
+                self._busy.add(channel)
+                self._metrics.batch_size.observe(len(batch))
+                channel.start(batch)
+
+    def _take(self, most: int) -> list[Waiting]:
+        """The next requests whose clients are still there."""
+        batch: list[Waiting] = []
+        size = 0
+        while self._queue and len(batch) < most:
+            if self._queue[0].answer.done():
+                self._queue.popleft()
+                continue
+            size += len(self._queue[0].request.body)
+            if batch and size > MOST_BATCH_BYTES:
+                break
+            batch.append(self._queue.popleft())
+        return batch
+
+    def settle(self, batch: Sequence[Waiting], answers: Sequence[Response | Exception]) -> None:
+        """Give each request of a batch its answer."""
+        if len(answers) != len(batch):
+            answers = [RequestError(500, f"the worker gave {len(answers)} answers to {len(batch)} requests")] * len(batch)
+        for waiting, answer in zip(batch, answers, strict=True):
+            self._settle(waiting, answer)
+
+    @staticmethod
+    def _settle(waiting: Waiting, answer: Response | Exception) -> None:
+        if waiting.answer.done():
+            return  # Its client has gone, or its time was over.
+        if isinstance(answer, Exception):
+            waiting.answer.set_exception(answer)
+        else:
+            waiting.answer.set_result(answer)

@@ -1,0 +1,136 @@
+"""Starting a process that answers requests, and making sure that it never outlives us."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import PenstockError
+from penstock.hosting.stage import Stage
+from penstock.hosting.workers.frames import pack
+
+__all__ = ["WorkerProcess", "order_for"]
+
+# Our own folder goes behind those of the other interpreter: its packages are its own.
+START = "import sys; sys.path.append({root!r}); from penstock.hosting.workers.child import main; main()"
+
+
+def order_for(stages: Sequence[Stage], *, direct: bool = False, max_between_bytes: int = 5 << 20) -> dict[str, Any]:
+    """What a worker is told to load."""
+    return {
+        "stages": [stage.to_json() for stage in stages],
+        "direct": direct,
+        "max_between_bytes": max_between_bytes,
+        "path": [folder for folder in sys.path if folder],
+    }
+
+
+class WorkerProcess:
+    """A running worker.
+
+    It ends when this process does, however this one ends: the worker holds the reading end of a pipe of which only we
+    hold the writing end. It leads a process group of its own, so that what it has started goes with it.
+
+    Args:
+        order: What it is to load.
+        channels: How many requests, or batches of them, it is to work on at a time.
+        interpreter: Another Python than this one.
+        environment: Variables on top of ours.
+
+    Raises:
+        PenstockError: This system cannot hand sockets to a new process (Windows).
+        OSError: The process cannot be started.
+    """
+
+    def __init__(
+        self,
+        order: Mapping[str, Any],
+        *,
+        channels: int = 1,
+        interpreter: str | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        if sys.platform == "win32":
+            raise PenstockError("worker processes need a POSIX system; workers=0 answers in the server's own process")
+        pairs = [socket.socketpair() for _ in range(channels)]
+        self.sockets = [ours for ours, _ in pairs]
+        theirs = [other for _, other in pairs]
+        life, self._life = os.pipe()
+        passed = [life, *(other.fileno() for other in theirs)]
+        command = [interpreter or sys.executable, "-u", "-c", START.format(root=_root()), *map(str, passed)]
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own code, under the interpreter that was asked for
+                command,
+                pass_fds=passed,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                env={**os.environ, **(environment or {})},
+            )
+        except OSError:
+            self._close()
+            raise
+        finally:
+            os.close(life)
+            for other in theirs:
+                other.close()
+        self.pid = self._process.pid
+        with contextlib.suppress(OSError):  # It died already: whoever waits for its answer sees that.
+            self.sockets[0].sendall(pack({"order": order if interpreter is None else _elsewhere(order)}))
+
+    def wait(self, timeout_s: float | None = None) -> str:
+        """Wait for its end, and say how it ended.
+
+        Raises:
+            subprocess.TimeoutExpired: It goes on.
+        """
+        status = self._process.wait(timeout_s)
+        if status < 0:
+            return f"was killed by {_signal_name(-status)}"
+        return f"ended with exit status {status}"
+
+    def kill(self) -> None:
+        """End it and everything that it has started, at once, and let go of its sockets."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
+        self._close()
+
+    def release(self) -> None:
+        """Tell it to end by itself: the worker sees that nobody is there any more."""
+        self._close()
+
+    def _close(self) -> None:
+        for ours in self.sockets:
+            ours.close()
+        if self._life >= 0:
+            os.close(self._life)
+            self._life = -1
+
+
+def _elsewhere(order: Mapping[str, Any]) -> dict[str, Any]:
+    """The same order for another interpreter: it has its own folders, and is started by us already."""
+    return {**order, "path": []}
+
+
+def alone(stage: Stage) -> Stage:
+    """What the process of an isolated stage is to load: the same, in its own process."""
+    return replace(stage, isolated=False, interpreter=None)
+
+
+def _root() -> str:
+    return str(Path(__file__).resolve().parents[3])
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

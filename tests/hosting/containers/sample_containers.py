@@ -1,0 +1,154 @@
+"""Small containers for the tests of hosting: plain Python, found by ``Stage.path``."""
+
+import json
+import os
+import signal
+import sys
+import time
+
+from penstock.contracts.serving import Request, Response
+from penstock.errors import RequestError
+
+
+def _text(text, status=200, headers=None):
+    return Response(body=text.encode(), content_type="text/plain", status=status, headers=headers or {})
+
+
+class Echo:
+    """Says what it was asked, as JSON."""
+
+    def __init__(self, mark=""):
+        self._mark = mark
+
+    def __call__(self, request: Request) -> Response:
+        told = {
+            "mark": self._mark,
+            "body": request.body.decode("latin-1"),
+            "content_type": request.content_type,
+            "accept": request.accept,
+            "headers": dict(request.headers),
+            "variable": os.environ.get("SAMPLE"),
+            "pid": os.getpid(),
+        }
+        return Response(body=json.dumps(told).encode(), content_type=f"application/json; from={self._mark}")
+
+
+class Obedient:
+    """Does what the body says: ``status 415 why``, ``raise why``, ``die``, ``sleep 3``, ``large 100``, ...; else it is upper-cased."""
+
+    def __call__(self, request: Request) -> Response:
+        word, _, rest = request.body.decode("latin-1").partition(" ")
+        return getattr(self, f"do_{word}", self._upper)(rest, request)
+
+    def _upper(self, rest, request):
+        return _text(request.body.decode("latin-1").upper(), headers={"X-Amzn-SageMaker-Custom-Attributes": "seen"})
+
+    def do_refuse(self, rest, request):
+        status, _, why = rest.partition(" ")
+        raise RequestError(int(status), why)
+
+    def do_status(self, rest, request):
+        status, _, why = rest.partition(" ")
+        return _text(why, int(status))
+
+    def do_raise(self, rest, request):
+        raise KeyError(rest)
+
+    def do_die(self, rest, request):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def do_exit(self, rest, request):
+        os._exit(int(rest or 0))
+
+    def do_sleep(self, rest, request):
+        time.sleep(float(rest))
+        return _text("slept")
+
+    def do_large(self, rest, request):
+        return _text("x" * int(rest))
+
+    def do_header(self, rest, request):
+        return _text("", headers={"X-Own": rest, "Content-Length": "999"})
+
+    def do_nothing(self, rest, request):
+        return None
+
+    def do_pid(self, rest, request):
+        return _text(str(os.getpid()))
+
+
+class Batching(Obedient):
+    """The same, and it says of each request with how many it was answered."""
+
+    def answer_many(self, requests):
+        answers = []
+        for request in requests:
+            try:
+                answers.append(
+                    _text(str(len(requests))) if request.body == b"count" else self(request)
+                )
+            except Exception as error:
+                answers.append(error)
+        return answers
+
+
+class FailsTogether:
+    """Fails as a whole when it is asked for several answers."""
+
+    def __call__(self, request):
+        if request.body == b"bad":
+            raise ValueError("bad row")
+        return _text(request.body.decode())
+
+    def answer_many(self, requests):
+        raise ValueError("all of them")
+
+
+class Container:
+    """A container: its handler needs a model folder."""
+
+    def handler(self, model_dir):
+        word = (model_dir / "model.txt").read_text()
+        return lambda request: _text(word)
+
+
+def echo(mark=""):
+    return Echo(mark)
+
+
+def obedient():
+    return Obedient()
+
+
+def batching():
+    return Batching()
+
+
+def refuses_to_load(why="no model here"):
+    raise FileNotFoundError(why)
+
+
+def exits_at_load():
+    sys.exit("gave up")
+
+
+def dies_at_load():
+    os._exit(7)
+
+
+def no_handler():
+    return 5
+
+
+def flaky(marker):
+    """Loads, but dies at its first load where the marker is missing."""
+    if not os.path.exists(marker):
+        open(marker, "w").close()
+        os._exit(9)
+    return Obedient()
+
+
+def with_parameters():
+    handler = Echo()
+    handler.execution_parameters = lambda: {"BatchStrategy": "SINGLE_RECORD"}
+    return handler
