@@ -35,7 +35,17 @@ MOST_INFERENCE_ID = 64
 VISIBLE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
-OURS = {"content-length", "content-type", "transfer-encoding", "connection", "keep-alive", "upgrade", "trailer", "te", "date"}
+OURS = {
+    "content-length",
+    "content-type",
+    "transfer-encoding",
+    "connection",
+    "keep-alive",
+    "upgrade",
+    "trailer",
+    "te",
+    "date",
+}
 """Headers of an answer that are the server's to set."""
 DEFAULT_CONTENT_TYPE = "application/json"
 MEBIBYTE = 1 << 20
@@ -101,8 +111,12 @@ class _Face:
         self._title = title
         self._response: type[HttpResponse] = _optional.require("starlette.responses", extra="serve").Response
         self._gone = _optional.require("starlette.requests", extra="serve").ClientDisconnect
-        metrics.gauge("penstock_requests_in_flight", "Invocations that are not answered yet.", lambda: dispatcher.in_flight)
-        metrics.gauge("penstock_requests_waiting", "Invocations that no worker has taken yet.", lambda: dispatcher.waiting)
+        metrics.gauge(
+            "penstock_requests_in_flight", "Invocations that are not answered yet.", lambda: dispatcher.in_flight
+        )
+        metrics.gauge(
+            "penstock_requests_waiting", "Invocations that no worker has taken yet.", lambda: dispatcher.waiting
+        )
 
     async def invocations(self, request: HttpRequest) -> HttpResponse:
         start = time.perf_counter()
@@ -147,7 +161,9 @@ class _Face:
     def _checked(self, answer: Response) -> HttpResponse:
         """The container's answer over HTTP, if it can be one."""
         if len(answer.body) > self._settings.max_payload_bytes:
-            size = f"{len(answer.body)} bytes, which is more than the {self._settings.max_payload_bytes} that are allowed"
+            size = (
+                f"{len(answer.body)} bytes, which is more than the {self._settings.max_payload_bytes} that are allowed"
+            )
             raise RequestError(500, f"the container's answer has {size}")
         if not 200 <= answer.status <= 599:
             raise RequestError(500, f"the container answered with status {answer.status}, which is none")

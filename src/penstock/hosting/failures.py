@@ -10,6 +10,8 @@ from penstock.errors import PenstockError, RequestError
 
 __all__ = ["ContainerError", "as_failure", "failure_from_json", "failure_to_json", "named"]
 
+INTERNAL = 500
+
 
 class ContainerError(PenstockError, RuntimeError):
     """The container's own code failed on a request: it is answered with 500.
@@ -37,24 +39,25 @@ def _rebuild(kind: str, reason: str, trace: str, container: str | None) -> Conta
 
 
 def as_failure(error: BaseException) -> RequestError | ContainerError:
-    """Any exception as one of the two that are answered."""
+    """Any exception as one of the two that are answered.
+
+    A :class:`RequestError` with status 500 that has a cause is the container's own failure told by somebody else.
+    """
+    if isinstance(error, RequestError) and error.status == INTERNAL and error.__cause__ is not None:
+        kind, trace = type(error.__cause__).__name__, "".join(traceback.format_exception(error.__cause__))
+        return ContainerError(kind, error.reason, trace=trace, container=error.container)
     if isinstance(error, (RequestError, ContainerError)):
         return error
     trace = "".join(traceback.format_exception(error))
     return ContainerError(type(error).__name__, str(error), trace=trace)
 
 
-def named(error: Exception, container: str | None) -> RequestError | ContainerError:
-    """The same failure with the name of its container, where it has none."""
+def named(error: Exception, container: str) -> RequestError | ContainerError:
+    """The same failure, with the name that its container has in the pipeline."""
     failure = as_failure(error)
-    if failure.container is None and container is not None:
-        if isinstance(failure, RequestError):
-            again: RequestError | ContainerError = RequestError(failure.status, failure.reason, container=container)
-        else:
-            again = ContainerError(failure.kind, failure.reason, trace=failure.trace, container=container)
-        again.__cause__ = error
-        return again
-    return failure
+    if isinstance(failure, RequestError):
+        return RequestError(failure.status, failure.reason, container=container)
+    return ContainerError(failure.kind, failure.reason, trace=failure.trace, container=container)
 
 
 def failure_to_json(error: BaseException) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from penstock.contracts.serving import AnswersMany, Handler, Request, Response
 from penstock.errors import RequestError
@@ -195,17 +196,22 @@ def _ask(handler: Handler, requests: Sequence[Request]) -> Sequence[Response | E
         except Exception:  # noqa: BLE001 - one request may have failed them all: each is asked alone, and tells
             return [_ask_one(handler, request) for request in requests]
         if len(answers) == len(requests):
-            return answers
+            return [_as_answer(answer) for answer in answers]
         found = f"answer_many gave {len(answers)} answers to {len(requests)} requests"
         return [RequestError(500, found) for _ in requests]
     return [_ask_one(handler, request) for request in requests]
 
 
 def _ask_one(handler: Handler, request: Request) -> Response | Exception:
+    answer: Any
     try:
         answer = handler(request)
     except Exception as error:  # noqa: BLE001 - whatever a container raises is the answer to this request
         return as_failure(error)
-    if not isinstance(answer, Response):
-        return RequestError(500, f"the container answered with a {type(answer).__name__} instead of a Response")
-    return answer
+    return _as_answer(answer)
+
+
+def _as_answer(answer: Any) -> Response | Exception:
+    if isinstance(answer, (Response, Exception)):
+        return answer
+    return RequestError(500, f"the container answered with a {type(answer).__name__} instead of a Response")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
 import sys
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from penstock import _optional
 from penstock.contracts.serving import Handler
 from penstock.hosting.app import Pool, create_app
+from penstock.hosting.artifacts import unpacked
 from penstock.hosting.metrics import Metrics
-from penstock.hosting.pipeline import serial_pipeline
 from penstock.hosting.settings import Settings
 from penstock.hosting.stage import Stage, check_stages
 from penstock.hosting.workers.child import build
@@ -71,9 +71,7 @@ def _pool(
         return WorkerPool(order, settings, dispatcher, metrics)
 
     def make(observe: Callable[[str, float, int], None]) -> Handler:
-        return build(
-            stages, direct=direct, max_between_bytes=between, observe=observe, channels=settings.threads
-        )
+        return build(stages, direct=direct, max_between_bytes=between, observe=observe, channels=settings.threads)
 
     return LocalPool(make, settings, dispatcher, metrics)
 
@@ -104,6 +102,7 @@ def serve(
     direct: bool = False,
     title: str = "endpoint",
     listening: socket.socket | None = None,
+    models: str | os.PathLike[str] | None = None,
     started: Callable[[str], None] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT: then take no more connections, finish what is in flight, and end.
@@ -114,17 +113,19 @@ def serve(
         direct: Requests go to the one container that their header names, not through all of them.
         title: Its name.
         listening: A socket that listens already.
+        models: Folder to unpack models in; a temporary one by default. Only models that are archives are unpacked.
         started: Told the address, once connections are taken; the model may still be loading (``/ping`` tells).
 
     Raises:
         ValueError: These containers cannot make an endpoint.
         OSError: The port cannot be had.
+        CorruptFile: A model's archive cannot be unpacked.
         MissingExtra: Starlette or uvicorn is not installed.
     """
     settings = settings or Settings()
     uvicorn = _optional.require("uvicorn", extra="serve")
-    app = application(stages, settings, direct=direct, title=title)
-    with listening or bind(settings) as sock:
+    with unpacked(stages, models) as folders, listening or bind(settings) as sock:
+        app = application(folders, settings, direct=direct, title=title)
         config = uvicorn.Config(
             app,
             log_config=None,

@@ -37,7 +37,7 @@ class Stage:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Its keyword arguments: values that JSON can hold."""
     model_dir: str | None = None
-    """Folder of the unpacked model."""
+    """Folder of the model, or its ``model.tar.gz``, which is unpacked when the endpoint starts."""
     name: str | None = None
     """Its hostname in a pipeline; ``container-1``, ``container-2``, ... by default."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -54,10 +54,12 @@ class Stage:
         if not module or not name:
             raise ValueError(f'factory must be "module:name", got {self.factory!r}')
         if self.name is not None and not HOSTNAME.fullmatch(self.name):
-            raise ValueError(f"the name of a container is up to 63 letters, digits and inner hyphens, got {self.name!r}")
+            raise ValueError(
+                f"the name of a container is up to 63 letters, digits and inner hyphens, got {self.name!r}"
+            )
         if self.model_dir is not None:
-            object.__setattr__(self, "model_dir", os.path.abspath(self.model_dir))
-        object.__setattr__(self, "path", tuple(map(os.path.abspath, self.path)))
+            object.__setattr__(self, "model_dir", str(Path(self.model_dir).absolute()))
+        object.__setattr__(self, "path", tuple(str(Path(folder).absolute()) for folder in self.path))
         _check_environment(self.environment)
 
     @property
@@ -162,7 +164,7 @@ def _check_environment(environment: Mapping[str, str]) -> None:
     if len(environment) > MOST_VARIABLES:
         raise ValueError(f"a container has at most {MOST_VARIABLES} environment variables, got {len(environment)}")
     for name, value in environment.items():
-        if not isinstance(name, str) or not isinstance(value, str):
-            raise TypeError(f"environment variables are texts, got {name!r}: {value!r}")
-        if not name or max(len(name), len(value)) > MOST_VARIABLE_BYTES:
-            raise ValueError(f"name and value of an environment variable have 1 to {MOST_VARIABLE_BYTES} characters: {name}")
+        if not name or "=" in name or max(len(name), len(value)) > MOST_VARIABLE_BYTES:
+            raise ValueError(
+                f"a name (without =) and a value of an environment variable have 1 to {MOST_VARIABLE_BYTES} characters: {name}"
+            )

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 
 from penstock.contracts.serving import Request, Response
@@ -84,9 +85,7 @@ class Batching(Obedient):
         answers = []
         for request in requests:
             try:
-                answers.append(
-                    _text(str(len(requests))) if request.body == b"count" else self(request)
-                )
+                answers.append(_text(str(len(requests))) if request.body == b"count" else self(request))
             except Exception as error:
                 answers.append(error)
         return answers
@@ -151,4 +150,33 @@ def flaky(marker):
 def with_parameters():
     handler = Echo()
     handler.execution_parameters = lambda: {"BatchStrategy": "SINGLE_RECORD"}
+    return handler
+
+
+GATE = threading.Event()
+
+
+def gate():
+    """Waits until the test opens it."""
+    GATE.clear()
+
+    def handler(request):
+        GATE.wait(60)
+        return _text("through")
+
+    return handler
+
+
+def sleeper():
+    def handler(request):
+        time.sleep(1)
+        return _text("slept")
+
+    return handler
+
+
+def refuser():
+    def handler(request):
+        raise RequestError(415, request.content_type)
+
     return handler

@@ -83,9 +83,10 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     channels = [socket.socket(fileno=number) for number in numbers]
+    inheritable = False
     for channel in channels:
-        channel.set_inheritable(False)
-    os.set_inheritable(life, False)
+        channel.set_inheritable(inheritable)
+    os.set_inheritable(life, inheritable)
     message = receive(channels[0])
     if message is None:
         return
@@ -142,6 +143,6 @@ def _answers(handler: Handler, requests: Sequence[Request]) -> Sequence[Response
     for request in requests:
         try:
             answers.append(handler(request))
-        except Exception as error:  # noqa: BLE001, PERF203 - it is the answer to this request
+        except Exception as error:  # noqa: BLE001 - it is the answer to this request
             answers.append(error)
     return answers

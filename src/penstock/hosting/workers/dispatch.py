@@ -156,7 +156,9 @@ class Dispatcher:
     def settle(self, batch: Sequence[Waiting], answers: Sequence[Response | Exception]) -> None:
         """Give each request of a batch its answer."""
         if len(answers) != len(batch):
-            answers = [RequestError(500, f"the worker gave {len(answers)} answers to {len(batch)} requests")] * len(batch)
+            answers = [RequestError(500, f"the worker gave {len(answers)} answers to {len(batch)} requests")] * len(
+                batch
+            )
         for waiting, answer in zip(batch, answers, strict=True):
             self._settle(waiting, answer)
 

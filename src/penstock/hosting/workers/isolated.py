@@ -67,9 +67,9 @@ class IsolatedHandler:
             self._pause_s = 0.0
             return answers
         reason = self._lost(running)
-        return [RequestError(503, f"the process of {self._name} {reason} while it had this request; send it again")] * len(
-            requests
-        )
+        return [
+            RequestError(503, f"the process of {self._name} {reason} while it had this request; send it again")
+        ] * len(requests)
 
     def _alive(self) -> _Running:
         with self._lock:
@@ -77,7 +77,9 @@ class IsolatedHandler:
                 return self._running
             wait_s = self._not_before - time.monotonic()
             if wait_s > 0:
-                raise RequestError(503, f"the process of {self._name} {self._why}; it is started again in {wait_s:.1f} s")
+                raise RequestError(
+                    503, f"the process of {self._name} {self._why}; it is started again in {wait_s:.1f} s"
+                )
             try:
                 self._running = _Running(self._stage, self._running.channels)
             except ContainerError as error:

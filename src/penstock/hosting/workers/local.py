@@ -107,7 +107,7 @@ class _ThreadChannel:
         except Exception as error:  # noqa: BLE001 - it is the answer
             failure = as_failure(error)
             if isinstance(failure, ContainerError):
-                LOG.error("%s", failure.trace or failure)
+                LOG.error("%s", failure.trace or failure)  # noqa: TRY400 - its trace, not ours
             return [failure] * len(requests)
 
     def _finish(self, batch: Sequence[Waiting], done: asyncio.Future[Sequence[Response | Exception]]) -> None:

@@ -109,7 +109,7 @@ class WorkerPool:
             worker = _Worker(self._order, self._settings, self._dispatcher, self._metrics, loop)
         except (OSError, PenstockError) as error:
             self._why_not = f"a worker cannot be started: {error}"
-            LOG.error("%s", self._why_not)
+            LOG.error("%s", self._why_not)  # noqa: TRY400 - the message says it all
             return False
         self._workers.add(worker)
         try:
@@ -169,13 +169,14 @@ class _Worker:
         for sock in self.process.sockets:
             await self._open(sock)
         first = self._channels[0]
-        await asyncio.wait([first.told, self._ended], return_when=asyncio.FIRST_COMPLETED)
+        news: list[asyncio.Future[Any]] = [first.told, self._ended]
+        await asyncio.wait(news, return_when=asyncio.FIRST_COMPLETED)
         if first.told.done() and not first.told.cancelled():
             return first.told.result()
         return {"ready": False, "reason": f"its process {await self._ended}; the log may say why"}
 
     async def _open(self, sock: socket.socket) -> None:
-        sock.setblocking(False)
+        sock.settimeout(0)
         # The transport closes its own copy of the descriptor; the process object keeps ours.
         copy = sock.dup()
         _, channel = await self.loop.create_unix_connection(lambda: _ProcessChannel(self), sock=copy)
@@ -189,8 +190,8 @@ class _Worker:
 
     async def death(self) -> str:
         """Wait for the end of the process, or of one of its channels, which is its end too."""
-        lost = [channel.lost for channel in self._channels]
-        await asyncio.wait([self._ended, *lost], return_when=asyncio.FIRST_COMPLETED)
+        ends: list[asyncio.Future[Any]] = [self._ended, *(channel.lost for channel in self._channels)]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         for channel in self._channels:
             self.dispatcher.detach(channel)
         if not self._ended.done():
@@ -242,7 +243,7 @@ class _ProcessChannel(asyncio.Protocol):
             LOG.exception("worker %d sent what is no answer", self._worker.process.pid)
             self.close()
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, _: Exception | None) -> None:
         self._worker.dispatcher.detach(self)
         if not self.lost.done():
             self.lost.set_result(None)

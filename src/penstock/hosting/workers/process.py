@@ -17,10 +17,22 @@ from penstock.errors import PenstockError
 from penstock.hosting.stage import Stage
 from penstock.hosting.workers.frames import pack
 
-__all__ = ["WorkerProcess", "order_for"]
+__all__ = ["WorkerProcess", "alone", "order_for", "search_path", "start"]
 
-# Our own folder goes behind those of the other interpreter: its packages are its own.
-START = "import sys; sys.path.append({root!r}); from penstock.hosting.workers.child import main; main()"
+
+def start(module: str) -> list[str]:
+    """Arguments of Python that run ``main`` of one of our modules.
+
+    Our own folder goes behind those of the interpreter, whose packages are its own, and the working folder is not looked
+    into: what a caller can import is in :func:`search_path`.
+    """
+    root = str(Path(__file__).resolve().parents[3])
+    return ["-u", "-P", "-c", f"import sys; sys.path.append({root!r}); from {module} import main; main()"]
+
+
+def search_path() -> list[str]:
+    """The folders in which this process looks for modules."""
+    return [folder or str(Path.cwd()) for folder in sys.path]
 
 
 def order_for(stages: Sequence[Stage], *, direct: bool = False, max_between_bytes: int = 5 << 20) -> dict[str, Any]:
@@ -29,7 +41,7 @@ def order_for(stages: Sequence[Stage], *, direct: bool = False, max_between_byte
         "stages": [stage.to_json() for stage in stages],
         "direct": direct,
         "max_between_bytes": max_between_bytes,
-        "path": [folder for folder in sys.path if folder],
+        "path": search_path(),
     }
 
 
@@ -65,7 +77,7 @@ class WorkerProcess:
         theirs = [other for _, other in pairs]
         life, self._life = os.pipe()
         passed = [life, *(other.fileno() for other in theirs)]
-        command = [interpreter or sys.executable, "-u", "-c", START.format(root=_root()), *map(str, passed)]
+        command = [interpreter or sys.executable, *start("penstock.hosting.workers.child"), *map(str, passed)]
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own code, under the interpreter that was asked for
                 command,
@@ -122,11 +134,7 @@ def _elsewhere(order: Mapping[str, Any]) -> dict[str, Any]:
 
 def alone(stage: Stage) -> Stage:
     """What the process of an isolated stage is to load: the same, in its own process."""
-    return replace(stage, isolated=False, interpreter=None)
-
-
-def _root() -> str:
-    return str(Path(__file__).resolve().parents[3])
+    return replace(stage, isolated=False, interpreter=None, environment={})
 
 
 def _signal_name(number: int) -> str:

@@ -1,0 +1,20 @@
+"""Endpoints of the tests are written down in a folder of their own, and none is left running."""
+
+import pytest
+from tests.hosting.places import CONTAINERS, sample
+
+from penstock.hosting.endpoint import list_endpoints
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_STATE_DIR", str(tmp_path_factory.mktemp("state")))
+    monkeypatch.syspath_prepend(str(CONTAINERS))
+    yield
+    for endpoint in list_endpoints():
+        endpoint.delete()
+
+
+@pytest.fixture
+def echo():
+    return sample("echo")

@@ -1,0 +1,132 @@
+"""Where the containers of the tests are, and servers to ask."""
+
+import contextlib
+import json
+import subprocess
+import sys
+import textwrap
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from starlette.testclient import TestClient
+
+from penstock.hosting.server import application
+from penstock.hosting.settings import Settings
+from penstock.hosting.stage import Stage
+
+CONTAINERS = Path(__file__).parent / "containers"
+PATIENCE_S = 120  # the machine may be busy
+
+
+def sample(factory, **given):
+    """One of the containers in ``sample_containers``."""
+    return Stage(factory=f"sample_containers:{factory}", path=(str(CONTAINERS),), **given)
+
+
+@contextlib.contextmanager
+def local(*stages, direct=False, **settings):
+    """An endpoint in this process, whose model is loaded."""
+    app = application(stages, Settings(workers=0, **settings), direct=direct, title="tests")
+    with TestClient(app, raise_server_exceptions=False) as client:
+        wait(lambda: client.get("/ping").status_code == 200 or "does not load" in client.get("/ping").text)
+        yield client
+
+
+def wait(condition, what="it"):
+    """Until something is so."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"{what} has not come"
+        time.sleep(0.02)
+    return found
+
+
+def post(address, body=b"", **headers):
+    """Status and body of one invocation, over a connection of its own."""
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    request = urllib.request.Request(f"{address}/invocations", data=body, headers=given, method="POST")
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read()
+
+
+def ping(address):
+    """Status and reason of ``/ping``; ``None`` where nobody listens."""
+    try:
+        with urllib.request.urlopen(f"{address}/ping", timeout=PATIENCE_S) as answer:
+            return answer.status, ""
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read())["message"]
+    except OSError:
+        return None
+
+
+class Server:
+    """``serve`` in a process of its own, as somebody runs it in the foreground."""
+
+    def __init__(self, *stages, direct=False, **settings):
+        plain = json.dumps([stage.to_json() for stage in stages])
+        code = f"""
+            import json, logging, sys
+            from penstock.hosting.detached import log_to_standard_error
+            from penstock.hosting.server import serve
+            from penstock.hosting.settings import Settings
+            from penstock.hosting.stage import Stage
+            log_to_standard_error()
+            stages = [Stage.from_json(plain) for plain in json.loads({plain!r})]
+            serve(stages, Settings(port=0, **{settings!r}), direct={direct}, started=lambda a: print(a, flush=True))
+        """
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self.address = self.process.stdout.readline().strip()
+        self.log = ""
+
+    def ready(self):
+        wait(lambda: (ping(self.address) or (0,))[0] == 200, "the model")
+        return self
+
+    def post(self, body=b"", **headers):
+        return post(self.address, body, **headers)
+
+    def metric(self, name):
+        with urllib.request.urlopen(f"{self.address}/metrics", timeout=PATIENCE_S) as answer:
+            lines = answer.read().decode().splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith((name + " ", name + "{")))
+
+    def end(self):
+        """Stop it; its exit status."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        _, self.log = self.process.communicate(timeout=PATIENCE_S)
+        return self.process.returncode
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+
+def children(pid):
+    """Processes that a process has started, as Linux lists them."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if int(path.read_text().rpartition(")")[2].split()[1]) == pid:
+                found.append(int(path.parent.name))
+    return found
+
+
+def lives(pid):
+    """Whether a process runs (a dead one that nobody has waited for does not)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
