@@ -17,6 +17,8 @@ from penstock.containers.serving.functions import Function, Functions, collect
 from penstock.containers.serving.handler import ScriptHandler
 from penstock.containers.serving.loading import load_module, variables
 from penstock.containers.toolkit import params, shim
+from penstock.containers.training.script_job import train_with_script
+from penstock.contracts.job import TrainingJob
 from penstock.errors import JobFailed
 
 __all__ = ["ScriptContainer"]
@@ -32,6 +34,8 @@ class ScriptContainer:
         dependencies: More files and folders that are put beside the script.
         environment: Variables of this container.
         name: For logs and errors; the script's name where it is not given.
+        python: The interpreter of the script: a path, or a name such as ``"python3.12"``. ``None``: the running one. Where
+            the code has a ``requirements.txt`` (or a ``setup.py``), a virtual environment of it is made and kept.
         dialect: ``"fixed"``: what users fall into with SageMaker is mended (one CSV row is ``(1, n)``, parameters of content
             types do not matter, faults have the status that HTTP has for them). ``"sagemaker_containers"`` and
             ``"sagemaker_inference"`` do exactly as those packages do.
@@ -51,6 +55,7 @@ class ScriptContainer:
     dependencies: Sequence[str | os.PathLike[str]] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
+    python: str | os.PathLike[str] | None = None
     dialect: DialectName = "fixed"
     rows_independent: bool | None = None
 
@@ -60,6 +65,26 @@ class ScriptContainer:
         if not self.name:
             program = self.entry_point or self.environment.get(params.USER_PROGRAM_ENV) or "script"
             object.__setattr__(self, "name", Path(program).stem)
+
+    def train(self, job: TrainingJob, /) -> None:
+        """Run the script with the job's tree, variables and arguments.
+
+        Raises:
+            JobFailed: It failed, or cannot be run.
+        """
+        try:
+            code = find_code(self.entry_point, self.source_dir, None, self.environment)
+        except JobFailed as error:
+            (job.output_dir / "failure").write_text(f"Framework Error:\n{error}", encoding="utf-8")
+            raise
+        train_with_script(
+            job,
+            code,
+            dependencies=self.dependencies,
+            whole=self.source_dir is not None,
+            python=self.python,
+            environment=self.environment,
+        )
 
     def handler(self, model_dir: str | os.PathLike[str], /) -> ScriptHandler:
         """Load the script and its model, ready to answer.

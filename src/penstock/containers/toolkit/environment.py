@@ -111,6 +111,8 @@ class Environment(mapping.MappingMixin):
         input_data_config: The content of ``inputdataconfig.json``.
         hyperparameters: The content of ``hyperparameters.json``, as values.
         base_dir: The root of the tree; ``SAGEMAKER_BASE_DIR`` or ``/opt/ml`` where it is not given.
+        program: The user's script; ``SAGEMAKER_PROGRAM`` or the hyperparameter ``sagemaker_program`` where it is not given.
+        job_name: The job's name; ``TRAINING_JOB_NAME`` where it is not given.
     """
 
     def __init__(
@@ -119,17 +121,22 @@ class Environment(mapping.MappingMixin):
         input_data_config: dict[str, Any] | None = None,
         hyperparameters: dict[str, Any] | None = None,
         base_dir: str | None = None,
+        program: str | None = None,
+        job_name: str | None = None,
     ) -> None:
         tree = self._tree = Tree(base_dir)
-        self._resources = resource_config or _read_json(tree.resource_config_file)
-        self._inputs = input_data_config or _read_json(tree.input_data_config_file)
+        self._resources = _read_json(tree.resource_config_file) if resource_config is None else resource_config
+        self._inputs = _read_json(tree.input_data_config_file) if input_data_config is None else input_data_config
         split = mapping.split_by_criteria(
-            hyperparameters or read_hyperparameters(tree.hyperparameters_file),
+            read_hyperparameters(tree.hyperparameters_file) if hyperparameters is None else hyperparameters,
             keys=params.SAGEMAKER_HYPERPARAMETERS,
             prefix=params.SAGEMAKER_PREFIX,
         )
         self._hyperparameters, self._settings = split.excluded, split.included
-        self._program = os.environ.get(params.USER_PROGRAM_ENV) or self._settings.get(params.USER_PROGRAM_PARAM)
+        self._job_name = job_name or os.environ.get(params.TRAINING_JOB_ENV)
+        self._program = (
+            program or os.environ.get(params.USER_PROGRAM_ENV) or self._settings.get(params.USER_PROGRAM_PARAM)
+        )
 
     @property
     def additional_framework_parameters(self) -> dict[str, Any]:
@@ -225,7 +232,7 @@ class Environment(mapping.MappingMixin):
     @property
     def job_name(self) -> str | None:
         """The name of the job."""
-        return os.environ.get(params.TRAINING_JOB_ENV)
+        return self._job_name
 
     @property
     def log_level(self) -> Any:

@@ -35,5 +35,20 @@ def _run_the_next_one() -> None:
             return
 
 
+def _do_not_outlive_the_parent() -> None:
+    """A job whose runner was killed must not go on: nobody would collect what it makes."""
+    parent = os.environ.get("PENSTOCK_PARENT")
+    if sys.platform != "linux" or parent is None or os.getppid() != int(parent):
+        return
+    import ctypes
+    import signal
+
+    set_parent_death_signal = 1
+    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != int(parent):
+        os._exit(1)
+
+
+_do_not_outlive_the_parent()
 _let_toolkit_be_found()
 _run_the_next_one()

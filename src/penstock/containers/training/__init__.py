@@ -1,0 +1,1 @@
+"""Running a user's script as a training job's process."""

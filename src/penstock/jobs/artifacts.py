@@ -1,0 +1,59 @@
+"""What a job leaves: archives with its files at their root, the same bytes for the same files."""
+
+from __future__ import annotations
+
+import gzip
+import tarfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from penstock.io.atomic import AtomicFile
+
+__all__ = ["files_below", "pack", "unpack"]
+
+LEVEL = 6
+IS_EXECUTABLE = 0o111
+
+
+def files_below(folders: Sequence[Path]) -> dict[str, Path]:
+    """The files in some folders by their path in it; of two of one name, that in the later folder. Links to files are followed."""
+    found: dict[str, Path] = {}
+    for folder in folders:
+        paths = (path for path in folder.rglob("*") if path.is_file())
+        found.update({path.relative_to(folder).as_posix(): path for path in paths})
+    return found
+
+
+def pack(files: Mapping[str, Path], archive: Path) -> None:
+    """Write a ``.tar.gz`` that is there whole or not at all.
+
+    Owners, times and the order in which files were written leave no trace in it.
+    """
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        AtomicFile(archive) as file,
+        gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=LEVEL, mtime=0) as compressed,  # type: ignore[call-overload]
+        tarfile.open(mode="w", fileobj=compressed, format=tarfile.PAX_FORMAT) as tar,
+    ):
+        for name in sorted(files):
+            _add(tar, name, files[name])
+
+
+def _add(tar: tarfile.TarFile, name: str, path: Path) -> None:
+    state = path.stat()
+    entry = tarfile.TarInfo(name)
+    entry.size = state.st_size
+    entry.mode = 0o755 if state.st_mode & IS_EXECUTABLE else 0o644
+    with path.open("rb") as file:
+        tar.addfile(entry, file)
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack a ``.tar.gz`` (or ``.tar``) of somebody's: nothing gets out of the folder.
+
+    Raises:
+        tarfile.TarError: It is no archive, or one that tries to.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")

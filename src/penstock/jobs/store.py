@@ -1,0 +1,58 @@
+"""Files of this machine as a store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from penstock.contracts.job import StoredObject
+
+__all__ = ["PathStore", "objects_below"]
+
+
+class PathStore:
+    """Paths and ``file://`` URIs, which name what they say."""
+
+    def resolve(self, uri: str, /) -> Path:
+        """The path of a URI.
+
+        Raises:
+            ValueError: It has another scheme.
+        """
+        parts = urlsplit(uri)
+        if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+            return Path(unquote(parts.path))
+        if "://" in uri:
+            raise ValueError(f"{uri} is neither a path nor a file:// URI")
+        return Path(uri).expanduser().absolute()
+
+    def objects(self, uri: str, /) -> Sequence[StoredObject]:
+        """All files whose path begins with that of ``uri``, in order."""
+        path = self.resolve(uri)
+        return objects_below(path, uri, ends_in_slash=uri.endswith("/"))
+
+
+def objects_below(path: Path, uri: str, *, ends_in_slash: bool = False) -> list[StoredObject]:
+    """The files whose path begins with a path, as S3 lists keys that begin with a prefix; ordered by URI.
+
+    Args:
+        path: What they begin with: a file, a folder, or the first letters of some.
+        uri: The URI of ``path``.
+        ends_in_slash: Whether only a folder is meant.
+    """
+    stem = uri.rstrip("/")
+    if ends_in_slash:
+        found = _files(path) if path.is_dir() else []
+    else:
+        beginning = (
+            [one for one in path.parent.glob("*") if one.name.startswith(path.name)] if path.parent.is_dir() else []
+        )
+        found = [file for one in beginning for file in (_files(one) if one.is_dir() else [one])]
+    objects = [StoredObject(uri=stem + str(file)[len(str(path)) :].replace(os.sep, "/"), path=file) for file in found]
+    return sorted(objects, key=lambda one: one.uri)
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]

@@ -1,0 +1,272 @@
+"""Channels: what of them reaches a script, in every mode."""
+
+import gzip
+import json
+import os
+import threading
+
+import pytest
+
+from penstock.contracts.job import Channel
+from penstock.errors import JobFailed
+from penstock.formats.recordio_stream import read_stream
+from penstock.jobs.objects import InputObject, list_objects, shuffled
+from penstock.jobs.pipes import PipeFeeder, epoch_bytes
+from penstock.jobs.spec import TrainingSpec
+from penstock.jobs.store import PathStore
+
+READ = """
+    import os
+    base = os.environ["SM_CHANNEL_TRAIN"]
+    for epoch in range(3):
+        with open(f"{{base}}_{{epoch}}", "rb") as pipe:
+            content = pipe.read({limit})
+        open(os.environ["SM_MODEL_DIR"] + f"/{{epoch}}", "wb").write(content)
+"""
+
+
+@pytest.fixture
+def piped(run, script, model):
+    """What a script reads from a pipe in three epochs."""
+
+    def read(channel, *, limit="", **options):
+        files = model(run(script(READ.format(limit=limit)), channels={"train": channel}, **options))
+        return [files[str(epoch)] for epoch in range(3)]
+
+    return read
+
+
+def records(content):
+    import io
+
+    return list(read_stream(io.BytesIO(content), lambda magic, plain: magic))
+
+
+def test_pipe_mode_gives_all_objects_once_per_epoch(piped, store):
+    store.put("s3://in/data/b", "2\n")
+    store.put("s3://in/data/a", "1\n" * 200_000)
+    assert piped(Channel(uri="s3://in/data", input_mode="Pipe")) == [b"1\n" * 200_000 + b"2\n"] * 3
+
+
+def test_a_reader_that_has_enough_goes_on_with_the_next_epoch(piped, store):
+    store.put("s3://in/data/a", b"12" * 500_000)
+    assert piped(Channel(uri="s3://in/data", input_mode="Pipe"), limit=3) == [b"121"] * 3
+
+
+@pytest.mark.parametrize("compression", ["None", "Gzip"])
+def test_records_of_whole_objects(piped, store, compression):
+    contents = [b"", b"1", b"12", b"12345678" * 100_000]
+    for number, content in enumerate(contents):
+        store.put(f"s3://in/data/{number}", gzip.compress(content) if compression == "Gzip" else content)
+    channel = Channel(uri="s3://in/data/", input_mode="Pipe", record_wrapper="RecordIO", compression=compression)
+    for content in piped(channel):
+        assert len(content) % 4 == 0
+        assert records(content) == contents
+
+
+def test_gzip_is_inflated(piped, store):
+    store.put("s3://in/data/a.gz", gzip.compress(b"1\n") + gzip.compress(b"2\n"))
+    assert piped(Channel(uri="s3://in/data", input_mode="Pipe", compression="Gzip")) == [b"1\n2\n"] * 3
+
+
+def test_an_object_that_cannot_be_read_fails_the_job_instead_of_ending_the_epoch(run, script, store):
+    store.put("s3://in/data/a.gz", gzip.compress(os.urandom(100_000))[:-100])
+    channel = Channel(uri="s3://in/data", input_mode="Pipe", compression="Gzip")
+    with pytest.raises(JobFailed, match="EOFError") as error:
+        run(script(READ.format(limit="")), channels={"train": channel})
+    assert "\n" not in str(error.value)
+
+
+def test_shuffling_changes_with_the_epoch_only(piped, store):
+    for number in range(9):
+        store.put(f"s3://in/data/{number}", str(number))
+    channel = Channel(uri="s3://in/data/", input_mode="Pipe", shuffle_seed=3)
+    epochs = piped(channel)
+    assert len(set(epochs)) == 3
+    assert {bytes(sorted(epoch)) for epoch in epochs} == {b"012345678"}
+    assert shuffled(9, channel, 0) == [int(digit) for digit in epochs[0].decode()]
+
+
+def test_manifest(run, script, store, model):
+    store.put("s3://in/data/a/1", "1")
+    store.put("s3://in/data/b/2", "2")
+    store.put("s3://in/data/b/3", "3")
+    store.put("s3://in/list.manifest", json.dumps([{"prefix": "s3://in/data/"}, "a/1", "b/2"]))
+    text = """
+        import os
+        base = os.environ["SM_CHANNEL_TRAIN"]
+        found = sorted(os.path.relpath(os.path.join(f, n), base) for f, _, names in os.walk(base) for n in names)
+        open(os.environ["SM_MODEL_DIR"] + "/found", "w").write(",".join(found))
+    """
+    channel = Channel(uri="s3://in/list.manifest", data_type="ManifestFile")
+    assert model(run(script(text), channels={"train": channel})) == {"found": b"a/1,b/2"}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "words"),
+    [
+        ("{}", "must be a JSON list"),
+        ("[", "must be a JSON list"),
+        ('["a"]', "must be a JSON list"),
+        ('[{"prefix": "s3://in/data/"}, "nothing"]', "s3://in/data/nothing, which is not there"),
+        ('[{"prefix": "s3://in/data/"}, "../../x"]', "no relative path"),
+    ],
+)
+def test_manifests_that_are_wrong(store, manifest, words):
+    store.put("s3://in/list", manifest)
+    with pytest.raises(JobFailed, match=words):
+        list_objects(Channel(uri="s3://in/list", data_type="ManifestFile"), store, "train")
+
+
+def test_augmented_manifest(piped, store):
+    store.put("s3://in/images/1.jpg", b"\xff\xd8one")
+    store.put("s3://in/images/2.jpg", b"\xff\xd8two")
+    lines = [
+        {"source-ref": f"s3://in/images/{n}.jpg", "label": n, "note": "x", "more": {"a": [1]}, "unused": 1}
+        for n in (1, 2)
+    ]
+    store.put("s3://in/list", "\n".join(map(json.dumps, lines)) + "\n")
+    channel = Channel(
+        uri="s3://in/list",
+        data_type="AugmentedManifestFile",
+        attribute_names=("source-ref", "label", "note", "more"),
+        input_mode="Pipe",
+        record_wrapper="RecordIO",
+    )
+    wanted = [b"\xff\xd8one", b"1", b"x", b'{"a":[1]}', b"\xff\xd8two", b"2", b"x", b'{"a":[1]}']
+    assert [records(content) for content in piped(channel)] == [wanted] * 3
+
+
+def test_augmented_manifests_that_lack_something(run, script, store):
+    store.put("s3://in/list", '{"a": 1}\n{"b": 1}\n')
+    channel = Channel(uri="s3://in/list", data_type="AugmentedManifestFile", attribute_names=("a",), input_mode="Pipe")
+    with pytest.raises(JobFailed, match="line 2 of list must be a JSON object with a"):
+        run(script("pass"), channels={"train": channel})
+
+
+def test_fast_file_mode_copies_nothing(run, script, store, model):
+    store.put("s3://in/data/a/b", "1")
+    text = """
+        import os
+        path = os.environ["SM_CHANNEL_TRAIN"] + "/a/b"
+        open(os.environ["SM_MODEL_DIR"] + "/x", "w").write(open(path).read() + str(os.path.islink(path)))
+    """
+    assert model(run(script(text), channels={"train": Channel(uri="s3://in/data", input_mode="FastFile")})) == {
+        "x": b"1True"
+    }
+
+
+def test_file_mode_is_a_copy(run, script, store):
+    store.put("s3://in/data/a", "1")
+    run(
+        script("import os; open(os.environ['SM_CHANNEL_TRAIN'] + '/a', 'w').write('2')"),
+        channels={"train": "s3://in/data"},
+    )
+    assert store.resolve("s3://in/data/a").read_text() == "1"
+
+
+@pytest.mark.parametrize(
+    ("prefix", "names"),
+    [
+        ("s3://in/ab", ["1", "x/2", "abc"]),  # what is in the folder of that name, and what else begins like it
+        ("s3://in/ab/", ["1", "x/2"]),
+        ("s3://in/ab/1", ["1"]),
+        ("s3://in/ab/x", ["2"]),
+    ],
+)
+def test_prefixes_are_those_of_s3(store, prefix, names):
+    for key in ("ab/1", "ab/x/2", "abc", "b"):
+        store.put(f"s3://in/{key}", key)
+    assert [one.name for one in list_objects(Channel(uri=prefix), store, "train")] == names
+
+
+def test_objects_that_would_get_one_name(store):
+    for key in ("ab/abc", "abc"):
+        store.put(f"s3://in/{key}", key)
+    with pytest.raises(JobFailed, match="two objects of channel train would both be abc"):
+        list_objects(Channel(uri="s3://in/ab"), store, "train")
+
+
+def test_paths_as_a_store(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "b").write_text("2")
+    (tmp_path / "data" / "a").write_text("1")
+    for uri in (str(tmp_path / "data"), (tmp_path / "data").as_uri()):
+        found = list_objects(Channel(uri=uri), PathStore(), "train")
+        assert [(one.name, one.path.read_text()) for one in found] == [("a", "1"), ("b", "2")]
+    with pytest.raises(ValueError, match="neither a path nor"):
+        PathStore().resolve("s3://bucket/key")
+
+
+def test_a_feeder_ends_while_nobody_reads(tmp_path):
+    def epoch(number):
+        yield b"x" * (1 << 20)
+
+    feeder = PipeFeeder(tmp_path, "train", epoch, pytest.fail)
+    assert (tmp_path / "train_0").is_fifo()
+    feeder.close()
+    assert list(tmp_path.iterdir()) == []
+    feeder = PipeFeeder(tmp_path, "train", epoch, pytest.fail)
+    with (tmp_path / "train_0").open("rb") as pipe:
+        pipe.read(1)
+        closing = threading.Thread(target=feeder.close)
+        closing.start()  # while the writer is in the middle of the epoch, and the pipe is full
+    closing.join(60)
+    assert not closing.is_alive()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_sharding_a_pipe(store):
+    objects = [InputObject(name=str(n), path=store.resolve(store.put(f"s3://in/{n}", str(n)) or "")) for n in range(5)]
+    for channel in (Channel(uri="s3://in", input_mode="Pipe", distribution="ShardedByS3Key"),):
+        parts = [b"".join(epoch_bytes(objects, channel, store, host, 2)(0)) for host in range(2)]
+        assert parts == [b"024", b"13"]
+
+
+def test_everything_beyond_a_limit_is_told_together():
+    channels = {
+        "a b": Channel(uri="x"),
+        "w": Channel(uri="x", record_wrapper="RecordIO", compression="Gzip"),
+        "m": Channel(uri="x", data_type="AugmentedManifestFile"),
+        "f": Channel(uri="x", data_type="ManifestFile", input_mode="FastFile"),
+    }
+    hyperparameters = {**{f"h{n}": "1" for n in range(101)}, "k" * 257: "v", "long": "v" * 2501}
+    with pytest.raises(ValueError) as error:
+        TrainingSpec(
+            name="-bad-",
+            output_path="s3://x",
+            channels=channels,
+            hyperparameters=hyperparameters,
+            environment={"1": "x", "LONG": "v" * 513},
+            num_hosts=0,
+            max_runtime_s=0,
+        )
+    told = str(error.value)
+    for words in (
+        "its name must be",
+        "at least 1 host",
+        "max_runtime_s",
+        "103 hyperparameters",
+        "'long' has 2501 characters",
+        "257 characters",
+        "channel name 'a b'",
+        "channel 'w': record_wrapper",
+        "channel 'w': compression",
+        "channel 'm': an augmented manifest is for input_mode='Pipe'",
+        "attribute_names",
+        "input_mode='FastFile'",
+        "environment variable '1'",
+        "'LONG' has 513 characters",
+    ):
+        assert words in told, words
+
+
+@pytest.mark.parametrize("name", ["a", "a-b", "a" * 63, "0"])
+def test_good_names(name):
+    assert TrainingSpec(name=name, output_path="x").name == name
+
+
+@pytest.mark.parametrize("name", ["", "a" * 64, "a_b", "-a", "a-", "a/b", "..", "a\n"])
+def test_bad_names(name):
+    with pytest.raises(ValueError, match="its name must be"):
+        TrainingSpec(name=name, output_path="x")

@@ -1,0 +1,457 @@
+"""Training jobs of scripts, from inputs to artifacts."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.containers.conftest import SCRIPTS, ask
+
+from penstock.containers.script import ScriptContainer
+from penstock.contracts.job import Channel, Container, Store
+from penstock.errors import JobFailed
+from penstock.jobs.artifacts import unpack
+from penstock.jobs.hyperparameters import as_json
+from penstock.jobs.store import PathStore
+from penstock.jobs.training import read_job, request_stop
+
+TELL = """
+    import json, os, sys
+    told = {"env": dict(os.environ), "args": sys.argv[1:], "cwd": os.getcwd()}
+    told["files"] = {n: sorted(os.listdir(os.environ["SM_CHANNEL_" + n.upper()])) for n in json.loads(os.environ["SM_CHANNELS"])}
+    with open(os.path.join(os.environ["SM_MODEL_DIR"], "told.json"), "w") as file:
+        json.dump(told, file)
+"""
+
+
+def test_protocols(store):
+    assert isinstance(ScriptContainer(entry_point="a.py"), Container)
+    assert isinstance(store, Store)
+    assert isinstance(PathStore(), Store)
+
+
+def test_what_a_script_is_told(run, script, store, model, tmp_path):
+    store.put("s3://in/data/a.csv", "1")
+    store.put("s3://in/data/b/c.csv", "2")
+    values = {
+        "n_estimators": 20,
+        "name": "a b",
+        "on": True,
+        "no": None,
+        "grid": {"b": 2, "a": 1},
+        "l": [1, 2],
+        "c": 1.5,
+    }
+    record = run(
+        script(TELL, environment={"MINE": "1"}),
+        channels={"train": Channel(uri="s3://in/data", content_type="text/csv"), "my-test.x": "s3://in/data/a.csv"},
+        hyperparameters={**as_json(values), "raw": "no json", "sagemaker_extra": "7"},
+        environment={"THEIRS": "2"},
+    )
+    assert (record.status, record.secondary_status) == ("Completed", "Completed")
+    told = json.loads(model(record)["told.json"])
+    env, base = told["env"], tmp_path / "jobs" / "job" / "hosts" / "algo-1"
+    assert told["files"] == {"train": ["a.csv", "b"], "my-test.x": ["a.csv"]}
+    assert told["cwd"] == str(base / "code")
+    assert told["args"] == [
+        "-c", "1.5", "--grid", "a=1,b=2", "-l", "[1, 2]", "--n_estimators", "20", "--name", "a b", "--no", "", "--on", "True",
+        "--raw", "no json",
+    ]  # fmt: skip
+    expected = {
+        "SAGEMAKER_BASE_DIR": str(base),
+        "SM_MODEL_DIR": str(base / "model"),
+        "SM_OUTPUT_DIR": str(base / "output"),
+        "SM_OUTPUT_DATA_DIR": str(base / "output/data"),
+        "SM_OUTPUT_INTERMEDIATE_DIR": str(base / "output/intermediate"),
+        "SM_INPUT_DIR": str(base / "input"),
+        "SM_INPUT_CONFIG_DIR": str(base / "input/config"),
+        "SM_CHANNELS": '["my-test.x","train"]',
+        "SM_CHANNEL_TRAIN": str(base / "input/data/train"),
+        "SM_CHANNEL_MY-TEST.X": str(base / "input/data/my-test.x"),
+        "SM_HPS": '{"c":1.5,"grid":{"a":1,"b":2},"l":[1,2],"n_estimators":20,"name":"a b","no":null,"on":true,"raw":"no json"}',
+        "SM_HP_NAME": "a b",
+        "SM_HP_ON": "true",
+        "SM_HP_NO": "",
+        "SM_HP_GRID": '{"a":1,"b":2}',
+        "SM_FRAMEWORK_PARAMS": '{"sagemaker_extra":7}',
+        "SM_USER_ENTRY_POINT": "train.py",
+        "SM_MODULE_NAME": "train",
+        "SM_MODULE_DIR": str(base / "code"),
+        "SM_HOSTS": '["algo-1"]',
+        "SM_CURRENT_HOST": "algo-1",
+        "SM_CURRENT_INSTANCE_TYPE": "local",
+        "SM_CURRENT_INSTANCE_GROUP": "homogeneousCluster",
+        "SM_CURRENT_INSTANCE_GROUP_HOSTS": '["algo-1"]',
+        "SM_INSTANCE_GROUPS": '["homogeneousCluster"]',
+        "SM_IS_HETERO": "false",
+        "SM_LOG_LEVEL": "20",
+        "SM_NUM_CPUS": str(os.cpu_count()),
+        "SM_NUM_NEURONS": "0",
+        "SM_FRAMEWORK_MODULE": "",
+        "SM_INPUT_DATA_CONFIG": '{"my-test.x":{"RecordWrapperType":"None","S3DistributionType":"FullyReplicated",'
+        '"TrainingInputMode":"File"},"train":{"ContentType":"text/csv","RecordWrapperType":"None",'
+        '"S3DistributionType":"FullyReplicated","TrainingInputMode":"File"}}',
+        "SAGEMAKER_JOB_NAME": "job",
+        "TRAINING_JOB_NAME": "job",
+        "CURRENT_HOST": "algo-1",
+        "MINE": "1",
+        "THEIRS": "2",
+    }
+    assert {name: env.get(name) for name in expected} == expected
+    assert json.loads(env["SM_USER_ARGS"]) == told["args"]
+    training_env = json.loads(env["SM_TRAINING_ENV"])
+    assert training_env["channel_input_dirs"]["train"] == expected["SM_CHANNEL_TRAIN"]
+    assert training_env["job_name"] == "job"
+    for name in ("SM_RESOURCE_CONFIG", "SM_NETWORK_INTERFACE_NAME", "SM_NUM_GPUS", "TRAINING_JOB_ARN", "SM_INPUT"):
+        assert env[name]
+
+
+def test_the_featurizer_runs_unmodified(run, store, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [f"{'MFI'[i % 3]},{','.join(f'{v:.3f}' for v in rng.random(7))},{i % 20}" for i in range(60)]
+    store.put("s3://in/abalone/abalone.csv", "\n".join(rows))
+    container = ScriptContainer(entry_point=SCRIPTS / "abalone_featurizer.py", rows_independent=True)
+    record = run(container, channels={"train": "s3://in/abalone/abalone.csv"})
+    assert run.lines[-1] == "algo-1 | saved model!"
+    unpack(store.resolve(record.model_uri), tmp_path / "model")
+    handler = container.handler(tmp_path / "model")
+    answer = handler(ask("M, 0.44, 0.365, 0.125, 0.516, 0.2155, 0.114, 0.155", "text/csv; charset=utf-8"))
+    assert answer.content_type == "application/json"
+    (instance,) = json.loads(answer.body)["instances"]
+    assert len(instance["features"]) == 10
+    csv = handler(ask("\n".join(rows), accept="text/csv"))
+    assert csv.content_type == "text/csv; charset=utf-8"
+    lines = csv.body.decode().splitlines()
+    assert len(lines) == 60
+    assert [float(line.split(",")[0]) for line in lines] == [i % 20 for i in range(60)]
+    requests = [ask(row.rpartition(",")[0]) for row in rows[:8]]
+    for alone, together in zip(map(handler, requests), handler.answer_many(requests), strict=True):
+        np.testing.assert_allclose(
+            *(json.loads(one.body)["instances"][0]["features"] for one in (alone, together)), rtol=1e-12
+        )
+
+
+def test_artifacts_have_their_files_at_the_root_and_are_the_same_again(run, script, store):
+    text = """
+        import os, stat
+        for folder, name in [("SM_MODEL_DIR", "b/x"), ("SM_MODEL_DIR", "a"), ("SM_OUTPUT_DATA_DIR", "report.txt")]:
+            path = os.path.join(os.environ[folder], name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            open(path, "w").write(name)
+        os.symlink(os.path.join(os.environ["SM_MODEL_DIR"], "a"), os.path.join(os.environ["SM_MODEL_DIR"], "link"))
+    """
+    records = [run(script(text), name=name) for name in ("one", "two")]
+    archives = [store.resolve(record.model_uri).read_bytes() for record in records]
+    assert archives[0] == archives[1]
+    with tarfile.open(store.resolve("s3://out/models/one/output/model.tar.gz")) as archive:
+        assert [(one.name, one.isreg(), one.mtime, one.uid) for one in archive] == [
+            (name, True, 0, 0) for name in ("a", "b/x", "link")
+        ]
+    with tarfile.open(store.resolve("s3://out/models/one/output/output.tar.gz")) as archive:
+        assert archive.getnames() == ["report.txt"]
+    assert os.listdir(store.resolve("s3://out/models/one/output")) in (
+        ["model.tar.gz", "output.tar.gz"],
+        ["output.tar.gz", "model.tar.gz"],
+    )
+
+
+def test_logs_are_live_kept_and_of_both_streams(run, script):
+    text = """
+        import sys
+        print("one", flush=True)
+        sys.stderr.write("two\\n"); sys.stderr.flush()
+        input_ = sys.stdin.read()
+        print("10%\\r20%\\r100%"); print("no end", end="")
+        sys.stdout.buffer.write(b"\\xff")
+    """
+    record = run(script(text))
+    assert sorted(run.lines) == ["algo-1 | 100%", "algo-1 | no end\ufffd", "algo-1 | one", "algo-1 | two"]
+    assert sorted(record.files.log("algo-1").read_text().splitlines()) == ["100%", "no end\ufffd", "one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            "raise KeyError('SM_CHANNEL_X')",
+            "AlgorithmError: train.py failed with exit code 1: KeyError: 'SM_CHANNEL_X'",
+        ),
+        ("import sys; sys.exit(3)", "AlgorithmError: train.py failed with exit code 3"),
+        ("import sys; sys.exit('told you')", "AlgorithmError: train.py failed with exit code 1: told you"),
+        (
+            "raise ValueError('a\\nb' + 'c' * 5000)",
+            "AlgorithmError: train.py failed with exit code 1: ValueError: a bccc",
+        ),
+        (
+            "import os; open(os.environ['SM_OUTPUT_DIR'] + '/failure', 'w').write('my own\\nwords'); os._exit(1)",
+            "AlgorithmError: my own words",
+        ),
+        (
+            "import os; os.kill(os.getpid(), 9)",
+            "AlgorithmError: train.py was killed by SIGKILL (signal 9): the machine may",
+        ),
+        ("def f(:", "AlgorithmError: train.py failed with exit code 1: SyntaxError"),
+        ("import argparse; argparse.ArgumentParser().parse_args(['--x'])", "error: unrecognized arguments: --x"),
+    ],
+)
+def test_failures_say_why_in_one_line(run, script, store, text, reason):
+    with pytest.raises(JobFailed) as error:
+        run(script(text))
+    said = str(error.value)
+    assert reason in said
+    assert "\n" not in said
+    assert len(said) <= 1024
+    record = read_job(run.work_dir, "job")
+    assert (record.status, record.failure_reason) == ("Failed", said)
+    assert not store.resolve("s3://out/models/job/output/model.tar.gz").exists()
+    failure = (record.files.base_dir("algo-1") / "output" / "failure").read_text()
+    assert failure
+    if "KeyError" in text:
+        assert failure.startswith(
+            'ExecuteUserScriptError:\nExitCode 1\nErrorMessage "Traceback (most recent call last):'
+        )
+        assert failure.endswith(' train.py"')
+
+
+def test_a_failed_job_keeps_what_it_put_out(run, script, store):
+    text = "import os; open(os.environ['SM_OUTPUT_DATA_DIR'] + '/x', 'w').write('1'); raise SystemExit(1)"
+    with pytest.raises(JobFailed):
+        run(script(text))
+    assert os.listdir(store.resolve("s3://out/models/job/output")) == ["output.tar.gz"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"channels": {"train": "s3://in/nothing"}}, "channel train has no objects under s3://in/nothing"),
+        ({"channels": {"train": "https://x"}}, "https://x"),
+    ],
+)
+def test_missing_input(run, script, options, words):
+    with pytest.raises(JobFailed, match=words):
+        run(script("pass"), **options)
+    assert read_job(run.work_dir, "job").secondary_status == "Failed"
+
+
+def test_a_missing_script(run, tmp_path):
+    with pytest.raises(JobFailed, match="there is no file nothing.py"):
+        run(ScriptContainer(entry_point=tmp_path / "nothing.py"))
+
+
+def test_names_are_unique(run, script):
+    run(script("pass"))
+    with pytest.raises(ValueError, match="there is a training job 'job' already"):
+        run(script("pass"))
+    with pytest.raises(ValueError, match="there is no training job 'other'"):
+        read_job(run.work_dir, "other")
+
+
+def test_statuses(run, script):
+    record = run(script("pass"))
+    transitions = record.content["SecondaryStatusTransitions"]
+    assert [one["Status"] for one in transitions] == ["Starting", "Downloading", "Training", "Uploading", "Completed"]
+    assert all("EndTime" in one for one in transitions[:-1])
+    assert read_job(run.work_dir, "job").content == record.content
+    assert not record.files.base_dir("algo-1").exists()
+    request_stop(run.work_dir, "job")  # too late: nothing happens
+    assert not record.files.stop.exists()
+
+
+STUBBORN = """
+    import os, signal, sys, time
+    def stop(number, frame):
+        open(os.environ["SM_MODEL_DIR"] + "/saved", "w").write("yes")
+        {then}
+    signal.signal(signal.SIGTERM, stop)
+    print("ready", flush=True)
+    while True:
+        time.sleep(0.05)
+"""
+
+
+class WhenReady:
+    """Does something as soon as a script says that it is ready."""
+
+    def __init__(self, act):
+        self.act = act
+        self.lines = []
+
+    def __call__(self, line):
+        self.lines.append(line)
+        if line.endswith("ready"):
+            self.act()
+
+
+@pytest.mark.parametrize(("then", "grace_s"), [("sys.exit(0)", 120), ("sys.exit(143)", 120), ("pass", 0.3)])
+def test_stopping_keeps_the_model(run, script, model, then, grace_s):
+    stop = threading.Event()
+    record = run(script(STUBBORN.format(then=then)), on_line=WhenReady(stop.set), stop=stop, stop_grace_s=grace_s)
+    assert (record.status, record.secondary_status) == ("Stopped", "Stopped")
+    assert model(record) == {"saved": b"yes"}
+    assert "Stopping" in [one["Status"] for one in record.content["SecondaryStatusTransitions"]]
+
+
+def test_another_process_may_ask_to_stop(run, script):
+    ask_to_stop = WhenReady(lambda: request_stop(run.work_dir, "job"))
+    assert run(script(STUBBORN.format(then="sys.exit(0)")), on_line=ask_to_stop).status == "Stopped"
+
+
+def test_time_is_up(run, script, model):
+    record = run(script(STUBBORN.format(then="sys.exit(0)")), max_runtime_s=1.5)
+    assert (record.status, record.secondary_status) == ("Stopped", "MaxRuntimeExceeded")
+
+
+def test_what_a_script_leaves_running_dies_with_it(run, script, model):
+    text = """
+        import os, subprocess, sys
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        open(os.environ["SM_MODEL_DIR"] + "/pid", "w").write(str(child.pid))
+    """
+    pid = int(model(run(script(text)))["pid"])
+    state = Path(f"/proc/{pid}/stat")
+    assert not state.exists() or state.read_text().split()[2] == "Z"
+
+
+RUNNER = """
+import sys
+from pathlib import Path
+from penstock.containers.script import ScriptContainer
+from penstock.jobs.spec import TrainingSpec
+from penstock.jobs.store import PathStore
+from penstock.jobs.training import train
+work, script = sys.argv[1:]
+train(TrainingSpec(name="job", output_path=work + "/out"), ScriptContainer(entry_point=script), PathStore(), work_dir=Path(work))
+"""
+
+
+def test_a_killed_job_leaves_no_artifact_and_says_so(script, tmp_path):
+    text = STUBBORN.format(then="pass").replace('"ready"', '"ready", os.getpid()')
+    container = script(text)
+    command = [sys.executable, "-c", RUNNER, str(tmp_path), str(container.entry_point)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as runner:
+        line = runner.stdout.readline()
+        assert "ready" in line
+        assert read_job(tmp_path, "job").status == "InProgress"
+        runner.send_signal(signal.SIGKILL)
+        assert runner.stdout.read() == ""  # which the script would hold open if it lived on: its runner's output ends
+    record = read_job(tmp_path, "job")
+    assert record.status == "Failed"
+    assert "ended without finishing" in record.failure_reason
+    assert not (tmp_path / "out").exists()
+    pid = int(line.split()[-1])
+    if sys.platform == "linux":
+        for _ in range(10_000):  # the signal is on its way
+            state = Path(f"/proc/{pid}/stat")
+            try:
+                if state.read_text().split()[2] == "Z":
+                    break
+            except (FileNotFoundError, ProcessLookupError):
+                break
+        else:
+            pytest.fail("the script lives on")
+
+
+def test_two_jobs_at_once_do_not_disturb_each_other(run, script, model):
+    both_run = threading.Barrier(2, timeout=60)
+    records = {}
+    text = """
+        import os, sys
+        print("ready", flush=True)
+        open(os.environ["SM_MODEL_DIR"] + "/who", "w").write(os.environ["TRAINING_JOB_NAME"] + os.environ["SM_HP_N"])
+    """
+    container = script(text)
+
+    def one(name):
+        records[name] = run(container, name=name, hyperparameters={"n": name[-1]}, on_line=WhenReady(both_run.wait))
+
+    threads = [threading.Thread(target=one, args=(name,)) for name in ("job-1", "job-2")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {name: model(record)["who"].decode() for name, record in records.items()} == {
+        "job-1": "job-11",
+        "job-2": "job-22",
+    }
+
+
+def test_checkpoints_outlive_a_job(run, script, store):
+    text = """
+        import os
+        folder = os.environ["SAGEMAKER_BASE_DIR"] + "/checkpoints"
+        found = sorted(os.listdir(folder))
+        open(folder + "/" + str(len(found)), "w").write("x")
+        raise SystemExit(len(found) == 0)
+    """
+    with pytest.raises(JobFailed):
+        run(script(text), name="first", checkpoint_uri="s3://out/checkpoints")
+    assert run(script(text), name="second", checkpoint_uri="s3://out/checkpoints").status == "Completed"
+    assert sorted(os.listdir(store.resolve("s3://out/checkpoints"))) == ["0", "1"]
+
+
+def test_several_hosts(run, script, store, model):
+    for number in range(5):
+        store.put(f"s3://in/data/{number}.csv", str(number))
+    text = """
+        import json, os
+        host = os.environ["SM_CURRENT_HOST"]
+        files = sorted(os.listdir(os.environ["SM_CHANNEL_TRAIN"]))
+        open(os.environ["SM_MODEL_DIR"] + "/" + host, "w").write(",".join(files))
+        open(os.environ["SM_MODEL_DIR"] + "/shared", "w").write(host)
+        assert json.loads(os.environ["SM_HOSTS"]) == ["algo-1", "algo-2"]
+    """
+    record = run(
+        script(text), num_hosts=2, channels={"train": Channel(uri="s3://in/data/", distribution="ShardedByS3Key")}
+    )
+    assert model(record) == {
+        "algo-1": b"0.csv,2.csv,4.csv",
+        "algo-2": b"1.csv,3.csv",
+        "shared": b"algo-2",
+    }
+
+
+def test_one_failing_host_stops_the_others(run, script):
+    text = """
+        import os, time
+        if os.environ["SM_CURRENT_HOST"] == "algo-2":
+            raise ValueError("not me")
+        time.sleep(600)
+    """
+    with pytest.raises(JobFailed, match="not me"):
+        run(script(text), num_hosts=2)
+
+
+def test_a_shell_script(run, script, model):
+    text = '#!/bin/sh\nprintf "%s|" "$@" > "$SM_MODEL_DIR/args"\n'
+    assert model(run(script(text, name="train.sh"), hyperparameters={"a": "b c; exit 3"})) == {
+        "args": b"-a|b c; exit 3|"
+    }
+    with pytest.raises(JobFailed, match="train.sh failed with exit code 3"):
+        run(script("#!/bin/sh\nexit 3\n", name="train.sh"), name="other")
+
+
+def test_an_own_interpreter_that_is_not_there(run, script):
+    with pytest.raises(JobFailed, match="there is no interpreter 'python0.1'"):
+        run(script("pass", python="python0.1"))
+
+
+def test_the_toolkit_s_environment_in_a_script(run, script, store, model):
+    store.put("s3://in/a", "1")
+    text = """
+        import sagemaker_containers, json
+        from sagemaker_training import environment
+        from sagemaker_containers.beta.framework import env as framework_env
+        env = environment.Environment()
+        assert dict(env)["model_dir"] == env.model_dir == framework_env.model_dir
+        assert sagemaker_containers.training_env().hyperparameters == {"n": 3}
+        open(env.model_dir + "/told", "w").write(json.dumps([env.channel_input_dirs, env.job_name, env.is_master]))
+    """
+    record = run(script(text), channels={"train": "s3://in/a"}, hyperparameters={"n": "3"})
+    directories, name, is_master = json.loads(model(record)["told"])
+    assert (list(directories), name, is_master) == (["train"], "job", True)
