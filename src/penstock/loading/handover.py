@@ -11,11 +11,60 @@ import numpy.typing as npt
 from penstock._optional import require
 from penstock.contracts.values import Ragged
 from penstock.errors import UnsupportedData, Where
+from penstock.loading.devices import CudaStage, jax_putter, torch_device
 
-__all__ = ["To", "converter"]
+__all__ = ["Arrive", "Convert", "To", "converter", "handover"]
 
 To = Literal["numpy", "torch", "jax"]
 Convert = Callable[[Any], Any]
+Arrive = Callable[[Any], Any]
+
+
+def handover(to: To, device: Any) -> tuple[Convert | None, Arrive | None]:
+    """What a maker of batches does at last, and what is left to do when the consumer takes one.
+
+    The second is only needed for a GPU under torch, where the consumer's stream has to wait for copies on another.
+
+    Raises:
+        MissingExtra: the library is not installed.
+        ValueError: no such library, or NumPy arrays are to go to a device.
+        UnsupportedData: there is no such device.
+    """
+    if device is None:
+        return converter(to), None
+    if to == "jax":
+        return _through(_to_jax(device), offsets=None), None
+    if to != "torch":
+        raise ValueError(f"device={device!r} needs to='torch' or to='jax'")
+    torch = require("torch", extra="torch")
+    found = torch_device(torch, device)
+    if found.type != "cuda":
+        convert = _to_torch()
+        return _through(lambda array: _moved(convert(array), torch, found), offsets=convert), None
+    stage = CudaStage(torch, found)
+    return _staging(torch, stage), stage.arrive
+
+
+def _moved(value: Any, torch: Any, device: Any) -> Any:
+    return value.to(device) if isinstance(value, torch.Tensor) else value
+
+
+def _staging(torch: Any, stage: CudaStage) -> Convert:
+    convert = _to_torch()
+
+    def begin(batch: Any) -> Any:
+        moved: list[Any] = []
+
+        def move(array: npt.NDArray[Any]) -> Any:
+            value = convert(array)
+            if isinstance(value, torch.Tensor):
+                value = stage.copy(value)
+                moved.append(value)
+            return value
+
+        return stage.begin(_through(move, offsets=convert), moved, batch)
+
+    return begin
 
 
 def converter(to: To) -> Convert | None:
@@ -26,7 +75,8 @@ def converter(to: To) -> Convert | None:
 
     - **torch**: ``torch.from_numpy``, no copy: the tensor holds the batch's memory. (Read-only, byte-swapped or reversed
       arrays, which only ``map_batch`` can bring in, are copied.) A :class:`Ragged` becomes a ``Ragged`` of two tensors,
-      which ``torch.nested.nested_tensor_from_jagged(r.values, r.offsets)`` takes.
+      which ``torch.nested.nested_tensor_from_jagged(r.values, r.offsets)`` takes. With a device its offsets stay on the host:
+      its rows can be found without waiting for the device.
     - **jax**: ``jax.device_put`` on the default device. JAX holds 64-bit numbers as 32-bit ones unless ``jax_enable_x64`` is
       set; integers that do not fit are refused. The values of a ``Ragged`` become a JAX array, its offsets stay NumPy's, as
       its shapes would otherwise be traced.
@@ -38,14 +88,15 @@ def converter(to: To) -> Convert | None:
     if to == "numpy":
         return None
     if to == "torch":
-        return _through(_to_torch(), offsets=True)
+        convert = _to_torch()
+        return _through(convert, offsets=convert)
     if to == "jax":
-        return _through(_to_jax(), offsets=False)
+        return _through(_to_jax(), offsets=None)
     raise ValueError(f"to must be 'numpy', 'torch' or 'jax', got {to!r}")
 
 
-def _through(convert: Callable[[npt.NDArray[Any]], Any], *, offsets: bool) -> Convert:
-    """``convert`` on every array inside a value."""
+def _through(convert: Convert, *, offsets: Convert | None) -> Convert:
+    """``convert`` on every array inside a value, and ``offsets`` on those of a :class:`Ragged`."""
 
     def go(value: Any) -> Any:
         if isinstance(value, np.ndarray):
@@ -55,7 +106,7 @@ def _through(convert: Callable[[npt.NDArray[Any]], Any], *, offsets: bool) -> Co
         if isinstance(value, (list, tuple)):
             return type(value)(map(go, value)) if not hasattr(value, "_fields") else type(value)(*map(go, value))
         if isinstance(value, Ragged):
-            return Ragged(go(value.values), convert(value.offsets) if offsets else value.offsets)
+            return Ragged(go(value.values), offsets(value.offsets) if offsets else value.offsets)
         return value
 
     return go
@@ -75,15 +126,16 @@ def _to_torch() -> Callable[[npt.NDArray[Any]], Any]:
     return convert
 
 
-def _to_jax() -> Callable[[npt.NDArray[Any]], Any]:
+def _to_jax(device: Any = None) -> Callable[[npt.NDArray[Any]], Any]:
     jax = require("jax", extra="jax")
+    put = jax_putter(jax, device)
 
     def convert(array: npt.NDArray[Any]) -> Any:
         if array.dtype.kind not in "biufc":
             return array
         if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and not jax.config.jax_enable_x64:
             _check_fits(array)
-        return jax.device_put(array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("=")))
+        return put(array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("=")))
 
     return convert
 

@@ -63,6 +63,8 @@ class Recipe:
     shard: Shard
     transform: Callable[[Batch], Any] | None
     convert: Callable[[Any], Any] | None
+    arrive: Callable[[Any], Any] | None
+    to_device: bool
     threads: int
     workers: int
     start_method: StartMethod | None
@@ -101,6 +103,7 @@ class Recipe:
             workers=self.workers,
             ahead=self.ahead,
             method=self.start_method,
+            early=self.to_device,
         )
 
     def blocks(self, start: Cursor, stop_epoch: int | None, pace: Pace) -> tuple[Ahead[Block] | Processes, int | None]:
@@ -153,7 +156,8 @@ class Batches(Iterator[Any]):
             self._fetch()
         batch = self._ready.pop()
         self._progress.given += 1
-        return batch
+        arrive = self._recipe.arrive
+        return batch if arrive is None else arrive(batch)
 
     def _fetch(self) -> None:
         """Get the next batches ready, or raise what stands in place of the next one."""

@@ -12,10 +12,11 @@ from penstock.contracts.protocols import ReadsBatches, Sampler
 from penstock.contracts.shard import Shard
 from penstock.contracts.values import Batch
 from penstock.errors import StateMismatch, UnsupportedData, Where
-from penstock.loading.handover import To, converter
+from penstock.loading.handover import To, handover
 from penstock.loading.iteration import Batches, Progress, Recipe
 from penstock.loading.plan import Cursor, Layout
 from penstock.loading.prefetch import usable_cores
+from penstock.loading.ranks import default_shard
 from penstock.loading.report import Report
 from penstock.loading.workers.filters import evaluate_filters
 from penstock.loading.workers.starting import START_METHODS, StartMethod
@@ -44,7 +45,8 @@ class Loader(Iterable[Any]):
         seed: In ``[0, 2^64)``.
         sampler: An order of your own, instead of ``shuffle`` and ``seed``.
         epochs: How many epochs a loop runs. ``None``: for ever.
-        shard: Which rank of how many this process is. The ranks together read every position of an epoch exactly once, and
+        shard: Which rank of how many this process is; by default what ``torch.distributed`` or ``torchrun`` says with
+            ``to="torch"``, what JAX says with ``to="jax"``, else the only one. The ranks together read every position of an epoch exactly once, and
             all get the same number of batches: what does not fill a last round is divided evenly, and fewer examples than
             ranks join the round before, whose first batches then hold one more.
         drop_last: Leave out what does not fill a round of ``world * batch_size``, so that all batches are of equal size.
@@ -58,6 +60,8 @@ class Loader(Iterable[Any]):
         prefetch: How far ahead each thread or worker works, in jobs of about a third of a millisecond (3 ms in workers; one
             batch, or several small ones). 0 is the same as ``threads=0``, and as 1 for workers.
         to: Hand batches over as NumPy arrays, torch tensors (no copy) or JAX arrays.
+        device: Where tensors (``"cuda"``, a ``torch.device``) or JAX arrays (a device, a ``Sharding``) are to go. Copies are
+            under way before the batch is asked for; to a GPU under torch from pinned memory, on a stream of their own.
 
     Raises:
         ValueError, TypeError: an argument is out of range.
@@ -86,6 +90,7 @@ class Loader(Iterable[Any]):
         start_method: StartMethod | None = None,
         prefetch: int = 2,
         to: To = "numpy",
+        device: Any = None,
     ) -> None:
         _check_source(source)
         if shuffle and sampler is not None:
@@ -96,7 +101,7 @@ class Loader(Iterable[Any]):
         self._sampler = sampler
         self._seed = Shuffled(0, seed=seed).seed if shuffle else None
         self._epochs = None if epochs is None else _at_least(1, epochs, "epochs")
-        self._shard = shard or Shard()
+        self._shard = default_shard(to) if shard is None else shard
         self._layout = Layout(self._shard.world, _at_least(1, batch_size, "batch_size"), drop_last)
         self._map_batch = map_batch
         self._workers = _workers(workers, threads, start_method)
@@ -104,7 +109,8 @@ class Loader(Iterable[Any]):
         self._threads = 0 if self._workers else _threads(threads)
         self._prefetch = _at_least(0, prefetch, "prefetch")
         self._to: To = to
-        converter(to)  # A missing package is better found now than at the first batch.
+        self._device = device
+        handover(to, device)  # A missing package is better found now than at the first batch.
         self._progress = Progress(Cursor(0, 0))
 
     @property
@@ -116,6 +122,11 @@ class Loader(Iterable[Any]):
     def batch_size(self) -> int:
         """Examples in a batch."""
         return self._layout.batch_size
+
+    @property
+    def shard(self) -> Shard:
+        """Which rank of how many this is."""
+        return self._shard
 
     @property
     def epoch(self) -> int:
@@ -217,13 +228,16 @@ class Loader(Iterable[Any]):
 
     def _recipe(self) -> Recipe:
         is_plain = self._sampler is None and self._seed is None
+        convert, arrive = handover(self._to, self._device)
         return Recipe(
             source=self._source,
             order=lambda: self.sampler,
             layout=self._layout,
             shard=self._shard,
             transform=self._map_batch,
-            convert=converter(self._to),
+            convert=convert,
+            arrive=arrive,
+            to_device=self._device is not None,
             threads=self._threads,
             workers=self._workers,
             start_method=self._start_method,

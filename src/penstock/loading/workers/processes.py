@@ -34,6 +34,7 @@ class Processes(Iterator[Block]):
         workers: How many processes.
         ahead: How many runs may be begun before their blocks are asked for; at least one a worker.
         method: How to start the processes.
+        early: Finish the next block, where it has come already, before one is given out: for what goes on by itself then.
     """
 
     helped_ns = 0
@@ -48,8 +49,11 @@ class Processes(Iterator[Block]):
         workers: int,
         ahead: int,
         method: StartMethod | None,
+        early: bool = False,
     ) -> None:
         self._runs = runs
+        self._early = early
+        self._prepared: Block | BaseException | None = None
         self._finish = finish
         self._ahead = max(ahead, workers)
         self._crew = Crew(maker, workers, method)
@@ -65,6 +69,24 @@ class Processes(Iterator[Block]):
         self._next_given = self._next_taken = 0
 
     def __next__(self) -> Block:
+        prepared, self._prepared = self._prepared, None
+        if isinstance(prepared, BaseException):
+            raise prepared
+        block = prepared or self._following()
+        if self._early:
+            self._prepare()
+        return block
+
+    def _prepare(self) -> None:
+        self._collect(0)
+        if self._next_taken in self._answers:
+            try:
+                self._prepared = self._following()
+            except BaseException as error:  # noqa: BLE001 - raised when its turn comes
+                self._prepared = error
+
+    def _following(self) -> Block:
+        """The next block, waited for."""
         self._collect(0)
         self._give()
         number = self._next_taken
@@ -157,6 +179,7 @@ class Processes(Iterator[Block]):
         self._given.clear()
         self._answers.clear()
         self._lost.clear()
+        self._prepared = None
         self._crew.close(at_once=not wait)
         self._lending.close()
         self._slots.close()

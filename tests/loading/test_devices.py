@@ -1,0 +1,223 @@
+"""Onward to an accelerator: what can be shown without one."""
+
+from __future__ import annotations
+
+import gc
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from tests.loading.fakes import Numbers
+from tests.loading.workers.test_workers import forked
+
+import penstock as ps
+from penstock.loading.devices import CudaStage
+from penstock.loading.handover import _staging, handover
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
+]
+
+
+@pytest.mark.parametrize("to", ["numpy"])
+def test_numpy_goes_nowhere(to):
+    with pytest.raises(ValueError, match=r"device='cuda' needs to='torch' or to='jax'"):
+        ps.Loader(Numbers(3), 2, device="cuda")
+
+
+@pytest.mark.torch
+class TestTorch:
+    def test_a_gpu_that_is_not_there(self):
+        torch = pytest.importorskip("torch")
+        if torch.cuda.is_available():
+            pytest.skip("there is one")
+        with pytest.raises(ps.UnsupportedData, match="expected a GPU that torch can use, found none"):
+            ps.Loader(Numbers(3), 2, to="torch", device="cuda")
+
+    @pytest.mark.parametrize("options", [{"threads": 0}, {"threads": 2}, {"workers": 2, "start_method": "fork"}])
+    def test_another_device(self, options):
+        """The device "meta" holds shapes only, and every machine has it."""
+        batches = list(ps.Loader(Numbers(40), 8, to="torch", device="meta", **options))
+        assert [tuple(batch["row"].shape) for batch in batches] == [(8, 2)] * 5
+        assert {batch["row"].device.type for batch in batches} == {"meta"}
+        assert batches[0]["many"].values.device.type == "meta"
+        assert batches[0]["name"].tolist() == [b"%d" % i for i in range(8)]
+
+    def test_the_cpu_is_a_device(self):
+        torch = pytest.importorskip("torch")
+        for batch in ps.Loader(Numbers(40), 8, to="torch", device=torch.device("cpu")):
+            assert batch["row"][:, 0].tolist() == batch["i"].tolist()
+
+    def test_copies_run_on_a_stream_of_their_own(self, monkeypatch):
+        """On a GPU that writes down what it is told."""
+        torch = pytest.importorskip("torch")
+        told = []
+        monkeypatch.setattr(torch, "cuda", _Cuda(told))
+        monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: told.append("pin") or self)
+        monkeypatch.setattr(
+            torch.Tensor, "to", lambda self, device, non_blocking: told.append(("to", non_blocking)) or self
+        )
+        monkeypatch.setattr(torch.Tensor, "record_stream", lambda self, stream: told.append(("used on", stream.name)))
+        stage = CudaStage(torch, "cuda:0")
+        staged = _staging(torch, stage)({"x": np.ones(3), "text": np.array(["a"], object)})
+        assert told == ["on side", "pin", ("to", True), "side records", "off side"]
+        told.clear()
+        batch = stage.arrive(staged)
+        assert told == ["current waits for side", ("used on", "current")]
+        assert batch["x"].tolist() == [1, 1, 1]
+        assert batch["text"].tolist() == ["a"]
+
+    def test_what_is_left_to_the_consumer_is_done_for_every_batch(self, monkeypatch):
+        monkeypatch.setattr(
+            "penstock.loading.loader.handover", lambda to, device: (None, lambda batch: batch["i"].tolist())
+        )
+        loader = ps.Loader(Numbers(6), 2, to="torch", device="cuda")
+        assert list(loader) == [[0, 1], [2, 3], [4, 5]]
+
+    def test_on_a_gpu(self):
+        torch = pytest.importorskip("torch")
+        if not torch.cuda.is_available():
+            pytest.skip("needs a GPU")
+        for options in ({"threads": 0}, {"threads": 2}, {"workers": 2, "start_method": "forkserver"}):
+            seen = []
+            for batch in ps.Loader(Numbers(4000), 8, to="torch", device="cuda", **options):
+                assert batch["row"].device.type == "cuda"
+                assert (batch["row"][:, 0] == batch["i"]).all()
+                seen += batch["i"].tolist()
+            assert seen == list(range(4000))
+
+
+class _Stream:
+    def __init__(self, told, name):
+        self.told = told
+        self.name = name
+
+    def record_event(self):
+        self.told.append(f"{self.name} records")
+        return self.name
+
+    def wait_event(self, event):
+        self.told.append(f"{self.name} waits for {event}")
+
+
+class _Cuda:
+    def __init__(self, told):
+        self.told = told
+
+    def Stream(self, device):
+        return _Stream(self.told, "side")
+
+    def current_stream(self, device):
+        return _Stream(self.told, "current")
+
+    @contextmanager
+    def stream(self, stream):
+        self.told.append(f"on {stream.name}")
+        yield
+        self.told.append(f"off {stream.name}")
+
+
+@pytest.mark.torch
+def test_tensors_of_workers_share_the_ring():
+    """No copy: the slot is free when the tensor, and every view of it, is gone."""
+    batches = iter(forked(Numbers(1000, cuts_cleanly=False), 10, to="torch"))
+    held = [next(batches)["row"][2:5, 1] for _ in range(2)]
+    lending = batches._blocks._lending
+    assert lending.lent == 2
+    assert lending.copied == 0
+    assert [part.tolist() for part in held] == [[2.5, 3.5, 4.5], [12.5, 13.5, 14.5]]
+    held.clear()
+    gc.collect()
+    assert lending.lent == 0
+    batches.close()
+
+
+@pytest.mark.torch
+def test_tensors_made_by_workers():
+    torch = pytest.importorskip("torch")
+    for batch in forked(Numbers(60), 10, map_batch=as_tensors):
+        assert batch["half"].dtype is torch.bfloat16
+        assert batch["row"].tolist() == [[i, i + 0.5] for i in batch["i"].tolist()]
+        assert batch["half"].tolist() == batch["row"][:, 0].tolist()
+
+
+def as_tensors(batch):
+    import torch
+
+    row = torch.from_numpy(batch["row"])
+    return {"i": batch["i"], "row": row, "half": row[:, 0].to(torch.bfloat16)}
+
+
+@pytest.mark.jax
+class TestJax:
+    @pytest.mark.parametrize("options", [{"threads": 0}, {"threads": 2}, {"workers": 2, "start_method": "forkserver"}])
+    def test_a_device(self, options):
+        jax = pytest.importorskip("jax")
+        device = jax.devices()[0]
+        seen = []
+        for batch in ps.Loader(Numbers(40), 8, to="jax", device=device, **options):
+            assert batch["row"].devices() == {device}
+            seen += batch["i"].tolist()
+        assert seen == list(range(40))
+
+    def test_a_sharding(self):
+        jax = pytest.importorskip("jax")
+        mesh = jax.sharding.Mesh(np.array(jax.devices()), ("batch",))
+        sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("batch"))
+        for batch in ps.Loader(Numbers(40), 8, to="jax", device=sharding):
+            assert batch["row"].sharding == sharding
+
+    def test_a_sharding_over_several_processes(self):
+        """Each process gives its own part."""
+        told = []
+
+        class Sharding:
+            is_fully_addressable = False
+
+        class Fake:
+            class sharding:
+                pass
+
+            @staticmethod
+            def make_array_from_process_local_data(sharding, array):
+                told.append(array.tolist())
+                return "global"
+
+        Fake.sharding.Sharding = Sharding
+        from penstock.loading.devices import jax_putter
+
+        assert jax_putter(Fake, Sharding())(np.arange(3)) == "global"
+        assert told == [[0, 1, 2]]
+
+
+def test_the_next_block_is_finished_early():
+    """With a device, the next batch is on its way before this one is given out."""
+    from penstock.loading.making import Maker
+    from penstock.loading.plan import Cursor, Layout
+    from penstock.loading.workers.processes import Processes
+    from penstock.sampling.samplers import InOrder
+
+    finished = []
+    source = Numbers(30, cuts_cleanly=False)
+    processes = Processes(
+        Layout(1, 10).runs(Cursor(0, 0), 30, 0, lambda: 1),
+        maker=Maker(source, InOrder(30), None, None),
+        finish=lambda block: finished.append(block.run.number) or block,
+        workers=1,
+        ahead=3,
+        method="fork",
+        early=True,
+    )
+    next(processes)
+    while processes._next_taken not in processes._answers and len(finished) < 2:
+        processes._collect(100)
+    next(processes)
+    assert finished == [0, 1, 2] or finished == [0, 1]
+    assert [block.run.number for block in processes] == [2]
+    assert finished == [0, 1, 2]
+    processes.close()
+
+
+def test_handover_of_nothing():
+    assert handover("numpy", None) == (None, None)
