@@ -12,6 +12,7 @@ FORMATS: dict[str, str] = {
     "array_record": "penstock.formats.array_record:FORMAT",
     "recordio": "penstock.formats.recordio:FORMAT",
     "npy": "penstock.formats.npy:FORMAT",
+    "image_folder": "penstock.formats.image_folder:FORMAT",
     "parquet": "penstock.formats.parquet:FORMAT",
 }
 """How records are framed: name to :class:`penstock.contracts.records.Format`."""

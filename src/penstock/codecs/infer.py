@@ -9,9 +9,9 @@ from typing import Any
 from penstock import _native
 from penstock._faults import describe
 from penstock.codecs.example_columns import CONTEXT
-from penstock.codecs.images.kinds import encoding_by_counts, encoding_of_all
 from penstock.codecs.raw import RawCodec
 from penstock.contracts.feature import Encoding, Feature
+from penstock.contracts.image_kinds import encoding_by_counts, encoding_of_all
 from penstock.contracts.schema import Schema
 from penstock.errors import SchemaMismatch, Where
 

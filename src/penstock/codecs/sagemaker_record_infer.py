@@ -8,10 +8,10 @@ from typing import Any
 
 from penstock import _native
 from penstock._faults import describe
-from penstock.codecs.images.kinds import encoding_by_counts
 from penstock.codecs.sagemaker_record_columns import BYTES, FLOAT32, FLOAT64, INT32
 from penstock.codecs.sagemaker_record_places import LABEL, VALUES, Place, names_of
 from penstock.contracts.feature import Feature
+from penstock.contracts.image_kinds import encoding_by_counts
 from penstock.contracts.schema import Schema
 from penstock.errors import SchemaMismatch, Where
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from penstock import _registry
 from penstock.contracts.records import Format, OnCorrupt, Records
 from penstock.errors import UnsupportedData, Where
 from penstock.formats.detect import detect, format_named, format_of_name
@@ -34,12 +35,32 @@ def open_records(
         NoFiles: Nothing is there.
         UnknownFormat: The format cannot be told.
     """
-    paths = expand(path)
-    found = format_named(format) if format is not None else detect(paths[0])
-    if format is None:
-        _check_alike(paths, found)
+    given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+    found = _format_of_folders(given, format)
+    if found is not None:
+        paths = [os.path.expanduser(folder) for folder in given]
+    else:
+        paths = expand(given[0] if isinstance(path, (str, os.PathLike)) else given)
+        found = format_named(format) if format is not None else detect(paths[0])
+        if format is None:
+            _check_alike(paths, found)
     records: Records = found.open(paths, compression=compression, on_corrupt=on_corrupt, verify=verify)
     return records
+
+
+def _format_of_folders(paths: list[PathLike], format: str | None) -> Format | None:
+    """The format of which folders are, as a whole, one thing; ``None`` where folders stand for their files, or are none."""
+    folders = [os.path.expanduser(path) for path in paths]
+    if not folders or not all(map(_is_folder, folders)):
+        return None
+    for found in map(format_named, _registry.FORMATS if format is None else [format]):
+        if found.folder is not None and (format is not None or all(map(found.folder, folders))):
+            return found
+    return None
+
+
+def _is_folder(path: object) -> bool:
+    return isinstance(path, str) and os.path.isdir(path)
 
 
 def _check_alike(paths: list[str], first: Format) -> None:

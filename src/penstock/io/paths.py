@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from penstock.errors import NoFiles, UnsupportedData, Where
 
-__all__ = ["TEMPORARY_SUFFIX", "PathLike", "absolute", "expand", "natural_key", "shard_paths"]
+__all__ = ["TEMPORARY_SUFFIX", "PathLike", "absolute", "expand", "is_record_file", "natural_key", "shard_paths"]
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
@@ -146,7 +146,7 @@ def _matching(pattern: str) -> list[str]:
 
 def _in_folder(folder: str) -> list[str]:
     with os.scandir(folder) as entries:
-        names = [entry.name for entry in entries if _is_record_file(entry)]
+        names = [entry.name for entry in entries if is_record_file(entry)]
     if not names:
         raise NoFiles(
             Where(path=folder),
@@ -159,7 +159,8 @@ def _in_folder(folder: str) -> list[str]:
     return [os.path.join(folder, name) for name in sorted(names, key=natural_key)]
 
 
-def _is_record_file(entry: os.DirEntry[str]) -> bool:
+def is_record_file(entry: os.DirEntry[str]) -> bool:
+    """Whether what lies in a folder may hold records: it is visible, complete, and no note beside the data."""
     name = entry.name
     if name[0] in "._" or name.startswith("incomplete.") or _is_temporary(name):
         return False

@@ -144,7 +144,9 @@ class DecodedSource(Source):
                 columns[name] = decoder.column(batch[name])
             except DataError as error:
                 place: Where = where(error.where.record or 0)
-                raise error.relocated(place.at(feature=name)) from error.__cause__
+                raise type(error)(
+                    place.at(feature=name), expected=error.expected, found=error.found, hint=error.hint
+                ) from error.__cause__
         return columns
 
     def __iter__(self) -> Iterator[Example]:

@@ -83,8 +83,11 @@ def open(
 
 def _split(path: Paths, split: str, opened: Callable[[Paths], Source]) -> Source:
     """The parts of a split expression, end to end."""
-    files = expand(path)
     names = dict.fromkeys(part.partition("[")[0] for part in split.split("+"))
+    folders = _split_folders(path, list(names))
+    if folders is not None:
+        return _parts(split, {name: opened(folder) for name, folder in folders.items()})
+    files = expand(path)
     found = {name: [file for file in files if name in _words(Path(file).name)] for name in names}
     if not any(found.values()):
         found = {name: [file for file in files if Path(file).parent.name == name] for name in names}
@@ -95,7 +98,18 @@ def _split(path: Paths, split: str, opened: Callable[[Paths], Source]) -> Source
             raise NoFiles(
                 Where(path=str(path)), expected=f"files whose names hold {name!r}", found=", ".join(files[:5])
             )
-    sources = {name: opened(members or files) for name, members in found.items()}
+    return _parts(split, {name: opened(members or files) for name, members in found.items()})
+
+
+def _split_folders(path: Paths, names: list[str]) -> dict[str, str] | None:
+    """The folder of each split, where all of them are folders in a folder."""
+    if not isinstance(path, (str, os.PathLike)):
+        return None
+    folders = {name: Path(path).expanduser() / name for name in names}
+    return {name: str(folder) for name, folder in folders.items()} if all(map(Path.is_dir, folders.values())) else None
+
+
+def _parts(split: str, sources: Mapping[str, Source]) -> Source:
     parts = parse_split(split, {name: len(source) for name, source in sources.items()})
     chosen = [sources[name][start:stop] for name, start, stop in parts]
     return chosen[0] if len(chosen) == 1 else chosen[0].concat(*chosen[1:])

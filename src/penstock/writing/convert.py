@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -111,10 +112,16 @@ def convert(
     return Converted(
         examples=len(source),
         paths=tuple(str(path) for path in target.paths),
-        bytes=sum(path.stat().st_size for path in target.paths),
+        bytes=sum(map(_size_of, target.paths)),
         resumed=resumed,
         skipped=source.skipped.records,
     )
+
+
+def _size_of(path: Path) -> int:
+    if path.is_dir():
+        return sum(_size_of(inside) for inside in path.iterdir())
+    return path.stat().st_size
 
 
 def _passes(source: Source, format: str) -> bool:

@@ -11,8 +11,8 @@ import numpy as np
 
 from penstock import _optional
 from penstock.codecs.images import png
-from penstock.codecs.images.kinds import encoding_of
 from penstock.codecs.images.pixels import Pixels, converted, turned
+from penstock.contracts.image_kinds import encoding_of
 
 __all__ = ["ImageHeader", "open_image"]
 

@@ -1,0 +1,246 @@
+"""Folders of image files: one folder for each class, or one flat folder.
+
+The layout is that of torchvision's ``ImageFolder`` and TFDS's: ``folder/class/name.jpg``, classes numbered in the order of
+their sorted names.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.contracts.feature import SEVERAL_KINDS, Feature
+from penstock.contracts.image_kinds import SUFFIXES, is_image_name
+from penstock.contracts.protocols import Indices
+from penstock.contracts.records import Format, OnCorrupt, Skipped
+from penstock.contracts.schema import Schema
+from penstock.contracts.values import Batch
+from penstock.errors import NoFiles, UnsupportedData, Where
+from penstock.formats.image_folder_writer import ImageFolderSink, join_folders, misfits
+from penstock.io.compression import checked
+from penstock.io.paths import is_record_file, natural_key
+
+__all__ = ["FORMAT", "ImageFolder", "looks_like_image_folder"]
+
+SPLITS = frozenset(("train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"))
+DEEPEST = 32
+"""Folders in folders; more is a circle of links."""
+LOOKED_INTO = 16
+"""Class folders that are looked into for an image before saying that there is none."""
+
+
+class _Listing(NamedTuple):
+    names: list[str]
+    """Paths from the folder, with ``/``."""
+    roots: npt.NDArray[np.int32]
+    """Which of the folders each is in."""
+    labels: npt.NDArray[np.int64] | None
+    classes: tuple[str, ...]
+
+
+class ImageFolder:
+    """The images of some folders as a table: ``image`` (the encoded bytes), ``label``, ``name``. Opening it opens no image.
+
+    Images are those files whose names end as images do; hidden files and folders and whatever else lies there are passed
+    over. They come class by class, in natural order of their names. Picklable; safe in threads and after fork.
+
+    Args:
+        paths: The folders.
+        compression: ``None`` or ``"none"``.
+        on_corrupt: Nothing here could be skipped: whether an image is damaged shows when it is decoded.
+        verify: Likewise.
+
+    Raises:
+        NoFiles: At first use: there are no images.
+        UnsupportedData: At first use: images lie beside class folders, or the folders are splits rather than classes.
+    """
+
+    format = "image_folder"
+    prefers_streaming = False
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        compression: str | None = None,
+        on_corrupt: OnCorrupt = "raise",  # noqa: ARG002 - every format takes it
+        verify: bool = True,  # noqa: ARG002
+    ) -> None:
+        if checked(compression) not in (None, "none"):
+            raise UnsupportedData(Where(path=paths[0]), expected="a folder of images", found=str(compression))
+        self.paths = tuple(paths)
+
+    @property
+    def skipped(self) -> Skipped:
+        """Nothing."""
+        return Skipped()
+
+    @cached_property
+    def _listing(self) -> _Listing:
+        found = [_images_by_class(root) for root in self.paths]
+        classes = sorted({name for root in self.paths for name in _classes_beside(root)})
+        numbers = {name: number for number, name in enumerate(classes)}
+        names = [name for by_class in found for each in by_class.values() for name in each]
+        if not names:
+            raise NoFiles(
+                Where(path=self.paths[0]),
+                expected="images (" + ", ".join(SUFFIXES) + ") in this folder or in the folders of classes",
+                found="none",
+            )
+        counts = [sum(map(len, by_class.values())) for by_class in found]
+        labels = [numbers.get(name, -1) for by_class in found for name, each in by_class.items() for _ in each]
+        return _Listing(
+            names,
+            np.repeat(np.arange(len(found), dtype=np.int32), counts),
+            np.array(labels, np.int64) if classes else None,
+            tuple(classes),
+        )
+
+    @cached_property
+    def schema(self) -> Schema:
+        """``image``, ``label`` where there are classes, and ``name``."""
+        listing = self._listing
+        kinds = {SUFFIXES["." + name.rpartition(".")[2].lower()] for name in listing.names}
+        image = Feature("bytes", encoding=kinds.pop() if len(kinds) == 1 else SEVERAL_KINDS)
+        label = {} if listing.labels is None else {"label": Feature("int64", names=listing.classes)}
+        return Schema({"image": image, **label, "name": Feature("str")})
+
+    def __len__(self) -> int:
+        return len(self._listing.names)
+
+    def _path(self, index: int) -> str:
+        listing = self._listing
+        return os.path.join(self.paths[listing.roots[index]], listing.names[index])
+
+    def where(self, index: int) -> Where:
+        """The path of an image."""
+        return Where(path=self._path(index))
+
+    def batch(self, indices: Indices, names: tuple[str, ...]) -> Batch:
+        """Images by index.
+
+        Raises:
+            NoFiles: One is gone.
+        """
+        listing = self._listing
+        batch: Batch = {}
+        for name in names:
+            if name == "label" and listing.labels is not None:
+                batch[name] = listing.labels[indices]
+            else:
+                values = (
+                    map(self._read, indices.tolist()) if name == "image" else map(listing.names.__getitem__, indices)
+                )
+                batch[name] = _objects(values, len(indices))
+        return batch
+
+    def _read(self, index: int) -> bytes:
+        path = self._path(index)
+        try:
+            with open(path, "rb", buffering=0) as file:
+                return file.readall()
+        except FileNotFoundError as error:
+            raise NoFiles(
+                Where(path=path), expected="the image that was there when the folder was opened", found="none"
+            ) from error
+
+
+def _objects(values: Any, n: int) -> npt.NDArray[Any]:
+    column = np.empty(n, object)
+    column[:] = list(values)
+    return column
+
+
+def _images_by_class(root: str) -> dict[str, list[str]]:
+    """The images of one folder: class to paths from the folder; the class of a flat folder is ``""``."""
+    folders, images, _ = _listed(root)
+    if folders and images:
+        raise UnsupportedData(
+            Where(path=os.path.join(root, images[0])),
+            expected="images in folders of classes, or in no folder",
+            found="both: this one beside folders with images",
+            hint="Move it, or open the folders one by one.",
+        )
+    if folders and {name.lower() for name in folders} <= SPLITS:
+        raise UnsupportedData(
+            Where(path=root),
+            expected="a folder for each class",
+            found=f"the splits {folders}",
+            hint=f"split={folders[0]!r} opens one of them.",
+        )
+    if images:
+        return {"": images}
+    return {name: [f"{name}/{path}" for path in _below(os.path.join(root, name), 0)] for name in folders}
+
+
+def _below(folder: str, depth: int) -> Iterator[str]:
+    """Every image in a folder and in the folders in it."""
+    if depth > DEEPEST:
+        raise UnsupportedData(
+            Where(path=folder), expected=f"folders at most {DEEPEST} deep", found="more", hint="Is a link a circle?"
+        )
+    folders, images, _ = _listed(folder)
+    yield from images
+    for name in folders:
+        for path in _below(os.path.join(folder, name), depth + 1):
+            yield f"{name}/{path}"
+
+
+def _listed(folder: str) -> tuple[list[str], list[str], bool]:
+    """Visible sub-folders, sorted; images, in natural order; whether there are other files that may hold records."""
+    folders, images, others = [], [], False
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            if is_image_name(entry.name):
+                if entry.is_file():
+                    images.append(entry.name)
+            elif entry.is_dir():
+                folders.append(entry.name)
+            else:
+                others = others or is_record_file(entry)
+    return sorted(folders), sorted(images, key=natural_key), others
+
+
+def _classes_beside(root: str) -> list[str]:
+    """The classes of a folder; if it is one split among others, those of all of them, so that labels agree."""
+    whole = os.path.abspath(root)
+    parent, name = os.path.split(whole)
+    splits = [whole]
+    if name.lower() in SPLITS:
+        splits += [os.path.join(parent, other) for other in _listed(parent)[0] if other.lower() in SPLITS]
+    return [name for split in splits for name in _listed(split)[0]]
+
+
+def looks_like_image_folder(folder: str) -> bool:
+    """Whether a folder holds images and no other records, or folders of images."""
+    folders, images, others = _listed(folder)
+    if others or images:
+        return bool(images) and not others
+    return any(_has_image(os.path.join(folder, name), 0) for name in folders[:LOOKED_INTO])
+
+
+def _has_image(folder: str, depth: int) -> bool:
+    folders, images, others = _listed(folder)
+    if images or others:
+        return not others
+    return depth < 2 and any(_has_image(os.path.join(folder, name), depth + 1) for name in folders[:2])
+
+
+FORMAT = Format(
+    name="image_folder",
+    suffixes=(),
+    knows=lambda _head: False,
+    open=ImageFolder,
+    folder=looks_like_image_folder,
+    sink=ImageFolderSink,
+    misfits=misfits,
+    join=join_folders,
+)
+"""What the registry holds."""

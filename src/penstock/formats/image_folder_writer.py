@@ -1,0 +1,190 @@
+"""Batches into a folder of image files."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from penstock.contracts.feature import Feature
+from penstock.contracts.image_kinds import encoding_of
+from penstock.contracts.schema import Schema
+from penstock.contracts.tables import Misfit
+from penstock.errors import SchemaMismatch, UnsupportedData, Where
+from penstock.io.paths import TEMPORARY_SUFFIX, PathLike
+
+__all__ = ["ImageFolderSink", "join_folders", "misfits"]
+
+ENDINGS = {"jpeg": ".jpg", "png": ".png", "gif": ".gif", "bmp": ".bmp", "webp": ".webp", "tiff": ".tiff"}
+IMAGE, LABEL, NAME = "image", "label", "name"
+NUMBERED = re.compile(r"\d{8}")
+
+
+def misfits(schema: Schema) -> list[Misfit]:
+    """What a folder of images does not hold: everything but one image, a label and a name."""
+    image = _image_name(schema)
+    found = [
+        Misfit(
+            feature=name,
+            expected="one image, a label and a name, which is what a folder of images holds",
+            found=repr(feature),
+            hint="Select the others, or write a format of records.",
+        )
+        for name, feature in schema.items()
+        if not (name == image or (name == LABEL and _is_label(feature)) or (name == NAME and feature == Feature("str")))
+    ]
+    if image is None:
+        hint = "Pixels are encoded if the schema says how: schema={'image': Feature('uint8', (None, None, 3), encoding='png')}."
+        expected = "a feature that holds an encoded image"
+        found.insert(0, Misfit(feature=IMAGE, expected=expected, found=str(list(schema)), hint=hint))
+    return found
+
+
+def _image_name(schema: Schema) -> str | None:
+    images = [name for name, feature in schema.items() if feature.encoding is not None and feature.shape == ()]
+    if not images and IMAGE in schema and schema[IMAGE] == Feature("bytes"):
+        return IMAGE
+    return IMAGE if IMAGE in images else images[0] if len(images) == 1 else None
+
+
+def _is_label(feature: Feature) -> bool:
+    return feature.shape == () and (feature.dtype == "str" or feature.numpy_dtype.kind in "iu")
+
+
+class ImageFolderSink:
+    """Writes ``folder/class/name.jpg``. The images' bytes are written as they are.
+
+    The class is the name of the label where the schema has names, else the label itself; without a label the folder is flat.
+    The file is called as the feature ``name`` says, else by its number. The folder gets its name when it is complete.
+
+    Args:
+        path: The folder; it must not be there yet, or be empty.
+        schema: One image, a label or not, a name or not.
+        compression: ``"none"``.
+
+    Raises:
+        UnsupportedData: The schema has something else, or the folder is there.
+    """
+
+    def __init__(self, path: PathLike, schema: Schema, *, compression: str = "none") -> None:
+        if compression != "none":
+            raise UnsupportedData(Where(path=str(path)), expected="a folder of images", found=compression)
+        for misfit in misfits(schema):
+            place = Where(path=str(path), feature=misfit.feature)
+            raise UnsupportedData(place, expected=misfit.expected, found=misfit.found, hint=misfit.hint)
+        self.path = os.fspath(path)
+        if os.path.exists(self.path) and (not os.path.isdir(self.path) or os.listdir(self.path)):
+            raise UnsupportedData(
+                Where(path=self.path),
+                expected="no such folder yet, or an empty one",
+                found="one with something in it",
+                hint="A folder is never replaced: remove it first.",
+            )
+        self.image = _image_name(schema) or IMAGE
+        self.label = schema.get(LABEL, None)
+        self.has_names = NAME in schema
+        self.count = 0
+        folder, name = os.path.split(os.path.abspath(self.path))
+        self._temporary = os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(6).hex()}{TEMPORARY_SUFFIX}")
+        os.makedirs(self._temporary)
+        for each in (self.label.names or ()) if self.label else ():  # a class without images keeps its number
+            os.makedirs(os.path.join(self._temporary, _checked(each, 0, LABEL)), exist_ok=True)
+
+    def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
+        """Write one file for each example."""
+        for row in range(n):
+            image = batch[self.image][row]
+            path = self._name(batch, row, image)
+            whole = os.path.join(self._temporary, path)
+            os.makedirs(os.path.dirname(whole), exist_ok=True)
+            try:
+                with open(whole, "xb") as file:
+                    file.write(image)
+            except FileExistsError as error:
+                raise self._refused(NAME, "a name of its own for every image", repr(path)) from error
+            self.count += 1
+
+    def _name(self, batch: Mapping[str, Any], row: int, image: Any) -> str:
+        kind = encoding_of(image) if isinstance(image, bytes) else None
+        if kind is None:
+            raise self._refused(self.image, "the bytes of an image", f"{type(image).__name__} {image!r:.40}")
+        name = f"{self.count:08d}{ENDINGS[kind]}"
+        if self.has_names:
+            name = _checked(str(batch[NAME][row]), self.count, NAME)
+        if self.label is None:
+            return name
+        folder = _checked(self._class(batch[LABEL][row]), self.count, LABEL)
+        return name if name.startswith(folder + "/") else f"{folder}/{name}"
+
+    def _class(self, label: Any) -> str:
+        names = self.label.names if self.label is not None else None
+        if names is None:  # Padded, so that the order of the folders is that of the numbers.
+            return label if isinstance(label, str) else f"{int(label):05d}"
+        if not 0 <= int(label) < len(names):
+            raise self._refused(LABEL, f"a label from 0 to {len(names) - 1}", str(label))
+        return names[int(label)]
+
+    def _refused(self, feature: str, expected: str, found: str) -> SchemaMismatch:
+        return SchemaMismatch(Where(path=self.path, record=self.count, feature=feature), expected=expected, found=found)
+
+    def close(self) -> None:
+        """Give the folder its name."""
+        if hasattr(os, "sync"):
+            os.sync()  # once for thousands of files, where an fsync of each would take longer than writing them
+        os.replace(self._temporary, self.path)
+
+    def abort(self) -> None:
+        """Leave nothing behind."""
+        shutil.rmtree(self._temporary, ignore_errors=True)
+
+
+def _checked(name: str, record: int, feature: str) -> str:
+    """A name that stays inside the folder and that reading does not pass over.
+
+    Raises:
+        UnsupportedData: It would not.
+    """
+    parts = name.split("/")
+    bad = name.startswith("/") or "\\" in name or "\0" in name or any(part == "" or part[0] == "." for part in parts)
+    if bad or (feature == LABEL and len(parts) > 1):
+        raise UnsupportedData(
+            Where(record=record, feature=feature),
+            expected="a name of a visible file inside the folder" if feature == NAME else "a name for a visible folder",
+            found=repr(name),
+            hint="source.map can give another one.",
+        )
+    return name
+
+
+def join_folders(parts: Sequence[str], path: str) -> None:
+    """Put the images of some folders into one. Numbered ones are numbered on."""
+    first, *others = parts
+    so_far = _count(first)
+    for part in others:
+        files = [
+            os.path.relpath(os.path.join(folder, name), part) for folder, _, names in os.walk(part) for name in names
+        ]
+        stems = [os.path.splitext(os.path.basename(file))[0] for file in files]
+        are_numbers = sorted(stems) == [f"{number:08d}" for number in range(len(stems))]
+        for file, stem in zip(files, stems, strict=True):
+            folder, name = os.path.split(file)
+            target = f"{int(stem) + so_far:08d}{name[len(stem) :]}" if are_numbers else name
+            _move(os.path.join(part, file), os.path.join(first, folder, target))
+        so_far += len(files)
+        shutil.rmtree(part)
+    os.replace(first, path)
+
+
+def _move(source: str, target: str) -> None:
+    if os.path.exists(target):
+        raise SchemaMismatch(
+            Where(path=target, feature=NAME), expected="a name of its own for every image", found="two"
+        )
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    os.rename(source, target)
+
+
+def _count(folder: str) -> int:
+    return sum(len(names) for _, _, names in os.walk(folder))

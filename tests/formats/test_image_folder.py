@@ -1,0 +1,235 @@
+"""Folders of images: what is found in them, in which order, under which label; writing them; conversion both ways."""
+
+import os
+import pickle
+import shutil
+
+import numpy as np
+import pytest
+import simplejpeg
+from tests.codecs.images.files import jpeg, made, noise
+
+import penstock as ps
+from penstock.contracts.schema import Schema
+from penstock.formats.image_folder import looks_like_image_folder
+from penstock.formats.image_folder_writer import ImageFolderSink
+
+NAME = ps.Feature("str")
+JPEG = ps.Feature("uint8", (16, 24, 3), encoding="jpeg")
+STORED = ps.Feature("bytes", encoding="jpeg")
+
+
+def put(path, content=b""):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path):
+    root = tmp_path / "pets"
+    for label, name in enumerate(["cat", "dog"]):
+        for i in (1, 2, 10):
+            put(root / name / f"{i}.jpg", jpeg(seed=100 * label + i))
+        put(root / name / "more" / "x.JPEG", jpeg(seed=100 * label + 50))
+        put(root / name / ".hidden.jpg", b"none")
+        put(root / name / "notes.txt", b"none")
+    put(root / ".cache" / "y.jpg", b"none")
+    put(root / "README.md", b"none")
+    return root
+
+
+NAMES = [f"{name}/{file}" for name in ("cat", "dog") for file in ("1.jpg", "2.jpg", "10.jpg", "more/x.JPEG")]
+
+
+def test_images_labels_and_names(folder):
+    source = ps.open(folder)
+    label = ps.Feature("int64", names=("cat", "dog"))
+    assert source.schema == ps.Schema({"image": JPEG, "label": label, "name": NAME})
+    assert [example["name"] for example in source] == NAMES
+    batch = source.batch([6, 0])
+    assert batch["label"].tolist() == [1, 0]
+    np.testing.assert_array_equal(batch["image"][0], simplejpeg.decode_jpeg(jpeg(seed=110)))
+    assert source.schema["label"].names[source[6]["label"]] == "dog"
+    assert source.where(6) == ps.Where(path=str(folder / "dog" / "10.jpg"))
+    assert source.format == "image_folder"
+    assert ps.open(folder, decode=False)[0]["image"] == jpeg(seed=1)
+    assert ps.open(folder, columns=["label"]).batch([7])["label"].tolist() == [1]
+
+
+def test_opening_opens_no_image(folder, monkeypatch):
+    for path in folder.rglob("*.jpg"):
+        path.chmod(0)
+        path.write_bytes(b"") if os.access(path, os.W_OK) else None
+    source = ps.open(folder)
+    assert len(source) == 8
+    assert source.select("name", "label")[7] == {"name": "dog/more/x.JPEG", "label": 1}
+
+
+def test_pickled_and_in_a_loader(folder):
+    again = pickle.loads(pickle.dumps(ps.open(folder)))
+    seen = [name for batch in ps.Loader(again, 3, shuffle=True, threads=2) for name in batch["name"]]
+    assert sorted(seen) == sorted(NAMES)
+
+
+def test_a_flat_folder_has_no_labels(tmp_path):
+    for i in (1, 2, 10):
+        put(tmp_path / "flat" / f"{i}.png", made(noise(4, 5, seed=i)))
+    source = ps.open(tmp_path / "flat")
+    assert source.schema == ps.Schema({"image": ps.Feature("uint8", (4, 5, 3), encoding="png"), "name": NAME})
+    assert [e["name"] for e in source] == ["1.png", "2.png", "10.png"]
+    put(tmp_path / "flat" / "3.jpg", jpeg(4, 5))
+    assert ps.open(tmp_path / "flat").schema["image"] == ps.Feature("uint8", (4, 5, 3), encoding="image")
+
+
+def test_several_folders_number_their_classes_together(tmp_path):
+    put(tmp_path / "a" / "cat" / "1.jpg", jpeg())
+    put(tmp_path / "b" / "ant" / "1.jpg", jpeg())
+    source = ps.open([tmp_path / "a", tmp_path / "b"])
+    assert source.schema["label"].names == ("ant", "cat")
+    assert [e["label"] for e in source] == [1, 0]
+
+
+def test_splits(tmp_path):
+    for place in ("train/cat", "train/dog", "test/dog"):
+        put(tmp_path / "pets" / place / "1.jpg", jpeg())
+    root = tmp_path / "pets"
+    assert [e["label"] for e in ps.open(root, split="train+test")] == [0, 1, 1]
+    assert len(ps.open(root, split="train[:50%]")) == 1
+    assert ps.open(root / "test").schema["label"].names == ("cat", "dog")  # the classes of all splits
+    with pytest.raises(ps.UnsupportedData, match=r"found the splits \['test', 'train'\] .*split='test'"):
+        ps.open(root)
+
+
+def test_what_is_no_folder_of_classes(tmp_path, folder):
+    put(folder / "lost.jpg", jpeg())
+    with pytest.raises(ps.UnsupportedData, match="images in folders of classes, or in no folder"):
+        ps.open(folder, format="image_folder")
+    os.mkdir(tmp_path / "empty")
+    with pytest.raises(ps.NoFiles, match=r"expected images \(.jpg, "):
+        ps.open(tmp_path / "empty", format="image_folder").schema
+    with pytest.raises(ps.NoFiles):
+        ps.open(tmp_path / "empty")
+    os.mkdir(tmp_path / "circle")
+    os.symlink(tmp_path / "circle", tmp_path / "circle" / "again")
+    with pytest.raises(ps.UnsupportedData, match="32 deep"):
+        ps.open(tmp_path / "circle", format="image_folder").schema
+
+
+def test_other_folders_are_not_taken_for_images(tmp_path):
+    ps.write(tmp_path / "records" / "a.tfrecord", [{"x": 1}]) if (tmp_path / "records").mkdir() else None
+    ps.write(tmp_path / "records" / "a.tfrecord", [{"x": 1}])
+    put(tmp_path / "records" / "preview.png", made(noise(2, 2)))
+    assert not looks_like_image_folder(str(tmp_path / "records"))
+    os.mkdir(tmp_path / "deep")
+    shutil.copytree(tmp_path / "records", tmp_path / "deep" / "x" / "y" / "z")
+    assert not looks_like_image_folder(str(tmp_path / "deep"))
+
+
+def test_damaged_and_missing_files_are_named(folder):
+    put(folder / "dog" / "2.jpg", jpeg(seed=102)[:-9])
+    source = ps.open(folder)
+    with pytest.raises(
+        ps.CorruptRecord, match=r"Premature end .* - at .*/pets/dog/2.jpg, feature 'image'\. decode=False"
+    ):
+        source[5]
+    (folder / "cat" / "1.jpg").unlink()
+    with pytest.raises(ps.NoFiles, match=r"opened, found none - at .*/pets/cat/1.jpg"):
+        source[0]
+
+
+def test_written_folders_are_the_same(folder, tmp_path):
+    ps.write(tmp_path / "copy", ps.open(folder), format="image_folder")
+    assert {p.relative_to(tmp_path / "copy").as_posix() for p in (tmp_path / "copy").rglob("*.*")} == set(NAMES)
+    for name in NAMES:
+        assert (tmp_path / "copy" / name).read_bytes() == (folder / name).read_bytes()
+    assert ps.open(tmp_path / "copy").schema == ps.open(folder).schema
+    assert sorted(os.listdir(tmp_path)) == ["copy", "pets"]
+
+
+@pytest.mark.parametrize("name", ["x.tfrecord", "x.array_record"])
+def test_to_records_and_back(folder, tmp_path, name):
+    ps.convert(folder, tmp_path / name)
+    records = ps.open(tmp_path / name, decode=False)
+    assert [e["image"] for e in records] == [e["image"] for e in ps.open(folder, decode=False)]
+    done = ps.convert(tmp_path / name, tmp_path / "back", format="image_folder")
+    assert done.examples == 8
+    assert done.bytes == sum(len(e["image"]) for e in records)
+    back = ps.open(tmp_path / "back")
+    assert back.schema["label"].names == ("00000", "00001")  # records hold no names of classes
+    assert [e["name"] for e in back] == [f"{name.startswith('dog'):05d}/{name}" for name in NAMES]
+
+
+def test_files_are_numbered_where_they_have_no_names(tmp_path, monkeypatch):
+    images = [jpeg(seed=i) for i in range(12)]
+    ps.write(tmp_path / "x.tfrecord", [{"image": image, "label": i % 11} for i, image in enumerate(images)])
+    ps.write(tmp_path / "one", ps.open(tmp_path / "x.tfrecord"), format="image_folder")
+    monkeypatch.setattr("penstock.writing.units.UNIT_EXAMPLES", 5)
+    ps.convert(tmp_path / "x.tfrecord", tmp_path / "many", format="image_folder")
+    for root in ("one", "many"):
+        source = ps.open(tmp_path / root, decode=False)
+        assert [e["label"] for e in source] == [0, 0, *range(1, 11)]
+        assert source[1]["name"] == "00000/00000011.jpg"
+        assert source[1]["image"] == images[11]
+
+
+def test_pixels_and_text_are_no_image(tmp_path):
+    pixels = {"image": np.zeros((2, 4, 4, 3), np.uint8), "label": np.arange(2)}
+    with pytest.raises(ps.UnsupportedData, match="encoding='png'"):
+        ps.write(tmp_path / "x", pixels, format="image_folder")
+    with pytest.raises(ps.SchemaMismatch, match=r"expected the bytes of an image, found bytes b'text' - at .*record 0"):
+        ps.write(tmp_path / "x", [{"image": b"text"}], format="image_folder", schema={"image": ps.Feature("bytes")})
+    with pytest.raises(ps.UnsupportedData, match="one image, a label and a name"):
+        ps.write(
+            tmp_path / "x",
+            [{"image": jpeg(), "size": 3}],
+            format="image_folder",
+            schema={"image": STORED, "size": ps.Feature("int64")},
+        )
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["../x.jpg", "/etc/x.jpg", ".x.jpg", "a//b.jpg", "a/../b.jpg", "a\\b.jpg", "", "a\0.jpg"]
+)
+def test_names_stay_inside_the_folder(tmp_path, name):
+    with pytest.raises(ps.UnsupportedData, match="inside the folder"):
+        ps.write(
+            tmp_path / "in" / "x",
+            [{"image": jpeg(), "name": name}],
+            format="image_folder",
+            schema={"image": STORED, "name": NAME},
+        )
+    with pytest.raises(ps.UnsupportedData, match="a visible folder"):
+        schema = {"image": STORED, "label": ps.Feature("str")}
+        ps.write(tmp_path / "in" / "x", [{"image": jpeg(), "label": name}], format="image_folder", schema=schema)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_the_sink(tmp_path):
+    label = ps.Feature("int64", names=("a", "b"))
+    sink = ImageFolderSink(tmp_path / "x", Schema({"image": STORED, "label": label}))
+    sink.write_batch({"image": [jpeg()], "label": [1]}, 1)
+    assert not (tmp_path / "x").exists()
+    sink.close()
+    assert sorted(path.relative_to(tmp_path / "x").as_posix() for path in (tmp_path / "x").rglob("*")) == [
+        "a",
+        "b",
+        "b/00000000.jpg",
+    ]
+    assert [e["label"] for e in ps.open(tmp_path / "x")] == [1]
+    with pytest.raises(ps.UnsupportedData, match="never replaced"):
+        ImageFolderSink(tmp_path / "x", Schema({"image": STORED}))
+    sink = ImageFolderSink(tmp_path / "y", Schema({"image": STORED, "label": label, "name": NAME}))
+    with pytest.raises(ps.SchemaMismatch, match="a label from 0 to 1, found 2"):
+        sink.write_batch({"image": [jpeg()], "label": [2], "name": ["x.jpg"]}, 1)
+    with pytest.raises(ps.SchemaMismatch, match="a name of its own"):
+        sink.write_batch({"image": [jpeg()] * 2, "label": [0, 0], "name": ["x.jpg"] * 2}, 2)
+    sink.abort()
+    assert os.listdir(tmp_path) == ["x"]
+    with pytest.raises(ps.UnsupportedData):
+        ImageFolderSink(tmp_path / "z", Schema({"image": STORED}), compression="gzip")
+
+
+def test_verify(folder):
+    assert ps.verify(folder).ok
