@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.containers.conftest import SCRIPTS, ask
+from tests.containers.test_interpreter import write_wheel
 
 from penstock.containers.script import ScriptContainer
 from penstock.contracts.job import Channel, Container, Store
@@ -439,6 +440,38 @@ def test_a_shell_script(run, script, model):
 def test_an_own_interpreter_that_is_not_there(run, script):
     with pytest.raises(JobFailed, match="there is no interpreter 'python0.1'"):
         run(script("pass", python="python0.1"))
+
+
+def test_source_dir_requirements_and_dependencies(run, tmp_path, model):
+    source = tmp_path / "source"
+    (source / "sub").mkdir(parents=True)
+    wheel = write_wheel(source, "only_here", "1.5")
+    (source / "requirements.txt").write_text(f"./{wheel.name}\n")
+    (source / "beside.py").write_text("N = 1")
+    (source / "sub" / "train.py").write_text(
+        "import os, sys, only_here, helping\n"
+        "sys.path.insert(0, os.getcwd())\n"
+        "import beside\n"
+        "from sagemaker_containers.beta.framework import worker\n"
+        "open(os.environ['SM_MODEL_DIR'] + '/x', 'w').write(f'{only_here.VERSION} {beside.N} {helping.N}')\n"
+    )
+    (tmp_path / "helping.py").write_text("N = 2")
+    container = ScriptContainer(entry_point="sub/train.py", source_dir=source, dependencies=[tmp_path / "helping.py"])
+    assert model(run(container)) == {"x": b"1.5 1 2"}
+
+
+def test_a_package_is_installed_and_run_as_a_module(run, tmp_path, model):
+    pytest.importorskip("setuptools")  # else pip would download it
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "setup.py").write_text(
+        "from setuptools import setup\nsetup(name='mine', version='1', py_modules=['mine'])\n"
+    )
+    (source / "mine.py").write_text(
+        "import os, sys\nopen(os.environ['SM_MODEL_DIR'] + '/x', 'w').write(__name__ + ' ' + ' '.join(sys.argv[1:]))\n"
+    )
+    record = run(ScriptContainer(entry_point="mine.py", source_dir=source), hyperparameters={"n": "3"})
+    assert model(record) == {"x": b"__main__ -n 3"}
 
 
 def test_the_toolkit_s_environment_in_a_script(run, script, store, model):

@@ -27,10 +27,12 @@ class Code:
     Args:
         folder: The folder.
         program: The file's path in it, or a command.
+        is_whole: Whether the whole folder belongs to it, or only the file.
     """
 
     folder: Path
     program: str
+    is_whole: bool = True
 
     @property
     def path(self) -> Path:
@@ -43,10 +45,15 @@ class Code:
         return self.program.removesuffix(".py").replace(os.sep, ".").replace("/", ".")
 
     @property
+    def is_package(self) -> bool:
+        """Whether there is a ``setup.py``: then it is installed and run as a module."""
+        return self.is_whole and (self.folder / "setup.py").is_file()
+
+    @property
     def requirements(self) -> Path | None:
         """``requirements.txt``, where there is one that asks for something."""
         path = self.folder / "requirements.txt"
-        if not path.is_file():
+        if not self.is_whole or not path.is_file():
             return None
         lines = path.read_text(encoding="utf-8").splitlines()
         return path if any(line.strip() and not line.strip().startswith("#") for line in lines) else None
@@ -67,12 +74,12 @@ def find_code(
         return _beside(model_dir, environment or {}, source_dir)
     if source_dir is None:
         path = Path(entry_point).expanduser().absolute()
-        return _checked(Code(folder=path.parent, program=path.name))
+        return _checked(Code(folder=path.parent, program=path.name, is_whole=False))
     return _checked(Code(folder=Path(source_dir).expanduser().absolute(), program=os.fspath(entry_point)))
 
 
 def _checked(code: Code) -> Code:
-    if code.program.endswith(".py") and not code.path.is_file() and not (code.folder / "setup.py").is_file():
+    if code.program.endswith(".py") and not code.path.is_file() and not code.is_package:
         archive = code.folder if code.folder.is_file() else None
         if archive is None:
             raise JobFailed(f"there is no file {code.program} in {code.folder}: entry_point is relative to source_dir")
@@ -94,20 +101,19 @@ def _beside(model_dir: Path | None, environment: Mapping[str, str], source_dir: 
     )
 
 
-def stage(code: Code, dependencies: Sequence[str | os.PathLike[str]], target: Path, *, whole: bool) -> Code:
+def stage(code: Code, dependencies: Sequence[str | os.PathLike[str]], target: Path) -> Code:
     """Copy code and its dependencies into one folder, which then is what SageMaker has in ``/opt/ml/code``.
 
     Args:
         code: What to copy. Its folder may be a ``.tar.gz`` of one.
         dependencies: Files and folders that go beside it.
         target: Where to.
-        whole: Whether the whole folder is meant, or only the file.
     """
     target.mkdir(parents=True, exist_ok=True)
     if code.folder.is_file():
         with tarfile.open(code.folder) as archive:
             archive.extractall(target, filter="data")
-    elif whole:
+    elif code.is_whole:
         shutil.copytree(code.folder, target, ignore=LEFT_OUT, dirs_exist_ok=True, symlinks=True)
     else:
         shutil.copy2(code.path, target / code.program)
@@ -127,10 +133,10 @@ def _copy(path: Path, target: Path) -> None:
 
 
 @contextmanager
-def staged(code: Code, dependencies: Sequence[str | os.PathLike[str]], *, whole: bool) -> Iterator[Code]:
+def staged(code: Code, dependencies: Sequence[str | os.PathLike[str]]) -> Iterator[Code]:
     """The code where it is, or, where something has to be put together, in a temporary folder."""
     if not dependencies and code.folder.is_dir():
         yield code
         return
     with TemporaryDirectory(prefix="penstock-code-") as folder:
-        yield stage(code, dependencies, Path(folder), whole=whole)
+        yield stage(code, dependencies, Path(folder))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,8 @@ from penstock.containers.serving.functions import Function, Functions, collect
 from penstock.containers.serving.handler import ScriptHandler
 from penstock.containers.serving.loading import load_module, variables
 from penstock.containers.toolkit import params, shim
-from penstock.containers.training.script_job import train_with_script
+from penstock.containers.training.interpreter import prepare
+from penstock.containers.training.script_job import installation_of, train_with_script
 from penstock.contracts.job import TrainingJob
 from penstock.errors import JobFailed
 
@@ -81,10 +82,32 @@ class ScriptContainer:
             job,
             code,
             dependencies=self.dependencies,
-            whole=self.source_dir is not None,
             python=self.python,
             environment=self.environment,
         )
+
+    def interpreter(
+        self, model_dir: str | os.PathLike[str] | None = None, *, log: Callable[[str], None] = print
+    ) -> str | None:
+        """The interpreter that the script has to be loaded with, ``None`` where the running one will do.
+
+        Where the code has a ``requirements.txt``, a virtual environment is made for it, once. A process that hosts the script
+        is to run with it; :meth:`handler` loads into the process that calls it.
+
+        Args:
+            model_dir: Where the model is, for scripts that come with it.
+            log: Takes the lines that pip writes.
+
+        Raises:
+            JobFailed: There is no such interpreter, or installing failed.
+        """
+        folder = None if model_dir is None else Path(model_dir).absolute()
+        code = find_code(self.entry_point, self.source_dir, folder, self.environment)
+        with staged(code, self.dependencies) as prepared:
+            installation = installation_of(prepared)
+            if self.python is None and not installation.is_needed:
+                return None
+            return prepare(self.python, installation, log=log)
 
     def handler(self, model_dir: str | os.PathLike[str], /) -> ScriptHandler:
         """Load the script and its model, ready to answer.
@@ -98,7 +121,7 @@ class ScriptContainer:
         code = find_code(self.entry_point, self.source_dir, folder, self.environment)
         with ExitStack() as stack:
             stack.enter_context(variables(self._variables(folder, code)))
-            code = stack.enter_context(staged(code, self.dependencies, whole=self.source_dir is not None))
+            code = stack.enter_context(staged(code, self.dependencies))
             functions = collect(load_module(code))
             stack.enter_context(shim.inside())
             model = _load_model(functions, str(folder))

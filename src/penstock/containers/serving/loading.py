@@ -43,7 +43,10 @@ def load_module(code: Code) -> ModuleType:
         try:
             return _import(code)
         except (Exception, SystemExit) as error:
-            raise JobFailed(f"{code.program} cannot be imported: {_where(error, code)}") from error
+            hint = ""
+            if isinstance(error, ModuleNotFoundError) and code.requirements is not None:
+                hint = "; its requirements.txt is installed for a process of its own (ScriptContainer.interpreter)"
+            raise JobFailed(f"{code.program} cannot be imported: {_where(error, code)}{hint}") from error
 
 
 def _import(code: Code) -> ModuleType:

@@ -116,11 +116,15 @@ def _install(
     stop: threading.Event,
 ) -> None:
     shutil.rmtree(venv, ignore_errors=True)
-    _checked([base, "-m", "venv", str(venv)], "making a virtual environment", venv.parent, log, stop)
+    _checked([base, "-m", "venv", "--without-pip", str(venv)], "making a virtual environment", venv.parent, log, stop)
     python = str(_python_of(venv))
     own = Path(_describe(python)[2])
     # The interpreter may be one of a virtual environment itself, whose packages --system-site-packages would not show.
-    (own / "penstock_base.pth").write_text("".join(f"{path}\n" for path in dict.fromkeys(folders)), encoding="utf-8")
+    # addsitedir, because there may be packages installed for editing among them.
+    lines = [f"import site; site.addsitedir({path!r})\n" for path in dict.fromkeys(folders)]
+    (own / "penstock_base.pth").write_text("".join(lines), encoding="utf-8")
+    if not _has(python, "pip"):
+        _checked([python, "-m", "ensurepip"], "installing pip", venv.parent, log, stop)
     pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
     if installation.requirements is not None:
         where = installation.requirements.parent
@@ -133,9 +137,12 @@ def _install(
 
 def _isolation(python: str) -> list[str]:
     """An isolated build downloads setuptools, which is not needed where it is there."""
-    command = [python, "-c", "import setuptools"]
-    has_it = subprocess.run(command, capture_output=True, check=False, timeout=120).returncode == 0  # noqa: S603
-    return ["--no-build-isolation"] if has_it else []
+    return ["--no-build-isolation"] if _has(python, "setuptools") else []
+
+
+def _has(python: str, module: str) -> bool:
+    found = subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False, timeout=120)  # noqa: S603
+    return found.returncode == 0
 
 
 def _checked(command: list[str], act: str, cwd: Path, log: Callable[[str], None], stop: threading.Event) -> None:

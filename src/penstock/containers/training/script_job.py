@@ -23,8 +23,7 @@ __all__ = ["installation_of", "train_with_script"]
 
 def installation_of(code: Code) -> Installation:
     """What a script needs to have installed."""
-    package = code.folder if (code.folder / "setup.py").is_file() else None
-    return Installation(requirements=code.requirements, package=package)
+    return Installation(requirements=code.requirements, package=code.folder if code.is_package else None)
 
 
 def train_with_script(
@@ -32,7 +31,6 @@ def train_with_script(
     code: Code,
     *,
     dependencies: Sequence[str | os.PathLike[str]],
-    whole: bool,
     python: str | os.PathLike[str] | None,
     environment: Mapping[str, str],
 ) -> None:
@@ -42,7 +40,7 @@ def train_with_script(
         JobFailed: It failed, or cannot be run. The message is one line; ``output/failure`` says more.
     """
     try:
-        ended, command = _run(job, stage(code, dependencies, job.code_dir, whole=whole), python, environment)
+        ended, command = _run(job, stage(code, dependencies, job.code_dir), python, environment)
     except (JobFailed, OSError) as error:
         _write_failure(job, f"Framework Error:\n{error}")
         raise JobFailed(one_line(str(error))) from error

@@ -30,7 +30,7 @@ class Command(list[str]):
 
 def command_of(code: Code, python: str, arguments: Sequence[str]) -> Command:
     """How the toolkit runs a program: as a module where there is ``setup.py``, with Python, or with a shell."""
-    if (code.folder / "setup.py").is_file():
+    if code.is_package:
         return Command([python, "-m", code.module, *arguments])
     if code.program.endswith(".py"):
         return Command([python, code.program, *arguments])

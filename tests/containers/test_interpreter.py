@@ -1,0 +1,87 @@
+"""Scripts that bring their requirements, or another interpreter."""
+
+import base64
+import hashlib
+import subprocess
+import sys
+import zipfile
+
+import pytest
+from tests.containers.conftest import DOUBLE
+
+from penstock.containers.script import ScriptContainer
+from penstock.containers.training.interpreter import Installation, interpreter, prepare
+from penstock.errors import JobFailed
+
+
+def write_wheel(folder, name, version):
+    """A package of one module, without any tool."""
+    files = {
+        f"{name}.py": f"VERSION = '{version}'\n",
+        f"{name}-{version}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{name}-{version}.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    lines = []
+    for path, text in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+        lines.append(f"{path},sha256={digest},{len(text)}")
+    files[f"{name}-{version}.dist-info/RECORD"] = "\n".join([*lines, f"{name}-{version}.dist-info/RECORD,,", ""])
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for member, text in files.items():
+            archive.writestr(member, text)
+    return path
+
+
+@pytest.fixture
+def requiring(write_script):
+    """A script with a requirement, in its folder."""
+    path = write_script("import only_here\n" + DOUBLE.replace("\n    ", "\n"))
+    wheel = write_wheel(path.parent, "only_here", "1.5")
+    (path.parent / "requirements.txt").write_text(f"# what it needs\n./{wheel.name}\n")
+    return path
+
+
+def test_requirements_are_installed_once_into_an_environment_of_their_own(requiring, tmp_path):
+    container = ScriptContainer(entry_point=requiring.name, source_dir=requiring.parent)
+    lines = []
+    python = container.interpreter(log=lines.append)
+    assert any("Successfully installed only_here-1.5" in line.replace("-here", "_here") for line in lines)
+    code = "import only_here, numpy, sklearn; print(only_here.VERSION)"
+    found = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "1.5\n"
+    assert container.interpreter(log=pytest.fail) == python  # kept
+    with pytest.raises(JobFailed, match="No module named 'only_here'.*requirements.txt"):
+        container.handler(tmp_path)
+
+
+def test_nothing_to_install(write_script):
+    assert ScriptContainer(entry_point=write_script()).interpreter() is None
+    assert interpreter(None) == sys.executable
+    folder = write_script().parent
+    (folder / "requirements.txt").write_text("\n# nothing\n")
+    assert ScriptContainer(entry_point="serve.py", source_dir=folder).interpreter() is None
+    (folder / "requirements.txt").write_text("something\n")  # of a file alone, what lies beside it is not asked
+    assert ScriptContainer(entry_point=folder / "serve.py").interpreter() is None
+
+
+def test_what_cannot_be_installed_says_so_in_one_line(tmp_path):
+    path = tmp_path / "requirements.txt"
+    path.write_text("./nothing-1.0-py3-none-any.whl\n")
+    with pytest.raises(
+        JobFailed, match=r"installing requirements.txt failed with exit code 1: ERROR: .*nothing-1\.0"
+    ) as error:
+        prepare(None, Installation(requirements=path), log=lambda line: None)
+    assert "\n" not in str(error.value)
+
+
+def test_no_interpreter():
+    with pytest.raises(JobFailed, match="there is no interpreter"):
+        interpreter("python0.1")
+
+
+def test_a_program_that_is_no_python(tmp_path):
+    path = tmp_path / "requirements.txt"
+    path.write_text("x\n")
+    with pytest.raises(JobFailed, match="does not work as a Python interpreter"):
+        prepare("false", Installation(requirements=path), log=pytest.fail)
