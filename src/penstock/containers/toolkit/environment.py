@@ -170,8 +170,9 @@ class Environment(mapping.MappingMixin):
 
     @property
     def distribution_hosts(self) -> list[str]:
-        """The hosts that train together."""
-        return self.hosts
+        """The hosts of the groups that train together."""
+        groups = [self.instance_groups_dict.get(name, {}) for name in self.distribution_instance_groups]
+        return [host for group in groups for host in group.get("hosts", [])] if self.instance_groups else self.hosts
 
     @property
     def distribution_instance_groups(self) -> list[str]:
@@ -223,6 +224,21 @@ class Environment(mapping.MappingMixin):
     def is_hetero(self) -> bool:
         """Whether there are several groups of hosts."""
         return len(self.instance_groups) > 1
+
+    @property
+    def is_modelparallel_enabled(self) -> bool:
+        """Whether SageMaker's own library spreads a model over hosts: never here."""
+        return False
+
+    @property
+    def is_smddprun_installed(self) -> bool:
+        """Whether SageMaker's own launcher is there: never here."""
+        return False
+
+    @property
+    def is_smddpmprun_installed(self) -> bool:
+        """Whether SageMaker's other launcher is there: never here."""
+        return False
 
     @property
     def is_master(self) -> bool:
@@ -299,7 +315,6 @@ class Environment(mapping.MappingMixin):
         """The content of ``resourceconfig.json``."""
         return dict(self._resources)
 
-    @property
     def sagemaker_s3_output(self) -> str | None:
         """Where intermediate output goes."""
         place = self._settings.get(params.S3_OUTPUT_LOCATION_PARAM)
