@@ -3,6 +3,7 @@
 import io
 import math
 import warnings
+import zipfile
 
 import numpy as np
 import pytest
@@ -196,6 +197,14 @@ def claims(shape):
     buffer = io.BytesIO()
     np.lib.format.write_array_header_1_0(buffer, {"descr": "<f8", "fortran_order": False, "shape": shape})
     return buffer.getvalue() + bytes(16)
+
+
+def test_an_archive_may_not_unpack_to_much_more_than_it_is():
+    with zipfile.ZipFile(bomb := io.BytesIO(), "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(5):
+            archive.writestr(f"{number}.npy", bytes(60 << 20))
+    with pytest.raises(RequestError, match="more than 256 MiB"):
+        decoding.decode(bomb.getvalue(), NPZ)
 
 
 @pytest.mark.parametrize("shape", [(1 << 40,), (1 << 62, 1 << 62), (3,)])

@@ -149,8 +149,7 @@ def _decode_npz(body: bytes, content_type: str) -> Any:
 def _npz_members(body: bytes, content_type: str) -> dict[str, Any]:
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
-            if sum(member.file_size for member in archive.infolist()) > NPZ_LIMIT_BYTES:
-                raise RequestError(400, f"the npz body unpacks to more than {NPZ_LIMIT_BYTES >> 20} MiB")
+            _check_size(archive)
             return {
                 member.filename.removesuffix(".npy"): _decode_npy(_read(archive, member), content_type)
                 for member in archive.infolist()
@@ -159,6 +158,11 @@ def _npz_members(body: bytes, content_type: str) -> dict[str, Any]:
         raise
     except Exception as error:  # zipfile lets through what zlib, bz2 and lzma raise
         raise RequestError(400, f"the npz body is no npz archive: {error}") from error
+
+
+def _check_size(archive: zipfile.ZipFile) -> None:
+    if sum(member.file_size for member in archive.infolist()) > NPZ_LIMIT_BYTES:
+        raise RequestError(400, f"the npz body unpacks to more than {NPZ_LIMIT_BYTES >> 20} MiB")
 
 
 def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:

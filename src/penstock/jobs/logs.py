@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["HostLog"]
+__all__ = ["HostLog", "show"]
+
+
+def show(line: str) -> None:
+    """Write a line to the standard output at once."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 class HostLog:

@@ -14,7 +14,7 @@ from penstock.contracts.job import Container, Store, TrainingJob
 from penstock.errors import JobFailed
 from penstock.io.locks import lock
 from penstock.jobs.artifacts import files_below, pack
-from penstock.jobs.logs import HostLog
+from penstock.jobs.logs import HostLog, show
 from penstock.jobs.record import JobFiles, JobRecord
 from penstock.jobs.spec import TrainingSpec
 from penstock.jobs.tree import lay_out, provide
@@ -31,7 +31,7 @@ def train(
     store: Store,
     *,
     work_dir: Path,
-    on_line: Callable[[str], None] = print,
+    on_line: Callable[[str], None] = show,
     stop: threading.Event | None = None,
     stop_grace_s: float = 120.0,
     keep_tree: bool = False,

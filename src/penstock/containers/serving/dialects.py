@@ -90,7 +90,7 @@ def _inference_input(input_data: Any, content_type: str) -> Any:
     array = inference_decoder.decode(input_data, content_type)
     if array.ndim == 1:  # the scikit-learn container's, which takes one column for one row
         array = array.reshape(1, -1)
-    return array
+    return array.astype(np.float32) if content_type in content_types.TEXT_TYPES else array
 
 
 DIALECTS: dict[DialectName, Dialect] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -47,7 +48,9 @@ class ScriptHandler:
         self.name = name
         self._model_dir = model_dir
         self._dialect = dialect
-        self._default_accept = environment.get(params.DEFAULT_INVOCATIONS_ACCEPT_ENV) or content_types.JSON
+        name_of_default = params.DEFAULT_INVOCATIONS_ACCEPT_ENV
+        default = environment.get(name_of_default) or os.environ.get(name_of_default)
+        self._default_accept = default or content_types.JSON
         self._input_fn = functions.input_fn or Function("input_fn", dialect.input_fn)
         self._predict_fn = functions.predict_fn or Function("predict_fn", _predict)
         self._output_fn = functions.output_fn or Function("output_fn", dialect.output_fn)
