@@ -1,0 +1,1 @@
+"""Doors to other libraries: Arrow, pandas, Hugging Face datasets, Grain."""
