@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,7 @@ ROUNDS = 4
 MIN_BITS = 16
 MAX_SEED = 1 << 32
 MAX_EXAMPLES = 1 << 62
+SMALL = 1 << 12
 Words = npt.NDArray[np.uint64]
 
 
@@ -112,16 +114,36 @@ def _check_permutes(n: int) -> None:
 def _shuffled(positions: Words, n: int, seed: int) -> Indices:
     if n <= 1 or not len(positions):
         return np.zeros(len(positions), np.int64)
+    if n < SMALL:
+        return _small(n, seed)[positions.astype(np.int64)]
     largest = np.uint64(n - 1)
     bits = max(MIN_BITS, (n - 2).bit_length() if n > 2 else 0)  # ceil(log2(n - 1))
     word = (bits + 1) // 2
-    keys = [np.uint64(key & ((1 << word) - 1)) for key in _seed_sequence(seed, ROUNDS)]
+    keys = _keys(seed, word)
     found = _enciphered(positions, word, keys)
     outside = np.flatnonzero(found > largest)
     while len(outside):
         found[outside] = _enciphered(found[outside], word, keys)
         outside = outside[found[outside] > largest]
     return found.astype(np.int64)
+
+
+@lru_cache(maxsize=8)
+def _small(n: int, seed: int) -> Indices:
+    """The whole order of few examples. Most of the cipher's range lies outside of it, and walks through that are long.
+
+    So all of them are walked at once, each step twice as far as the one before.
+    """
+    word = MIN_BITS // 2
+    cipher = _enciphered(np.arange(1 << MIN_BITS, dtype=np.uint64), word, _keys(seed, word)).astype(np.int64)
+    onward = np.where(np.arange(len(cipher)) < n, np.arange(len(cipher)), cipher)
+    for _ in range(MIN_BITS + 1):
+        onward = onward[onward]
+    return onward[cipher[:n]]
+
+
+def _keys(seed: int, word: int) -> list[np.uint64]:
+    return [np.uint64(key & ((1 << word) - 1)) for key in _seed_sequence(seed, ROUNDS)]
 
 
 def _enciphered(values: Words, word: int, keys: list[np.uint64]) -> Words:

@@ -1,0 +1,146 @@
+"""Arrow tables, both ways."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.loading.workers.test_workers import same
+
+import penstock as ps
+from penstock.adapters.arrow import from_arrow, to_arrow, to_reader
+
+
+def text(values):
+    column = np.empty(len(values), object)
+    column[:] = values
+    return column
+
+
+COLUMNS = {
+    "i": np.arange(-2, 5),
+    "x": np.arange(14, dtype=np.float32).reshape(7, 2),
+    "cube": np.arange(42, dtype=np.uint8).reshape(7, 2, 3),
+    "yes": np.arange(7) % 2 == 0,
+    "day": np.arange(7).astype("datetime64[D]"),
+    "name": text([f"name {i}" for i in range(7)]),
+    "raw": text([b"\0" * i for i in range(7)]),
+    "many": ps.Ragged.from_list([[1.5] * i for i in range(7)], np.float64),
+    "rows": ps.Ragged.from_list([np.full((i, 2), i) for i in range(7)], np.int64),
+    "nested": ps.Ragged(ps.Ragged.from_list([[1], [2, 3], []], np.int32), np.array([0, 2, 2, 2, 3, 3, 3, 3])),
+}
+TYPES = {
+    "i": "int64",
+    "x": "fixed_size_list<item: float>[2]",
+    "cube": "fixed_size_list<item: fixed_size_list<item: uint8>[3]>[2]",
+    "yes": "bool",
+    "day": "date32[day]",
+    "name": "string",
+    "raw": "binary",
+    "many": "list<item: double>",
+    "rows": "list<item: fixed_size_list<item: int64>[2]>",
+    "nested": "list<item: list<item: int32>>",
+}
+
+
+@pytest.fixture
+def source():
+    return ps.ColumnSource(COLUMNS)
+
+
+def test_types(source):
+    assert {field.name: str(field.type) for field in to_arrow(source).schema} == TYPES
+
+
+@pytest.mark.parametrize("block", [1, 3, 100])
+def test_there_and_back(source, block):
+    back = from_arrow(to_arrow(source, block=block))
+    assert back.schema == source.schema
+    for indices in (np.arange(7), np.array([6, 0, 3, 3]), np.arange(2, 5), np.array([], np.int64)):
+        same(back.batch(indices), source.batch(indices))
+
+
+def test_batches_are_the_callers_own(source):
+    table = to_arrow(source)
+    batch = from_arrow(table).batch(np.arange(7))
+    batch["i"][:] = 9
+    batch["x"][:] = 9
+    batch["many"].values[:] = 9
+    same(from_arrow(table).batch(np.arange(7)), source.batch(np.arange(7)))
+
+
+def test_a_reader_holds_one_block_at_a_time(source):
+    reader = to_reader(source, block=3)
+    assert isinstance(reader, pa.RecordBatchReader)
+    assert [batch.num_rows for batch in reader] == [3, 3, 1]
+
+
+def test_from_files_to_arrow(tmp_path):
+    ps.write(
+        tmp_path / "x.tfrecord",
+        {"i": np.arange(20), "v": ps.Ragged.from_list([[1.0] * (i % 3) for i in range(20)], "f4")},
+    )
+    table = to_arrow(ps.open(tmp_path / "x.tfrecord"))
+    assert table["i"].to_pylist() == list(range(20))
+    assert table["v"].to_pylist() == [[1.0] * (i % 3) for i in range(20)]
+
+
+def test_an_empty_source():
+    empty = ps.ColumnSource({"x": np.zeros((0, 2), np.float32)})
+    table = to_arrow(empty)
+    assert (table.num_rows, str(table.schema.field("x").type)) == (0, TYPES["x"])
+    assert len(from_arrow(table)) == 0
+    assert from_arrow(table).batch([])["x"].shape == (0, 2)
+
+
+def test_select_leaves_columns_unread(source):
+    narrow = from_arrow(to_arrow(source)).select("name", "i")
+    assert list(narrow.schema) == ["name", "i"]
+    assert narrow.parent.table.column_names == ["i", "name"]
+    assert narrow[3] == {"name": "name 3", "i": 1}
+
+
+def test_tables_of_others():
+    """What our writer never makes: structs, dictionaries, chunks, nulls, large types."""
+    table = pa.table(
+        {
+            "point": pa.array([{"x": 1, "y": 2.5}, {"x": 3, "y": None}]),
+            "kind": pa.array(["a", "b"]).dictionary_encode(),
+            "long": pa.array([["p"], []], pa.large_list(pa.large_string())),
+        }
+    )
+    source = from_arrow(pa.concat_tables([table, table]))
+    assert list(source.schema) == ["point/x", "point/y", "kind", "long"]
+    batch = source.batch([3, 0])
+    assert batch["point/x"].tolist() == [3, 1]
+    assert np.isnan(batch["point/y"][0])
+    assert batch["kind"].tolist() == ["b", "a"]
+    assert batch["long"].to_list() == [[], ["p"]]
+
+
+def test_a_null_that_has_no_value():
+    source = from_arrow(pa.table({"i": pa.array([1, 2, None, 4])}))
+    assert source.batch([0, 1])["i"].tolist() == [1, 2]
+    with pytest.raises(ps.SchemaMismatch, match=r"record 2, feature 'i'"):
+        source.batch([3, 2])
+
+
+def test_what_arrow_has_no_type_for():
+    with pytest.raises(ps.UnsupportedData, match="feature 'z'"):
+        to_arrow(ps.ColumnSource({"z": np.zeros(3, np.complex64)}))
+    with pytest.raises(ps.UnsupportedData, match="feature 'm'"):
+        from_arrow(pa.table({"m": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64()))}))
+
+
+def test_record_batches_and_pickle(source):
+    batch = to_arrow(source).to_batches()[0]
+    again = pickle.loads(pickle.dumps(from_arrow(batch)))
+    same(again.batch(np.arange(7)), source.batch(np.arange(7)))
+
+
+def test_in_a_loader(source):
+    back = from_arrow(to_arrow(source))
+    seen = [i for batch in ps.Loader(back, 3, shuffle=True) for i in batch["i"].tolist()]
+    assert sorted(seen) == list(range(-2, 5))

@@ -1,0 +1,124 @@
+"""Hugging Face datasets, both ways, with the library itself."""
+
+from __future__ import annotations
+
+import io
+import pickle
+
+import numpy as np
+import pytest
+from tests.adapters.test_arrow import COLUMNS
+from tests.loading.workers.test_workers import same
+
+import penstock as ps
+from penstock.adapters.huggingface import from_hf, to_hf
+
+pytestmark = [pytest.mark.peer, pytest.mark.filterwarnings("ignore")]
+
+
+@pytest.fixture
+def hf():
+    return pytest.importorskip("datasets")
+
+
+def png(value, size=(4, 5)):
+    image = pytest.importorskip("PIL.Image").fromarray(np.full((*size, 3), value, np.uint8))
+    stored = io.BytesIO()
+    image.save(stored, "png")
+    return stored.getvalue()
+
+
+@pytest.fixture
+def dataset(hf):
+    features = hf.Features(
+        {
+            "label": hf.ClassLabel(names=["cat", "dog", "bird"]),
+            "text": hf.Value("string"),
+            "tokens": hf.List(hf.Value("int32")),
+            "grid": hf.Array2D((2, 3), "float32"),
+            "image": hf.Image(),
+            "answers": {"start": hf.Value("int64"), "text": hf.Value("string")},
+        }
+    )
+    n = 10
+    return hf.Dataset.from_dict(
+        {
+            "label": [i % 3 for i in range(n)],
+            "text": [f"text {i}" for i in range(n)],
+            "tokens": [[i] * (i % 4) for i in range(n)],
+            "grid": [np.full((2, 3), i, np.float32) for i in range(n)],
+            "image": [{"bytes": png(i), "path": None} for i in range(n)],
+            "answers": [{"start": i, "text": str(i)} for i in range(n)],
+        },
+        features=features,
+    )
+
+
+def test_from_hf(dataset):
+    source = from_hf(dataset)
+    assert len(source) == 10
+    assert source.schema["label"] == ps.Feature("int64", names=["cat", "dog", "bird"])
+    assert source.schema["grid"] == ps.Feature("float32", (2, 3))
+    assert list(source.schema) == ["label", "text", "tokens", "grid", "image", "answers/start", "answers/text"]
+    batch = source.batch([7, 2, 5])
+    assert batch["label"].tolist() == [1, 2, 2]
+    assert batch["text"].tolist() == ["text 7", "text 2", "text 5"]
+    assert batch["tokens"].to_list() == [[7, 7, 7], [2, 2], [5]]
+    assert batch["grid"].shape == (3, 2, 3)
+    assert batch["grid"][:, 0, 0].tolist() == [7, 2, 5]
+    assert batch["image"].shape == (3, 4, 5, 3)
+    assert batch["image"][:, 0, 0, 0].tolist() == [7, 2, 5]
+    assert batch["answers/start"].tolist() == [7, 2, 5]
+
+
+def test_images_as_they_lie(dataset):
+    assert from_hf(dataset, decode=False)[3]["image"] == png(3)
+
+
+def test_the_datasets_own_order_counts(dataset):
+    chosen = dataset.filter(lambda row: row["label"] == 1, load_from_cache_file=False).select([2, 0])
+    source = from_hf(chosen)
+    assert source.batch(np.arange(2))["text"].tolist() == ["text 7", "text 1"]
+    assert [example["text"] for example in from_hf(dataset.shuffle(seed=1))] == dataset.shuffle(seed=1)["text"][:]
+    assert from_hf(dataset.with_format("torch"))[0]["text"] == "text 0"
+
+
+def test_splits(hf, dataset):
+    splits = from_hf(hf.DatasetDict({"train": dataset, "test": dataset.select(range(2))}))
+    assert {name: len(source) for name, source in splits.items()} == {"train": 10, "test": 2}
+
+
+def test_streams_are_refused(hf, dataset):
+    with pytest.raises(ps.UnsupportedData, match="streaming=False"):
+        from_hf(dataset.to_iterable_dataset())
+
+
+def test_loader_pickle_and_select(dataset):
+    source = pickle.loads(pickle.dumps(from_hf(dataset).select("text", "label")))
+    seen = [text for batch in ps.Loader(source, 3, shuffle=True) for text in batch["text"].tolist()]
+    assert sorted(seen) == sorted(dataset["text"][:])
+
+
+def test_to_hf(hf):
+    dataset = to_hf(ps.ColumnSource(COLUMNS))
+    assert len(dataset) == 7
+    assert dataset[3]["x"] == [6.0, 7.0]
+    assert dataset[2]["many"] == [1.5, 1.5]
+    assert dataset["name"][:] == COLUMNS["name"].tolist()
+    same(from_hf(dataset).batch(np.arange(7))["i"], COLUMNS["i"])
+    assert (
+        dataset.map(lambda row: {"twice": row["i"] * 2}, load_from_cache_file=False)["twice"][:]
+        == (COLUMNS["i"] * 2).tolist()
+    )
+
+
+def test_there_and_back(hf, dataset, tmp_path):
+    again = to_hf(from_hf(dataset, decode=False))
+    assert again.features["label"] == dataset.features["label"]
+    assert isinstance(again.features["image"], hf.Image)
+    assert np.asarray(again[3]["image"]).tolist() == np.asarray(dataset[3]["image"]).tolist()
+    assert again["tokens"][:] == dataset["tokens"][:]
+    again.save_to_disk(tmp_path / "stored")
+    stored = hf.load_from_disk(tmp_path / "stored")
+    assert from_hf(stored).batch([4])["image"][0, 0, 0].tolist() == [4, 4, 4]
+    assert len(pickle.dumps(from_hf(stored))) < 20_000

@@ -1,0 +1,65 @@
+"""pandas frames, both ways."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.adapters.test_arrow import COLUMNS
+
+import penstock as ps
+from penstock.adapters.pandas import from_pandas, to_pandas
+
+
+def test_to_pandas():
+    frame = to_pandas(ps.ColumnSource(COLUMNS))
+    assert list(frame) == list(COLUMNS)
+    assert len(frame) == 7
+    assert (frame["i"].dtype, frame["yes"].dtype) == (np.int64, np.bool_)
+    assert frame["i"].tolist() == list(range(-2, 5))
+    assert frame["day"].tolist() == list(pd.date_range("1970-01-01", periods=7))
+    assert frame["name"].tolist() == COLUMNS["name"].tolist()
+    assert frame["raw"].tolist() == COLUMNS["raw"].tolist()
+    assert frame["x"][3].tolist() == [6, 7]
+    assert frame["cube"][1].shape == (2, 3)
+    assert frame["many"][2].tolist() == [1.5, 1.5]
+
+
+def test_named_labels_are_categories(tmp_path):
+    schema = ps.Schema({"label": ps.Feature("int64", names=["cat", "dog"])})
+    ps.write(tmp_path / "x.tfrecord", {"label": np.array([0, 1, 1])}, schema=schema)
+    source = ps.open(tmp_path / "x.tfrecord", schema=schema)
+    assert to_pandas(source)["label"].tolist() == ["cat", "dog", "dog"]
+    unknown = ps.Schema({"label": ps.Feature("int64", names=["cat"])})
+    assert to_pandas(ps.open(tmp_path / "x.tfrecord", schema=unknown))["label"].tolist() == [0, 1, 1]
+
+
+def test_sparse_rows():
+    scipy = pytest.importorskip("scipy.sparse")
+    frame = to_pandas(ps.ColumnSource({"s": scipy.csr_array(np.eye(3))}))
+    assert [row.toarray().reshape(-1).tolist() for row in frame["s"]] == np.eye(3).tolist()
+
+
+def test_from_pandas():
+    frame = pd.DataFrame(
+        {"i": [3, 1, 2], "f": [0.5, None, 2], "t": ["a", "b", "c"], "c": pd.Categorical(["x", "y", "x"])},
+        index=[7, 8, 9],
+    )
+    source = from_pandas(frame)
+    assert list(source.schema) == ["i", "f", "t", "c"]
+    batch = source.batch([2, 0])
+    assert (batch["i"].tolist(), batch["f"].tolist(), batch["t"].tolist(), batch["c"].tolist()) == (
+        [2, 3],
+        [2, 0.5],
+        ["c", "a"],
+        ["x", "x"],
+    )
+    assert np.isnan(source[1]["f"])
+
+
+def test_there_and_back():
+    columns = {name: COLUMNS[name] for name in ("i", "yes", "name", "many")}
+    back = from_pandas(to_pandas(ps.ColumnSource(columns)))
+    batch = back.batch(np.arange(7))
+    assert batch["i"].tolist() == columns["i"].tolist()
+    assert batch["many"].to_list() == columns["many"].to_list()
