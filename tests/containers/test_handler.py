@@ -69,6 +69,29 @@ def test_requests_at_fault(load, request_, status, words):
     assert error.value.container == "serve"
 
 
+def test_the_first_choice_that_can_be_answered(load):
+    handler = load()
+    for accept, content_type in [
+        ("image/png, text/csv;q=0.5, application/json;q=0.1", "text/csv"),
+        ("image/*, */*;q=0.1", "application/json"),
+        ("text/*", "text/csv"),
+    ]:
+        assert handler(ask("1", accept=accept)).content_type == content_type
+
+
+def test_a_script_that_exits_only_fails_the_request(load):
+    handler = load(DOUBLE + "\n    def predict_fn(rows, model):\n        raise SystemExit(3)\n")
+    with pytest.raises(RequestError, match="predict_fn failed with SystemExit: 3"):
+        handler(ask("1"))
+
+
+def test_an_answer_that_cannot_be_made(load):
+    text = "def model_fn(d): return 1\ndef transform_fn(model, data, content_type, accept): return object()"
+    with pytest.raises(RequestError) as error:
+        load(text)(ask("1"))
+    assert (error.value.status, error.value.container) == (406, "serve")
+
+
 def test_a_failing_function_is_named_and_chained(load):
     handler = load(DOUBLE + "\n    def predict_fn(rows, model):\n        return 1 / 0\n")
     with pytest.raises(RequestError, match="predict_fn failed with ZeroDivisionError: division by zero") as error:
@@ -124,6 +147,30 @@ def test_what_a_script_may_return(load, returned, body, content_type, status):
     """
     answer = load(text)(ask("1", accept="text/csv"))
     assert (answer.body, answer.content_type, answer.status) == (body, content_type, status)
+
+
+def test_dialects_refuse_what_their_packages_refuse(load):
+    values = "def model_fn(d): return 1\ndef transform_fn(model, data, content_type, accept): return [1]"
+    chosen = """
+    from sagemaker_inference.errors import GenericInferenceToolkitError
+    def model_fn(d): return 1
+    def transform_fn(model, data, content_type, accept): raise GenericInferenceToolkitError(429, "later")
+    """
+    for dialect, status in [("sagemaker_containers", 500), ("sagemaker_inference", 429)]:
+        with pytest.raises(RequestError, match="returned list"):
+            load(values, dialect=dialect)(ask("1"))
+        with pytest.raises(RequestError) as error:
+            load(chosen, dialect=dialect)(ask("1"))
+        assert error.value.status == status
+
+
+def test_a_text_without_a_type(load):
+    text = "def model_fn(d): return 1\ndef transform_fn(model, data, content_type, accept): return 'x'"
+    found = {
+        d: load(text, dialect=d)(ask("1", accept="a/b")).content_type
+        for d in ("fixed", "sagemaker_containers", "sagemaker_inference")
+    }
+    assert found == {"fixed": "a/b", "sagemaker_containers": "text/html; charset=utf-8", "sagemaker_inference": "a/b"}
 
 
 def test_context_comes_last_where_it_is_taken(load):
@@ -234,6 +281,7 @@ def test_shims_do_not_need_penstock():
     code = (
         "from sagemaker_containers.beta.framework import content_types, encoders, env, modules, transformer, worker\n"
         "from sagemaker_inference import content_types, decoder, default_inference_handler, encoder, environment, errors\n"
+        "from sagemaker_inference import utils\n"
         "from sagemaker_training import environment, mapping, params\n"
         "import sys, sagemaker_containers\n"
         "assert 'penstock' not in sys.modules\n"

@@ -308,6 +308,28 @@ def test_time_is_up(run, script, model):
     assert (record.status, record.secondary_status) == ("Stopped", "MaxRuntimeExceeded")
 
 
+class Waiting:
+    """A container that fails when it is told to stop."""
+
+    name = "waiting"
+    environment: dict = {}  # noqa: RUF012
+
+    def train(self, job):
+        job.log("ready")
+        job.stop.wait(60)
+        raise JobFailed("stopped in the middle")
+
+    def handler(self, model_dir):
+        raise AssertionError
+
+
+def test_a_container_that_cannot_stop_cleanly_was_stopped_and_did_not_fail(run, model):
+    stop = threading.Event()
+    record = run(Waiting(), on_line=WhenReady(stop.set), stop=stop)
+    assert record.status == "Stopped"
+    assert "stopped in the middle" in record.files.log("algo-1").read_text()
+
+
 def test_what_a_script_leaves_running_dies_with_it(run, script, model):
     text = """
         import os, subprocess, sys
@@ -356,6 +378,18 @@ def test_a_killed_job_leaves_no_artifact_and_says_so(script, tmp_path):
                 break
         else:
             pytest.fail("the script lives on")
+
+
+def test_an_interrupted_job_stops_its_script(script, tmp_path):
+    container = script(STUBBORN.format(then="sys.exit(0)"))
+    command = [sys.executable, "-c", RUNNER, str(tmp_path), str(container.entry_point)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as runner:
+        assert "ready" in runner.stdout.readline()
+        runner.send_signal(signal.SIGINT)
+        assert "KeyboardInterrupt" in runner.communicate()[1]
+    record = read_job(tmp_path, "job")
+    assert (record.status, record.failure_reason) == ("Stopped", "The process that ran the job was interrupted")
+    assert not (tmp_path / "out").exists()
 
 
 def test_two_jobs_at_once_do_not_disturb_each_other(run, script, model):

@@ -164,7 +164,7 @@ def _load_model(functions: Functions, model_dir: str) -> Any:
 def _called(function: Function, context: Context, *args: Any) -> Any:
     try:
         return function(context, *args)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         hint = ""
         if "__main__" in str(error):
             hint = " (classes that are defined in the script itself cannot be unpickled here: move them to a module beside it)"

@@ -23,6 +23,7 @@ __all__ = ["read_job", "request_stop", "train"]
 
 POLL_S = 0.1
 REASON_LIMIT = 1024
+STOPS = ("Stopped", "MaxRuntimeExceeded")
 
 
 def train(
@@ -207,6 +208,9 @@ class _Run:
         try:
             self._container.train(job)
         except Exception as error:
+            if self._cause in STOPS:
+                job.log(f"stopped: {error}")
+                return
             self._fail(error)  # the other hosts would wait for this one
             raise
 

@@ -24,25 +24,30 @@ class Dialect:
 
     Args:
         content_type: What a script is told for the request's header.
-        accept: What it is told for the ``Accept`` header, given the default.
+        accept: What it is told for the ``Accept`` header, given the default and what can be answered, where that is known.
         input_data: The body as it gets it, given the content type.
         input_fn: The default.
         output_fn: The default.
         is_strict: Whether faults have the statuses of HTTP, or 500 as SageMaker has it.
+        lets_choose_status: Whether exceptions of a script may have a status.
         untyped: The content type of a text that a script returns without one; ``None``: what was accepted.
     """
 
     content_type: Callable[[str], str]
-    accept: Callable[[str, str], str]
+    accept: Callable[[str, str, tuple[str, ...]], str]
     input_data: Callable[[Request, str], Any]
     input_fn: Callable[[Any, str], Any]
     output_fn: Callable[[Any, str], Any]
     is_strict: bool
+    lets_choose_status: bool = True
     untyped: str | None = None
 
 
-def _preferred(header: str, default: str) -> str:
-    """The one content type that a script is to answer with: the client's first choice that is a type and no pattern."""
+def _preferred(header: str, default: str, answers: tuple[str, ...]) -> str:
+    """The one content type that a script is to answer with: the client's first choice that can be, or that is a type."""
+    possible = content_types.choose(header, answers, default) if answers else None
+    if possible is not None:
+        return possible
     for media in content_types.accepted(header):
         if media == content_types.ANY:
             return default
@@ -73,7 +78,8 @@ def _exact_type(header: str) -> str:
     return header or content_types.JSON
 
 
-def _raw_accept(header: str, default: str) -> str:
+def _raw_accept(header: str, default: str, answers: tuple[str, ...]) -> str:
+    _ = answers
     return default if header in ("", content_types.ANY) else header
 
 
@@ -109,6 +115,7 @@ DIALECTS: dict[DialectName, Dialect] = {
         input_fn=_containers_input,
         output_fn=transformer.default_output_fn,
         is_strict=False,
+        lets_choose_status=False,
         untyped="text/html; charset=utf-8",
     ),
     "sagemaker_inference": Dialect(
@@ -122,14 +129,14 @@ DIALECTS: dict[DialectName, Dialect] = {
 }
 
 
-def request_error(error: Exception, function: str, dialect: Dialect, container: str) -> RequestError:
+def request_error(error: BaseException, function: str, dialect: Dialect, container: str) -> RequestError:
     """What a client is told when a function failed."""
     if isinstance(error, RequestError):
         return RequestError(
             error.status if dialect.is_strict else 500, error.reason, container=error.container or container
         )
     status: Any = getattr(error, "status_code", None)
-    if isinstance(status, int) and 400 <= status <= 599 and hasattr(error, "message"):
+    if dialect.lets_choose_status and isinstance(status, int) and 400 <= status <= 599 and hasattr(error, "message"):
         return RequestError(status, str(error.message), container=container)
     if dialect.is_strict and isinstance(error, errors.UnsupportedFormatError):
         unsupported = 406 if function == "output_fn" else 415

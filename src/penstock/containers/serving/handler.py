@@ -12,7 +12,6 @@ from penstock.containers.serving.dialects import Dialect, request_error
 from penstock.containers.serving.functions import Function, Functions
 from penstock.containers.toolkit import params, shim
 from penstock.contracts.serving import Request, Response
-from penstock.errors import RequestError
 
 __all__ = ["ScriptHandler"]
 
@@ -53,6 +52,9 @@ class ScriptHandler:
         self._default_accept = default or content_types.JSON
         self._input_fn = functions.input_fn or Function("input_fn", dialect.input_fn)
         self._predict_fn = functions.predict_fn or Function("predict_fn", _predict)
+        # What may be answered is known only where it is left to the default.
+        has_own = functions.output_fn is not None or functions.transform_fn is not None
+        self._answers = () if has_own else encoding.ENCODED
         self._output_fn = functions.output_fn or Function("output_fn", dialect.output_fn)
 
     def __call__(self, request: Request, /) -> Response:
@@ -88,7 +90,7 @@ class ScriptHandler:
         """Content type and ``Accept`` as the script is told."""
         return (
             self._dialect.content_type(request.content_type),
-            self._dialect.accept(request.accept, self._default_accept),
+            self._dialect.accept(request.accept, self._default_accept, self._answers),
         )
 
     def _input_data(self, request: Request, content_type: str) -> Any:
@@ -115,11 +117,14 @@ class ScriptHandler:
     def _call(self, function: Function, context: Context, *args: Any) -> Any:
         try:
             return function(context, *args)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise request_error(error, function.name, self._dialect, self.name) from error
 
     def _response(self, result: Any, accept: str, context: Context) -> Response:
-        response = self._as_response(result, accept)
+        try:
+            response = self._as_response(result, accept)
+        except Exception as error:
+            raise request_error(error, "making the answer", self._dialect, self.name) from error
         if context.status is None and not context.response_headers:
             return response
         headers = {**response.headers, **context.response_headers}
@@ -146,10 +151,9 @@ class ScriptHandler:
             return value.encode()
         if isinstance(value, bytes | bytearray | memoryview):
             return bytes(value)
-        try:
-            return encoding.encode(value, content_types.media_type(accept))
-        except RequestError as error:
-            raise RequestError(error.status, error.reason, container=self.name) from error
+        if not self._dialect.is_strict:
+            raise TypeError(f"the script returned {type(value).__name__}, where text, bytes or a Response is taken")
+        return encoding.encode(value, content_types.media_type(accept))
 
 
 def _predict(rows: Any, model: Any) -> Any:

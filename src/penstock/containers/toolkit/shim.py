@@ -49,7 +49,7 @@ MODULES = {
     "sagemaker_inference.environment": ".serving_environment",
     "sagemaker_inference.errors": ".errors",
     "sagemaker_inference.logging": ".logs",
-    "sagemaker_inference.utils": ".transformer",
+    "sagemaker_inference.utils": ".inference_utils",
     "sagemaker_training.content_types": ".content_types",
     "sagemaker_training.encoders": ".encoders",
     "sagemaker_training.environment": ".environment",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import encoders, errors, inference_decoder, inference_encoder
+from .inference_utils import parse_accept
 from .worker import Response
 
 __all__ = [
@@ -13,7 +14,6 @@ __all__ = [
     "default_model_fn",
     "default_output_fn",
     "default_predict_fn",
-    "parse_accept",
 ]
 
 NO_MODEL = "\nPlease provide a model_fn implementation.\nSee documentation for model_fn at {}\n"
@@ -40,11 +40,6 @@ def default_predict_fn(data: Any, model: Any) -> Any:
 def default_output_fn(prediction: Any, accept: str) -> Response:
     """A prediction as csv, json or npy."""
     return Response(response=encoders.encode(prediction, accept), mimetype=accept)
-
-
-def parse_accept(accept: str) -> list[str]:
-    """The content types of an ``Accept`` header."""
-    return accept.replace(" ", "").split(",")
 
 
 class DefaultInferenceHandler:
