@@ -14,6 +14,9 @@ FORMATS: dict[str, str] = {
     "npy": "penstock.formats.npy:FORMAT",
     "image_folder": "penstock.formats.image_folder:FORMAT",
     "parquet": "penstock.formats.parquet:FORMAT",
+    "jsonl": "penstock.formats.jsonl:FORMAT",
+    "avro": "penstock.formats.avro:FORMAT",
+    "webdataset": "penstock.formats.webdataset:FORMAT",
 }
 """How records are framed: name to :class:`penstock.contracts.records.Format`."""
 

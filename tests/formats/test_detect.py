@@ -67,8 +67,8 @@ def test_what_is_not_known_is_shown(file):
     assert "npy" in str(raised.value)
     with pytest.raises(UnknownFormat, match="an empty file"):
         detect(file("y.bin", b""))
-    with pytest.raises(UnknownFormat, match="'parquet'"):
-        format_named("parquet")
+    with pytest.raises(UnknownFormat, match="'hdf5'"):
+        format_named("hdf5")
 
 
 def test_every_line_of_the_table_is_a_format():

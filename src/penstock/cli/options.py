@@ -54,6 +54,7 @@ class CompressionChoice(StrEnum):
     zstd = "zstd"
     brotli = "brotli"
     snappy = "snappy"
+    deflate = "deflate"
 
 
 FORMATS = "|".join(_registry.FORMATS)

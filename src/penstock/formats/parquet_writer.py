@@ -79,6 +79,7 @@ class ParquetWriter:
         """Leave no file behind."""
         self._waiting.clear()
         self._file.file.abort()
+        self._writer.close()
 
 
 def join_parquet(parts: Sequence[str], path: str) -> None:

@@ -105,14 +105,27 @@ def _with_defaults(array: Any, feature: Feature, rows: npt.NDArray[np.int64], at
 def _leaf(array: Any, feature: Feature, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
     if array.null_count:
         array = _filled(array, feature, rows)
-    array = _cast(array, feature, rows)
+    if not (arrow().types.is_floating(array.type) and feature.numpy_dtype.kind == "f"):  # NumPy knows all floats.
+        array = _cast(array, feature, rows)
     if feature.is_text:
         column = np.empty(len(array), object)
-        column[:] = array.to_pylist()
+        try:
+            column[:] = array.to_pylist()
+        except UnicodeDecodeError as error:
+            raise BadValue(_first_undecodable(array, rows), "UTF-8 text", str(error)[:120]) from error
         return column
     found = array.to_numpy(zero_copy_only=False)
     # Arrow's memory is read-only and shared: a batch is the caller's own, so rows are copied when they are picked.
     return np.ascontiguousarray(found).astype(feature.numpy_dtype, copy=False)
+
+
+def _first_undecodable(array: Any, rows: npt.NDArray[np.int64]) -> int:
+    for position in range(len(array)):
+        try:
+            array[position].as_py()
+        except UnicodeDecodeError:
+            return int(rows[position])
+    return 0
 
 
 def _filled(array: Any, feature: Feature, rows: npt.NDArray[np.int64]) -> Any:

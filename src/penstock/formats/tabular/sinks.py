@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from penstock.contracts.tables import Misfit
 from penstock.errors import UnsupportedData, Where
 from penstock.io.atomic import AtomicFile
+from penstock.io.compression import checked, deflater
 from penstock.io.paths import PathLike
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["ByteFile", "refuse_misfits"]
+__all__ = ["ByteFile", "PackedFile", "refuse_misfits"]
 
 
 def refuse_misfits(path: PathLike, misfits: Sequence[Misfit]) -> None:
@@ -32,6 +33,29 @@ def refuse_misfits(path: PathLike, misfits: Sequence[Misfit]) -> None:
         )
 
 
+class PackedFile:
+    """An atomic file, in a GZIP or ZLIB stream if that is wanted."""
+
+    def __init__(self, path: PathLike, compression: str) -> None:
+        wrapper = checked(compression) or "none"
+        self._deflater: Any = None if wrapper == "none" else deflater(wrapper, -1)
+        self.file = AtomicFile(path)
+
+    def write(self, part: bytes) -> None:
+        """Append bytes."""
+        self.file.write(part if self._deflater is None else self._deflater.compress(part))
+
+    def close(self) -> None:
+        """Put the file into its place."""
+        if not self.file.closed and self._deflater is not None:
+            self.file.write(self._deflater.flush())
+        self.file.close()
+
+    def abort(self) -> None:
+        """Leave no file behind."""
+        self.file.abort()
+
+
 class ByteFile(io.RawIOBase):
     """An atomic file as libraries want a file that they write in order. Closing it is left to its owner."""
 
@@ -40,8 +64,8 @@ class ByteFile(io.RawIOBase):
         self.file = file
 
     def write(self, part: Buffer, /) -> int:
-        """Append bytes."""
-        return self.file.write(part)
+        """Append bytes. Libraries that end a file when they are thrown away write to one that was aborted, too."""
+        return memoryview(part).nbytes if self.file.closed else self.file.write(part)
 
     def tell(self) -> int:
         """How many were written."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from penstock.contracts.feature import Feature
 from penstock.contracts.values import Ragged
 
-__all__ = ["BadValue", "column_of", "fill_of", "rows_in"]
+__all__ = ["BadValue", "column_of", "fill_of", "mapped", "missing", "rows_in"]
 
 
 class BadValue(Exception):
@@ -129,6 +129,15 @@ def _worst(values: list[Any], wanted: np.dtype[Any], rows: npt.NDArray[np.int64]
         if one.shape != (1,) or not (one.dtype == wanted or _fits(one, wanted)):
             return BadValue(int(rows[position]), str(wanted), repr(value)[:40])
     return BadValue(int(rows[0]), str(wanted), "values of several types")
+
+
+def mapped(column: Any, function: Callable[[Any], Any]) -> Any:
+    """The column with the arrays of its innermost values through ``function``."""
+    if isinstance(column, Ragged):
+        return Ragged(mapped(column.values, function), column.offsets)
+    if isinstance(column, list):
+        return [mapped(np.asarray(row), function) for row in column]
+    return function(column) if column.size else column.astype(object)
 
 
 def rows_in(column: Any) -> list[Any]:

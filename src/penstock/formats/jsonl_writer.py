@@ -1,0 +1,90 @@
+"""Writing JSON Lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from penstock.contracts.feature import Feature
+from penstock.contracts.schema import Schema
+from penstock.contracts.values import Ragged
+from penstock.errors import UnsupportedData, Where
+from penstock.formats.jsonl_types import misfits
+from penstock.formats.tabular.sinks import PackedFile, refuse_misfits
+from penstock.formats.tabular.values import mapped, rows_in
+from penstock.io.paths import PathLike
+
+__all__ = ["JsonLinesWriter"]
+
+
+class JsonLinesWriter:
+    """Batches into one JSON Lines file: UTF-8, one object a line. NaN, for which JSON has no word, becomes ``null``.
+
+    Args:
+        path: The file.
+        schema: Of the batches.
+        compression: ``"gzip"``, ``"zlib"`` or ``"none"``.
+
+    Raises:
+        UnsupportedData: A feature has no JSON value; on writing: an infinite number, or text that is no Unicode.
+    """
+
+    def __init__(self, path: PathLike, schema: Schema, *, compression: str = "none") -> None:
+        refuse_misfits(path, misfits(schema))
+        self.schema = schema
+        self.rows = 0
+        """Rows written so far."""
+        self._path = str(path)
+        self._file = PackedFile(path, compression)
+
+    def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
+        """Append rows."""
+        names = list(self.schema)
+        columns = [self._rows(batch[name], self.schema[name], name) for name in names]
+        encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+        lines = [encode(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)] or ["{}"] * n
+        try:
+            text = "\n".join([*lines, ""]).encode()
+        except UnicodeEncodeError as error:
+            raise UnsupportedData(Where(path=self._path), expected="Unicode text", found=str(error)) from error
+        self._file.write(text)
+        self.rows += n
+
+    def _rows(self, column: Any, feature: Feature, name: str) -> list[Any]:
+        kind = "O" if feature.is_text else feature.numpy_dtype.kind
+        if kind == "m":
+            return rows_in(mapped(column, lambda values: values.astype(np.int64)))
+        if kind == "M":
+            return rows_in(mapped(column, np.datetime_as_string))
+        if kind != "f" or _all_finite(column):
+            return rows_in(column)
+        return [self._without_nan(row, name) for row in rows_in(column)]
+
+    def _without_nan(self, value: Any, name: str) -> Any:
+        if isinstance(value, list):
+            return [self._without_nan(item, name) for item in value]
+        if value != value:  # noqa: PLR0124 - NaN is what is not equal to itself
+            return None
+        if value in (np.inf, -np.inf):
+            where = Where(path=self._path, feature=name)
+            raise UnsupportedData(where, expected="numbers that JSON has", found=repr(value))
+        return value
+
+    def close(self) -> None:
+        """Put the file into its place."""
+        self._file.close()
+
+    def abort(self) -> None:
+        """Leave no file behind."""
+        self._file.abort()
+
+
+def _all_finite(column: Any) -> bool:
+    if isinstance(column, Ragged):
+        return _all_finite(column.values)
+    if isinstance(column, list):
+        return all(map(_all_finite, column))
+    return bool(np.isfinite(column).all())

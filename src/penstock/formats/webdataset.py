@@ -1,0 +1,148 @@
+"""WebDataset: tar archives in which the files of one example stand together and share a name up to its first dot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from penstock.contracts.feature import Feature
+from penstock.contracts.protocols import Indices
+from penstock.contracts.records import Format, OnCorrupt, Skipped
+from penstock.contracts.schema import Schema
+from penstock.contracts.values import Batch
+from penstock.errors import SchemaMismatch, Where
+from penstock.formats.tabular.values import column_of
+from penstock.formats.webdataset_index import TarIndex, index_of
+from penstock.formats.webdataset_values import KEY, column_from, feature_of, named
+from penstock.formats.webdataset_writer import WebDatasetWriter, join_tars, misfits
+from penstock.io.compression import checked
+from penstock.io.fileset import FileSet
+
+__all__ = ["FORMAT", "WebDatasetTable"]
+
+SAMPLE = 64
+"""Examples from which the types of arrays are found."""
+
+
+class WebDatasetTable:
+    """The examples of some WebDataset archives, joined in order.
+
+    ``000.image.npy`` and ``000.label.cls`` are the features ``image`` and ``label`` of one example: what stands behind the first
+    dot, without the ending that says what it is (``.npy``, ``.cls``, ``.txt``, ``.jpg``, ``.bin``); alone, such an ending is the
+    feature's name. Keys that do more than count are the feature ``__key__``.
+
+    Args:
+        paths: The archives.
+        compression: ``"gzip"``, ``"zlib"``, ``"none"``; ``None`` finds out for each file from its content.
+        on_corrupt: A damaged header cannot be told from the next one, so nothing is skipped.
+        verify: There are no checksums but those of headers, which always are checked.
+        given: The features to read; by default what the names, and the arrays of the first 64 examples, show.
+    """
+
+    format = "webdataset"
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        compression: str | None = None,
+        on_corrupt: OnCorrupt = "raise",  # noqa: ARG002 - every format takes it
+        verify: bool = True,  # noqa: ARG002
+        given: Schema | None = None,
+    ) -> None:
+        self.paths = tuple(paths)
+        self.given = given
+        self._compression = checked(compression)
+        self._files = FileSet(self.paths, compression=self._compression)
+
+    def with_schema(self, schema: Schema) -> WebDatasetTable:
+        """The same examples, of which these features are read as these types."""
+        return WebDatasetTable(self.paths, compression=self._compression, given=schema)
+
+    @cached_property
+    def index(self) -> TarIndex:
+        """Where every member is: found by one pass over the headers."""
+        index = index_of([self._files.content(number) for number in range(len(self.paths))])
+        self._files.expect([self._files.signature(number) for number in range(len(self.paths))])
+        return index
+
+    @cached_property
+    def _endings(self) -> dict[str, str]:
+        """Feature name to what stands behind the first dot of its members."""
+        return named(self.index.endings)
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The given one, or what names and first examples show."""
+        if self.given is not None:
+            return self.given
+        features = {} if self.index.keys is None else {KEY: Feature("str")}
+        sample = np.arange(min(SAMPLE, len(self)))
+        for name, ending in self._endings.items():
+            members = self._members(name, sample)
+            features[name] = feature_of(ending, [member for member in members if member is not None], self._place(name))
+        return Schema(features)
+
+    def _place(self, name: str) -> Callable[[int], Where]:
+        return lambda row: self.where(row).at(feature=name)
+
+    @property
+    def skipped(self) -> Skipped:
+        """Nothing is ever skipped."""
+        return Skipped()
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def _members(self, name: str, rows: Indices) -> list[memoryview | None]:
+        """The bytes of one feature; ``None`` where an example has no such member."""
+        if name not in self._endings:
+            found = str(list(self._endings))
+            raise SchemaMismatch(Where(path=self.paths[0], feature=name), expected="members of that name", found=found)
+        files, offsets, sizes = self.index.places(self._endings[name], rows)
+        return [
+            None if offset < 0 else self._files.content(file).read(offset, size)
+            for file, offset, size in zip(files, offsets, sizes, strict=True)
+        ]
+
+    def batch(self, indices: Indices, names: tuple[str, ...]) -> Batch:
+        """Examples by index; each member is a range of its archive."""
+        if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < len(self):
+            raise IndexError(f"examples {indices.min()} to {indices.max()} of {len(self)}")
+        return {name: self._column(name, indices) for name in names}
+
+    def _column(self, name: str, indices: Indices) -> Any:
+        feature = self.schema[name]
+        if name == KEY and self.index.keys is not None:
+            return column_of([self.index.keys[row] for row in indices.tolist()], feature)
+        if not len(indices):
+            return column_of([], feature)
+        place = self._place(name)
+        members = self._members(name, indices)
+        return column_from(members, self._endings[name], feature, lambda row: place(int(indices[row])))
+
+    def where(self, index: int) -> Where:
+        """Path, number of the example in its archive, and where its first member's content begins."""
+        return self.index.where(index, self.paths)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("paths", "given", "_compression", "_files")}
+
+    def __repr__(self) -> str:
+        files = repr(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
+        return f"WebDatasetTable({files})"
+
+
+FORMAT = Format(
+    name="webdataset",
+    suffixes=(".tar", ".wds"),
+    knows=lambda head: False,  # noqa: ARG005 - what shows a tar archive stands further in; its name tells
+    open=WebDatasetTable,
+    compressible=True,
+    sink=WebDatasetWriter,
+    misfits=misfits,
+    join=join_tars,
+)

@@ -1,0 +1,147 @@
+"""Avro as others write it, and damage."""
+
+import datetime as dt
+import decimal
+import uuid
+
+import fastavro
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.errors import CorruptFile, SchemaMismatch, UnsupportedData
+from penstock.formats import avro
+
+
+@pytest.fixture
+def put(tmp_path):
+    def write(fields, rows, **options):
+        path = tmp_path / "x.avro"
+        schema = {"type": "record", "name": "r", "fields": [{"name": n, "type": t} for n, t in fields.items()]}
+        with path.open("wb") as file:
+            fastavro.writer(file, schema, rows, **options)
+        return path
+
+    return write
+
+
+def logical(kind, name, **more):
+    return {"type": kind, "logicalType": name, **more}
+
+
+def test_types_of_other_writers(put):
+    utc = dt.UTC
+    fields = {
+        "n": ["null", "int"],
+        "kind": {"type": "enum", "name": "k", "symbols": ["cat", "dog"]},
+        "raw": {"type": "fixed", "name": "f", "size": 2},
+        "when": logical("long", "timestamp-millis"),
+        "day": logical("int", "date"),
+        "clock": logical("long", "time-micros"),
+        "price": logical("bytes", "decimal", precision=8, scale=2),
+        "who": logical("string", "uuid"),
+        "deep": {"type": "record", "name": "d", "fields": [{"name": "v", "type": {"type": "array", "items": "float"}}]},
+    }
+    row = {
+        "n": 3,
+        "kind": "dog",
+        "raw": b"ab",
+        "when": dt.datetime(2020, 1, 1, 12, tzinfo=utc),
+        "day": dt.date(2020, 2, 29),
+        "clock": dt.time(1, 2, 3, 4),
+        "price": decimal.Decimal("-1.25"),
+        "who": uuid.UUID(int=5),
+        "deep": {"v": [1.5, 2.5]},
+    }
+    source = ps.open(put(fields, [row, {**row, "deep": {"v": []}}]))
+    assert {name: (f.dtype, f.shape) for name, f in source.schema.items()} == {
+        "n": ("int32", ()),
+        "kind": ("str", ()),
+        "raw": ("bytes", ()),
+        "when": ("M8[ms]", ()),
+        "day": ("M8[D]", ()),
+        "clock": ("m8[us]", ()),
+        "price": ("float64", ()),
+        "who": ("str", ()),
+        "deep/v": ("float32", (None,)),
+    }
+    batch = source.batch([1, 0])
+    assert batch["when"][0] == np.datetime64("2020-01-01T12:00")
+    assert batch["day"][0] == np.datetime64("2020-02-29")
+    assert batch["clock"][0] == np.timedelta64(3723000004, "us")
+    assert batch["price"][0] == -1.25
+    assert batch["who"][0] == str(uuid.UUID(int=5))
+    assert batch["deep/v"].to_list() == [[], [1.5, 2.5]]
+
+
+def test_missing_values(put):
+    path = put({"n": ["null", "long"], "f": ["float", "null"]}, [{"n": None, "f": None}, {"n": 2, "f": 1.5}])
+    assert np.isnan(ps.open(path).select("f").batch([0])["f"][0])
+    with pytest.raises(SchemaMismatch, match="a default") as raised:
+        ps.open(path)[0]
+    assert (raised.value.where.record, raised.value.where.feature) == (0, "n")
+    assert ps.open(path, schema={"n": ps.Feature("uint8", default=9)}).batch([0, 1])["n"].tolist() == [9, 2]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"type": "map", "values": "int"},
+        ["int", "string"],
+        {"type": "array", "items": {"type": "record", "name": "q", "fields": []}},
+        logical("bytes", "decimal", precision=30, scale=2),
+    ],
+    ids=["map", "union", "array of records", "long decimal"],
+)
+def test_types_that_are_refused(put, kind):
+    path = put({"x": kind, "y": "int"}, [])
+    with pytest.raises(UnsupportedData, match="'x'"):
+        ps.open(path)
+    assert list(ps.open(path, schema={"y": ps.Feature("int32")}).schema) == ["y"]
+
+
+def test_a_file_that_holds_no_records(tmp_path):
+    with (tmp_path / "x.avro").open("wb") as file:
+        fastavro.writer(file, "int", [1, 2])
+    with pytest.raises(UnsupportedData, match="records"):
+        ps.open(tmp_path / "x.avro")
+
+
+def test_blocks_are_decoded_once_and_found_again(put, monkeypatch):
+    path = put({"n": "int"}, [{"n": n} for n in range(200)], sync_interval=20)
+    source = ps.open(path)
+    read = []
+    whole = avro.AvroTable._read_block
+    monkeypatch.setattr(avro.AvroTable, "_read_block", lambda self, b, n: (read.append(b), whole(self, b, n))[1])
+    order = np.random.default_rng(0).permutation(200)
+    for _ in range(2):
+        assert source.batch(order)["n"].tolist() == order.tolist()
+    assert len(read) > 5
+    assert len(read) == len(set(read))
+    monkeypatch.setattr(avro.AvroTable, "_scanned", None)  # The index is in the cache now.
+    assert ps.open(path)[150] == {"n": 150}
+
+
+def test_where_damage_is(put):
+    path = put({"s": "string"}, [{"s": "word" * 10} for _ in range(50)], sync_interval=100)
+    source = ps.open(path)
+    sound = source.where(30).offset
+    content = bytearray(path.read_bytes())
+    content[sound + 5] = 0xFF
+    path.write_bytes(content)
+    report = ps.verify(path)
+    assert not report.ok
+    assert report.records < 50
+    with pytest.raises((CorruptFile, SchemaMismatch)) as raised:
+        ps.open(path).batch(np.arange(50))
+    assert raised.value.where.path == str(path)
+
+
+def test_names_that_avro_does_not_have(tmp_path):
+    for names in (["a b"], ["1"], ["a", "a/b"], ["a/b", "a"]):
+        with pytest.raises(UnsupportedData, match="rename"):
+            ps.write(tmp_path / "x.avro", {name: np.zeros(1) for name in names})
+    assert list(tmp_path.iterdir()) == []
+    ps.write(tmp_path / "x.avro", {"a/b": np.zeros(1), "a/c": np.ones(1)})
+    with (tmp_path / "x.avro").open("rb") as file:
+        assert list(fastavro.reader(file)) == [{"a": {"b": 0.0, "c": 1.0}}]

@@ -1,0 +1,135 @@
+"""JSON Lines as others write them, and damage."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.errors import CorruptRecord, SchemaMismatch, UnsupportedData
+from penstock.formats.tabular.lines import LineFraming
+
+
+@pytest.fixture
+def put(tmp_path):
+    def write(*lines, name="x.jsonl", end="\n"):
+        path = tmp_path / name
+        text = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+        path.write_bytes((end.join(text) + end).encode())
+        return path
+
+    return write
+
+
+def test_what_the_first_rows_show(put):
+    source = ps.open(
+        put(
+            {"id": 1, "x": [1, 2.5], "tags": ["a"], "deep": {"er": {"v": True}}, "day": "2020-01-01"},
+            {"id": 2, "x": [3, 4], "tags": [], "deep": {"er": {"v": False}}, "day": "2020-01-02", "more": 1.5},
+        )
+    )
+    assert {name: (f.dtype, f.shape) for name, f in source.schema.items()} == {
+        "id": ("int64", ()),
+        "x": ("float64", (2,)),
+        "tags": ("str", (None,)),
+        "deep/er/v": ("bool", ()),
+        "day": ("str", ()),
+        "more": ("float64", ()),
+    }
+    batch = source.batch([1, 0])
+    assert batch["x"].tolist() == [[3, 4], [1, 2.5]]
+    assert batch["deep/er/v"].tolist() == [False, True]
+    assert batch["more"][0] == 1.5
+    assert np.isnan(batch["more"][1])
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n", "\n \t\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_lines_however_they_end(put, end, mark):
+    path = put(*({"n": n} for n in range(5)), end=end)
+    path.write_text(mark + path.read_text().rstrip(), encoding="utf-8")
+    source = ps.open(path)
+    assert source.batch([4, 0, 2])["n"].tolist() == [4, 0, 2]
+    assert len(source) == 5
+    content = path.read_bytes()
+    assert content[source.where(3).offset :].startswith(b'{"n": 3}')
+
+
+def test_a_schema_says_what_it_is(put):
+    path = put({"n": 1, "t": "2020-01-01T10:00:00", "x": [1, 2]}, {"t": "2020-01-02", "x": [3, 4]})
+    given = {"t": ps.Feature("M8[s]"), "n": ps.Feature("uint8", default=7), "x": ps.Feature("float32", (2,))}
+    batch = ps.open(path, schema=given).batch([1, 0])
+    assert batch["t"].tolist()[1] == np.datetime64("2020-01-01T10:00:00").item()
+    assert (batch["n"].tolist(), batch["n"].dtype) == ([7, 1], np.uint8)
+    assert batch["x"].dtype == np.float32
+
+
+def test_every_line_at_fault_is_named(put):
+    path = put(*({"n": n} for n in range(300)), '{"n": 300', "[1]", {"n": "x"}, '{"n": 1} {"n": 2}', {"n": 5})
+    report = ps.verify(path)
+    assert [fault.where.record for fault in report.faults] == [300, 301, 302, 303]
+    assert [type(fault) for fault in report.faults] == [CorruptRecord, CorruptRecord, SchemaMismatch, CorruptRecord]
+    assert (report.records, report.bytes) == (301, path.stat().st_size)
+    source = ps.open(path)
+    for index, kind in ((300, CorruptRecord), (302, SchemaMismatch)):
+        with pytest.raises(kind) as raised:
+            source.batch([0, index, 1])
+        assert raised.value.where.record == index
+        assert path.read_bytes()[raised.value.where.offset :].startswith(b"{")
+    assert source.batch([304])["n"].tolist() == [5]
+
+
+def test_rows_of_several_types(put):
+    with pytest.raises(SchemaMismatch) as raised:
+        ps.open(put({"n": 1}, {"n": 2}, {"n": "three"}))
+    assert raised.value.where.record == 2
+
+
+@pytest.mark.parametrize("value", [None, [], [[]]])
+def test_what_shows_no_type(put, value):
+    path = put({"n": value, "m": 1})
+    with pytest.raises(UnsupportedData, match="schema="):
+        ps.open(path)
+    assert ps.open(path, schema={"m": ps.Feature("int8")})[0] == {"m": 1}
+
+
+def test_compressed(put, tmp_path):
+    path = put(*({"n": n} for n in range(50)))
+    packed = tmp_path / "y.jsonl.gz"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    assert ps.open(packed).batch([49, 3])["n"].tolist() == [49, 3]
+    packed.write_bytes(packed.read_bytes()[:-20])
+    with pytest.raises(ps.CorruptFile):
+        ps.open(packed).batch([0])
+
+
+def test_numbers_that_json_does_not_have(tmp_path):
+    ps.write(tmp_path / "x.jsonl", {"x": np.array([np.nan, 1], np.float32)})
+    assert (tmp_path / "x.jsonl").read_text() == '{"x":null}\n{"x":1.0}\n'
+    with pytest.raises(UnsupportedData, match="inf"):
+        ps.write(tmp_path / "y.jsonl", {"x": np.array([np.inf])})
+    with pytest.raises(UnsupportedData, match="bytes"):
+        ps.write(tmp_path / "y.jsonl", {"x": np.array([b"a"], object)})
+    assert not (tmp_path / "y.jsonl").exists()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_lines_are_found_from_any_piece_on(seed):
+    rng = np.random.default_rng(seed)
+    content = bytes(rng.choice(np.frombuffer(b"a{ \t\r\n\n\n", np.uint8), rng.integers(1, 60)))
+    framing = LineFraming("jsonl")
+    view = memoryview(content)
+    plain, at = [], 0
+    for line in content.split(b"\n"):
+        if line.strip(b" \t\r"):
+            plain.append(at)
+        at += len(line) + 1
+    begin = framing.next_line(view, 0)
+    assert begin == (plain[0] if plain else len(content))
+    for cut in range(1, len(content)):
+        if begin < cut:
+            head, end = framing.scan(view, begin, cut, verify=False, max_records=cut)
+            assert head.tolist() == [start for start in plain if start < cut]
+            assert end == next((start for start in plain if start >= cut), len(content))
+        assert framing.find(view, cut) == next((start for start in plain if start >= cut), -1)

@@ -1,0 +1,138 @@
+"""WebDataset archives as others write them, and damage."""
+
+import io
+import json
+import tarfile
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.errors import CorruptFile, CorruptRecord, SchemaMismatch, UnsupportedData
+
+
+def npy(array):
+    out = io.BytesIO()
+    np.save(out, array)
+    return out.getvalue()
+
+
+@pytest.fixture
+def put(tmp_path):
+    def write(*members, name="x.tar", format=tarfile.GNU_FORMAT, mode="w"):
+        path = tmp_path / name
+        with tarfile.open(path, mode, format=format) as archive:
+            for member, content in members:
+                entry = tarfile.TarInfo(member)
+                entry.size = len(content)
+                archive.addfile(entry, io.BytesIO(content))
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+@pytest.mark.parametrize("mode", ["w", "w:gz"])
+def test_archives_of_other_writers(put, format, mode):
+    path = put(
+        ("train/a.jpg", b"\xff\xd8one"),
+        ("train/a.cls", b"3"),
+        ("train/a.json", json.dumps({"w": 1}).encode()),
+        ("train/b.c.jpg", b""),
+        ("train/b.jpg", b"\xff\xd8two"),
+        ("train/b.cls", b" 4\n"),
+        ("train/b.json", b"{}"),
+        ("train/__meta__.txt", b"no example"),
+        format=format,
+        mode=mode,
+    )
+    source = ps.open(path, schema={name: ps.open(path).schema[name] for name in ("jpg", "cls", "json", "__key__")})
+    assert source.schema["jpg"].encoding == "jpeg"
+    assert len(source) == 2
+    batch = source.batch([1, 0])
+    assert batch["cls"].tolist() == [4, 3]
+    assert batch["json"].tolist() == ["{}", '{"w": 1}']
+    assert batch["__key__"].tolist() == ["train/b", "train/a"]
+
+
+def test_long_names(put):
+    key = "folder/" * 40 + "x"
+    source = ps.open(put((f"{key}.txt", b"a"), (f"{key}y.txt", b"b")))
+    assert source.batch([1, 0])["__key__"].tolist() == [key + "y", key]
+    assert source.batch([1, 0])["txt"].tolist() == ["b", "a"]
+
+
+def test_a_member_that_is_missing(put):
+    path = put(("a.n.cls", b"1"), ("a.t.txt", b"x"), ("b.n.cls", b"2"))
+    with pytest.raises(SchemaMismatch, match="a default") as raised:
+        ps.open(path)[1]
+    assert (raised.value.where.record, raised.value.where.feature) == (1, "t")
+    given = {"n": ps.Feature("int8"), "t": ps.Feature("str", default="none")}
+    assert ps.open(path, schema=given)[1] == {"n": 2, "t": "none"}
+
+
+def test_arrays_of_different_shapes(put):
+    members = [(f"{at:09d}.x.npy", npy(np.ones((at + 1, 2), np.float32))) for at in range(3)]
+    source = ps.open(put(*members))
+    assert source.schema == ps.contracts.schema.Schema({"x": ps.Feature("float32", (None, 2))})
+    assert source.batch([2, 0])["x"].lengths.tolist() == [3, 1]
+    images = [(f"{at:09d}.x.npy", npy(np.full((at + 1, at + 2), at))) for at in range(3)]
+    source = ps.open(put(*images))
+    assert source.schema["x"].shape == (None, None)
+    assert [image.shape for image in source.batch([2, 0])["x"]] == [(3, 4), (1, 2)]
+
+
+def test_arrays_that_are_no_arrays(put):
+    sound = npy(np.arange(4))
+    for wrong in (b"", b"\x93NUMPY", sound[:-1], sound + b"x", npy(np.array([None]))):
+        path = put(("a.x.npy", sound), ("b.x.npy", wrong))
+        with pytest.raises((CorruptRecord, UnsupportedData)) as raised:
+            ps.open(path, schema={"x": ps.Feature("int64", (4,))}).batch([0, 1])
+        assert (raised.value.where.record, raised.value.where.feature) == (1, "x")
+    # An array that would need more memory than the member has bytes is refused from its header alone.
+    huge = sound.replace(b"(4,)", b"(4" + b"0" * 11 + b",)").replace(b" " * 11 + b"\n", b"\n")
+    with pytest.raises(CorruptRecord):
+        ps.open(put(("a.x.npy", huge)))
+
+
+def test_values_that_are_no_numbers(put):
+    path = put(("a.cls", b"1"), ("b.cls", b"one"))
+    with pytest.raises(CorruptRecord, match="a whole number") as raised:
+        ps.open(path).batch([0, 1])
+    assert raised.value.where.record == 1
+
+
+def test_the_same_key_again_is_another_example(put):
+    source = ps.open(put(("a.txt", b"1"), ("b.txt", b"2"), ("a.txt", b"3"), ("a.txt", b"4")))
+    assert source.batch([0, 1, 2, 3])["txt"].tolist() == ["1", "2", "3", "4"]
+
+
+def test_what_is_no_archive(put, tmp_path):
+    path = tmp_path / "x.tar"
+    for content in (b"", b"no archive" * 100, bytes(300)):
+        path.write_bytes(content)
+        with pytest.raises(CorruptFile):
+            ps.open(path)
+    whole = put(("a.txt", b"1"), ("b.txt", b"2")).read_bytes()
+    path.write_bytes(whole[:1024] + b"x" * 512 + whole[1536:])
+    with pytest.raises(CorruptFile, match="another member"):
+        ps.open(path)
+
+
+def test_keys_are_written(tmp_path):
+    keys = np.array(["dir/one", "two"], object)
+    ps.write(tmp_path / "x.tar", {"__key__": keys, "label": np.array([1, 2], np.int16)})
+    with tarfile.open(tmp_path / "x.tar") as archive:
+        assert archive.getnames() == ["dir/one.label.npy", "two.label.npy"]
+    assert ps.open(tmp_path / "x.tar")[0] == {"__key__": "dir/one", "label": 1}
+    for bad in ("a.b", "", "a/"):
+        with pytest.raises(UnsupportedData, match="without a dot"):
+            ps.write(tmp_path / "y.tar", {"__key__": np.array([bad], object), "label": np.zeros(1)})
+
+
+def test_the_standard_library_reads_what_is_written(tmp_path):
+    ps.write(tmp_path / "x.tar", {"image": np.arange(8, dtype=np.uint8).reshape(2, 2, 2), "text": ["a", "ä"]})
+    with tarfile.open(tmp_path / "x.tar") as archive:
+        assert archive.getnames() == [f"{at:09d}.{end}" for at in (0, 1) for end in ("image.npy", "text.txt")]
+        assert archive.extractfile("000000001.text.txt").read().decode() == "ä"
+        assert np.load(io.BytesIO(archive.extractfile("000000001.image.npy").read())).tolist() == [[4, 5], [6, 7]]
