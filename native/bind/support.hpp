@@ -76,6 +76,7 @@ void register_errors(nb::module_& module);
 void register_files(nb::module_& module);
 void register_npy(nb::module_& module);
 void register_permutation(nb::module_& module);
+void register_png(nb::module_& module);
 void register_pool(nb::module_& module);
 void register_recordio(nb::module_& module);
 void register_sagemaker_record(nb::module_& module);

@@ -337,6 +337,11 @@ def take_ranges(buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.
     `size` bytes from each offset of buffers[which[i]] (None: all of the first), copied into uint8 (n, size).
     """
 
+def unfilter_png(streams: list[Any], height: int, row_bytes: int, pixel_bytes: int) -> numpy.typing.NDArray[numpy.uint8]:
+    """
+    The samples of PNG images of one size, from their decompressed streams: uint8 (n, height * row_bytes).
+    """
+
 def permute(n: int, seed: int, epoch: int, start: int, stop: int) -> numpy.typing.NDArray[numpy.int64]:
     """
     Indices at positions [start, stop) of the order of n numbers for a seed and an epoch (both 64 bits).

@@ -11,6 +11,7 @@ FORMATS: dict[str, str] = {
     "tfrecord": "penstock.formats.tfrecord:FORMAT",
     "array_record": "penstock.formats.array_record:FORMAT",
     "recordio": "penstock.formats.recordio:FORMAT",
+    "riegeli": "penstock.formats.riegeli_records:FORMAT",
     "npy": "penstock.formats.npy:FORMAT",
     "image_folder": "penstock.formats.image_folder:FORMAT",
     "parquet": "penstock.formats.parquet:FORMAT",

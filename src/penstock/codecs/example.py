@@ -5,7 +5,7 @@ Source of the format: TensorFlow's ``tensorflow/core/example/{example,feature}.p
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -86,9 +86,14 @@ class ExampleCodec:
         described = describe(error, place, features)
         return type(described)(place, expected=described.expected, found=described.found, hint=described.hint)
 
+    @staticmethod
+    def spans_of(payloads: Sequence[Any]) -> _native.Spans:
+        """Payloads in memory, one record each, as :meth:`decode_batch` takes them. Not copied."""
+        return _native.spans_of_buffers(payloads)
+
     def decode(self, payload: Any) -> Example:
         """Decode one payload into an example."""
-        batch = self.decode_batch(_native.spans_of_buffers([payload]))
+        batch = self.decode_batch(self.spans_of([payload]))
         return {name: column[0] for name, column in batch.items()}
 
     def encode_batch(

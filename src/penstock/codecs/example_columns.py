@@ -58,7 +58,7 @@ def column_of(name: str, feature: Feature, *, is_list: bool, lists: frozenset[st
 def _kind(name: str, feature: Feature) -> int:
     if feature.is_text:
         return BYTES
-    kind = np.dtype(feature.dtype).kind
+    kind = feature.numpy_dtype.kind
     if kind in "iub":
         return INT
     if kind == "f" and feature.numpy_dtype.itemsize <= 8:

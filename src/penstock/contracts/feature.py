@@ -24,7 +24,8 @@ class Feature:
     """The type of one named array.
 
     Args:
-        dtype: A NumPy dtype (name or object; kept as its native-endian name), ``"bytes"``, or ``"str"`` for UTF-8 text.
+        dtype: A NumPy dtype (name or object; kept as its native-endian name), ``"bytes"``, ``"str"`` for UTF-8 text, or
+            ``"examples"`` for sequences of examples inside an example, read lazily (the steps of an episode).
         shape: Axis lengths. ``None`` is a length that varies from example to example; ``()`` is a scalar.
         default: What an example that lacks the feature gets: a scalar that fills ``shape``, or values of that shape.
             ``None``: a missing feature of fixed shape is an error, one of varying length is empty.
@@ -101,8 +102,8 @@ class Feature:
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
-        """The dtype of a batch column: ``object`` for ``bytes`` and ``str``."""
-        return np.dtype(object if self.is_text else self.dtype)
+        """The dtype of a batch column: ``object`` for ``bytes``, ``str`` and ``examples``."""
+        return np.dtype(object if self.is_text or self.dtype == "examples" else self.dtype)
 
     @property
     def count(self) -> int:
@@ -194,6 +195,8 @@ def _dtype_name(dtype: str | np.dtype[Any] | type) -> str:
         return "bytes"
     if dtype in ("str", str):
         return "str"
+    if isinstance(dtype, str) and dtype == "examples":
+        return "examples"
     known = np.dtype(dtype)
     if known.kind == "O":
         raise TypeError("object arrays have no fixed meaning in a file; use 'bytes', 'str' or a numeric dtype")

@@ -121,6 +121,11 @@ class ArrayRecordRecords:
     def __len__(self) -> int:
         return len(self._table)
 
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """How many records each file holds."""
+        return self._table.lengths
+
     def __getitem__(self, index: int) -> memoryview:
         """The payload of one record, as a view that keeps what it needs alive."""
         table, reader = self._open()

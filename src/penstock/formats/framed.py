@@ -109,6 +109,11 @@ class FramedRecords:
     def __len__(self) -> int:
         return len(self.index)
 
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """How many records each file holds."""
+        return tuple(file.records for file in self.index.files)
+
     def __getitem__(self, index: int) -> memoryview:
         """The payload of one record, as a view that keeps what it needs alive."""
         position = operator.index(index)

@@ -16,7 +16,7 @@ from itertools import accumulate
 
 from penstock.errors import UnsupportedData, Where
 
-__all__ = ["AnyName", "parse_split"]
+__all__ = ["AnyName", "Piece", "parse_split", "pieces_of"]
 
 Piece = tuple[str, int, int]
 
@@ -25,6 +25,7 @@ _PART = re.compile(
     r"(?P<name>[\w-]+)"
     rf"(?:\[(?:(?:{_BOUND.format('start')})?:(?:{_BOUND.format('stop')})?|(?P<single>-?[\d_]+)shard)\])?"
 )
+_PLUS = re.compile(r"\s*\+\s*")
 _GRAMMAR = "a split such as 'train', 'train[:80%]', 'train[100:200]', 'train[2shard]', or several of them joined by '+'"
 
 
@@ -58,13 +59,18 @@ def parse_split(
     >>> parse_split("train[:80%]+test", {"train": 100, "test": 20})
     [('train', 0, 80), ('test', 0, 20)]
     """
-    pieces = [piece for part in text.split("+") for piece in _pieces(text, part, sizes, shard_sizes or {})]
+    pieces = pieces_of(text, sizes, shard_sizes or {})
     full = [piece for piece in pieces if piece[1] < piece[2]]
     if not full:
         raise _refused(
             text, expected="a split that holds examples", found=f"{text!r}, which holds none of {dict(sizes)}"
         )
     return full
+
+
+def pieces_of(text: str, sizes: Mapping[str, int], shard_sizes: Mapping[str, Sequence[int]]) -> list[Piece]:
+    """As :func:`parse_split`, with pieces that hold nothing left in."""
+    return [piece for part in _PLUS.split(text) for piece in _pieces(text, part, sizes, shard_sizes)]
 
 
 def _pieces(text: str, part: str, sizes: Mapping[str, int], shard_sizes: Mapping[str, Sequence[int]]) -> list[Piece]:

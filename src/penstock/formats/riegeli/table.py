@@ -60,6 +60,12 @@ class ChunkTable:
         """How many records there are."""
         return self.records
 
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """How many records each file holds."""
+        lengths: list[int] = np.diff(self.firsts[self.file_firsts]).tolist()
+        return tuple(lengths)
+
     def counts(self, chunks: Indices) -> Indices:
         """How many records some chunks have."""
         counts: Indices = self.firsts[chunks + 1] - self.firsts[chunks]

@@ -1,0 +1,189 @@
+"""What TensorFlow Datasets prepares is read as its own TensorFlow path reads it: every feature, format and split expression."""
+
+import base64
+import json
+import os
+import random
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from penstock.contracts.values import Ragged
+from penstock.datasets import data_source
+from penstock.datasets.features.reading import feature_from_json, read_features
+from penstock.errors import DataError
+from penstock.sources.read_instruction import ReadInstruction, even_splits, resolve_split
+
+ROOT = Path(__file__).resolve().parents[2]
+PEERS = Path(os.environ.get("PENSTOCK_PEERS_VENV", ROOT / ".venv-peers")) / "bin" / "python"
+SCRIPT = Path(__file__).with_name("tfds_peer.py")
+ROWS = {"train": 12, "test": 5}
+
+
+def has_tfds():
+    code = "import importlib.util as u, sys; sys.exit(u.find_spec('tensorflow_datasets') is None)"
+    return PEERS.exists() and subprocess.run([PEERS, "-c", code], check=False).returncode == 0
+
+
+pytestmark = [pytest.mark.peer, pytest.mark.skipif(not has_tfds(), reason="needs .venv-peers with tensorflow-datasets")]
+
+
+def ask(job, folder, *rest, text=None):
+    given = [*rest, *(["-"] if text is not None else [])]
+    done = subprocess.run(
+        [PEERS, SCRIPT, job, str(folder), *given], input=text, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module", params=["array_record", "tfrecord", "parquet"])
+def file_format(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, file_format):
+    return tmp_path_factory.mktemp(file_format)
+
+
+def alike(theirs, ours, path, tolerance):  # noqa: C901 - one branch for each kind of value
+    """Compare a value of TFDS's, as the script tells it, with ours."""
+    if "dict" in theirs:
+        assert theirs["dict"].keys() == ours.keys(), path
+        for name, value in theirs["dict"].items():
+            alike(value, ours[name], f"{path}/{name}", tolerance)
+        return
+    if "list" in theirs:
+        rows = list(ours)
+        assert len(theirs["list"]) == len(rows), path
+        for position, (value, row) in enumerate(zip(theirs["list"], rows)):
+            alike(value, row, f"{path}[{position}]", tolerance)
+        return
+    if "dtype" not in theirs:
+        assert ours == base64.b64decode(theirs["b64"]), path
+        return
+    expected = np.frombuffer(base64.b64decode(theirs["b64"]), theirs["dtype"]).reshape(theirs["shape"])
+    if ours is None:  # TFDS's TensorFlow path says this for what is missing
+        lowest = np.finfo(expected.dtype).min if expected.dtype.kind == "f" else np.iinfo(expected.dtype).min
+        assert (expected == lowest).all(), path
+        return
+    if isinstance(ours, Ragged):
+        ours = np.zeros(expected.shape, expected.dtype) if expected.size == 0 else ours.to_padded()
+    found = np.asarray(ours)
+    if expected.dtype.kind == "f" and found.dtype == object:
+        found = np.stack(list(found)) if len(found) else found.astype(expected.dtype)
+    assert found.dtype == expected.dtype or expected.size == 0, (path, found.dtype, expected.dtype)
+    assert found.shape == expected.shape or expected.size == found.size == 0, (path, found.shape, expected.shape)
+    if expected.size == 0:
+        return
+    if tolerance and expected.dtype == np.uint8 and "jpeg" in path:
+        assert np.abs(found.astype(int) - expected.astype(int)).max(initial=0) <= tolerance, path
+    else:
+        np.testing.assert_array_equal(found, expected, err_msg=path)
+
+
+MISSING_TEXT = {"maybe_text"}
+
+
+@pytest.mark.parametrize("name", ["numbers", "kinds", "images", "episodes", "sequences"])
+def test_every_value_is_what_tfds_reads(folder, file_format, name):
+    ask("make", folder, name, file_format)
+    theirs = ask("read", folder, name)
+    for split, rows in theirs.items():
+        source = data_source(name, split, data_dir=folder)
+        assert len(source) == len(rows) == ROWS[split]
+        batch = source.batch(np.arange(len(source)))
+        for index, row in enumerate(rows):
+            ours = source.nested(source[index])
+            stacked = source.nested({key: column[index] for key, column in batch.items()})
+            for found in (ours, stacked):
+                for key in MISSING_TEXT & found.keys():
+                    found[key] = b"" if found[key] is None else found[key]
+                alike(row, found, f"{name}[{index}]", tolerance=8)
+
+
+@pytest.mark.parametrize("name", ["numbers", "kinds", "images", "episodes", "sequences"])
+def test_our_features_are_tfds_features(folder, file_format, name):
+    if file_format != "array_record":
+        pytest.skip("the same for all formats")
+    path = folder / name / "1.0.0" / "features.json"
+    if not path.exists():
+        ask("make", folder, name, file_format)
+    ours = read_features(path).to_json()
+    (again,) = ask("features", folder, text=json.dumps([json.dumps(ours)]))
+    assert feature_from_json(again).to_json() == ours
+    assert again == json.loads(path.read_text())
+
+
+SIZES = {"train": [13, 0, 50, 37, 23], "test": [120], "small": [3, 4]}
+QUIRKS = "where TFDS reads something else than what was asked for"
+
+
+def questions(count):  # noqa: C901 - one branch for each kind of part
+    rng = random.Random(3)
+    bound = {
+        "": lambda n: str(rng.choice([rng.randint(-n, n), 0])),
+        "%": lambda n: (
+            rng.choice([str(rng.randint(0, 100)), f"{rng.uniform(0, 100):.2f}", str(-rng.randint(10, 100))]) + "%"
+        ),
+    }
+    out = []
+    for _ in range(count):
+        parts = []
+        for _ in range(rng.randint(1, 3)):
+            name = rng.choice(list(SIZES))
+            n = sum(SIZES[name])
+            unit = rng.choice(["", "%"])
+            kind = rng.randint(0, 4)
+            if kind == 0:
+                parts.append(name)
+            elif kind == 1:
+                shard = rng.randint(0, len(SIZES[name]) - 1)
+                parts.append(
+                    rng.choice([f"{name}[{shard}shard]", f"{name}[{shard}shard:]", f"{name}[:{shard + 1}shard]"])
+                )
+            else:
+                start, stop = bound[unit](n), bound[unit](n)
+                parts.append(f"{name}[{rng.choice([start, ''])}:{stop}]")
+        out.append(("text", rng.choice(["+", " + "]).join(parts)))
+    for name in SIZES:
+        for a in (None, 0, 10, 33, -10, -100):
+            for b in (None, 5, 50, 100, -5):
+                out.append(("instruction", name, {"from_": a, "to": b, "unit": "%", "rounding": "pct1_dropremainder"}))
+        for n in (1, 2, 3, 7):
+            for index in range(n):
+                for drop in (False, True):
+                    out.append(("even", f"{name}+train[10:21]+test[:5%]", n, index, drop))
+    return out
+
+
+def ours_of(question):
+    kind, *rest = question
+    if kind == "text":
+        split = rest[0]
+    elif kind == "instruction":
+        split = ReadInstruction(rest[0], **rest[1])
+    else:
+        split = even_splits(rest[0], rest[1], drop_remainder=rest[3])[rest[2]]
+    sizes = {name: sum(lengths) for name, lengths in SIZES.items()}
+    try:
+        return [list(piece) for piece in resolve_split(split, sizes, shard_sizes=SIZES)]
+    except DataError:
+        return []
+
+
+def test_split_expressions_mean_what_they_mean_to_tfds(tmp_path):
+    asked = questions(600)
+    answers = ask("splits", tmp_path, text=json.dumps([[SIZES, question] for question in asked]))
+    compared = 0
+    for question, theirs in zip(asked, answers, strict=True):
+        if isinstance(theirs, str):
+            assert ours_of(question) == [], question
+            continue
+        expected = [piece for piece in theirs if piece[1] < piece[2]]
+        compared += bool(expected)
+        assert ours_of(question) == expected, (question, theirs)
+    assert compared > 300
