@@ -9,6 +9,7 @@ from penstock.contracts.records import Records, Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.shard import Shard
 from penstock.contracts.values import Batch, Example, Ragged
+from penstock.datasets.opening import data_source
 from penstock.errors import (
     CorruptFile,
     CorruptRecord,
@@ -33,6 +34,7 @@ from penstock.loading.mixture import Mixture
 from penstock.sampling.samplers import InOrder, Shuffled
 from penstock.sources.column_source import ColumnSource
 from penstock.sources.opening import open
+from penstock.sources.read_instruction import ReadInstruction, even_splits
 from penstock.sources.views import Source
 from penstock.writing.convert import Converted, convert
 from penstock.writing.verify import Report, verify
@@ -60,6 +62,7 @@ __all__ = [
     "NoSuchFeature",
     "PenstockError",
     "Ragged",
+    "ReadInstruction",
     "Records",
     "Report",
     "RequestError",
@@ -77,6 +80,8 @@ __all__ = [
     "WorkerDied",
     "Writer",
     "convert",
+    "data_source",
+    "even_splits",
     "open",
     "records",
     "verify",

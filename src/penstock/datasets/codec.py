@@ -9,7 +9,7 @@ from penstock.codecs.example import ExampleCodec
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
 from penstock.datasets.columns import LeafColumn
-from penstock.datasets.decoders import flat_decoders, replaced
+from penstock.datasets.decoders import SkipDecoding, flat_decoders, replaced
 from penstock.datasets.features.base import DatasetFeature
 from penstock.datasets.features.sequence import Dataset
 from penstock.datasets.steps import StepsColumn
@@ -95,6 +95,11 @@ class FeaturesCodec:
         """Decode one payload into an example."""
         batch = self.decode_batch(self._example.spans_of([payload]))
         return {name: column[0] for name, column in batch.items()}
+
+    def encoded(self) -> FeaturesCodec:
+        """The codec that leaves images as the files that they are stored as."""
+        images = {name: SkipDecoding() for name, column in self._columns.items() if column.schema.is_image}
+        return FeaturesCodec(self.features, decoders={**images, **self.decoders}, names=self.names)
 
     def narrowed(self, names: tuple[str, ...]) -> FeaturesCodec:
         """The codec for only these features."""

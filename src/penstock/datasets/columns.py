@@ -120,7 +120,7 @@ class LeafColumn:
     def schema(self) -> Feature:
         """The type of the column."""
         shape = tuple(None if length == 0 and self.feature.varies else length for length in self.feature.value_shape)
-        return Feature(self.feature.value_dtype, (*self.levels, *shape))
+        return Feature(self.feature.value_dtype, (*self.levels, *shape), **self.feature.schema_options)
 
     @property
     def cuts_cleanly(self) -> bool:

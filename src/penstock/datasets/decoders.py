@@ -69,7 +69,6 @@ class _Replaced(LeafFeature):
         self.optional = feature.optional
         self._stored = feature.stored
         stored = self._stored.get("/value", next(iter(self._stored.values())))
-        given = isinstance(decoder, Decoder)
         self._value_dtype = declared_dtype(decoder.dtype) if isinstance(decoder, Decoder) else stored.dtype
         super().__init__(
             shape=decoder.shape if isinstance(decoder, Decoder) else stored.shape,
@@ -77,7 +76,11 @@ class _Replaced(LeafFeature):
             description=feature.description,
             value_range=feature.value_range,
         )
-        self._by_function = given
+        self._by_function = isinstance(decoder, Decoder)
+
+    @property
+    def schema_options(self) -> dict[str, Any]:
+        return {} if self._by_function else self.feature.schema_options
 
     @property
     def stored(self) -> dict[str, Stored]:

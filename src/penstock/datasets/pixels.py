@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import io
-import warnings
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock import _optional
-from penstock.codecs.png import decode_png, is_png, plain_header
+from penstock.codecs.images.decode import ImageDecoder
+from penstock.codecs.images.plain_png import decode_png, is_png, plain_header
+from penstock.contracts.feature import Feature
+from penstock.contracts.image_options import ImageOptions
 from penstock.errors import CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
 
 __all__ = ["decode_images"]
 
 Shape = tuple[int | None, ...]
 LUMA = (9798, 19235, 3735)
-"""Weights of red, green and blue in gray, of 32768: those of libpng, which TensorFlow uses."""
-MOST_PIXELS = 1 << 30
+"""Weights of red, green and blue in the gray of a PNG, of 32768: those of libpng, which TensorFlow uses."""
+WORTH_A_THREAD = 64 << 10  # pixels in a call: less is decoded in the time that handing it over takes
+OPTIONS = ImageOptions(most_pixels=1 << 30)
+_pools: dict[int, ThreadPoolExecutor] = {}
 
 
 def decode_images(files: Sequence[bytes], shape: Shape, dtype: str) -> Any:
-    """Decode ``n`` image files.
+    """Decode ``n`` image files, on all cores where there is work for them.
 
     Args:
-        files: PNG, JPEG, GIF, BMP or WebP.
+        files: PNG, JPEG, GIF, BMP, WebP or TIFF.
         shape: ``(height, width, channels)``, or ``(frames, height, width, channels)`` for animations; ``None`` or 0 where
             any length will do.
         dtype: ``"uint8"`` or ``"uint16"``.
@@ -39,109 +46,152 @@ def decode_images(files: Sequence[bytes], shape: Shape, dtype: str) -> Any:
         SchemaMismatch: An image has another shape.
         MissingExtra: Pillow or simplejpeg, which it needs, is not installed.
     """
+    wanted = tuple(length or None for length in shape)
     if not files:
-        return np.zeros((0, *(length or 0 for length in shape)), dtype)
-    together = _png_batch(files, shape, dtype) if is_png(files[0]) else None
-    if together is not None:
-        return together
-    images = [_decoded(file, shape, dtype, position) for position, file in enumerate(files)]
-    return np.stack(images) if all(image.shape == images[0].shape for image in images) else images
+        return np.zeros((0, *(length or 0 for length in wanted)), dtype)
+    if len(wanted) == 4:
+        return _together([_animation(file, wanted, position) for position, file in enumerate(files)])
+    if is_png(files[0]):
+        pixels = _png_batch(files, wanted, dtype)
+        if pixels is not None:
+            return pixels
+    return _spread(files, wanted, dtype)
 
 
 def _png_batch(files: Sequence[bytes], shape: Shape, dtype: str) -> npt.NDArray[Any] | None:
-    header = plain_header(files[0]) if len(shape) == 3 else None
-    pixels = None if header is None else decode_png(files, header)
+    """PNG files of one size, by native code; ``None`` where they are not all of a plain kind."""
+    header = plain_header(files[0])
+    if header is None:
+        return None
+    if header.width * header.height < WORTH_A_THREAD:
+        pixels = decode_png(files, header)
+    else:
+        parts = _in_threads(lambda part: decode_png(part, header), _parts(files))
+        pixels = None if any(part is None for part in parts) else np.concatenate(parts)
     if pixels is None or (pixels.shape[1:] == shape and pixels.dtype == dtype):
         return pixels
-    return _checked(_converted(pixels, shape[-1], dtype), shape, 0)
+    return _checked(_converted(pixels, shape[-1], dtype), shape)
 
 
-def _decoded(file: bytes, shape: Shape, dtype: str, position: int) -> npt.NDArray[Any]:
-    try:
-        pixels = _pixels(file, shape, dtype)
-        return _checked(pixels, (None, *shape), position)[0]
-    except DataError as error:
-        raise error.relocated(Where(record=position)) from error.__cause__
+def _spread(files: Sequence[bytes], shape: Shape, dtype: str) -> Any:
+    """Any files, each for itself, several at a time."""
+    decoder = _decoder(shape, dtype)
+    if None not in shape and len(files) > 1:
+        height, width, channels = (length or 0 for length in shape)
+        if len(files) * height * width >= WORTH_A_THREAD:
+            return _filled(files, decoder, (len(files), height, width, channels), dtype)
+    parts = _parts(files)
+    found = _in_threads(lambda part: _alone(part, decoder, shape, dtype), parts)
+    return _together([image for part in found for image in part])
 
 
-def _pixels(file: bytes, shape: Shape, dtype: str) -> npt.NDArray[Any]:
-    """One image as ``(1, *shape)``."""
-    if len(shape) == 4:
-        return _animation(file, shape)
-    if is_png(file):
-        alone = _png_batch([file], (None, None, shape[-1]), dtype)
-        if alone is not None:
-            return alone
-    elif file.startswith(b"\xff\xd8") and dtype == "uint8" and shape[-1] in (1, 3, None, 0):
-        found = _jpeg(file, shape[-1] or 3)
-        if found is not None:
-            return found[None]
-    return _converted(_with_pillow(file)[None], shape[-1], dtype)
+@lru_cache(maxsize=256)
+def _decoder(shape: Shape, dtype: str) -> ImageDecoder:
+    return ImageDecoder(Feature(dtype, shape, encoding="image"), OPTIONS, exact=True)
 
 
-def _jpeg(file: bytes, channels: int) -> npt.NDArray[Any] | None:
-    """A JPEG's pixels; ``None`` where another library must read it (four colours)."""
-    simplejpeg = _optional.require("simplejpeg", extra="images")
-    try:
-        found: npt.NDArray[Any] = simplejpeg.decode_jpeg(file, colorspace="GRAY" if channels == 1 else "RGB")
-    except ValueError:
-        return None
+def _filled(files: Sequence[bytes], decoder: ImageDecoder, shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
+    """Images of one size, each decoded by some thread straight into its place."""
+    out = decoder.allocated(shape)
+    bounds = _bounds(len(files))
+
+    def fill(bound: tuple[int, int]) -> None:
+        start, stop = bound
+        for position in range(start, stop):
+            file = files[position]
+            try:
+                if is_png(file):
+                    out[position] = _alone([file], decoder, shape[1:], dtype)[0]
+                else:
+                    decoder.into(file, out[position])
+            except DataError as error:
+                raise error.relocated(Where(record=position - start)) from error.__cause__
+
+    _in_threads(fill, bounds)
+    return out
+
+
+def _alone(files: Sequence[bytes], decoder: ImageDecoder, shape: Shape, dtype: str) -> list[npt.NDArray[Any]]:
+    """Files of any kind and size, one by one."""
+    found = []
+    for position, file in enumerate(files):
+        try:
+            pixels = _png_batch([file], shape, dtype) if is_png(file) else None
+            found.append(decoder.images([file])[0] if pixels is None else pixels[0])
+        except DataError as error:
+            raise error.relocated(Where(record=position)) from error.__cause__
     return found
 
 
-def _open(file: bytes) -> Any:
+def _together(images: list[npt.NDArray[Any]]) -> Any:
+    return np.stack(images) if all(image.shape == images[0].shape for image in images) else images
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _bounds(count: int) -> list[tuple[int, int]]:
+    """So many in parts that follow one another: a few for each core, as they do not all take the same time."""
+    parts = min(count, 2 * _cores())
+    return [(count * i // parts, count * (i + 1) // parts) for i in range(parts)]
+
+
+def _parts(files: Sequence[bytes]) -> list[Sequence[bytes]]:
+    total = sum(map(len, files))
+    return [files[a:b] for a, b in _bounds(len(files))] if total >= WORTH_A_THREAD and len(files) > 1 else [files]
+
+
+def _in_threads(function: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
+    """``function`` of every part; of faults the one in the first part, counted from the first file of all."""
+    if len(parts) == 1:
+        return [function(parts[0])]
+    pool = _pools.get(os.getpid())  # a forked child has none of its parent's threads
+    if pool is None:
+        pool = _pools.setdefault(os.getpid(), ThreadPoolExecutor(_cores(), thread_name_prefix="penstock-images"))
+    jobs = [pool.submit(function, part) for part in parts]
+    found, before, fault = [], 0, None
+    for job, part in zip(jobs, parts, strict=True):
+        try:
+            found.append(job.result())
+        except DataError as error:
+            fault = fault or error.relocated(Where(record=before + (error.where.record or 0)))
+        before += part[1] - part[0] if isinstance(part, tuple) else len(part)
+    if fault is not None:
+        raise fault
+    return found
+
+
+def _animation(file: bytes, shape: Shape, position: int) -> npt.NDArray[Any]:
     pillow = _optional.require("PIL.Image", extra="images")
+    frames, pixels = [], 0
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of sizes: checked below
-            image = pillow.open(io.BytesIO(file))
+        with pillow.open(io.BytesIO(file)) as image:
+            for number in range(getattr(image, "n_frames", 1)):
+                pixels += image.width * image.height
+                if pixels > OPTIONS.most_pixels:
+                    raise UnsupportedData(  # noqa: TRY301 - the limit belongs where the frames are counted
+                        Where(record=position),
+                        expected=f"at most {OPTIONS.most_pixels} pixels",
+                        found=f"an animation of more, {image.width} x {image.height} each",
+                    )
+                image.seek(number)
+                frames.append(np.asarray(image.convert("RGB")))
+    except DataError:
+        raise
     except Exception as error:
         raise CorruptRecord(
-            Where(), expected="an image file", found=f"{len(file)} bytes that begin with {file[:8]!r}"
+            Where(record=position), expected="a sound animation", found=str(error) or type(error).__name__
         ) from error
-    if image.width * image.height > MOST_PIXELS:
-        raise UnsupportedData(
-            Where(), expected=f"at most {MOST_PIXELS} pixels", found=f"an image of {image.width} x {image.height}"
-        )
-    return image
-
-
-def _with_pillow(file: bytes) -> npt.NDArray[Any]:
-    image = _open(file)
-    try:
-        if image.mode in ("1", "CMYK", "YCbCr", "LAB", "HSV", "F"):
-            image = image.convert("L" if image.mode == "1" else "RGB")
-        elif image.mode in ("P", "PA") or "transparency" in image.info:
-            image = image.convert("RGBA" if "transparency" in image.info or image.mode == "PA" else "RGB")
-        image.load()
-        pixels = np.asarray(image)
-    except Exception as error:
-        raise CorruptRecord(Where(), expected="a sound image file", found=str(error) or type(error).__name__) from error
-    if pixels.dtype == np.int32:
-        pixels = pixels.astype(np.uint16)
-    return pixels[..., None] if pixels.ndim == 2 else pixels
-
-
-def _animation(file: bytes, shape: Shape) -> npt.NDArray[Any]:
-    image = _open(file)
-    frames = []
-    try:
-        for number in range(getattr(image, "n_frames", 1)):
-            image.seek(number)
-            frames.append(np.asarray(image.convert("RGB")))
-    except Exception as error:
-        raise CorruptRecord(Where(), expected="a sound animation", found=str(error) or type(error).__name__) from error
-    if shape[-1] not in (3, None, 0):
-        raise UnsupportedData(Where(), expected="an animation of three channels", found=f"shape {shape}")
-    return np.stack(frames)[None]
+    return _checked(_converted(np.stack(frames), shape[-1], "uint8")[None], shape, position)[0]  # type: ignore[no-any-return]
 
 
 def _converted(pixels: npt.NDArray[Any], channels: int | None, dtype: str) -> npt.NDArray[Any]:
     """Pixels ``(n, height, width, any)`` with the channels and the dtype that are wanted."""
-    if pixels.dtype.name != dtype:
+    if pixels.dtype != dtype:
         pixels = (pixels >> 8).astype(np.uint8) if dtype == "uint8" else pixels.astype(np.uint16) * 257
     found = pixels.shape[-1]
-    if channels in (None, 0, found):
+    if channels in (None, found):
         return pixels
     has_alpha, wants_alpha = found in (2, 4), channels in (2, 4)
     colours = pixels[..., : found - has_alpha]
@@ -161,11 +211,9 @@ def _gray(colours: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return gray.astype(colours.dtype)
 
 
-def _checked(pixels: npt.NDArray[Any], shape: Shape, position: int) -> npt.NDArray[Any]:
-    wanted = shape if len(shape) == pixels.ndim else (None, *shape)
-    fits = len(wanted) == pixels.ndim and all(a in (None, 0, b) for a, b in zip(wanted, pixels.shape, strict=True))
-    if not fits:
-        raise SchemaMismatch(
-            Where(record=position), expected=f"images of shape {shape[-3:]}", found=f"one of shape {pixels.shape[1:]}"
-        )
+def _checked(pixels: npt.NDArray[Any], shape: Shape, position: int = 0) -> npt.NDArray[Any]:
+    """Images that all have the shape of the first, if it is the one that is wanted."""
+    found = pixels.shape[1:]
+    if len(found) != len(shape) or any(a not in (None, b) for a, b in zip(shape, found, strict=True)):
+        raise SchemaMismatch(Where(record=position), expected=f"images of shape {shape}", found=f"one of shape {found}")
     return pixels

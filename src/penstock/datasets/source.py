@@ -14,7 +14,7 @@ from penstock.datasets.features.base import DatasetFeature
 from penstock.datasets.features.mapping import FeaturesDict
 from penstock.datasets.features.sequence import Dataset, Sequence
 from penstock.datasets.prepared import Prepared, PreparedSplit
-from penstock.errors import CorruptFile, NoSuchFeature, Where
+from penstock.errors import CorruptFile, DataError, NoSuchFeature, Where
 from penstock.sources.record_source import RecordSource
 from penstock.sources.views import Source
 
@@ -67,6 +67,15 @@ class SplitSource(RecordSource):
         self._check()
         return super()._batch(indices)
 
+    def _example(self, index: int) -> Example:
+        """One example, without the work that only many are worth."""
+        self._check()
+        payload = self.records[index]
+        try:
+            return self.codec.decode(payload)
+        except DataError as error:
+            raise error.relocated(self.records.where(index)) from error.__cause__
+
     def __iter__(self) -> Iterator[Example]:
         """All examples in order."""
         self._check()
@@ -75,6 +84,9 @@ class SplitSource(RecordSource):
     def stream(self, batch_size: int) -> Iterator[Batch] | None:
         """Batches in order where a compressed file is still being inflated."""
         return super().stream(batch_size)
+
+    def encoded(self) -> Source:
+        return SplitSource(self.records, self.codec.encoded(), self.prepared, self.split_entry)
 
     def _narrowed(self, names: tuple[str, ...]) -> Source:
         return SplitSource(self.records, self.codec.narrowed(names), self.prepared, self.split_entry)
@@ -155,6 +167,9 @@ class PreparedSource(Source):
     def _batch(self, indices: Indices) -> Batch:
         return self.parent._batch(indices)
 
+    def _example(self, index: int) -> Example:
+        return self.parent._example(index)
+
     def __iter__(self) -> Iterator[Example]:
         """All examples in order."""
         return iter(self.parent)
@@ -162,6 +177,9 @@ class PreparedSource(Source):
     def stream(self, batch_size: int) -> Iterator[Batch] | None:
         """As the files do."""
         return self.parent.stream(batch_size) if hasattr(self.parent, "stream") else None
+
+    def encoded(self) -> Source:
+        return PreparedSource(self.parent.encoded(), self.codec.encoded(), self.prepared, self.name)
 
     def _narrowed(self, names: tuple[str, ...]) -> Source:
         return PreparedSource(self.parent._narrowed(names), self.codec.narrowed(names), self.prepared, self.name)

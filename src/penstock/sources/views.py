@@ -13,7 +13,8 @@ from penstock.contracts.records import Records, Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
 from penstock.errors import SchemaMismatch, TransformError, Where
-from penstock.sources.split import AnyName, parse_split
+from penstock.sources.read_instruction import SplitLike, resolve_split
+from penstock.sources.split import AnyName
 from penstock.sources.stacking import join, reordered, row, schema_of, stack
 from penstock.sources.whole import Wholes
 
@@ -58,13 +59,13 @@ class Source(Wholes):
         n = len(self)
         return _Chosen(self, range(rank * n // world, (rank + 1) * n // world))
 
-    def split(self, spec: str) -> Source:
+    def split(self, spec: SplitLike) -> Source:
         """A part in the split language of TFDS: ``"train[:80%]"``, ``"train[100:200]+train[-50:]"``.
 
         The name before the bracket is a label here: this source is the one split there is.
         """
         n = len(self)
-        parts: list[Source] = [_Chosen(self, range(start, stop)) for _, start, stop in parse_split(spec, AnyName(n))]
+        parts: list[Source] = [_Chosen(self, range(start, stop)) for _, start, stop in resolve_split(spec, AnyName(n))]
         return parts[0] if len(parts) == 1 else parts[0].concat(*parts[1:])
 
     def concat(self, *others: Source) -> Source:
@@ -161,6 +162,9 @@ class _Selected(_Derived):
     def _batch(self, indices: Indices) -> Batch:
         return self._renamed(self.parent._batch(indices))
 
+    def _example(self, index: int) -> Example:
+        return self._renamed(self.parent._example(index))
+
     def __iter__(self) -> Iterator[Example]:
         """All examples in order, without an index where the parent needs none."""
         return map(self._renamed, self.parent)
@@ -202,6 +206,9 @@ class _Chosen(_Derived):
 
     def encoded(self) -> Source:
         return _Chosen(self.parent.encoded(), self.chosen)
+
+    def _example(self, index: int) -> Example:
+        return self.parent._example(int(self.chosen[index]))
 
     def where(self, index: int) -> Where:
         return self.parent.where(int(self.chosen[index]))

@@ -140,6 +140,28 @@ class ImageDecoder:
                 raise self._damaged(error, images[position], position) from error
         return stacked
 
+    def allocated(self, shape: tuple[int, ...]) -> Pixels:
+        """Batch memory for pixels, for :meth:`into`."""
+        return self._pooled(shape)
+
+    def into(self, image: bytes, out: Pixels) -> None:
+        """Decode one image into its place ``(height, width, channels)``.
+
+        Raises:
+            CorruptRecord, SchemaMismatch, UnsupportedData: ``where.record`` is 0.
+        """
+        header = self._opened(image, 0)
+        if (header.height, header.width) != out.shape[:2]:
+            raise SchemaMismatch(
+                Where(record=0),
+                expected=f"an image of shape {out.shape}",
+                found=f"one of {header.height} x {header.width}",
+            )
+        try:
+            header.pixels_into(out)
+        except Exception as error:
+            raise self._damaged(error, image, 0) from error
+
     def _pooled(self, shape: tuple[int, ...]) -> Pixels:
         dtype = np.dtype(self.feature.dtype)
         size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))

@@ -157,6 +157,11 @@ class LeafFeature(DatasetFeature):
         return self._shape
 
     @property
+    def schema_options(self) -> dict[str, Any]:
+        """What a :class:`~penstock.Feature` of a schema says of it besides dtype and shape."""
+        return {}
+
+    @property
     @abstractmethod
     def stored(self) -> dict[str, Stored]:
         """What an Example holds of it, by what is put behind its key (``""`` where there is one value)."""

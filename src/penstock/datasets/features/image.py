@@ -71,6 +71,15 @@ class Image(LeafFeature):
         self.use_colormap = use_colormap
 
     @property
+    def schema_options(self) -> dict[str, Any]:
+        """What a schema says of it besides dtype and shape."""
+        return (
+            {}
+            if self.declared_dtype == "float32" or len(self.shape) != 3
+            else {"encoding": self.encoding_format or "image"}
+        )
+
+    @property
     def stored(self) -> dict[str, Stored]:
         return {"": Stored(dtype=BYTES)}
 

@@ -118,6 +118,11 @@ class ClassLabel(Tensor):
             raise self.misfit(str(int(array)), expected=f"a class from -1 to {self.num_classes - 1}")
         return array
 
+    @property
+    def schema_options(self) -> dict[str, Any]:
+        """The names of the classes."""
+        return {} if self._names is None else {"names": self._names}
+
     def label_files(self, key: str) -> Iterator[tuple[str, ClassLabel]]:
         yield f"{key}.labels.txt", self
 

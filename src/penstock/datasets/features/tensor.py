@@ -137,7 +137,7 @@ class Tensor(LeafFeature):
 
     def _arrays(self, values: Any, shapes: list[tuple[int, ...]] | None) -> Any:
         """Arrays from their memory."""
-        if shapes is None and None not in self.shape and len(values):
+        if shapes is None and None not in self.shape:
             return self._joined(values)
         given = [self.shape] * len(values) if shapes is None else shapes
         arrays = [self._array(value, shape, i) for i, (value, shape) in enumerate(zip(values, given, strict=True))]

@@ -133,7 +133,9 @@ def _stream(file: bytes, size: int) -> bytes | None:
     """The decompressed stream of a file; ``None`` where a colour stands for transparency."""
     if file.endswith(END_CHUNK) and len(file) > HEADER_END + 24:
         length, kind = _CHUNK.unpack_from(file, HEADER_END)
-        if kind == b"IDAT" and HEADER_END + 24 + length == len(file):  # as most writers leave it: all pixels in one chunk
+        if kind == b"IDAT" and HEADER_END + 24 + length == len(
+            file
+        ):  # as most writers leave it: all pixels in one chunk
             return _inflated(_pixels(file, HEADER_END, len(file) - 12), size)
     parts, at, total = [], HEADER_END, len(file)
     while True:
