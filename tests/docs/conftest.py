@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -19,6 +22,10 @@ def prepared_files(tmp_path, monkeypatch):
     label = np.arange(1000) % 10
     for name in ("train.tfrecord", "train.tfrecord.gz", "shards/train.tfrecord@4"):
         ps.write(name, {"image": image, "label": label})
+    prepared = Path(__file__).resolve().parents[1] / "golden" / "tfds"
+    shutil.copytree(prepared / "tfrecord", "tensorflow_datasets")
+    shutil.copytree(prepared / "features" / "episodes", "tensorflow_datasets/episodes")
+    monkeypatch.setenv("TFDS_DATA_DIR", str(folder / "tensorflow_datasets"))
     np.save("images.npy", image)
     np.save("labels.npy", label)
     return {"images": image, "labels": label, "train": lambda images, labels: None}

@@ -21,7 +21,7 @@ from penstock.sources.stacking import row
 if TYPE_CHECKING:
     from penstock.sources.views import Source as Views
 
-__all__ = ["BaseSource", "as_indices"]
+__all__ = ["BaseSource", "as_indices", "compose"]
 
 
 def as_indices(indices: npt.ArrayLike, n: int) -> Indices:
@@ -41,6 +41,15 @@ def as_indices(indices: npt.ArrayLike, n: int) -> Indices:
     if low < -n or high >= n:
         raise IndexError(f"index {low if low < -n else high} is outside a source of {n} examples")
     return np.where(array < 0, array + n, array) if low < 0 else array
+
+
+def compose(outer: range | Indices, inner: range | Indices) -> range | Indices:
+    """The indices that ``inner`` chooses of those that ``outer`` chose."""
+    if isinstance(outer, range) and isinstance(inner, range):
+        start, step = outer.start + inner.start * outer.step, outer.step * inner.step
+        return range(start, start + step * len(inner), step)
+    positions = np.arange(inner.start, inner.stop, inner.step, dtype=np.int64) if isinstance(inner, range) else inner
+    return positions * outer.step + outer.start if isinstance(outer, range) else outer[positions]
 
 
 class BaseSource(Sequence[Example]):

@@ -13,6 +13,7 @@ from penstock.contracts.records import Records, Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
 from penstock.errors import SchemaMismatch, TransformError, Where
+from penstock.sources.base import compose
 from penstock.sources.read_instruction import SplitLike, resolve_split
 from penstock.sources.split import AnyName
 from penstock.sources.stacking import join, reordered, row, schema_of, stack
@@ -185,7 +186,7 @@ class _Chosen(_Derived):
 
     def __init__(self, parent: Source, chosen: range | Indices) -> None:
         if isinstance(parent, _Chosen):  # a slice of a slice is a slice of the first source
-            chosen = _compose(parent.chosen, chosen)
+            chosen = compose(parent.chosen, chosen)
             parent = parent.parent
         super().__init__(parent)
         self.chosen = chosen
@@ -212,14 +213,6 @@ class _Chosen(_Derived):
 
     def where(self, index: int) -> Where:
         return self.parent.where(int(self.chosen[index]))
-
-
-def _compose(outer: range | Indices, inner: range | Indices) -> range | Indices:
-    if isinstance(outer, range) and isinstance(inner, range):
-        start, step = outer.start + inner.start * outer.step, outer.step * inner.step
-        return range(start, start + step * len(inner), step)
-    positions = np.arange(inner.start, inner.stop, inner.step, dtype=np.int64) if isinstance(inner, range) else inner
-    return positions * outer.step + outer.start if isinstance(outer, range) else outer[positions]
 
 
 class Filtered(_Derived):
