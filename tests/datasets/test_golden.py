@@ -26,7 +26,9 @@ def same_as_json(theirs, ours):
     if isinstance(theirs, dict) and "dtype" in theirs:
         tolerance = 2 if theirs["dtype"] == "uint8" else 0
         expected = np.array(theirs["value"], theirs["dtype"])
-        return ours.dtype == expected.dtype and ours.shape == expected.shape and np.allclose(ours, expected, 0, tolerance)
+        return (
+            ours.dtype == expected.dtype and ours.shape == expected.shape and np.allclose(ours, expected, 0, tolerance)
+        )
     if isinstance(theirs, dict):
         return theirs.keys() == ours.keys() and all(same_as_json(theirs[name], ours[name]) for name in theirs)
     if isinstance(theirs, list):
