@@ -11,11 +11,14 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 from penstock.errors import CorruptFile, NoFiles, Where
 from penstock.hosting.stage import Stage
 
 __all__ = ["unpack_model", "unpacked"]
+
+CHUNK_BYTES = 1 << 20
 
 
 def unpack_model(archive: str | os.PathLike[str], folder: str | os.PathLike[str]) -> None:
@@ -33,7 +36,11 @@ def unpack_model(archive: str | os.PathLike[str], folder: str | os.PathLike[str]
     Path(folder).mkdir(parents=True)
     try:
         with tarfile.open(archive) as opened:
+            stream: IO[bytes] = opened.fileobj  # type: ignore[assignment]
             opened.extractall(folder, filter="data")
+            # A cut or damaged end shows only in the sum behind it, which nobody has read yet.
+            while stream.read(CHUNK_BYTES):
+                pass
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
         shutil.rmtree(folder, ignore_errors=True)
         if isinstance(error, OSError) and error.errno is not None:

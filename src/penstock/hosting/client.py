@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -60,7 +59,7 @@ class Answer:
 
 
 class Client:
-    """Asks one endpoint; safe in threads, each of which keeps one connection open.
+    """Asks one endpoint; safe in threads. Connections are kept open and used again.
 
     Args:
         address: ``http://host:port``.
@@ -72,7 +71,7 @@ class Client:
         if parts.scheme != "http" or not parts.hostname or not parts.port:
             raise ValueError(f"the address of an endpoint is http://host:port, got {address!r}")
         self._host, self._port = parts.hostname, parts.port
-        self._own = threading.local()
+        self._idle: list[http.client.HTTPConnection] = []
 
     def invoke(
         self,
@@ -138,8 +137,7 @@ class Client:
             ConnectionError: There is nobody at this address.
             TimeoutError: There is no answer in time.
         """
-        kept: http.client.HTTPConnection | None = getattr(self._own, "connection", None)
-        self._own.connection = None
+        kept = self._kept()
         if kept is not None:
             try:
                 return self._once(kept, method, path, body, headers, timeout_s)
@@ -154,11 +152,19 @@ class Client:
             raise ConnectionError(f"what answers at {self.address} is no endpoint: {error!r}") from error
 
     def close(self) -> None:
-        """Close this thread's connection."""
-        kept: http.client.HTTPConnection | None = getattr(self._own, "connection", None)
-        self._own.connection = None
-        if kept is not None:
+        """Close the connections that are kept."""
+        while (kept := self._kept()) is not None:
             kept.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_idle"):
+            self.close()
+
+    def _kept(self) -> http.client.HTTPConnection | None:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
 
     def _once(
         self,
@@ -182,7 +188,7 @@ class Client:
         if answer.will_close:
             connection.close()
         else:
-            self._own.connection = connection
+            self._idle.append(connection)
         return found
 
 

@@ -163,6 +163,7 @@ class Endpoint:
         self.stop()
         if self._client is not None:
             self._client.close()
+            self._client = None
         self._entry.remove()
 
     def _connected(self) -> Client:

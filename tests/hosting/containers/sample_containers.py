@@ -180,3 +180,11 @@ def refuser():
         raise RequestError(415, request.content_type)
 
     return handler
+
+
+def variable(name):
+    return lambda request: _text(os.environ.get(name, ""))
+
+
+def slow_to_load():
+    time.sleep(600)

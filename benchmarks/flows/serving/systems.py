@@ -1,0 +1,116 @@
+"""How each server is started, asked and understood."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = "benchmarks.flows.serving"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class System:
+    """One server.
+
+    Attributes:
+        text: What the table calls it.
+        commands: ``commands(port)``: what to run, each with its environment variables.
+        body: A row of CSV as the server wants it.
+        content_type: What that is.
+        score: The number in its answer.
+        needs: Module without which it is left out.
+    """
+
+    text: str
+    commands: Callable[[int], list[tuple[list[str], dict[str, str]]]]
+    body: Callable[[str], str] = str
+    content_type: str = "text/csv"
+    score: Callable[[bytes], float] = field(default=lambda body: json.loads(body)["predictions"][0]["score"])
+    needs: str | None = None
+
+
+def _program(name):
+    return str(Path(sys.executable).parent / name)
+
+
+def _gunicorn(app, port, workers, **variables):
+    command = [_program("gunicorn"), "-k", "gevent", "-w", str(workers), "-b", f"127.0.0.1:{port}"]
+    return [*command, "--log-level", "warning", f"{HERE}.peers.{app}:app"], variables
+
+
+def _stock(port):
+    place = "http://127.0.0.1:{}/invocations"
+    return [
+        _gunicorn("flask_stage", port + 1, 2, STAGE="first"),
+        _gunicorn("flask_stage", port + 2, 2, STAGE="second"),
+        _gunicorn("flask_router", port, 1, FIRST=place.format(port + 1), SECOND=place.format(port + 2)),
+    ]
+
+
+def _starlette(port):
+    command = [_program("uvicorn"), f"{HERE}.peers.starlette_both:app", "--host", "127.0.0.1", "--port", str(port)]
+    return [([*command, "--workers", "2", "--no-access-log", "--log-level", "warning"], {})]
+
+
+def _litserve(workers):
+    def commands(port):
+        return [([sys.executable, "-m", f"{HERE}.peers.litserve_both"], {"PORT": str(port), "WORKERS": workers})]
+
+    return commands
+
+
+def _bento(port):
+    command = [_program("bentoml"), "serve", f"{HERE}.peers.bento_both:Both", "--host", "127.0.0.1"]
+    return [([*command, "--port", str(port)], {"BENTOML_DO_NOT_TRACK": "True", "BENTOML_HOME": _bento_home()})]
+
+
+def _bento_home():
+    return str(Path(os.environ["SERVING_MODELS"]) / "bentoml")
+
+
+def _penstock(**settings):
+    def commands(port):
+        text = json.dumps({"port": port, **settings})
+        return [([sys.executable, "-m", f"{HERE}.endpoint", text], {})]
+
+    return commands
+
+
+SYSTEMS = {
+    "penstock": System(text="Penstock", commands=_penstock()),
+    "penstock-1": System(text="Penstock, one worker", commands=_penstock(workers=1)),
+    "penstock-alone": System(text="Penstock, batches off", commands=_penstock(batch=1)),
+    "stock": System(text="stock form: Flask and gevent, a hop between stages", commands=_stock, needs="gunicorn"),
+    "flask": System(
+        text="Flask and gevent, one process per worker, no hop",
+        commands=lambda port: [_gunicorn("flask_both", port, 2)],
+        needs="gunicorn",
+    ),
+    "starlette": System(text="Starlette, threads", commands=_starlette, needs="uvicorn"),
+    "litserve-1": System(
+        text="LitServe, batches, one worker",
+        commands=_litserve("1"),
+        body=lambda row: json.dumps({"row": row}),
+        content_type="application/json",
+        needs="litserve",
+    ),
+    "litserve-2": System(
+        text="LitServe, batches, two workers",
+        commands=_litserve("2"),
+        body=lambda row: json.dumps({"row": row}),
+        content_type="application/json",
+        needs="litserve",
+    ),
+    "bentoml": System(
+        text="BentoML, batches, two workers",
+        commands=_bento,
+        body=lambda row: json.dumps({"rows": [row]}),
+        content_type="application/json",
+        score=lambda body: json.loads(json.loads(body)[0])["predictions"][0]["score"],
+        needs="bentoml",
+    ),
+}

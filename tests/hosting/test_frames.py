@@ -1,0 +1,94 @@
+"""Messages come out as they went in, however they are cut, and what is no message is refused."""
+
+import socket
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.contracts.serving import Request, Response
+from penstock.errors import RequestError
+from penstock.hosting.failures import ContainerError
+from penstock.hosting.workers.frames import (
+    PREFIX,
+    Unpacker,
+    answers_from,
+    pack,
+    pack_answers,
+    pack_requests,
+    receive,
+    requests_from,
+)
+
+TEXT = st.text(max_size=20)
+HEADERS = st.dictionaries(TEXT, TEXT, max_size=3)
+REQUESTS = st.builds(Request, body=st.binary(max_size=50), content_type=TEXT, accept=TEXT, headers=HEADERS)
+RESPONSES = st.builds(
+    Response, body=st.binary(max_size=50), content_type=TEXT, status=st.integers(200, 599), headers=HEADERS
+)
+REFUSED = st.builds(RequestError, st.integers(400, 599), TEXT, container=st.none() | TEXT)
+FAILED = st.builds(ContainerError, TEXT, TEXT, trace=TEXT, container=st.none() | TEXT)
+
+
+def cut(blob, sizes):
+    while blob:
+        size = sizes.pop() if sizes else len(blob)
+        yield blob[:size]
+        blob = blob[size:]
+
+
+def unpack(blob, sizes=()):
+    unpacker = Unpacker()
+    return [message for part in cut(blob, list(sizes)) for message in unpacker.feed(part)]
+
+
+@given(st.lists(st.lists(REQUESTS, max_size=4), max_size=3), st.lists(st.integers(1, 40)))
+def test_requests_come_out_as_they_went_in(batches, sizes):
+    blob = b"".join(map(pack_requests, batches))
+    assert [requests_from(message) for message in unpack(blob, sizes)] == batches
+
+
+@given(st.lists(RESPONSES | REFUSED | FAILED, max_size=5), st.lists(st.integers(1, 40)))
+def test_answers_come_out_as_they_went_in(answers, sizes):
+    (message,) = unpack(pack_answers(answers, [("a", 0.5, 2)]), sizes)
+    found = answers_from(message)
+    for sent, got in zip(answers, found, strict=True):
+        if isinstance(sent, Response):
+            assert got == sent
+        else:
+            assert type(got) is type(sent)
+            assert vars(got) == vars(sent)
+    assert message[0]["calls"] == [["a", 0.5, 2]]
+
+
+def test_every_truncation_is_waited_for_and_then_an_end():
+    blob = pack_requests([Request(body=b"body", content_type="a/b")])
+    for size in range(len(blob)):
+        assert unpack(blob[:size]) == []
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            theirs.sendall(blob[:size])
+            theirs.close()
+            assert receive(ours) is None
+
+
+@pytest.mark.parametrize(
+    "blob", [b"Traceback (most recent call last)", PREFIX.pack(b"PNS1", 1 << 31, 0), PREFIX.pack(b"PNS1", 2, 1 << 62)]
+)
+def test_what_is_no_message_is_refused(blob):
+    with pytest.raises(ConnectionError, match="expected a message"):
+        unpack(blob)
+
+
+def test_receive_takes_one_message_at_a_time():
+    ours, theirs = socket.socketpair()
+    bodies = [b"x" * (1 << 20), b"", b"y"]
+    blob = b"".join(pack({"n": number}, [body]) for number, body in enumerate(bodies))
+    sender = threading.Thread(target=theirs.sendall, args=(blob,))
+    with ours, theirs:
+        sender.start()
+        for number, body in enumerate(bodies):
+            head, found = receive(ours)
+            assert (head["n"], bytes(found)) == (number, body)
+        sender.join()

@@ -1,0 +1,218 @@
+"""Worker processes: replaced when they die, ended with their server, drained, and honest about a model that does not load."""
+
+import json
+import signal
+import sys
+import threading
+
+import pytest
+from tests.hosting.places import Server, children, lives, ping, sample, wait
+
+from penstock.contracts.serving import Request
+from penstock.errors import RequestError
+from penstock.hosting.failures import ContainerError
+from penstock.hosting.workers.isolated import isolated_handler
+
+
+def test_requests_are_answered_by_several_processes():
+    with Server(sample("batching"), workers=2) as server:
+        server.ready()
+        wait(lambda: server.metric("penstock_workers_ready") == 2)
+        assert server.post(b"hello") == (200, b"HELLO")
+        pids = set()
+        threads = [threading.Thread(target=lambda: pids.add(server.post(b"pid")[1])) for _ in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert pids <= {str(pid).encode() for pid in children(server.process.pid)}
+        assert str(server.process.pid).encode() not in pids
+
+
+def test_requests_that_arrive_together_are_answered_together():
+    with Server(sample("batching"), workers=1) as server:
+        server.ready()
+        counts = []
+        first = threading.Thread(target=server.post, args=(b"sleep 1",))
+        others = [threading.Thread(target=lambda: counts.append(int(server.post(b"count")[1]))) for _ in range(8)]
+        first.start()
+        wait(lambda: server.metric("penstock_requests_in_flight") == 1)
+        for thread in others:
+            thread.start()
+        for thread in [first, *others]:
+            thread.join()
+        assert max(counts) > 1
+        assert server.metric("penstock_batch_size_sum") == 9
+
+
+def test_a_worker_that_dies_is_replaced():
+    with Server(sample("obedient"), workers=2) as server:
+        server.ready()
+        wait(lambda: server.metric("penstock_workers_ready") == 2)
+        before = set(children(server.process.pid))
+        status, body = server.post(b"die")
+        assert status == 503
+        assert (
+            json.loads(body)["message"] == "the worker was killed by SIGKILL while it had this request; send it again"
+        )
+        assert server.post(b"hello") == (200, b"HELLO")
+        wait(lambda: server.metric("penstock_workers_ready") == 2)
+        assert len(before & set(children(server.process.pid))) == 1
+        assert server.metric("penstock_worker_restarts_total") == 1
+    assert "was killed by SIGKILL" in server.log
+
+
+def test_with_one_worker_requests_wait_for_its_replacement():
+    with Server(sample("obedient"), workers=1) as server:
+        server.ready()
+        assert server.post(b"exit 3")[0] == 503
+        assert server.post(b"hello") == (200, b"HELLO")
+    assert "ended with exit status 3" in server.log
+
+
+def test_a_worker_that_hangs_is_replaced():
+    with Server(sample("obedient"), workers=1, timeout_s=0.5) as server:
+        server.ready()
+        (pid,) = children(server.process.pid)
+        status, body = server.post(b"sleep 600")
+        assert (status, json.loads(body)["error"]) == (504, "Gateway Timeout")
+        wait(lambda: not lives(pid))
+        wait(lambda: server.post(b"hello")[0] == 200)
+    assert "took longer than 0.5 s" in server.log
+
+
+def test_sigterm_finishes_what_is_in_flight():
+    with Server(sample("obedient"), workers=1) as server:
+        server.ready()
+        found = []
+        slow = threading.Thread(target=lambda: found.append(server.post(b"sleep 1.5")))
+        slow.start()
+        wait(lambda: server.metric("penstock_requests_in_flight") == 1)
+        pids = children(server.process.pid)
+        server.process.send_signal(signal.SIGTERM)
+        wait(lambda: ping(server.address) is None, "the end of listening")
+        slow.join()
+        assert found == [(200, b"slept")]
+        assert server.end() == 0
+        wait(lambda: not any(map(lives, pids)), "the end of the workers")
+
+
+def test_nothing_is_left_when_the_server_is_killed():
+    with Server(sample("obedient"), sample("obedient", isolated=True), workers=2) as server:
+        server.ready()
+        wait(lambda: server.metric("penstock_workers_ready") == 2)
+        workers = children(server.process.pid)
+        pids = workers + [pid for worker in workers for pid in children(worker)]
+        assert len(pids) == 4
+
+        def ask():
+            with pytest.raises(OSError):
+                server.post(b"sleep 600")
+
+        busy = threading.Thread(target=ask)
+        busy.start()
+        wait(lambda: server.metric("penstock_requests_in_flight") == 1)
+        server.process.kill()
+        wait(lambda: not any(map(lives, pids)), "the end of the workers")
+        busy.join()
+
+
+@pytest.mark.parametrize(
+    ("factory", "reason"),
+    [
+        ("refuses_to_load", "FileNotFoundError: no model here"),
+        ("exits_at_load", "SystemExit: gave up"),
+        ("dies_at_load", "its process ended with exit status 7; the log may say why"),
+        ("no_handler", "TypeError: sample_containers:no_handler gave a int, which does not answer requests"),
+        ("missing", "AttributeError: module 'sample_containers' has no attribute 'missing'"),
+    ],
+)
+def test_a_model_that_does_not_load(factory, reason):
+    with Server(sample(factory), workers=1) as server:
+        wait(lambda: "does not load" in (ping(server.address) or (0, ""))[1], "the reason")
+        assert ping(server.address) == (503, f"the model does not load: {reason}")
+        status, body = server.post(b"x")
+        assert (status, json.loads(body)["message"]) == (503, f"the model does not load: {reason}")
+    assert reason in server.log
+    assert server.log.count("starting another worker") < 10
+
+
+def test_a_second_try_may_succeed(tmp_path):
+    with Server(sample("flaky", arguments={"marker": str(tmp_path / "marker")}), workers=1) as server:
+        server.ready()
+        assert server.post(b"hello") == (200, b"HELLO")
+
+
+def test_isolated_containers_have_their_own_process_and_environment():
+    stages = [
+        sample("echo", arguments={"mark": "a"}, isolated=True, environment={"SAMPLE": "one"}),
+        sample("echo", arguments={"mark": "b"}, environment={"SAMPLE": "two"}),
+    ]
+    with Server(*stages, workers=1) as server:
+        server.ready()
+        second = json.loads(server.post(b"x", Content_Type="text/csv")[1])
+        first = json.loads(second["body"])
+        assert (first["mark"], first["variable"], first["content_type"]) == ("a", "one", "text/csv")
+        assert (second["mark"], second["variable"]) == ("b", "two")
+        assert first["pid"] != second["pid"]
+
+
+def test_an_isolated_container_that_dies_is_started_again():
+    handler = isolated_handler(sample("obedient", isolated=True), "container-2")
+    try:
+        first = handler.pid
+        with pytest.raises(RequestError, match="container-2 was killed by SIGKILL while it had this request") as caught:
+            handler(Request(body=b"die", content_type="x"))
+        assert caught.value.status == 503
+        assert handler(Request(body=b"hello", content_type="x")).body == b"HELLO"
+        assert handler.pid != first
+        assert not lives(first)
+    finally:
+        handler.close()
+
+
+def test_an_isolated_container_answers_together_where_it_can():
+    handler = isolated_handler(sample("batching", isolated=True), "container-1")
+    try:
+        answers = handler.answer_many(
+            [Request(body=b"count", content_type="x")] * 2 + [Request(body=b"raise y", content_type="x")]
+        )
+        assert [answer.body for answer in answers[:2]] == [b"3", b"3"]
+        assert isinstance(answers[2], ContainerError)
+    finally:
+        handler.close()
+    alone = isolated_handler(sample("obedient", isolated=True), "container-1")
+    alone.close()
+    assert not hasattr(alone, "answer_many")
+
+
+def test_an_isolated_container_that_does_not_load():
+    with pytest.raises(ContainerError, match="FileNotFoundError: no model here"):
+        isolated_handler(sample("refuses_to_load", isolated=True), "container-1")
+    with Server(sample("echo"), sample("refuses_to_load", isolated=True), workers=1) as server:
+        wait(lambda: "does not load" in (ping(server.address) or (0, ""))[1], "the reason")
+        assert "no model here (from container-2)" in ping(server.address)[1]
+
+
+def test_several_threads_in_one_worker():
+    with Server(sample("obedient"), workers=1, threads=2) as server:
+        server.ready()
+        slow = threading.Thread(target=server.post, args=(b"sleep 2",))
+        slow.start()
+        wait(lambda: server.metric("penstock_requests_in_flight") == 1)
+        assert server.post(b"hello") == (200, b"HELLO")
+        assert server.metric("penstock_requests_in_flight") == 1
+        slow.join()
+
+
+def test_another_interpreter(tmp_path):
+    own = tmp_path / "python"
+    own.write_text(f'#!/bin/sh\nOWN_PYTHON=yes exec "{sys.executable}" "$@"\n')
+    own.chmod(0o755)
+    handler = isolated_handler(
+        sample("variable", arguments={"name": "OWN_PYTHON"}, interpreter=str(own)), "container-1"
+    )
+    try:
+        assert handler(Request(body=b"", content_type="x")).body == b"yes"
+    finally:
+        handler.close()
