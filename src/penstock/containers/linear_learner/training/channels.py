@@ -1,0 +1,226 @@
+"""The examples of a channel, a mini-batch at a time: CSV or RecordIO-protobuf, from files or from a pipe.
+
+Every pass reads anew, so memory does not depend on how much data there is.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from penstock.codecs.sagemaker_record import SageMakerRecordCodec
+from penstock.containers import content_types
+from penstock.containers.linear_learner.hyperparameters import Hyperparameters
+from penstock.containers.linear_learner.training.losses import Array
+from penstock.containers.linear_learner.training.rows import Rows, joined, rows_of
+from penstock.contracts.job import TrainingJob
+from penstock.errors import CorruptRecord, DataError, JobFailed, SchemaMismatch, Where
+from penstock.formats.opening import open_records
+from penstock.sources.sagemaker_records import sagemaker_record_codec
+
+__all__ = ["Examples", "MiniBatch", "channel_examples"]
+
+MAGIC = b"\x0a\x23\xd7\xce"
+FLOAT32 = 1
+CSV_ROWS = 4096  # that the text parser is given at a time
+
+
+class MiniBatch(NamedTuple):
+    """Some examples: features, and labels ``float32 (n,)``."""
+
+    rows: Rows
+    labels: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examples:
+    """One channel.
+
+    Args:
+        job: Whose channel.
+        name: Of the channel.
+        size: Examples in a mini-batch.
+        parameters: Say what labels may be, and how many features there are.
+    """
+
+    job: TrainingJob
+    name: str
+    size: int
+    parameters: Hyperparameters
+
+    def epoch(self, number: int) -> Iterator[MiniBatch]:
+        """The mini-batches of one pass, in the order of the files; the last one may be smaller.
+
+        Raises:
+            JobFailed: No data, or data that the algorithm does not take.
+            DataError: Damaged data: names file and record.
+        """
+        channel = self.job.channels[self.name]
+        if channel.input_mode == "Pipe":
+            yield from self._regrouped([self.job.pipe(self.name, number)])
+            return
+        files = [file for file in sorted(self.job.channel_dir(self.name).rglob("*")) if _counts(file)]
+        if not files:
+            raise JobFailed(f"Customer error: no data in the channel {self.name!r}")
+        yield from self._regrouped(files)
+
+    def _regrouped(self, files: list[Path]) -> Iterator[MiniBatch]:
+        """Mini-batches go on over the ends of files."""
+        waiting: list[MiniBatch] = []
+        count = 0
+        width = self.parameters.feature_dim
+        for block in (block for file in files for block in self._blocks(file, self.size)):
+            width = self._check(block, width)
+            rest: MiniBatch | None = block
+            while rest is not None and count + len(rest.labels) >= self.size:
+                head, rest = _cut(rest, self.size - count)
+                yield _joined([*waiting, head])
+                waiting, count = [], 0
+            if rest is not None:
+                waiting.append(rest)
+                count += len(rest.labels)
+        if waiting:
+            yield _joined(waiting)
+
+    def _blocks(self, file: Path, size: int) -> Iterator[MiniBatch]:
+        kind = self.job.channels[self.name].content_type or ""
+        media = content_types.media_type(kind)
+        if media == content_types.CSV:
+            return _csv_blocks(file, size, _label_size(kind))
+        if media == content_types.RECORDIO_PROTOBUF:
+            return _record_blocks(file, size)
+        if media:
+            raise JobFailed(
+                f"Customer error: content type {kind!r} of the channel {self.name!r} is not supported; "
+                f"linear-learner takes {content_types.CSV} and {content_types.RECORDIO_PROTOBUF}"
+            )
+        is_pipe = self.job.channels[self.name].input_mode == "Pipe"
+        if is_pipe or file.read_bytes()[: len(MAGIC)] == MAGIC:
+            return _record_blocks(file, size)
+        return _csv_blocks(file, size, 1)
+
+    def _check(self, block: MiniBatch, width: int | None) -> int:
+        found = block.rows.width
+        if width is not None and width != found:
+            raise JobFailed(
+                f"Customer error: {width} features were expected (feature_dim, or the first example), but the channel "
+                f"{self.name!r} has an example with {found}"
+            )
+        _check_labels(block.labels, self.parameters, self.name)
+        return found
+
+
+def channel_examples(job: TrainingJob, name: str, parameters: Hyperparameters) -> Examples | None:
+    """The examples of a channel; ``None`` where the job has no such channel."""
+    if name not in job.channels:
+        return None
+    return Examples(job=job, name=name, size=parameters.mini_batch_size, parameters=parameters)
+
+
+def _counts(file: Path) -> bool:
+    return file.is_file() and not file.name.startswith((".", "_"))
+
+
+def _check_labels(labels: Array, parameters: Hyperparameters, channel: str) -> None:
+    if not np.isfinite(labels).all():
+        raise JobFailed(f"Customer error: the channel {channel!r} has a label that is no finite number")
+    if parameters.is_regressor:
+        return
+    classes = max(2, parameters.outputs)
+    wrong = (labels != np.floor(labels)) | (labels < 0) | (labels >= classes)
+    if wrong.any():
+        found = labels[np.flatnonzero(wrong)[0]]
+        raise JobFailed(
+            f"Customer error: labels of a {parameters.predictor_type} are 0 to {classes - 1}, "
+            f"but the channel {channel!r} has the label {found:g}"
+        )
+
+
+def _cut(block: MiniBatch, count: int) -> tuple[MiniBatch, MiniBatch | None]:
+    if count == len(block.labels):
+        return block, None
+    values: Any = getattr(block.rows, "values", None)
+    values = block.rows.matrix if values is None else values  # type: ignore[attr-defined]
+    head = MiniBatch(rows_of(values[:count]), block.labels[:count])
+    return head, MiniBatch(rows_of(values[count:]), block.labels[count:])
+
+
+def _joined(parts: list[MiniBatch]) -> MiniBatch:
+    if len({type(part.rows) for part in parts}) > 1:
+        raise JobFailed("Customer error: the data is dense in some files and sparse in others")
+    return MiniBatch(joined([part.rows for part in parts]), np.concatenate([part.labels for part in parts]))
+
+
+def _label_size(content_type: str) -> int:
+    text = content_types.parameters(content_type).get("label_size", "1")
+    if text != "1":
+        raise JobFailed(f"Customer error: training data has one label, in the first column; found label_size={text}")
+    return 1
+
+
+def _csv_blocks(file: Path, size: int, labels: int) -> Iterator[MiniBatch]:
+    done = 0
+    with file.open(encoding="utf-8-sig") as text:
+        while len(table := _csv_rows(text, file, min(size, CSV_ROWS), done)):
+            if table.shape[1] <= labels:
+                raise CorruptRecord(
+                    Where(path=os.fspath(file), record=done), expected="a label and features", found="one column"
+                )
+            done += len(table)
+            yield MiniBatch(rows_of(table[:, labels:]), np.ascontiguousarray(table[:, 0]))
+
+
+def _csv_rows(text: Any, file: Path, count: int, done: int) -> Array:
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "loadtxt: input contained no data")
+            warnings.filterwarnings("ignore", "Input line")  # blank lines do not count as rows
+            return np.loadtxt(text, np.float32, delimiter=",", comments=None, quotechar='"', ndmin=2, max_rows=count)
+    except ValueError as error:
+        raise CorruptRecord(
+            Where(path=os.fspath(file), record=done),
+            expected="rows of as many numbers as the first, without a header",
+            found=str(error).rstrip("."),
+            hint="Rows in the message count from the record named here.",
+        ) from error
+
+
+def _record_blocks(file: Path, size: int) -> Iterator[MiniBatch]:
+    records: Any = open_records(os.fspath(file), format="recordio")
+    codec: SageMakerRecordCodec | None = None
+    for first, spans in records.iter_spans(size):
+        if codec is None:
+            codec = sagemaker_record_codec(records, [spans], None, named=True)
+            _check_codec(codec, file)
+        try:
+            batch = codec.decode_batch(spans)  # type: ignore[union-attr]
+        except DataError as error:
+            raise error.relocated(records.where_in_order(first + (error.where.record or 0))) from error
+        yield MiniBatch(rows_of(_vectors(batch["values"])), np.asarray(batch["label"], np.float32).reshape(-1))
+
+
+def _vectors(column: Any) -> Any:
+    return column.reshape(len(column), -1) if isinstance(column, np.ndarray) else column
+
+
+def _check_codec(codec: SageMakerRecordCodec | None, file: Path) -> None:
+    schema = {} if codec is None else codec.schema
+    for name in ("values", "label"):
+        where = Where(path=os.fspath(file), record=0, feature=name)
+        if name not in schema:
+            raise SchemaMismatch(
+                where, expected="Records with the feature 'values' and the label 'values'", found="none"
+            )
+        if schema[name].dtype != "float32":
+            raise SchemaMismatch(
+                where,
+                expected="Float32 tensors, the only ones that linear-learner trains on",
+                found=schema[name].dtype,
+                hint="Convert the array to float32 before it is written.",
+            )

@@ -1,0 +1,151 @@
+"""The lines of a job's log, as the real algorithm writes them: tools read metrics from them."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime, timezone
+from typing import Any
+
+import numpy as np
+
+from penstock.containers.linear_learner.hyperparameters import DEFAULTS, Hyperparameters
+from penstock.containers.linear_learner.training.candidates import FACTOR, MINIMUM_RATE, Candidate
+from penstock.containers.linear_learner.training.losses import Array
+from penstock.containers.linear_learner.training.scaling import Scaler
+from penstock.containers.linear_learner.training.tally import Tally
+from penstock.contracts.job import TrainingJob
+
+__all__ = ["Reporting"]
+
+OBJECTIVES = {
+    "squared_loss": "mse_objective",
+    "logistic": "binary_classification_cross_entropy_objective",
+    "softmax_loss": "multiclass_cross_entropy_objective",
+}
+SHOWN = 10  # values of a scaler's arrays
+
+
+class Reporting:
+    """Writes to the log of a job."""
+
+    def __init__(self, job: TrainingJob, parameters: Hyperparameters) -> None:
+        self._job = job
+        self._parameters = parameters
+        self._objective = OBJECTIVES.get(parameters.loss, f"{parameters.loss}_objective")
+
+    def line(self, text: str, level: str = "INFO") -> None:
+        """A line with its time."""
+        # The real lines have the time of the container, which runs in UTC.
+        stamp = datetime.now(tz=timezone.utc).strftime("%m/%d/%Y %H:%M:%S")  # noqa: UP017 - 3.11 has both, readers know this one
+        self._job.log(f"[{stamp} {level} {threading.get_ident()}] {text}")
+
+    @staticmethod
+    def begin(job: TrainingJob, given: Mapping[str, str]) -> None:
+        """What the container says before it has looked at anything."""
+        job.log("Docker entrypoint called with argument(s): train")
+        stamp = datetime.now(tz=timezone.utc).strftime("%m/%d/%Y %H:%M:%S")  # noqa: UP017
+        head = f"[{stamp} INFO {threading.get_ident()}]"
+        path = job.config_dir / "hyperparameters.json"
+        job.log(f"{head} Reading default configuration from default-input.json: {json.dumps(DEFAULTS)}")
+        job.log(f"{head} Merging with provided configuration from {path}: {json.dumps(dict(given))}")
+        job.log(f"{head} Final configuration: {json.dumps({**DEFAULTS, **given})}")
+
+    def scaler(self, scaler: Scaler) -> None:
+        """What features and labels are scaled by."""
+        regression = self._parameters.is_regressor
+        label = (scaler.label_deviation, scaler.label_mean) if regression else (None, None)
+        self.line(
+            f"Scaler algorithm parameters: stdev_weight={_some(scaler.deviation)}, mean_weight={_some(scaler.mean)}, "
+            f"stdev_label={label[0]}, mean_label={label[1]}"
+        )
+
+    def epoch(self, operation: str, channel: str, epoch: int, tally: Tally, scaler: Scaler, begun: float) -> None:
+        """The loss of every model in a pass."""
+        unit = 1.0
+        if channel != "train":  # Training counts in units of the scaled label, everything else in the label's own.
+            unit = {"squared_loss": scaler.label_deviation**2, "absolute_loss": scaler.label_deviation}.get(
+                self._parameters.loss, 1.0
+            )
+        for number in range(len(tally.sum)):
+            self._metrics(f"{channel}_{self._objective}", operation, epoch, number, tally, unit, begun)
+        mean = unit * float(tally.mean[0])
+        self.line(
+            f"#quality_metric: host={self._job.current_host}, epoch={epoch}, {channel} {self._objective} <loss>={mean}"
+        )
+
+    def _metrics(
+        self, name: str, operation: str, epoch: int, model: int, tally: Tally, unit: float, begun: float
+    ) -> None:
+        of_batches = {
+            "sum": unit * float(tally.sum[model]) / max(1, tally.examples) * tally.batches,
+            "count": tally.batches,
+            "max": unit * float(tally.most[model]),
+            "min": unit * float(tally.least[model]),
+        }
+        dimensions = {
+            "Algorithm": "Linear Learner",
+            "Host": self._job.current_host,
+            "Operation": operation,
+            "epoch": epoch,
+            "model": model,
+        }
+        line = {"StartTime": begun, "EndTime": time.time(), "Dimensions": dimensions, "Metrics": {name: of_batches}}
+        self._job.log("#metrics " + json.dumps(_finite(line)))
+
+    def criterion(self, epoch: int, tally: Tally, value: float) -> None:
+        """What early stopping looks at."""
+        name = (
+            self._objective
+            if tally.by_loss
+            else f"sampled_{self._parameters.binary_classifier_model_selection_criteria}"
+        )
+        shown = value if tally.by_loss else -value
+        self.line(
+            f"#early_stopping_criteria_metric: host={self._job.current_host}, epoch={epoch}, criteria={name}, "
+            f"value={shown}"
+        )
+
+    def judged(self, epoch: int, stale: int, examples: int, begun: float, *, improved: bool) -> None:
+        """Whether the epoch brought anything."""
+        if improved:
+            self.line(f"Epoch {epoch}: Loss improved. Updating best model")
+        else:
+            self.line(f"Epoch {epoch}: Loss has not improved for {stale} epochs.")
+        done = round(100 * (epoch + 1) / self._parameters.epochs)
+        self.line(f"#progress_metric: host={self._job.current_host}, completed {done} % of epochs")
+        rate = examples / max(1e-9, time.time() - begun)
+        self.line(f"#throughput_metric: host={self._job.current_host}, train throughput={rate} records/second")
+
+    def final(self, channel: str, measures: Mapping[str, float]) -> None:
+        """How good the chosen model is."""
+        host = self._job.current_host
+        for name, value in measures.items():
+            self.line(f"#{channel}_score ({host}) : {(name, value)}")
+        for name, value in measures.items():
+            kind = "loss" if name.endswith(("objective", "loss", "mse")) else "score"
+            self.line(f"#quality_metric: host={host}, {channel} {name} <{kind}>={value}")
+
+    def chosen(self, candidate: Candidate) -> None:
+        """What the chosen model was trained with."""
+        parameters = self._parameters
+        settings: dict[str, Any] = {"optimizer": parameters.optimizer, **asdict(candidate)}
+        settings["lr_scheduler_step"] = parameters.lr_scheduler_step or "auto"
+        settings["lr_scheduler_factor"] = parameters.lr_scheduler_factor or FACTOR
+        settings["lr_scheduler_minimum_lr"] = parameters.lr_scheduler_minimum_lr or MINIMUM_RATE
+        self.line(f"Best model found for hyperparameters: {json.dumps(settings)}")
+
+
+def _some(values: Array) -> str:
+    shown = ", ".join(f"{value:.6g}" for value in values[:SHOWN].tolist())
+    return f"[{shown}{', ...' if len(values) > SHOWN else ''}]"
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity."""
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    return None if isinstance(value, float) and not np.isfinite(value) else value

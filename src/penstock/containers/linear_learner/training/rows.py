@@ -1,0 +1,116 @@
+"""The features of a mini-batch, dense or sparse, as far as linear models need them."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from penstock._optional import require
+from penstock.containers.linear_learner.training.losses import Array
+
+__all__ = ["Dense", "Rows", "Sparse", "joined", "rows_of"]
+
+
+class Rows(Protocol):
+    """Examples as rows of a matrix ``(n, width)``."""
+
+    @property
+    def width(self) -> int: ...
+    def __len__(self) -> int: ...
+    def moments(self) -> tuple[Array, Array]: ...
+    def scaled(self, mean: Array, deviation: Array, /) -> Rows: ...
+    def times(self, weights: Array, /) -> Array: ...
+    def back(self, derivatives: Array, /) -> Array: ...
+
+
+class Dense:
+    """Rows of ``float32``."""
+
+    def __init__(self, values: Array) -> None:
+        self.values = np.ascontiguousarray(values, np.float32)
+
+    @property
+    def width(self) -> int:
+        return int(self.values.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def moments(self) -> tuple[Array, Array]:
+        """Mean and standard deviation of each column, ``float64 (width,)``."""
+        return self.values.mean(axis=0, dtype=np.float64), self.values.std(axis=0, dtype=np.float64)
+
+    def scaled(self, mean: Array, deviation: Array) -> Dense:
+        """The rows less ``mean``, over ``deviation``."""
+        return Dense((self.values - mean) / deviation)
+
+    def times(self, weights: Array) -> Array:
+        """``rows @ weights``: ``float32 (n, k)``."""
+        return np.asarray(self.values @ weights)
+
+    def back(self, derivatives: Array) -> Array:
+        """``rows.T @ derivatives``: ``float32 (width, k)``."""
+        return np.asarray(self.values.T @ derivatives)
+
+
+class Sparse:
+    """Rows of a SciPy CSR array. Scaling stays beside the matrix, so that it stays sparse.
+
+    ``((x - m) / s) @ w`` is ``x @ (w / s) - m @ (w / s)``, and in the same way for the transposed product.
+    """
+
+    def __init__(self, matrix: Any, mean: Array | None = None, deviation: Array | None = None) -> None:
+        self.matrix = matrix
+        self._mean = mean
+        self._deviation = deviation
+
+    @property
+    def width(self) -> int:
+        return int(self.matrix.shape[1])
+
+    def __len__(self) -> int:
+        return int(self.matrix.shape[0])
+
+    def moments(self) -> tuple[Array, Array]:
+        """Mean and standard deviation of each column, zeros included, ``float64 (width,)``."""
+        exact = self.matrix.astype(np.float64)
+        mean = np.asarray(exact.mean(axis=0)).reshape(-1)
+        square = np.asarray(exact.multiply(exact).mean(axis=0)).reshape(-1)
+        return mean, np.sqrt(np.maximum(square - mean * mean, 0))
+
+    def scaled(self, mean: Array, deviation: Array) -> Sparse:
+        """The same rows, with what is to be taken from them and what they are to be divided by."""
+        return Sparse(self.matrix, mean, deviation)
+
+    def times(self, weights: Array) -> Array:
+        """``rows @ weights``: ``float32 (n, k)``."""
+        if self._mean is None or self._deviation is None:
+            return np.asarray(self.matrix @ weights)
+        over = weights / self._deviation[:, None]
+        return np.asarray(self.matrix @ over - self._mean @ over, np.float32)
+
+    def back(self, derivatives: Array) -> Array:
+        """``rows.T @ derivatives``: ``float32 (width, k)``."""
+        product = np.asarray(self.matrix.T @ derivatives)
+        if self._mean is None or self._deviation is None:
+            return product
+        taken = product - self._mean[:, None] * derivatives.sum(axis=0)
+        return np.asarray(taken / self._deviation[:, None], np.float32)
+
+
+def rows_of(features: Any) -> Rows:
+    """Rows of an array, or of a SciPy matrix."""
+    if isinstance(features, np.ndarray):
+        return Dense(features)
+    return Sparse(features.tocsr().astype(np.float32))
+
+
+def joined(parts: list[Rows]) -> Rows:
+    """Rows below rows, all of one kind."""
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], Dense):
+        return Dense(np.concatenate([part.values for part in parts if isinstance(part, Dense)]))
+    sparse = require("scipy.sparse", extra="sklearn")
+    return Sparse(sparse.vstack([part.matrix for part in parts if isinstance(part, Sparse)], format="csr"))

@@ -1,0 +1,129 @@
+"""The weights that are trained: all models side by side in one matrix, so that one product serves them all."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from penstock.containers.linear_learner.hyperparameters import Hyperparameters
+from penstock.containers.linear_learner.training.candidates import Candidate, Schedule
+from penstock.containers.linear_learner.training.channels import MiniBatch
+from penstock.containers.linear_learner.training.losses import Array, Loss, loss_of
+from penstock.containers.linear_learner.training.optimizers import Penalty, optimizer_of
+from penstock.containers.linear_learner.training.rows import Rows
+from penstock.containers.linear_learner.training.scaling import Scaler
+from penstock.errors import JobFailed
+
+__all__ = ["Models"]
+
+ARRAYS = 5  # of the size of the weights: they, their gradient, what an optimizer remembers
+SEED = 0  # what a job trains on decides what it learns; nothing else does
+
+
+class Models:
+    """The models of one job.
+
+    Args:
+        parameters: Of the job.
+        candidates: Of each model.
+        scaler: Of features and labels.
+    """
+
+    def __init__(self, parameters: Hyperparameters, candidates: list[Candidate], scaler: Scaler) -> None:
+        self.parameters = parameters
+        self.candidates = candidates
+        self.scaler = scaler
+        self.loss: Loss = loss_of(parameters)
+        width, self._outputs = len(scaler.mean), parameters.outputs
+        columns = len(candidates) * self._outputs
+        _check_memory(width * columns)
+        self.weights = self._begun(width, columns)
+        self.bias = np.full(columns, parameters.init_bias if parameters.use_bias else 0.0, np.float32)
+        self.schedule = Schedule(parameters, np.array([one.learning_rate for one in candidates]))
+        wd = self._spread([one.wd for one in candidates])
+        self._penalty = Penalty(wd, self._spread([one.l1 for one in candidates]))
+        self._bias_penalty = Penalty(wd * np.float32(parameters.bias_wd_mult or 0.0), np.zeros(1, np.float32))
+        memory = {"momentum": parameters.momentum, "beta_1": parameters.beta_1, "beta_2": parameters.beta_2}
+        self._optimizer = optimizer_of(parameters.optimizer, self.weights.shape, **memory)
+        self._bias_optimizer = optimizer_of(parameters.optimizer, self.bias.shape, **memory)
+        self._positive = np.array([one.positive_weight for one in candidates], np.float32)
+        self._classes = _class_weights(scaler.classes) if parameters.balance_multiclass_weights else None
+
+    def __len__(self) -> int:
+        return len(self.candidates)
+
+    def step(self, batch: MiniBatch) -> tuple[Array, Array, Array]:
+        """Learn from one mini-batch.
+
+        Returns:
+            What :meth:`score` returns, from before the step.
+        """
+        rows = batch.rows.scaled(self.scaler.mean, self.scaler.deviation)
+        scores, labels, values = self._scored(rows, batch.labels)
+        derivative = self.loss.derivative(scores, labels)
+        weights = self._example_weights(batch.labels)
+        if weights is not None:
+            derivative = derivative * weights
+        flat = (derivative / np.float32(len(labels))).reshape(len(labels), -1).astype(np.float32)
+        rates = np.repeat(self.schedule.next(), self._outputs)
+        gradient = rows.back(flat)
+        self._penalty.add(gradient, self.weights)
+        self._optimizer.step(self.weights, gradient, rates)
+        if self.parameters.use_bias:
+            bias_gradient = flat.sum(axis=0)
+            self._bias_penalty.add(bias_gradient, self.bias)
+            multiplier = np.float32(self.parameters.bias_lr_mult or 1.0)
+            self._bias_optimizer.step(self.bias, bias_gradient, rates * multiplier)
+        return scores, labels, values
+
+    def score(self, batch: MiniBatch) -> tuple[Array, Array, Array]:
+        """Scores ``(n, models, outputs)``, labels in the units of training ``(n,)``, values of the loss ``(n, models)``."""
+        return self._scored(batch.rows.scaled(self.scaler.mean, self.scaler.deviation), batch.labels)
+
+    def _scored(self, rows: Rows, raw: Array) -> tuple[Array, Array, Array]:
+        scores = (rows.times(self.weights) + self.bias).reshape(len(raw), len(self), self._outputs)
+        labels = self.scaler.label(raw)
+        return scores, labels, self.loss.value(scores, labels)
+
+    def folded(self, model: int) -> tuple[Array, Array]:
+        """Weights ``(features, outputs)`` and bias ``(outputs,)`` of one model, for raw features."""
+        columns = slice(model * self._outputs, (model + 1) * self._outputs)
+        return self.scaler.folded(self.weights[:, columns], self.bias[columns])
+
+    def _begun(self, width: int, columns: int) -> Array:
+        random = np.random.default_rng(SEED)
+        if self.parameters.init_method == "normal":
+            return random.normal(0, self.parameters.init_sigma, (width, columns)).astype(np.float32)
+        scale = self.parameters.init_scale
+        return random.uniform(-scale, scale, (width, columns)).astype(np.float32)
+
+    def _spread(self, values: list[float]) -> Array:
+        return np.repeat(np.asarray(values, np.float32), self._outputs)
+
+    def _example_weights(self, labels: Array) -> Array | None:
+        """How much each example counts for each model, ``(n, models or 1, 1)``."""
+        if self.parameters.is_binary and np.any(self._positive != 1):
+            return np.where(labels[:, None, None] == 1, self._positive[None, :, None], np.float32(1))
+        if self._classes is not None and not self.parameters.is_regressor:
+            return np.asarray(self._classes[labels.astype(np.int64)][:, None, None])
+        return None
+
+
+def _class_weights(counts: Array) -> Array:
+    """Every class as heavy as the others: the rarer, the more an example counts."""
+    return np.asarray(counts.sum() / (len(counts) * np.maximum(counts, 1)), np.float32)
+
+
+def _check_memory(values: int) -> None:
+    """Weights that cannot fit are refused with the reason, before the machine tries."""
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return
+    needed = 4 * ARRAYS * values
+    if needed > memory:
+        raise JobFailed(
+            f"Customer error: the models would take {needed >> 20} MiB, and the machine has {memory >> 20} MiB; "
+            "set num_models lower, or feature_dim or num_classes"
+        )

@@ -1,0 +1,210 @@
+"""Requests in every form, answers to the space."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.containers.linear_learner.answering import LinearLearnerHandler
+from penstock.containers.linear_learner.artifact import Model
+from penstock.contracts.serving import Request
+from penstock.errors import RequestError
+from penstock.sagemaker.common import read_records, write_numpy_to_dense_tensor, write_spmatrix_to_sparse_tensor
+
+JSON, LINES, CSV, RECORDIO = "application/json", "application/jsonlines", "text/csv", "application/x-recordio-protobuf"
+ROWS = [[1.0, 0.0, 2.0], [0.0, 0.5, 0.0]]
+
+
+def regressor():
+    weights, bias = np.float32([[1, 2, 0.5]]), np.float32([0.25])
+    return LinearLearnerHandler(Model(predictor_type="regressor", loss="squared_loss", weights=weights, bias=bias))
+
+
+def binary():
+    weights, bias = np.float32([[1, -2, 0]]), np.float32([0])
+    return LinearLearnerHandler(
+        Model(predictor_type="binary_classifier", loss="logistic", weights=weights, bias=bias, threshold=0.6)
+    )
+
+
+def classes():
+    weights, bias = np.float32([[1, 0, 0], [0, 1, 0], [0, 0, 1]]), np.float32([0, 0, 0])
+    return LinearLearnerHandler(
+        Model(predictor_type="multiclass_classifier", loss="softmax_loss", weights=weights, bias=bias)
+    )
+
+
+def ask(handler, body, content_type=CSV, accept="*/*"):
+    body = body if isinstance(body, bytes) else body.encode()
+    return handler(Request(body=body, content_type=content_type, accept=accept))
+
+
+def dense_records(rows):
+    buffer = io.BytesIO()
+    write_numpy_to_dense_tensor(buffer, np.float32(rows))
+    return buffer.getvalue()
+
+
+def sparse_records(rows):
+    buffer = io.BytesIO()
+    write_spmatrix_to_sparse_tensor(buffer, scipy.sparse.csr_matrix(np.float32(rows)))
+    return buffer.getvalue()
+
+
+BODIES = {
+    "csv": (CSV, "1,0,2\n0,0.5,0\n"),
+    "csv with spaces": ("text/csv; charset=utf-8", "1, 0, 2\r\n0, 0.5, 0"),
+    "csv with a label": ("text/csv; label_size=1", "9,1,0,2\n9,0,0.5,0\n"),
+    "features": (JSON, json.dumps({"instances": [{"features": row} for row in ROWS]})),
+    "values": (JSON, json.dumps({"instances": [{"data": {"features": {"values": row}}} for row in ROWS]})),
+    "configuration": (JSON, json.dumps({"instances": [{"features": row, "configuration": {}} for row in ROWS]})),
+    "keys": (
+        JSON,
+        json.dumps(
+            {
+                "instances": [
+                    {"data": {"features": {"keys": [0, 2], "shape": [3], "values": [1, 2]}}},
+                    {"data": {"features": {"keys": [1], "shape": [3], "values": [0.5]}}},
+                ]
+            }
+        ),
+    ),
+    "keys and values": (
+        JSON,
+        json.dumps(
+            {
+                "instances": [
+                    {"data": {"features": {"keys": [2, 0], "shape": [3], "values": [2, 1]}}},
+                    {"features": ROWS[1]},
+                ]
+            }
+        ),
+    ),
+    "jsonlines": (LINES, "".join(json.dumps({"features": row}) + "\n" for row in ROWS)),
+    "jsonlines of data": (LINES, "\n".join(json.dumps({"data": {"features": {"values": row}}}) for row in ROWS)),
+    "records": (RECORDIO, dense_records(ROWS)),
+    "sparse records": (RECORDIO, sparse_records(ROWS)),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_every_form_of_a_request(name):
+    content_type, body = BODIES[name]
+    answer = ask(regressor(), body, content_type)
+    assert answer.content_type == JSON
+    assert answer.body == b'{"predictions": [{"score": 2.25}, {"score": 1.25}]}'
+
+
+def test_answers_of_a_binary_classifier():
+    answer = ask(binary(), "0,0,0\n2,0,0\n").body
+    assert json.loads(answer)["predictions"][1]["score"] == pytest.approx(1 / (1 + np.exp(-2)))
+    assert answer.startswith(b'{"predictions": [{"score": 0.5, "predicted_label": 0}, {"score": 0.88')
+    assert answer.endswith(b', "predicted_label": 1}]}')
+
+
+def test_answers_of_several_classes():
+    found = json.loads(ask(classes(), "0,5,0").body)["predictions"]
+    assert list(found[0]) == ["score", "predicted_label"]
+    assert found[0]["predicted_label"] == 1
+    assert sum(found[0]["score"]) == pytest.approx(1, abs=1e-6)
+
+
+def test_jsonlines():
+    answer = ask(binary(), "0,0,0\n0,0,0\n", accept=LINES)
+    assert answer.content_type == LINES
+    assert answer.body == b'{"score": 0.5, "predicted_label": 0}\n' * 2
+
+
+def test_records():
+    answer = ask(binary(), "0,0,0\n9,0,0\n", accept=RECORDIO)
+    assert answer.content_type == RECORDIO
+    records = read_records(io.BytesIO(answer.body))
+    assert [list(record.label["predicted_label"].float32_tensor.values) for record in records] == [[0.0], [1.0]]
+    assert list(records[0].label["score"].float32_tensor.values) == [0.5]
+    three = read_records(io.BytesIO(ask(classes(), "0,5,0", accept=RECORDIO).body))[0]
+    assert len(three.label["score"].float32_tensor.values) == 3
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "accept", "status", "said"),
+    [
+        ("1,2,3", CSV, CSV, 406, "application/jsonlines"),
+        ("1,2,3", "text/libsvm", "*/*", 415, "application/json"),
+        ("1,2", CSV, "*/*", 400, "3 features"),
+        ("1,M,3", CSV, "*/*", 400, "'M'"),
+        ("", CSV, "*/*", 400, "no rows"),
+        ("1,2,3\n1,2\n", CSV, "*/*", 400, "row 2"),
+        ("{", JSON, "*/*", 400, "no JSON"),
+        ("[]", JSON, "*/*", 400, "instances"),
+        ('{"instances": []}', JSON, "*/*", 400, "no instances"),
+        ('{"instances": [[1, 2, 3]]}', JSON, "*/*", 400, "instance 0"),
+        ('{"instances": [{"features": [1, 2, "3"]}]}', JSON, "*/*", 400, "numbers"),
+        ('{"instances": [{"features": [1, 2, true]}]}', JSON, "*/*", 400, "numbers"),
+        ('{"instances": [{"features": [1, 2]}]}', JSON, "*/*", 400, "instance 0 has 2"),
+        ('{"instances": [{"data": {"features": {"values": [1], "keys": [3]}}}]}', JSON, "*/*", 400, "below 3"),
+        ('{"instances": [{"data": {"features": {"values": [1], "keys": [-1]}}}]}', JSON, "*/*", 400, "below 3"),
+        ('{"instances": [{"data": {"features": {"values": [1, 1], "keys": [1, 1]}}}]}', JSON, "*/*", 400, "twice"),
+        ('{"instances": [{"data": {"features": {"values": [1], "keys": [1, 2]}}}]}', JSON, "*/*", 400, "keys"),
+        ('{"features": [1, 2, 3]}\n{', LINES, "*/*", 400, "line 2"),
+        (b"\xff\xfe", CSV, "*/*", 400, "utf-8"),
+        (b"\x0a\x23\xd7\xce\xff\xff\xff\x1f", RECORDIO, "*/*", 400, "unable to evaluate"),
+    ],
+)
+def test_what_is_refused(body, content_type, accept, status, said):
+    with pytest.raises(RequestError) as caught:
+        ask(regressor(), body, content_type, accept)
+    assert caught.value.status == status
+    assert said in caught.value.reason
+
+
+def test_the_first_of_several_that_are_accepted():
+    assert ask(regressor(), "1,2,3", accept="text/csv, application/jsonlines").content_type == LINES
+
+
+def test_requests_together_are_answered_as_each_alone():
+    requests = [
+        Request(body=body if isinstance(body, bytes) else body.encode(), content_type=kind, accept=accept)
+        for (kind, body), accept in zip(BODIES.values(), [JSON, LINES, RECORDIO] * 4, strict=True)
+    ]
+    requests.insert(3, Request(body=b"1,2", content_type=CSV))
+    handler = regressor()
+    together = handler.answer_many(requests)
+    for request, answer in zip(requests, together, strict=True):
+        if isinstance(answer, RequestError):
+            assert request.body == b"1,2"
+        else:
+            assert answer == handler(request)
+    assert isinstance(handler.answer_many([requests[3]])[0], RequestError)
+
+
+@given(st.sampled_from([JSON, LINES, CSV, RECORDIO]), st.binary(max_size=80))
+def test_no_body_is_more_than_refused(content_type, body):
+    try:
+        ask(regressor(), body, content_type)
+    except RequestError as error:
+        assert error.status == 400
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["instances", "features", "data", "keys", "values", "shape"]), inner, max_size=3
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(VALUES)
+def test_no_json_is_more_than_refused(value):
+    for body in (value, {"instances": value}, {"instances": [value]}, {"instances": [{"features": value}]}):
+        try:
+            ask(regressor(), json.dumps(body), JSON)
+        except RequestError as error:
+            assert error.status == 400

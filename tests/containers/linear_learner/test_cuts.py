@@ -1,0 +1,36 @@
+"""Measures of thresholds, beside scikit-learn's."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn import metrics
+
+from penstock.containers.linear_learner.training.cuts import Cuts, area_under_curve, f_score
+
+EXAMPLES = st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=2, max_size=40)
+
+
+def counted(examples):
+    scores, labels = np.array([score for score, _ in examples]), np.array([label for _, label in examples])
+    return scores, labels, np.bincount(scores[labels], minlength=6), np.bincount(scores[~labels], minlength=6)
+
+
+@given(EXAMPLES)
+def test_every_cut(examples):
+    scores, labels, positive, negative = counted(examples)
+    cuts = Cuts.of(positive, negative)
+    for cut in range(7):
+        called = scores >= cut
+        assert cuts.accuracy[cut] == pytest.approx(metrics.accuracy_score(labels, called))
+        assert cuts.precision[cut] == pytest.approx(metrics.precision_score(labels, called, zero_division=0))
+        assert cuts.recall[cut] == pytest.approx(metrics.recall_score(labels, called, zero_division=0))
+        assert f_score(cuts.precision, cuts.recall, 2.0)[cut] == pytest.approx(
+            metrics.fbeta_score(labels, called, beta=2.0, zero_division=0)
+        )
+
+
+@given(EXAMPLES.filter(lambda examples: len({label for _, label in examples}) == 2))
+def test_the_area_under_the_curve(examples):
+    scores, labels, positive, negative = counted(examples)
+    assert area_under_curve(positive, negative) == pytest.approx(metrics.roc_auc_score(labels, scores))

@@ -1,0 +1,211 @@
+"""The same data in every form that the algorithm takes teaches the same."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse
+from tests.containers.linear_learner.jobs import CSV, RECORDIO, feed, job, train, write_csv
+
+from penstock.containers.linear_learner.container import LinearLearnerContainer
+from penstock.errors import JobFailed
+from penstock.sagemaker.common import write_numpy_to_dense_tensor, write_spmatrix_to_sparse_tensor
+
+EPOCHS = 4
+OPTIONS = {"predictor_type": "regressor", "mini_batch_size": 16, "epochs": EPOCHS, "num_models": 4}
+
+
+def examples(n=150):
+    random = np.random.default_rng(0)
+    features = random.normal(size=(n, 6)).astype(np.float32)
+    features[random.random(features.shape) < 0.5] = 0
+    return features, (features @ [1, 2, 3, 0, -1, 0.5] + 4).astype(np.float32)
+
+
+def dense(features, labels):
+    buffer = io.BytesIO()
+    write_numpy_to_dense_tensor(buffer, features, labels)
+    return buffer.getvalue()
+
+
+def sparse(features, labels):
+    buffer = io.BytesIO()
+    write_spmatrix_to_sparse_tensor(buffer, scipy.sparse.csr_matrix(features), labels)
+    return buffer.getvalue()
+
+
+def put(base, name, content):
+    path = base / "input/data" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+@pytest.fixture
+def from_csv(tmp_path):
+    write_csv(tmp_path / "csv/input/data/train/x.csv", *examples())
+    return train(tmp_path / "csv", **OPTIONS)[0].model
+
+
+def same(model, other, tolerance=1e-4):
+    np.testing.assert_allclose(model.weights, other.weights, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(model.bias, other.bias, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("kind", [RECORDIO, None])
+def test_dense_records(tmp_path, from_csv, kind):
+    put(tmp_path, "train/x.pbr", dense(*examples()))
+    same(train(tmp_path, channels={"train": kind}, **OPTIONS)[0].model, from_csv)
+
+
+def test_sparse_records(tmp_path, from_csv):
+    put(tmp_path, "train/x.pbr", sparse(*examples()))
+    same(train(tmp_path, channels={"train": RECORDIO}, **OPTIONS)[0].model, from_csv, 1e-3)
+
+
+def test_mini_batches_go_on_over_the_ends_of_files(tmp_path, from_csv):
+    features, labels = examples()
+    for number, (start, stop) in enumerate([(0, 10), (10, 11), (11, 100), (100, 150)]):
+        put(tmp_path, f"train/part-{number}.pbr", dense(features[start:stop], labels[start:stop]))
+    same(train(tmp_path, channels={"train": RECORDIO}, **OPTIONS)[0].model, from_csv)
+
+
+@pytest.mark.parametrize("form", [dense, sparse])
+def test_pipes(tmp_path, from_csv, form):
+    content = form(*examples())
+    feed(tmp_path / "input/data/train", *[content] * (EPOCHS + 1))  # one more for the scores at the end
+    model = train(tmp_path, channels={"train": RECORDIO}, modes={"train": "Pipe"}, **OPTIONS)[0].model
+    same(model, from_csv, 1e-3)
+
+
+def test_pipes_of_csv(tmp_path, from_csv):
+    write_csv(tmp_path / "x.csv", *examples())
+    feed(tmp_path / "input/data/train", *[(tmp_path / "x.csv").read_bytes()] * (EPOCHS + 1))
+    same(train(tmp_path, channels={"train": CSV}, modes={"train": "Pipe"}, **OPTIONS)[0].model, from_csv)
+
+
+def test_the_same_job_learns_the_same(tmp_path, from_csv):
+    write_csv(tmp_path / "again/input/data/train/x.csv", *examples())
+    train(tmp_path / "again", **OPTIONS)
+    assert (tmp_path / "again/model/model_algo-1").read_bytes() == (tmp_path / "csv/model/model_algo-1").read_bytes()
+
+
+def test_hidden_files_do_not_count(tmp_path, from_csv):
+    write_csv(tmp_path / "input/data/train/x.csv", *examples())
+    put(tmp_path, "train/.DS_Store", b"\x00\x01")
+    put(tmp_path, "train/_SUCCESS", b"")
+    same(train(tmp_path, **OPTIONS)[0].model, from_csv, 0)
+
+
+def refused(base, said, **options):
+    made, _ = job(base, **{**OPTIONS, **options})
+    with pytest.raises(JobFailed) as caught:
+        LinearLearnerContainer().train(made)
+    for part in said:
+        assert part in str(caught.value)
+    assert (base / "output/failure").read_text(encoding="utf-8") == str(caught.value)
+    assert not list((base / "model").iterdir())
+
+
+def test_no_data(tmp_path):
+    refused(tmp_path, ["channel 'train'", "required"], channels={})
+    (tmp_path / "input/data/train").mkdir(parents=True)
+    refused(tmp_path, ["no data", "'train'"])
+    put(tmp_path, "train/empty.csv", b"")
+    refused(tmp_path, ["no examples"])
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"1,2,3\n4,x,6\n", ["bad.csv", "'x'"]),
+        (b"1,2,3\n4,5\n", ["bad.csv", "columns"]),
+        (b"label,a,b\n1,2,3\n", ["bad.csv", "label", "header"]),
+        (b"1\n2\n", ["bad.csv", "features"]),
+        (b"nan,2\n", ["no finite number"]),
+    ],
+)
+def test_csv_that_cannot_be_used(tmp_path, content, said):
+    put(tmp_path, "train/bad.csv", content)
+    refused(tmp_path, said)
+
+
+def test_other_numbers_of_features(tmp_path):
+    put(tmp_path, "train/bad.csv", b"1,2,3\n4,5,6\n")
+    refused(tmp_path, ["7 features", "2"], feature_dim=7)
+
+
+def test_records_of_other_types(tmp_path):
+    features, labels = examples(5)
+    put(tmp_path, "train/x.pbr", dense(features.astype(np.float64), labels))
+    refused(tmp_path, ["x.pbr", "Float32", "float64"], channels={"train": RECORDIO})
+
+
+def test_records_that_are_cut_off(tmp_path):
+    put(tmp_path, "train/x.pbr", dense(*examples())[:-3])
+    refused(tmp_path, ["x.pbr"], channels={"train": RECORDIO})
+
+
+@pytest.mark.parametrize(
+    ("predictor", "labels"), [("binary_classifier", [0, 1, 2]), ("binary_classifier", [0, 0.5]), ("multiclass_classifier", [0, 3])]
+)  # fmt: skip
+def test_labels_that_are_no_classes(tmp_path, predictor, labels):
+    write_csv(tmp_path / "input/data/train/x.csv", np.ones((len(labels), 2)), labels)
+    refused(tmp_path, ["label"], predictor_type=predictor, num_classes=3)
+
+
+def test_other_content_types(tmp_path):
+    put(tmp_path, "train/x", b"{}")
+    refused(tmp_path, ["application/json", "text/csv"], channels={"train": "application/json"})
+    refused(tmp_path, ["label_size"], channels={"train": "text/csv;label_size=2"})
+
+
+def test_several_hosts(tmp_path):
+    made, _ = job(tmp_path, **OPTIONS)
+    several = type(made)(name="job", base_dir=tmp_path, hosts=("algo-1", "algo-2"), log=made.log)
+    with pytest.raises(JobFailed, match="one machine"):
+        LinearLearnerContainer().train(several)
+
+
+def test_models_that_run_away_do_not_take_the_others_along(tmp_path):
+    features, labels = examples()
+    write_csv(tmp_path / "input/data/train/x.csv", features * 20, labels)
+    handler, lines = train(tmp_path, **{**OPTIONS, "optimizer": "sgd", "normalize_data": "false", "num_models": 32})
+    assert np.isfinite(handler.model.weights).all()
+    assert any('"sum": null' in line for line in lines)
+    for line in lines:
+        if line.startswith("#metrics "):
+            json.loads(line.removeprefix("#metrics "), parse_constant=pytest.fail)
+
+
+def test_a_learning_rate_with_which_nothing_is_left(tmp_path):
+    features, labels = examples()
+    write_csv(tmp_path / "input/data/train/x.csv", features * 1e15, labels)
+    refused(tmp_path, ["finite", "learning_rate"], optimizer="sgd", normalize_data="false", learning_rate=1e9)
+
+
+def test_a_stop_keeps_what_there_is(tmp_path):
+    write_csv(tmp_path / "input/data/train/x.csv", *examples())
+    made, lines = job(tmp_path, **{**OPTIONS, "epochs": 1000})
+
+    def log(line):
+        lines.append(line)
+        if "Epoch 2:" in line:
+            made.stop.set()
+
+    stopped = type(made)(**{name: getattr(made, name) for name in made.__slots__ if name != "log"}, log=log)
+    LinearLearnerContainer().train(stopped)
+    assert LinearLearnerContainer().handler(made.model_dir).model.features == 6
+    assert not any("Epoch 5:" in line for line in lines)
+
+
+def test_memory_that_the_models_would_take_is_checked_first(tmp_path):
+    features, labels = examples(20)
+    write_csv(tmp_path / "input/data/train/x.csv", features, np.abs(labels).round())
+    refused(
+        tmp_path,
+        ["MiB", "num_models"],
+        predictor_type="multiclass_classifier",
+        num_classes=1_000_000,
+        num_models=1_000_000,
+    )
