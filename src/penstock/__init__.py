@@ -29,6 +29,7 @@ from penstock.errors import (
     WorkerDied,
 )
 from penstock.formats.opening import open_records as records
+from penstock.loading.lengths import Bucket, Pack, Pad
 from penstock.loading.loader import Loader
 from penstock.loading.mixture import Mixture
 from penstock.sampling.samplers import InOrder, Shuffled
@@ -45,6 +46,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Batch",
+    "Bucket",
     "ColumnSource",
     "Converted",
     "CorruptFile",
@@ -60,6 +62,8 @@ __all__ = [
     "Mixture",
     "NoFiles",
     "NoSuchFeature",
+    "Pack",
+    "Pad",
     "PenstockError",
     "Ragged",
     "ReadInstruction",

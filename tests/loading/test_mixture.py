@@ -217,3 +217,68 @@ def test_what_is_refused():
     unnamed = Mixture([(Tagged("a", 3), 1), (Numbers(3), 1)])
     with pytest.raises(SchemaMismatch, match="in every source"):
         unnamed.batch([0, 1])
+
+
+# Quotas
+
+
+@pytest.mark.parametrize("stop", ["first", "all"])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_every_batch_holds_the_quotas(stop, shuffle):
+    mixture = Mixture({Tagged("a", 100): 5, Tagged("b", 70): 2, Tagged("c", 31): 1}, stop=stop, quotas=True)
+    assert (mixture.batch_multiple, len(mixture) % 8) == (8, 0)
+    for size in (8, 16):
+        batches = list(Loader(mixture, size, shuffle=shuffle, epochs=3))
+        for batch in batches:
+            n = len(batch["from"])
+            assert n % 8 == 0
+            assert Counter(batch["from"].tolist()) == {ord("a"): 5 * n // 8, ord("b"): 2 * n // 8, ord("c"): n // 8}
+        assert sum(len(batch["from"]) for batch in batches) == 3 * len(mixture)
+
+
+def test_quotas_with_a_common_divisor():
+    mixture = Mixture({Tagged("a", 400): 96, Tagged("b", 400): 32}, quotas=True)
+    assert (mixture.parts, mixture.batch_multiple) == ((3, 1), 4)
+    for size in (128, 4, 12):
+        assert all(
+            3 * (batch["from"] == ord("b")).sum() == (batch["from"] == ord("a")).sum()
+            for batch in Loader(mixture, size)
+        )
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_quotas_of_every_rank(world):
+    mixture = Mixture({Tagged("a", 100): 3, Tagged("b", 90): 1}, quotas=True)
+    for rank in range(world):
+        for batch in Loader(mixture, 8, shard=Shard(rank, world), epochs=2, drop_last=True):
+            assert Counter(batch["from"].tolist()) == {ord("a"): 6, ord("b"): 2}
+
+
+def test_quotas_where_an_epoch_ends():
+    first = Mixture({Tagged("a", 10): 3, Tagged("b", 90): 1}, quotas=True)
+    assert len(first) == 12, "nine of ten: the tenth would begin a group that cannot be whole"
+    whole = Mixture({Tagged("a", 10): 3, Tagged("b", 2): 1}, stop="all", quotas=True)
+    assert len(whole) == 16
+    assert {
+        int(i) for batch in Loader(whole, 4) for i, tag in zip(batch["i"], batch["from"]) if tag == ord("a")
+    } == set(range(10))
+
+
+def test_quotas_that_cannot_be():
+    a, b = Tagged("a", 10), Tagged("b", 10)
+    with pytest.raises(ValueError, match=r"a quota is a whole number of examples from 1, got 0\.5"):
+        Mixture({a: 0.5, b: 0.5}, quotas=True)
+    with pytest.raises(ValueError, match="got 0"):
+        Mixture({a: 1, b: 0}, quotas=True)
+    with pytest.raises(ValueError, match="too small for its quota"):
+        Mixture({a: 11, b: 1}, quotas=True)
+    with pytest.raises(ValueError, match="need a batch_size that is a multiple of 4, got 6"):
+        Loader(Mixture({a: 3, b: 1}, quotas=True), 6)
+
+
+def test_a_state_belongs_to_quotas_or_not():
+    sources = {Tagged("a", 12): 3, Tagged("b", 4): 1}
+    plain, exact = Loader(Mixture(sources), 4), Loader(Mixture(sources, quotas=True), 4)
+    assert len(plain.source) == len(exact.source)
+    with pytest.raises(StateMismatch):
+        exact.load_state_dict(plain.state_dict())

@@ -97,6 +97,7 @@ class Loader(Iterable[Any]):
             raise ValueError("a sampler is an order: give either shuffle=True or sampler=, not both")
         if sampler is None and hasattr(source, "ordered"):
             source, sampler = source.ordered(shuffle=shuffle, seed=seed)
+        _check_multiple(source, batch_size)
         self._source = source
         self._sampler = sampler
         self._seed = Shuffled(0, seed=seed).seed if shuffle else None
@@ -258,6 +259,14 @@ class Loader(Iterable[Any]):
 def _check_source(source: object) -> None:
     if not callable(getattr(source, "batch", None)) or not hasattr(source, "__len__"):
         raise TypeError(f"a source has len() and batch(indices); penstock.open gives one. Got {type(source).__name__}")
+
+
+def _check_multiple(source: object, batch_size: int) -> None:
+    multiple = getattr(source, "batch_multiple", 1)
+    if batch_size % multiple:
+        raise ValueError(
+            f"the quotas of {source!r} need a batch_size that is a multiple of {multiple}, got {batch_size}"
+        )
 
 
 def _workers(workers: int, threads: int | None, start_method: StartMethod | None) -> int:

@@ -15,7 +15,7 @@ from penstock.contracts.protocols import Indices, ReadsBatches
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
 from penstock.errors import SchemaMismatch, Where
-from penstock.sampling.mixture import Interleaving, Onward, Weight, whole_parts
+from penstock.sampling.mixture import MAX_PERIOD, Interleaving, Onward, Weight, whole_parts
 from penstock.sampling.samplers import InOrder, Shuffled
 from penstock.sources.stacking import join, reordered
 
@@ -47,13 +47,20 @@ class Mixture:
         stop: Where an epoch ends.
         shuffle: Shuffle each component also when the loader does not.
         seed: In ``[0, 2^64)``; every component's order is derived from it.
+        quotas: Weights are how many examples of each source every batch holds, ``{images: 96, texts: 32}``, exactly: batches of
+            their sum, or of a multiple of what that comes to in lowest terms (here 4). An epoch is then a whole number of such
+            groups: with ``stop="first"`` it ends before one that would not be whole, with ``stop="all"`` behind it. Only what is
+            left for a last round of several ranks may be dealt otherwise; ``drop_last`` leaves it out.
 
     Raises:
-        ValueError: a weight is not positive, or a source is empty.
+        ValueError: a weight is not positive, or a source is empty; with ``quotas`` a weight is not a whole number, or an epoch
+            would not hold one group. A loader raises it for a batch size that the quotas do not divide.
         SchemaMismatch: the sources have different features.
     """
 
-    def __init__(self, sources: Weights, *, stop: Stop = "first", shuffle: bool = False, seed: int = 0) -> None:
+    def __init__(
+        self, sources: Weights, *, stop: Stop = "first", shuffle: bool = False, seed: int = 0, quotas: bool = False
+    ) -> None:
         pairs = list(sources.items() if isinstance(sources, Mapping) else sources)
         if stop not in ("first", "all"):
             raise ValueError(f"stop must be 'first' or 'all', got {stop!r}")
@@ -61,8 +68,13 @@ class Mixture:
         self.stop: Stop = stop
         self.shuffle = shuffle
         self.seed = seed
+        self.quotas = quotas
+        if quotas:
+            _check_quotas([weight for _, weight in pairs])
         self._interleaving = Interleaving(whole_parts([weight for _, weight in pairs]))
         self._check_sources()
+        if quotas and not len(self):
+            raise ValueError(f"a source is too small for its quota: {self.parts} examples are needed for one group")
 
     def _check_sources(self) -> None:
         schemas = [getattr(source, "schema", None) for source in self.sources]
@@ -83,6 +95,11 @@ class Mixture:
         return self._interleaving.parts
 
     @property
+    def batch_multiple(self) -> int:
+        """What the size of a batch must be a multiple of: with ``quotas``, the sum of ``parts``."""
+        return self._interleaving.period if self.quotas else 1
+
+    @property
     def schema(self) -> Schema:
         """The schema of the first source."""
         schema: Schema = self.sources[0].schema  # type: ignore[attr-defined]
@@ -101,9 +118,10 @@ class Mixture:
     @cached_property
     def _length(self) -> int:
         sizes = list(enumerate(len(source) for source in self.sources))
+        group = self.batch_multiple
         if self.stop == "first":
-            return min(self._interleaving.position(component, n) for component, n in sizes)
-        return max(self._interleaving.position(component, n - 1) + 1 for component, n in sizes)
+            return min(self._interleaving.position(component, n) for component, n in sizes) // group * group
+        return -(-max(self._interleaving.position(component, n - 1) + 1 for component, n in sizes) // group) * group
 
     def __len__(self) -> int:
         return self._length
@@ -169,7 +187,8 @@ class Mixture:
     def fingerprint(self) -> str:
         """Tells this mixture from another one: its sources, proportions and order."""
         sources = [(len(source), getattr(source, "fingerprint", None)) for source in self.sources]
-        whole = (self.parts, self.stop, self.seed if self.shuffle else None, sources)
+        whole: tuple[Any, ...] = (self.parts, self.stop, self.seed if self.shuffle else None, sources)
+        whole = (*whole, "quotas") if self.quotas else whole
         return hashlib.sha256(repr(whole).encode()).hexdigest()[:16]
 
     def ordered(self, *, shuffle: bool, seed: int) -> tuple[Mixture, Onward]:
@@ -177,13 +196,21 @@ class Mixture:
         mixture = self
         if shuffle:
             pairs = zip(self.sources, self.parts, strict=True)
-            mixture = Mixture(pairs, stop=self.stop, shuffle=True, seed=seed)
+            mixture = Mixture(pairs, stop=self.stop, shuffle=True, seed=seed, quotas=self.quotas)
         return mixture, Onward(len(mixture))
 
     def __repr__(self) -> str:
         return (
             f"<Mixture of {len(self.sources)} sources, {':'.join(map(str, self.parts))}, {len(self)} examples an epoch>"
         )
+
+
+def _check_quotas(weights: Sequence[Weight]) -> None:
+    for weight in weights:
+        if isinstance(weight, bool) or not isinstance(weight, (int, np.integer)) or weight < 1:
+            raise ValueError(f"a quota is a whole number of examples from 1, got {weight!r}")
+    if sum(int(weight) for weight in weights) > MAX_PERIOD:
+        raise ValueError(f"quotas add up to at most {MAX_PERIOD:,}")
 
 
 def _merged(batches: Sequence[Batch], places: Sequence[Indices]) -> Batch:
