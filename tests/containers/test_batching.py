@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.containers.conftest import ask
 
@@ -68,6 +68,7 @@ def same(one, other):
 
 
 @settings(max_examples=150)
+@example(["1,3.5", "1,12345678901234567890"])
 @given(st.lists(BODIES | LIKELY, min_size=2, max_size=6))
 def test_no_cell_is_read_otherwise_than_alone(table_handler, bodies):
     requests = [ask(body) for body in bodies]

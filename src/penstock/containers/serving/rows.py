@@ -98,8 +98,8 @@ def _kind(cell: str) -> str:
     padding += "e" if cell[-1:] == " " else ""
     if INTEGER.fullmatch(text):
         return "i" + padding
-    if NUMBER.fullmatch(text):
-        return "f" + padding
+    if NUMBER.fullmatch(text):  # whole numbers of more digits become this or that, as the others in the column allow
+        return "f" + padding if not text.lstrip("+-").isdigit() else ""
     if not text or SPECIAL.fullmatch(text):
         return ""
     return "t" + padding
