@@ -40,6 +40,7 @@ class Sizes:
         shards: Files into which the same examples are split.
         sparse_rows: Rows of the sparse matrix.
         sparse_width: Its columns.
+        images: Pictures.
     """
 
     rows: int = 60_000
@@ -48,11 +49,12 @@ class Sizes:
     shards: int = 1_000
     sparse_rows: int = 20_000
     sparse_width: int = 100_000
+    images: int = 8_000
 
 
 FULL = Sizes()
-QUICK = Sizes(rows=6_000, npy_rows=20_000, shards=100, sparse_rows=2_000)
-TINY = Sizes(rows=300, npy_rows=400, growth=3, shards=5, sparse_rows=50)
+QUICK = Sizes(rows=6_000, npy_rows=20_000, shards=100, sparse_rows=2_000, images=800)
+TINY = Sizes(rows=300, npy_rows=400, growth=3, shards=5, sparse_rows=50, images=70)
 SIZES = {"full": FULL, "quick": QUICK, "tiny": TINY}
 
 

@@ -11,6 +11,7 @@ from benchmarks.compare.driver import Run, measure
 from benchmarks.compare.report import Report, setting, update_readme
 from benchmarks.compare.workloads import WORKLOADS
 from benchmarks.data import SIZES, Files, bench_folder
+from benchmarks.image_data import ImageFiles
 
 _HERE = Path(__file__).resolve().parents[1]
 README = _HERE / "README.md"
@@ -40,8 +41,13 @@ def _run(options: argparse.Namespace) -> int:
         say=lambda line: print(line, file=sys.stderr, flush=True),
     )
     run.say(f"data files under {run.folder}")
-    Files(run.folder, SIZES[run.size]).prepare()
+    files = Files(run.folder, SIZES[run.size])
     names = options.workloads or list(WORKLOADS)
+    needs_images = {WORKLOADS[name].needs_images for name in names}
+    if False in needs_images:
+        files.prepare()
+    if True in needs_images:
+        ImageFiles(files).prepare()
     report = Report(setting=setting(run.size, run.rounds), tables={name: measure(name, run) for name in names})
     print(report.to_markdown())
     _save(report, keep=options.keep)

@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from benchmarks.compare.image_workloads import IMAGE_WORKLOADS
 from benchmarks.compare.results import Table, Target, faster, fastest_peer
 from benchmarks.compare.tasks import System
+from benchmarks.compare.workload import Workload
 from benchmarks.data import EXAMPLE_BYTES, ROW_BYTES
 
 PENSTOCK = "Penstock"
 FIRST_EPOCH = "Penstock, first epoch of a process, nothing cached"
 OPENED = "Penstock, first epoch of a process, index cached"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workload:
-    """One table.
-
-    Attributes:
-        title: Its heading.
-        systems: Its rows, in the order of the run.
-        targets: What is required.
-        row_bytes: Bytes delivered per example, or 0 where there are none.
-        note: What a reader must know of all rows.
-    """
-
-    title: str
-    systems: tuple[System, ...]
-    targets: tuple[Target, ...] = ()
-    row_bytes: int = 0
-    note: str = ""
 
 
 def _ours(name: str, function: str, *, fresh: bool = False, empty_cache: bool = False) -> System:
@@ -384,6 +365,7 @@ WORKLOADS = {
     "W4w": W4W,
     "W4s": W4S,
     "W4sw": W4SW,
+    **IMAGE_WORKLOADS,
     "growth": GROWTH,
     "import": IMPORT,
 }

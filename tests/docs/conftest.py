@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import simplejpeg
 
 import penstock as ps
 
@@ -26,6 +27,10 @@ def prepared_files(tmp_path, monkeypatch):
     shutil.copytree(prepared / "tfrecord", "tensorflow_datasets")
     shutil.copytree(prepared / "features" / "episodes", "tensorflow_datasets/episodes")
     monkeypatch.setenv("TFDS_DATA_DIR", str(folder / "tensorflow_datasets"))
+    pixels = np.random.default_rng(1).integers(0, 256, (20, 32, 48, 3), np.uint8)
+    for i, name in enumerate(["cat", "dog"] * 10):
+        (folder / "pets" / name).mkdir(parents=True, exist_ok=True)
+        (folder / "pets" / name / f"{i}.jpg").write_bytes(simplejpeg.encode_jpeg(pixels[i]))
     np.save("images.npy", image)
     np.save("labels.npy", label)
     return {"images": image, "labels": label, "train": lambda images, labels: None}

@@ -22,6 +22,7 @@ from penstock.formats.detect import format_named
 from penstock.formats.opening import open_records
 from penstock.io.paths import expand
 from penstock.sources.decoded import decoded, stored_schema
+from penstock.sources.image_paths import with_images
 from penstock.sources.record_source import RecordSource
 from penstock.sources.sagemaker_records import sagemaker_record_codec
 from penstock.sources.split import parse_split
@@ -47,6 +48,7 @@ def open(
     on_corrupt: Literal["raise", "skip"] = "raise",
     verify: bool = True,
     decode: bool | ImageOptions = True,
+    image_columns: Sequence[str] | None = None,
 ) -> Source:
     """Open files as a random-access sequence of typed examples.
 
@@ -65,6 +67,8 @@ def open(
         decode: Whether features that hold encoded images come as pixels: ``uint8`` (16-bit PNG and TIFF: ``uint16``) of shape
             ``(height, width, channels)``, decoded when they are read. ``False`` leaves the bytes; an
             :class:`~penstock.ImageOptions` says how to decode.
+        image_columns: Columns of paths (from the folder of the file that they stand in) whose images are features. ``None``:
+            in CSV and JSON Lines, those that are recognised; empty: none.
 
     Raises:
         NoFiles, UnknownFormat, CorruptFile, CorruptRecord, SchemaMismatch: as their names say.
@@ -75,7 +79,8 @@ def open(
 
     def opened(paths: Paths) -> Source:
         records = open_records(paths, format=format, compression=compression, on_corrupt=on_corrupt, verify=verify)
-        source = decoded(_source(records, codec, stored), decode=decode, given=given)
+        source = with_images(_source(records, codec, stored), image_columns)
+        source = decoded(source, decode=decode, given=given)
         return source if columns is None else source.select(*columns)
 
     return opened(path) if split is None else _split(path, split, opened)

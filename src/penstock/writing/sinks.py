@@ -17,6 +17,7 @@ from penstock.errors import SchemaMismatch, UnsupportedData, Where
 from penstock.formats.detect import format_named
 from penstock.sources.views import Source
 from penstock.writing.behind import Behind
+from penstock.writing.encoding import EncodingSink, encoders_of
 
 RecordCodec: TypeAlias = ExampleCodec | RawCodec | SageMakerRecordCodec
 
@@ -57,7 +58,13 @@ class RecordSink:
 
 
 def open_sink(path: Path, format: str, compression: str, schema: Schema, *, codec: str | None = None) -> BatchWriter:
-    """What takes the batches for one file of a format: records by way of a codec, or columns under the schema."""
+    """What takes the batches for one file of a format: records by way of a codec, or columns under the schema.
+
+    Pixels that the schema wants stored as images are encoded first.
+    """
+    if format not in PIXEL_FORMATS and (encoders := encoders_of(schema)):
+        stored = Schema({name: feature.stored for name, feature in schema.items()})
+        return EncodingSink(open_sink(path, format, compression, stored, codec=codec), encoders)
     sink = format_named(format).sink
     if sink is None:
         return RecordSink(open_writer(path, format, compression), codec_for(schema, codec, format))

@@ -15,7 +15,7 @@ from penstock.contracts.tables import BatchWriter
 from penstock.contracts.values import Example, Ragged
 from penstock.errors import NoSuchFeature, Where
 from penstock.formats.detect import format_named
-from penstock.sources.stacking import schema_of, stack
+from penstock.sources.stacking import reordered, schema_of, stack
 from penstock.writing.sinks import bytes_of, open_sink, rows_of, slice_rows
 from penstock.writing.targets import Target
 
@@ -146,10 +146,7 @@ class Writer:
         else:
             for k in range(min(world, n)):
                 rows = np.arange(k, n, world)
-                part = {
-                    name: column.take(rows) if isinstance(column, Ragged) else column[rows]
-                    for name, column in batch.items()
-                }
+                part = {name: reordered(column, rows) for name, column in batch.items()}
                 self._sinks[(self._turn + k) % world].write_batch(part, len(rows))
             self._turn = (self._turn + n) % world
         self.count += n

@@ -1,0 +1,158 @@
+"""Columns of paths as images: what a CSV with one file for each picture means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.contracts.feature import SEVERAL_KINDS, Feature
+from penstock.contracts.image_kinds import SUFFIXES, is_image_name
+from penstock.contracts.protocols import Indices
+from penstock.contracts.records import Records
+from penstock.contracts.schema import Schema
+from penstock.contracts.values import Batch, Example
+from penstock.errors import NoFiles, SchemaMismatch, Where
+from penstock.sources.stacking import row, stack
+from penstock.sources.views import Source
+
+__all__ = ["ImagePaths", "with_images"]
+
+SAMPLE = 64
+"""How many rows are looked at for paths of images."""
+FORMATS = ("csv", "jsonl")
+"""Formats whose text may be paths. Others hold the images themselves."""
+
+
+def with_images(source: Source, image_columns: Sequence[str] | None) -> Source:
+    """The source with the images that its paths name in the place of the paths.
+
+    Args:
+        source: Rows of text files.
+        image_columns: The features that are paths. ``None``: those whose values in the first rows all end as images do, are
+            relative without ``..``, and exist. Empty: none.
+
+    Raises:
+        NoSuchFeature, SchemaMismatch: A named column is not there, or is no text.
+    """
+    if image_columns is None:
+        kinds = _recognised(source) if getattr(source, "format", "") in FORMATS else {}
+    else:
+        kinds = _named(source, image_columns)
+    return ImagePaths(source, kinds) if kinds else source
+
+
+def _named(source: Source, names: Sequence[str]) -> dict[str, Feature]:
+    for name in names:
+        if source.schema[name] != Feature("str"):
+            raise SchemaMismatch(
+                source.where(0).at(feature=name) if len(source) else Where(feature=name),
+                expected="text, one path in each row",
+                found=repr(source.schema[name]),
+            )
+    sample = _sample(source, list(names))
+    return {name: _stored([example[name] for example in sample]) for name in names}
+
+
+def _recognised(source: Source) -> dict[str, Feature]:
+    names = [name for name, feature in source.schema.items() if feature == Feature("str")]
+    if not names:
+        return {}
+    sample, folder = _sample(source, names), _folder(source, 0)
+    found = {}
+    for name in names:
+        paths = [example[name] for example in sample]
+        if paths and all(_stays_inside(path) for path in paths) and all((folder / path).is_file() for path in paths):
+            found[name] = _stored(paths)
+    return found
+
+
+def _sample(source: Source, names: list[str]) -> list[Example]:
+    return list(islice(source.select(*names), SAMPLE)) if names else []
+
+
+def _stays_inside(path: str) -> bool:
+    return is_image_name(path) and not Path(path).is_absolute() and ".." not in Path(path).parts
+
+
+def _stored(paths: list[str]) -> Feature:
+    kinds = {SUFFIXES.get(Path(path).suffix.lower(), SEVERAL_KINDS) for path in paths}
+    return Feature("bytes", encoding=kinds.pop() if len(kinds) == 1 else SEVERAL_KINDS)
+
+
+def _folder(source: Source, index: int) -> Path:
+    """The folder of the file that a row is in."""
+    paths: tuple[str, ...] = source.records.paths  # type: ignore[attr-defined]  # every source of files has them
+    path = paths[0] if len(paths) == 1 else source.where(index).path
+    return Path(path or ".").parent
+
+
+class ImagePaths(Source):
+    """A source in which some columns of paths are the encoded images that lie there.
+
+    Args:
+        parent: Rows; a relative path is meant from the folder of the file that its row is in.
+        images: The columns of paths, as what they become.
+    """
+
+    def __init__(self, parent: Source, images: dict[str, Feature]) -> None:
+        self.parent = parent
+        self.images = images
+        self._schema = Schema({name: images.get(name, feature) for name, feature in parent.schema.items()})
+
+    @property
+    def schema(self) -> Schema:
+        return self._schema
+
+    @property
+    def cuts_cleanly(self) -> bool:
+        return self.parent.cuts_cleanly
+
+    def __getattr__(self, name: str) -> Any:
+        """What the source of paths has besides (``records``, ``format``)."""
+        if name.startswith("_") or name == "parent":
+            raise AttributeError(name)
+        return getattr(self.parent, name)
+
+    def _all_records(self) -> list[Records]:
+        return self.parent._all_records()
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    def where(self, index: int) -> Where:
+        return self.parent.where(index)
+
+    def _narrowed(self, names: tuple[str, ...]) -> Source:
+        narrow = self.parent._narrowed(names)
+        return ImagePaths(narrow, {name: feature for name, feature in self.images.items() if name in names})
+
+    def _batch(self, indices: Indices) -> Batch:
+        return self._with_images(self.parent._batch(indices), indices.tolist())
+
+    def __iter__(self) -> Iterator[Example]:
+        """All examples in order, without an index where the parent needs none."""
+        for index, example in enumerate(self.parent):
+            yield row(self._with_images(stack([example]), [index]), 0)
+
+    def _with_images(self, batch: Batch, indices: Sequence[int]) -> Batch:
+        columns = dict(batch)
+        for name in self.images:
+            columns[name] = self._read(name, batch[name], indices)
+        return columns
+
+    def _read(self, name: str, paths: Sequence[str], indices: Sequence[int]) -> npt.NDArray[Any]:
+        images = np.empty(len(indices), object)
+        for position, (path, index) in enumerate(zip(paths, indices, strict=True)):
+            whole = _folder(self.parent, index) / path
+            try:
+                images[position] = whole.read_bytes()
+            except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+                raise NoFiles(
+                    self.where(index).at(feature=name), expected=f"an image at {whole}", found="no file there"
+                ) from error
+        return images

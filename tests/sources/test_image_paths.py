@@ -1,0 +1,114 @@
+"""Columns of paths as images: what is recognised, what must be named, what is refused."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import simplejpeg
+from tests.codecs.images.files import jpeg, made, noise
+
+import penstock as ps
+from penstock.sources.image_paths import with_images
+
+N = 6
+
+
+class Rows(ps.ColumnSource):
+    """A table of text, as the readers of CSV and JSON Lines give it."""
+
+    format = "csv"
+
+    def __init__(self, files, columns):
+        super().__init__(
+            {
+                name: np.array(column, object) if isinstance(column[0], str) else np.array(column)
+                for name, column in columns.items()
+            }
+        )
+        self.records = SimpleNamespace(paths=tuple(str(path) for path, _ in files))
+        self.places = [(str(path), i) for path, count in files for i in range(count)]
+
+    def where(self, index):
+        return ps.Where(path=self.places[index][0], record=self.places[index][1])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "jpegs").mkdir()
+    for i in range(N):
+        (tmp_path / "jpegs" / f"{i}.jpg").write_bytes(jpeg(seed=i))
+    return tmp_path
+
+
+def rows(folder, paths=None, **more):
+    paths = [f"jpegs/{i}.jpg" for i in range(N)] if paths is None else paths
+    return Rows([(folder / "train.csv", len(paths))], {"path": paths, "label": list(range(len(paths))), **more})
+
+
+def test_paths_are_recognised(folder):
+    source = with_images(rows(folder, note=["x.jpg"] * N), None)
+    assert source.schema["path"] == ps.Feature("bytes", encoding="jpeg")
+    assert source.schema["note"] == ps.Feature("str")  # no such file
+    assert source.batch([4, 2])["path"].tolist() == [jpeg(seed=4), jpeg(seed=2)]
+    assert [e["path"] for e in source] == [jpeg(seed=i) for i in range(N)]
+    assert source.select("label")[3] == {"label": 3}
+    assert source.format == "csv"
+
+
+def test_they_are_decoded_and_written_like_any_image(folder):
+    from penstock.sources.decoded import decoded
+
+    source = decoded(with_images(rows(folder), None), decode=True, given=None)
+    np.testing.assert_array_equal(source[3]["path"], simplejpeg.decode_jpeg(jpeg(seed=3)))
+    ps.write(folder / "x.tfrecord", source)
+    assert ps.open(folder / "x.tfrecord", decode=False)[5]["path"] == jpeg(seed=5)
+    assert sum(len(b["path"]) for b in ps.Loader(source, 4, shuffle=True, threads=2)) == N
+    (folder / "jpegs" / "4.jpg").write_bytes(jpeg()[:-9])
+    with pytest.raises(ps.CorruptRecord, match=r"train.csv, record 4, feature 'path'"):
+        source[4]
+
+
+def test_several_kinds_and_several_files(folder):
+    (folder / "b").mkdir()
+    (folder / "b" / "0.png").write_bytes(made(noise(3, 3)))
+    files = [(folder / "a.csv", 1), (folder / "b" / "b.csv", 1)]
+    source = with_images(Rows(files, {"path": ["jpegs/0.jpg", "0.png"]}), ["path"])
+    assert source.schema["path"].encoding == "image"
+    assert source[1]["path"] == made(noise(3, 3))
+
+
+@pytest.mark.parametrize("how", ["absolute", "out"])
+def test_paths_that_lead_elsewhere_must_be_named(folder, how):
+    (folder / "in").mkdir()
+    paths = [str(folder / "jpegs" / "0.jpg") if how == "absolute" else "../jpegs/0.jpg"]
+    table = Rows([(folder / "in" / "train.csv", 1)], {"path": paths})
+    assert with_images(table, None) is table
+    assert with_images(table, ["path"])[0]["path"] == jpeg(seed=0)
+
+
+def test_what_is_left_alone(folder):
+    table = rows(folder)
+    assert with_images(table, ()) is table
+    table.format = "parquet"
+    assert with_images(table, None) is table
+    texts = rows(folder, paths=["jpegs/0.jpg", "a text"])
+    assert with_images(texts, None) is texts
+    empty = ps.ColumnSource({"label": np.zeros(0)})
+    assert with_images(empty, None) is empty
+
+
+def test_a_missing_file_is_named_with_its_row(folder):
+    source = with_images(rows(folder), None)
+    (folder / "jpegs" / "3.jpg").unlink()
+    with pytest.raises(
+        ps.NoFiles,
+        match=r"expected an image at .*jpegs/3.jpg, found no file there - at .*train.csv, record 3, feature 'path'",
+    ):
+        source.batch([1, 3])
+
+
+def test_columns_that_cannot_be_paths(folder):
+    with pytest.raises(ps.SchemaMismatch, match="expected text, one path in each row, found Feature"):
+        with_images(rows(folder), ["label"])
+    with pytest.raises(ps.NoSuchFeature):
+        with_images(rows(folder), ["picture"])
