@@ -97,13 +97,13 @@ class Loader(Iterable[Any]):
             raise ValueError("a sampler is an order: give either shuffle=True or sampler=, not both")
         if sampler is None and hasattr(source, "ordered"):
             source, sampler = source.ordered(shuffle=shuffle, seed=seed)
-        _check_multiple(source, batch_size)
         self._source = source
         self._sampler = sampler
         self._seed = Shuffled(0, seed=seed).seed if shuffle else None
         self._epochs = None if epochs is None else _at_least(1, epochs, "epochs")
         self._shard = default_shard(to) if shard is None else shard
         self._layout = Layout(self._shard.world, _at_least(1, batch_size, "batch_size"), drop_last)
+        _check_multiple(source, self._layout.batch_size)
         self._map_batch = map_batch
         self._workers = _workers(workers, threads, start_method)
         self._start_method = start_method

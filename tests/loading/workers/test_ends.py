@@ -159,8 +159,10 @@ def test_ctrl_c(tmp_path):
     assert all_end(pids)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("end", ["pass", "sys.exit(3)", "raise RuntimeError('stop')"])
+@pytest.mark.parametrize(
+    ("method", "end"),
+    [(method, "pass") for method in METHODS] + [("fork", "sys.exit(3)"), ("fork", "raise RuntimeError('stop')")],
+)
 def test_the_consumer_leaves_in_the_middle(method, end, tmp_path):
     code, out, err = run(
         tmp_path,

