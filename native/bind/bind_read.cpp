@@ -2,6 +2,10 @@
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <string>
+#include <sys/uio.h>
 #include <unistd.h>
 
 namespace penstock::bind {
@@ -74,9 +78,71 @@ nb::tuple read_ranges(nb::list fds, std::optional<Which> which, Indices offsets,
                           to_numpy(std::move(places), nb::dtype<std::int64_t>(), {count}));
 }
 
+/// What became of one of many files: 0, an errno, or this.
+constexpr std::int64_t otherwise = -1;
+
+/// Reads a file that should consist of `head` and `size` bytes behind it, which go to `to`. `spare` holds head.size() + 1 bytes.
+std::int64_t read_file(const char* path, std::string_view head, std::byte* to, std::size_t size, std::string& spare) {
+    int fd = -1;
+    do fd = open(path, O_RDONLY | O_CLOEXEC);
+    while (fd < 0 && errno == EINTR);
+    if (fd < 0) return errno;
+    // One call brings the head, the body and, if there is one, the byte that should not be there.
+    iovec parts[3] = {{spare.data(), head.size()}, {to, size}, {spare.data() + head.size(), 1}};
+    const std::size_t whole = head.size() + size;
+    ssize_t got = -1;
+    do got = readv(fd, parts, 3);
+    while (got < 0 && errno == EINTR);
+    std::int64_t status = got < 0 ? errno : 0;
+    if (got > 0 && static_cast<std::size_t>(got) < whole && static_cast<std::size_t>(got) >= head.size()) {
+        // Cut short by a signal, or larger than one call brings; a file that is too short ends here.
+        const std::size_t have = static_cast<std::size_t>(got) - head.size();
+        std::size_t missing = 0;
+        status = read_fully(fd, to + have, size - have, static_cast<std::uint64_t>(got), missing);
+        if (status == 0 && (missing != 0 || pread(fd, spare.data() + head.size(), 1, static_cast<off_t>(whole)) != 0)) status = otherwise;
+    } else if (status == 0 && static_cast<std::size_t>(got) != whole) {
+        status = otherwise;
+    }
+    close(fd);
+    if (status == 0 && std::memcmp(spare.data(), head.data(), head.size()) != 0) status = otherwise;
+    return status;
+}
+
+nb::tuple read_files(nb::list paths, nb::bytes head, std::size_t size) {
+    const std::size_t count = paths.size();
+    std::vector<const char*> names;
+    names.reserve(count);
+    for (nb::handle path : paths) {
+        const char* const name = PyBytes_AsString(path.ptr());
+        if (name == nullptr) throw nb::python_error();
+        names.push_back(name);
+    }
+    if (size != 0 && count > SIZE_MAX / size) throw nb::value_error("more bytes than memory can hold");
+    Pool::Block block;
+    Pool::Block outcome;
+    {
+        const std::string_view first(head.c_str(), head.size());
+        const nb::gil_scoped_release release; // The names stay: `paths` holds them, and nobody else has this list.
+        std::string spare(first.size() + 1, '\0');
+        block = batch_pool()->take(count * size);
+        outcome = batch_pool()->take(count * sizeof(std::int64_t));
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::int64_t status = read_file(names[i], first, block.data() + i * size, size, spare);
+            std::memcpy(outcome.data() + i * sizeof status, &status, sizeof status);
+        }
+    }
+    return nb::make_tuple(to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {count, size}),
+                          to_numpy(std::move(outcome), nb::dtype<std::int64_t>(), {count}));
+}
+
 } // namespace
 
 void register_read(nb::module_& module) {
+    module.def("read_files", &read_files, nb::arg("paths"), nb::arg("head"), nb::arg("size"),
+               nb::sig("def read_files(paths: list[bytes], head: bytes, size: int) -> "
+                       "tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]"),
+               "Many small files that should all be `head` and `size` bytes behind it: those bytes, uint8 (n, size), and of each file "
+               "0, an errno, or -1 where its head or its size is another (its bytes are then of no meaning).");
     module.def("read_ranges", &read_ranges, nb::arg("fds"), nb::arg("which").none(), nb::arg("offsets"), nb::arg("sizes"),
                nb::sig("def read_ranges(fds: list[int], which: numpy.typing.NDArray[numpy.int32] | None, offsets: "
                        "numpy.typing.NDArray[numpy.int64], sizes: numpy.typing.NDArray[numpy.int64]) -> "

@@ -22,6 +22,7 @@ class Table(Protocol):
     A table may offer besides:
 
     - ``with_schema(schema) -> Table``: the same rows read as other types. Without it, ``open(schema=)`` only checks.
+    - ``only(names) -> Table``: the same rows with these columns; the others are not even looked at, whatever they are.
     - ``blocks(names, rows) -> Iterator[Batch]``: all rows in order, about ``rows`` at a time, where that is cheaper than
       by index; ``prefers_streaming: bool`` says whether it is so just now.
     - ``cuts_cleanly: bool``: ``False`` where the kind of a column depends on which rows are asked for.

@@ -98,11 +98,20 @@ class NpyRecords:
     @cached_property
     def _layout(self) -> _Layout:
         """Read at first need, so that a damaged file can still be named by :mod:`penstock.formats.verify`."""
-        headers = [read_header(self._files.content(number)) for number in range(len(self.paths))]
+        headers = [self._header(number) for number in range(len(self.paths))]
         for path, header in zip(self.paths, headers, strict=True):
             check_alike(path, header, self.paths[0], headers[0])
         self._files.expect([self._files.signature(number) for number in range(len(self.paths))])
         return _Layout.of(headers)
+
+    def _header(self, number: int) -> NpyHeader:
+        """What file ``number`` says of its rows, with the place where they begin in the content of the file."""
+        return read_header(self._files.content(number))
+
+    @property
+    def headers(self) -> list[NpyHeader]:
+        """Of each file."""
+        return self._layout.headers
 
     @property
     def dtype(self) -> np.dtype[Any]:

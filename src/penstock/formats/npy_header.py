@@ -13,7 +13,7 @@ from penstock._faults import describe
 from penstock.errors import CorruptFile, UnsupportedData, Where
 from penstock.io.mapped import MappedFile
 
-__all__ = ["MAGIC", "NpyHeader", "header_bytes", "read_header"]
+__all__ = ["MAGIC", "NpyHeader", "header_bytes", "header_in", "read_header"]
 
 MAGIC = b"\x93NUMPY"
 GROWTH_DIGITS = 21  # numpy leaves room for a number of so many digits, so that the first axis can grow in place
@@ -64,26 +64,34 @@ def read_header(file: MappedFile) -> NpyHeader:
         CorruptFile: It does not follow the format, or the file is shorter or longer than it says.
         UnsupportedData: The array holds Python objects.
     """
+    return header_in(file.buffer, file.path)
+
+
+def header_in(content: memoryview, path: str) -> NpyHeader:
+    """The header at the beginning of the content of a ``.npy``, checked against the size of the content.
+
+    Raises:
+        CorruptFile, UnsupportedData: As :func:`read_header`.
+    """
     try:
-        _, descr, is_fortran, shape, offset = _native.parse_npy_header(file.buffer)
+        _, descr, is_fortran, shape, offset = _native.parse_npy_header(content)
     except _native.FormatError as error:
         if error.fault == "range":
             found = f"{error.found}, which no array needs"
             raise CorruptFile(
-                Where(path=file.path), expected=f"a header of at most {error.expected} bytes", found=found
+                Where(path=path), expected=f"a header of at most {error.expected} bytes", found=found
             ) from error
-        raise describe(error, Where(path=file.path)) from error
-    dtype = _dtype(descr, file.path)
+        raise describe(error, Where(path=path)) from error
+    dtype = _dtype(descr, path)
     # An array with one axis is in both orders, and reads faster in C's.
     header = NpyHeader(dtype, shape, is_fortran and len(shape) > 1, offset)
-    if header.data_bytes != file.size - offset:
+    size = len(content)
+    if header.data_bytes != size - offset:
         raise CorruptFile(
-            Where(path=file.path, offset=min(file.size, offset + header.data_bytes)),
+            Where(path=path, offset=min(size, offset + header.data_bytes)),
             expected=f"{header.data_bytes} bytes of {dtype} {shape} behind the header",
-            found=f"{file.size - offset}",
-            hint="The file was cut off while it was written or copied."
-            if header.data_bytes > file.size - offset
-            else "",
+            found=f"{size - offset}",
+            hint="The file was cut off while it was written or copied." if header.data_bytes > size - offset else "",
         )
     return header
 

@@ -21,7 +21,7 @@ from penstock.io.compression import Compression, Inflater
 from penstock.io.mapped import MappedFile, Signature
 from penstock.io.paths import absolute
 
-__all__ = ["InflatedStream", "find_inflated", "inflated"]
+__all__ = ["LIMIT_HINT", "InflatedStream", "find_inflated", "inflated", "note_of", "read_note"]
 
 VERSION = 1
 END = struct.Struct("<I8s")  # length of the note before it, magic
@@ -60,7 +60,7 @@ def find_inflated(path: str, compression: Compression) -> MappedFile | None:
         content = MappedFile(path, entry=str(entry))
     except OSError:
         return None
-    if not _read_note(content, path):
+    if not read_note(content, path):
         entry.unlink(missing_ok=True)
         return None
     os.utime(entry)  # The time of last use, by which the oldest are thrown out.
@@ -110,7 +110,11 @@ class InflatedStream:
                     self._give_up(entry)
                 yield part
             # Waiting for the disk would cost a tenth of the time: instead the entry is not trusted after a restart.
-            if not entry.closed and entry.write(_note(inflater)) and not entry.commit(limit, durable=not boot_id()):
+            if (
+                not entry.closed
+                and entry.write(note_of(inflater.size, inflater.fault))
+                and not entry.commit(limit, durable=not boot_id())
+            ):
                 self._give_up(entry)
         finally:
             entry.abort()
@@ -129,16 +133,15 @@ def _entry(path: str, compression: Compression) -> Path:
     return cache_folder("inflated") / f"{key}.inflated"
 
 
-def _note(inflater: Inflater) -> bytes:
+def note_of(size: int, fault: CorruptFile | None) -> bytes:
     """What stands behind the content in the cache: its size, and the fault it ends in."""
-    fault = inflater.fault
     told = None if fault is None else [fault.where.offset, fault.expected, fault.found, fault.hint]
-    facts = {"size": inflater.size, "fault": told, "boot": boot_id()}
+    facts = {"size": size, "fault": told, "boot": boot_id()}
     text = json.dumps(facts).encode()
     return text + END.pack(len(text), MAGIC)
 
 
-def _read_note(content: MappedFile, path: str) -> bool:
+def read_note(content: MappedFile, path: str) -> bool:
     """Cut the note off the content; ``False`` where there is none, so that it is no whole entry."""
     end = content.read(content.size - END.size, END.size) if content.size >= END.size else b""
     length, magic = END.unpack(end) if end else (0, b"")

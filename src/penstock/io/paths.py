@@ -10,7 +10,17 @@ from typing import TypeAlias
 
 from penstock.errors import NoFiles, UnsupportedData, Where
 
-__all__ = ["TEMPORARY_SUFFIX", "PathLike", "absolute", "expand", "is_record_file", "natural_key", "shard_paths"]
+__all__ = [
+    "SIDECARS",
+    "TEMPORARIES",
+    "TEMPORARY_SUFFIX",
+    "PathLike",
+    "absolute",
+    "expand",
+    "is_record_file",
+    "natural_key",
+    "shard_paths",
+]
 
 PathLike: TypeAlias = str | os.PathLike[str]
 

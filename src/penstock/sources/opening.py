@@ -79,6 +79,8 @@ def open(
 
     def opened(paths: Paths) -> Source:
         records = open_records(paths, format=format, compression=compression, on_corrupt=on_corrupt, verify=verify)
+        if columns is not None and hasattr(records, "only"):
+            records = records.only(tuple(columns))
         source = with_images(_source(records, codec, stored), image_columns)
         source = decoded(source, decode=decode, given=given)
         return source if columns is None else source.select(*columns)

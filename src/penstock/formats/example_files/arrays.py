@@ -1,0 +1,222 @@
+"""The arrays in one small file, ``.npy`` or ``.npz``; and many such files at once where all are laid out alike."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.errors import DataError, UnsupportedData, Where
+from penstock.formats.npy_header import NpyHeader, header_in
+from penstock.formats.npz.archive import STORED, Member, read_directory
+from penstock.formats.npz.archives import part_of
+from penstock.io.file_parts import crc_fault, inflate_bytes
+from penstock.io.small_files import OTHERWISE, read_alike
+
+__all__ = ["Kind", "NpyFiles", "NpzFiles"]
+
+Arrays = dict[str, npt.NDArray[Any]]
+MOST_BYTES = (
+    64 << 20
+)  # of a file: a batch of larger ones is read one by one, so that no more than one lies twice in memory
+
+
+class Kind(Protocol):
+    """What one kind of file holds."""
+
+    suffix: str
+
+    def arrays(self, content: bytes, path: str, names: Sequence[str] | None, /) -> Arrays:
+        """The arrays in a file, native-endian; ``names``: only these."""
+
+    def template(self, content: bytes, path: str, /) -> Template | None:
+        """For reading many files that are laid out like this one; ``None`` where that is not worth it."""
+
+
+class Template(Protocol):
+    """The layout of a file."""
+
+    def read(
+        self, paths: Sequence[bytes], names: Sequence[str], /
+    ) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[np.int64]]:
+        """Columns ``(n, *shape)`` and, per file, 0, :data:`~penstock.io.small_files.OTHERWISE`, or an error's number."""
+
+
+def _native(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return rows if rows.dtype.isnative else rows.astype(rows.dtype.newbyteorder("="))
+
+
+def _array(content: memoryview, header: NpyHeader) -> npt.NDArray[Any]:
+    """A view of the content, or a copy where its byte order is not the machine's."""
+    order: Any = "F" if header.is_fortran else "C"
+    return _native(np.ndarray(header.shape, header.dtype, content, header.data_offset, order=order))
+
+
+def _checked_header(content: memoryview, path: str, name: str) -> NpyHeader:
+    header = header_in(content, path)
+    if header.dtype.names is not None:
+        raise UnsupportedData(
+            Where(path=path, feature=name),
+            expected="arrays of numbers",
+            found=f"a structured array, {header.dtype}",
+            hint="Save its fields as arrays of their own, or open the files as rows: format='npy'.",
+        )
+    return header
+
+
+class NpyFiles:
+    """A ``.npy`` is one array, called ``values``."""
+
+    suffix = ".npy"
+
+    def arrays(self, content: bytes, path: str, names: Sequence[str] | None = None, /) -> Arrays:
+        view = memoryview(content)
+        return {} if names == [] else {"values": _array(view, _checked_header(view, path, "values"))}
+
+    def template(self, content: bytes, path: str, /) -> Template | None:
+        header = _checked_header(memoryview(content), path, "values")
+        if header.is_fortran or len(content) > MOST_BYTES:
+            return None
+        return _NpyTemplate(content[: header.data_offset], header)
+
+
+@dataclass(frozen=True, slots=True)
+class _NpyTemplate:
+    head: bytes
+    header: NpyHeader
+
+    def read(
+        self, paths: Sequence[bytes], names: Sequence[str], /
+    ) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[np.int64]]:
+        shape = self.header.shape
+        size = self.header.dtype.itemsize * math.prod(shape)
+        bodies, status = read_alike(paths, self.head, size)
+        if not names:
+            return {}, status
+        if not size:
+            return {"values": np.zeros((len(paths), *shape), self.header.dtype.newbyteorder("="))}, status
+        rows = bodies.view(self.header.dtype).reshape(len(paths), *shape)
+        return {"values": _turned(rows)}, status
+
+
+def _turned(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """In the machine's byte order, in place."""
+    if rows.dtype.isnative:
+        return rows
+    return rows.byteswap(inplace=True).view(rows.dtype.newbyteorder("="))
+
+
+class NpzFiles:
+    """A ``.npz`` is an array for each name.
+
+    Args:
+        verify: Whether the CRC-32 of stored arrays is checked.
+    """
+
+    suffix = ".npz"
+
+    def __init__(self, *, verify: bool) -> None:
+        self.verify = verify
+
+    def arrays(self, content: bytes, path: str, names: Sequence[str] | None = None, /) -> Arrays:
+        view = memoryview(content)
+        found = {}
+        for member in read_directory(view, path):
+            if names is None or member.array in names:
+                found[member.array] = self._array(view, member, path)
+        return found
+
+    def _array(self, view: memoryview, member: Member, path: str) -> npt.NDArray[Any]:
+        body = view[member.offset : member.offset + member.packed_bytes]
+        if member.method != STORED:
+            body = memoryview(inflate_bytes(body, part_of(member), path))
+        elif self.verify and zlib.crc32(body) != member.crc:
+            raise crc_fault(path, part_of(member), zlib.crc32(body))
+        try:
+            return _array(body, _checked_header(body, path, member.array))
+        except DataError as error:
+            raise error.relocated(Where(feature=member.array)) from error
+
+    def template(self, content: bytes, path: str, /) -> Template | None:
+        view = memoryview(content)
+        members = read_directory(view, path)
+        if len(content) > MOST_BYTES or any(member.method != STORED for member in members):
+            return None
+        headers = {
+            member.array: _checked_header(view[member.offset : member.offset + member.size], path, member.array)
+            for member in members
+        }
+        if any(header.is_fortran for header in headers.values()):
+            return None
+        return _NpzTemplate.of(content, members, headers, verify=self.verify)
+
+
+@dataclass(frozen=True, slots=True)
+class _NpzTemplate:
+    """Where the numbers lie in a file, and what all other bytes are but the CRCs, which differ from file to file."""
+
+    size: int
+    fixed: npt.NDArray[np.int64]
+    """Places of the bytes that do not differ between files."""
+    expected: npt.NDArray[np.uint8]
+    members: Mapping[str, tuple[Member, NpyHeader]]
+    crc_places: Mapping[str, tuple[int, ...]]
+    verify: bool
+
+    @classmethod
+    def of(
+        cls, content: bytes, members: Sequence[Member], headers: Mapping[str, NpyHeader], *, verify: bool
+    ) -> Self | None:
+        free = np.zeros(len(content), bool)
+        places = {}
+        for member in members:
+            begin = member.offset + headers[member.array].data_offset
+            free[begin : member.offset + member.size] = True
+            found = _crc_places(content, member)
+            if found is None:
+                return None
+            for place in found:
+                free[place : place + 4] = True
+            places[member.array] = found
+        fixed = np.flatnonzero(~free)
+        both = {member.array: (member, headers[member.array]) for member in members}
+        return cls(len(content), fixed, np.frombuffer(content, np.uint8)[fixed], both, places, verify)
+
+    def read(
+        self, paths: Sequence[bytes], names: Sequence[str], /
+    ) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[np.int64]]:
+        contents, status = read_alike(paths, b"", self.size)
+        status = np.where((status == 0) & (contents[:, self.fixed] != self.expected).any(axis=1), OTHERWISE, status)
+        columns = {}
+        for name in names:
+            member, header = self.members[name]
+            if self.verify:
+                self._check(contents, name, status)
+            begin = member.offset + header.data_offset
+            body = np.ascontiguousarray(contents[:, begin : member.offset + member.size])
+            shape = (len(paths), *header.shape)
+            empty = np.zeros(shape, header.dtype)
+            columns[name] = _turned(body.view(header.dtype).reshape(shape) if body.size else empty)
+        return columns, status
+
+    def _check(self, contents: npt.NDArray[np.uint8], name: str, status: npt.NDArray[np.int64]) -> None:
+        """Files whose CRC is another are left to be read by themselves, which says what is wrong."""
+        member, _ = self.members[name]
+        stop = member.offset + member.size
+        found = [zlib.crc32(content[member.offset : stop]) for content in contents]
+        crcs = np.array(found, np.uint32)
+        for place in self.crc_places[name]:
+            said = np.ascontiguousarray(contents[:, place : place + 4]).view("<u4").reshape(-1)
+            status[(status == 0) & (said != crcs)] = OTHERWISE
+
+
+def _crc_places(content: bytes, member: Member) -> tuple[int, ...] | None:
+    """Where a stored member's CRC stands: in its own header and in the directory."""
+    own, entry = member.header + 14, member.entry + 16
+    crc = member.crc.to_bytes(4, "little")
+    return (own, entry) if content[own : own + 4] == crc == content[entry : entry + 4] else None

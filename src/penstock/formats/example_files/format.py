@@ -1,0 +1,184 @@
+"""The formats ``npy_folder`` and ``npz_folder``: which folders they are, and how one is opened."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from penstock.contracts.feature import Feature
+from penstock.contracts.records import Checked, Format
+from penstock.errors import DataError, NoFiles, UnsupportedData, Where
+from penstock.formats.example_files.arrays import Kind, NpyFiles, NpzFiles
+from penstock.formats.example_files.manifest import NAMES, read_manifest
+from penstock.formats.example_files.table import FilesTable
+from penstock.formats.example_files.writer import NpyFolderSink, NpzFolderSink, join_folders, npy_misfits, npz_misfits
+from penstock.formats.image_folder import SPLITS
+from penstock.io.compression import checked
+from penstock.io.folders import Listing
+from penstock.io.mapped import Signature
+
+__all__ = ["NPY_FOLDER", "NPZ_FOLDER"]
+
+IMPOSSIBLE = "/"  # No name ends so.
+SUFFIXES = {"npy_folder": ".npy", "npz_folder": ".npz"}
+
+
+def _kind(format: str, *, verify: bool) -> Kind:
+    return NpyFiles() if format == "npy_folder" else NpzFiles(verify=verify)
+
+
+def open_files(
+    paths: Sequence[str], *, format: str, compression: str | None = None, on_corrupt: str = "raise", verify: bool = True
+) -> FilesTable:
+    """Files that were named (a list, a glob), or folders: each with a manifest, with a sub-folder for each class, or with
+    nothing but the files.
+    """
+    _check_options(paths[0], compression, on_corrupt)
+    if not os.path.isdir(paths[0]):
+        return FilesTable(format, paths, _kind(format, verify=verify))
+    first, *others = [_open_folder(folder, format, _kind(format, verify=verify)) for folder in paths]
+    for other in others:
+        first = first.joined(other)
+    return first
+
+
+def _open_folder(folder: str, format: str, kind: Kind) -> FilesTable:
+    suffix, listing = SUFFIXES[format], Listing.of(folder)
+    manifest = read_manifest(listing)
+    if manifest is not None:
+        known = {name: (feature, manifest.columns[name]) for name, feature in manifest.schema.items()}
+        return FilesTable(format, _named(manifest.files, suffix, manifest.path), kind, known=known)
+    if listing.named(suffix):
+        _check_only(listing, suffix)
+        return FilesTable(format, [os.path.join(folder, name) for name in listing.named(suffix)], kind)
+    return _of_classes(listing, format, kind)
+
+
+def _of_classes(listing: Listing, format: str, kind: Kind) -> FilesTable:
+    suffix = SUFFIXES[format]
+    if listing.folders and {name.lower() for name in listing.folders} <= SPLITS:
+        raise UnsupportedData(
+            Where(path=listing.folder),
+            expected="a folder for each class",
+            found=f"the splits {', '.join(listing.folders)}",
+            hint=f"split={listing.folders[0]!r} opens one of them.",
+        )
+    classes = _classes_beside(listing)
+    paths: list[str] = []
+    labels: list[int] = []
+    for name in listing.folders:
+        inside = Listing.of(os.path.join(listing.folder, name))
+        _check_only(inside, suffix)
+        paths += [os.path.join(inside.folder, file) for file in inside.named(suffix)]
+        labels += [classes.index(name)] * len(inside.named(suffix))
+    if not paths:
+        raise NoFiles(
+            Where(path=listing.folder),
+            expected=f"{suffix} files, in this folder or one below it",
+            found="none",
+            hint="Hidden files and temporaries are left out; a glob such as 'folder/*/*/*.npy' reaches deeper.",
+        )
+    label = Feature("int64", names=classes)
+    return FilesTable(format, paths, kind, known={"label": (label, np.array(labels, np.int64))})
+
+
+def _classes_beside(listing: Listing) -> tuple[str, ...]:
+    """The classes of a folder; if it is one split among others, those of all of them, so that labels agree."""
+    parent, name = os.path.split(os.path.abspath(listing.folder))
+    if name.lower() not in SPLITS:
+        return listing.folders
+    splits = [
+        Listing.of(os.path.join(parent, other)) for other in Listing.of(parent).folders if other.lower() in SPLITS
+    ]
+    return tuple(sorted({name for split in splits for name in split.folders}))
+
+
+def _check_options(path: str, compression: str | None, on_corrupt: str) -> None:
+    if checked(compression) not in (None, "none"):
+        raise UnsupportedData(Where(path=path), expected="plain files", found=f"compression={compression!r}")
+    if on_corrupt == "skip":
+        raise UnsupportedData(
+            Where(path=path),
+            expected="on_corrupt='raise' where every file is an example",
+            found="'skip'",
+            hint="`penstock verify` lists the damaged files: open a list without them.",
+        )
+
+
+def _check_only(listing: Listing, suffix: str) -> None:
+    others = [name for name in listing.others(suffix) if name not in NAMES]
+    if others:
+        raise UnsupportedData(
+            Where(path=os.path.join(listing.folder, others[0])),
+            expected=f"{suffix} files and notes in {listing.folder}",
+            found=f"{others[0]}" + (f" and {len(others) - 1} more" if len(others) > 1 else ""),
+            hint=f"A glob such as 'folder/*{suffix}' leaves them out.",
+        )
+
+
+def _named(files: Sequence[str], suffix: str, manifest: str) -> Sequence[str]:
+    for number, file in enumerate(files):
+        if not file.lower().endswith(suffix):
+            raise UnsupportedData(
+                Where(path=manifest, record=number), expected=f"{suffix} files in the manifest", found=file
+            )
+    return files
+
+
+def claims(folder: str, *, format: str) -> bool:
+    """Whether a folder shows by itself that every file is one example: by a manifest, or by class folders."""
+    suffix, listing = SUFFIXES[format], Listing.of(folder)
+    if any(name in listing.files for name in NAMES):
+        first = next((name for name in listing.files if name.lower().endswith(tuple(SUFFIXES.values()))), "")
+        return first.lower().endswith(suffix) or (not first and _below(listing, suffix))
+    return not _records_in(listing) and _below(listing, suffix)
+
+
+def _below(listing: Listing, suffix: str) -> bool:
+    for name in listing.folders:
+        inside = _records_in(Listing.of(os.path.join(listing.folder, name)))
+        if inside:
+            return inside[0].lower().endswith(suffix)
+    return False
+
+
+def _records_in(listing: Listing) -> tuple[str, ...]:
+    """The files that may hold records."""
+    return listing.others(IMPOSSIBLE)
+
+
+def verify_files(records: Any) -> Iterator[Checked]:
+    """Each file: its header, its size, the CRC-32 of every array, and that it holds what the others hold."""
+    names = tuple(records.schema)
+    for number, path in enumerate(records.paths):
+        faults: list[DataError] = []
+        size = 0
+        try:
+            size = Signature.of(path).size
+            records.batch(np.array([number]), names)
+        except DataError as fault:
+            faults.append(fault)
+        yield Checked(path, int(not faults), size, faults)
+
+
+def _format(name: str, sink: Any, misfits: Any) -> Format:
+    return Format(
+        name=name,
+        suffixes=(),
+        knows=lambda _: False,
+        open=partial(open_files, format=name),
+        folder=partial(claims, format=name),
+        sink=sink,
+        misfits=misfits,
+        compressions=("none", "deflate") if name == "npz_folder" else (),
+        join=join_folders,
+        verify=verify_files,
+    )
+
+
+NPY_FOLDER = _format("npy_folder", NpyFolderSink, npy_misfits)
+NPZ_FOLDER = _format("npz_folder", NpzFolderSink, npz_misfits)

@@ -1,0 +1,359 @@
+"""Folders in which every file is one example."""
+
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from tests.formats.golden import NPY
+
+import penstock as ps
+from penstock.formats.npz.layout import packed_arrays
+from penstock.io import small_files
+from penstock.io.small_files import OTHERWISE, read_alike
+
+
+def fill(folder, arrays, pattern="{:04d}.npy"):
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, array in enumerate(arrays):
+        np.save(folder / pattern.format(number), array)
+    return folder
+
+
+def rows(n, *shape):
+    return np.random.default_rng(n).random((n, *shape), np.float32)
+
+
+def test_golden_folder_of_npz_reads_as_numpy_reads_it():
+    folder = NPY / "one_file_per_example"
+    source = ps.open(folder)  # left and right differ in length and label is a single value: these cannot be rows
+    assert source.format == "npz_folder"
+    assert list(source.schema) == ["left", "right", "label"]
+    batch = source.batch(np.arange(len(source)))
+    for number in range(len(source)):
+        with np.load(folder / f"{number:04d}.npz") as file:
+            for name in file.files:
+                np.testing.assert_array_equal(batch[name][number], file[name])
+    assert ps.verify(folder).records == len(source)
+    assert source.select("label").batch([3])["label"].shape == (1,)
+
+
+def test_what_decides_between_rows_and_files(tmp_path):
+    array = np.arange(6.0).reshape(3, 2)
+    fill(tmp_path / "npy", [array, array])
+    assert len(ps.open(tmp_path / "npy")) == 6  # rows, as ever
+    assert ps.open(tmp_path / "npy", format="npy_folder").schema["values"].shape == (3, 2)
+    assert len(ps.open(tmp_path / "npy" / "*.npy", format="npy_folder")) == 2
+    (tmp_path / "npy" / "labels.csv").write_text("file,label\n0001.npy,7\n", encoding="utf-8")
+    assert ps.open(tmp_path / "npy")[0]["label"] == 7
+    assert len(ps.open(tmp_path / "npy" / "*.npy")) == 6
+
+    cases = {
+        "rows": ({"a": array, "b": array}, 6),
+        "examples": ({"a": array, "label": np.int64(1)}, 2),
+        "either": ({"a": array, "b": array, "label": np.int64(1)}, None),
+        "unclear": ({"a": array, "b": np.zeros(2)}, None),
+    }
+    for name, (arrays, count) in cases.items():
+        (tmp_path / name).mkdir()
+        for number in range(2):
+            np.savez(tmp_path / name / f"{number}.npz", **arrays)
+        if count is None:
+            with pytest.raises(ps.SchemaMismatch, match="format='npz_folder'"):
+                ps.open(tmp_path / name)
+        else:
+            assert len(ps.open(tmp_path / name)) == count
+        assert len(ps.open(tmp_path / name, format="npz_folder")) == 2
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(
+        hnp.arrays(
+            hnp.scalar_dtypes().filter(lambda d: d.kind in "iufbcMm"), st.shared(hnp.array_shapes(max_dims=3), key="s")
+        ),
+        min_size=1,
+        max_size=1,
+    ),
+    st.integers(1, 40),
+    st.booleans(),
+)
+def test_files_read_as_numpy_reads_them(tmp_path_factory, arrays, count, fortran):
+    folder = tmp_path_factory.mktemp("x")
+    array = np.asfortranarray(arrays[0]) if fortran else arrays[0]
+    fill(folder, [array] * count)
+    batch = ps.open(folder, format="npy_folder").batch(np.arange(count))["values"]
+    expected = np.stack([np.load(folder / f"{number:04d}.npy") for number in range(count)])
+    assert batch.dtype == expected.dtype.newbyteorder("=")
+    assert batch.tobytes() == expected.astype(batch.dtype).tobytes()
+
+
+def test_the_plain_reader_equals_the_native_one(tmp_path, monkeypatch):
+    fill(tmp_path / "x", rows(9, 5))
+    (tmp_path / "x" / "0003.npy").write_bytes(b"short")
+    (tmp_path / "x" / "0004.npy").write_bytes((tmp_path / "x" / "0005.npy").read_bytes() + b"long")
+    (tmp_path / "x" / "0006.npy").unlink()
+    content = (tmp_path / "x" / "0000.npy").read_bytes()
+    paths = [os.fsencode(tmp_path / "x" / f"{number:04d}.npy") for number in range(9)]
+    native = read_alike(paths, content[:128], len(content) - 128)
+    monkeypatch.setattr(small_files, "READS_FILES", False)
+    plain = read_alike(paths, content[:128], len(content) - 128)
+    assert native[1].tolist() == plain[1].tolist() == [0, 0, 0, OTHERWISE, OTHERWISE, 0, 2, 0, 0]
+    sound = native[1] == 0
+    np.testing.assert_array_equal(native[0][sound], plain[0][sound])
+    assert [array.shape for array in read_alike([], b"", 0)] == [(0, 0), (0,)]
+
+
+def test_opening_twenty_thousand_files_opens_few_of_them(tmp_path):
+    folder = tmp_path / "x"
+    folder.mkdir()
+    np.save(tmp_path / "one.npy", np.arange(3))
+    content = (tmp_path / "one.npy").read_bytes()
+    for number in range(20_000):
+        (folder / f"{number}.npy").write_bytes(content)
+    code = f"""
+import os, sys
+opened = []
+sys.addaudithook(lambda event, args: opened.append(args[0]) if event == "open" and ".npy" in str(args[0]) else None)
+import penstock as ps
+source = ps.open({str(folder)!r}, format="npy_folder")
+assert len(source) == 20_000 and source.schema["values"].shape == (3,)
+assert len(opened) <= 20, len(opened)
+assert source.where(19_999).path.endswith("/19999.npy") and source.where(2).path.endswith("/2.npy")
+assert source[19_999]["values"].tolist() == [0, 1, 2]
+assert len(opened) <= 20, len(opened)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_lengths_that_vary(tmp_path):
+    arrays = [np.arange(number % 7, dtype=np.float32) for number in range(40)]
+    source = ps.open(fill(tmp_path / "x", arrays), format="npy_folder")
+    assert source.schema["values"].shape == (None,)
+    assert source.cuts_cleanly
+    batch = source.batch([5, 5, 0, 6])["values"]
+    assert batch.to_list() == [arrays[number].tolist() for number in (5, 5, 0, 6)]
+    assert source.batch([])["values"].to_list() == []
+    pictures = [np.zeros((number % 3 + 1, number % 2 + 1), np.uint8) for number in range(40)]
+    source = ps.open(fill(tmp_path / "y", pictures), format="npy_folder")
+    assert source.schema["values"].shape == (None, None)
+    assert not source.cuts_cleanly
+    assert [picture.shape for picture in source.batch([0, 1, 2])["values"]] == [(1, 1), (2, 2), (3, 1)]
+
+
+def test_a_length_that_the_sample_did_not_show_is_an_error_that_names_the_file(tmp_path):
+    folder = fill(tmp_path / "x", rows(100, 3))
+    np.save(folder / "0001.npy", np.zeros(4, np.float32))
+    source = ps.open(folder, format="npy_folder")
+    assert source.schema["values"].shape == (3,)
+    with pytest.raises(ps.SchemaMismatch, match=r"float32 with shape \(3,\).*float32 with shape \(4,\).*0001\.npy"):
+        source.batch([0, 1])
+    free = ps.open(folder, format="npy_folder", schema={"values": ps.Feature("float32", (None,))})
+    assert free.batch([0, 1])["values"].lengths.tolist() == [3, 4]
+    with pytest.raises(ps.SchemaMismatch):
+        ps.open(folder, format="npy_folder", schema={"values": ps.Feature("float64", (None,))})
+    np.save(folder / "0001.npy", np.zeros(3, ">f4"))  # another byte order is the same numbers
+    assert source.batch([0, 1])["values"].shape == (2, 3)
+    report = ps.verify(folder, format="npy_folder")
+    assert report.ok
+    assert report.records == 100
+    np.save(folder / "0001.npy", np.zeros(3, np.int32))
+    (folder / "0002.npy").write_bytes(b"nothing")
+    (folder / "0003.npy").unlink()
+    report = ps.verify(folder, format="npy_folder")
+    assert [os.path.basename(fault.where.path) for fault in report.faults] == ["0001.npy", "0002.npy"]
+    with pytest.raises(ps.NoFiles, match=r"0003\.npy"):
+        source.batch([3])
+
+
+def test_class_folders(tmp_path):
+    for name, count in (("dog", 2), ("cat", 3), ("ape", 0)):
+        fill(tmp_path / "x" / name, rows(count, 4))
+    source = ps.open(tmp_path / "x")
+    assert source.format == "npy_folder"
+    assert source.schema["label"].names == ("ape", "cat", "dog")
+    assert source.batch(np.arange(5))["label"].tolist() == [1, 1, 1, 2, 2]
+    assert source.where(4).path == str(tmp_path / "x" / "dog" / "0001.npy")
+    assert pickle.loads(pickle.dumps(source))[4]["label"] == 2
+    ps.write(tmp_path / "y", source, format="npy_folder")
+    again = ps.open(tmp_path / "y")
+    assert again.schema == source.schema
+    np.testing.assert_array_equal(again.batch(np.arange(5))["values"], source.batch(np.arange(5))["values"])
+    (tmp_path / "x" / "dog" / "x.tfrecord").write_bytes(b"")
+    with pytest.raises(ps.UnsupportedData, match=r"x\.tfrecord"):
+        ps.open(tmp_path / "x", format="npy_folder")
+
+
+def test_splits_are_not_classes(tmp_path):
+    fill(tmp_path / "train" / "cat", rows(2, 4))
+    fill(tmp_path / "train" / "dog", rows(2, 4))
+    fill(tmp_path / "test" / "dog", rows(2, 4))
+    with pytest.raises(ps.UnsupportedData, match="split="):
+        ps.open(fill(tmp_path / "flat" / "train", rows(1, 2)).parent, format="npy_folder")
+    source = ps.open(tmp_path, split="test")
+    assert source.schema["label"].names == ("cat", "dog")
+    assert source[0]["label"] == 1
+
+
+MANIFESTS = {
+    "manifest.csv": 'file,label,who,code,weight\n0001.npy,7,"a, ""b""",007,0.5\n0000.npy,-3,ä,8,\n',
+    "labels.csv": '\ufefffile_name,label,who,code,weight\r\n0001.npy,7,"a, ""b""",007,0.5\r\n0000.npy,-3,ä,8,\r\n',
+    "manifest.json": json.dumps(
+        [
+            {"path": "0001.npy", "label": 7, "who": 'a, "b"', "code": "007", "weight": 0.5},
+            {"path": "0000.npy", "label": -3, "who": "ä", "code": "8", "weight": None},
+        ]
+    ),
+    "manifest.jsonl": '{"file": "0001.npy", "label": 7, "who": "a, \\"b\\"", "code": "007", "weight": 0.5}\n'
+    '{"file": "0000.npy", "label": -3, "who": "ä", "code": "8", "weight": null}\n',
+}
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_manifests(tmp_path, name):
+    arrays = rows(3, 4)
+    folder = fill(tmp_path / "x", arrays)
+    (folder / name).write_text(MANIFESTS[name], encoding="utf-8", newline="")
+    source = ps.open(folder)
+    assert [(each, feature.dtype) for each, feature in source.schema.items()] == [
+        ("values", "float32"),
+        ("label", "int64"),
+        ("who", "str"),
+        ("code", "str"),
+        ("weight", "float64"),
+    ]
+    batch = source.batch([0, 1])
+    np.testing.assert_array_equal(batch["values"], arrays[[1, 0]])
+    assert batch["label"].tolist() == [7, -3]
+    assert batch["who"].tolist() == ['a, "b"', "ä"]
+    assert batch["code"].tolist() == ["007", "8"]
+    assert np.isnan(batch["weight"][1])
+    ps.write(tmp_path / "y", source, format="npy_folder")
+    again = ps.open(tmp_path / "y")
+    assert again.schema == source.schema
+    assert again[0]["who"] == 'a, "b"'
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "error", "message"),
+    [
+        ("manifest.csv", "name,label\n0000.npy,1\n", ps.UnsupportedData, "a column of file names"),
+        ("manifest.csv", "", ps.UnsupportedData, "no rows"),
+        ("manifest.csv", "file,label\n0000.npy\n", ps.CorruptFile, "2 columns"),
+        ("manifest.csv", "file,file\n0000.npy,1\n", ps.CorruptFile, "every column name once"),
+        ("manifest.csv", "file,label\n0000.npy,1\ngone.npy,2\nalso.npy,3\n", ps.NoFiles, "no gone.npy and 1 more"),
+        ("manifest.csv", "file,label\n0000.npy,1\nx.tfrecord,2\n", ps.NoFiles, "x.tfrecord"),
+        ("manifest.csv", "file,values\n0000.npy,1\n", ps.SchemaMismatch, "every feature once"),
+        ("manifest.json", "[1, 2]", ps.CorruptFile, "a list of objects"),
+        ("manifest.json", "[" * 100_000, ps.CorruptFile, "manifest"),
+        ("manifest.jsonl", '{"file": "0000.npy"', ps.CorruptFile, "manifest"),
+        ("manifest.jsonl", '{"file": "0000.npy", "x": [1]}', ps.SchemaMismatch, "numbers, or text"),
+        ("manifest.jsonl", '{"file": 3}', ps.CorruptFile, "no file name"),
+    ],
+)
+def test_manifests_that_cannot_be_used(tmp_path, name, text, error, message):
+    folder = fill(tmp_path / "x", rows(1, 2))
+    (folder / name).write_text(text, encoding="utf-8")
+    with pytest.raises(error, match=message):
+        ps.open(folder)
+
+
+def test_two_manifests_are_refused(tmp_path):
+    folder = fill(tmp_path / "x", rows(1, 2))
+    for name in ("manifest.csv", "labels.csv"):
+        (folder / name).write_text("file\n0000.npy\n", encoding="utf-8")
+    with pytest.raises(ps.UnsupportedData, match="one manifest"):
+        ps.open(folder)
+
+
+def npz_files(folder, arrays, *, deflate=False):
+    folder.mkdir()
+    for number, each in enumerate(arrays):
+        (folder / f"{number}.npz").write_bytes(packed_arrays(each, deflate=deflate))
+    return folder
+
+
+@pytest.mark.parametrize("deflate", [False, True])
+def test_npz_per_example(tmp_path, deflate):
+    arrays = [{"x": row, "label": np.int64(number)} for number, row in enumerate(rows(40, 3, 2))]
+    folder = npz_files(tmp_path / "x", arrays, deflate=deflate)
+    source = ps.open(folder)
+    batch = source.batch([39, 0, 39])
+    np.testing.assert_array_equal(batch["x"], np.stack([arrays[number]["x"] for number in (39, 0, 39)]))
+    assert batch["label"].tolist() == [39, 0, 39]
+    np.savez(folder / "1.npz", **arrays[1])  # laid out otherwise than its neighbours, and equal
+    assert source.batch([0, 1])["label"].tolist() == [0, 1]
+    np.savez(folder / "1.npz", label=np.int64(1))
+    with pytest.raises(ps.SchemaMismatch, match=r"no such array.*1\.npz"):
+        source.batch([0, 1])
+    assert source.select("label").batch([0, 1])["label"].tolist() == [0, 1]
+
+
+def test_a_damaged_array_in_one_of_many_files_is_named(tmp_path):
+    arrays = [{"x": row, "label": np.int64(number)} for number, row in enumerate(rows(40, 3, 2))]
+    folder = npz_files(tmp_path / "x", arrays)
+    content = bytearray((folder / "1.npz").read_bytes())
+    content[content.index(b"\x93NUMPY") + 130] ^= 1
+    (folder / "1.npz").write_bytes(content)
+    source = ps.open(folder)
+    with pytest.raises(ps.CorruptFile, match=r"CRC-32.*1\.npz.*feature 'x'"):
+        source.batch([0, 1])
+    assert source.select("label").batch([0, 1])["label"].tolist() == [0, 1]
+    assert ps.open(folder, verify=False).batch([0, 1])["x"].shape == (2, 3, 2)
+    report = ps.verify(folder)
+    assert [fault.where.path for fault in report.faults] == [str(folder / "1.npz")]
+    assert zlib.crc32(b"") == 0
+
+
+def test_writing_and_converting(tmp_path, monkeypatch):
+    monkeypatch.setattr("penstock.writing.units.UNIT_EXAMPLES", 150)
+    monkeypatch.setattr(os, "sync", lambda: None)
+    columns = {"a": np.arange(400), "b": rows(400, 2)}
+    source = ps.ColumnSource(columns)
+    assert ps.write(tmp_path / "x", source, format="npz_folder") == 400
+    shutil.rmtree(tmp_path / "x")
+    ps.write(tmp_path / "x.npz", source)
+    for format in ("npy_folder", "npz_folder"):
+        ps.convert(tmp_path / "x.npz", tmp_path / format, format=format)  # in three units, which are joined
+        back = ps.open(tmp_path / format, **({"format": format} if format == "npz_folder" else {}))
+        some = np.arange(0, 400, 7)
+        batch = back.batch(some)
+        np.testing.assert_array_equal(batch["a"], some)
+        np.testing.assert_array_equal(batch["b" if format == "npz_folder" else "values"], columns["b"][some])
+    assert sorted(os.listdir(tmp_path)) == ["npy_folder", "npz_folder", "x.npz"]
+    with pytest.raises(ps.UnsupportedData, match="an empty one"):
+        ps.write(tmp_path / "npy_folder", source, format="npy_folder")
+    with pytest.raises(ps.UnsupportedData, match="one array"):
+        ps.write(tmp_path / "z", {"a": rows(3, 2), "b": rows(3, 2)}, format="npy_folder")
+
+
+def test_ragged_examples_are_written(tmp_path):
+    ragged = ps.Ragged.from_list([[1.0], [], [2.0, 3.0]])
+    ps.write(tmp_path / "x", {"values": ragged, "label": np.arange(3)}, format="npy_folder")
+    assert ps.open(tmp_path / "x").batch([2, 1, 0])["values"].to_list() == [[2.0, 3.0], [], [1.0]]
+    ps.write(tmp_path / "y", {"values": ragged, "label": np.arange(3)}, format="npz_folder")
+    assert ps.open(tmp_path / "y").batch([2, 1, 0])["values"].to_list() == [[2.0, 3.0], [], [1.0]]
+
+
+def test_paths_stay_right_when_the_process_changes_its_folder(tmp_path, monkeypatch):
+    fill(tmp_path / "x", rows(3, 2))
+    monkeypatch.chdir(tmp_path)
+    source = ps.open("x", format="npy_folder")
+    copied = pickle.dumps(source)
+    first = source[0]["values"]
+    monkeypatch.chdir("/")
+    np.testing.assert_array_equal(source.batch([0])["values"][0], first)
+    np.testing.assert_array_equal(pickle.loads(copied)[0]["values"], first)
+
+
+def test_skipping_damaged_files_is_refused(tmp_path):
+    with pytest.raises(ps.UnsupportedData, match="on_corrupt='raise'"):
+        ps.open(fill(tmp_path / "x", rows(1, 2)), format="npy_folder", on_corrupt="skip")
