@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Annotated
 
 import typer
@@ -58,6 +59,10 @@ def convert(
         typer.Option("--compression", show_default=False, help="Of the new files.  [default: what DST's name says]"),
     ] = None,
     skip_corrupt: SkipCorrupt = False,
+    allow_loss: Annotated[
+        bool,
+        typer.Option("--allow-loss", help="Store what does not fit as what does, or leave it out, and say so."),
+    ] = False,
     threads: Annotated[
         int | None,
         typer.Option("--threads", min=1, show_default=False, help="At work at once.  [default: one per core]"),
@@ -74,6 +79,7 @@ def convert(
       penstock convert train.tfrecord.gz train.tfrecord
       penstock convert 'part-*.tfrecord' train.tfrecord@8
       penstock convert train.tfrecord images.npy --columns image
+      penstock convert table.parquet table.tfrecord --allow-loss
     """
     if len(paths) < 2:
         raise typer.BadParameter("name what to read and what to write", param_hint="SRC... DST")
@@ -89,6 +95,7 @@ def convert(
             shards=shards,
             compression=compression,
             on_corrupt=on_corrupt(skip_corrupt),
+            allow_loss=allow_loss,
             threads=threads,
             overwrite=overwrite,
             progress=True,
@@ -97,7 +104,9 @@ def convert(
         note("interrupted; the same command goes on from here")
         raise
     if as_json:
-        print_json({**asdict(done), "paths": list(done.paths)})
+        told = {item.name: getattr(done, item.name) for item in fields(done)}
+        schema = json.loads(done.schema.to_json())
+        print_json({**told, "paths": list(done.paths), "lost": list(done.lost), "schema": schema})
     else:
         _show(done, time.monotonic() - begun)
 
@@ -107,5 +116,7 @@ def _show(done: Converted, seconds: float) -> None:
     print_line(f"{amount(done.examples, 'example')} into {name}, {size_of(done.bytes)}, in {seconds:.1f} s")
     if done.resumed:
         print_line(f"{amount(done.resumed, 'example')} of them by an earlier run that was stopped")
+    for sentence in done.lost:
+        note(f"lost: {printable(sentence)}")
     if done.skipped:
         note(f"left out {amount(done.skipped, 'damaged stretch', 'damaged stretches')}")

@@ -11,9 +11,9 @@ from penstock.contracts.protocols import Indices
 from penstock.contracts.records import Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch
-from penstock.errors import Where
+from penstock.errors import SchemaMismatch, Where
 
-__all__ = ["BatchWriter", "Misfit", "Table", "is_table"]
+__all__ = ["BatchWriter", "Misfit", "Table", "check_given", "is_table"]
 
 
 class Table(Protocol):
@@ -26,7 +26,7 @@ class Table(Protocol):
     - ``blocks(names, rows) -> Iterator[Batch]``: all rows in order, about ``rows`` at a time, where that is cheaper than
       by index; ``prefers_streaming: bool`` says whether it is so just now.
     - ``cuts_cleanly: bool``: ``False`` where the kind of a column depends on which rows are asked for.
-    - ``checks() -> Iterator[Checked]``: every check of every file; without it, ``verify`` reads all rows.
+    - ``is_unnamed: bool``: there is one column, which the file gives no name; a schema that is given does.
     """
 
     format: str
@@ -71,6 +71,7 @@ class Misfit:
         found: What the feature is.
         instead: What it can be stored as, if something of it may be lost; ``None``: it can only be left out.
         hint: What a user can do.
+        certain: ``False`` where it fits as long as ``instead`` holds its values exactly.
     """
 
     feature: str
@@ -78,6 +79,19 @@ class Misfit:
     found: str
     instead: Feature | None = None
     hint: str = ""
+    certain: bool = True
+
+
+def check_given(found: Schema, given: Schema, where: Where) -> None:
+    """Hold a schema that was given against the one that a file has.
+
+    Raises:
+        NoSuchFeature, SchemaMismatch: A feature is not there, or something else.
+    """
+    for name, feature in given.items():
+        other = found[name]
+        if (other.dtype, other.shape) != (feature.dtype, feature.shape):
+            raise SchemaMismatch(where.at(feature=name), expected=repr(feature), found=repr(other))
 
 
 def is_table(records: Any) -> TypeGuard[Table]:

@@ -139,6 +139,11 @@ class NpyRecords:
             return Schema({"values": Feature(dtype, shape)})
         return Schema({name: _field(dtype, name, shape) for name in dtype.names})
 
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether it is a plain array, whose one feature a given schema may name."""
+        return self.dtype.names is None
+
     def batch(self, indices: Indices, names: tuple[str, ...]) -> Batch:
         """Some rows as features; see :attr:`schema`."""
         rows = self.take(indices)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.contracts.tables import Misfit
 from penstock.errors import UnsupportedData, Where
@@ -18,7 +19,12 @@ __all__ = ["ArraySink", "join_arrays", "misfits"]
 
 def misfits(schema: Schema) -> list[Misfit]:
     """What a ``.npy`` cannot hold: text, bytes, lengths that vary, sparse rows."""
-    return [
+    sparse = [
+        Misfit(feature=name, expected="dense rows", found=repr(feature), instead=Feature(feature.dtype, feature.shape))
+        for name, feature in schema.items()
+        if feature.sparse
+    ]
+    return sparse + [
         Misfit(
             feature=name,
             expected="numbers of a fixed shape, which is what a .npy holds",

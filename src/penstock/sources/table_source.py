@@ -8,9 +8,9 @@ from typing import Any
 from penstock.contracts.protocols import Indices
 from penstock.contracts.records import Records
 from penstock.contracts.schema import Schema
-from penstock.contracts.tables import Table
+from penstock.contracts.tables import Table, check_given
 from penstock.contracts.values import Batch, Example
-from penstock.errors import SchemaMismatch, Where
+from penstock.errors import Where
 from penstock.sources.stacking import row
 from penstock.sources.views import Source
 
@@ -41,13 +41,12 @@ class TableSource(Source):
         """
         if hasattr(records, "with_schema"):
             return cls(records.with_schema(schema), tuple(schema))
-        source = cls(records)
-        for name, feature in schema.items():
-            found = source.schema[name]
-            if (found.dtype, found.shape) != (feature.dtype, feature.shape):
-                raise SchemaMismatch(
-                    Where(path=records.paths[0], feature=name), expected=repr(feature), found=repr(found)
-                )
+        where = Where(path=records.paths[0])
+        if len(schema) == 1 and getattr(records, "is_unnamed", False):
+            own = next(iter(records.schema))
+            check_given(records.schema, Schema({own: next(iter(schema.values()))}), where)
+            return cls(records).rename({own: next(iter(schema))})
+        check_given(records.schema, schema, where)
         return cls(records, tuple(schema))
 
     @property

@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ from penstock.io.progress import Progress
 from penstock.sources.opening import open as open_source
 from penstock.sources.record_source import RecordSource
 from penstock.sources.views import Source
+from penstock.writing.fitting import Loss, fitted
 from penstock.writing.sinks import codec_for, open_sink, open_writer, storable
 from penstock.writing.targets import Target
 from penstock.writing.units import Unit, WorkFolder, join_units
@@ -40,6 +41,8 @@ class Converted:
         bytes: Their size together.
         resumed: Examples that an earlier, interrupted run had converted already.
         skipped: Damaged records that were left out (``on_corrupt="skip"``).
+        lost: What the new files do not hold as it was (``allow_loss=True``), a sentence for each feature.
+        schema: Of what was written. Formats that do not keep it whole give the same back under it: ``ps.open(dst, schema=...)``.
     """
 
     examples: int
@@ -47,9 +50,11 @@ class Converted:
     bytes: int
     resumed: int
     skipped: int
+    lost: tuple[str, ...] = ()
+    schema: Schema = field(default_factory=lambda: Schema({}), repr=False)
 
 
-def convert(
+def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a default
     src: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Source,
     dst: str | os.PathLike[str],
     *,
@@ -60,6 +65,7 @@ def convert(
     shards: int = 1,
     compression: str | None = None,
     on_corrupt: Literal["raise", "skip"] = "raise",
+    allow_loss: bool = False,
     threads: int | None = None,
     overwrite: bool = False,
     progress: bool = False,
@@ -76,12 +82,14 @@ def convert(
         format, codec, compression, shards: Of the new files; by default what the name says.
         schema, columns: As for :func:`penstock.open`.
         on_corrupt: ``"skip"`` leaves damaged records out and counts them.
+        allow_loss: Store what the new format cannot hold as something that it can (float64 as float32), or leave it out, and
+            say so in ``lost``. Without it, that is an error.
         threads: How many units are worked on at once; by default one per core.
         overwrite: Replace files that exist. Without it they are an error.
         progress: Show a progress bar.
 
     Raises:
-        UnsupportedData: ``dst`` exists, or the new format cannot hold the features.
+        UnsupportedData: ``dst`` exists, or something would be lost: the message says what, and why.
     """
     target = Target.of(dst, format=format, compression=compression, shards=shards)
     source = src
@@ -89,7 +97,16 @@ def convert(
         source = open_source(source, schema=schema, columns=columns, on_corrupt=on_corrupt)
     source = storable(source, target.format)
     raw = codec is None and schema is None and not columns and _passes(source, target.format)
-    plan = {"source": source.fingerprint, "raw": raw, "codec": codec, "schema": source.schema.to_json()}
+    lost: tuple[Loss, ...] = ()
+    if not raw:
+        source, lost = fitted(source, os.fspath(dst), target.format, codec, allow_loss=allow_loss)
+    plan = {
+        "source": source.fingerprint,
+        "raw": raw,
+        "codec": codec,
+        "schema": source.schema.to_json(),
+        "allow_loss": allow_loss,
+    }
     work = WorkFolder.open(target, len(source), plan)
     # In the folder of an interrupted run, a file that has its final name already is that run's own.
     existing = [path for path in target.paths if path.exists()] if work.fresh else []
@@ -115,6 +132,8 @@ def convert(
         bytes=sum(map(_size_of, target.paths)),
         resumed=resumed,
         skipped=source.skipped.records,
+        lost=tuple(map(str, lost)),
+        schema=source.schema,
     )
 
 
