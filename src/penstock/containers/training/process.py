@@ -129,7 +129,7 @@ class _Watch:
                 for key, _ in selector.select(POLL_S):
                     if not self._read(key.fileobj):  # type: ignore[arg-type]
                         selector.unregister(key.fileobj)
-                if ended_at is None and self._process.poll() is not None:
+                if ended_at is None and self._has_ended():
                     ended_at = time.monotonic()
                     _signal_group(
                         self._process.pid, signal.SIGKILL
@@ -137,10 +137,13 @@ class _Watch:
                 if ended_at is not None and time.monotonic() - ended_at > DRAIN_S:
                     break
                 self._see_to_stop()
-        while self._process.poll() is None:  # it has closed its output and goes on
+        while not self._has_ended():  # it has closed its output and goes on
             self._see_to_stop()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(POLL_S)
+            self._stop.wait(POLL_S) if self.stopped_at is None else time.sleep(POLL_S)
+
+    def _has_ended(self) -> bool:
+        """Whether it has, without collecting it: as long as that is not done, nobody else gets its number."""
+        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def _read(self, pipe: IO[bytes]) -> bool:
         """Pass on what there is; whether more may come."""
@@ -165,14 +168,14 @@ class _Watch:
         self._log(text)
 
     def _see_to_stop(self) -> None:
-        if not self._stop.is_set() or self._process.poll() is not None:
+        if not self._stop.is_set() or self._has_ended():
             return
         if self.stopped_at is None:
             self.stopped_at = time.monotonic()
             if self._signal_group:
                 _signal_group(self._process.pid, signal.SIGTERM)
             else:
-                self._process.terminate()
+                os.kill(self._process.pid, signal.SIGTERM)
         elif not self.was_killed and time.monotonic() - self.stopped_at >= self._grace_s:
             self.was_killed = True
             _signal_group(self._process.pid, signal.SIGKILL)

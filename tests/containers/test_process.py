@@ -1,0 +1,106 @@
+"""Processes: their lines, their end, their failures in words."""
+
+import os
+import sys
+import threading
+
+import pytest
+
+from penstock.containers.training.failure import failure_text, one_line, reason, summary
+from penstock.containers.training.process import LINE_LIMIT_BYTES, Ended, run
+
+
+def python(code, **options):
+    lines = []
+    options = {"stop": threading.Event(), "grace_s": 60, "log": lines.append, **options}
+    ended = run([sys.executable, "-c", code], cwd=os.path.dirname(__file__), environment=os.environ, **options)
+    return ended, lines
+
+
+def test_many_lines_of_both_streams():
+    ended, lines = python("import sys\nfor n in range(20000):\n print('out', n)\n print('err', n, file=sys.stderr)\n")
+    assert ended.status == 0
+    assert [line for line in lines if line.startswith("out")] == [f"out {n}" for n in range(20000)]
+    assert [line for line in lines if line.startswith("err")] == [f"err {n}" for n in range(20000)]
+    assert ended.errors[-1] == "err 19999"
+    assert len(ended.errors) == 400
+
+
+def test_a_line_without_an_end_is_passed_on_in_parts():
+    _, lines = python(f"print('x' * {5 * LINE_LIMIT_BYTES})")
+    assert "".join(lines) == "x" * (5 * LINE_LIMIT_BYTES)
+    assert len(lines) > 1
+
+
+def test_one_that_closes_its_output_is_waited_for():
+    ended, _ = python("import os, time\nos.close(1); os.close(2); time.sleep(0.5); os._exit(7)")
+    assert ended.status == 7
+
+
+def test_one_that_closes_its_output_is_stopped_too():
+    stop = threading.Event()
+    code = "import os, signal, time\nsignal.signal(15, lambda *_: os._exit(9))\nprint('ready', flush=True)\nos.close(1); os.close(2); time.sleep(600)"
+    ended, _ = python(code, stop=stop, log=lambda line: stop.set())
+    assert (ended.status, ended.was_stopped, ended.was_killed) == (9, True, False)
+
+
+def test_a_log_that_fails_ends_the_process():
+    def fail(line):
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        python("import time; print('x', flush=True); time.sleep(600)", log=fail)
+
+
+def test_a_program_that_is_not_there(tmp_path):
+    with pytest.raises(OSError):
+        run(["/nothing"], cwd=tmp_path, environment={}, log=print, stop=threading.Event(), grace_s=1)
+
+
+TRACE = ["Traceback (most recent call last):", '  File "a.py", line 1, in <module>', "    f()"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([], ""),
+        (["", "  "], ""),
+        (["some words"], "some words"),
+        ([*TRACE, "ValueError: no"], "ValueError: no"),
+        ([*TRACE, "mine.Trouble: no", "second line"], "mine.Trouble: no second line"),
+        (
+            [
+                *TRACE,
+                "KeyError: 1",
+                "",
+                "During handling of the above exception, another exception occurred:",
+                "",
+                *TRACE,
+                "OSError: 2",
+            ],
+            "OSError: 2",
+        ),
+        ([*TRACE, "KeyboardInterrupt"], "KeyboardInterrupt"),
+        ([*TRACE, "ValueError: no", "terminate called"], "ValueError: no terminate called"),
+        (["usage: a.py [-h]", "a.py: error: unrecognized arguments: --x"], "a.py: error: unrecognized arguments: --x"),
+    ],
+)
+def test_the_line_that_says_it(lines, said):
+    assert summary(lines) == said
+
+
+def test_reasons():
+    assert reason(Ended(status=2, errors=("no",)), "a.py") == "a.py failed with exit code 2: no"
+    assert reason(Ended(status=2, errors=()), "a.py") == "a.py failed with exit code 2"
+    assert reason(Ended(status=-11, errors=()), "a.py") == "a.py was killed by SIGSEGV (signal 11)"
+    assert reason(Ended(status=-120, errors=()), "a.py") == "a.py was killed by signal 120"
+    assert len(one_line("x y\n" * 1000)) == 1024
+    assert one_line("a\n b") == "a b"
+
+
+def test_the_text_of_a_failure():
+    text = failure_text(Ended(status=-9, errors=(*TRACE, "MemoryError")), ["python", "a b.py"])
+    assert text.startswith('ExecuteUserScriptError:\nExitCode 137\nErrorMessage "Traceback')
+    assert text.endswith(
+        'MemoryError"\nExtraInfo "OutOfMemory: Process killed by SIGKILL (signal 9)"\nCommand "python \'a b.py\'"'
+    )
