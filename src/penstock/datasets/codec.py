@@ -91,6 +91,10 @@ class FeaturesCodec:
                 faults.append(fault)
         return out, faults
 
+    def spans_of(self, payloads: Any) -> Any:
+        """Payloads in memory, one record each, as :meth:`decode_batch` takes them. Not copied."""
+        return self._example.spans_of(payloads)
+
     def decode(self, payload: Any) -> Example:
         """Decode one payload into an example."""
         batch = self.decode_batch(self._example.spans_of([payload]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, overload
 
@@ -17,7 +18,7 @@ from penstock.datasets.source import PreparedSource, SplitSource
 from penstock.errors import CorruptFile, NoFiles, UnsupportedData, Where
 from penstock.formats.detect import format_named
 from penstock.formats.parquet_payloads import ParquetPayloads
-from penstock.sources.read_instruction import SplitLike, resolve_split
+from penstock.sources.read_instruction import SplitLike, resolve_split, split_names
 from penstock.sources.views import Source
 
 __all__ = ["data_source"]
@@ -121,11 +122,10 @@ class _Splits:
 
     def check_names(self, split: SplitLike) -> None:
         """An unknown split, with the one that may be meant."""
-        names = [part.partition("[")[0].strip() for part in str(split).split("+")]
         known = [*self.prepared.splits, "all"]
-        for name in names:
-            close = difflib.get_close_matches(name.partition(" ")[0], known, n=1)
-            if isinstance(split, str) and name and name not in known and name.replace("-", "").isidentifier():
+        for name in split_names(split) if isinstance(split, str) or hasattr(split, "pieces") else ():
+            close = difflib.get_close_matches(name, known, n=1)
+            if re.fullmatch(r"[\w-]+", name) and name not in known:
                 raise UnsupportedData(
                     Where(path=str(self.prepared.folder)),
                     expected=f"one of the splits {list(self.prepared.splits)} of {self.prepared.full_name}",

@@ -174,6 +174,8 @@ class _Reader:
         if not isinstance(name, str) or not name:
             raise CorruptFile(self.where, expected="a split with a name", found=repr(dict(fields))[:60])
         lengths = self.get("shardLengths", fields)
+        if lengths is not None and not isinstance(lengths, list):
+            raise CorruptFile(self.where, expected=f"shardLengths of {name} as a list", found=repr(lengths)[:60])
         known = None if lengths is None else tuple(self.number(n, f"shardLengths of {name}") for n in lengths)
         stated = self.number(self.get("numShards", fields) or 0, f"numShards of {name}")
         count = len(known) if known else stated
@@ -210,8 +212,10 @@ class _Reader:
         if isinstance(item, Mapping):
             if "featureKey" in item or "feature_key" in item:
                 return str(self.get("featureKey", item))
-            if isinstance(item.get("tuple"), Mapping):
-                return tuple(map(self.keys_of, item["tuple"].get("items") or ()))
-            if isinstance(item.get("dict"), Mapping):
-                return {str(name): self.keys_of(inner) for name, inner in (item["dict"].get("dict") or {}).items()}
+            items = item["tuple"].get("items") if isinstance(item.get("tuple"), Mapping) else None
+            if isinstance(items, list):
+                return tuple(map(self.keys_of, items))
+            named = item["dict"].get("dict") if isinstance(item.get("dict"), Mapping) else None
+            if isinstance(named, Mapping):
+                return {str(name): self.keys_of(inner) for name, inner in named.items()}
         raise CorruptFile(self.where, expected="names of features as supervisedKeys", found=repr(item)[:80])

@@ -20,7 +20,7 @@ class RiegeliRecords(ArrayRecordRecords):
     format = "riegeli"
 
     def _footer_table(self) -> ChunkTable:
-        found = [self._sound(scan_file(file, verify=False)) for file in self.contents()]
+        found = [self._sound(scan_file(file, verify=False, has_footer=False)) for file in self.contents()]
         return ChunkTable.of(self.paths, [f.begins for f in found], [f.counts for f in found], Skipped())
 
     @staticmethod

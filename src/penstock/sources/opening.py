@@ -23,9 +23,9 @@ from penstock.formats.opening import open_records
 from penstock.io.paths import expand
 from penstock.sources.decoded import decoded, stored_schema
 from penstock.sources.image_paths import with_images
+from penstock.sources.read_instruction import SplitLike, resolve_split, split_names
 from penstock.sources.record_source import RecordSource
 from penstock.sources.sagemaker_records import sagemaker_record_codec
-from penstock.sources.split import parse_split
 from penstock.sources.table_source import TableSource
 from penstock.sources.views import Source
 
@@ -43,7 +43,7 @@ def open(
     codec: str | None = None,
     schema: Schema | Mapping[str, Feature] | None = None,
     columns: Sequence[str] | None = None,
-    split: str | None = None,
+    split: SplitLike | None = None,
     compression: str | None = None,
     on_corrupt: Literal["raise", "skip"] = "raise",
     verify: bool = True,
@@ -59,7 +59,8 @@ def open(
             (one feature ``record``); by default found from the first records.
         schema: Feature types, instead of those inferred from the first 256 records. Only its features are decoded.
         columns: Decode only these features.
-        split: A part in TFDS's split language: ``"train[:80%]"``. The name picks the files whose names hold it.
+        split: A part in TFDS's split language: ``"train[:80%]"``, or an object such as :class:`~penstock.ReadInstruction`. The
+            name picks the files whose names hold it.
         compression: ``"none"``, ``"gzip"``, ``"zlib"``; by default found from the content.
         on_corrupt: ``"skip"`` goes on behind damaged records, where the framing allows, and counts them in
             ``source.records.skipped``.
@@ -88,9 +89,9 @@ def open(
     return opened(path) if split is None else _split(path, split, opened)
 
 
-def _split(path: Paths, split: str, opened: Callable[[Paths], Source]) -> Source:
+def _split(path: Paths, split: SplitLike, opened: Callable[[Paths], Source]) -> Source:
     """The parts of a split expression, end to end."""
-    names = dict.fromkeys(part.partition("[")[0] for part in split.split("+"))
+    names = dict.fromkeys(split_names(split))
     folders = _split_folders(path, list(names))
     if folders is not None:
         return _parts(split, {name: opened(folder) for name, folder in folders.items()})
@@ -116,8 +117,8 @@ def _split_folders(path: Paths, names: list[str]) -> dict[str, str] | None:
     return {name: str(folder) for name, folder in folders.items()} if all(map(Path.is_dir, folders.values())) else None
 
 
-def _parts(split: str, sources: Mapping[str, Source]) -> Source:
-    parts = parse_split(split, {name: len(source) for name, source in sources.items()})
+def _parts(split: SplitLike, sources: Mapping[str, Source]) -> Source:
+    parts = resolve_split(split, {name: len(source) for name, source in sources.items()})
     chosen = [sources[name][start:stop] for name, start, stop in parts]
     return chosen[0] if len(chosen) == 1 else chosen[0].concat(*chosen[1:])
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from penstock.errors import UnsupportedData, Where
 from penstock.sources.split import Piece, pieces_of
 
-__all__ = ["ReadInstruction", "SplitLike", "even_splits", "resolve_split"]
+__all__ = ["ReadInstruction", "SplitLike", "even_splits", "resolve_split", "split_names"]
 
 Unit = Literal["abs", "%", "shard"]
 Rounding = Literal["closest", "pct1_dropremainder"]
@@ -182,6 +182,15 @@ def resolve_split(
             hint=f"The split was {str(split)!r}.",
         )
     return full
+
+
+def split_names(split: SplitLike) -> list[str]:
+    """The names of the splits that are asked for, in order. Those of text that is no split expression are what they are."""
+    if isinstance(split, str):
+        return [part.partition("[")[0].strip() for part in split.split("+")]
+    if isinstance(split, SplitSum):
+        return [name for part in split.parts for name in split_names(part)]
+    return split_names(split.split) if isinstance(split, EvenSplit) else [split.split_name]
 
 
 def _digits(bound: float) -> str:

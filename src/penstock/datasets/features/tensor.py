@@ -187,7 +187,8 @@ class Tensor(LeafFeature):
         if self.declared_dtype == BYTES:
             return self._encode_bytes(value)
         array = np.asarray(value)
-        if array.dtype.kind not in "biufc" or not np.can_cast(array.dtype, self.value_dtype, "same_kind"):
+        is_float = array.dtype.kind in "fc" and np.can_cast(array.dtype, self.value_dtype, "same_kind")
+        if not is_float and not np.can_cast(array.dtype, self.value_dtype, "safe"):
             array = self._cast(array)
         array = array.astype(self.value_dtype)
         self._check_shape(array.shape)

@@ -65,12 +65,13 @@ class Found:
         return np.ascontiguousarray(self.chunks[:, COUNT])
 
 
-def scan_file(file: MappedFile, *, verify: bool = True) -> Found:
+def scan_file(file: MappedFile, *, verify: bool = True, has_footer: bool = True) -> Found:
     """Find all chunks of records of a file, and all damage.
 
     Args:
         file: The file.
         verify: Whether data are held against their hashes. Headers always are.
+        has_footer: Whether it is an ArrayRecord file, whose footer is no record; a Riegeli file has none.
     """
     found = Found(file.path)
     tables, at = [], 0
@@ -82,7 +83,8 @@ def scan_file(file: MappedFile, *, verify: bool = True) -> Found:
     if tables:
         every = np.concatenate(tables)
         found.chunks = every[np.isin(every[:, TYPE], RECORD_TYPES) & (every[:, COUNT] > 0)]
-    _set_footer_apart(file, found)
+    if has_footer:
+        _set_footer_apart(file, found)
     return found
 
 

@@ -1,0 +1,130 @@
+"""PNG files of the plain kinds by native code, against Pillow; damaged ones."""
+
+import io
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from penstock.codecs.images.plain_png import decode_png, plain_header
+from penstock.errors import CorruptRecord
+
+MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
+
+
+def chunk(kind, body):
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+
+def with_pillow(pixels, **options):
+    buffer = io.BytesIO()
+    plain = pixels[..., 0] if pixels.shape[2] == 1 else pixels
+    Image.fromarray(plain, MODES[pixels.shape[2]]).save(buffer, "PNG", **options)
+    return buffer.getvalue()
+
+
+def filtered(pixels, filters):
+    """A PNG whose rows use these filters, made by the definitions of the specification."""
+    height, width, channels = pixels.shape
+    step = channels * pixels.itemsize
+    rows = pixels.astype(pixels.dtype.newbyteorder(">")).view(np.uint8).reshape(height, -1).astype(int)
+    lines = []
+    for y in range(height):
+        above = rows[y - 1] if y else np.zeros_like(rows[0])
+        left = np.concatenate([np.zeros(step, int), rows[y, :-step]])
+        corner = np.concatenate([np.zeros(step, int), above[:-step]])
+        estimate = left + above - corner
+        distances = np.stack([abs(estimate - left), abs(estimate - above), abs(estimate - corner)])
+        nearest = np.choose(distances.argmin(0), [left, above, corner])
+        guess = [0 * left, left, above, (left + above) // 2, nearest][filters[y]]
+        lines.append(bytes([filters[y]]) + ((rows[y] - guess) % 256).astype(np.uint8).tobytes())
+    colours = {1: 0, 3: 2, 2: 4, 4: 6}[channels]
+    head = struct.pack(">IIBBBBB", width, height, 8 * pixels.itemsize, colours, 0, 0, 0)
+    body = zlib.compress(b"".join(lines))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+
+
+@given(st.integers(1, 4), st.integers(1, 9), st.integers(1, 9), st.sampled_from(["uint8", "uint16"]), st.data())
+def test_every_filter_is_undone(channels, height, width, dtype, data):
+    seed = data.draw(st.integers(0, 2**32 - 1))
+    pixels = np.random.default_rng(seed).integers(0, np.iinfo(dtype).max, (height, width, channels), dtype)
+    file = filtered(pixels, data.draw(st.lists(st.integers(0, 4), min_size=height, max_size=height)))
+    found = decode_png([file, file], plain_header(file))
+    assert found.dtype == pixels.dtype
+    np.testing.assert_array_equal(found, [pixels, pixels])
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+@pytest.mark.parametrize("level", [0, 1, 9])
+def test_what_pillow_writes(channels, level):
+    y, x = np.mgrid[:40, :30]
+    pixels = np.stack([(x * 3 + y * k) % 256 for k in range(channels)], -1).astype(np.uint8)
+    file = with_pillow(pixels, compress_level=level)
+    np.testing.assert_array_equal(decode_png([file], plain_header(file))[0], pixels)
+
+
+def test_what_is_not_plain_is_left_to_others():
+    pixels = np.zeros((4, 4, 3), np.uint8)
+    palette = io.BytesIO()
+    Image.fromarray(pixels).convert("P").save(palette, "PNG")
+    assert plain_header(palette.getvalue()) is None
+    transparent = io.BytesIO()
+    Image.fromarray(pixels).save(transparent, "PNG", transparency=(0, 0, 0))
+    file = transparent.getvalue()
+    assert decode_png([file], plain_header(file)) is None
+    other = with_pillow(np.zeros((4, 5, 3), np.uint8))
+    plain = with_pillow(pixels)
+    assert decode_png([plain, other], plain_header(plain)) is None
+    assert plain_header(b"\xff\xd8") is None
+
+
+def test_chunks_between_and_pixels_in_several_chunks():
+    pixels = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
+    file = filtered(pixels, [0] * 4)
+    body = zlib.compress(b"".join(b"\0" + row.tobytes() for row in pixels))
+    parts = chunk(b"tEXt", b"a\0b") + chunk(b"IDAT", body[:5]) + chunk(b"IDAT", b"") + chunk(b"IDAT", body[5:])
+    several = file[:33] + parts + chunk(b"IEND", b"")
+    np.testing.assert_array_equal(decode_png([several], plain_header(several))[0], pixels)
+
+
+def test_every_cut_is_told():
+    file = filtered(np.arange(48, dtype=np.uint8).reshape(4, 4, 3), [1, 2, 3, 4])
+    header = plain_header(file)
+    for size in range(33, len(file)):
+        with pytest.raises(CorruptRecord) as caught:
+            decode_png([file, file[:size]], header)
+        assert caught.value.where.record == 1
+    for size in range(33):
+        assert plain_header(file[:size]) is None
+
+
+def test_every_flipped_byte_is_told_or_means_nothing():
+    pixels = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
+    file = filtered(pixels, [1, 2, 3, 4])
+    for at in range(len(file)):
+        bad = bytearray(file)
+        bad[at] ^= 0x55
+        header = plain_header(bytes(bad))
+        if header is None:
+            continue
+        try:
+            found = decode_png([bytes(bad)], header)
+        except CorruptRecord:
+            continue
+        assert found is None or (found == pixels).all(), at
+
+
+def test_a_header_that_promises_too_much_takes_no_memory():
+    head = struct.pack(">IIBBBBB", 1 << 30, 1 << 30, 16, 6, 0, 0, 0)
+    file = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"0")) + chunk(b"IEND", b"")
+    with pytest.raises(CorruptRecord, match="cannot be as many"):
+        decode_png([file], plain_header(file))
+    bomb = struct.pack(">IIBBBBB", 2, 2, 8, 0, 0, 0, 0)
+    body = zlib.compress(bytes(10_000_000))
+    file = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", bomb) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+    with pytest.raises(CorruptRecord, match="expected 6 bytes of pixels"):
+        decode_png([file], plain_header(file))

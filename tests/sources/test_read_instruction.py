@@ -1,0 +1,140 @@
+"""Parts of splits as objects, against plain slow code."""
+
+import pickle
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import penstock as ps
+from penstock.errors import UnsupportedData
+from penstock.sources.read_instruction import ReadInstruction, even_splits, resolve_split, split_names
+
+SIZES = {"train": 123, "test": 40, "few": 7}
+SHARDS = {"train": [50, 0, 50, 23], "test": [40], "few": [3, 4]}
+
+
+def ids(pieces):
+    """Every example that some pieces hold."""
+    return [(name, i) for name, start, stop in pieces for i in range(start, stop)]
+
+
+def slowly(name, start, stop, unit):
+    """The same by slicing a list of all examples, as Python slices."""
+    every = [(name, i) for i in range(SIZES[name])]
+    if unit == "shard":
+        shards, first = [], 0
+        for length in SHARDS[name]:
+            shards.append(every[first : first + length])
+            first += length
+        return [example for shard in shards[start:stop] for example in shard]
+    if unit == "%":
+        n = len(every)
+        start = None if start is None else round(Fraction(start) * n / 100)
+        stop = None if stop is None else round(Fraction(stop) * n / 100)
+        if stop == 0:
+            return []
+    return every[start:stop]
+
+
+@given(st.data())
+def test_expressions_and_objects_are_slices_of_a_list(data):
+    name = data.draw(st.sampled_from(sorted(SIZES)))
+    unit = data.draw(st.sampled_from(["", "%", "shard"]))
+    n = {"": SIZES[name], "%": 100, "shard": len(SHARDS[name])}[unit]
+    low = -n if unit != "%" else 0  # per cent that round to no example cannot be told from 0 by a slice
+    bounds = st.none() | st.integers(low, n)
+    start, stop = data.draw(bounds), data.draw(bounds)
+    expected = slowly(name, start, stop, unit)
+    text = f"{name}[{'' if start is None else f'{start}{unit}'}:{'' if stop is None else f'{stop}{unit}'}]"
+    for split in (text, ReadInstruction(name, start, stop, unit or "abs")):
+        if not expected:
+            with pytest.raises(UnsupportedData, match="holds examples"):
+                resolve_split(split, SIZES, shard_sizes=SHARDS)
+        else:
+            assert ids(resolve_split(split, SIZES, shard_sizes=SHARDS)) == expected
+
+
+@given(
+    st.sampled_from(["train", "train[3:90]+test", "few+test[:50%]", "train[10:11]+few"]),
+    st.integers(1, 9),
+    st.booleans(),
+)
+def test_even_parts_together_are_the_split(split, n, drop):
+    whole = resolve_split(split, SIZES)
+    parts = []
+    for part in even_splits(split, n, drop_remainder=drop):
+        try:
+            parts.append(resolve_split(part, SIZES))
+        except UnsupportedData:
+            parts.append([])
+    for name, start, stop in whole:
+        mine = [piece for part in parts for piece in part if piece[0] == name]
+        lengths = [b - a for _, a, b in mine]
+        each, rest = divmod(stop - start, n)
+        assert sum(lengths) == (each * n if drop else stop - start)
+        assert lengths == [length for length in [each] * n if length] if drop else max(lengths) - min(lengths) <= 1
+        if not drop:
+            assert ids(mine) == ids([(name, start, stop)])
+            assert lengths[: rest or None] == [each + bool(rest)] * (rest or len(lengths))
+
+
+@given(st.integers(100, 5000), st.integers(0, 99), st.integers(1, 100))
+def test_equal_percentages_are_equally_long(n, first, count):
+    stop = min(100, first + count)
+    piece = ReadInstruction("x", first, stop, "%", "pct1_dropremainder")
+    assert resolve_split(piece, {"x": n}) == [("x", first * (n // 100), stop * (n // 100))]
+
+
+def test_dropping_the_remainder_needs_100_examples_and_whole_per_cent():
+    with pytest.raises(UnsupportedData, match="expected a split of 100 examples or more"):
+        resolve_split(ReadInstruction("few", to=10, unit="%", rounding="pct1_dropremainder"), SIZES)
+    with pytest.raises(UnsupportedData, match="expected whole per cent"):
+        resolve_split(ReadInstruction("train", to=1.5, unit="%", rounding="pct1_dropremainder"), SIZES)
+    last = ReadInstruction("train", from_=-10, unit="%", rounding="pct1_dropremainder")
+    assert resolve_split(last, SIZES) == [("train", 113, 123)]
+
+
+def test_sums():
+    split = "few" + ReadInstruction("train", to=2) + "test[:1]" + even_splits("test", 2)[1]
+    assert resolve_split(split, SIZES) == [("few", 0, 7), ("train", 0, 2), ("test", 0, 1), ("test", 20, 40)]
+    assert split_names(split) == ["few", "train", "test", "test"]
+    assert repr(split).startswith("'few' + ReadInstruction('train[:2]') + 'test[:1]'")
+    assert pickle.loads(pickle.dumps(split)) == split
+    assert resolve_split("few[:1] + train[5:6]", SIZES) == [("few", 0, 1), ("train", 5, 6)]
+    with pytest.raises(TypeError, match="only splits"):
+        ReadInstruction("train") + 5
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ReadInstruction("train", unit="pct"),
+        lambda: ReadInstruction("train", rounding="up"),
+        lambda: ReadInstruction("train", to=101, unit="%"),
+        lambda: even_splits("train", 0),
+    ],
+)
+def test_what_makes_no_sense_is_refused_at_birth(make):
+    with pytest.raises(ValueError, match="must be|from -100|at least one"):
+        make()
+
+
+def test_what_is_no_split():
+    with pytest.raises(TypeError, match="a split is text"):
+        resolve_split(5, SIZES)
+    with pytest.raises(UnsupportedData, match="one of the splits"):
+        resolve_split(ReadInstruction("valid"), SIZES)
+
+
+def test_files_and_sources_take_them_too(tmp_path):
+    for name in ("train", "test"):
+        ps.write(tmp_path / f"x-{name}.tfrecord", {"y": [f"{name}{i}".encode() for i in range(10)]})
+    split = ReadInstruction("train", 50, None, "%") + "test[:1]"
+    assert [example["y"] for example in ps.open(tmp_path, split=split)] == [
+        *("train5", "train6", "train7", "train8", "train9"),
+        "test0",
+    ]
+    source = ps.open(tmp_path / "x-train.tfrecord")
+    assert [len(source.split(part)) for part in ps.even_splits("train", 3)] == [4, 3, 3]
