@@ -35,6 +35,15 @@ def test_micro_bodies(files: Files):
     assert len(names) == len(set(names)) > 10
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_workers_flow(capsys):
+    from benchmarks.flows.workers import main
+
+    assert main(["--ms", "0.01", "--examples", "64", "--rounds", "1"]) == 0
+    assert "two workers over one" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("name", ["tfrecord", "gzip", "shards", "tenfold", "npy"])
 def test_flows(name: str, shuffle: bool, files: Files):

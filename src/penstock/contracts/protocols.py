@@ -50,6 +50,8 @@ class ReadsBatches(Protocol):
     - ``fingerprint: str``: tells other data from the same data, checked on resume.
     - ``where(index) -> Where``: the place of an example, for messages.
     - ``stream(batch_size) -> Iterator[Batch] | None``: all batches in order, where that is cheaper than by index just now.
+    - ``filters()``: the filters in it whose examples were not read yet, for workers to read them; see ``sources/views.py``.
+    - ``batch_multiple: int``: what the size of a batch must be a multiple of.
     - ``ordered(*, shuffle, seed) -> tuple[ReadsBatches, Sampler]``: the source brings its own order.
     """
 

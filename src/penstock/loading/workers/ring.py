@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import tempfile
 import weakref
 from collections import deque
 from typing import Any
@@ -25,6 +24,8 @@ def open_segment() -> int:
     """A descriptor of shared memory without a name: it is gone with the last process that holds it, however that ends."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("penstock")
+    import tempfile
+
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())
 
