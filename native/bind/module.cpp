@@ -10,6 +10,7 @@ NB_MODULE(_native, module) {
     register_crc32c(module);
     register_tfrecord(module);
     register_recordio(module);
+    register_csv(module);
     register_sagemaker_record(module);
     register_riegeli(module);
     register_array_record(module);

@@ -72,6 +72,7 @@ using Indices = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::d
 
 void register_array_record(nb::module_& module);
 void register_crc32c(nb::module_& module);
+void register_csv(nb::module_& module);
 void register_errors(nb::module_& module);
 void register_files(nb::module_& module);
 void register_npy(nb::module_& module);

@@ -3,6 +3,7 @@
 Three doors: :func:`records` (bytes by index), :func:`open` (examples by index), :class:`Loader` (batches by iteration).
 """
 
+from penstock.contracts.csv import CSV
 from penstock.contracts.feature import Feature
 from penstock.contracts.image_options import ImageOptions
 from penstock.contracts.records import Records, Skipped
@@ -45,6 +46,7 @@ from penstock.writing.writer import Writer
 __version__ = "0.1.0"
 
 __all__ = [
+    "CSV",
     "Batch",
     "Bucket",
     "ColumnSource",

@@ -150,6 +150,44 @@ def frame_recordio(block: numpy.typing.NDArray[numpy.uint8], starts: numpy.typin
 def frame_recordio_payloads(payloads: Sequence[Buffer]) -> numpy.typing.NDArray[numpy.uint8]:
     """Whole framed records, joined."""
 
+def scan_csv(data: Buffer, start: int, stop: int, dialect: tuple[str, str, str], *, width: int, utf8: bool, last: bool, max_records: int) -> tuple[numpy.typing.NDArray[numpy.int64], int]:
+    """
+    Starts of the rows that begin in [start, stop), and where to go on. A dialect is (delimiter, quote or '', decimal mark). Where width is not 0, rows must have so many fields. A FormatError carries the starts found before it as `starts`.
+    """
+
+def find_csv(data: Buffer, start: int) -> int:
+    """Where the first line from start on begins; -1 if there is none."""
+
+def gather_csv(buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: numpy.typing.NDArray[numpy.int64], dialect: tuple[str, str, str]) -> Spans:
+    """
+    Spans over the rows that begin at the offsets, without their line ends.
+    """
+
+def values_of_csv(row: Buffer, dialect: tuple[str, str, str]) -> list[bytes]:
+    """The values of one row, without quotes."""
+
+def examine_csv(spans: Spans, dialect: tuple[str, str, str], width: int, missing: list[str]) -> list[dict[str, int]]:
+    """
+    What the values of each column are: how many are whole numbers, texts, ...
+    """
+
+class CsvDecoder:
+    """
+    Decodes rows into columns. Specs are (field, kind, default), kinds 1 int64, 2 uint64, 3 float64, 4 float32, 5 bool, 6 text; a text's encoding is '' where bytes are wanted.
+    """
+
+    def __init__(self, dialect: tuple[str, str, str], width: int, missing: list[str], specs: list[tuple[int, int, bytes | None]], encodings: list[str]) -> None: ...
+
+    def decode(self, spans: Spans) -> list[Any]:
+        """
+        A column for each spec: an array, or a list of texts; of texts that the encoding does not know, the number of the first.
+        """
+
+def encode_csv(columns: list[tuple[int, int, Any]], rows: int, dialect: tuple[str, str, str], line_end: str) -> bytes:
+    """
+    Rows as text. Columns are (kind, values per row, flat array or list of bytes).
+    """
+
 class RecordDecoder:
     """Decodes payloads that are SageMaker Records into columns."""
 

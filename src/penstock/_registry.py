@@ -21,6 +21,7 @@ FORMATS: dict[str, str] = {
     "jsonl": "penstock.formats.jsonl:FORMAT",
     "avro": "penstock.formats.avro:FORMAT",
     "webdataset": "penstock.formats.webdataset:FORMAT",
+    "csv": "penstock.formats.csv:FORMAT",
 }
 """How records are framed: name to :class:`penstock.contracts.records.Format`."""
 

@@ -1,4 +1,4 @@
-"""``penstock index``: where the records of TFRecord files begin."""
+"""``penstock index``: where the records of framed files begin."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.cli.options import AsJson, Paths, SkipCorrupt, as_path, on_corrupt, tell_skipped
+from penstock.cli.options import AsJson, FormatName, Paths, SkipCorrupt, as_path, on_corrupt, tell_skipped
 from penstock.cli.terminal.console import print_json, print_line
 from penstock.cli.terminal.values import amount, printable, size_of
+from penstock.formats.framed import FramedRecords
 from penstock.formats.index import index_path, save_index
 from penstock.formats.index_text import read_text_index, write_text_index
 from penstock.formats.opening import open_records
@@ -22,6 +23,7 @@ __all__ = ["index"]
 def index(
     paths: Paths,
     *,
+    format: FormatName = None,
     text: Annotated[
         Path | None,
         typer.Option(
@@ -43,20 +45,22 @@ def index(
     skip_corrupt: SkipCorrupt = False,
     as_json: AsJson = False,
 ) -> None:
-    """Build the index that random access to TFRecord needs.
+    """Build the index that random access to TFRecord, RecordIO and CSV needs.
 
     It is kept in the cache folder, and built by itself at first need: this command is for doing it beforehand. PENSTOCK_CACHE_DIR moves the cache folder. The
-    text form, one line "offset size" for each record, is what DALI's tfrecord2idx writes.
+    text form, one line "offset size" for each record, is what DALI's tfrecord2idx writes for TFRecord.
 
     Examples:
       penstock index 'shards/*.tfrecord'
       penstock index train.tfrecord --text train.idx
       penstock index train.tfrecord --from-text train.idx
     """
-    records = open_records(as_path(paths), on_corrupt=on_corrupt(skip_corrupt))
-    if not isinstance(records, TFRecordRecords):
+    records = open_records(as_path(paths), format=format, on_corrupt=on_corrupt(skip_corrupt))
+    if not isinstance(records, FramedRecords):
         raise typer.BadParameter(f"{records.format} files need none", param_hint="PATH")
-    kept = index_path(records.paths, on_corrupt=on_corrupt(skip_corrupt))
+    if (text or from_text) and not isinstance(records, TFRecordRecords):
+        raise typer.BadParameter("the text form is of TFRecord", param_hint="--text")
+    kept = index_path(records.paths, format=records.framing.index_name, on_corrupt=on_corrupt(skip_corrupt))
     before, begun = _changed(kept), time.monotonic()
     if from_text is not None:
         _import(from_text, records, kept, skip_corrupt=skip_corrupt)
@@ -82,13 +86,13 @@ def _changed(path: Path) -> int | None:
     return path.stat().st_mtime_ns if path.exists() else None
 
 
-def _import(text: Path, records: TFRecordRecords, kept: Path, *, skip_corrupt: bool) -> None:
+def _import(text: Path, records: FramedRecords, kept: Path, *, skip_corrupt: bool) -> None:
     if len(records.paths) != 1 or skip_corrupt:
         raise typer.BadParameter("the text form is of one sound file", param_hint="--from-text")
     save_index(read_text_index(text, records.paths[0]), kept)
 
 
-def _export(records: TFRecordRecords, out: Path) -> list[str]:
+def _export(records: FramedRecords, out: Path) -> list[str]:
     """Write the text form of every file."""
     if len(records.paths) > 1:
         if out.exists() and not out.is_dir():

@@ -14,6 +14,8 @@ from penstock.cli.terminal.console import note
 from penstock.cli.terminal.values import amount, size_of
 from penstock.contracts.records import OnCorrupt, Skipped
 from penstock.contracts.schema import Schema
+from penstock.errors import UnknownFormat
+from penstock.formats.detect import format_named
 from penstock.sources.opening import open as open_source
 from penstock.sources.views import Source
 
@@ -61,13 +63,18 @@ FORMATS = "|".join(_registry.FORMATS)
 
 
 def known_format(name: str | None) -> str | None:
-    """What ``--format`` may be.
+    """What ``--format`` may be: a name, and for CSV options behind a colon.
 
     Raises:
         typer.BadParameter: Something else.
     """
-    if name is not None and name not in _registry.FORMATS:
-        raise typer.BadParameter(f"{name!r} is none of {', '.join(_registry.FORMATS)}")
+    try:
+        if name is not None:
+            format_named(name)
+    except UnknownFormat:
+        raise typer.BadParameter(f"{name!r} is none of {', '.join(_registry.FORMATS)}") from None
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
     return name
 
 
@@ -81,7 +88,7 @@ FormatName = Annotated[
         metavar=FORMATS,
         callback=known_format,
         show_default=False,
-        help="How records are framed.  [default: find out]",
+        help="How records are framed; csv:header=no,delimiter=tab says more.  [default: find out]",
     ),
 ]
 CodecName = Annotated[

@@ -147,7 +147,8 @@ class Format:
         compressible: Whether a file may lie in one GZIP or ZLIB stream.
         codec: The codec of payloads where nothing else is said: ``"example"`` or ``"sagemaker_record"``.
         writer: ``writer(path, compression=...)`` for one file of records; ``None`` where records alone do not make one.
-        sink: ``sink(path, schema, compression=...)`` for one file of columns; ``None`` for formats of records.
+        sink: ``sink(path, schema, compression=...)`` for one file of columns; ``None`` for formats of records. With ``first=False``,
+            where there is no ``join``: for what is to follow another file of the format, without its header.
         misfits: ``misfits(schema)``: the features that a ``sink`` cannot hold as they are; ``None``: it holds them all.
         compressions: What writing takes as ``compression=``; the first is what it takes when nobody says. Empty: none,
             gzip and zlib where ``compressible``, else none.

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from penstock import _registry
+from penstock.contracts.csv import CSV
 from penstock.contracts.records import Format
 from penstock.errors import UnknownFormat, UnsupportedData, Where
 from penstock.io.compression import SUFFIXES, head_of, wrapper_of
 from penstock.io.mapped import MappedFile
 from penstock.io.pipes import is_pipe
 
-__all__ = ["detect", "format_named", "format_of_name"]
+__all__ = ["csv_options", "detect", "format_named", "format_of_name"]
 
 HEAD_BYTES = 64
 SHOWN_BYTES = 12
@@ -21,17 +24,29 @@ SHARD_END = re.compile(r"-\d{5,}-of-\d{5,}$")
 NUMBER_END = re.compile(r"[-_.]\d+$")
 
 
-def format_named(name: str) -> Format:
-    """The format that a caller named.
+def format_named(name: str | CSV) -> Format:
+    """The format that a caller named, with the options that came with the name: ``ps.CSV(...)``, or ``"csv:header=no"``.
 
     Raises:
         UnknownFormat: There is none of that name.
     """
-    place = _registry.FORMATS.get(name.lower())
-    if place is None:
+    options = csv_options(name)
+    bare = "csv" if isinstance(name, CSV) else name.partition(":")[0].lower()
+    place = _registry.FORMATS.get(bare)
+    if place is None or (isinstance(name, str) and ":" in name and options is None):
         raise UnknownFormat(Where(), expected=f"one of the formats {list(_registry.FORMATS)}", found=repr(name))
     found: Format = _registry.load(place)
-    return found
+    if options is None or found.sink is None:
+        return found
+    return replace(found, open=partial(found.open, options=options), sink=partial(found.sink, options=options))
+
+
+def csv_options(name: str | CSV | None) -> CSV | None:
+    """The options of CSV in what a caller named; ``None`` where there are none."""
+    if isinstance(name, CSV) or name is None:
+        return name
+    format, mark, options = name.partition(":")
+    return CSV.parse(options) if mark and format.lower() == "csv" else None
 
 
 def format_of_name(path: str | os.PathLike[str]) -> str | None:

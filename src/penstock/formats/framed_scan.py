@@ -100,6 +100,7 @@ class Scan:
         self._verify = verify
         self._skip = on_corrupt == "skip"
         self._run_bytes = run_bytes
+        self._begun = False
 
     def __iter__(self) -> Iterator[Run]:
         """The runs of sound records.
@@ -148,10 +149,14 @@ class Scan:
     def _runs(self, buffer: memoryview, base: int, *, last: bool) -> Generator[Run, None, int]:
         """Runs up to the end of ``buffer``, or to the first record that reaches beyond it when it is not the ``last``."""
         at, size = 0, len(buffer)
+        if not self._begun:
+            at = self._begin(buffer, last=last)
+            if at < 0:
+                return 0
         while at < size:
             try:
                 starts, end = self.framing.scan(
-                    buffer, at, min(size, at + self._run_bytes), verify=self._verify, max_records=size
+                    buffer, at, min(size, at + self._run_bytes), verify=self._verify, max_records=size, last=last
                 )
             except _native.FormatError as error:
                 count, after = self._behind(error, buffer, last=last)
@@ -166,8 +171,21 @@ class Scan:
                 )
                 at = after
             else:
-                yield self._run(buffer, starts, end, base)
+                if len(starts):
+                    yield self._run(buffer, starts, end, base)
                 at = end
+        return at
+
+    def _begin(self, buffer: memoryview, *, last: bool) -> int:
+        """Where the first record begins; -1 where that needs more of the stream."""
+        try:
+            at = self.framing.begin(buffer, self.path, last=last)
+        except DataError as fault:
+            self._fail(fault, len(buffer))
+            at = len(buffer)
+        if at < 0 and last:
+            return len(buffer)  # There is less than what comes before the first record.
+        self._begun = at >= 0
         return at
 
     @property

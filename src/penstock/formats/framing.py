@@ -25,19 +25,28 @@ class Framing(Protocol):
         name: Of the format.
         head: Bytes before each payload.
         tail: Bytes behind it, at most.
+        index_name: What an index is kept under: the name, and whatever else decides where records begin.
     """
 
     name: str
     head: int
     tail: int
 
+    @property
+    def index_name(self) -> str: ...
+
     def is_plain(self, head: bytes, /) -> bool:
         """Whether some first bytes are those of a file of this format that is not compressed."""
 
+    def begin(self, buffer: memoryview, path: str, /, *, last: bool) -> int:
+        """Where the first record of a file begins; -1 where that takes more of it than this (which is all, if ``last``)."""
+
     def scan(
-        self, buffer: memoryview, start: int, stop: int, /, *, verify: bool, max_records: int
+        self, buffer: memoryview, start: int, stop: int, /, *, verify: bool, max_records: int, last: bool = True
     ) -> tuple[Indices, int]:
         """Starts of the records that begin in ``[start, stop)``, and where the next one begins.
+
+        ``last``: the file ends where these bytes do, so that a record whose end nothing marks is whole.
 
         Raises:
             FormatError: With the starts found before it as ``starts``.

@@ -36,7 +36,7 @@ def record_index(framing: Framing, files: FileSet, *, on_corrupt: OnCorrupt, com
         CorruptRecord, CorruptFile: A file is damaged and ``on_corrupt`` is ``"raise"``.
         NoFiles: A file is gone.
     """
-    path = index_path(files.paths, format=framing.name, on_corrupt=on_corrupt, compression=compression)
+    path = index_path(files.paths, format=framing.index_name, on_corrupt=on_corrupt, compression=compression)
     kept = load_index(path)
     index = build_index(framing, files, on_corrupt=on_corrupt, kept=kept)
     if index is not kept:
@@ -156,10 +156,14 @@ class _Job:
         content = self._files.content(self._number)
         if self._skip:
             return self._skipping(content)
-        starts, _ = self._chain(content, 0, content.size, 0)
+        starts, _ = self._chain(content, self._begin(content), content.size, 0)
         if content.fault is not None:
             raise content.fault.relocated(Where(record=sum(map(len, starts))))
         return self._found(_together(starts))
+
+    def _begin(self, content: MappedFile) -> int:
+        begin = self._framing.begin(content.buffer, content.path, last=content.fault is None)
+        return content.size if begin < 0 else begin
 
     def _skipping(self, content: MappedFile) -> tuple[FileIndex, Indices]:
         scan = Scan(self._framing, content, verify=True, on_corrupt="skip", run_bytes=STEP_BYTES)
@@ -174,7 +178,7 @@ class _Job:
 
     def _piece(self, start: int, stop: int) -> _Piece:
         content = self._files.content(self._number)
-        begin = 0 if start == 0 else self._framing.find(content.buffer, start)
+        begin = self._begin(content) if start == 0 else self._framing.find(content.buffer, start)
         if not 0 <= begin < stop:
             return _Piece(-1, stop, np.zeros(0, np.int64), -1)
         try:
@@ -188,7 +192,7 @@ class _Job:
     def _joined(self, pieces: list[_Piece]) -> Iterator[Indices]:
         """A piece counts only where the chain of records before it ends exactly where it begins."""
         content = self._files.content(self._number)
-        at = records = 0
+        at, records = self._begin(content), 0
         for piece in pieces:
             if at >= piece.stop:
                 continue  # One record covers all of it.
@@ -205,7 +209,12 @@ class _Job:
         while at < stop:
             try:
                 starts, end = self._framing.scan(
-                    content.buffer, at, min(stop, at + STEP_BYTES), verify=False, max_records=stop
+                    content.buffer,
+                    at,
+                    min(stop, at + STEP_BYTES),
+                    verify=False,
+                    max_records=stop,
+                    last=content.fault is None,
                 )
             except _native.FormatError as error:
                 if error.fault == "truncated" and content.fault is not None:

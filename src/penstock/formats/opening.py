@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 
 from penstock import _registry
+from penstock.contracts.csv import CSV
 from penstock.contracts.records import Format, OnCorrupt, Records
 from penstock.errors import UnsupportedData, Where
 from penstock.formats.detect import detect, format_named, format_of_name
@@ -17,7 +18,7 @@ __all__ = ["open_records"]
 def open_records(
     path: PathLike | Iterable[PathLike],
     *,
-    format: str | None = None,
+    format: str | CSV | None = None,
     compression: str | None = None,
     on_corrupt: OnCorrupt = "raise",
     verify: bool = True,
@@ -27,6 +28,7 @@ def open_records(
     Args:
         path: A file, a folder, a glob, a shard pattern (``x@8``, ``x-00000-of-00008``), or a list of those.
         format: How records are framed; ``None`` finds out from the first file's content, then from its name.
+            :class:`penstock.CSV` says how a CSV file is written.
         compression: ``"gzip"``, ``"zlib"``, ``"none"``; ``None`` finds out for each file from its content.
         on_corrupt: ``"skip"`` goes on behind damaged records, where the framing allows, and counts them in ``skipped``.
         verify: ``False`` leaves payload checksums unchecked.
@@ -48,7 +50,7 @@ def open_records(
     return records
 
 
-def _format_of_folders(paths: list[PathLike], format: str | None) -> Format | None:
+def _format_of_folders(paths: list[PathLike], format: str | CSV | None) -> Format | None:
     """The format of which folders are, as a whole, one thing; ``None`` where folders stand for their files, or are none."""
     folders = [os.path.expanduser(path) for path in paths]
     if not folders or not all(map(_is_folder, folders)):

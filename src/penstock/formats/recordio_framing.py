@@ -50,6 +50,7 @@ class RecordIOFraming:
     """
 
     name = "recordio"
+    index_name = "recordio"
     head = HEAD
     tail = ALIGNMENT - 1
 
@@ -62,9 +63,16 @@ class RecordIOFraming:
         """Whether some first bytes are those of a file that is not compressed."""
         return is_recordio(head)
 
-    def scan(self, buffer: memoryview, start: int, stop: int, *, verify: bool, max_records: int) -> tuple[Indices, int]:
+    def begin(self, buffer: memoryview, path: str, *, last: bool) -> int:
+        """With the first byte."""
+        _ = buffer, path, last
+        return 0
+
+    def scan(
+        self, buffer: memoryview, start: int, stop: int, *, verify: bool, max_records: int, last: bool = True
+    ) -> tuple[Indices, int]:
         """Starts of the records that begin in ``[start, stop)``, and where the next one begins. There are no checksums."""
-        _ = verify
+        _ = verify, last
         return _native.scan_recordio(buffer, start, stop, max_records=max_records)
 
     def find(self, buffer: memoryview, start: int) -> int:

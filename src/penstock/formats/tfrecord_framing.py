@@ -37,6 +37,7 @@ class TFRecordFraming:
     """TFRecord for scanning, indexing, gathering and writing."""
 
     name = "tfrecord"
+    index_name = "tfrecord"
     head = HEAD
     tail = TAIL
 
@@ -44,8 +45,16 @@ class TFRecordFraming:
         """Whether some first bytes are those of a file that is not compressed."""
         return is_tfrecord(head)
 
-    def scan(self, buffer: memoryview, start: int, stop: int, *, verify: bool, max_records: int) -> tuple[Indices, int]:
+    def begin(self, buffer: memoryview, path: str, *, last: bool) -> int:
+        """With the first byte."""
+        _ = buffer, path, last
+        return 0
+
+    def scan(
+        self, buffer: memoryview, start: int, stop: int, *, verify: bool, max_records: int, last: bool = True
+    ) -> tuple[Indices, int]:
         """Starts of the records that begin in ``[start, stop)``, and where the next one begins. Lengths are always checked."""
+        _ = last  # Every record says how long it is.
         return _native.scan_tfrecord(buffer, start, stop, verify=verify, max_records=max_records)
 
     def find(self, buffer: memoryview, start: int) -> int:

@@ -12,7 +12,8 @@ from penstock.errors import CorruptFile, Where
 
 __all__ = ["SUFFIXES", "Compression", "Inflater", "checked", "deflater", "head_of", "wrapper_of", "wrapper_of_name"]
 
-Compression: TypeAlias = Literal["none", "gzip", "zlib"]
+Compression: TypeAlias = Literal["none", "gzip", "zlib", "utf-16-le", "utf-16-be"]
+"""What is undone before a file is read. UTF-16 becomes UTF-8; callers name the encoding, not a compression, for that."""
 
 NAMES: tuple[Compression, ...] = ("none", "gzip", "zlib")
 WINDOW_BITS = {"gzip": 31, "zlib": 15}

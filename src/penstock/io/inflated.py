@@ -20,6 +20,7 @@ from penstock.io.cache import CacheEntry, boot_id, cache_folder, cache_key, cach
 from penstock.io.compression import Compression, Inflater
 from penstock.io.mapped import MappedFile, Signature
 from penstock.io.paths import absolute
+from penstock.io.transcoding import Transcoder
 
 __all__ = ["LIMIT_HINT", "InflatedStream", "find_inflated", "inflated", "note_of", "read_note"]
 
@@ -72,7 +73,7 @@ class InflatedStream:
 
     Args:
         path: The compressed file.
-        compression: ``"gzip"`` or ``"zlib"``.
+        compression: ``"gzip"`` or ``"zlib"``, or the UTF-16 that is to become UTF-8.
         wait: When somebody else is inflating the same file, wait for them (iterating then gives nothing) instead of
             inflating it too.
     """
@@ -88,7 +89,7 @@ class InflatedStream:
         entry = self._claim()
         if entry is None and self._wait:
             return  # It is there now.
-        inflater = Inflater(self.path, self._compression)
+        inflater = _reader(self.path, self._compression)
         parts = ahead(inflater)
         # Inflating takes one core; writing the copy and using the records shares the others.
         yield from ahead(self._copied(parts, entry, inflater)) if entry is not None else parts
@@ -102,7 +103,7 @@ class InflatedStream:
                 raise
             return None  # No copy can be kept; what is read in order needs none.
 
-    def _copied(self, parts: Iterator[bytes], entry: CacheEntry, inflater: Inflater) -> Iterator[bytes]:
+    def _copied(self, parts: Iterator[bytes], entry: CacheEntry, inflater: Inflater | Transcoder) -> Iterator[bytes]:
         limit = cache_limit_bytes(entry.path.parent)
         try:
             for part in parts:
@@ -125,6 +126,12 @@ class InflatedStream:
             f"{self.path} is inflated anew each time: the cache in {entry.path.parent} has no room for it. {LIMIT_HINT}",
             stacklevel=2,
         )
+
+
+def _reader(path: str, compression: Compression) -> Inflater | Transcoder:
+    if compression in ("utf-16-le", "utf-16-be"):
+        return Transcoder(path, compression)
+    return Inflater(path, compression)
 
 
 def _entry(path: str, compression: Compression) -> Path:

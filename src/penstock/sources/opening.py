@@ -13,14 +13,17 @@ from penstock.codecs.example import ExampleCodec
 from penstock.codecs.infer import infer_payloads, infer_schema
 from penstock.codecs.raw import RawCodec
 from penstock.codecs.sagemaker_record_infer import infer_records
+from penstock.contracts.csv import CSV
 from penstock.contracts.feature import Feature
 from penstock.contracts.image_options import ImageOptions
 from penstock.contracts.schema import Schema
 from penstock.contracts.tables import is_table
 from penstock.errors import DataError, NoFiles, UnsupportedData, Where
+from penstock.formats.csv import CsvRecords
 from penstock.formats.detect import format_named
 from penstock.formats.opening import open_records
 from penstock.io.paths import expand
+from penstock.sources.csv_source import csv_codec, csv_source
 from penstock.sources.decoded import decoded, stored_schema
 from penstock.sources.image_paths import with_images
 from penstock.sources.read_instruction import SplitLike, resolve_split, split_names
@@ -39,7 +42,7 @@ SAMPLE = 256
 def open(
     path: Paths,
     *,
-    format: str | None = None,
+    format: str | CSV | None = None,
     codec: str | None = None,
     schema: Schema | Mapping[str, Feature] | None = None,
     columns: Sequence[str] | None = None,
@@ -54,7 +57,8 @@ def open(
 
     Args:
         path: A file, a folder, a glob, a shard pattern (``x@8``, ``x-00000-of-00008``), or a list of those.
-        format: How records are framed; by default found from the content, then from the name.
+        format: How records are framed; by default found from the content, then from the name. :class:`penstock.CSV` says how a
+            CSV file is written.
         codec: ``"example"`` (tf.train.Example and SequenceExample), ``"sagemaker_record"`` (SageMaker's Record) or ``"raw"``
             (one feature ``record``); by default found from the first records.
         schema: Feature types, instead of those inferred from the first 256 records. Only its features are decoded.
@@ -132,6 +136,8 @@ def _words(name: str) -> set[str]:
 def _source(records: Any, codec: str | None, schema: Schema | None) -> Source:
     if is_table(records):
         return TableSource(records) if schema is None else TableSource.under(records, schema)
+    if isinstance(records, CsvRecords) and codec in (None, "csv"):
+        return csv_source(records, schema)
     return RecordSource(records, codec_of(records, codec=codec, schema=schema))
 
 
@@ -140,6 +146,8 @@ def codec_of(records: Any, *, codec: str | None, schema: Schema | Mapping[str, F
     if codec not in (None, "example", "raw", "sagemaker_record"):
         raise UnsupportedData(Where(), expected="codec 'example', 'raw' or 'sagemaker_record'", found=repr(codec))
     given = None if schema is None else Schema(schema)
+    if isinstance(records, CsvRecords) and codec in (None, "csv"):
+        return csv_codec(records, given)
     if codec == "raw":
         return RawCodec(None if given is None else given.select(["record"])["record"].encoding)
     if codec == "sagemaker_record" or (codec is None and format_named(records.format).codec == "sagemaker_record"):
@@ -161,6 +169,8 @@ def find_schema(records: Any, most: int | None) -> Schema:
         records = open_records(records)
     if is_table(records):
         return records.schema
+    if isinstance(records, CsvRecords):
+        return csv_codec(records, None).schema
     if hasattr(records, "iter_spans"):
         by_default = format_named(records.format).codec
         if by_default == "sagemaker_record" and (known := infer_records(_sample(records, most))) is not None:

@@ -62,7 +62,11 @@ class RecordSource(Source):
         position = error.where.record
         if position is None or not 0 <= position < len(indices):
             return error
-        return error.relocated(self.records.where(int(indices[position])))
+        return self._placed(error, self.records.where(int(indices[position])))
+
+    def _placed(self, error: DataError, where: Where) -> DataError:
+        """The error at the place of its record."""
+        return error.relocated(where)
 
     def __iter__(self) -> Iterator[Example]:
         """All examples in order, without an index."""
@@ -82,7 +86,7 @@ class RecordSource(Source):
         bad = error.where.record or 0
         if bad:
             yield self.codec.decode_batch(spans.part(0, bad)), bad
-        raise error.relocated(self.records.where_in_order(first + bad)) from error.__cause__
+        raise self._placed(error, self.records.where_in_order(first + bad)) from error.__cause__
 
     def stream(self, batch_size: int) -> Iterator[Batch] | None:
         """Batches in order while a compressed file is still being inflated; ``None`` where random access is as good."""

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from penstock.codecs.sagemaker_record import SageMakerRecordCodec
+from penstock.contracts.csv import CSV
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.errors import UnsupportedData, Where
@@ -58,7 +59,7 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
     src: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Source,
     dst: str | os.PathLike[str],
     *,
-    format: str | None = None,
+    format: str | CSV | None = None,
     codec: str | None = None,
     schema: Schema | Mapping[str, Feature] | None = None,
     columns: Sequence[str] | None = None,
@@ -106,6 +107,7 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
         "codec": codec,
         "schema": source.schema.to_json(),
         "allow_loss": allow_loss,
+        "csv": repr(target.csv),
     }
     work = WorkFolder.open(target, len(source), plan)
     # In the folder of an interrupted run, a file that has its final name already is that run's own.
@@ -182,7 +184,9 @@ def _unit_writer(
                 advance(stop - start)
 
     def write_examples(unit: Unit) -> None:
-        sink = open_sink(unit.path, target.format, target.compression, source.schema, codec=codec)
+        sink = open_sink(
+            unit.path, target.csv or target.format, target.compression, source.schema, codec=codec, first=unit.first
+        )
         with contextlib.ExitStack() as stack:
             stack.callback(sink.abort)
             for start in range(unit.start, unit.stop, BATCH):

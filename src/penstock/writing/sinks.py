@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from penstock.codecs.example import ExampleCodec
 from penstock.codecs.raw import RawCodec
 from penstock.codecs.sagemaker_record import SageMakerRecordCodec
+from penstock.contracts.csv import CSV
 from penstock.contracts.records import RecordWriter
 from penstock.contracts.schema import Schema
 from penstock.contracts.tables import BatchWriter
@@ -57,22 +58,28 @@ class RecordSink:
         self.writer.abort()
 
 
-def open_sink(path: Path, format: str, compression: str, schema: Schema, *, codec: str | None = None) -> BatchWriter:
+def open_sink(
+    path: Path, format: str | CSV, compression: str, schema: Schema, *, codec: str | None = None, first: bool = True
+) -> BatchWriter:
     """What takes the batches for one file of a format: records by way of a codec, or columns under the schema.
 
-    Pixels that the schema wants stored as images are encoded first.
+    Pixels that the schema wants stored as images are encoded first. ``first``: the file begins here; else it is to be appended
+    to another, where files of the format may follow one another.
     """
-    if format not in PIXEL_FORMATS and (encoders := encoders_of(schema)):
+    found = format_named(format)
+    if found.name not in PIXEL_FORMATS and (encoders := encoders_of(schema)):
         stored = Schema({name: feature.stored for name, feature in schema.items()})
-        return EncodingSink(open_sink(path, format, compression, stored, codec=codec), encoders)
-    sink = format_named(format).sink
-    if sink is None:
-        return RecordSink(open_writer(path, format, compression), codec_for(schema, codec, format))
+        return EncodingSink(open_sink(path, format, compression, stored, codec=codec, first=first), encoders)
+    sink = found.sink
+    if sink is None or (codec == "raw" and found.writer is not None):
+        return RecordSink(open_writer(path, found.name, compression), codec_for(schema, codec, found.name))
     if codec is not None:
         raise UnsupportedData(
             Where(path=str(path)), expected="no codec for a format that holds columns", found=repr(codec)
         )
-    return sink(path, schema, compression=compression)
+    if first or found.join is not None:
+        return sink(path, schema, compression=compression)
+    return sink(path, schema, compression=compression, first=False)
 
 
 def codec_for(schema: Schema, name: str | None, format: str) -> RecordCodec:

@@ -7,10 +7,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.contracts.csv import CSV
 from penstock.errors import UnknownFormat, UnsupportedData, Where
-from penstock.formats.detect import format_named, format_of_name
+from penstock.formats.detect import csv_options, format_named, format_of_name
 
 __all__ = ["Target"]
+
+CSV_DELIMITERS = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
 
 SHARD_PATTERN = re.compile(r"^(?P<stem>.+)@(?P<count>\d+)$")
 COMPRESSION_SUFFIXES = {".gz": "gzip", ".gzip": "gzip", ".zlib": "zlib", ".zz": "zlib"}
@@ -24,18 +27,20 @@ class Target:
         paths: The final file names, in order.
         format: How records are framed.
         compression: ``"none"``, ``"gzip"``, ``"zlib"``, or what else the format has (ArrayRecord: ``"zstd"``, ...).
+        csv: How CSV is to be written.
     """
 
     paths: tuple[Path, ...]
     format: str
     compression: str
+    csv: CSV | None = None
 
     @classmethod
     def of(
         cls,
         path: str | os.PathLike[str],
         *,
-        format: str | None = None,
+        format: str | CSV | None = None,
         compression: str | None = None,
         shards: int = 1,
     ) -> Target:
@@ -60,7 +65,8 @@ class Target:
             raise ValueError(f"shards must be 1 or more, got {shards}")
         suffix = Path(text).suffix.lower()
         name = text[: -len(suffix)] if suffix in COMPRESSION_SUFFIXES else text
-        known = format or format_of_name(name)
+        options = csv_options(format)
+        known = "csv" if options is not None else format_of_name(name) if format is None else str(format)
         if known is None:
             raise UnknownFormat(
                 Where(path=text),
@@ -71,7 +77,9 @@ class Target:
         compression = _compression(compression, suffix, known)
         digits = max(5, len(str(shards)))
         paths = [f"{text}-{i:0{digits}d}-of-{shards:0{digits}d}" for i in range(shards)] if sharded else [text]
-        return cls(paths=tuple(Path(p) for p in paths), format=known, compression=compression)
+        if known == "csv":
+            options = (options or CSV()).with_delimiter(CSV_DELIMITERS.get(Path(name).suffix.lower(), ","))
+        return cls(paths=tuple(Path(p) for p in paths), format=known, compression=compression, csv=options)
 
     def bounds(self, n: int) -> list[tuple[int, int]]:
         """Which of ``n`` examples go into which file: consecutive runs, as equal as can be."""

@@ -21,11 +21,12 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Examples ``start`` up to ``stop``, which go into ``path``."""
+    """Examples ``start`` up to ``stop``, which go into ``path``; the ``first`` of a file, or a part to be appended."""
 
     path: Path
     start: int
     stop: int
+    first: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,9 @@ class WorkFolder:
         shards = []
         for number, (path, (start, stop)) in enumerate(zip(self.target.paths, self.target.bounds(self.n), strict=True)):
             starts = range(start, stop, step) or (start,)
-            units = tuple(Unit(self.path / f"{number:05d}-{at:012d}", at, min(at + step, stop)) for at in starts)
+            units = tuple(
+                Unit(self.path / f"{number:05d}-{at:012d}", at, min(at + step, stop), at == start) for at in starts
+            )
             shards.append(Shard(path, units, self.target.format))
         return shards
 
@@ -115,7 +118,7 @@ class WorkFolder:
 def join_units(shard: Shard, work: WorkFolder) -> None:
     """Put a shard together under its final name.
 
-    TFRecord files and gzip members may follow one another, so their units are copied end to end; formats with a header or an
+    TFRecord files, rows of CSV and gzip members may follow one another, so their units are copied end to end; formats with a header or an
     end of their own have a way to join.
     """
     first = shard.units[0].path

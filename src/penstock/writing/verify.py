@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from penstock.codecs.csv import CsvCodec
 from penstock.codecs.example import ExampleCodec
+from penstock.contracts.csv import CSV
 from penstock.contracts.feature import Feature
 from penstock.contracts.records import Checked
 from penstock.contracts.schema import Schema
@@ -88,7 +90,7 @@ class Report:
 def verify(
     path: Paths,
     *,
-    format: str | None = None,
+    format: str | CSV | None = None,
     codec: str | None = None,
     schema: Schema | Mapping[str, Feature] | None = None,
     compression: str | None = None,
@@ -114,7 +116,7 @@ def verify(
     report.files = len(records.paths)
     size = sum(Path(name).stat().st_size for name in records.paths)
     checker = _checker(records, codec, schema)
-    report.schema = checker.schema if isinstance(checker, ExampleCodec) else None
+    report.schema = checker.schema if isinstance(checker, (ExampleCodec, CsvCodec)) else None
     with Progress("verifying", size, "bytes", show=progress) as bar:
         for stretch in verify_records(records):
             report.records += stretch.records

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from penstock.contracts.csv import CSV
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Example
@@ -27,7 +28,7 @@ def write_records(
     path: str | os.PathLike[str],
     records: Iterable[bytes | bytearray | memoryview],
     *,
-    format: str | None = None,
+    format: str | CSV | None = None,
     compression: str | None = None,
 ) -> int:
     """Write payloads as they are, framed as records of one file.
@@ -56,7 +57,7 @@ def write(
     path: str | os.PathLike[str],
     examples: Source | Mapping[str, Any] | Iterable[Example],
     *,
-    format: str | None = None,
+    format: str | CSV | None = None,
     codec: str | None = None,
     schema: Schema | Mapping[str, Feature] | None = None,
     shards: int = 1,
@@ -66,7 +67,7 @@ def write(
     """Write a dataset.
 
     Args:
-        path: ``x.tfrecord``, ``x.array_record``, ``x.npy``, ``x.tfrecord.gz``, ``x.tfrecord@8``.
+        path: ``x.tfrecord``, ``x.array_record``, ``x.npy``, ``x.csv``, ``x.tfrecord.gz``, ``x.tfrecord@8``.
         examples: A source, columns (``{"image": ndarray (n, ...), "label": ndarray (n,)}``), or any iterable of examples.
         format, codec, schema, compression: As for :class:`penstock.Writer`.
         shards: How many files. Each gets a run of consecutive examples when the number of examples is known beforehand (a
@@ -154,7 +155,7 @@ class _Runs:
         self.writers.append(
             Writer(
                 path,
-                format=self.target.format,
+                format=self.target.csv or self.target.format,
                 codec=self.codec,
                 schema=self.schema,
                 compression=self.target.compression,

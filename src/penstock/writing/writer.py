@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from penstock.contracts.csv import CSV
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.contracts.tables import BatchWriter
@@ -30,7 +31,8 @@ class Writer:
 
     Args:
         path: ``x.tfrecord``, ``x.tfrecord.gz``, ``x.npy``; ``x.tfrecord@8`` for eight shards.
-        format: ``"tfrecord"`` or ``"npy"``; by default what the name says.
+        format: ``"tfrecord"``, ``"npy"``, ...; by default what the name says. :class:`penstock.CSV` says how a CSV file is to be
+            written.
         codec: ``"example"`` (tf.train.Example), ``"sagemaker_record"`` (SageMaker's Record) or ``"raw"``; by default ``"raw"``
             when the one feature is called ``record``, else Records in RecordIO and Examples in every other format.
         schema: Feature types. By default what the first 1,024 examples (or the first batch) show; Python floats are taken
@@ -49,7 +51,7 @@ class Writer:
         self,
         path: str | os.PathLike[str],
         *,
-        format: str | None = None,
+        format: str | CSV | None = None,
         codec: str | None = None,
         schema: Schema | Mapping[str, Feature] | None = None,
         shards: int = 1,
@@ -114,7 +116,9 @@ class Writer:
     def _start(self, schema: Schema) -> None:
         target = self.target
         for path in target.paths:
-            self._sinks.append(open_sink(path, target.format, target.compression, schema, codec=self.codec_name))
+            self._sinks.append(
+                open_sink(path, target.csv or target.format, target.compression, schema, codec=self.codec_name)
+            )
 
     def _flush(self) -> None:
         if self._waiting:

@@ -1,0 +1,299 @@
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+
+#include "bind/support.hpp"
+#include "core/csv_decode.hpp"
+#include "core/csv_encode.hpp"
+
+namespace penstock::bind {
+namespace {
+
+using Which = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// (delimiter, quote or empty, decimal mark), each one byte.
+csv::Dialect dialect_of(const nb::tuple& marks) {
+    const auto mark = [&](std::size_t i) { return nb::cast<std::string>(marks[i]); };
+    if (nb::len(marks) != 3 || mark(0).size() != 1 || mark(1).size() > 1 || mark(2).size() != 1)
+        throw nb::value_error("a dialect is a delimiter, a quote or nothing, and a decimal mark");
+    csv::Dialect dialect{mark(0)[0], std::nullopt, mark(2)[0]};
+    if (!mark(1).empty()) dialect.quote = mark(1)[0];
+    return dialect;
+}
+
+csv::Layout layout_of(const nb::tuple& marks, std::size_t width, const nb::list& missing) {
+    std::vector<std::string> words;
+    for (nb::handle word : missing) words.push_back(nb::cast<std::string>(word));
+    return {dialect_of(marks), width, csv::Words(std::move(words))};
+}
+
+nb::object starts_array(const std::vector<std::int64_t>& starts) {
+    Pool::Block block = batch_pool()->take(starts.size() * sizeof(std::int64_t));
+    if (!starts.empty()) std::memcpy(block.data(), starts.data(), starts.size() * sizeof(std::int64_t));
+    return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {starts.size()});
+}
+
+nb::tuple scan(nb::object data, std::uint64_t start, std::uint64_t stop, nb::tuple marks, std::uint64_t width, bool utf8, bool last,
+               std::size_t max_records) {
+    const Buffer buffer(data);
+    const csv::Dialect dialect = dialect_of(marks);
+    csv::Scan found;
+    {
+        const nb::gil_scoped_release release;
+        found = csv::scan(buffer.bytes(), start, stop, dialect, {width, utf8}, last, max_records);
+    }
+    if (found.faulty) {
+        nb::object error = to_python(found.fault);
+        error.attr("starts") = starts_array(found.starts);
+        PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
+        throw nb::python_error();
+    }
+    return nb::make_tuple(starts_array(found.starts), found.next);
+}
+
+HeldSpans gather(nb::object buffers, std::optional<Which> which, Indices offsets, nb::tuple marks) {
+    HeldSpans held;
+    held.parent = hold_buffers(std::move(buffers));
+    const std::vector<Bytes>& files = nb::cast<const HeldBuffers&>(held.parent).bytes;
+    const std::size_t count = offsets.shape(0);
+    if (which && which->shape(0) != count) throw nb::value_error("which and offsets differ in length");
+    const std::span<const std::int64_t> wanted(offsets.data(), count);
+    const std::span<const std::int32_t> in = which ? std::span(which->data(), count) : std::span<const std::int32_t>{};
+    const csv::Dialect dialect = dialect_of(marks);
+
+    const nb::gil_scoped_release release;
+    held.spans.payloads = csv::gather(files, in, wanted, dialect);
+    return held;
+}
+
+nb::list values_of(nb::object data, nb::tuple marks) {
+    const Buffer buffer(data);
+    const csv::Dialect dialect = dialect_of(marks);
+    std::vector<char> room;
+    nb::list out;
+    for (const Bytes field : csv::fields_of(buffer.bytes(), dialect)) {
+        const std::string_view value = csv::value_of(field, dialect, room);
+        out.append(nb::bytes(value.data(), value.size()));
+    }
+    return out;
+}
+
+nb::list examine(const HeldSpans& held, nb::tuple marks, std::size_t width, nb::list missing) {
+    const csv::Layout layout = layout_of(marks, width, missing);
+    std::vector<csv::ColumnFacts> columns;
+    {
+        const nb::gil_scoped_release release;
+        columns = csv::examine(held.spans, layout);
+    }
+    nb::list out;
+    for (const csv::ColumnFacts& facts : columns) {
+        nb::dict one;
+        one["empty"] = facts.empty;
+        one["missing"] = facts.missing;
+        one["whole"] = facts.whole;
+        one["positive"] = facts.positive;
+        one["huge"] = facts.huge;
+        one["real"] = facts.real;
+        one["boolean"] = facts.boolean;
+        one["text"] = facts.text;
+        one["padded"] = facts.padded;
+        one["wide"] = facts.wide;
+        one["negative"] = facts.negative;
+        out.append(one);
+    }
+    return out;
+}
+
+// (field, kind, default): the default is None, the number in its eight (or four, or one) bytes, or the text's bytes.
+csv::Spec spec_of(nb::handle item) {
+    const auto parts = nb::cast<nb::tuple>(item);
+    const int kind = nb::cast<int>(parts[1]);
+    if (kind < 1 || kind > 6) throw nb::value_error("kind is 1 (int64), 2 (uint64), 3 (float64), 4 (float32), 5 (bool) or 6 (text)");
+    csv::Spec spec;
+    spec.field = nb::cast<std::size_t>(parts[0]);
+    spec.kind = static_cast<csv::Kind>(kind);
+    if (parts[2].is_none()) return spec;
+    const auto given = nb::cast<nb::bytes>(parts[2]);
+    spec.has_default = true;
+    if (spec.kind == csv::Kind::text) spec.words.assign(given.c_str(), given.size());
+    else if (given.size() <= sizeof spec.number) std::memcpy(&spec.number, given.c_str(), given.size());
+    else throw nb::value_error("a default of another size");
+    return spec;
+}
+
+/// Makes texts; the same few come again and again in most columns, and are then made once.
+class Texts {
+  public:
+    explicit Texts(const std::string& encoding) : encoding_(encoding) {}
+
+    /// A new reference, or nullptr with the error set.
+    PyObject* make(std::string_view text) {
+        if (text.size() > most_kept) return made(text);
+        std::size_t hash = text.size();
+        for (const char byte : text) hash = hash * 31 + static_cast<unsigned char>(byte);
+        Kept& kept = kept_[hash % slots];
+        if (kept.object.is_valid() && kept.text == text) return nb::object(kept.object).release().ptr();
+        PyObject* const object = made(text);
+        if (object != nullptr) kept = {text, nb::borrow(object)};
+        return object;
+    }
+
+  private:
+    static constexpr std::size_t most_kept = 32;
+    static constexpr std::size_t slots = 256;
+
+    struct Kept {
+        std::string_view text;
+        nb::object object;
+    };
+
+    PyObject* made(std::string_view text) const {
+        const auto size = static_cast<Py_ssize_t>(text.size());
+        const char* const data = text.empty() ? "" : text.data();
+        if (encoding_.empty()) return PyBytes_FromStringAndSize(data, size);
+        if (encoding_ == "utf-8") return PyUnicode_DecodeUTF8(data, size, nullptr);
+        return PyUnicode_Decode(data, size, encoding_.c_str(), nullptr);
+    }
+
+    std::string encoding_;
+    std::vector<Kept> kept_{slots};
+};
+
+nb::object texts_of(const csv::Column& column, const std::string& encoding) {
+    nb::object list = nb::steal(PyList_New(static_cast<Py_ssize_t>(column.texts.size())));
+    if (!list.is_valid()) throw nb::python_error();
+    Texts texts(encoding);
+    for (std::size_t i = 0; i < column.texts.size(); ++i) {
+        PyObject* const object = texts.make(column.texts[i]);
+        if (object == nullptr) {
+            if (!PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) throw nb::python_error();
+            PyErr_Clear();
+            return nb::int_(i); // The caller says which, with its place.
+        }
+        PyList_SetItem(list.ptr(), static_cast<Py_ssize_t>(i), object);
+    }
+    return list;
+}
+
+nb::object numbers_of(csv::Kind kind, csv::Column& column, std::size_t rows) {
+    const nb::dlpack::dtype dtype = kind == csv::Kind::int64     ? nb::dtype<std::int64_t>()
+                                    : kind == csv::Kind::uint64  ? nb::dtype<std::uint64_t>()
+                                    : kind == csv::Kind::float64 ? nb::dtype<double>()
+                                    : kind == csv::Kind::float32 ? nb::dtype<float>()
+                                                                 : nb::dtype<std::uint8_t>();
+    return to_numpy(std::move(column.numbers), dtype, {rows});
+}
+
+struct Decoder {
+    csv::Decoder core;
+    std::vector<std::string> encodings;
+};
+
+nb::list decode(const Decoder& decoder, const HeldSpans& held) {
+    csv::Decoded decoded;
+    {
+        const nb::gil_scoped_release release;
+        decoded = decoder.core.decode(held.spans, batch_pool());
+    }
+    nb::list out;
+    for (std::size_t k = 0; k < decoded.columns.size(); ++k) {
+        const csv::Kind kind = decoder.core.specs()[k].kind;
+        out.append(kind == csv::Kind::text ? texts_of(decoded.columns[k], decoder.encodings[k])
+                                           : numbers_of(kind, decoded.columns[k], held.spans.payloads.size()));
+    }
+    return out;
+}
+
+using Numbers = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+/// What one call of encode reads from, held while the GIL is away.
+struct Inputs {
+    std::vector<csv::Source> sources;
+    std::vector<Numbers> numbers;
+    std::vector<Buffer> buffers;
+
+    // (kind, values per row, a flat array or a list of bytes)
+    void add(nb::handle item, std::size_t rows) {
+        const auto parts = nb::cast<nb::tuple>(item);
+        const int kind = nb::cast<int>(parts[0]);
+        if (kind < 1 || kind > 6) throw nb::value_error("no such kind of values");
+        csv::Source source{static_cast<csv::Values>(kind), nb::cast<std::size_t>(parts[1]), nullptr, {}};
+        const std::size_t total = rows * source.count;
+        if (source.kind == csv::Values::text) {
+            for (nb::handle text : nb::cast<nb::list>(parts[2])) {
+                const Bytes bytes = buffers.emplace_back(text).bytes();
+                source.texts.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+            }
+            if (source.texts.size() != total) throw nb::value_error("a column of another length");
+        } else {
+            const std::size_t size = source.kind == csv::Values::boolean ? 1 : source.kind == csv::Values::float32 ? 4 : 8;
+            const Numbers& values = numbers.emplace_back(nb::cast<Numbers>(parts[2]));
+            if (values.shape(0) != total || values.itemsize() != size) throw nb::value_error("a column of another length or type");
+            source.numbers = static_cast<const std::byte*>(values.data());
+        }
+        sources.push_back(std::move(source));
+    }
+};
+
+nb::object encode(nb::list columns, std::size_t rows, nb::tuple marks, std::string line_end) {
+    Inputs inputs;
+    for (nb::handle item : columns) inputs.add(item, rows);
+    const csv::Dialect dialect = dialect_of(marks);
+    std::vector<char> text;
+    {
+        const nb::gil_scoped_release release;
+        text = csv::encode(inputs.sources, rows, dialect, line_end);
+    }
+    return nb::bytes(text.data(), text.size());
+}
+
+} // namespace
+
+void register_csv(nb::module_& module) {
+    module.def("scan_csv", &scan, nb::arg("data"), nb::arg("start"), nb::arg("stop"), nb::arg("dialect"), nb::kw_only(), nb::arg("width"),
+               nb::arg("utf8"), nb::arg("last"), nb::arg("max_records"),
+               nb::sig("def scan_csv(data: collections.abc.Buffer, start: int, stop: int, dialect: tuple[str, str, str], *, width: int, "
+                       "utf8: bool, last: bool, max_records: int) -> tuple[numpy.typing.NDArray[numpy.int64], int]"),
+               "Starts of the rows that begin in [start, stop), and where to go on. A dialect is (delimiter, quote or '', decimal mark). "
+               "Where width is not 0, rows must have so many fields. A FormatError carries the starts found before it as `starts`.");
+    module.def(
+        "find_csv",
+        [](nb::object data, std::uint64_t start) {
+            const Buffer buffer(data);
+            const nb::gil_scoped_release release;
+            return csv::find(buffer.bytes(), start);
+        },
+        nb::arg("data"), nb::arg("start"), nb::sig("def find_csv(data: collections.abc.Buffer, start: int) -> int"),
+        "Where the first line from start on begins; -1 if there is none.");
+    module.def("gather_csv", &gather, nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"), nb::arg("dialect"),
+               nb::sig("def gather_csv(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: "
+                       "numpy.typing.NDArray[numpy.int64], dialect: tuple[str, str, str]) -> Spans"),
+               "Spans over the rows that begin at the offsets, without their line ends.");
+    module.def("values_of_csv", &values_of, nb::arg("row"), nb::arg("dialect"),
+               nb::sig("def values_of_csv(row: collections.abc.Buffer, dialect: tuple[str, str, str]) -> list[bytes]"),
+               "The values of one row, without quotes.");
+    module.def("examine_csv", &examine, nb::arg("spans"), nb::arg("dialect"), nb::arg("width"), nb::arg("missing"),
+               nb::sig("def examine_csv(spans: Spans, dialect: tuple[str, str, str], width: int, missing: list[str]) -> list[dict[str, int]]"),
+               "What the values of each column are: how many are whole numbers, texts, ...");
+    nb::class_<Decoder>(module, "CsvDecoder", "Decodes rows into columns. Specs are (field, kind, default), kinds 1 int64, 2 uint64, 3 float64, "
+                                              "4 float32, 5 bool, 6 text; a text's encoding is '' where bytes are wanted.")
+        .def(
+            "__init__",
+            [](Decoder* self, nb::tuple marks, std::size_t width, nb::list missing, nb::list specs, nb::list encodings) {
+                std::vector<csv::Spec> wanted;
+                std::vector<std::string> names;
+                for (nb::handle item : specs) wanted.push_back(spec_of(item));
+                for (nb::handle name : encodings) names.push_back(nb::cast<std::string>(name));
+                if (names.size() != wanted.size()) throw nb::value_error("one encoding for each spec");
+                new (self) Decoder{csv::Decoder(layout_of(marks, width, missing), std::move(wanted)), std::move(names)};
+            },
+            nb::arg("dialect"), nb::arg("width"), nb::arg("missing"), nb::arg("specs"), nb::arg("encodings"),
+            nb::sig("def __init__(self, dialect: tuple[str, str, str], width: int, missing: list[str], specs: list[tuple[int, int, bytes | None]], "
+                    "encodings: list[str]) -> None"))
+        .def("decode", &decode, nb::arg("spans"), nb::sig("def decode(self, spans: Spans) -> list[typing.Any]"),
+             "A column for each spec: an array, or a list of texts; of texts that the encoding does not know, the number of the first.");
+    module.def("encode_csv", &encode, nb::arg("columns"), nb::arg("rows"), nb::arg("dialect"), nb::arg("line_end"),
+               nb::sig("def encode_csv(columns: list[tuple[int, int, typing.Any]], rows: int, dialect: tuple[str, str, str], line_end: str) -> bytes"),
+               "Rows as text. Columns are (kind, values per row, flat array or list of bytes).");
+}
+
+} // namespace penstock::bind

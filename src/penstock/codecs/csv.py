@@ -1,0 +1,193 @@
+"""Rows of CSV as examples: one feature per column."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from penstock import _native
+from penstock.codecs.faults import all_faults
+from penstock.codecs.numbers import fitted
+from penstock.contracts.csv import CsvDialect
+from penstock.contracts.feature import Feature
+from penstock.contracts.schema import Schema
+from penstock.contracts.values import Batch, Example
+from penstock.errors import CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
+
+__all__ = ["CsvCodec"]
+
+INT64, UINT64, FLOAT64, FLOAT32, BOOL, TEXT = 1, 2, 3, 4, 5, 6
+WIRES = {INT64: "int64", UINT64: "uint64", FLOAT64: "float64", FLOAT32: "float32", BOOL: "bool"}
+KINDS = {
+    INT64: "a whole number",
+    UINT64: "a whole number",
+    FLOAT64: "a number",
+    FLOAT32: "a number",
+    BOOL: "true or false",
+}
+SHOWN = 60
+
+
+class CsvCodec:
+    """Rows as examples, by native code a batch at a time.
+
+    Numbers may have blanks round them; texts are kept to the blank. A missing number is the feature's default, else NaN
+    where the feature is a float, else an error. A missing text is kept as it stands unless the feature has a default.
+
+    Args:
+        schema: The columns to decode, by name, and their types.
+        dialect: Of the rows.
+
+    Raises:
+        NoSuchFeature: A name that no column has.
+        UnsupportedData: A type that a column of text cannot give.
+    """
+
+    name = "csv"
+
+    def __init__(self, schema: Schema, dialect: CsvDialect) -> None:
+        _ = Schema(dict.fromkeys(dialect.names, Feature("str"))).select(tuple(schema))  # names that no column has
+        self.schema = schema
+        self.dialect = dialect
+        self._fields = {name: number for number, name in enumerate(dialect.names)}
+        self._kinds = [_kind(name, feature) for name, feature in schema.items()]
+        specs = [
+            (self._fields[name], kind, _default(feature, kind, dialect.encoding))
+            for (name, feature), kind in zip(schema.items(), self._kinds, strict=True)
+        ]
+        encodings = ["" if feature.dtype == "bytes" else dialect.encoding for feature in schema.values()]
+        self._decoder = _native.CsvDecoder(dialect.marks, dialect.width, list(dialect.missing), specs, encodings)
+
+    def decode_batch(self, spans: _native.Spans) -> Batch:
+        """Decode ``n`` rows.
+
+        Returns:
+            One column per feature of the schema: ``ndarray (n,)``, of objects for ``str`` and ``bytes``.
+
+        Raises:
+            CorruptRecord: A row has more or fewer fields than there are columns, broken quotes, or bytes that are no text.
+            SchemaMismatch: A value is not of its column's type.
+
+        ``where.record`` of the error is the position in ``spans``, and ``where.offset`` counts from the beginning of the row.
+        """
+        try:
+            parts = self._decoder.decode(spans)
+        except _native.FormatError as error:
+            if error.record > 0:
+                self.decode_batch(spans.part(0, error.record))  # what native code does not check may fail earlier
+            raise self._described(error, spans) from error
+        batch: Batch = {}
+        faults: list[DataError] = []
+        for (name, feature), part in zip(self.schema.items(), parts, strict=True):
+            try:
+                batch[name] = self._column(name, feature, part, spans)
+            except DataError as fault:
+                faults.append(fault)
+        if faults:
+            raise min(faults, key=lambda fault: fault.where.record or 0)
+        return batch
+
+    def _column(self, name: str, feature: Feature, part: Any, spans: _native.Spans) -> Any:
+        if isinstance(part, int):
+            self._raise_no_text(name, part, spans)
+        if isinstance(part, list):
+            column = np.empty(len(part), object)
+            column[:] = part
+            return column
+        if feature.dtype == "bool":
+            return part.view(np.bool_)
+        return fitted(part, feature.dtype, name, per_record=1, offsets=None)
+
+    def _raise_no_text(self, name: str, record: int, spans: _native.Spans) -> NoReturn:
+        row = spans.part(record, record + 1).to_bytes()[0]
+        value = _native.values_of_csv(row, self.dialect.marks)[self._fields[name]]
+        reason, at = "bytes that are not", row.find(value)
+        try:
+            value.decode(self.dialect.encoding)
+        except UnicodeDecodeError as error:
+            reason, at = f"the byte {value[error.start]:#04x} in {_shown(value)}", at + error.start
+        raise CorruptRecord(
+            Where(record=record, feature=name, offset=max(at, 0)),
+            expected=f"text in {self.dialect.encoding}",
+            found=reason,
+            hint="Say format=ps.CSV(encoding=...) with another encoding, such as 'cp1252', or give the column the type 'bytes'.",
+        )
+
+    def _described(self, error: _native.FormatError, spans: _native.Spans) -> DataError:
+        place = Where(record=error.record, offset=int(error.offset))
+        if error.fault == "wrong_count":
+            return CorruptRecord(place, expected=f"{error.expected} fields", found=f"{error.found}")
+        if error.fault not in ("wrong_kind", "missing"):
+            return CorruptRecord(place, expected="a row of CSV", found="broken quotes")
+        name = list(self.schema)[error.feature]
+        row = spans.part(error.record, error.record + 1).to_bytes()[0]
+        value = _native.values_of_csv(row, self.dialect.marks)[self._fields[name]]
+        place = place.at(feature=name)
+        if error.fault == "missing":
+            hint = f"Give the column a default, types={{{name!r}: ps.Feature({self.schema[name].dtype!r}, default=0)}}, or read floats."
+            return SchemaMismatch(place, expected="a value", found=f"none, {_shown(value)}", hint=hint)
+        return SchemaMismatch(
+            place,
+            expected=f"{KINDS[error.expected]}, as the column is {self.schema[name].dtype}",
+            found=_shown(value),
+            hint=f"If the value is right, open with format=ps.CSV(types={{{name!r}: 'str'}}), or another type.",
+        )
+
+    def decode(self, payload: Any) -> Example:
+        """One row as an example."""
+        batch = self.decode_batch(_native.spans_of_buffers([payload]))
+        return {name: column[0] for name, column in batch.items()}
+
+    def narrowed(self, names: tuple[str, ...]) -> CsvCodec:
+        """The codec for only these columns."""
+        return CsvCodec(self.schema.select(names), self.dialect)
+
+    def faults_in(self, spans: _native.Spans) -> list[DataError]:
+        """What is wrong with some rows, one error for each bad one, ``where.record`` being its position."""
+        return all_faults(self.decode_batch, spans)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"schema": self.schema, "dialect": self.dialect}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["schema"], state["dialect"])  # type: ignore[misc]
+
+    def __repr__(self) -> str:
+        return f"CsvCodec({list(self.schema)})"
+
+
+def _kind(name: str, feature: Feature) -> int:
+    """How native code reads a column.
+
+    Raises:
+        UnsupportedData: A field cannot hold such values.
+    """
+    if feature.shape == () and not feature.sparse:
+        if feature.is_text:
+            return TEXT
+        dtype = np.dtype(feature.dtype)
+        exact = {"uint64": UINT64, "float64": FLOAT64, "float32": FLOAT32, "float16": FLOAT64, "bool": BOOL}
+        if feature.dtype in exact:
+            return exact[feature.dtype]
+        if dtype.kind in "iu":
+            return INT64
+    raise UnsupportedData(
+        Where(feature=name),
+        expected="one number, truth value or text, which is what a field holds",
+        found=repr(feature),
+        hint="Dates stay text: read 'str', and turn them over with source.map or map_batch.",
+    )
+
+
+def _default(feature: Feature, kind: int, encoding: str) -> bytes | None:
+    if feature.default is None:
+        return None
+    if kind == TEXT:
+        return feature.default if isinstance(feature.default, bytes) else str(feature.default).encode(encoding)
+    return np.asarray(feature.default).astype(WIRES[kind]).tobytes()
+
+
+def _shown(value: bytes) -> str:
+    text = value.decode("utf-8", "backslashreplace")
+    return repr(text if len(text) <= SHOWN else text[:SHOWN] + "...")

@@ -1,0 +1,65 @@
+"""The commands on CSV."""
+
+import gzip
+import json
+
+import pytest
+
+import penstock as ps
+
+
+@pytest.fixture
+def people(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text('name,age,height\n"Ada, C.",36,1.65\nGrace,85,\nAlan,41,1.78\n')
+    return path
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "gzip"])
+def file(request, people):
+    if not request.param:
+        return people
+    packed = people.with_name("people.csv.gz")
+    packed.write_bytes(gzip.compress(people.read_bytes()))
+    return packed
+
+
+def test_inspect_head_schema_stats_verify(run, file):
+    facts = run("inspect", file, "--json").json
+    assert (facts["format"], facts["records"]) == ("csv", 3)
+    assert facts["compression"] == ("gzip" if file.suffix == ".gz" else "none")
+    assert facts["first_example"] == {"name": "Ada, C.", "age": 36, "height": 1.65}
+    lines = [json.loads(line) for line in run("head", "-n", 2, file, "--json", "--columns", "age").out.splitlines()]
+    assert lines == [{"age": 36}, {"age": 85}]
+    assert "height   float64" in run("schema", file).out
+    assert run("stats", file).code == 0
+    assert run("verify", file).code == 0
+
+
+def test_options_behind_the_name(run, people):
+    told = run("inspect", people, "--format", "csv:header=no", "--json").json
+    assert (told["records"], list(told["first_example"])) == (4, ["c0", "c1", "c2"])
+    assert run("inspect", people, "--format", "csv:heading=no").code == 2
+    assert run("inspect", people, "--format", "tsv").code == 2
+    assert run("inspect", people, "--format", "npy:header=no").code == 2
+
+
+def test_index_and_convert(run, people, tmp_path):
+    assert run("index", people, "--json").json["built"]
+    again = run("index", people, "--json").json
+    assert (again["records"], again["built"]) == (3, False)
+    assert run("index", people, "--text", tmp_path / "x.idx").code == 2
+    assert run("convert", people, tmp_path / "people.tfrecord").code == 0
+    assert [example["age"] for example in ps.open(tmp_path / "people.tfrecord")] == [36, 85, 41]
+    assert run("convert", tmp_path / "people.tfrecord", tmp_path / "back.csv").code == 0
+    assert (tmp_path / "back.csv").read_text().startswith("age,height,name\n36,1.65,")
+
+
+def test_damage(run, people, tmp_path):
+    people.write_text("a,b\n1,2\n3\n4,5\n")
+    told = run("verify", people, "--json")
+    assert (told.code, [fault["record"] for fault in told.json["faults"]]) == (1, [1])
+    saved = run("verify", people, "--salvage", tmp_path / "saved.csv")
+    assert saved.code == 1
+    assert (tmp_path / "saved.csv").read_text() == "a,b\n1,2\n4,5\n"
+    assert "1 damaged stretch" in run("head", people, "--skip-corrupt").err

@@ -1,0 +1,372 @@
+"""Rows of CSV as examples: types, values, what is missing, and what does not fit."""
+
+import csv
+import io
+import json
+import math
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.reference import csv_rows as reference
+
+import penstock as ps
+from penstock import _native
+from penstock.contracts.csv import MISSING
+from penstock.errors import CorruptRecord, NoSuchFeature, SchemaMismatch, UnsupportedData
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "csv"
+FILES = sorted(path for path in GOLDEN.iterdir() if path.suffix != ".json")
+MARKS = (",", '"', ".")
+
+
+def opened(tmp_path, text, **options):
+    path = tmp_path / "x.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    schema = options.pop("schema", None)
+    return ps.open(path, schema=schema, format=ps.CSV(**options))
+
+
+def types(source):
+    return {name: feature.dtype for name, feature in source.schema.items()}
+
+
+def decoded(texts, kind, encoding="", missing=()):
+    spans = _native.spans_of_buffers([text.encode() for text in texts])
+    return _native.CsvDecoder(MARKS, 1, list(missing), [(0, kind, None)], [encoding]).decode(spans)[0]
+
+
+# ------------------------------------------------------------------------------------------------------------- goldens
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_goldens(path):
+    note = json.loads(Path(f"{path}.json").read_text(encoding="utf-8"))
+    source = ps.open(path, format=ps.CSV(**note["options"]))
+    assert list(source.schema) == note["names"]
+    batch = source.batch(range(len(source)))
+    for name, expected in note["columns"].items():
+        if source.schema[name].dtype == "float64":
+            np.testing.assert_array_equal(batch[name], [float(value) for value in expected], name)
+        else:
+            assert batch[name].tolist() == expected, name
+    assert [tuple(map(repr, example.values())) for example in source] == [
+        tuple(map(repr, source[k].values())) for k in range(len(source))
+    ]
+
+
+# --------------------------------------------------------------------------------------------------------------- types
+
+
+@pytest.mark.parametrize(
+    ("column", "dtype"),
+    [
+        (["1", "-2", "+3"], "int64"),
+        (["9223372036854775807", "-9223372036854775808"], "int64"),
+        (["9223372036854775808", "1"], "uint64"),
+        (["18446744073709551615"], "uint64"),
+        (["18446744073709551616"], "str"),
+        (["9223372036854775808", "-1"], "str"),
+        (["1", "2.5"], "float64"),
+        (["1", "1e3"], "float64"),
+        (["1", "inf", "-Infinity"], "float64"),
+        ([".5", "5."], "float64"),
+        (["1", "NA", "3"], "float64"),
+        (["1", "nan"], "float64"),
+        (["9007199254740993", "NA"], "str"),
+        (["007", "123"], "str"),
+        (["0", "10"], "int64"),
+        (["0.5", "00.5"], "str"),
+        (["true", "False", "TRUE"], "bool"),
+        (["true", "NA"], "str"),
+        (["true", "1"], "str"),
+        (["NA", "null"], "float64"),
+        (['""', '""'], "str"),
+        (["1", "x"], "str"),
+        (["2026-11-20", "2026-11-21"], "str"),
+        (["1_000"], "str"),
+        (["0x10"], "str"),
+        (["1 2"], "str"),
+        (["-"], "str"),
+        (["e5"], "str"),
+        (["  1", "2\t"], "int64"),
+        (['"1"', "2"], "int64"),
+        (['"1"""', "2"], "str"),
+        (["infinit"], "str"),
+    ],
+)
+def test_types_found(tmp_path, column, dtype):
+    text = "k,x\n" + "".join(f"a,{value}\n" for value in column)
+    assert types(opened(tmp_path, text, header=True))["x"] == dtype
+
+
+def test_types_given(tmp_path):
+    text = "zip,n,x,t\n01234,1,2.5,NA\n00005,NA,,b\n"
+    source = opened(tmp_path, text, types={"zip": "int32", "n": ps.Feature("int16", default=-1), "x": np.float32})
+    assert types(source) == {"zip": "int32", "n": "int16", "x": "float32", "t": "str"}
+    batch = source.batch([0, 1])
+    assert [batch[name].dtype for name in batch] == [np.int32, np.int16, np.float32, object]
+    assert (batch["zip"].tolist(), batch["n"].tolist(), batch["t"].tolist()) == ([1234, 5], [1, -1], ["NA", "b"])
+    assert batch["x"][0] == 2.5
+    assert math.isnan(batch["x"][1])
+    with pytest.raises(NoSuchFeature, match="'zap'"):
+        opened(tmp_path, text, types={"zap": "str"})
+
+
+def test_a_schema_takes_only_its_columns(tmp_path):
+    text = "a,b,c\n1,x,3\n4,y,6\n"
+    source = opened(tmp_path, text, schema={"c": ps.Feature("float64"), "b": ps.Feature("bytes")})
+    assert source[1] == {"c": 6.0, "b": b"y"}
+    with pytest.raises(NoSuchFeature):
+        opened(tmp_path, text, schema={"d": ps.Feature("str")})
+    for feature in (
+        ps.Feature("int64", (2,)),
+        ps.Feature("float32", (None,)),
+        ps.Feature("datetime64[s]"),
+        ps.Feature("complex64"),
+    ):
+        with pytest.raises(UnsupportedData, match="a field holds"):
+            opened(tmp_path, text, schema={"a": feature})
+
+
+def test_missing_values(tmp_path):
+    words = ["", "NA", "nan", "NULL", "None", "#N/A"]
+    source = opened(tmp_path, "k,x\n" + "".join(f"{k},{word}\n" for k, word in enumerate(words)) + "9,1\n")
+    assert np.isnan(source.batch(range(6))["x"]).all()
+    source = opened(tmp_path, "k,x\n1,-99\n2,\n3,5\n", missing=("-99", ""))
+    np.testing.assert_array_equal(source.batch([0, 1, 2])["x"], [np.nan, np.nan, 5])
+    source = opened(tmp_path, "k,x\n1,NA\n2,ok\n", types={"x": ps.Feature("str", default="?")})
+    assert source.batch([0, 1])["x"].tolist() == ["?", "ok"]
+    source = opened(tmp_path, "k,x\n1,NA\n", types={"x": "int64"})
+    with pytest.raises(SchemaMismatch, match=r"expected a value, found none, 'NA'.*feature 'x'.*default") as raised:
+        source[0]
+    assert (raised.value.where.record, raised.value.where.offset) == (0, 6)
+
+
+def test_numbers_with_odd_surroundings(tmp_path):
+    text = 'i,f,b\n" 1 ", 2.5 ,true\n3.0,"7",0\n-4e0,,1\n'
+    source = opened(tmp_path, text, types={"i": "int64", "f": "float64", "b": "bool"})
+    batch = source.batch([0, 1, 2])
+    assert batch["i"].tolist() == [1, 3, -4]
+    np.testing.assert_array_equal(batch["f"], [2.5, 7, np.nan])
+    assert batch["b"].tolist() == [True, False, True]
+
+
+def test_texts_are_kept_to_the_blank(tmp_path):
+    source = opened(tmp_path, 'k,t\n1,  x \n2," ""y"" "\n3,NA\n')
+    assert source.batch([0, 1, 2])["t"].tolist() == ["  x ", ' "y" ', "NA"]
+
+
+# -------------------------------------------------------------------------------------------------------------- values
+
+
+@given(st.lists(st.floats(), min_size=1, max_size=20))
+def test_floats_come_back_to_the_bit(values):
+    texts = [repr(value) for value in values]
+    found = decoded(texts, 3, missing=["nan"])
+    np.testing.assert_array_equal(found, values)
+    assert np.signbit(found[~np.isnan(found)]).tolist() == [
+        math.copysign(1, v) < 0 for v in values if not math.isnan(v)
+    ]
+
+
+@given(st.from_regex(r"[+-]?([0-9]{1,25}(\.[0-9]{0,25})?|\.[0-9]{1,25})([eE][+-]?[0-9]{1,3})?", fullmatch=True))
+def test_decimals_are_rounded_as_python_rounds_them(text):
+    assert decoded([text], 3)[0] == float(text)
+
+
+@given(st.integers(0, 2**53 - 1), st.integers(-40, 30))
+def test_halfway_decimals_round_to_even(mantissa, power):
+    """The middle between two neighbouring floats, and what lies just beside it."""
+    numerator, two = 2 * mantissa + 1, power - 1
+    digits = numerator * 2**two * 10**60 if two >= 0 else numerator * 10**60 // 2**-two
+    for text in (f"{digits}e-60", f"{digits - 1}e-60", f"{digits + 1}e-60"):
+        assert decoded([text], 3)[0] == float(text)
+
+
+@given(st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=20))
+def test_float32_is_rounded_once(values):
+    found = decoded([repr(float(np.float64(value))) for value in values], 4)
+    np.testing.assert_array_equal(found, np.array(values, np.float32))
+
+
+def test_float32_where_rounding_twice_would_differ():
+    text = "1.00000017881393432617187499"  # just below a middle of float32 that the nearest float64 lies on
+    assert decoded([text], 4)[0] == np.float32(1.0000001)
+    assert np.float32(float(text)) != decoded([text], 4)[0]
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=20))
+def test_integers(values):
+    assert decoded([str(value) for value in values], 1).tolist() == values
+
+
+@pytest.mark.parametrize(
+    "text", ["9223372036854775808", "-9223372036854775809", "1.5", "1e30", "x", "", "1 2", "--1", "0x1"]
+)
+def test_what_is_no_int64(text):
+    with pytest.raises(_native.FormatError):
+        decoded([text], 1)
+
+
+@pytest.mark.parametrize(("text", "value"), [("1e400", math.inf), ("-1e400", -math.inf), ("1e-400", 0.0), ("-1e-400", -0.0),
+                                             ("0." + "0" * 500 + "1", 0.0), ("1" + "0" * 400, math.inf), ("4.9e-324", 5e-324),
+                                             ("0e9999999999", 0.0), ("INF", math.inf)])  # fmt: skip
+def test_the_ends_of_the_range(text, value):
+    found = decoded([text], 3)[0]
+    assert found == value
+    assert np.signbit(found) == (math.copysign(1, value) < 0)
+
+
+CELL = st.one_of(
+    st.text(alphabet='ab1 ,"\né.-', max_size=6),
+    st.integers(-(10**20), 10**20).map(str),
+    st.floats(allow_nan=False).map(repr),
+    st.sampled_from(["", "NA", "nan", "true", "007"]),
+)
+
+
+@given(st.lists(st.lists(CELL, min_size=2, max_size=2), min_size=1, max_size=8))
+def test_columns_against_the_csv_module(tmp_path_factory, table):
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(table)
+    path = tmp_path_factory.mktemp("csv") / "x.csv"
+    path.write_text(out.getvalue(), encoding="utf-8", newline="")
+    source = ps.open(path, format=ps.CSV(header=False, delimiter=","))
+    batch = source.batch(range(len(source)))
+    for number, name in enumerate(("c0", "c1")):
+        texts = [row[number] for row in reference.rows_of(out.getvalue())]
+        if source.schema[name].dtype == "str":
+            assert batch[name].tolist() == texts
+        elif source.schema[name].dtype == "bool":
+            assert [str(value).lower() for value in batch[name]] == [text.strip().lower() for text in texts]
+        else:
+            np.testing.assert_array_equal(batch[name].astype(np.float64), reference.typed(texts, MISSING))
+
+
+def test_columns_against_pandas(tmp_path):
+    random = np.random.default_rng(5)
+    frame = pd.DataFrame(
+        {
+            "bits": random.integers(0, 2**63, 2000).view(np.float64),
+            "short": random.normal(size=2000).round(3),
+            "i": random.integers(-(10**12), 10**12, 2000),
+            "b": random.random(2000) < 0.5,
+            "t": [f'{k}, "{k}"\n' if k % 3 else "plain" for k in range(2000)],
+            "m": np.where(random.random(2000) < 0.2, np.nan, random.integers(0, 9, 2000)),
+        }
+    )
+    path = tmp_path / "x.csv"
+    frame.to_csv(path, index=False)
+    expected = pd.read_csv(path)
+    batch = ps.open(path).batch(range(2000))
+    for name in frame:
+        np.testing.assert_array_equal(batch[name], expected[name].to_numpy(batch[name].dtype), name)
+
+
+# -------------------------------------------------------------------------------------------------------- what is wrong
+
+
+def test_a_later_value_that_does_not_fit(tmp_path, monkeypatch):
+    from penstock.sources import csv_source
+
+    monkeypatch.setattr(csv_source, "EXAMINED_BYTES", 100)
+    monkeypatch.setattr("penstock.formats.framed.FramedRecords.iter_spans.__kwdefaults__", {"max_bytes": 100})
+    text = "a,b\n" + "".join(f"{k},{k}\n" for k in range(1000)) + "1000, x7\n"
+    source = opened(tmp_path, text)
+    assert types(source) == {"a": "int64", "b": "int64"}
+    for read in (lambda: source.batch([3, 1000]), lambda: source[1000], lambda: list(iter(source))):
+        with pytest.raises(
+            SchemaMismatch, match=r"whole number.*' x7'.*record 1000.*'b'.*types=\{'b': 'str'\}"
+        ) as raised:
+            read()
+        assert raised.value.where.offset == len(text) - 4
+    assert [fault.where.record for fault in ps.verify(tmp_path / "x.csv").faults] == [1000]
+    assert opened(tmp_path, text, types={"b": "str"})[1000]["b"] == " x7"
+
+
+def test_ragged_rows(tmp_path):
+    for bad, found in (("3", 1), ("3,4,5", 3), ('3,"4",5', 3), (",,,", 4)):
+        source = opened(tmp_path, f"a,b\n1,2\n{bad}\n", header=True)
+        for columns in (source, source.select("a"), source.select("b")):
+            with pytest.raises(CorruptRecord, match=f"expected 2 fields, found {found} .*record 1, byte 0x8"):
+                columns[1]
+
+
+def test_bytes_that_are_no_text(tmp_path):
+    content = b"k,name\n1,ok\n2,caf\xe9\n"
+    source = opened(tmp_path, content)
+    with pytest.raises(CorruptRecord, match=r"text in utf-8, found the byte 0xe9.*record 1.*'name'.*cp1252") as raised:
+        source.batch([0, 1])
+    assert raised.value.where.offset == content.index(b"\xe9")
+    assert opened(tmp_path, content, encoding="cp1252")[1]["name"] == "café"
+    assert opened(tmp_path, content, types={"name": "bytes"})[1]["name"] == b"caf\xe9"
+    with pytest.raises(CorruptRecord, match="cp1252"):
+        opened(tmp_path, b"k,name\n1,\x81\n", encoding="cp1252")[0]
+    assert [row["k"] for row in iter(ps.open(tmp_path / "x.csv", on_corrupt="skip"))] == []
+
+
+def test_the_first_of_several_faults_is_told(tmp_path):
+    source = opened(tmp_path, b"a,b\n1,x\n2,\xff\n3\n", types={"a": "int64"})
+    with pytest.raises(CorruptRecord, match="0xff"):
+        source.batch([0, 1, 2])
+    with pytest.raises(CorruptRecord, match="2 fields, found 1"):
+        source.batch([2, 1])
+
+
+def test_the_decoder_is_safe_on_any_bytes():
+    decoder = _native.CsvDecoder(MARKS, 2, [""], [(0, 3, None), (1, 6, None)], ["", "utf-8"])
+    random = np.random.default_rng(3)
+    alphabet = np.frombuffer(b'1,.e"\n\xff ', np.uint8)
+    for _ in range(2000):
+        row = random.choice(alphabet, random.integers(0, 12)).tobytes()
+        try:
+            decoder.decode(_native.spans_of_buffers([row]))
+        except _native.FormatError as error:
+            assert error.record == 0
+
+
+# ----------------------------------------------------------------------------------------------------------- as a source
+
+
+def test_views_loader_and_pickle(tmp_path):
+    source = opened(tmp_path, "a,b,t\n" + "".join(f"{k},{k / 7!r},t{k % 5}\n" for k in range(1000)))
+    again = pickle.loads(pickle.dumps(source))
+    assert again.schema == source.schema
+    assert again[-1] == source[999] == {"a": 999, "b": 999 / 7, "t": "t4"}
+    seen = np.concatenate([batch["a"] for batch in ps.Loader(source, 64, shuffle=True, seed=1)])
+    assert sorted(seen.tolist()) == list(range(1000))
+    assert source.select("t", "a")[7] == {"t": "t2", "a": 7}
+    assert ps.Schema.infer(source.records) == source.schema
+    assert source.where(3).record == 3
+    assert ps.open(tmp_path / "x.csv", columns=["b"])[3] == {"b": 3 / 7}
+
+
+def test_nothing_but_a_header(tmp_path):
+    source = opened(tmp_path, "a,b\n")
+    assert (len(source), types(source), list(ps.Loader(source, 4))) == (0, {"a": "str", "b": "str"}, [])
+    assert len(opened(tmp_path, "")) == 0
+
+
+# -------------------------------------------------------------------------------------------------------------- options
+
+
+def test_options_are_checked_at_birth():
+    for bad in ({"delimiter": ",,"}, {"delimiter": "\n"}, {"delimiter": "a"}, {"quote": "''"}, {"decimal": "x"},
+                {"delimiter": ",", "quote": ","}, {"delimiter": ",", "decimal": ","}, {"newline": "\r"}, {"header": ()},
+                {"header": ("a", "a")}, {"encoding": "utf-7"}, {"encoding": "no-such"}, {"encoding": "shift_jis"}):  # fmt: skip
+        with pytest.raises(ValueError):
+            ps.CSV(**({"quote": '"'} | bad))
+    assert ps.CSV(encoding="UTF8").encoding == "utf-8"
+    assert ps.CSV(encoding="ascii").encoding == "utf-8"
+    assert ps.CSV(types={"a": "int32"}).types == {"a": ps.Feature("int32")}
+    assert ps.CSV.parse("header=no,delimiter=semicolon,decimal=comma,encoding=cp1252") == ps.CSV(
+        header=False, delimiter=";", decimal=",", encoding="cp1252"
+    )
+    for bad in ("header=x", "nothing=1", "delimiter=ab"):
+        with pytest.raises(ValueError):
+            ps.CSV.parse(bad)

@@ -1,0 +1,449 @@
+"""CSV files as records: where rows begin and end, what the files look like, and what is wrong with them."""
+
+import csv
+import gzip
+import io
+import itertools
+import pickle
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.reference import csv_rows as reference
+
+import penstock as ps
+from penstock import _native
+from penstock.errors import CorruptFile, CorruptRecord, DataError, SchemaMismatch, UnsupportedData
+from penstock.formats.csv import CsvRecords
+from penstock.formats.csv_framing import CsvFraming
+from penstock.formats.csv_sniff import sniff
+from penstock.formats.framed_scan import Scan
+
+MARKS = (",", '"', ".")
+PLAIN = ps.CSV(header=False, delimiter=",")
+ALPHABET = 'ab1 ,"\n\r;'
+
+
+def write(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return str(path)
+
+
+def values(row, marks=MARKS):
+    return [value.decode() for value in _native.values_of_csv(row, marks)]
+
+
+def rows(records):
+    return [values(row, records.dialect.marks) for row in records]
+
+
+def scan(content, start=0, stop=None, *, width=0, utf8=False, last=True, marks=MARKS):
+    stop = len(content) if stop is None else stop
+    return _native.scan_csv(content, start, stop, marks, width=width, utf8=utf8, last=last, max_records=1 << 30)
+
+
+class Parts:
+    """A stream in parts of some size."""
+
+    path = "stream"
+    fault = None
+
+    def __init__(self, content, size):
+        self.content, self.size = content, size
+
+    def __iter__(self):
+        for at in range(0, len(self.content), self.size):
+            yield self.content[at : at + self.size]
+
+
+# --------------------------------------------------------------------------------------------------------------- rows
+
+
+@given(st.text(alphabet=ALPHABET, max_size=40))
+def test_rows_are_those_of_the_csv_module(text):
+    content = text.encode()
+    try:
+        expected = reference.rows_of(text)
+    except csv.Error:
+        with pytest.raises(_native.FormatError):
+            scan(content)
+        return
+    starts, end = scan(content)
+    assert end == len(content)
+    spans = _native.gather_csv([content], None, starts, MARKS)
+    assert [values(row) for row in spans.to_bytes()] == expected
+
+
+@given(st.text(alphabet=ALPHABET, max_size=40), st.integers(1, 7), st.booleans())
+def test_streams_give_the_same_rows(text, size, skip):
+    content = text.encode()
+    framing = CsvFraming(sniff(b"a", "x", PLAIN, whole=True))
+    policy = "skip" if skip else "raise"
+
+    def found(source):
+        seen, fault = [], None
+        scanned = Scan(framing, source, verify=False, on_corrupt=policy)
+        try:
+            for run in scanned:
+                seen.extend(bytes(row) for row in framing.payloads(run.buffer, run.starts, run.end))
+        except DataError as error:
+            fault = str(error)
+        return seen, fault, [str(fault) for fault, _ in scanned.faults]
+
+    assert found(Parts(content, size)) == found(Parts(content, 1 << 20))
+
+
+@given(st.lists(st.lists(st.text(alphabet=ALPHABET, max_size=5), min_size=2, max_size=2), max_size=6), st.data())
+def test_a_scan_may_stop_and_go_on_anywhere(table, data):
+    out = io.StringIO()
+    csv.writer(out, lineterminator=data.draw(st.sampled_from(["\n", "\r\n", "\r"]))).writerows(table)
+    content = out.getvalue().encode()
+    whole, _ = scan(content)
+    stop = data.draw(st.integers(0, len(content)))
+    first, at = scan(content, 0, stop)
+    second, _ = scan(content, at)
+    assert [*first, *second] == list(whole)
+    assert all(start < stop for start in first)
+
+
+def test_line_ends_blank_lines_and_the_last_row(tmp_path):
+    for content, expected in {
+        b"1,2\n3,4\n": 2,
+        b"1,2\r\n3,4": 2,
+        b"1,2\r3,4\r": 2,
+        b"\n\r\n1,2\n\n\n3,4\n\n": 2,
+        b'1,"a\r\nb\n"\n3,4': 2,
+        b"": 0,
+        b"\n\n": 0,
+    }.items():
+        records = ps.records(write(tmp_path / "x.csv", content), format=ps.CSV(header=False))
+        assert len(records) == expected, content
+        assert list(map(bytes, records)) == [bytes(records[k]) for k in range(expected)], content
+
+
+def test_long_rows_and_only_carriage_returns():
+    content = b"x" * 100_000 + b"\r" + b"y,1\r" * 50_000
+    starts, end = scan(content)
+    assert (len(starts), end) == (50_001, len(content))
+
+
+@pytest.mark.parametrize(
+    ("content", "fault", "at", "record"),
+    [
+        (b'1,2\n3,"x"y\n', "structure", 9, 1),
+        (b'1,2\n3,"xy\n', "truncated", 6, 1),
+        (b'"a""', "truncated", 0, 0),
+        (b'1,2\n"3"4\n', "structure", 7, 1),
+    ],
+)
+def test_broken_quotes_have_a_place(content, fault, at, record):
+    with pytest.raises(_native.FormatError) as raised:
+        scan(content)
+    error = raised.value
+    assert (error.fault, error.found, error.record, len(error.starts)) == (fault, at, record, record)
+
+
+def test_widths_and_text_are_checked_where_asked_for():
+    with pytest.raises(_native.FormatError) as raised:
+        scan(b'1,2\n3,"a,b"\n4\n', width=2)
+    assert (raised.value.fault, raised.value.record, raised.value.expected, raised.value.found) == (
+        "wrong_count",
+        2,
+        2,
+        1,
+    )
+    for bad in (b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82", b"\xf0\x80\x80\x80", b"\x80"):
+        with pytest.raises(_native.FormatError) as raised:
+            scan(b"ok,\xc3\xa9\nabcdefgh," + bad + b"\n", utf8=True)
+        assert (raised.value.fault, raised.value.found) == ("wire", 15)
+
+
+@given(st.binary(max_size=24))
+def test_utf8_is_what_python_takes_for_it(content):
+    content = bytes(byte for byte in content if byte not in b'\r\n"')
+    try:
+        content.decode()
+        good = True
+    except UnicodeDecodeError as error:
+        good, at = False, error.start
+    if not content:
+        return
+    if good:
+        scan(content, utf8=True)
+        return
+    with pytest.raises(_native.FormatError) as raised:
+        scan(content, utf8=True)
+    assert raised.value.found == at
+
+
+# ------------------------------------------------------------------------------------------------- what files look like
+
+
+def dialect(text, **options):
+    return sniff(text.encode(), "x.csv", ps.CSV(**options), whole=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter", "names"),
+    [
+        ("a,b\n1,2\n", ",", ("a", "b")),
+        ("a;b\n1,5;2,5\n", ";", ("a", "b")),
+        ("1,5;2,5\n3,5;4,5\n", ";", ("c0", "c1")),
+        ("a\tb\n1\tx y\n", "\t", ("a", "b")),
+        ("a|b\n1|2\n", "|", ("a", "b")),
+        ("title,genres\nToy Story,Fun|Kids\nHeat,Crime\n", ",", ("title", "genres")),
+        ('"x;y",b\n"p;q",2\n', ",", ("x;y", "b")),
+        ("sep=;\r\na;b\r\n1;2\r\n", ";", ("a", "b")),
+        ("\ufeffname,age\nbob,3\n", ",", ("name", "age")),
+        ("M,0.455,15\nF,0.53,9\n", ",", ("c0", "c1", "c2")),
+        ("1,2\n3,4\n", ",", ("c0", "c1")),
+        ("0,1,2,3\n5.5,1,1,2\n", ",", ("0", "1", "2", "3")),
+        (",0,1\n0,5.5,1\n1,2.5,2\n", ",", ("c0", "0", "1")),
+        ("id,2019,2020\n7,1.5,2.5\n", ",", ("id", "2019", "2020")),
+        ("path,label\nimg/1.jpg,cat\nimg/2.jpg,dog\n", ",", ("path", "label")),
+        ("img/1.jpg,cat\nimg/2.jpg,cat\n", ",", ("c0", "c1")),
+        ("cat,dog\ndog,cat\ncat,cat\n", ",", ("c0", "c1")),
+        ("a, b ,\n1,2,3\n", ",", ("a", "b", "c2")),
+        ("a,a,a\n1,2,3\n", ",", ("a", "a.1", "a.2")),
+        ("value\n1\n2\n", ",", ("value",)),
+        ("first name,e-mail\nbob,b@x.org\n", ",", ("first name", "e-mail")),
+        ("a,b\n", ",", ("a", "b")),
+        ("NA,1\n2,3\n", ",", ("c0", "c1")),
+        ("", ",", ()),
+    ],
+)
+def test_what_is_found_out(text, delimiter, names):
+    found = dialect(text)
+    assert (found.delimiter, found.names) == (delimiter, names)
+
+
+def test_what_is_said_comes_first(tmp_path):
+    text = "a,b\n1,2\n"
+    assert dialect(text, header=False).names == ("c0", "c1")
+    assert dialect("1,2\n3,4\n", header=True).names == ("1", "2")
+    assert dialect(text, header=("x", "y")).names == ("x", "y")
+    assert dialect(text, delimiter=";", header=True).names == ("a,b",)
+    assert dialect('a,"b\n1,2\n', quote="").names == ("a", '"b')
+    records = ps.records(write(tmp_path / "x.csv", text), format=ps.CSV(header=["x", "y"]))
+    assert rows(records) == [["a", "b"], ["1", "2"]]
+    with pytest.raises(SchemaMismatch, match="3 columns"):
+        len(ps.records(tmp_path / "x.csv", format=ps.CSV(header=["x", "y", "z"])))
+    assert rows(ps.records(tmp_path / "x.csv", format="csv:header=no")) == [["a", "b"], ["1", "2"]]
+
+
+def test_files_are_known_by_name(tmp_path):
+    for name in ("x.csv", "x.tsv", "x.CSV", "x.csv-00000-of-00001"):
+        assert ps.records(write(tmp_path / name, "a,b\n1,2\n")).format == "csv"
+    with pytest.raises(ps.UnknownFormat):
+        ps.records(write(tmp_path / "x.txt", "a,b\n1,2\n"))
+    assert len(ps.records(tmp_path / "x.txt", format="csv")) == 1
+
+
+def test_text_that_looks_like_a_zlib_header(tmp_path):
+    assert rows(ps.records(write(tmp_path / "x.csv", "HK,x\n1,2\n"))) == [["1", "2"]]
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf_16(tmp_path, encoding, ending):
+    text = ending.join(["näme,😀", *(f"{k},é{k}" for k in range(3000))])
+    mark = "" if encoding == "utf-16" else "\ufeff"
+    path = write(tmp_path / "x.csv", (mark + text).encode(encoding))
+    records = ps.records(path)
+    assert records.dialect.names == ("näme", "😀")
+    assert rows(records)[2999] == ["2999", "é2999"]
+    assert values(records[5]) == ["5", "é5"]
+    bare = write(tmp_path / "y.csv", text.encode("utf-16-le"))
+    with pytest.raises(UnsupportedData, match="utf-16-le"):
+        len(ps.records(bare))
+    assert rows(ps.records(bare, format=ps.CSV(encoding="utf-16-le"))) == rows(records)
+
+
+def test_damaged_utf_16(tmp_path):
+    good = "a,b\n1,2\n3,4\n".encode("utf-16")
+    path = write(tmp_path / "x.csv", good + b"\x00\xd8x\x00\n\x00")
+    records = ps.records(path)
+    with pytest.raises(CorruptFile, match="utf-16-le") as raised:
+        list(iter(records))
+    assert raised.value.where.offset == len(good)
+    assert rows(ps.records(path, on_corrupt="skip")) == [["1", "2"], ["3", "4"]]
+    assert not ps.verify(path).ok
+
+
+def test_utf_32_is_refused(tmp_path):
+    with pytest.raises(UnsupportedData, match="UTF-32"):
+        len(ps.records(write(tmp_path / "x.csv", "a,b\n1,2\n".encode("utf-32"))))
+
+
+# ------------------------------------------------------------------------------------------------------ several, gzip
+
+
+def test_shards_share_a_header(tmp_path):
+    write(tmp_path / "x-0.csv", "a,b\n1,2\n3,4\n")
+    write(tmp_path / "x-1.csv", "")
+    write(tmp_path / "x-2.csv", b"\xef\xbb\xbfa,b\r\n5,6")
+    write(tmp_path / "x-3.csv", "a,b\n")
+    records = ps.records(tmp_path / "x-*.csv")
+    assert rows(records) == [["1", "2"], ["3", "4"], ["5", "6"]]
+    assert [values(records[k]) for k in (2, 0)] == [["5", "6"], ["1", "2"]]
+    assert records.where(2) == ps.Where(path=str(tmp_path / "x-2.csv"), record=0, offset=8)
+    write(tmp_path / "x-4.csv", "b,a\n7,8\n")
+    for read in (len, lambda r: list(iter(r))):
+        with pytest.raises(SchemaMismatch, match="header of the first file") as raised:
+            read(ps.records(tmp_path / "x-*.csv"))
+        assert raised.value.where.path == str(tmp_path / "x-4.csv")
+    report = ps.verify(tmp_path / "x-*.csv")
+    assert [type(fault) for fault in report.faults] == [SchemaMismatch]
+
+
+def test_gzip_in_order_at_random_and_pickled(tmp_path):
+    text = "a,b\n" + "".join(f'{k},"x{k}\n"\n' for k in range(20_000))
+    path = write(tmp_path / "x.csv.gz", gzip.compress(text.encode()))
+    records = ps.records(path)
+    assert records.prefers_streaming
+    assert rows(records) == [[str(k), f"x{k}\n"] for k in range(20_000)]
+    again = pickle.loads(pickle.dumps(records))
+    assert values(again[12_345]) == ["12345", "x12345\n"]
+    assert not again.prefers_streaming
+
+
+def test_a_gzip_file_that_is_cut_off_gives_no_half_row(tmp_path):
+    whole = gzip.compress("".join(f"{k},{k * 7919 % 1000}\n" for k in range(5000)).encode())
+    path = write(tmp_path / "x.csv.gz", whole[:-4000])
+    expected = [[str(k), str(k * 7919 % 1000)] for k in range(5000)]
+    for _ in range(2):  # as it is inflated, then from the cache
+        seen = []
+        with pytest.raises(CorruptFile, match="end of the gzip stream"):
+            seen.extend(values(row) for row in iter(ps.records(path, format=PLAIN)))
+        skipping = ps.records(path, format=PLAIN, on_corrupt="skip")
+        found = [values(row) for row in iter(skipping)]
+        assert found == expected[: len(found)]
+        assert 100 < len(found) < 5000
+        assert len(ps.records(path, format=PLAIN, on_corrupt="skip")) == len(found)
+
+
+def test_pipes(tmp_path):
+    import os
+
+    path = tmp_path / "x.csv"
+    os.mkfifo(path)
+    text = "a,b\n" + "".join(f"{k},{k}\n" for k in range(100_000))
+    writer = threading.Thread(target=lambda: path.write_text(text))
+    writer.start()
+    records = ps.records(path)
+    assert records.dialect.names == ("a", "b")
+    assert sum(1 for _ in records) == 100_000
+    writer.join()
+    with pytest.raises(TypeError, match="pipe"):
+        len(records)
+
+
+def test_the_index_is_kept_for_each_way_of_reading(tmp_path):
+    path = write(tmp_path / "x.csv", 'a,b\n1,"x\ny"\n')
+    assert [len(ps.records(path)), len(ps.records(path, format=ps.CSV(quote="", header=False)))] == [1, 3]
+    assert [len(ps.records(path)), len(ps.records(path, format=ps.CSV(header=False)))] == [1, 2]
+
+
+def test_large_files_are_indexed_in_pieces(tmp_path, monkeypatch):
+    from penstock.formats import index_build
+
+    monkeypatch.setattr(index_build, "PIECE_BYTES", 1000)
+    table = [[str(k), "line\nbreak" * (k % 3), 'q"' * (k % 2)] for k in range(500)]
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows([["a", "b", "c"], *table])
+    records = ps.records(write(tmp_path / "x.csv", out.getvalue()))
+    assert len(records) == 500
+    assert [values(records[k]) for k in range(500)] == table
+
+
+# -------------------------------------------------------------------------------------------------------------- damage
+
+DAMAGED = b'a,b\n1,2\n3\n4,"x"y\n5,6\n7,\xff\n8,"un\n9,10\n'
+
+
+def test_every_fault_has_its_place(tmp_path):
+    path = write(tmp_path / "x.csv", DAMAGED)
+    report = ps.verify(path)
+    assert report.records == 3
+    assert [(fault.where.record, fault.where.offset) for fault in report.faults] == [(1, 8), (2, 15), (4, 23), (5, 27)]
+    assert all(isinstance(fault, CorruptRecord) for fault in report.faults)
+    assert all(fault.where.path == path for fault in report.faults)
+    skipping = ps.records(path, on_corrupt="skip")
+    assert rows(skipping) == [["1", "2"], ["5", "6"], ["9", "10"]]
+    assert [values(skipping[k]) for k in range(3)] == rows(skipping)
+    assert (skipping.skipped.records, skipping.where(1).record) == (4, 3)
+
+
+def test_a_broken_header_is_reported_and_raised_on_reading(tmp_path):
+    path = write(tmp_path / "x.csv", 'a,"b"c\n1,2\n')
+    records = ps.records(path)
+    with pytest.raises(CorruptRecord, match="closing quote"):
+        next(iter(records))
+    with pytest.raises(CorruptRecord, match="closing quote"):
+        ps.open(path)
+    assert [fault.where.offset for fault in ps.verify(path).faults] == [5]
+
+
+GOOD = b'n,t,"q x"\r\n1,ab,2.5\r\n-20,"c,""d""\r\n",NA\r\n300,e\xc3\xa9,1e5\r\n'
+
+
+@pytest.mark.parametrize("policy", ["raise", "skip"])
+def test_cut_at_every_length(tmp_path, policy):
+    path = tmp_path / "x.csv"
+    options = ps.CSV(header=True, delimiter=",")
+    whole = rows(ps.records(write(path, GOOD), format=options))
+    for size in range(len(GOOD)):
+        write(path, GOOD[:size])
+        found = []
+        try:
+            records = ps.records(path, format=options, on_corrupt=policy)
+            found.extend(values(row) for row in records)
+        except DataError as error:
+            assert error.where.path == str(path)
+        sound = [row for row in found if row in whole]
+        assert sound == whole[: len(sound)], size
+        assert len(found) - len(sound) <= 1, size  # the last row may be a shorter one: nothing in CSV tells
+
+
+@pytest.mark.parametrize("policy", ["raise", "skip"])
+def test_every_byte_flipped(tmp_path, policy):
+    path = tmp_path / "x.csv"
+    for at, flip in itertools.product(range(len(GOOD)), (0x01, 0x02, 0x20, 0x80)):
+        write(path, GOOD[:at] + bytes([GOOD[at] ^ flip]) + GOOD[at + 1 :])
+        try:
+            source = ps.open(path, on_corrupt=policy)
+            examples = list(iter(source))
+            assert len(source) == len(examples)
+            assert all(example.keys() == source.schema.keys() for example in examples)
+        except DataError as error:
+            assert error.where.path == str(path)
+            assert error.expected
+        assert ps.verify(path).files == 1
+
+
+def test_salvage(tmp_path):
+    from penstock.writing.salvage import salvage
+
+    saved = salvage(write(tmp_path / "x.csv", DAMAGED), tmp_path / "y.csv")
+    assert saved.records == 3
+    assert (tmp_path / "y.csv").read_bytes() == b"a,b\n1,2\n5,6\n9,10\n"
+
+
+def test_a_file_that_is_gone():
+    with pytest.raises(ps.NoFiles):
+        list(iter(CsvRecords(["gone.csv"])))
+
+
+def test_rows_as_records(tmp_path):
+    count = ps.write_records(tmp_path / "x.csv", [b"a,b", b'1,"x\ny"', b"2,z"])
+    assert (count, (tmp_path / "x.csv").read_bytes()) == (3, b'a,b\n1,"x\ny"\n2,z\n')
+    for bad in ([b"a\nb"], [b""], [b'"a'], [b'"a"b']):
+        with pytest.raises(UnsupportedData, match="a row of CSV each"):
+            ps.write_records(tmp_path / "y.csv", bad)
+        assert not (tmp_path / "y.csv").exists()
+    raw = ps.open(tmp_path / "x.csv", codec="raw", format=ps.CSV(header=False))
+    ps.write(tmp_path / "z.csv", raw, codec="raw")
+    assert (tmp_path / "z.csv").read_bytes() == (tmp_path / "x.csv").read_bytes()
+    assert np.array_equal([row["record"] for row in raw], [b"a,b", b'1,"x\ny"', b"2,z"])
