@@ -117,6 +117,13 @@ def test_types_given(tmp_path):
         opened(tmp_path, text, types={"zap": "str"})
 
 
+def test_floats_of_another_size(tmp_path):
+    source = opened(tmp_path, "a,b,c\n0.1,1,x\nNA,2,y\n", floats="float32")
+    assert types(source) == {"a": "float32", "b": "int64", "c": "str"}
+    assert source[0]["a"] == np.float32(0.1)
+    ps.write(tmp_path / "x.tfrecord", source)
+
+
 def test_a_schema_takes_only_its_columns(tmp_path):
     text = "a,b,c\n1,x,3\n4,y,6\n"
     source = opened(tmp_path, text, schema={"c": ps.Feature("float64"), "b": ps.Feature("bytes")})
@@ -357,7 +364,7 @@ def test_nothing_but_a_header(tmp_path):
 
 def test_options_are_checked_at_birth():
     for bad in ({"delimiter": ",,"}, {"delimiter": "\n"}, {"delimiter": "a"}, {"quote": "''"}, {"decimal": "x"},
-                {"delimiter": ",", "quote": ","}, {"delimiter": ",", "decimal": ","}, {"newline": "\r"}, {"header": ()},
+                {"delimiter": ",", "quote": ","}, {"delimiter": ",", "decimal": ","}, {"newline": "\r"}, {"floats": "float16"}, {"header": ()},
                 {"header": ("a", "a")}, {"encoding": "utf-7"}, {"encoding": "no-such"}, {"encoding": "shift_jis"}):  # fmt: skip
         with pytest.raises(ValueError):
             ps.CSV(**({"quote": '"'} | bad))

@@ -24,7 +24,7 @@ def infer_csv(blocks: Iterable[_native.Spans], dialect: CsvDialect) -> Schema:
     values                                                       type
     ===========================================================  ===========
     whole numbers                                                ``int64``, or ``uint64`` where they need it
-    numbers, or whole numbers and missing values                 ``float64``
+    numbers, or whole numbers and missing values                 ``float64``, or what ``floats`` says
     ``true`` and ``false``                                       ``bool``
     anything else, or nothing at all                             ``str``
     ===========================================================  ===========
@@ -45,13 +45,15 @@ def infer_csv(blocks: Iterable[_native.Spans], dialect: CsvDialect) -> Schema:
         _ = names[name]  # a type for a column that is not there is a slip of the pen
     return Schema(
         {
-            name: given[name] if name in given else Feature(_dtype(total, empty_counts="" in dialect.missing))
+            name: given[name]
+            if name in given
+            else Feature(_dtype(total, dialect.floats, empty_counts="" in dialect.missing))
             for name, total in zip(dialect.names, totals, strict=True)
         }
     )
 
 
-def _dtype(facts: Facts, *, empty_counts: bool) -> str:
+def _dtype(facts: Facts, floats: str, *, empty_counts: bool) -> str:
     """The narrowest type that holds everything."""
 
     def seen(*kinds: str) -> int:
@@ -64,10 +66,10 @@ def _dtype(facts: Facts, *, empty_counts: bool) -> str:
     if seen("boolean"):
         return "str" if numbers or missing else "bool"
     if not numbers:
-        return "float64" if seen("missing") else "str"
+        return floats if seen("missing") else "str"
     if seen("real") == 0 and not missing:
         return _whole(facts)
-    return "str" if whole and seen("wide") and not seen("real") else "float64"
+    return "str" if whole and seen("wide") and not seen("real") else floats
 
 
 def _whole(facts: Facts) -> str:

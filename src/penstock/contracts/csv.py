@@ -20,8 +20,10 @@ Marks = tuple[str, str, str]
 """Delimiter, quote (or nothing), decimal mark: what native code takes."""
 
 WORDS = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " ", "none": "", "crlf": "\r\n", "lf": "\n"}
+OPTIONS = ("header", "delimiter", "quote", "encoding", "floats", "decimal", "newline")
 TRUTHS = {"yes": True, "true": True, "no": False, "false": False}
 NEWLINES = ("\n", "\r\n")
+FLOATS = ("float64", "float32")
 UTF_8 = ("utf-8", "utf-8-sig")
 UTF_16 = ("utf-16", "utf-16-le", "utf-16-be")
 
@@ -41,6 +43,7 @@ class CSV:
         missing: Texts that stand for a missing number. Text columns keep them as they are.
         types: Types of some columns, instead of those found by reading: names to dtypes or to
             :class:`~penstock.Feature` values.
+        floats: The dtype of columns that are found to be floats: ``"float64"`` or ``"float32"``, the nearest in either case.
         decimal: What stands between the whole and the fraction of a number: ``"."`` or ``","``.
         newline: To write: what ends each row.
 
@@ -57,6 +60,7 @@ class CSV:
     encoding: str | None = None
     missing: tuple[str, ...] = MISSING
     types: Mapping[str, Feature] | None = None
+    floats: str = "float64"
     decimal: str = "."
     newline: str = "\n"
 
@@ -79,6 +83,8 @@ class CSV:
             raise ValueError(f"quote must be one ASCII character, or '' for none, got {self.quote!r}")
         if self.decimal not in (".", ",") or self.decimal == self.delimiter:
             raise ValueError(f"decimal must be '.' or ',', and not the delimiter, got {self.decimal!r}")
+        if self.floats not in FLOATS:
+            raise ValueError(f"floats must be one of {FLOATS}, got {self.floats!r}")
         if self.newline not in NEWLINES:
             raise ValueError(f"newline must be one of {NEWLINES}, got {self.newline!r}")
 
@@ -100,10 +106,8 @@ class CSV:
             name, _, value = part.partition("=")
             if name == "header" and value not in TRUTHS:
                 raise ValueError(f"header is yes or no, got {value!r}")
-            if name not in ("header", "delimiter", "quote", "encoding", "decimal", "newline"):
-                raise ValueError(
-                    f"CSV has no option {name!r}; it has header, delimiter, quote, encoding, decimal, newline"
-                )
+            if name not in OPTIONS:
+                raise ValueError(f"CSV has no option {name!r} here; it has {', '.join(OPTIONS)}")
             given[name] = TRUTHS[value] if name == "header" else WORDS.get(value, value)
         return cls(**given)
 
@@ -119,7 +123,7 @@ class CsvDialect:
     Args:
         names: Of the columns.
         header: The first row of each file, as it stands there; ``None`` where the first row is data.
-        delimiter, quote, decimal: As in :class:`CSV`.
+        delimiter, quote, decimal, floats: As in :class:`CSV`.
         encoding: Of the texts as they are decoded: UTF-16 has become UTF-8 by then.
         transcode: ``"utf-16-le"`` or ``"utf-16-be"`` where the files are; else ``""``.
         missing: Texts that stand for a missing number.
@@ -135,6 +139,7 @@ class CsvDialect:
     transcode: str = ""
     missing: tuple[str, ...] = MISSING
     types: Mapping[str, Feature] | None = None
+    floats: str = "float64"
 
     @property
     def marks(self) -> Marks:

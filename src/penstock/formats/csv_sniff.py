@@ -69,6 +69,7 @@ def sniff(head: bytes, path: str, options: CSV, *, whole: bool, transcode: str =
         transcode=transcode,
         missing=options.missing,
         types=options.types,
+        floats=options.floats,
     )
     rows = _cut(head, path, dialect, options, whole=whole)
     dialect = rows.dialect
