@@ -31,15 +31,22 @@ class LineFraming:
     """
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name = self.index_name = name
 
     def is_plain(self, head: bytes) -> bool:
         """Text does not look like compression."""
         return not head.startswith(b"\x1f\x8b") and head[:1].isascii() and head[:1] != b"x"
 
-    def scan(self, buffer: memoryview, start: int, stop: int, *, verify: bool, max_records: int) -> tuple[Indices, int]:
+    def begin(self, buffer: memoryview, path: str, *, last: bool) -> int:
+        """With the first byte."""
+        del buffer, path, last
+        return 0
+
+    def scan(
+        self, buffer: memoryview, start: int, stop: int, *, verify: bool, max_records: int, last: bool = True
+    ) -> tuple[Indices, int]:
         """Starts of the lines that begin in ``[start, stop)``, where ``start`` is that of a line; and of the next one."""
-        del verify, max_records
+        del verify, max_records, last
         content = np.frombuffer(buffer, np.uint8)
         starts = np.flatnonzero(content[start:stop] == NEWLINE) + (start + 1)
         starts = np.concatenate(([start], starts[starts < stop]))
