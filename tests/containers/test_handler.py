@@ -4,11 +4,15 @@ import io
 import json
 import subprocess
 import sys
+import textwrap
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.containers.conftest import DOUBLE, ask
 
+from penstock.containers import decoding
 from penstock.containers.script import ScriptContainer
 from penstock.contracts.serving import AnswersMany, Handler, Response
 from penstock.errors import JobFailed, RequestError
@@ -333,3 +337,32 @@ def test_many_at_once_equal_one_by_one(load):
             assert (error.status, error.reason) == (answer.status, answer.reason)
         else:
             assert answer == alone
+
+
+@pytest.fixture(scope="module")
+def doubling(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("doubling")
+    (folder / "doubling.py").write_text(textwrap.dedent(DOUBLE))
+    return ScriptContainer(entry_point=folder / "doubling.py").handler(folder)
+
+
+HEADERS = st.sampled_from(
+    [*decoding.DECODED, "text/csv; charset=latin-1", "text/csv;charset=", "", ";", "a", "*/*", "text/*;q=x", ",", "é"]
+)
+TEXTS = st.text(max_size=40) | st.sampled_from(
+    ["1,2\n3,4", "[[1, 2]]", "[1]", "{}", "1e400,1", "null", '"', "[[[1]]]", "[[true, null]]"]
+)
+
+
+@given(st.binary(max_size=40) | TEXTS.map(str.encode), HEADERS, HEADERS)
+def test_no_500_that_is_not_the_script_s_own(doubling, body, content_type, accept):
+    request = ask(body, content_type, accept)
+    (together,) = doubling.answer_many([request])
+    try:
+        answer = doubling(request)
+    except RequestError as error:
+        assert (error.status, error.reason) == (together.status, together.reason)
+        assert error.status in (400, 406, 415) or error.reason.startswith("predict_fn failed with ")
+    else:
+        assert together == answer
+        assert answer.status == 200

@@ -55,6 +55,19 @@ def test_requirements_are_installed_once_into_an_environment_of_their_own(requir
         container.handler(tmp_path)
 
 
+def test_a_process_with_that_interpreter_loads_the_script(requiring, tmp_path):
+    container = ScriptContainer(entry_point=requiring.name, source_dir=requiring.parent)
+    code = (
+        "import sys\n"
+        "from penstock.containers.script import ScriptContainer\n"
+        "from penstock.contracts.serving import Request\n"
+        "handler = ScriptContainer(entry_point=sys.argv[1], source_dir=sys.argv[2]).handler(sys.argv[3])\n"
+        "print(handler(Request(body=b'1,2', content_type='text/csv')).body)\n"
+    )
+    command = [container.interpreter(log=lambda line: None), "-c", code, requiring.name, requiring.parent, tmp_path]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "b'[6.0]'\n"
+
+
 def test_nothing_to_install(write_script):
     assert ScriptContainer(entry_point=write_script()).interpreter() is None
     assert interpreter(None) == sys.executable

@@ -1,0 +1,56 @@
+"""Train with an unmodified SageMaker script, look at the job, and answer requests with what it learned.
+
+The script is examples/scripts/sklearn_abalone_featurizer.py. Run: python examples/training_job.py [abalone.csv]
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from penstock.containers.script import ScriptContainer
+from penstock.contracts.job import Channel
+from penstock.contracts.serving import Request
+from penstock.jobs.artifacts import unpack
+from penstock.jobs.spec import TrainingSpec
+from penstock.jobs.store import PathStore
+from penstock.jobs.training import train
+
+SCRIPT = Path(__file__).parent / "scripts" / "sklearn_abalone_featurizer.py"
+
+
+def write_table(path):
+    """A table of the form of the abalone one: sex, seven measures, rings."""
+    rng = np.random.default_rng(0)
+    measures, rings = rng.random((200, 7)), rng.integers(1, 20, 200)
+    rows = (
+        f"{'MFI'[i % 3]},{','.join(f'{value:.3f}' for value in row)},{ring}"
+        for i, (row, ring) in enumerate(zip(measures, rings, strict=True))
+    )
+    path.write_text("\n".join(rows) + "\n")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        table = Path(sys.argv[1]) if len(sys.argv) > 1 else folder / "table.csv"
+        if len(sys.argv) == 1:
+            write_table(table)
+        container = ScriptContainer(entry_point=SCRIPT)
+        spec = TrainingSpec(
+            name="featurizer", channels={"train": Channel(uri=str(table))}, output_path=str(folder / "out")
+        )
+        job = train(spec, container, PathStore(), work_dir=folder / "jobs")
+        print(job.status, "->", Path(job.model_uri).relative_to(folder))
+
+        unpack(Path(job.model_uri), folder / "model")
+        handler = container.handler(folder / "model")
+        row = b"M, 0.44, 0.365, 0.125, 0.516, 0.2155, 0.114, 0.155"
+        for accept in ("application/json", "text/csv"):
+            answer = handler(Request(body=row, content_type="text/csv", accept=accept))
+            print(answer.content_type, answer.body.decode())
+
+
+if __name__ == "__main__":
+    main()
