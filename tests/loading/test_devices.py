@@ -133,6 +133,20 @@ def test_tensors_of_workers_share_the_ring():
     batches.close()
 
 
+@pytest.mark.jax
+def test_arrays_of_jax_outlive_their_slots():
+    """JAX takes aligned memory as it is: a slot must not be used again while one of its arrays lives."""
+    source = Numbers(2000, cuts_cleanly=False)
+    loader = ps.Loader(source, 10, to="jax", workers=2, start_method="forkserver", map_batch=widened)
+    held = [batch["wide"] for batch in loader]
+    assert [float(array[0, 7]) for array in held] == [10.0 * i for i in range(200)]
+    assert all((np.asarray(array) == np.asarray(array)[:, :1]).all() for array in held)
+
+
+def widened(batch):
+    return {"wide": np.repeat(batch["row"][:, :1], 64, axis=1)}
+
+
 @pytest.mark.torch
 def test_tensors_made_by_workers():
     torch = pytest.importorskip("torch")

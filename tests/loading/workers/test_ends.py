@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
@@ -73,8 +74,9 @@ def all_end(pids, limit_s=30):
     return True
 
 
-def segments():
-    return set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+def has_no_name(descriptor):
+    """Whether a file is only there as long as processes hold it."""
+    return os.readlink(f"/proc/self/fd/{descriptor}").endswith("(deleted)")
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -102,15 +104,12 @@ def test_an_idle_worker_is_killed():
     assert no_child()
 
 
-def test_a_worker_cannot_even_start():
+def test_a_worker_cannot_even_start(tmp_path):
     """A script without a guard: the fresh process would run it again."""
     code = "import penstock as ps, numpy as np\nfor b in ps.Loader(ps.ColumnSource({'x': np.arange(9)}), 3, workers=2, start_method='spawn'): pass"
-    path = Path(os.environ.get("TMPDIR", "/tmp")) / f"unguarded-{os.getpid()}.py"
+    path = tmp_path / "unguarded.py"
     path.write_text(code)
-    try:
-        done = subprocess.run([sys.executable, str(path)], check=False, capture_output=True, text=True, timeout=60)
-    finally:
-        path.unlink()
+    done = subprocess.run([sys.executable, str(path)], check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert "WorkerDied: worker" in done.stderr
     assert "ended with exit status 1" in done.stderr
@@ -119,8 +118,7 @@ def test_a_worker_cannot_even_start():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_consumer_is_killed(method, tmp_path):
-    """Workers in the middle of a job end too, and no segment stays."""
-    before = segments()
+    """Workers in the middle of a job end too; with them goes the segment, which has no name."""
     with script(
         tmp_path,
         f"""
@@ -137,7 +135,6 @@ def test_the_consumer_is_killed(method, tmp_path):
         consumer.kill()
         consumer.communicate(timeout=30)
     assert all_end(pids)
-    assert segments() <= before
 
 
 def test_ctrl_c(tmp_path):
@@ -220,6 +217,36 @@ def test_an_iterator_goes_on_in_a_forked_child():
     assert seen + [i for batch in batches for i in batch["i"].tolist()] == wanted
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert no_child()
+
+
+@pytest.mark.parametrize("method", ["fork", None])
+def test_a_loop_in_a_thread_that_ends_before_the_next_begins(method):
+    """Workers belong to the process, not to the thread that has started them."""
+    loader = ps.Loader(fakes.columns(), 10, workers=2, start_method=method)
+    batches, seen = iter(loader), []
+    for _ in range(3):
+        thread = threading.Thread(target=lambda: seen.extend(next(batches)["i"].tolist()))
+        thread.start()
+        thread.join()
+    assert seen + [i for batch in batches for i in batch["i"].tolist()] == list(range(300))
+    assert no_child()
+
+
+def test_without_memfd(monkeypatch):
+    """Where there is none, the segment is a file without a name."""
+    monkeypatch.delattr(os, "memfd_create")
+    monkeypatch.delattr(os, "posix_fallocate")
+    batches = iter(forked(fakes.columns(), 10))
+    first = next(batches)
+    assert has_no_name(batches._blocks._crew.segment)
+    assert first["i"].tolist() + [i for batch in batches for i in batch["i"].tolist()] == list(range(300))
+
+
+def test_the_segment_has_no_name():
+    batches = iter(forked(fakes.columns(), 10))
+    next(batches)
+    assert has_no_name(batches._blocks._crew.segment)
+    batches.close()
 
 
 def test_loaders_inside_of_workers_are_refused():

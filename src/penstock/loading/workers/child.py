@@ -80,6 +80,9 @@ def _begin(connection: Any, maker: Makes | None) -> tuple[Slots, Makes]:
     if maker is None:
         maker = pickle.loads(connection.recv_bytes())  # noqa: S301 - sent by the process that started this one
     assert maker is not None
+    if "torch" in sys.modules:
+        # After a fork the threads that it computes with are not there, and it would wait for them; and there are other workers.
+        sys.modules["torch"].set_num_threads(1)
     return slots, maker
 
 
@@ -134,9 +137,6 @@ def _settle() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT, signal.SIGTERM])
-    if "torch" in sys.modules:
-        # The threads that torch computes with did not come along; it would wait for them for ever.
-        sys.modules["torch"].set_num_threads(1)
 
 
 def _end_with_parent() -> None:

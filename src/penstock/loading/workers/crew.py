@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import warnings
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from time import perf_counter_ns
 from typing import Any
 
@@ -76,6 +79,9 @@ class Crew:
                 found=f"workers={count} in {current_process().name}",
                 hint="Processes of this kind may not start others.",
             )
+        is_sound = (
+            method is None
+        )  # chosen here: Python's own warning of threads also counts those of BLAS, which stand a fork
         method, reason = chosen(method)
         pickled = None if method == "fork" else frozen(maker, method, reason)
         self.forks = fork_count()
@@ -85,8 +91,9 @@ class Crew:
         context = get_context(method)
         masked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
-            for number in range(count):
-                self.workers.append(_started(context, number, maker if pickled is None else None))
+            with _quiet() if is_sound and method == "fork" else nullcontext():
+                for number in range(count):
+                    self.workers.append(_started(context, number, maker if pickled is None else None))
             for worker in self.workers:  # Now that all of them are on their way.
                 _equip(worker, self.segment, pickled)
         except BaseException:
@@ -123,6 +130,14 @@ class Crew:
         if self.segment >= 0:
             os.close(self.segment)
             self.segment = -1
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warning that Python 3.12 and later give of a fork while the system knows of other threads."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*multi-threaded.*fork", DeprecationWarning)
+        yield
 
 
 def _started(context: Any, number: int, maker: Makes | None) -> Worker:

@@ -23,10 +23,14 @@ STEP = 1 << 16
 def open_segment() -> int:
     """A descriptor of shared memory without a name: it is gone with the last process that holds it, however that ends."""
     if hasattr(os, "memfd_create"):
-        return os.memfd_create("penstock")
+        try:
+            return os.memfd_create("penstock")
+        except OSError:  # A sandbox that does not know it.
+            pass
     import tempfile
 
-    with tempfile.TemporaryFile() as file:
+    # A file that has no name from the start, or loses it at once; in memory where there is a folder that is.
+    with tempfile.TemporaryFile(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as file:  # noqa: S108, PTH112
         return os.dup(file.fileno())
 
 
