@@ -70,7 +70,7 @@ class Part {
         if (source_.sparse) {
             for (std::size_t at = first; at < last; ++at) sizes.keys += varint_size(key_at(at, i));
             sizes.shape = varint_size(source_.width);
-        } else {
+        } else if (source_.kind != Kind::bytes) { // Texts have no shape on the wire.
             each_axis(i, [&](std::uint64_t length) { sizes.shape += varint_size(length); });
         }
         sizes.tensor = source_.kind == Kind::bytes ? sizes.values : packed_size(sizes.values) + packed_size(sizes.keys) + packed_size(sizes.shape);

@@ -378,3 +378,21 @@ def test_no_records_at_all():
     assert batch["b"].shape == (0, 2)
     assert batch["c"].shape == (0, 9)
     assert encoded(codec, batch, 0) == []
+
+
+@pytest.mark.parametrize("shape", [(1,), (2,), (1, 1), (2, 1), (None, 1)])
+def test_texts_of_a_shape_are_written_without_one(shape):
+    """A Bytes message has no field for it; what follows in the block must not be written over."""
+    schema = Schema({"a": Feature("str", shape), "b": Feature("int32"), "c": Feature("bytes", shape)})
+    codec = SageMakerRecordCodec(schema)
+    full = tuple(2 if length is None else length for length in shape)
+    words = np.full((3, *full), "word", object)
+    block, starts, sizes = codec.encode_batch(
+        {"a": words, "b": np.arange(3), "c": words.astype("S").astype(object)}, 3, 8, 4
+    )
+    assert int(starts[-1] + sizes[-1]) + 4 <= len(block)
+    for number, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+        example = codec.decode(bytes(block[start : start + size]))
+        assert example["b"] == number
+        assert np.asarray(example["a"]).tolist() == words[0].tolist()
+        assert np.asarray(example["c"]).tolist() == words[0].astype("S").astype(object).tolist()

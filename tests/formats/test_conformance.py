@@ -36,6 +36,29 @@ class TestArrayRecord(TestTFRecord):
     shows_truncation = True
 
 
+class TestRecordIO(FormatTests):
+    format = "recordio"
+    kinds = (
+        "flag",
+        "int8",
+        "int32",
+        "float16",
+        "float32",
+        "float64",
+        "text",
+        "payload",
+        "vector",
+        "matrix",
+        "words",
+        "ragged",
+        "points",
+        "texts",
+        "sparse",
+    )
+    shows_truncation = False  # between two records
+    random_schemas = schemas(features(("bool", "int8", "int32", "uint8", "float32", "float64", "str", "bytes")))
+
+
 class TestNpy(FormatTests):
     format = "npy"
     kinds = ("flag", "int8", "int32", "int64", "uint64", "float16", "float32", "float64", "when", "vector", "matrix")

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from penstock.codecs.example import ExampleCodec
 from penstock.codecs.infer import infer_payloads, infer_schema
 from penstock.codecs.raw import RawCodec
+from penstock.codecs.sagemaker_record import SageMakerRecordCodec
 from penstock.codecs.sagemaker_record_infer import infer_records
 from penstock.contracts.csv import CSV
 from penstock.contracts.feature import Feature
@@ -160,7 +161,14 @@ def codec_of(records: Any, *, codec: str | None, schema: Schema | Mapping[str, F
         raise error if error.where.path else error.relocated(records.where_in_order(error.where.record or 0)) from error
     if codec is None and found.codec == "raw" and given is None:
         return RawCodec(found.schema["record"].encoding)
+    by_default = format_named(records.format).codec
+    if codec is None and by_default == "sagemaker_record" and (found.codec == "raw" or not _any(_sample(records, 1))):
+        return SageMakerRecordCodec(given or Schema({}))  # Nothing speaks for Examples: the schema says what they are.
     return ExampleCodec(found.schema if given is None else given, lists=found.lists, mixed=found.mixed)
+
+
+def _any(sample: Iterator[Any]) -> bool:
+    return any(map(len, sample))
 
 
 def find_schema(records: Any, most: int | None) -> Schema:

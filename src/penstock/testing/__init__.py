@@ -8,7 +8,7 @@ from __future__ import annotations
 from penstock.testing.codecs import CodecTests
 from penstock.testing.comparing import assert_same
 from penstock.testing.formats import FormatTests
-from penstock.testing.kinds import KINDS, kinds_batch
+from penstock.testing.kinds import KINDS, kinds_batch, kinds_schema
 from penstock.testing.sources import SourceTests
 
-__all__ = ["KINDS", "CodecTests", "FormatTests", "SourceTests", "assert_same", "kinds_batch"]
+__all__ = ["KINDS", "CodecTests", "FormatTests", "SourceTests", "assert_same", "kinds_batch", "kinds_schema"]

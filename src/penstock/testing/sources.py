@@ -60,6 +60,8 @@ class SourceTests(ABC):
 
     def test_an_empty_batch_has_every_feature(self, source: Source) -> None:
         batch = source.batch([])
+        if not source.cuts_cleanly and not batch:
+            return  # Where a user's function gives the features, there are none without an example.
         assert list(batch) == list(source.schema)
         assert all((column.shape[0] if hasattr(column, "shape") else len(column)) == 0 for column in batch.values())
 
