@@ -41,6 +41,7 @@ class Sizes:
         sparse_rows: Rows of the sparse matrix.
         sparse_width: Its columns.
         images: Pictures.
+        files: Small npy files, one for each example.
     """
 
     rows: int = 60_000
@@ -50,11 +51,12 @@ class Sizes:
     sparse_rows: int = 20_000
     sparse_width: int = 100_000
     images: int = 8_000
+    files: int = 5_000
 
 
 FULL = Sizes()
 QUICK = Sizes(rows=6_000, npy_rows=20_000, shards=100, sparse_rows=2_000, images=800)
-TINY = Sizes(rows=300, npy_rows=400, growth=3, shards=5, sparse_rows=50, images=70)
+TINY = Sizes(rows=300, npy_rows=400, growth=3, shards=5, sparse_rows=50, images=70, files=300)
 SIZES = {"full": FULL, "quick": QUICK, "tiny": TINY}
 
 
@@ -160,6 +162,16 @@ class Files:
         return self._made("rows.npy", self._write_npy)
 
     @property
+    def npy_files(self) -> Path:
+        """A folder of ``files`` npy files, ``00000.npy`` and so on: the first rows of the npy file, one in each."""
+        return self._made(f"npy-files-{self.sizes.files}", self._write_npy_files)
+
+    @cached_property
+    def npy_file_names(self) -> list[str]:
+        """The paths of those files, in order."""
+        return [str(self.npy_files / f"{number:05d}.npy") for number in range(self.sizes.files)]
+
+    @property
     def record_bytes(self) -> int:
         """Framed length of every record (all are equally long)."""
         return self.tfrecord.stat().st_size // self.sizes.rows
@@ -239,6 +251,11 @@ class Files:
 
     def _write_npy(self, path: Path) -> None:
         _save(path, np.random.default_rng(5).random((self.sizes.npy_rows, WIDTH), dtype=np.float32))
+
+    def _write_npy_files(self, path: Path) -> None:
+        path.mkdir()
+        for number, row in enumerate(np.load(self.npy, mmap_mode="r")[: self.sizes.files]):
+            _save(path / f"{number:05d}.npy", row)
 
 
 def row_checks(rows: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.compare.file_workloads import FILE_WORKLOADS
 from benchmarks.compare.image_workloads import IMAGE_WORKLOADS
 from benchmarks.compare.results import Table, Target, faster, fastest_peer
 from benchmarks.compare.tasks import System
@@ -358,6 +359,7 @@ WORKLOADS = {
     "W1w": W1W,
     "W5": W5,
     "W5s": W5S,
+    **FILE_WORKLOADS,
     "W3e": W3E,
     "W3": W3,
     "W3o": W3O,

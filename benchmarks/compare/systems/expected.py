@@ -27,6 +27,11 @@ def rows(files: Files, epoch: Callable[[], Iterable[Pair]], order: Order = "file
     return ReadTask(epoch=epoch, checks=files.npy_checks, labels=None, order=order)
 
 
+def files_of_rows(files: Files, epoch: Callable[[], Iterable[Pair]], order: Order = "file") -> ReadTask:
+    """Read the npy files of one row each once."""
+    return ReadTask(epoch=epoch, checks=files.npy_checks[: files.sizes.files], labels=None, order=order)
+
+
 def records(files: Files, read: Callable[[np.ndarray], Sequence[bytes]], *, at_once: int) -> RecordsTask:
     """Read records of the ArrayRecord file in a random order: all of them in calls of 128, 10,000 one at a time."""
     order = np.random.default_rng(11).permutation(files.sizes.rows)[: None if at_once > 1 else 10_000]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
 
 from benchmarks.compare.systems import expected
@@ -95,6 +96,37 @@ def npy_shuffled(files: Files) -> ReadTask:
     """The same after a shuffle buffer that holds the whole file."""
     data = _decoded(_fixed(files).shuffle(files.sizes.npy_rows))
     return expected.rows(files, lambda: ((batch, None) for batch in data.as_numpy_iterator()), "shuffled")
+
+
+def npy_files(files: Files) -> ReadTask:
+    """``map(numpy_function(np.load)).batch`` over file names, as tutorials do."""
+    data = tf.data.Dataset.from_tensor_slices(files.npy_file_names).map(_load_by_numpy).batch(BATCH)
+    return expected.files_of_rows(files, lambda: ((batch, None) for batch in data))
+
+
+def npy_files_tuned(files: Files) -> ReadTask:
+    """The same with AUTOTUNE and ``prefetch``."""
+    names = tf.data.Dataset.from_tensor_slices(files.npy_file_names)
+    data = names.map(_load_by_numpy, num_parallel_calls=_AUTOTUNE).batch(BATCH).prefetch(_AUTOTUNE)
+    return expected.files_of_rows(files, lambda: ((batch, None) for batch in data))
+
+
+def npy_files_raw(files: Files) -> ReadTask:
+    """Without NumPy: ``read_file``, ``substr`` behind a header whose length the user knows, ``decode_raw``; AUTOTUNE."""
+    header = Path(files.npy_file_names[0]).stat().st_size - ROW_BYTES
+
+    def load(path: tf.Tensor) -> tf.Tensor:
+        body = tf.strings.substr(tf.io.read_file(path), header, ROW_BYTES)
+        return tf.ensure_shape(tf.io.decode_raw(body, tf.float32), [WIDTH])
+
+    names = tf.data.Dataset.from_tensor_slices(files.npy_file_names)
+    data = names.map(load, num_parallel_calls=_AUTOTUNE).batch(BATCH).prefetch(_AUTOTUNE)
+    return expected.files_of_rows(files, lambda: ((batch, None) for batch in data))
+
+
+def _load_by_numpy(path: tf.Tensor) -> tf.Tensor:
+    row = tf.numpy_function(lambda name: np.load(name.decode()), [path], tf.float32)
+    return tf.ensure_shape(row, [WIDTH])
 
 
 def _records(files: Files) -> tf.data.Dataset:

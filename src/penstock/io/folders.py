@@ -40,7 +40,10 @@ class Listing:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     if entry.name[0] != "." and not entry.name.endswith(TEMPORARIES):
-                        (folders if entry.is_dir() else files).append(entry.name)
+                        if entry.is_dir():
+                            folders.append(entry.name)
+                        elif entry.is_file():  # Opening a pipe would wait for whoever writes into it.
+                            files.append(entry.name)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise NoFiles(Where(path=os.fspath(folder)), expected="a folder", found="none of that name") from error
         return cls(os.fspath(folder), tuple(sorted(files, key=natural_key)), tuple(sorted(folders)))

@@ -67,7 +67,8 @@ def write(
     """Write a dataset.
 
     Args:
-        path: ``x.tfrecord``, ``x.array_record``, ``x.npy``, ``x.csv``, ``x.tfrecord.gz``, ``x.tfrecord@8``.
+        path: ``x.tfrecord``, ``x.array_record``, ``x.npy``, ``x.npz``, ``x.csv``, ``x.tfrecord.gz``, ``x.tfrecord@8``; a folder
+            for ``format="npy_folder"``, ``"npz_folder"`` and ``"image_folder"``.
         examples: A source, columns (``{"image": ndarray (n, ...), "label": ndarray (n,)}``), or any iterable of examples.
         format, codec, schema, compression: As for :class:`penstock.Writer`.
         shards: How many files. Each gets a run of consecutive examples when the number of examples is known beforehand (a

@@ -357,3 +357,35 @@ def test_paths_stay_right_when_the_process_changes_its_folder(tmp_path, monkeypa
 def test_skipping_damaged_files_is_refused(tmp_path):
     with pytest.raises(ps.UnsupportedData, match="on_corrupt='raise'"):
         ps.open(fill(tmp_path / "x", rows(1, 2)), format="npy_folder", on_corrupt="skip")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are pipes on POSIX only")
+def test_what_is_no_file_is_passed_over(tmp_path):
+    folder = fill(tmp_path / "x", rows(2, 2))
+    os.mkfifo(folder / "0002.npy")
+    (folder / ".hidden.npy").write_bytes(b"")
+    (folder / "notes.txt").write_bytes(b"")
+    assert len(ps.open(folder, format="npy_folder")) == 2
+
+
+def test_the_commands_read_archives_and_folders(tmp_path):
+    np.savez(tmp_path / "x.npz", a=np.arange(3), b=np.zeros((3, 2)))
+    fill(tmp_path / "x" / "cat", rows(2, 4))
+    for path, count in (("x.npz", 3), ("x", 2)):
+        for command in (
+            ["inspect", "--json"],
+            ["head", "-n", "1", "--json"],
+            ["schema", "--json"],
+            ["verify", "--json"],
+        ):
+            done = subprocess.run(
+                [sys.executable, "-m", "penstock", *command, str(tmp_path / path)],
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=120,
+            )
+            told = json.loads(done.stdout)
+            assert told.get("records", count) == count
+            assert told.get("ok", True)
+    assert json.loads(done.stdout)["files"] == 2
