@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -266,6 +267,13 @@ def test_dependencies_lie_beside_the_script(load, tmp_path):
     (tmp_path / "helping.py").write_text("N = 7")
     text = "import helping\ndef model_fn(d): return helping.N\ndef predict_fn(x, m): return m"
     assert load(text, dependencies=[tmp_path / "helping.py"])(ask("1")).body == b"7"
+    lazy = "def model_fn(d): return __file__\ndef predict_fn(x, m):\n    import helping_2\n    return [__import__('pathlib').Path(m).read_text()[:6], helping_2.N]"
+    (tmp_path / "helping_2.py").write_text("N = 8")
+    handler = load(lazy, dependencies=[tmp_path / "helping_2.py"])
+    assert json.loads(handler(ask("1")).body) == ["def mo", 8]
+    folder = Path(handler.model).parent
+    handler.close()
+    assert not folder.exists()
     with pytest.raises(JobFailed, match=r"missing\.py does not exist"):
         load(text, dependencies=[tmp_path / "missing.py"])
 

@@ -187,13 +187,22 @@ def test_objects_that_would_get_one_name(store):
         list_objects(Channel(uri="s3://in/ab"), store, "train")
 
 
-def test_paths_as_a_store(tmp_path):
+def test_paths_as_a_store(tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "b").write_text("2")
     (tmp_path / "data" / "a").write_text("1")
+    (tmp_path / "data2").write_text("3")
     for uri in (str(tmp_path / "data"), (tmp_path / "data").as_uri()):
         found = list_objects(Channel(uri=uri), PathStore(), "train")
         assert [(one.name, one.path.read_text()) for one in found] == [("a", "1"), ("b", "2")]
+    monkeypatch.chdir(tmp_path / "data")
+    for uri, names in [
+        ("..", ["data/a", "data/b", "data2"]),
+        (".", ["a", "b"]),
+        ("a", ["a"]),
+        ("../data/", ["a", "b"]),
+    ]:
+        assert [one.name for one in list_objects(Channel(uri=uri), PathStore(), "train")] == names
     with pytest.raises(ValueError, match="neither a path nor"):
         PathStore().resolve("s3://bucket/key")
 

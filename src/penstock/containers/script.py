@@ -120,19 +120,19 @@ class ScriptContainer:
         folder = Path(model_dir).absolute()
         code = find_code(self.entry_point, self.source_dir, folder, self.environment)
         with ExitStack() as stack:
-            stack.enter_context(variables(self._variables(folder, code)))
             code = stack.enter_context(staged(code, self.dependencies))
-            functions = collect(load_module(code))
-            stack.enter_context(shim.inside())
-            model = _load_model(functions, str(folder))
-        return self._handler_class(functions)(
-            functions,
-            model,
-            model_dir=str(folder),
-            dialect=DIALECTS[self.dialect],
-            environment=self.environment,
-            name=self.name,
-        )
+            with variables(self._variables(folder, code)), shim.inside():
+                functions = collect(load_module(code))
+                model = _load_model(functions, str(folder))
+            return self._handler_class(functions)(
+                functions,
+                model,
+                model_dir=str(folder),
+                dialect=DIALECTS[self.dialect],
+                environment=self.environment,
+                name=self.name,
+                resources=stack.pop_all(),
+            )
 
     def _handler_class(self, functions: Functions) -> type[ScriptHandler]:
         independent = self.rows_independent

@@ -26,12 +26,14 @@ class PathStore:
             return Path(unquote(parts.path))
         if "://" in uri:
             raise ValueError(f"{uri} is neither a path nor a file:// URI")
-        return Path(uri).expanduser().absolute()
+        return Path(os.path.abspath(Path(uri).expanduser()))  # noqa: PTH100 - absolute() would keep "..", which names nothing
 
     def objects(self, uri: str, /) -> Sequence[StoredObject]:
-        """All files whose path begins with that of ``uri``, in order."""
+        """The file, or all files in the folder, in order: of this path and, unlike with S3, of none that begins like it."""
         path = self.resolve(uri)
-        return objects_below(path, uri, ends_in_slash=uri.endswith("/"))
+        if path.is_file():
+            return [StoredObject(uri=uri, path=path)]
+        return objects_below(path, uri, ends_in_slash=True)
 
 
 def objects_below(path: Path, uri: str, *, ends_in_slash: bool = False) -> list[StoredObject]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 from penstock.containers import content_types, encoding
@@ -30,6 +32,7 @@ class ScriptHandler:
         dialect: How requests become arguments.
         environment: The container's variables, of which ``SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT`` counts here.
         name: The container's name, for errors.
+        resources: What is to be let go of in the end, such as a temporary folder with the script.
     """
 
     def __init__(
@@ -41,10 +44,12 @@ class ScriptHandler:
         dialect: Dialect,
         environment: Mapping[str, str],
         name: str,
+        resources: ExitStack | None = None,
     ) -> None:
         self.functions = functions
         self.model = model
         self.name = name
+        self._end = weakref.finalize(self, (resources or ExitStack()).close)
         self._model_dir = model_dir
         self._dialect = dialect
         name_of_default = params.DEFAULT_INVOCATIONS_ACCEPT_ENV
@@ -75,7 +80,8 @@ class ScriptHandler:
             return self._call(function, self._context(None))
 
     def close(self) -> None:
-        """Nothing is held but memory."""
+        """Delete the script's temporary folder, where it has one. Happens by itself when the handler is gone."""
+        self._end()
 
     def _answer(self, request: Request) -> Response:
         context = self._context(request)
