@@ -20,38 +20,41 @@ from statistics import median
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from benchmarks.flows.serving.load import Load
+from benchmarks.flows.serving.load import Load, Outcome
 from benchmarks.flows.serving.prepare import prepare
 from benchmarks.flows.serving.systems import SYSTEMS
 
 ROOT = Path(__file__).parents[3]
 READY_S = 120
-WARM_S = 2.0
 
 
 def main(arguments=None):
     """Run the systems in turn, several rounds, and print a table."""
     options = _parser().parse_args(arguments)
     names = [name for name in options.systems or SYSTEMS if _has(SYSTEMS[name].needs)]
-    with tempfile.TemporaryDirectory(prefix="penstock-serving-") as folder:
+    with tempfile.TemporaryDirectory(prefix="penstock-serving-") as folder, contextlib.ExitStack() as stack:
         answers = prepare(folder)
+        running = {
+            name: stack.enter_context(Running(SYSTEMS[name], answers, Path(folder, f"{name}.log"))) for name in names
+        }
         found = {}
-        for number in range(options.rounds):
-            loop_ms = plain_loop(answers, options.seconds)
-            print(f"round {number + 1}: the chain in a plain loop: p50 {loop_ms:.2f} ms", flush=True)
-            for name in names:
-                for connections, row in measure(name, answers, options, folder):
-                    row["times_loop"] = row["p50_ms"] / loop_ms
-                    print(f"  {name:16} {connections:3} connections  {json.dumps(row)}", flush=True)
-                    found.setdefault((name, connections), []).append(row)
-    print(table(found, names, options.connections))
+        for number in range(-1, options.rounds):
+            for connections in options.connections:
+                for name in names:
+                    slice_ = running[name].load(connections, options.seconds)
+                    slice_.loop_s = plain_loop(answers, options.seconds) if connections == 1 else []
+                    if number >= 0:  # the first round warms them
+                        found.setdefault((name, connections), []).append(slice_)
+            print(f"round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
+        print(table(found, names, options.connections))
     if options.json:
-        Path(options.json).write_text(json.dumps([[*key, rows] for key, rows in found.items()], indent=1))
+        plain = [[*key, [described(one) for one in slices]] for key, slices in found.items()]
+        Path(options.json).write_text(json.dumps(plain, indent=1))
     return 0
 
 
 def plain_loop(answers, seconds):
-    """Median of one call of the chain, without any server, in milliseconds."""
+    """Seconds of each call of the chain, without any server."""
     from benchmarks.flows.serving import stages
 
     times = []
@@ -60,67 +63,86 @@ def plain_loop(answers, seconds):
         start = time.perf_counter()
         stages.chain(answers[len(times) % len(answers)][0])
         times.append(time.perf_counter() - start)
-    return 1e3 * median(times)
+    return times
 
 
-def measure(name, answers, options, folder):
-    """One system at each number of connections."""
-    system = SYSTEMS[name]
-    port = free_ports(3)
-    address = f"http://127.0.0.1:{port}/invocations"
-    bodies = [system.body(text).encode() for text, _ in answers]
+class Running:
+    """A server that is up, and waits for its turn."""
 
-    def check(number, body):
-        return abs(system.score(body) - answers[number][1]) < 1e-9
+    def __init__(self, system, answers, log):
+        self._system, self._answers = system, answers
+        port = free_ports(3)
+        address = f"http://127.0.0.1:{port}/invocations"
+        bodies = [system.body(text).encode() for text, _ in answers]
+        environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+        with log.open("ab") as sink:
+            self._processes = [
+                subprocess.Popen(
+                    command,
+                    env={**environment, **variables},
+                    cwd=log.parent,
+                    stdout=sink,
+                    stderr=sink,
+                    start_new_session=True,
+                )
+                for command, variables in system.commands(port)
+            ]
+        try:
+            wait_for(address, bodies[0], system.content_type, self._processes, log)
+        except BaseException:
+            end(self._processes)
+            raise
+        self._load = Load(address, bodies, system.content_type, self._check)
 
-    log = Path(folder, f"{name}.log").open("ab")  # noqa: SIM115 - closed below
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
-    processes = [
-        subprocess.Popen(
-            command, env={**environment, **variables}, cwd=folder, stdout=log, stderr=log, start_new_session=True
-        )
-        for command, variables in system.commands(port)
-    ]
-    try:
-        wait_for(address, bodies[0], system.content_type, processes, Path(log.name))
-        for connections in options.connections:
-            load = Load(address, bodies, system.content_type, check)
-            load.run(connections, seconds=WARM_S)
-            yield connections, described(load.run(connections, seconds=options.seconds))
-    finally:
-        end(processes)
-        log.close()
+    def load(self, connections, seconds):
+        """One turn."""
+        outcome = self._load.run(connections, seconds=seconds)
+        if outcome.wrong:
+            raise AssertionError(f"{len(outcome.wrong)} wrong answers: {outcome.wrong[0]}")
+        return outcome
+
+    def _check(self, number, body):
+        return abs(self._system.score(body) - self._answers[number][1]) < 1e-9
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        end(self._processes)
 
 
 def described(outcome):
     """The figures of a load."""
-    if outcome.wrong:
-        raise AssertionError(f"{len(outcome.wrong)} wrong answers: {outcome.wrong[0]}")
     return {
         "per_s": round(outcome.per_second, 1),
-        "p50_ms": round(outcome.quantile_ms(0.5), 2),
-        "p99_ms": round(outcome.quantile_ms(0.99), 2),
-        "most_ms": round(outcome.quantile_ms(1), 2),
-        "not_200": sum(outcome.statuses.values()) - outcome.statuses[200],
+        "p50_ms": round(outcome.quantile_ms(0.5), 3),
+        "p99_ms": round(outcome.quantile_ms(0.99), 3),
+        "not_200": outcome.statuses.total() - outcome.statuses[200],
         "lost": outcome.lost,
         "client_cores": round(outcome.own_cpu_s / outcome.seconds, 3),
+        "loop_p50_ms": round(1e3 * median(outcome.loop_s), 3) if outcome.loop_s else None,
     }
 
 
 def table(found, names, counts):
-    """Medians over the rounds, and ratios."""
+    """Medians over the rounds. Ratios are made within each round, then their median is taken."""
     lines = []
     for connections in counts:
         lines += ["", f"### {connections} connection{'s' * (connections > 1)}", ""]
-        lines += ["| server | answers/s | p50 ms | p99 ms | not 200 | p50 / plain loop | Penstock / this |"]
+        lines += ["| server | answers/s | p50 ms | p99 ms | not 200 | p50 / plain loop's | Penstock / this |"]
         lines += ["| --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
-        rows = {name: found[name, connections] for name in names if (name, connections) in found}
-        best = median(row["per_s"] for row in rows["penstock"]) if "penstock" in rows else float("nan")
-        for name, several in rows.items():
-            middle = {key: median(row[key] for row in several) for key in several[0]}
+        ours = [one.per_second for one in found[names[0], connections]]
+        for name in names:
+            slices = found[name, connections]
+            whole = Outcome()
+            for one in slices:
+                whole.add(one)
+            ratio = median(mine / one.per_second for mine, one in zip(ours, slices, strict=True))
+            loop = [one.quantile_ms(0.5) / (1e3 * median(one.loop_s)) for one in slices if one.loop_s]
             lines.append(
-                f"| {SYSTEMS[name].text} | {middle['per_s']:,.0f} | {middle['p50_ms']:.1f} | {middle['p99_ms']:.1f} "
-                f"| {middle['not_200']:.0f} | {middle['times_loop']:.2f} | {best / middle['per_s']:.2f} |"
+                f"| {SYSTEMS[name].text} | {median(one.per_second for one in slices):,.0f} "
+                f"| {whole.quantile_ms(0.5):.2f} | {whole.quantile_ms(0.99):.1f} | {whole.statuses.total() - whole.statuses[200]} "
+                f"| {f'{median(loop):.2f}' if loop else ''} | {ratio:.2f} |"
             )
     return "\n".join(lines)
 
@@ -175,8 +197,8 @@ def _parser():
         "systems", nargs="*", metavar="SYSTEM", help=f"default: all that are installed of {', '.join(SYSTEMS)}"
     )
     parser.add_argument("--connections", type=int, nargs="+", default=[1, 32])
-    parser.add_argument("--seconds", type=float, default=8.0, help="per system, round and number of connections")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=1.0, help="a turn of one server (default: 1)")
+    parser.add_argument("--rounds", type=int, default=8, help="turns of each server (default: 8)")
     parser.add_argument("--json", help="file for every single figure")
     return parser
 

@@ -24,6 +24,17 @@ class Outcome:
     lost: int = 0
     seconds: float = 0.0
     own_cpu_s: float = 0.0
+    loop_s: list[float] = field(default_factory=list)
+    """Calls of the chain without a server, timed right after."""
+
+    def add(self, other):
+        """Take in what came of more of the same load."""
+        self.latencies_s += other.latencies_s
+        self.statuses += other.statuses
+        self.wrong += other.wrong
+        self.lost += other.lost
+        self.seconds += other.seconds
+        self.own_cpu_s += other.own_cpu_s
 
     @property
     def per_second(self):

@@ -150,8 +150,9 @@ def inside() -> Iterator[None]:
 
 
 def _enter() -> None:
-    # Somebody outside may have the real packages. Looking through all modules is slow, so it is done only then.
-    if not ROOTS.isdisjoint(sys.modules):
+    # Somebody outside may have the real packages. Looking through all modules is slow, so it is done only then
+    # (and the other way round, ROOTS.isdisjoint(sys.modules), would look through them all too).
+    if not sys.modules.keys().isdisjoint(ROOTS):
         outside = [name for name in sys.modules if name.partition(".")[0] in ROOTS]
         _others.update({name: sys.modules.pop(name) for name in outside})
     sys.modules.update(_ours)

@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from penstock.containers.toolkit import shim
 from penstock.contracts.serving import AnswersMany, Handler, Request, Response
 from penstock.hosting.failures import ContainerError, as_failure
 from penstock.hosting.pipeline import Member, SerialPipeline, serial_pipeline
@@ -91,20 +92,21 @@ def main() -> None:
     message = receive(channels[0])
     if message is None:
         return
-    calls = Calls()
-    handler = _loaded(message[0]["order"], channels, calls)
-    # The model and its libraries are hundreds of thousands of objects that stay: looking through them again and again
-    # while answering costs some per cent of the time, and now and then tens of milliseconds.
-    gc.collect()
-    gc.freeze()
-    for channel in channels[1:]:
-        threading.Thread(target=_serve, args=(channel, handler, calls), daemon=True).start()
-    _serve(channels[0], handler, calls)
+    with shim.inside():  # for good: going in and out for each request costs some per cent of it
+        _work(message[0]["order"], channels)
     # What the script has left behind (threads, exit handlers) must not keep an orphan alive.
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(0)
+
+
+def _work(order: dict[str, Any], channels: Sequence[socket.socket]) -> None:
+    calls = Calls()
+    handler = _loaded(order, channels, calls)
+    for channel in channels[1:]:
+        threading.Thread(target=_serve, args=(channel, handler, calls), daemon=True).start()
+    _serve(channels[0], handler, calls)
 
 
 def _loaded(order: dict[str, Any], channels: Sequence[socket.socket], calls: Calls) -> SerialPipeline:
@@ -117,6 +119,10 @@ def _loaded(order: dict[str, Any], channels: Sequence[socket.socket], calls: Cal
             observe=calls.note,
             channels=len(channels),
         )
+        # The model and its libraries are hundreds of thousands of objects that stay: looking through them again and again
+        # while answering costs some per cent of the time, and now and then tens of milliseconds.
+        gc.collect()
+        gc.freeze()
         channels[0].sendall(pack(describe(pipeline)))
     except Exception as error:  # noqa: BLE001 - told to the server, which tells the client and the log
         failure = as_failure(error)
