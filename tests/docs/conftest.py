@@ -16,6 +16,7 @@ import penstock as ps
 def prepared_files(tmp_path, monkeypatch):
     """The current folder holds the files that every page may use. Gives the names that the README takes for known."""
     monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("PENSTOCK_STATE_DIR", str(tmp_path / "state"))
     folder = tmp_path / "pages"
     (folder / "shards").mkdir(parents=True)
     monkeypatch.chdir(folder)

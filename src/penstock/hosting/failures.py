@@ -52,8 +52,8 @@ def as_failure(error: BaseException) -> RequestError | ContainerError:
     return ContainerError(type(error).__name__, str(error), trace=trace)
 
 
-def named(error: Exception, container: str) -> RequestError | ContainerError:
-    """The same failure, with the name that its container has in the pipeline."""
+def named(error: Exception, container: str | None) -> RequestError | ContainerError:
+    """The same failure, with the name that its container has in the pipeline; ``None`` where it is alone."""
     failure = as_failure(error)
     if isinstance(failure, RequestError):
         return RequestError(failure.status, failure.reason, container=container)

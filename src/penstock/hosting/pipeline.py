@@ -120,7 +120,7 @@ class SerialPipeline:
     def _checked(self, position: int, answer: Response | Exception) -> Response | Exception:
         """An answer as it goes on, or the failure that ends the chain."""
         if len(self.members) == 1:
-            return as_failure(answer) if isinstance(answer, Exception) else answer
+            return named(answer, None) if isinstance(answer, Exception) else answer
         name = self.members[position].name
         if isinstance(answer, Exception):
             return named(answer, name)
