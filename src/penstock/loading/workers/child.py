@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import select
@@ -59,6 +60,7 @@ def work(connection: Any, maker: Makes | None, other_end: Any) -> None:
     """
     if other_end is not None:
         other_end.close()
+        gc.freeze()  # What was inherited is shared memory as long as nobody counts it anew.
     _settle()
     _end_with_parent()
     try:
