@@ -131,13 +131,27 @@ def test_a_schema_takes_only_its_columns(tmp_path):
     with pytest.raises(NoSuchFeature):
         opened(tmp_path, text, schema={"d": ps.Feature("str")})
     for feature in (
-        ps.Feature("int64", (2,)),
         ps.Feature("float32", (None,)),
         ps.Feature("datetime64[s]"),
         ps.Feature("complex64"),
     ):
         with pytest.raises(UnsupportedData, match="a field holds"):
             opened(tmp_path, text, schema={"a": feature})
+
+
+def test_columns_that_are_one_feature(tmp_path):
+    text = "y,x_0,x_1,x_2,x_3,p0,p1\n1,1,2,3,4,a,b\n2,5,,7,8,c,NA\n"
+    schema = {"p": ps.Feature("str", (2,), default="?"), "x": ps.Feature("float32", (2, 2)), "y": ps.Feature("int8")}
+    source = opened(tmp_path, text, schema=schema)
+    batch = source.batch([1, 0])
+    np.testing.assert_array_equal(batch["x"], np.array([[[5, np.nan], [7, 8]], [[1, 2], [3, 4]]], np.float32))
+    assert (batch["p"].tolist(), batch["y"].tolist()) == ([["c", "?"], ["a", "b"]], [2, 1])
+    assert source.select("x")[0]["x"].shape == (2, 2)
+    ps.write(tmp_path / "y.csv", source)
+    again = ps.open(tmp_path / "y.csv", schema=source.schema).batch([1, 0])
+    np.testing.assert_array_equal(again["x"], batch["x"])
+    with pytest.raises(NoSuchFeature, match="'x', nor 'x_0'"):
+        opened(tmp_path, text, schema={"x": ps.Feature("float32", (5,))})
 
 
 def test_missing_values(tmp_path):

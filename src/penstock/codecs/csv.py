@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,7 +14,7 @@ from penstock.contracts.csv import CsvDialect
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
-from penstock.errors import CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
+from penstock.errors import CorruptRecord, DataError, NoSuchFeature, SchemaMismatch, UnsupportedData, Where
 
 __all__ = ["CsvCodec"]
 
@@ -35,6 +36,8 @@ class CsvCodec:
     Numbers may have blanks round them; texts are kept to the blank. A missing number is the feature's default, else NaN
     where the feature is a float, else an error. A missing text is kept as it stands unless the feature has a default.
 
+    A feature of a fixed shape is read from as many columns as it has values: ``v_0``, ``v_1``, ... in C order, or ``v0``, ``v1``, ...
+
     Args:
         schema: The columns to decode, by name, and their types.
         dialect: Of the rows.
@@ -47,16 +50,19 @@ class CsvCodec:
     name = "csv"
 
     def __init__(self, schema: Schema, dialect: CsvDialect) -> None:
-        _ = Schema(dict.fromkeys(dialect.names, Feature("str"))).select(tuple(schema))  # names that no column has
         self.schema = schema
         self.dialect = dialect
-        self._fields = {name: number for number, name in enumerate(dialect.names)}
-        self._kinds = [_kind(name, feature) for name, feature in schema.items()]
-        specs = [
-            (self._fields[name], kind, _default(feature, kind, dialect.encoding))
-            for (name, feature), kind in zip(schema.items(), self._kinds, strict=True)
+        numbers = {name: number for number, name in enumerate(dialect.names)}
+        self._columns = [
+            (numbers[column], column, feature, value)
+            for name, feature in schema.items()
+            for value, column in enumerate(_columns_of(name, feature, dialect.names))
         ]
-        encodings = ["" if feature.dtype == "bytes" else dialect.encoding for feature in schema.values()]
+        specs = []
+        for number, column, feature, value in self._columns:
+            kind = _kind(column, feature)
+            specs.append((number, kind, _default(feature, kind, value, dialect.encoding)))
+        encodings = ["" if feature.dtype == "bytes" else dialect.encoding for _, _, feature, _ in self._columns]
         self._decoder = _native.CsvDecoder(dialect.marks, dialect.width, list(dialect.missing), specs, encodings)
 
     def decode_batch(self, spans: _native.Spans) -> Batch:
@@ -77,20 +83,33 @@ class CsvCodec:
             if error.record > 0:
                 self.decode_batch(spans.part(0, error.record))  # what native code does not check may fail earlier
             raise self._described(error, spans) from error
-        batch: Batch = {}
+        columns: list[Any] = []
         faults: list[DataError] = []
-        for (name, feature), part in zip(self.schema.items(), parts, strict=True):
+        for (number, name, feature, _), part in zip(self._columns, parts, strict=True):
             try:
-                batch[name] = self._column(name, feature, part, spans)
+                columns.append(self._column(number, name, feature, part, spans))
             except DataError as fault:
                 faults.append(fault)
         if faults:
             raise min(faults, key=lambda fault: fault.where.record or 0)
+        return self._batch(iter(columns), len(spans))
+
+    def _batch(self, columns: Iterator[Any], n: int) -> Batch:
+        """Columns as features: those of a shape put together."""
+        batch: Batch = {}
+        for name, feature in self.schema.items():
+            if feature.shape == ():
+                batch[name] = next(columns)
+                continue
+            whole = np.empty((n, feature.count), feature.numpy_dtype)
+            for value in range(feature.count):
+                whole[:, value] = next(columns)
+            batch[name] = whole.reshape(n, *(length or 0 for length in feature.shape))
         return batch
 
-    def _column(self, name: str, feature: Feature, part: Any, spans: _native.Spans) -> Any:
+    def _column(self, number: int, name: str, feature: Feature, part: Any, spans: _native.Spans) -> Any:
         if isinstance(part, int):
-            self._raise_no_text(name, part, spans)
+            self._raise_no_text(number, name, part, spans)
         if isinstance(part, list):
             column = np.empty(len(part), object)
             column[:] = part
@@ -99,9 +118,9 @@ class CsvCodec:
             return part.view(np.bool_)
         return fitted(part, feature.dtype, name, per_record=1, offsets=None)
 
-    def _raise_no_text(self, name: str, record: int, spans: _native.Spans) -> NoReturn:
+    def _raise_no_text(self, number: int, name: str, record: int, spans: _native.Spans) -> NoReturn:
         row = spans.part(record, record + 1).to_bytes()[0]
-        value = _native.values_of_csv(row, self.dialect.marks)[self._fields[name]]
+        value = _native.values_of_csv(row, self.dialect.marks)[number]
         reason, at = "bytes that are not", row.find(value)
         try:
             value.decode(self.dialect.encoding)
@@ -120,16 +139,16 @@ class CsvCodec:
             return CorruptRecord(place, expected=f"{error.expected} fields", found=f"{error.found}")
         if error.fault not in ("wrong_kind", "missing"):
             return CorruptRecord(place, expected="a row of CSV", found="broken quotes")
-        name = list(self.schema)[error.feature]
+        number, name, feature, _ = self._columns[error.feature]
         row = spans.part(error.record, error.record + 1).to_bytes()[0]
-        value = _native.values_of_csv(row, self.dialect.marks)[self._fields[name]]
+        value = _native.values_of_csv(row, self.dialect.marks)[number]
         place = place.at(feature=name)
         if error.fault == "missing":
-            hint = f"Give the column a default, types={{{name!r}: ps.Feature({self.schema[name].dtype!r}, default=0)}}, or read floats."
+            hint = f"Give the column a default, types={{{name!r}: ps.Feature({feature.dtype!r}, default=0)}}, or read floats."
             return SchemaMismatch(place, expected="a value", found=f"none, {_shown(value)}", hint=hint)
         return SchemaMismatch(
             place,
-            expected=f"{KINDS[error.expected]}, as the column is {self.schema[name].dtype}",
+            expected=f"{KINDS[error.expected]}, as the column is {feature.dtype}",
             found=_shown(value),
             hint=f"If the value is right, open with format=ps.CSV(types={{{name!r}: 'str'}}), or another type.",
         )
@@ -157,13 +176,32 @@ class CsvCodec:
         return f"CsvCodec({list(self.schema)})"
 
 
+def _columns_of(name: str, feature: Feature, names: Sequence[str]) -> list[str]:
+    """The columns that a feature is read from.
+
+    Raises:
+        NoSuchFeature: There are none of these names.
+    """
+    known = set(names)
+    choices = [[name]] if not feature.shape else []
+    if feature.shape and feature.is_fixed:
+        choices = [[f"{name}{mark}{value}" for value in range(feature.count)] for mark in ("_", "")]
+    for columns in choices or [[name]]:
+        if known.issuperset(columns):
+            return columns
+    told = (
+        repr(name) if not feature.shape else f"{name!r}, nor {choices[0][0] if choices and choices[0] else name!r}, ..."
+    )
+    raise NoSuchFeature(Where(), expected=f"one of the features {list(names)}", found=told)
+
+
 def _kind(name: str, feature: Feature) -> int:
     """How native code reads a column.
 
     Raises:
         UnsupportedData: A field cannot hold such values.
     """
-    if feature.shape == () and not feature.sparse:
+    if feature.is_fixed and not feature.sparse:
         if feature.is_text:
             return TEXT
         dtype = np.dtype(feature.dtype)
@@ -180,12 +218,14 @@ def _kind(name: str, feature: Feature) -> int:
     )
 
 
-def _default(feature: Feature, kind: int, encoding: str) -> bytes | None:
+def _default(feature: Feature, kind: int, value: int, encoding: str) -> bytes | None:
     if feature.default is None:
         return None
+    given = np.asarray(feature.default, object if feature.is_text else None)
+    default = given.item() if given.ndim == 0 else given.reshape(-1)[value]
     if kind == TEXT:
-        return feature.default if isinstance(feature.default, bytes) else str(feature.default).encode(encoding)
-    return np.asarray(feature.default).astype(WIRES[kind]).tobytes()
+        return default if isinstance(default, bytes) else str(default).encode(encoding)
+    return np.asarray(default).astype(WIRES[kind]).tobytes()
 
 
 def _shown(value: bytes) -> str:

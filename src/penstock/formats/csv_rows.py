@@ -16,7 +16,7 @@ from penstock.contracts.tables import Misfit
 from penstock.contracts.values import Ragged
 from penstock.errors import NoSuchFeature, SchemaMismatch, UnsupportedData, Where
 
-__all__ = ["CsvRows", "misfits"]
+__all__ = ["CsvRows", "misfits", "refused"]
 
 INT64, UINT64, FLOAT64, FLOAT32, BOOL, TEXT = 1, 2, 3, 4, 5, 6
 SHOWN = 40
@@ -32,7 +32,7 @@ class CsvRows:
     Floats are the shortest text that reads back as the same float, a missing one is ``nan``.
 
     Args:
-        schema: The features, in the order of the columns; none of :func:`misfits`.
+        schema: The features, in the order of the columns; none of those :func:`refused`.
         options: How the file is to be written.
 
     Raises:
@@ -151,29 +151,40 @@ class CsvRows:
 
 
 def misfits(schema: Schema) -> list[Misfit]:
-    """What rows of text cannot hold: lengths that vary, sparse rows, images, dates, numbers of more than 64 bits."""
+    """What rows of text cannot hold: bytes, lengths that vary, sparse rows, images, dates, numbers of more than 64 bits."""
     found = []
     for name, feature in schema.items():
-        if feature.sparse or not feature.is_fixed:
-            expected, hint = "one value, or as many in every example", " Ragged values can be padded: r.to_padded()."
-        elif feature.encoding is not None:
-            expected, hint = "text", ""
+        expected, instead, hint = "", None, LOSS_HINT
+        if feature.sparse:
+            expected, instead = "a value for every column", Feature(feature.dtype, feature.shape)
+        elif not feature.is_fixed:
+            expected, hint = (
+                "as many values in every example",
+                LOSS_HINT + " Ragged values can be padded: r.to_padded().",
+            )
+        elif feature.dtype == "bytes":
+            expected, hint = "text", "If the bytes are UTF-8, open them with a schema that says 'str'. " + LOSS_HINT
+        elif not feature.is_text and np.dtype(feature.dtype).kind in "mM":
+            expected, instead = "numbers, truth values or text", Feature("int64", feature.shape)
         elif not feature.is_text and (
             np.dtype(feature.dtype).kind not in "iufb" or np.dtype(feature.dtype).itemsize > 8
         ):
-            expected, hint = "numbers of up to 64 bits, truth values or text", ""
-        else:
-            continue
-        found.append(
-            Misfit(feature=name, expected=f"{expected}, for columns of CSV", found=repr(feature), hint=LOSS_HINT + hint)
-        )
+            expected = "numbers of up to 64 bits, truth values or text"
+        if expected:
+            expected = f"{expected}, for columns of CSV"
+            found.append(Misfit(feature=name, expected=expected, found=repr(feature), instead=instead, hint=hint))
     return found
 
 
-def _lossy(name: str, expected: str, found: str, hint: str = "") -> UnsupportedData:
-    return UnsupportedData(
-        Where(feature=name), expected=f"{expected}, for columns of CSV", found=found, hint=LOSS_HINT + hint
-    )
+def _is_text(schema: Schema, misfit: Misfit) -> bool:
+    """Whether values may turn out to be text all the same; each is looked at when it is written."""
+    feature = schema[misfit.feature]
+    return feature.dtype == "bytes" and feature.encoding is None and feature.is_fixed
+
+
+def refused(schema: Schema) -> list[Misfit]:
+    """Those of :func:`misfits` that are refused whatever their values: bytes may be text."""
+    return [misfit for misfit in misfits(schema) if not _is_text(schema, misfit)]
 
 
 def _spread(name: str, feature: Feature) -> list[str]:

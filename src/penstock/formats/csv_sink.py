@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.contracts.csv import CSV
 from penstock.contracts.schema import Schema
-from penstock.formats.csv_rows import CsvRows, misfits
+from penstock.formats.csv_rows import CsvRows, refused
 from penstock.formats.csv_writer import CsvWriter
 from penstock.formats.tabular.sinks import refuse_misfits
 from penstock.io.paths import PathLike
@@ -37,7 +37,7 @@ class CsvSink:
         options: CSV | None = None,
         first: bool = True,
     ) -> None:
-        refuse_misfits(path, misfits(schema))
+        refuse_misfits(path, refused(schema))
         self.rows = CsvRows(schema, options)
         preamble = self.rows.preamble() if first else b""  # Before there is a file: this may refuse.
         self.writer = CsvWriter(path, compression=compression)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from penstock.contracts.protocols import Indices
 from penstock.contracts.records import Records
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
-from penstock.errors import NoFiles, SchemaMismatch, Where
+from penstock.errors import DataError, NoFiles, SchemaMismatch, Where
 from penstock.sources.stacking import row, stack
 from penstock.sources.views import Source
 
@@ -72,7 +73,11 @@ def _recognised(source: Source) -> dict[str, Feature]:
 
 
 def _sample(source: Source, names: list[str]) -> list[Example]:
-    return list(islice(source.select(*names), SAMPLE)) if names else []
+    """The first rows, up to damage, which is left for reading to report."""
+    found: list[Example] = []
+    with suppress(DataError):
+        found.extend(islice(source.select(*names), SAMPLE) if names else ())
+    return found
 
 
 def _stays_inside(path: str) -> bool:
