@@ -8,6 +8,7 @@ from benchmarks.compare.workload import Workload
 from benchmarks.image_data import IMAGE_BYTES
 
 TFRECORD, ARRAY_RECORD, FOLDER = "Penstock, TFRecord", "Penstock, ArrayRecord", "Penstock, folder of files"
+TABLE = "Penstock, CSV and one file each"
 SHUFFLED = ", shuffled"
 BARE = "limit: simplejpeg of bytes in memory, two threads"
 TF_RECORDS, TF_FILES, TORCH = (
@@ -54,6 +55,8 @@ I2 = Workload(
         _ours(TFRECORD + SHUFFLED, "tfrecord_shuffled"),
         _ours(ARRAY_RECORD, "array_record"),
         _ours(ARRAY_RECORD + SHUFFLED, "array_record_shuffled"),
+        _ours(TABLE, "table"),
+        _ours(TABLE + SHUFFLED, "table_shuffled"),
         _ours(FOLDER, "folder"),
         _ours(FOLDER + SHUFFLED, "folder_shuffled"),
     ),

@@ -223,3 +223,19 @@ def test_an_empty_file(tmp_path):
     source = ps.open(tmp_path / "x.tfrecord", schema={"image": STORED})
     assert len(source) == 0
     assert source.batch([])["image"].shape == (0, 0, 0, 0)
+
+
+def test_columns_of_bytes_in_tables(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = {"bytes": IMAGES[:20], "path": ["x"] * 20}
+    nested = arrow.array([dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)])
+    columns = {"plain": IMAGES[:20], "image": nested, "other": [b"x"] * 20, "late": [*IMAGES[:15], *[b"x"] * 5]}
+    parquet.write_table(arrow.table(columns), tmp_path / "x.parquet")
+    source = ps.open(tmp_path / "x.parquet")
+    assert source.schema["plain"] == source.schema["image/bytes"] == JPEG
+    assert source.schema["other"] == source.schema["late"] == ps.Feature("bytes")
+    np.testing.assert_array_equal(source.batch([19, 2])["image/bytes"], PIXELS[[19, 2]])
+    assert source.select("other")[3] == {"other": b"x"}
+    assert ps.open(tmp_path / "x.parquet", decode=False)[0]["plain"] == IMAGES[0]
+    ps.convert(tmp_path / "x.parquet", tmp_path / "y.tfrecord")
+    assert ps.open(tmp_path / "y.tfrecord", decode=False)[7]["plain"] == IMAGES[7]

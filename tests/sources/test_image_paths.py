@@ -112,3 +112,32 @@ def test_columns_that_cannot_be_paths(folder):
         with_images(rows(folder), ["label"])
     with pytest.raises(ps.NoSuchFeature):
         with_images(rows(folder), ["picture"])
+
+
+@pytest.fixture(params=["train.csv", "train.jsonl"])
+def table(folder, request):
+    rows = [{"path": f"jpegs/{i}.jpg", "label": i} for i in range(N)]
+    ps.write(folder / request.param, rows)
+    return folder / request.param
+
+
+def test_in_files_of_text(table):
+    source = ps.open(table)
+    assert source.schema["path"] == ps.Feature("uint8", (16, 24, 3), encoding="jpeg")
+    np.testing.assert_array_equal(source.batch([5, 1])["path"], [simplejpeg.decode_jpeg(jpeg(seed=i)) for i in (5, 1)])
+    assert ps.open(table, image_columns=())[2]["path"] == "jpegs/2.jpg"
+    assert ps.open(table, decode=False)[2]["path"] == jpeg(seed=2)
+    assert ps.open(table, columns=["label"])[2] == {"label": 2}
+    ps.convert(table, table.with_suffix(".tfrecord"))
+    assert [e["path"] for e in ps.open(table.with_suffix(".tfrecord"), decode=False)] == [
+        jpeg(seed=i) for i in range(N)
+    ]
+
+
+def test_a_given_schema_of_images(table):
+    schema = {"path": ps.Feature("uint8", (None, None, 1), encoding="jpeg"), "label": ps.Feature("int64")}
+    source = ps.open(table, schema=schema)
+    assert source.schema == ps.Schema(schema)
+    assert source[3]["path"].shape == (16, 24, 1)
+    assert ps.open(table, schema={"path": ps.Feature("str")})[0]["path"].shape == (16, 24, 3)  # recognised all the same
+    assert ps.open(table, schema={"path": ps.Feature("str")}, image_columns=())[0] == {"path": "jpegs/0.jpg"}

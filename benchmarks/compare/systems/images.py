@@ -63,6 +63,24 @@ def folder_shuffled(files: Files) -> ImageTask:
     return ImageTask(epoch=epoch, files=images, order="shuffled", exact=True)
 
 
+def table(files: Files) -> ImageTask:
+    """The CSV of paths and the files, in order."""
+    images = ImageFiles(files)
+    source = ps.open(images.csv).rename({"path": "image"})
+    return ImageTask(epoch=lambda: _pairs(ps.Loader(source, IMAGE_BATCH)), files=images, exact=True)
+
+
+def table_shuffled(files: Files) -> ImageTask:
+    """The CSV of paths and the files, shuffled."""
+    images = ImageFiles(files)
+    source = ps.open(images.csv).rename({"path": "image"})
+
+    def epoch() -> Iterator[Pair]:
+        return _pairs(ps.Loader(source, IMAGE_BATCH, shuffle=True, seed=next(_SEEDS)))
+
+    return ImageTask(epoch=epoch, files=images, order="shuffled", exact=True)
+
+
 def bare(files: Files) -> ImageTask:
     """``simplejpeg.decode_jpeg`` of bytes in memory, in two threads, each into a batch that it fills again and again."""
     images = ImageFiles(files)

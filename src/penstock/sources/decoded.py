@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 
 from penstock.codecs.images.decode import ImageDecoder, feature_of_images
 from penstock.contracts.feature import IMAGE_AXES, Feature
+from penstock.contracts.image_kinds import encoding_of_all
 from penstock.contracts.image_options import ImageOptions
 from penstock.contracts.protocols import Indices
 from penstock.contracts.records import Records
@@ -18,12 +20,15 @@ from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example, Ragged
 from penstock.errors import DataError, MissingExtra, Where
 from penstock.sources.stacking import row, stack
+from penstock.sources.table_source import TableSource
 from penstock.sources.views import Source
 
 __all__ = ["DecodedSource", "decoded", "stored_schema"]
 
 SAMPLE = 64
 """How many examples are looked at for the size, channels and depth of images."""
+RECOGNISED_BY = 16
+"""How many rows of a table are looked at for whether bytes are images."""
 
 
 def stored_schema(schema: Schema) -> Schema:
@@ -39,10 +44,32 @@ def decoded(source: Source, *, decode: bool | ImageOptions, given: Schema | None
         decode: What :func:`penstock.open` was told.
         given: The schema that it was given.
     """
-    if decode is False or not any(feature.encoding for feature in source.schema.values()):
+    if decode is False:
+        return source
+    stored = {name: feature for name, feature in source.schema.items() if feature.encoding is not None}
+    if given is None and isinstance(source, TableSource):
+        stored |= _recognised(source)
+    if not stored:
         return source
     wanted = {name: feature for name, feature in (given or {}).items() if feature.is_image}
-    return DecodedSource(source, decode if isinstance(decode, ImageOptions) else ImageOptions(), wanted)
+    return DecodedSource(source, decode if isinstance(decode, ImageOptions) else ImageOptions(), wanted, stored)
+
+
+def _recognised(source: Source) -> dict[str, Feature]:
+    """The columns of bytes of a table whose first values are all images: a table says that they are bytes, and no more."""
+    names = [name for name, feature in source.schema.items() if feature.dtype == "bytes" and feature.encoding is None]
+    if not names:
+        return {}
+    try:
+        sample = list(islice(source.select(*names), RECOGNISED_BY))
+    except DataError:  # Reading will report it, at its place.
+        return {}
+    found = {}
+    for name in names:
+        encoding = encoding_of_all(image for example in sample for image in _images_in(example[name]))
+        if encoding is not None:
+            found[name] = replace(source.schema[name], encoding=encoding)
+    return found
 
 
 class DecodedSource(Source):
@@ -52,7 +79,7 @@ class DecodedSource(Source):
         parent: The source of encoded images.
         options: How they are decoded.
         given: What some features become, where the caller said so; the others are found by looking at the first images.
-        names: The features to decode; by default all that hold images.
+        stored: The features to decode, as they are stored.
     """
 
     def __init__(
@@ -60,13 +87,12 @@ class DecodedSource(Source):
         parent: Source,
         options: ImageOptions,
         given: Mapping[str, Feature],
-        names: tuple[str, ...] | None = None,
+        stored: Mapping[str, Feature],
     ) -> None:
         self.parent = parent
         self.options = options
         self.given = dict(given)
-        images = tuple(name for name, feature in parent.schema.items() if feature.encoding is not None)
-        self.names = images if names is None else tuple(name for name in images if name in names)
+        self.stored = dict(stored)
 
     @cached_property
     def schema(self) -> Schema:  # found when it is asked for, so that opening reads no image
@@ -75,11 +101,10 @@ class DecodedSource(Source):
     @cached_property
     def _decoded(self) -> dict[str, Feature]:
         """The decoded features."""
-        unknown = [name for name in self.names if name not in self.given]
+        unknown = [name for name in self.stored if name not in self.given]
         sample = list(islice(self.parent.select(*unknown), SAMPLE)) if unknown else []
         found = {}
-        for name in self.names:
-            stored = self.parent.schema[name]
+        for name, stored in self.stored.items():
             images = [image for example in sample for image in _images_in(example[name])] if name in unknown else []
             found[name] = self.given.get(name) or self._found(stored, images)
         return found
@@ -127,9 +152,10 @@ class DecodedSource(Source):
         return self.parent
 
     def _narrowed(self, names: tuple[str, ...]) -> Source:
-        narrow = DecodedSource(self.parent._narrowed(names), self.options, self.given, names)
+        stored = {name: feature for name, feature in self.stored.items() if name in names}
+        narrow = DecodedSource(self.parent._narrowed(names), self.options, self.given, stored)
         if "_decoded" in self.__dict__:  # found already: do not look again
-            narrow.__dict__["_decoded"] = {name: self._decoded[name] for name in narrow.names}
+            narrow.__dict__["_decoded"] = {name: self._decoded[name] for name in stored}
         return narrow
 
     def _batch(self, indices: Indices) -> Batch:

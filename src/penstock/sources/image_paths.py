@@ -21,7 +21,7 @@ from penstock.errors import DataError, NoFiles, SchemaMismatch, Where
 from penstock.sources.stacking import row, stack
 from penstock.sources.views import Source
 
-__all__ = ["ImagePaths", "with_images"]
+__all__ = ["ImagePaths", "as_paths", "with_images"]
 
 SAMPLE = 64
 """How many rows are looked at for paths of images."""
@@ -45,6 +45,18 @@ def with_images(source: Source, image_columns: Sequence[str] | None) -> Source:
     else:
         kinds = _named(source, image_columns)
     return ImagePaths(source, kinds) if kinds else source
+
+
+def as_paths(format: str, schema: Schema | None) -> tuple[Schema | None, list[str] | None]:
+    """A schema that was given for a text file: images in it are paths there. And which features those are, if any.
+
+    >>> as_paths("csv", Schema({"image": Feature("bytes", encoding="jpeg")}))
+    (Schema({'image': Feature('str')}), ['image'])
+    """
+    names = [name for name, feature in (schema or {}).items() if feature.encoding is not None]
+    if schema is None or not names or format not in FORMATS:
+        return schema, None
+    return Schema({name: Feature("str") if name in names else feature for name, feature in schema.items()}), names
 
 
 def _named(source: Source, names: Sequence[str]) -> dict[str, Feature]:

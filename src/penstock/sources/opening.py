@@ -26,7 +26,7 @@ from penstock.formats.opening import open_records
 from penstock.io.paths import expand
 from penstock.sources.csv_source import csv_codec, csv_source
 from penstock.sources.decoded import decoded, stored_schema
-from penstock.sources.image_paths import with_images
+from penstock.sources.image_paths import as_paths, with_images
 from penstock.sources.read_instruction import SplitLike, resolve_split, split_names
 from penstock.sources.record_source import RecordSource
 from penstock.sources.sagemaker_records import sagemaker_record_codec
@@ -87,7 +87,8 @@ def open(
         records = open_records(paths, format=format, compression=compression, on_corrupt=on_corrupt, verify=verify)
         if columns is not None and hasattr(records, "only"):
             records = records.only(tuple(columns))
-        source = with_images(_source(records, codec, stored), image_columns)
+        rows, images = as_paths(records.format, stored)
+        source = with_images(_source(records, codec, rows), images if image_columns is None else image_columns)
         source = decoded(source, decode=decode, given=given)
         return source if columns is None else source.select(*columns)
 
