@@ -46,7 +46,11 @@ def test_archives_of_other_writers(put, format, mode):
         format=format,
         mode=mode,
     )
-    source = ps.open(path, schema={name: ps.open(path).schema[name] for name in ("jpg", "cls", "json", "__key__")})
+    source = ps.open(
+        path,
+        decode=False,
+        schema={name: ps.open(path, decode=False).schema[name] for name in ("jpg", "cls", "json", "__key__")},
+    )
     assert source.schema["jpg"].encoding == "jpeg"
     assert len(source) == 2
     batch = source.batch([1, 0])
