@@ -17,7 +17,7 @@ from tests.containers.test_interpreter import write_wheel
 from penstock.containers.script import ScriptContainer
 from penstock.contracts.job import Channel, Container, Store
 from penstock.errors import JobFailed
-from penstock.jobs.artifacts import unpack
+from penstock.jobs.artifacts import pack, unpack
 from penstock.jobs.hyperparameters import as_json
 from penstock.jobs.store import PathStore
 from penstock.jobs.training import read_job, request_stop
@@ -497,6 +497,27 @@ def test_source_dir_requirements_and_dependencies(run, tmp_path, model):
     (tmp_path / "helping.py").write_text("N = 2")
     container = ScriptContainer(entry_point="sub/train.py", source_dir=source, dependencies=[tmp_path / "helping.py"])
     assert model(run(container)) == {"x": b"1.5 1 2"}
+
+
+def test_source_dir_as_an_archive(run, store, tmp_path, model):
+    (tmp_path / "main.py").write_text(
+        "import os, beside\n"
+        "def model_fn(model_dir):\n    with open(os.path.join(model_dir, 'x')) as file: return file.read()\n"
+        "def predict_fn(rows, model):\n    import beside\n    return [model, beside.N]\n"
+        "if __name__ == '__main__':\n    open(os.environ['SM_MODEL_DIR'] + '/x', 'w').write(str(beside.N))\n"
+    )
+    (tmp_path / "beside.py").write_text("N = 5\n")
+    archive = tmp_path / "sourcedir.tar.gz"
+    pack({name: tmp_path / name for name in ("main.py", "beside.py")}, archive)
+    container = ScriptContainer(entry_point="main.py", source_dir=archive)
+    record = run(container)
+    assert model(record) == {"x": b"5"}
+    unpack(store.resolve(record.model_uri), tmp_path / "model")
+    handler = container.handler(tmp_path / "model")
+    assert handler(ask("1")).body == b'["5", 5]'
+    handler.close()
+    with pytest.raises(JobFailed, match="there is no file other.py"):
+        run(ScriptContainer(entry_point="other.py", source_dir=archive), name="other")
 
 
 def test_a_package_is_installed_and_run_as_a_module(run, tmp_path, model):

@@ -143,6 +143,8 @@ class _Watch:
 
     def _has_ended(self) -> bool:
         """Whether it has, without collecting it: as long as that is not done, nobody else gets its number."""
+        if not hasattr(os, "waitid"):  # macOS with a Python before 3.13
+            return self._process.poll() is not None
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
     def _read(self, pipe: IO[bytes]) -> bool:
