@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.compare.file_workloads import FILE_WORKLOADS
 from benchmarks.compare.image_workloads import IMAGE_WORKLOADS
+from benchmarks.compare.prepared_workloads import PREPARED_WORKLOADS
 from benchmarks.compare.results import Table, Target, faster, fastest_peer
 from benchmarks.compare.tasks import System
 from benchmarks.compare.workload import Workload
@@ -368,6 +369,7 @@ WORKLOADS = {
     "W4s": W4S,
     "W4sw": W4SW,
     **IMAGE_WORKLOADS,
+    **PREPARED_WORKLOADS,
     "growth": GROWTH,
     "import": IMPORT,
 }

@@ -1,5 +1,6 @@
 """What TensorFlow Datasets prepares is read as its own TensorFlow path reads it: every feature, format and split expression."""
 
+import base64
 import json
 import os
 import random
@@ -11,6 +12,7 @@ import pytest
 from tests.datasets.alike import same_example
 
 from penstock.datasets import data_source
+from penstock.datasets.encoding import FeaturesEncoder
 from penstock.datasets.features.reading import feature_from_json, read_features
 from penstock.errors import DataError
 from penstock.sources.read_instruction import ReadInstruction, even_splits, resolve_split
@@ -74,6 +76,37 @@ def test_our_features_are_tfds_features(folder, file_format, name):
     (again,) = ask("features", folder, text=json.dumps([json.dumps(ours)]))
     assert feature_from_json(again).to_json() == ours
     assert again == json.loads(path.read_text())
+
+
+@pytest.mark.parametrize("name", ["numbers", "kinds", "episodes", "sequences"])
+def test_what_we_encode_is_what_tfds_reads(tmp_path, name):
+    golden = ROOT / "tests" / "golden" / "tfds" / "features"
+    rows = json.loads((golden / f"{name}.json").read_text())
+    source = data_source(name, "test", data_dir=golden)
+    encoder = FeaturesEncoder(source.features)
+    payloads = [base64.b64encode(encoder.encode(as_given(source, example))).decode() for example in source]
+    theirs = ask("decode", golden, name, text=json.dumps(payloads))
+    assert theirs == rows
+
+
+def as_given(source, example):
+    """An example in the form in which a generator gives it."""
+    nested = source.nested(example)
+    if "languages" in nested:
+        found = nested["languages"]
+        texts = {}
+        for language, text in zip(found["language"], found["translation"]):
+            texts.setdefault(language.decode(), []).append(text.decode())
+        nested["languages"] = texts
+    if "steps" in nested:
+        nested["steps"] = [
+            {
+                "observation": {key: step[f"observation/{key}"] for key in ("image", "state")},
+                **{key: step[key] for key in ("action", "words", "reward")},
+            }
+            for step in nested["steps"]
+        ]
+    return {key: list(column) for key, column in nested.items()} if source.prepared.name == "sequences" else nested
 
 
 SIZES = {"train": [13, 0, 50, 37, 23], "test": [120], "small": [3, 4]}

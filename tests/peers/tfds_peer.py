@@ -18,6 +18,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 import numpy as np
+import pyarrow.parquet as pq
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
@@ -379,6 +380,9 @@ def read(folder, name):
 def records(made, split):
     if made.info.file_format.value == "tfrecord":
         return tf.data.TFRecordDataset([str(path) for path in made.info.splits[split].filepaths])
+    if made.info.file_format.value == "parquet":  # TFDS itself gives no plain bytes
+        tables = [pq.read_table(path) for path in made.info.splits[split].filepaths]
+        return [payload for table in tables for payload in table["data"].to_pylist()]
     return list(made.as_data_source(split=split, deserialize_method=tfds.decode.DeserializeMethod.RAW_BYTES))
 
 
@@ -437,12 +441,18 @@ def json_of(feature):
     return json_format.MessageToJson(feature.to_proto(), sort_keys=True)
 
 
-JOBS = {"make": make, "read": read, "splits": splits, "features": features_of}
+def decode(folder, name, payloads):
+    """What it makes of payloads that somebody else encoded."""
+    features = tfds.builder_from_directory(str(Path(folder) / name / "1.0.0")).info.features
+    return [plain(features.deserialize_example(base64.b64decode(payload))) for payload in json.loads(payloads)]
+
+
+JOBS = {"make": make, "read": read, "splits": splits, "features": features_of, "decode": decode}
 
 if __name__ == "__main__":
     job, folder, *rest = sys.argv[1:]
-    if rest and rest[0] == "-":
-        rest[0] = sys.stdin.read()
+    if rest and rest[-1] == "-":
+        rest[-1] = sys.stdin.read()
     with contextlib.redirect_stdout(sys.stderr):
         answer = JOBS[job](folder, *rest)
     print(json.dumps(answer))

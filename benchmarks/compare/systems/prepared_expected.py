@@ -1,0 +1,67 @@
+"""Tasks over prepared datasets: examples by index, checked pixel by pixel."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.compare.clocks import cpu_seconds
+from benchmarks.compare.prepared_data import CLASSES, PreparedFiles
+from benchmarks.compare.tasks import Timing
+
+Read = Callable[[list[int]], tuple[np.ndarray, np.ndarray]]
+JPEG_TOLERANCE = 3.0
+"""Levels on the average: decoders round differently."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExamplesTask:
+    """Read examples in a random order.
+
+    Attributes:
+        read: Gives the images and labels of the examples at these indices, stacked.
+        calls: The indices of each call.
+        files: What they come from.
+        photos: Whether they are the JPEGs.
+    """
+
+    read: Read
+    calls: Sequence[list[int]]
+    files: PreparedFiles
+    photos: bool
+
+    def check(self) -> None:
+        """Every label, every pixel of the PNGs, the pixels of some JPEGs as nearly as decoders agree."""
+        clothes = None if self.photos else self.files.clothes()
+        for indices in self.calls[: 20 if self.photos else None]:
+            images, labels = self.read(indices)
+            assert labels.tolist() == [i % CLASSES for i in indices], "expected the labels asked for"
+            assert images.dtype == np.uint8, "expected uint8 pixels"
+            if clothes is not None:
+                assert np.array_equal(images, clothes[indices]), "expected the pixels asked for"
+                continue
+            for image, index in zip(images[:4], indices[:4], strict=True):
+                difference = np.abs(image.astype(int) - self.files.photo(index)).mean()
+                assert difference < JPEG_TOLERANCE, "expected the picture asked for"
+
+    def run(self) -> Timing:
+        """Read, looking at nothing but the number of examples."""
+        gc.collect()
+        rows = 0
+        cpu, start = cpu_seconds(), time.perf_counter()
+        for indices in self.calls:
+            rows += len(self.read(indices)[0])
+        wall = time.perf_counter() - start
+        return Timing(epoch_s=wall, first_s=None, wall_s=wall, cpu_s=cpu_seconds() - cpu, rows=rows)
+
+
+def examples(files: PreparedFiles, read: Read, *, photos: bool, at_once: int) -> ExamplesTask:
+    """All examples in a random order, so many in each call (one at a time: at most 5,000)."""
+    count = files.photos if photos else files.rows
+    order = np.random.default_rng(11).permutation(count)[: None if at_once > 1 else 5_000].tolist()
+    calls = [order[i : i + at_once] for i in range(0, len(order), at_once)]
+    return ExamplesTask(read=read, calls=calls, files=files, photos=photos)
