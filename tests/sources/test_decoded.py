@@ -239,3 +239,15 @@ def test_columns_of_bytes_in_tables(tmp_path):
     assert ps.open(tmp_path / "x.parquet", decode=False)[0]["plain"] == IMAGES[0]
     ps.convert(tmp_path / "x.parquet", tmp_path / "y.tfrecord")
     assert ps.open(tmp_path / "y.tfrecord", decode=False)[7]["plain"] == IMAGES[7]
+
+
+def test_the_schema_is_told_of_a_file_with_damage_in_it(tmp_path):
+    ps.write(tmp_path / "x.tfrecord", examples())
+    whole = bytearray((tmp_path / "x.tfrecord").read_bytes())
+    whole[len(whole) // N * 3] ^= 1
+    (tmp_path / "x.tfrecord").write_bytes(whole)
+    source = ps.open(tmp_path / "x.tfrecord")
+    assert source.schema["image"] == JPEG
+    assert source[1]["label"] == 1
+    with pytest.raises(ps.CorruptRecord):
+        list(source)

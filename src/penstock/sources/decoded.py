@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -60,15 +61,20 @@ def _recognised(source: Source) -> dict[str, Feature]:
     names = [name for name, feature in source.schema.items() if feature.dtype == "bytes" and feature.encoding is None]
     if not names:
         return {}
-    try:
-        sample = list(islice(source.select(*names), RECOGNISED_BY))
-    except DataError:  # Reading will report it, at its place.
-        return {}
+    sample = _first(source, names, RECOGNISED_BY)
     found = {}
     for name in names:
         encoding = encoding_of_all(image for example in sample for image in _images_in(example[name]))
         if encoding is not None:
             found[name] = replace(source.schema[name], encoding=encoding)
+    return found
+
+
+def _first(source: Source, names: list[str], count: int) -> list[Example]:
+    """The first examples, up to one that cannot be read: reading will report that, at its place."""
+    found: list[Example] = []
+    with contextlib.suppress(DataError):
+        found.extend(islice(source.select(*names), count))  # what came before an error stays
     return found
 
 
@@ -102,7 +108,7 @@ class DecodedSource(Source):
     def _decoded(self) -> dict[str, Feature]:
         """The decoded features."""
         unknown = [name for name in self.stored if name not in self.given]
-        sample = list(islice(self.parent.select(*unknown), SAMPLE)) if unknown else []
+        sample = _first(self.parent, unknown, SAMPLE) if unknown else []
         found = {}
         for name, stored in self.stored.items():
             images = [image for example in sample for image in _images_in(example[name])] if name in unknown else []
