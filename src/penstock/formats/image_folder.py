@@ -24,6 +24,7 @@ from penstock.errors import NoFiles, UnsupportedData, Where
 from penstock.formats.image_folder_writer import ImageFolderSink, join_folders, misfits
 from penstock.io.compression import checked
 from penstock.io.paths import is_record_file, natural_key
+from penstock.io.small import read_small
 
 __all__ = ["FORMAT", "ImageFolder", "looks_like_image_folder"]
 
@@ -142,8 +143,7 @@ class ImageFolder:
     def _read(self, index: int) -> bytes:
         path = self._path(index)
         try:
-            with open(path, "rb", buffering=0) as file:
-                return file.readall()
+            return read_small(path)
         except FileNotFoundError as error:
             raise NoFiles(
                 Where(path=path), expected="the image that was there when the folder was opened", found="none"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -18,6 +19,7 @@ from penstock.contracts.records import Records
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
 from penstock.errors import DataError, NoFiles, SchemaMismatch, Where
+from penstock.io.small import read_small
 from penstock.sources.stacking import row, stack
 from penstock.sources.views import Source
 
@@ -164,10 +166,12 @@ class ImagePaths(Source):
 
     def _read(self, name: str, paths: Sequence[str], indices: Sequence[int]) -> npt.NDArray[Any]:
         images = np.empty(len(indices), object)
+        one_folder = _folder(self.parent, 0) if len(self.parent.records.paths) == 1 else None  # type: ignore[attr-defined]
         for position, (path, index) in enumerate(zip(paths, indices, strict=True)):
-            whole = _folder(self.parent, index) / path
+            folder = one_folder or _folder(self.parent, index)
+            whole = os.path.join(folder, path)  # noqa: PTH118 - a Path each costs as much as reading the file
             try:
-                images[position] = whole.read_bytes()
+                images[position] = read_small(whole)
             except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
                 raise NoFiles(
                     self.where(index).at(feature=name), expected=f"an image at {whole}", found="no file there"
