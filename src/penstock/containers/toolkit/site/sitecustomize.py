@@ -49,6 +49,6 @@ def _do_not_outlive_the_parent() -> None:
         os._exit(1)
 
 
-_do_not_outlive_the_parent()
 _let_toolkit_be_found()
+_do_not_outlive_the_parent()
 _run_the_next_one()
