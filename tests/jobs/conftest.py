@@ -71,7 +71,7 @@ def run(tmp_path, store):
         **options,
     ):
         channels = {n: Channel(uri=c) if isinstance(c, str) else c for n, c in (channels or {}).items()}
-        spec = TrainingSpec(name=name, channels=channels, output_path="s3://out/models", **options)
+        spec = TrainingSpec(name=name, channels=channels, **{"output_path": "s3://out/models", **options})
         return train(
             spec,
             container,

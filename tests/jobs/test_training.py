@@ -240,6 +240,12 @@ def test_missing_input(run, script, options, words):
     assert read_job(run.work_dir, "job").secondary_status == "Failed"
 
 
+def test_an_output_path_that_is_none_is_told_before_training(run, script):
+    with pytest.raises(JobFailed, match="https://nowhere"):
+        run(script("print('trained')"), output_path="https://nowhere")
+    assert run.lines == []
+
+
 def test_a_missing_script(run, tmp_path):
     with pytest.raises(JobFailed, match="there is no file nothing.py"):
         run(ScriptContainer(entry_point=tmp_path / "nothing.py"))

@@ -179,6 +179,7 @@ class _Run:
         )
 
     def _prepare(self, jobs: list[TrainingJob], stack: ExitStack) -> None:
+        self._store.resolve(self._artifact("model.tar.gz"))  # that this is no place should be known before training
         self._record.enter("Downloading", "Downloading input data")
         for job in jobs:
             lay_out(job, self._spec, self._store)
