@@ -24,7 +24,7 @@ from penstock.errors import NoFiles, UnsupportedData, Where
 from penstock.formats.image_folder_writer import ImageFolderSink, join_folders, misfits
 from penstock.io.compression import checked
 from penstock.io.paths import is_record_file, natural_key
-from penstock.io.small import read_small
+from penstock.io.small_files import read_whole
 
 __all__ = ["FORMAT", "ImageFolder", "looks_like_image_folder"]
 
@@ -135,19 +135,12 @@ class ImageFolder:
                 batch[name] = listing.labels[indices]
             else:
                 values = (
-                    map(self._read, indices.tolist()) if name == "image" else map(listing.names.__getitem__, indices)
+                    (read_whole(self._path(index)) for index in indices.tolist())
+                    if name == "image"
+                    else map(listing.names.__getitem__, indices)
                 )
                 batch[name] = _objects(values, len(indices))
         return batch
-
-    def _read(self, index: int) -> bytes:
-        path = self._path(index)
-        try:
-            return read_small(path)
-        except FileNotFoundError as error:
-            raise NoFiles(
-                Where(path=path), expected="the image that was there when the folder was opened", found="none"
-            ) from error
 
 
 def _objects(values: Any, n: int) -> npt.NDArray[Any]:

@@ -13,7 +13,8 @@ from penstock.contracts.image_kinds import encoding_of
 from penstock.contracts.schema import Schema
 from penstock.contracts.tables import Misfit
 from penstock.errors import SchemaMismatch, UnsupportedData, Where
-from penstock.io.paths import TEMPORARY_SUFFIX, PathLike
+from penstock.io.folders import AtomicFolder
+from penstock.io.paths import PathLike
 
 __all__ = ["ImageFolderSink", "join_folders", "misfits"]
 
@@ -75,33 +76,22 @@ class ImageFolderSink:
             place = Where(path=str(path), feature=misfit.feature)
             raise UnsupportedData(place, expected=misfit.expected, found=misfit.found, hint=misfit.hint)
         self.path = os.fspath(path)
-        if os.path.exists(self.path) and (not os.path.isdir(self.path) or os.listdir(self.path)):
-            raise UnsupportedData(
-                Where(path=self.path),
-                expected="no such folder yet, or an empty one",
-                found="one with something in it",
-                hint="A folder is never replaced: remove it first.",
-            )
         self.image = _image_name(schema) or IMAGE
         self.label = schema.get(LABEL, None)
         self.has_names = NAME in schema
         self.count = 0
-        folder, name = os.path.split(os.path.abspath(self.path))
-        self._temporary = os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(6).hex()}{TEMPORARY_SUFFIX}")
-        os.makedirs(self._temporary)
+        self.folder = AtomicFolder(path)
         for each in (self.label.names or ()) if self.label else ():  # a class without images keeps its number
-            os.makedirs(os.path.join(self._temporary, _checked(each, 0, LABEL)), exist_ok=True)
+            os.makedirs(self.folder.place(_checked(each, 0, LABEL)), exist_ok=True)
 
     def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
         """Write one file for each example."""
         for row in range(n):
             image = batch[self.image][row]
             path = self._name(batch, row, image)
-            whole = os.path.join(self._temporary, path)
-            os.makedirs(os.path.dirname(whole), exist_ok=True)
+            os.makedirs(os.path.dirname(self.folder.place(path)), exist_ok=True)
             try:
-                with open(whole, "xb") as file:
-                    file.write(image)
+                self.folder.write(path, image)
             except FileExistsError as error:
                 raise self._refused(NAME, "a name of its own for every image", repr(path)) from error
             self.count += 1
@@ -131,13 +121,11 @@ class ImageFolderSink:
 
     def close(self) -> None:
         """Give the folder its name."""
-        if hasattr(os, "sync"):
-            os.sync()  # once for thousands of files, where an fsync of each would take longer than writing them
-        os.replace(self._temporary, self.path)
+        self.folder.close()
 
     def abort(self) -> None:
         """Leave nothing behind."""
-        shutil.rmtree(self._temporary, ignore_errors=True)
+        self.folder.abort()
 
 
 def _checked(name: str, record: int, feature: str) -> str:

@@ -19,7 +19,7 @@ from penstock.contracts.records import Records
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
 from penstock.errors import DataError, NoFiles, SchemaMismatch, Where
-from penstock.io.small import read_small
+from penstock.io.small_files import read_whole
 from penstock.sources.stacking import row, stack
 from penstock.sources.views import Source
 
@@ -171,8 +171,8 @@ class ImagePaths(Source):
             folder = one_folder or _folder(self.parent, index)
             whole = os.path.join(folder, path)  # noqa: PTH118 - a Path each costs as much as reading the file
             try:
-                images[position] = read_small(whole)
-            except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+                images[position] = read_whole(whole)
+            except (NoFiles, IsADirectoryError, NotADirectoryError) as error:
                 raise NoFiles(
                     self.where(index).at(feature=name), expected=f"an image at {whole}", found="no file there"
                 ) from error
