@@ -21,17 +21,14 @@ BEGIN, END = "<!-- {} -->", "<!-- end of {} -->"
 
 
 def formats():
-    """All of the registry, in its order."""
-    return list(_registry.FORMATS)
+    """All of the registry that can be written, in its order."""
+    found = {name: format_named(name) for name in _registry.FORMATS}
+    return [name for name, format in found.items() if format.writer is not None or format.sink is not None]
 
 
 def path_of(folder, format, stem="x"):
     suffixes = format_named(format).suffixes
     return folder / f"{stem}_{format}{suffixes[0] if suffixes else ''}"
-
-
-def is_images(format):
-    return format == "image_folder"
 
 
 def images():
@@ -46,34 +43,75 @@ def images():
     return {"image": column, "label": np.sort(np.arange(ROWS) % 2)}
 
 
-def schema_of(format):
-    """Everything that the format holds as it is."""
-    if is_images(format):
-        return Schema({"image": Feature("bytes", encoding="png"), "label": Feature("int64", names=("cat", "dog"))})
-    refused = {misfit.feature for misfit in misfits_of(kinds_schema(), format)}
-    return kinds_schema([kind for kind in KINDS if kind not in refused])
+def arrays():
+    """One array of every example, and labels: what a folder of arrays with a manifest holds."""
+    return {"values": kinds_batch(ROWS, ["vector"])["vector"], "label": np.arange(ROWS)}
 
 
-def batch_of(format):
-    return images() if is_images(format) else kinds_batch(ROWS, list(schema_of(format)))
+SAMPLES = {
+    "image_folder": (
+        Schema({"image": Feature("bytes", encoding="png"), "label": Feature("int64", names=("cat", "dog"))}),
+        images,
+    ),
+    "npy_folder": (Schema({"values": KINDS["vector"], "label": Feature("int64")}), arrays),
+}
+"""Of formats that hold features of some names only."""
+
+CSV = {
+    "payload": "text?",  # as long as the bytes are text
+    **dict.fromkeys(("vector", "matrix", "words", "values"), "columns"),  # a column for each value
+}
+"""What CSV holds, but not as one column of the same type."""
 
 
-def write(folder, format, *, stem="x"):
-    path = path_of(folder, format, stem)
-    ps.write(path, batch_of(format), format=format, schema=schema_of(format))
+def schema_of(source, target=None):
+    """Everything that a format holds as it is; beside one that wants certain features, those."""
+    special = next((name for name in (target, source) if name in SAMPLES), None)
+    schema = kinds_schema() if special is None else SAMPLES[special][0]
+    without = refused_of(schema, source, certain=special is not None)  # Labels are small enough for any whole numbers.
+    return schema.select([name for name in schema if name not in without and not (source == "csv" and name in CSV)])
+
+
+def is_whole(source, target):
+    """Whether the source holds what a target that wants certain features wants."""
+    special = next((name for name in (target, source) if name in SAMPLES), None)
+    return len(schema_of(source, target)) == (len(SAMPLES[special][0]) if special else len(schema_of(source))) > 0
+
+
+def refused_of(schema, format, *, certain=False):
+    """The features of a schema that a format does not hold whatever their values are (``certain``: ever)."""
+    names = {misfit.feature for misfit in misfits_of(schema, format) if misfit.certain or not certain}
+    if names - set(schema):
+        return list(schema)  # What it needs is not there.
+    return [name for name in schema if name in names or (format == "csv" and name in CSV and not certain)]
+
+
+def write(folder, source, target, *, stem="x"):
+    schema = schema_of(source, target)
+    special = next((name for name in (target, source) if name in SAMPLES), None)
+    batch = kinds_batch(ROWS, list(schema)) if special is None else SAMPLES[special][1]()
+    path = path_of(folder, source, stem)
+    ps.write(path, {name: batch[name] for name in schema}, format=source, schema=schema)
     return path
 
 
 def refused(source, target):
     """The features of everything that one format holds which another does not."""
-    schema = schema_of(source)
-    return [misfit.feature for misfit in misfits_of(schema, target) if misfit.feature in schema] or (
-        [misfit.feature for misfit in misfits_of(schema, target)]
-    )
+    special = bool(SAMPLES.keys() & {source, target})
+    return refused_of(schema_of(source, target), target, certain=special)
+
+
+def certain(source, target):
+    """Those of :func:`refused` whatever their values."""
+    return refused_of(schema_of(source, target), target, certain=True)
 
 
 def holding(kind, format, folder):
     """How a format holds a kind of feature, in a word."""
+    if format in SAMPLES:
+        return "no"
+    if format == "csv" and kind in CSV:
+        return CSV[kind]
     schema = kinds_schema([kind])
     misfits = [misfit for misfit in misfits_of(schema, format) if misfit.feature == kind]
     if any(misfit.feature not in schema for misfit in misfits_of(schema, format)):
@@ -93,17 +131,13 @@ def holding(kind, format, folder):
 
 def held_table(folder):
     """Kinds by formats."""
-    rows = [["", *formats()]]
+    columns = [format for format in formats() if format not in SAMPLES]
+    rows = [["", *columns]]
     for kind, feature in KINDS.items():
         shape = f" {feature.shape}" if feature.shape else ""
         name = f"{feature.dtype}{shape}{' sparse' if feature.sparse else ''}"
-        rows.append([f"`{name}`", *(holding(kind, format, folder) for format in formats())])
+        rows.append([f"`{name}`", *(holding(kind, format, folder) for format in columns)])
     return _table(rows)
-
-
-def certain(source, target):
-    """Those of :func:`refused` whatever their values."""
-    return [misfit.feature for misfit in misfits_of(schema_of(source), target) if misfit.certain]
 
 
 def pair_table():
@@ -112,10 +146,11 @@ def pair_table():
     for source in formats():
         cells = []
         for target in formats():
-            names, never = refused(source, target), certain(source, target)
-            told = [name if name in never else f"{name}?" for name in names]
-            nothing = set(schema_of(source)) <= set(never) or set(never) - set(schema_of(source))
-            cells.append("nothing" if nothing else f"but {', '.join(told)}" if names else "all")
+            schema, never = schema_of(source, target), certain(source, target)
+            told = [name if name in never else f"{name}?" for name in refused(source, target)]
+            told = [name for name in told if not (target == "csv" and CSV.get(name.rstrip("?")) == "columns")]
+            nothing = set(schema) <= set(never) or not is_whole(source, target)
+            cells.append("nothing" if nothing else f"but {', '.join(told)}" if told else "all")
         rows.append([f"**{source}**", *cells])
     return _table(rows)
 

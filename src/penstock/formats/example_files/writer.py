@@ -33,7 +33,7 @@ def npz_misfits(schema: Schema) -> list[Misfit]:
             feature=name, expected="numbers, which is what a .npz holds", found=repr(feature), hint="Select the others."
         )
         for name, feature in schema.items()
-        if feature.is_text or feature.sparse
+        if not _is_array(feature)
     ]
 
 
@@ -48,8 +48,13 @@ def npy_misfits(schema: Schema) -> list[Misfit]:
             hint="Write a .npz per example (format='npz_folder'), or select the others.",
         )
         for name, feature in schema.items()
-        if (name == array and (feature.is_text or feature.sparse)) or (name != array and not _is_known(name, feature))
+        if (name == array and not _is_array(feature)) or (name != array and not _is_known(name, feature))
     ]
+
+
+def _is_array(feature: Feature) -> bool:
+    """Whether every example is one array: not text, not sparse, not rows in rows of several lengths."""
+    return not (feature.is_text or feature.sparse or (feature.shape.count(None) > 1 and not feature.is_image))
 
 
 def _array_of(schema: Schema) -> str | None:
