@@ -46,11 +46,8 @@ def test_archives_of_other_writers(put, format, mode):
         format=format,
         mode=mode,
     )
-    source = ps.open(
-        path,
-        decode=False,
-        schema={name: ps.open(path, decode=False).schema[name] for name in ("jpg", "cls", "json", "__key__")},
-    )
+    found = ps.open(path, decode=False).schema
+    source = ps.open(path, schema=found.select(["jpg", "cls", "json", "__key__"]), decode=False)
     assert source.schema["jpg"].encoding == "jpeg"
     assert len(source) == 2
     batch = source.batch([1, 0])

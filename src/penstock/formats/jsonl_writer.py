@@ -27,12 +27,20 @@ class JsonLinesWriter:
         path: The file.
         schema: Of the batches.
         compression: ``"gzip"``, ``"zlib"`` or ``"none"``.
+        first: Whether the file begins here; one that is appended to another looks the same.
 
     Raises:
         UnsupportedData: A feature has no JSON value; on writing: an infinite number, or text that is no Unicode.
     """
 
-    def __init__(self, path: PathLike, schema: Schema, *, compression: str = "none") -> None:
+    def __init__(
+        self,
+        path: PathLike,
+        schema: Schema,
+        *,
+        compression: str = "none",
+        first: bool = True,  # noqa: ARG002 - there is nothing before the first row
+    ) -> None:
         refuse_misfits(path, misfits(schema))
         self.schema = schema
         self.rows = 0
