@@ -58,7 +58,6 @@ SAMPLES = {
 """Of formats that hold features of some names only."""
 
 CSV = {
-    "payload": "text?",  # as long as the bytes are text
     **dict.fromkeys(("vector", "matrix", "words", "values"), "columns"),  # a column for each value
 }
 """What CSV holds, but not as one column of the same type."""
