@@ -50,3 +50,11 @@ def test_flows(name: str, shuffle: bool, files: Files):
     from benchmarks.flows.epoch import Flow, show
 
     assert name in show(Flow(format=name, shuffle=shuffle), files, 1)
+
+
+def test_csv_flow(tmp_path):
+    from benchmarks.flows import csv
+
+    table = csv.write_table(tmp_path / "x.csv", 300)
+    assert csv.measure(tmp_path / "x.csv", table, 1).keys() == csv.EPOCHS.keys()
+    assert csv.measure_rows(tmp_path / "x.csv", table, 20).keys() == csv.ROW_READERS.keys()
