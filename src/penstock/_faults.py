@@ -124,6 +124,29 @@ def _structure(error: NativeFault, where: Where) -> DataError:
     return CorruptRecord(where, expected=expected, found=found, hint=VERIFY_HINT)
 
 
+def _part(error: NativeFault, where: Where) -> DataError:
+    opening = "a whole record or a first part" if error.expected == 0 else "a middle or a last part"
+    return CorruptRecord(where, expected=opening, found=f"a part with the flag {error.found}", hint=VERIFY_HINT)
+
+
+def _tensor(_error: NativeFault, where: Where) -> DataError:
+    return CorruptRecord(
+        where,
+        expected="values, keys and a shape that fit together",
+        found="a tensor that contradicts itself",
+        hint=VERIFY_HINT,
+    )
+
+
+def _wrong_shape(_error: NativeFault, where: Where) -> DataError:
+    return SchemaMismatch(
+        where,
+        expected="a tensor of the schema's shape, sparse where that is",
+        found="one of another",
+        hint="Pass a schema= that says what the files hold.",
+    )
+
+
 _SENTENCES: dict[str, Callable[[NativeFault, Where], DataError]] = {
     "truncated": _truncated,
     "length_checksum": _checksum("length"),
@@ -137,4 +160,7 @@ _SENTENCES: dict[str, Callable[[NativeFault, Where], DataError]] = {
     "range": _range,
     "header_checksum": _checksum("header"),
     "structure": _structure,
+    "part": _part,
+    "tensor": _tensor,
+    "wrong_shape": _wrong_shape,
 }

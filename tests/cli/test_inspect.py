@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import penstock as ps
 
@@ -84,3 +85,12 @@ def test_skipping_damage_says_how_much(run, golden):
     assert done.json["records"] == 39
     assert done.json["skipped"] == {"records": 1, "bytes": 310}
     assert done.err == "left out 1 damaged stretch, 310 bytes\n"
+
+
+@pytest.mark.parametrize("compression", ["zstd", "none", "brotli", "snappy"])
+def test_what_array_records_are_packed_with(run, tmp_path, compression):
+    path = tmp_path / "x.array_record"
+    ps.write(path, {"x": np.arange(100)}, compression=compression)
+    assert run("inspect", path, "--json").json["compression"] == compression
+    ps.write(path, {"x": np.arange(0)}, compression=compression)
+    assert run("inspect", path, "--json").json["compression"] == "none"

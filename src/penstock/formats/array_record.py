@@ -27,6 +27,12 @@ from penstock.io.mapped import MappedFile
 
 __all__ = ["FORMAT", "ArrayRecordRecords", "is_array_record"]
 
+FIRST_CHUNK, CHUNK_HEADER, KIND_AT = (
+    64,
+    40,
+    24,
+)  # bytes: behind the file's signature; a chunk's header; its kind in there
+PACKINGS = {b"b": "brotli", b"z": "zstd", b"s": "snappy"}
 SIGNATURE = bytes(_native.frame_signature())
 
 
@@ -231,6 +237,17 @@ def is_array_record(head: bytes) -> bool:
     return head.startswith(SIGNATURE)
 
 
+def compression_of(paths: Sequence[str]) -> str:
+    """What the first chunk of each file is packed with; ``"none"`` for files without records."""
+    return ", ".join(sorted({_first_packing(MappedFile(path)) for path in paths}))
+
+
+def _first_packing(file: MappedFile) -> str:
+    head = bytes(file.read(FIRST_CHUNK, CHUNK_HEADER + 1))
+    kind, packing = head[KIND_AT : KIND_AT + 1], head[CHUNK_HEADER:]
+    return PACKINGS.get(packing, "none") if kind in (b"r", b"t") else "none"
+
+
 FORMAT = Format(
     name="array_record",
     suffixes=(".array_record", ".arrayrecord", ".riegeli"),
@@ -238,6 +255,7 @@ FORMAT = Format(
     open=ArrayRecordRecords,
     writer=ArrayRecordWriter,
     compressions=("zstd", "none", "brotli", "snappy"),
+    compression_of=compression_of,
     join=join_files,
     verify=verify_files,
     salvage=salvage,

@@ -1,0 +1,38 @@
+"""Every fault that native code can report has a sentence of its own."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from penstock._faults import describe
+from penstock.errors import Where
+
+NATIVE = Path(__file__).parents[1] / "native" / "core" / "fault.hpp"
+FAULTS = re.findall(r"^    (\w+), +///<", NATIVE.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@dataclass
+class Fault:
+    fault: str
+    offset: int = 16
+    expected: int = 1
+    found: int = 2
+    record: int = 3
+    feature: int = 0
+
+
+def test_the_list_is_there():
+    assert {"truncated", "part", "wrong_shape"} <= set(FAULTS)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_sentence_of_its_own(name):
+    error = describe(Fault(name), Where(path="x"), ["label"])
+    assert f"fault {name!r}" not in str(error)
+    assert (error.where.path, error.where.record, error.where.offset, error.where.feature) == ("x", 3, 16, "label")
+
+
+def test_one_that_nobody_knows_is_told_all_the_same():
+    assert "fault 'new'" in str(describe(Fault("new"), Where()))
