@@ -51,6 +51,44 @@ void check_room(std::span<std::byte> block, std::uint64_t free_from, std::int64_
     throw error;
 }
 
+/// Finds out whether records are whole, none of whose later parts is walked over twice: many first parts may lead into one
+/// long row of others that has no end.
+class DeadEnds {
+  public:
+    explicit DeadEnds(Bytes file) : file_(file) {}
+
+    [[nodiscard]] bool is_whole(std::uint64_t at) {
+        try {
+            ++looked_;
+            Part part = part_at(file_, at, at, true);
+            while (part.flag == Flag::first || part.flag == Flag::middle) {
+                if (!is_new(part.end)) return false; // Another record that came by here was not whole.
+                ++looked_;
+                part = part_at(file_, part.end, at, false);
+            }
+            return true;
+        } catch (const FormatError&) { // A magic word within a payload, or a damaged record.
+            return false;
+        }
+    }
+
+    /// How many parts were looked at.
+    [[nodiscard]] std::uint64_t looked() const noexcept { return looked_; }
+
+  private:
+    bool is_new(std::uint64_t part) {
+        if (part >= file_.size()) return true;
+        if (seen_.empty()) seen_.resize(file_.size() / alignment + 1);
+        const bool before = seen_[part / alignment];
+        seen_[part / alignment] = true;
+        return !before;
+    }
+
+    Bytes file_;
+    std::vector<bool> seen_; ///< By part, in steps of the alignment; made when there is a record of several parts.
+    std::uint64_t looked_ = 0;
+};
+
 } // namespace
 
 Record record_at(Bytes file, std::uint64_t offset) {
@@ -100,17 +138,14 @@ Scan scan(Bytes file, std::uint64_t start, std::uint64_t stop, std::size_t max_r
     return out;
 }
 
-std::int64_t find(Bytes file, std::uint64_t start) {
-    for (std::uint64_t at = padded(start); at < file.size() && file.size() - at >= header_size; at += alignment) {
-        if (load_le<std::uint32_t>(file.data() + at) != magic) continue;
-        try {
-            (void)record_at(file, at);
-            return static_cast<std::int64_t>(at);
-        } catch (const FormatError&) { // A magic word within a payload, or a damaged record: look further.
-            continue;
-        }
+std::int64_t find(Bytes file, std::uint64_t start, std::uint64_t* looked) {
+    DeadEnds dead(file);
+    std::int64_t found = -1;
+    for (std::uint64_t at = padded(start); found < 0 && at < file.size() && file.size() - at >= header_size; at += alignment) {
+        if (load_le<std::uint32_t>(file.data() + at) == magic && dead.is_whole(at)) found = static_cast<std::int64_t>(at);
     }
-    return -1;
+    if (looked != nullptr) *looked = dead.looked();
+    return found;
 }
 
 std::uint64_t frame(std::span<std::byte> block, std::span<const std::int64_t> starts, std::span<const std::int64_t> sizes) {

@@ -62,7 +62,8 @@ struct Scan {
 [[nodiscard]] Scan scan(Bytes file, std::uint64_t start, std::uint64_t stop, std::size_t max_records);
 
 /// The first offset from `start` on, at a multiple of 4, at which a whole record stands, or -1: how to go on behind damage.
-[[nodiscard]] std::int64_t find(Bytes file, std::uint64_t start);
+/// No part is looked at more than twice, whatever the bytes; `looked` tells how many were.
+[[nodiscard]] std::int64_t find(Bytes file, std::uint64_t start, std::uint64_t* looked = nullptr);
 
 /// Frames the payloads of a block as records of one part each and moves them together, beginning at the block's first byte.
 /// Payload i lies at starts[i], with 8 free bytes before it and its padding behind it. Nothing is moved where nothing

@@ -86,6 +86,22 @@ void finding_the_way_again() {
     check(recordio::find(bytes_of(file), UINT64_MAX - 8) == -1);
 }
 
+void finding_is_linear() {
+    // Each of many first parts reaches into one row of middle parts that has no last one.
+    constexpr std::size_t heads = 500;
+    constexpr std::size_t middles = 3000;
+    std::string file;
+    for (std::size_t head = 0; head < heads; ++head) {
+        file += word(recordio::magic) + word((1U << 29) | static_cast<std::uint32_t>(8 * (heads - 1 - head)));
+    }
+    for (std::size_t middle = 0; middle < middles; ++middle) file += part("", 2);
+    std::uint64_t looked = 0;
+    check(recordio::find(bytes_of(file), 0, &looked) == -1);
+    check(looked <= 2 * (heads + middles));
+    check(recordio::find(bytes_of(file + part("", 3)), 0, &looked) == 0); // With an end, the first of them is a record.
+    check(recordio::find(bytes_of(file + part("whole")), 0) == static_cast<std::int64_t>(file.size()));
+}
+
 std::string framed(std::size_t spare) {
     std::string block;
     std::vector<std::int64_t> starts, sizes;
@@ -129,6 +145,7 @@ int main() {
     faults_say_where_and_what();
     a_wrong_word_behind_the_last_record_is_seen_at_once();
     finding_the_way_again();
+    finding_is_linear();
     framing_in_place();
     framing_refuses_what_does_not_fit();
 }

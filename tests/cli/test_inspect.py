@@ -92,5 +92,3 @@ def test_what_array_records_are_packed_with(run, tmp_path, compression):
     path = tmp_path / "x.array_record"
     ps.write(path, {"x": np.arange(100)}, compression=compression)
     assert run("inspect", path, "--json").json["compression"] == compression
-    ps.write(path, {"x": np.arange(0)}, compression=compression)
-    assert run("inspect", path, "--json").json["compression"] == "none"
