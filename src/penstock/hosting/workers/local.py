@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -72,7 +73,8 @@ class LocalPool:
         loop = asyncio.get_running_loop()
 
         def observe(name: str, seconds: float, count: int) -> None:  # noqa: ARG001 - batches are counted where they start
-            loop.call_soon_threadsafe(lambda: self._metrics.container_seconds.observe(seconds, container=name))
+            with contextlib.suppress(RuntimeError):  # The loop is closed: nobody looks at the metrics any more.
+                loop.call_soon_threadsafe(lambda: self._metrics.container_seconds.observe(seconds, container=name))
 
         try:
             handler = await loop.run_in_executor(self._threads, self._make, observe)
