@@ -12,12 +12,12 @@ from penstock.errors import RequestError
 from penstock.hosting.failures import ContainerError
 from penstock.hosting.workers.frames import (
     PREFIX,
+    Receiver,
     Unpacker,
     answers_from,
     pack,
     pack_answers,
     pack_requests,
-    receive,
     requests_from,
 )
 
@@ -70,7 +70,7 @@ def test_every_truncation_is_waited_for_and_then_an_end():
         with ours, theirs:
             theirs.sendall(blob[:size])
             theirs.close()
-            assert receive(ours) is None
+            assert Receiver(ours).receive() is None
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,8 @@ def test_receive_takes_one_message_at_a_time():
     sender = threading.Thread(target=theirs.sendall, args=(blob,))
     with ours, theirs:
         sender.start()
+        receiver = Receiver(ours)
         for number, body in enumerate(bodies):
-            head, found = receive(ours)
+            head, found = receiver.receive()
             assert (head["n"], bytes(found)) == (number, body)
         sender.join()

@@ -18,7 +18,7 @@ from penstock.contracts.serving import AnswersMany, Handler, Request, Response
 from penstock.hosting.failures import ContainerError, as_failure
 from penstock.hosting.pipeline import Member, SerialPipeline, serial_pipeline
 from penstock.hosting.stage import Stage, load_handler, names_of
-from penstock.hosting.workers.frames import pack, pack_answers, receive, requests_from
+from penstock.hosting.workers.frames import Receiver, pack, pack_answers, requests_from
 from penstock.hosting.workers.isolated import isolated_handler
 from penstock.hosting.workers.life import end_with
 
@@ -89,11 +89,12 @@ def main() -> None:
     for channel in channels:
         channel.set_inheritable(inheritable)
     os.set_inheritable(life, inheritable)
-    message = receive(channels[0])
+    receivers = [Receiver(channel) for channel in channels]
+    message = receivers[0].receive()
     if message is None:
         return
     with shim.inside():  # for good: going in and out for each request costs some per cent of it
-        _work(message[0]["order"], channels)
+        _work(message[0]["order"], channels, receivers)
     # What the script has left behind (threads, exit handlers) must not keep an orphan alive.
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
@@ -101,12 +102,12 @@ def main() -> None:
     os._exit(0)
 
 
-def _work(order: dict[str, Any], channels: Sequence[socket.socket]) -> None:
+def _work(order: dict[str, Any], channels: Sequence[socket.socket], receivers: Sequence[Receiver]) -> None:
     calls = Calls()
     handler = _loaded(order, channels, calls)
-    for channel in channels[1:]:
-        threading.Thread(target=_serve, args=(channel, handler, calls), daemon=True).start()
-    _serve(channels[0], handler, calls)
+    for channel, receiver in list(zip(channels, receivers, strict=True))[1:]:
+        threading.Thread(target=_serve, args=(channel, receiver, handler, calls), daemon=True).start()
+    _serve(channels[0], receivers[0], handler, calls)
 
 
 def _loaded(order: dict[str, Any], channels: Sequence[socket.socket], calls: Calls) -> SerialPipeline:
@@ -134,8 +135,8 @@ def _loaded(order: dict[str, Any], channels: Sequence[socket.socket], calls: Cal
     return pipeline
 
 
-def _serve(channel: socket.socket, handler: Handler, calls: Calls) -> None:
-    while (message := receive(channel)) is not None:
+def _serve(channel: socket.socket, receiver: Receiver, handler: Handler, calls: Calls) -> None:
+    while (message := receiver.receive()) is not None:
         requests = requests_from(message)
         answers = _answers(handler, requests)
         for answer in answers:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import socket
 import struct
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from penstock.contracts.serving import Request, Response
 from penstock.hosting.failures import failure_from_json, failure_to_json
 
-__all__ = ["Unpacker", "answers_from", "pack", "pack_answers", "pack_requests", "receive", "requests_from"]
+__all__ = ["Receiver", "Unpacker", "answers_from", "pack", "pack_answers", "pack_requests", "requests_from"]
 
 PREFIX = struct.Struct("<4sIQ")
 MAGIC = b"PNS1"  # tells our messages from what a script writes to a descriptor that is not its own
 MOST_HEAD_BYTES = 256 << 20
 MOST_BODY_BYTES = 64 << 30
-CHUNK_BYTES = 1 << 18
+CHUNK_BYTES = 1 << 16  # larger ones are mapped and unmapped by the allocator each time
 
 Message = tuple[dict[str, Any], memoryview]
 
@@ -40,43 +41,39 @@ class Unpacker:
         Raises:
             ConnectionError: These are no messages of ours.
         """
+        if not self._gathered and _size_of(piece) == len(piece):
+            yield _open(piece)  # as it nearly always is, and then nothing is copied
+            return
         self._gathered += piece
-        while (size := self._size()) is not None and len(self._gathered) >= size:
+        while (size := _size_of(self._gathered)) is not None and len(self._gathered) >= size:
             whole = bytes(self._gathered[:size])
             del self._gathered[:size]
             yield _open(whole)
 
-    def missing(self) -> int:
-        """How many bytes are needed before there can be a message."""
-        size = self._size()
-        return (PREFIX.size if size is None else size) - len(self._gathered)
 
-    def _size(self) -> int | None:
-        if len(self._gathered) < PREFIX.size:
-            return None
-        magic, head, body = PREFIX.unpack_from(self._gathered)
-        if magic != MAGIC or head > MOST_HEAD_BYTES or body > MOST_BODY_BYTES:
-            raise ConnectionError(f"expected a message, found {bytes(self._gathered[: PREFIX.size])!r}")
-        return PREFIX.size + int(head) + int(body)
+class Receiver:
+    """Waits for messages on one connection."""
 
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._unpacker = Unpacker()
+        self._complete: deque[Message] = deque()
 
-def receive(connection: socket.socket) -> Message | None:
-    """Wait for the next message; ``None`` when the other side is gone.
+    def receive(self) -> Message | None:
+        """The next message; ``None`` when the other side is gone.
 
-    Raises:
-        ConnectionError: These are no messages of ours.
-    """
-    unpacker = Unpacker()
-    while True:
-        # Never more than this message: what follows it belongs to the next call.
-        try:
-            piece = connection.recv(min(CHUNK_BYTES, unpacker.missing()))
-        except ConnectionResetError:
-            return None
-        if not piece:
-            return None
-        for message in unpacker.feed(piece):
-            return message
+        Raises:
+            ConnectionError: These are no messages of ours.
+        """
+        while not self._complete:
+            try:
+                piece = self._connection.recv(CHUNK_BYTES)
+            except ConnectionResetError:
+                return None
+            if not piece:
+                return None
+            self._complete.extend(self._unpacker.feed(piece))
+        return self._complete.popleft()
 
 
 def pack_requests(requests: Sequence[Request]) -> bytes:
@@ -128,6 +125,16 @@ def answers_from(message: Message) -> list[Response | Exception]:
         answers.append(Response(body=part, content_type=content_type, status=status, headers=headers))
         start += size
     return answers
+
+
+def _size_of(begun: bytes | bytearray) -> int | None:
+    """Bytes of the message that begins here; ``None`` where too little of it is there to tell."""
+    if len(begun) < PREFIX.size:
+        return None
+    magic, head, body = PREFIX.unpack_from(begun)
+    if magic != MAGIC or head > MOST_HEAD_BYTES or body > MOST_BODY_BYTES:
+        raise ConnectionError(f"expected a message, found {bytes(begun[: PREFIX.size])!r}")
+    return PREFIX.size + int(head) + int(body)
 
 
 def _open(whole: bytes) -> Message:

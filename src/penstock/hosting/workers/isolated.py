@@ -13,7 +13,7 @@ from penstock.contracts.serving import Request, Response
 from penstock.errors import RequestError
 from penstock.hosting.failures import ContainerError
 from penstock.hosting.stage import Stage
-from penstock.hosting.workers.frames import answers_from, pack_requests, receive
+from penstock.hosting.workers.frames import Receiver, answers_from, pack_requests
 from penstock.hosting.workers.process import WorkerProcess, alone, order_for
 
 __all__ = ["BatchingIsolatedHandler", "IsolatedHandler", "isolated_handler"]
@@ -122,25 +122,26 @@ class _Running:
         self.dead = False
         self.told: dict[str, Any] = {}
         self._free: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        message = receive(self.process.sockets[0])
+        connections = [(sock, Receiver(sock)) for sock in self.process.sockets]
+        message = connections[0][1].receive()
         self.told = {"reason": f"its process {self._end()}"} if message is None else message[0]
         if not self.told.get("ready"):
             self.process.kill()
             raise ContainerError("LoadError", self.told["reason"], trace=self.told.get("trace", ""))
-        for socket in self.process.sockets:
-            self._free.put(socket)
+        for connection in connections:
+            self._free.put(connection)
 
     def ask(self, requests: Sequence[Request]) -> Sequence[Response | Exception] | None:
         """The answers, or ``None`` when the process is gone."""
-        socket = self._free.get()
+        sock, receiver = connection = self._free.get()
         try:
-            socket.sendall(pack_requests(requests))
-            message = receive(socket)
+            sock.sendall(pack_requests(requests))
+            message = receiver.receive()
             answers = None if message is None else answers_from(message)
         except OSError:
             answers = None
         finally:
-            self._free.put(socket)
+            self._free.put(connection)
         return answers if answers is not None and len(answers) == len(requests) else None
 
     def _end(self) -> str:
