@@ -1,0 +1,68 @@
+"""What the serving flow makes of its figures."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from benchmarks.flows.serving.__main__ import described, table
+from benchmarks.flows.serving.load import Load, Outcome
+
+
+def outcome(per_second, latency_ms, *, loop_ms=None, failed=0):
+    answers = int(per_second)
+    return Outcome(
+        latencies_s=[latency_ms / 1e3] * answers,
+        statuses=Counter({200: answers, 503: failed}),
+        seconds=1.0,
+        own_cpu_s=0.1,
+        loop_s=[loop_ms / 1e3] if loop_ms else [],
+    )
+
+
+def test_ratios_are_made_within_each_round():
+    found = {
+        ("penstock", 1): [outcome(100, 5, loop_ms=5), outcome(50, 10, loop_ms=10)],
+        ("flask", 1): [outcome(50, 10, loop_ms=5), outcome(25, 20, loop_ms=10, failed=3)],
+    }
+    lines = table(found, ["penstock", "flask"], [1]).splitlines()
+    assert lines[1] == "### 1 connection"
+    assert lines[-2].endswith("| 0 | 1.00 | 1.00 |")
+    assert lines[-1].endswith("| 3 | 2.00 | 2.00 |")
+
+
+def test_one_turn_as_plain_values():
+    told = described(outcome(100, 5, loop_ms=4, failed=1))
+    assert told == {
+        "per_s": 100.0, "p50_ms": 5.0, "p99_ms": 5.0, "not_200": 1, "lost": 0, "client_cores": 0.1, "loop_p50_ms": 4.0
+    }  # fmt: skip
+
+
+def test_a_wrong_answer_is_seen():
+    """The load checks every answer: against a server that answers everything with one."""
+    import threading
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+    class One(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Length", "1")
+            self.end_headers()
+            self.wfile.write(b"1")
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), One) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/invocations"
+        found = Load(address, [b"1", b"2"], "text/plain", lambda number, body: body == b"12"[number : number + 1]).run(
+            2, most=10
+        )
+        server.shutdown()
+    assert found.statuses == {200: 10}
+    assert len(found.wrong) == 5
+    assert found.per_second == pytest.approx(10 / found.seconds)
