@@ -76,10 +76,9 @@ def _png_batch(files: Sequence[bytes], shape: Shape, dtype: str) -> npt.NDArray[
 def _spread(files: Sequence[bytes], shape: Shape, dtype: str) -> Any:
     """Any files, each for itself, several at a time."""
     decoder = _decoder(shape, dtype)
-    if None not in shape and len(files) > 1:
+    if None not in shape:
         height, width, channels = (length or 0 for length in shape)
-        if len(files) * height * width >= WORTH_A_THREAD:
-            return _filled(files, decoder, (len(files), height, width, channels), dtype)
+        return _filled(files, decoder, (len(files), height, width, channels), dtype)
     parts = _parts(files)
     found = _in_threads(lambda part: _alone(part, decoder, shape, dtype), parts)
     return _together([image for part in found for image in part])
@@ -93,7 +92,8 @@ def _decoder(shape: Shape, dtype: str) -> ImageDecoder:
 def _filled(files: Sequence[bytes], decoder: ImageDecoder, shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
     """Images of one size, each decoded by some thread straight into its place."""
     out = decoder.allocated(shape)
-    bounds = _bounds(len(files))
+    _, height, width, _ = shape
+    bounds = _bounds(len(files)) if len(files) * height * width > WORTH_A_THREAD else [(0, len(files))]
 
     def fill(bound: tuple[int, int]) -> None:
         start, stop = bound
@@ -124,6 +124,8 @@ def _alone(files: Sequence[bytes], decoder: ImageDecoder, shape: Shape, dtype: s
 
 
 def _together(images: list[npt.NDArray[Any]]) -> Any:
+    if len(images) == 1:
+        return images[0][None]
     return np.stack(images) if all(image.shape == images[0].shape for image in images) else images
 
 

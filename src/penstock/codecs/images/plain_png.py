@@ -29,6 +29,7 @@ END_CHUNK = b"\0\0\0\0IEND\xaeB`\x82"
 CHANNELS = {0: 1, 2: 3, 4: 2, 6: 4}
 MOST_EXPANSION = 1032  # deflate makes no more bytes of one
 MOST_SIDE = 1 << 31
+SMALL = 4 << 10  # compressed bytes, which make at most 4 MB: no need to stop where the pixels should end
 _CHUNK = struct.Struct(">I4s")
 _IHDR = struct.Struct(">IIBBBBB")
 _CRC = struct.Struct(">I")
@@ -165,11 +166,14 @@ def _pixels(file: bytes, at: int, end: int) -> bytes:
 def _inflated(data: bytes, size: int) -> bytes:
     if size > len(data) * MOST_EXPANSION + 64:
         raise _Damaged(f"{size} bytes of pixels", f"{len(data)} compressed ones, which cannot be as many")
-    inflater = zlib.decompressobj()
     try:
-        stream = inflater.decompress(data, size + 1)
+        if len(data) <= SMALL:
+            stream, is_whole = zlib.decompress(data, bufsize=size), True
+        else:
+            inflater = zlib.decompressobj()
+            stream, is_whole = inflater.decompress(data, size + 1), inflater.eof
     except zlib.error as error:
         raise _Damaged("compressed pixels", str(error)) from error
-    if not inflater.eof or len(stream) != size:
+    if not is_whole or len(stream) != size:
         raise _Damaged(f"{size} bytes of pixels", f"{len(stream)}, or a stream that was cut off")
     return stream
