@@ -29,7 +29,7 @@ from penstock.errors import (
     Where,
     WorkerDied,
 )
-from penstock.formats.opening import open_records as records
+from penstock.formats.opening import records
 from penstock.loading.lengths import Bucket, Pack, Pad
 from penstock.loading.loader import Loader
 from penstock.loading.mixture import Mixture

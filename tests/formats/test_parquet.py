@@ -168,3 +168,9 @@ def test_damage_is_an_error_or_nothing(tmp_path):
     path.write_bytes(whole)
     report = ps.verify(path)
     assert (report.ok, report.records, report.bytes) == (True, 50, len(whole))
+
+
+def test_columns_are_no_records_of_bytes(path):
+    put(path, {"x": [1]})
+    with pytest.raises(UnsupportedData, match=r"typed columns.*penstock\.open"):
+        ps.records(path)

@@ -12,10 +12,10 @@ from penstock.errors import UnsupportedData, Where
 from penstock.formats.detect import detect, format_named, format_of_name
 from penstock.io.paths import PathLike, expand
 
-__all__ = ["open_records"]
+__all__ = ["open_records", "records"]
 
 
-def open_records(
+def records(
     path: PathLike | Iterable[PathLike],
     *,
     format: str | CSV | None = None,
@@ -23,7 +23,7 @@ def open_records(
     on_corrupt: OnCorrupt = "raise",
     verify: bool = True,
 ) -> Records:
-    """The records of some files.
+    """The records of some files: bytes by index.
 
     Args:
         path: A file, a folder, a glob, a shard pattern (``x@8``, ``x-00000-of-00008``), or a list of those.
@@ -36,7 +36,28 @@ def open_records(
     Raises:
         NoFiles: Nothing is there.
         UnknownFormat: The format cannot be told.
+        UnsupportedData: The files hold typed columns, and no records of bytes.
     """
+    found = open_records(path, format=format, compression=compression, on_corrupt=on_corrupt, verify=verify)
+    if not hasattr(type(found), "__getitem__"):
+        raise UnsupportedData(
+            Where(path=found.paths[0]),
+            expected="records of bytes",
+            found=f"{found.format}, which holds typed columns",
+            hint="Open it with penstock.open.",
+        )
+    return found
+
+
+def open_records(
+    path: PathLike | Iterable[PathLike],
+    *,
+    format: str | CSV | None = None,
+    compression: str | None = None,
+    on_corrupt: OnCorrupt = "raise",
+    verify: bool = True,
+) -> Records:
+    """As :func:`records`; of formats of tables, the table, whose rows need not be bytes."""
     given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
     found = _format_of_folders(given, format)
     if found is not None:
