@@ -115,7 +115,7 @@ def test_manifest(run, script, store, model):
 def test_manifests_that_are_wrong(store, manifest, words):
     store.put("s3://in/list", manifest)
     with pytest.raises(JobFailed, match=words):
-        list_objects(Channel(uri="s3://in/list", data_type="ManifestFile"), store, "train")
+        list_objects(Channel(uri="s3://in/list", data_type="ManifestFile"), store, "channel train")
 
 
 def test_augmented_manifest(piped, store):
@@ -177,14 +177,14 @@ def test_file_mode_is_a_copy(run, script, store):
 def test_prefixes_are_those_of_s3(store, prefix, names):
     for key in ("ab/1", "ab/x/2", "abc", "b"):
         store.put(f"s3://in/{key}", key)
-    assert [one.name for one in list_objects(Channel(uri=prefix), store, "train")] == names
+    assert [one.name for one in list_objects(Channel(uri=prefix), store, "channel train")] == names
 
 
 def test_objects_that_would_get_one_name(store):
     for key in ("ab/abc", "abc"):
         store.put(f"s3://in/{key}", key)
     with pytest.raises(JobFailed, match="two objects of channel train would both be abc"):
-        list_objects(Channel(uri="s3://in/ab"), store, "train")
+        list_objects(Channel(uri="s3://in/ab"), store, "channel train")
 
 
 def test_paths_as_a_store(tmp_path, monkeypatch):
@@ -193,7 +193,7 @@ def test_paths_as_a_store(tmp_path, monkeypatch):
     (tmp_path / "data" / "a").write_text("1")
     (tmp_path / "data2").write_text("3")
     for uri in (str(tmp_path / "data"), (tmp_path / "data").as_uri()):
-        found = list_objects(Channel(uri=uri), PathStore(), "train")
+        found = list_objects(Channel(uri=uri), PathStore(), "channel train")
         assert [(one.name, one.path.read_text()) for one in found] == [("a", "1"), ("b", "2")]
     monkeypatch.chdir(tmp_path / "data")
     for uri, names in [
@@ -202,7 +202,7 @@ def test_paths_as_a_store(tmp_path, monkeypatch):
         ("a", ["a"]),
         ("../data/", ["a", "b"]),
     ]:
-        assert [one.name for one in list_objects(Channel(uri=uri), PathStore(), "train")] == names
+        assert [one.name for one in list_objects(Channel(uri=uri), PathStore(), "channel train")] == names
     with pytest.raises(ValueError, match="neither a path nor"):
         PathStore().resolve("s3://bucket/key")
 

@@ -26,14 +26,21 @@ class InputObject:
     Args:
         name: Its path in the channel's folder.
         path: Where its bytes are.
+        uri: Its own.
     """
 
     name: str
     path: Path
+    uri: str = ""
 
 
 def list_objects(channel: Channel, store: Store, name: str) -> list[InputObject]:
     """All objects of a channel, in the order of their names.
+
+    Args:
+        channel: Where they are.
+        store: Knows URIs.
+        name: What the channel is called in errors: ``"channel train"``.
 
     Raises:
         JobFailed: There are none, or a manifest names something that is not there.
@@ -41,13 +48,16 @@ def list_objects(channel: Channel, store: Store, name: str) -> list[InputObject]
     if channel.data_type == "ManifestFile":
         found = list(_of_manifest(channel, store, name))
     else:
-        found = [InputObject(name=_relative(one.uri, channel.uri), path=one.path) for one in store.objects(channel.uri)]
+        found = [
+            InputObject(name=_relative(one.uri, channel.uri), path=one.path, uri=one.uri)
+            for one in store.objects(channel.uri)
+        ]
     if not found:
-        raise JobFailed(f"ClientError: Data download failed: channel {name} has no objects under {channel.uri}")
+        raise JobFailed(f"ClientError: Data download failed: {name} has no objects under {channel.uri}")
     names = Counter(one.name for one in found)
     twice = [one for one, count in names.items() if count > 1]
     if twice:
-        raise JobFailed(f"ClientError: Data download failed: two objects of channel {name} would both be {twice[0]}")
+        raise JobFailed(f"ClientError: Data download failed: two objects of {name} would both be {twice[0]}")
     return found
 
 
@@ -64,14 +74,13 @@ def _of_manifest(channel: Channel, store: Store, name: str) -> Iterator[InputObj
     for part in parts:
         if not isinstance(part, str) or ".." in PurePosixPath(part).parts or part.startswith("/"):
             raise JobFailed(
-                f"ClientError: the manifest {channel.uri} of channel {name} has {part!r}, which is no relative path"
+                f"ClientError: the manifest {channel.uri} of {name} has {part!r}, which is no relative path"
             )
-        path = store.resolve(prefix["prefix"] + part)
+        uri = prefix["prefix"] + part
+        path = store.resolve(uri)
         if not path.is_file():
-            raise JobFailed(
-                f"ClientError: the manifest of channel {name} names {prefix['prefix'] + part}, which is not there"
-            )
-        yield InputObject(name=part, path=path)
+            raise JobFailed(f"ClientError: the manifest of {name} names {uri}, which is not there")
+        yield InputObject(name=part, path=path, uri=uri)
 
 
 def _manifest(channel: Channel, store: Store, name: str) -> list[Any]:
@@ -79,11 +88,9 @@ def _manifest(channel: Channel, store: Store, name: str) -> list[Any]:
     try:
         content = json.loads(store.resolve(channel.uri).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise JobFailed(
-            f"ClientError: the manifest {channel.uri} of channel {name} must be {wanted}: {error}"
-        ) from error
+        raise JobFailed(f"ClientError: the manifest {channel.uri} of {name} must be {wanted}: {error}") from error
     if not isinstance(content, list) or not content or not isinstance(content[0], dict) or "prefix" not in content[0]:
-        raise JobFailed(f"ClientError: the manifest {channel.uri} of channel {name} must be {wanted}")
+        raise JobFailed(f"ClientError: the manifest {channel.uri} of {name} must be {wanted}")
     return content
 
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 from penstock.io.atomic import write_atomic
 from penstock.io.locks import lock, unlock
 
-__all__ = ["JobFiles", "JobRecord"]
+__all__ = ["ABANDONED", "IN_PROGRESS", "JobFiles", "JobRecord"]
 
 IN_PROGRESS = ("InProgress", "Stopping")
 ABANDONED = "InternalServerError: the process that ran this job ended without finishing it (it was killed, or the machine went down)"
@@ -43,6 +43,20 @@ class JobFiles:
     def lock(self) -> Path:
         """Locked as long as the job's process lives."""
         return self.folder / "lock"
+
+    def is_abandoned(self) -> bool:
+        """Whether nobody runs the job."""
+        try:
+            fd = os.open(self.lock, os.O_RDWR)
+        except FileNotFoundError:
+            return True
+        try:
+            free = lock(fd)
+            if free:
+                unlock(fd)
+            return free
+        finally:
+            os.close(fd)
 
     def log(self, host: str) -> Path:
         """What a host has written."""
@@ -89,25 +103,12 @@ class JobRecord:
             FileNotFoundError: There is no such job.
         """
         record = cls(JobFiles(folder), json.loads((folder / "status.json").read_text(encoding="utf-8")))
-        if record.status in IN_PROGRESS and record._is_abandoned():
+        if record.status in IN_PROGRESS and record.files.is_abandoned():
             # It may have finished between our reading and our looking.
             record.content = json.loads((folder / "status.json").read_text(encoding="utf-8"))
             if record.status in IN_PROGRESS:
                 record.finish("Failed", reason=ABANDONED)
         return record
-
-    def _is_abandoned(self) -> bool:
-        try:
-            fd = os.open(self.files.lock, os.O_RDWR)
-        except FileNotFoundError:
-            return True
-        try:
-            free = lock(fd)
-            if free:
-                unlock(fd)
-            return free
-        finally:
-            os.close(fd)
 
     @property
     def name(self) -> str:

@@ -77,7 +77,7 @@ def provide(job: TrainingJob, store: Store, stack: ExitStack, on_error: Callable
     """
     host = job.hosts.index(job.current_host)
     for name, channel in job.channels.items():
-        objects = list_objects(channel, store, name)
+        objects = list_objects(channel, store, f"channel {name}")
         if channel.input_mode == "Pipe":
             epoch = epoch_bytes(objects, channel, store, host, len(job.hosts))
             stack.callback(PipeFeeder(job.channel_dir(name).parent, name, epoch, on_error).close)

@@ -56,6 +56,7 @@ class WorkerProcess:
         channels: How many requests, or batches of them, it is to work on at a time.
         interpreter: Another Python than this one.
         environment: Variables on top of ours.
+        output: Descriptor of what takes its output and its errors, where they are not to go where ours go.
 
     Raises:
         PenstockError: This system cannot hand sockets to a new process (Windows).
@@ -69,6 +70,7 @@ class WorkerProcess:
         channels: int = 1,
         interpreter: str | None = None,
         environment: Mapping[str, str] | None = None,
+        output: int | None = None,
     ) -> None:
         if sys.platform == "win32":
             raise PenstockError("worker processes need a POSIX system; workers=0 answers in the server's own process")
@@ -83,6 +85,8 @@ class WorkerProcess:
                 command,
                 pass_fds=passed,
                 stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
                 start_new_session=True,
                 env={**os.environ, **(environment or {})},
             )

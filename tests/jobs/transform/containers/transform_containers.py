@@ -1,0 +1,148 @@
+"""Small containers for the tests of batch transform: plain Python, found by ``Stage.path``."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+from penstock.contracts.serving import Response
+from penstock.errors import RequestError
+
+
+def _same_type(request, body):
+    return Response(body=body, content_type=request.content_type)
+
+
+class Echo:
+    """Answers with what it was asked."""
+
+    def __call__(self, request):
+        return _same_type(request, request.body)
+
+
+class Lengths:
+    """A row with the size of each row."""
+
+    def __call__(self, request):
+        rows = request.body.decode().splitlines()
+        return Response(body="".join(f"{len(row)}\n" for row in rows).encode(), content_type="text/csv")
+
+
+class Strict:
+    """Doubles a number on each line; one that is none is refused."""
+
+    def __init__(self, status=400):
+        self.status = status
+
+    def __call__(self, request):
+        out = []
+        for line in request.body.decode().splitlines():
+            try:
+                out.append(f"{2 * float(line):g}\n")
+            except ValueError as error:
+                if self.status == 500:
+                    raise
+                raise RequestError(self.status, f"no number: {line!r}") from error
+        return Response(body="".join(out).encode(), content_type="text/csv")
+
+
+class Documents:
+    """A JSON document for each JSON value that comes, or one of all lines."""
+
+    def __call__(self, request):
+        rows = [json.loads(line) for line in request.body.decode().splitlines() if line.strip()]
+        if "jsonlines" in request.accept:
+            text = "".join(json.dumps({"score": row}) + "\n" for row in rows)
+        else:
+            text = json.dumps({"predictions": rows}, indent=1)
+        return Response(body=text.encode(), content_type=request.accept)
+
+
+class Environment:
+    """Its variables, as JSON."""
+
+    def __call__(self, request):
+        names = [name for name in sorted(os.environ) if name.startswith(("SAGEMAKER_", "OWN"))]
+        found = {name: os.environ[name] for name in names}
+        told = {"variables": found, "content_type": request.content_type, "accept": request.accept}
+        return Response(body=json.dumps(told).encode(), content_type="application/json")
+
+
+class Parameters(Environment):
+    """Says how it wants to be asked."""
+
+    def __init__(self, **parameters):
+        self.execution_parameters = lambda: parameters
+
+    def __call__(self, request):
+        return Response(body=f"{len(request.body)}\n".encode(), content_type="text/plain")
+
+
+class Together:
+    """Says with how many others a request was answered."""
+
+    def __call__(self, request):
+        return self.answer_many([request])[0]
+
+    def answer_many(self, requests):
+        if any(request.body == b"die\n" for request in requests):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return [
+            RequestError(400, "bad")
+            if request.body == b"bad\n"
+            else Response(body=f"{len(requests)}\n".encode(), content_type="text/csv")
+            for request in requests
+        ]
+
+
+class Flaky:
+    """Fails so often for each body, counted in a folder, before it answers; the body says how."""
+
+    def __init__(self, folder, times):
+        self.folder = Path(folder)
+        self.times = times
+
+    def __call__(self, request):
+        kind = request.body.decode().strip()
+        note = self.folder / kind.replace(" ", "-")
+        count = int(note.read_text()) if note.exists() else 0
+        note.write_text(str(count + 1))
+        if count >= self.times:
+            return _same_type(request, request.body)
+        if kind == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if kind == "hang":
+            time.sleep(3600)
+        if kind == "status 503":
+            return Response(body=b"busy", content_type="text/plain", status=503)
+        raise RequestError(int(kind), "not now")
+
+
+class Prints(Echo):
+    """Prints, and says who it is."""
+
+    def __call__(self, request):
+        print("seen", len(request.body), "bytes")
+        return _same_type(request, f"{os.getpid()}\n".encode())
+
+
+class Gate(Echo):
+    """Notes each body that it is asked, and waits until a file is there (for bodies that begin with ``wait``)."""
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+
+    def __call__(self, request):
+        with (self.folder / "asked").open("ab") as file:
+            file.write(request.body)
+        while request.body.startswith(b"wait") and not (self.folder / "open").exists():
+            time.sleep(0.01)
+        return _same_type(request, request.body)
+
+
+class Broken:
+    """Does not load."""
+
+    def __init__(self):
+        raise ValueError("the weights are missing")

@@ -1,0 +1,163 @@
+"""Whole transform jobs."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+
+import pytest
+from tests.jobs.transform.conftest import sample
+
+from penstock.hosting.stage import Stage
+from penstock.jobs.transform.running import read_transform, request_stop_transform
+
+LINES = {"split_type": "Line", "assemble_with": "Line"}
+
+
+def test_each_object_gets_its_answers_under_the_same_path(jobs):
+    jobs.put(**{"a.csv": "1\n2\n", "deep/er/b.csv": "3\n"})
+    record = jobs.run("Strict")
+    assert (jobs.out("a.csv"), jobs.out("deep/er/b.csv")) == (b"2\n4\n", b"6\n")
+    assert record.status == "Completed"
+    assert record.content["Files"] == {"Total": 2, "Completed": 2, "Failed": 0}
+    assert [(one.input, one.output, one.records) for one in record.files()] == [
+        ("s3://in/data/a.csv", "s3://out/a.csv.out", 1),
+        ("s3://in/data/deep/er/b.csv", "s3://out/deep/er/b.csv.out", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("uri", "name"),
+    [
+        ("s3://in/data/sub/a.csv", "a.csv"),
+        ("s3://in/data/sub", "a.csv"),
+        ("s3://in/data/su", "sub/a.csv"),
+        ("s3://in/da", "data/sub/a.csv"),
+        ("s3://in/data/", "sub/a.csv"),
+    ],
+)
+def test_a_path_is_mirrored_behind_the_folder_that_the_prefix_ends_in(jobs, uri, name):
+    jobs.put(**{"sub/a.csv": "1\n"})
+    jobs.run("Strict", input_uri=uri)
+    assert jobs.out(name) == b"2\n"
+
+
+def test_objects_of_a_manifest_are_taken(jobs):
+    jobs.put(**{"x/a": "1\n", "x/b": "2\n", "x/c": "3\n"})
+    jobs.store.put("s3://in/list", json.dumps([{"prefix": "s3://in/data/"}, "x/a", "x/c"]))
+    jobs.run("Strict", input_uri="s3://in/list", data_type="ManifestFile")
+    assert [jobs.out(f"x/{name}") for name in "abc"] == [b"2\n", None, b"6\n"]
+
+
+def test_an_object_that_a_manifest_names_in_vain_fails_the_job(jobs):
+    jobs.store.put("s3://in/list", json.dumps([{"prefix": "s3://in/data/"}, "gone"]))
+    reason = jobs.fail("Strict", input_uri="s3://in/list", data_type="ManifestFile")
+    assert reason == "ClientError: the manifest of the input names s3://in/data/gone, which is not there"
+
+
+def test_a_prefix_without_objects_fails_the_job(jobs):
+    assert jobs.fail("Echo") == "ClientError: Data download failed: the input has no objects under s3://in/data/"
+
+
+def test_gzip_is_inflated(jobs):
+    jobs.put(a=gzip.compress(b"1\n2\n") + gzip.compress(b"3"))
+    jobs.run("Strict", compression="Gzip", **LINES)
+    assert jobs.out() == b"2\n4\n6\n"
+
+
+@pytest.mark.parametrize("split", ["None", "Line", "RecordIO", "TFRecord"])
+def test_nothing_is_sent_of_an_empty_object(jobs, split):
+    jobs.put(a="")
+    jobs.run(sample("Strict"), split_type=split)
+    assert jobs.out() == b""
+
+
+def test_a_bad_record_fails_its_file_and_names_itself_while_others_go_on(jobs):
+    jobs.put(a="1\n2\n", b="".join(f"{n}\n" for n in range(1000)).replace("777\n", "seven\n"), c="5\n")
+    reason = jobs.fail("Strict", **LINES)
+    assert reason == (
+        "ClientError: 1 of 3 files failed; the first: b: 400: no number: 'seven' - at record 777, byte 0xbb6."
+    )
+    assert (jobs.out("a"), jobs.out("b"), jobs.out("c")) == (b"2\n4\n", None, b"10\n")
+    record = read_transform(jobs.work_dir, "job")
+    assert [one.status for one in record.files()] == ["Completed", "Failed", "Completed"]
+    assert record.files()[1].reason == "ClientError: 400: no number: 'seven' - at record 777, byte 0xbb6."
+    told = [line.partition("]: ")[2] for line in jobs.lines]
+    assert told[1:] == [
+        "in/data/b: ClientError: 400",
+        "in/data/b: ",
+        "in/data/b: Message:",
+        "in/data/b: no number: 'seven'",
+        "in/data/b: at record 777, byte 0xbb6",
+    ]
+
+
+def test_an_exception_of_the_container_is_a_500_and_names_the_record(jobs):
+    jobs.put(a="1\nx\n")
+    reason = jobs.fail(sample("Strict", status=500), invocations_max_retries=0, **LINES)
+    assert reason == (
+        "AlgorithmError: a: 500: ValueError: could not convert string to float: 'x' - at record 1, byte 0x2."
+    )
+
+
+def test_a_model_that_does_not_load_fails_the_job(jobs):
+    jobs.put(a="1\n")
+    assert jobs.fail("Broken") == "AlgorithmError: the model does not load: ValueError: the weights are missing"
+    assert any("Traceback" in line for line in jobs.lines)
+
+
+def test_containers_follow_each_other(jobs):
+    jobs.put(a="1\n2\n")
+    jobs.run(None, stages=[sample("Strict"), sample("Strict")], **LINES)
+    assert jobs.out() == b"4\n8\n"
+
+
+def test_a_container_of_a_pipeline_that_fails_is_named(jobs):
+    jobs.put(a="one\n")
+    reason = jobs.fail(None, stages=[sample("Echo"), sample("Strict", status=422), sample("Echo")])
+    assert reason == "ClientError: a: 422: no number: 'one' (from container-2)"
+
+
+def test_no_two_jobs_have_one_name(jobs):
+    jobs.put(a="1\n")
+    jobs.run("Echo")
+    with pytest.raises(ValueError, match="names are unique; resume=True goes on"):
+        jobs.run("Echo")
+
+
+def test_unknown_jobs_are_told(jobs):
+    with pytest.raises(ValueError, match="there is no transform job 'nobody'"):
+        read_transform(jobs.work_dir, "nobody")
+
+
+def test_a_job_stops_when_it_is_asked_to(jobs, tmp_path):
+    jobs.put(a="1\n", b="wait\n", c="3\n")
+    stop = threading.Event()
+    asked = tmp_path / "asked"
+    threading.Thread(target=_when, args=(lambda: asked.exists() and b"wait" in asked.read_bytes(), stop.set)).start()
+    record = jobs.run(sample("Gate", folder=str(tmp_path)), stop=stop)
+    assert record.status == "Stopped"
+    assert (jobs.out("a"), jobs.out("b"), jobs.out("c")) == (b"1\n", None, None)
+
+
+def test_another_process_may_stop_a_job(jobs, tmp_path):
+    jobs.put(a="wait\n")
+    asked = tmp_path / "asked"
+    request = threading.Thread(target=_when, args=(asked.exists, lambda: request_stop_transform(jobs.work_dir, "job")))
+    request.start()
+    assert jobs.run(sample("Gate", folder=str(tmp_path))).status == "Stopped"
+    request.join()
+    request_stop_transform(jobs.work_dir, "job")  # does nothing now
+
+
+def _when(condition, act):
+    poll = threading.Event()
+    while not condition():
+        poll.wait(0.01)
+    act()
+
+
+def test_stages_must_make_an_endpoint(jobs):
+    with pytest.raises(ValueError, match="1 to 15 containers"):
+        jobs.run(None, stages=[Stage(factory="a:b")] * 16)
