@@ -1,6 +1,12 @@
 """Training data from record files to models, and what was learned on to an endpoint.
 
-Three doors: :func:`records` (bytes by index), :func:`open` (examples by index), :class:`Loader` (batches by iteration).
+Three doors to data: :func:`records` (bytes by index), :func:`open` (examples by index), :class:`Loader` (batches by iteration).
+:func:`data_source` opens what TFDS prepared; :func:`write`, :func:`convert` and :func:`verify` are the way back. Formats: TFRecord,
+RecordIO, ArrayRecord, npy, npz, CSV, folders of images and of arrays, Parquet, JSON Lines, Avro, WebDataset.
+
+Beside this: ``penstock.jobs`` (training jobs), ``penstock.hosting`` (endpoints), ``penstock.containers`` (scripts and algorithms),
+``penstock.sagemaker`` (the SDK's functions), ``penstock.adapters`` (other libraries), ``penstock.testing`` (suites for formats of
+your own).
 """
 
 from penstock.contracts.csv import CSV

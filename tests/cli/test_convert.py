@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 import penstock as ps
@@ -34,6 +36,26 @@ def test_existing_files_are_kept(run, people):
     assert len(done.err.splitlines()) == 1
     assert "--overwrite" in done.err
     assert run("convert", people, "x.tfrecord", "--overwrite").code == 0
+
+
+def test_how_the_source_is_written(run):
+    Path("table.txt").write_text("1;2,5\n3;4,5\n")
+    done = run("convert", "table.txt", "x.npz", "--source-format", "csv:header=no,colour=red")
+    assert done.code == 2
+    done = run("convert", "table.txt", "x.npz", "--source-format", "csv:header=no,delimiter=;")
+    assert done.code == 1
+    assert "'c1'" in done.err
+    Path("table.txt").write_text("1;2.5\n3;4.5\n")
+    done = run("convert", "table.txt", "x.npz", "--source-format", "csv:header=no,delimiter=;")
+    assert done.code == 0
+    assert {name: column.tolist() for name, column in np.load("x.npz").items()} == {"c0": [1, 3], "c1": [2.5, 4.5]}
+
+
+def test_a_schema_is_followed_where_payloads_could_pass(run):
+    ps.write("wide.tfrecord", {"a": np.arange(3), "b": np.arange(3)})
+    Path("a.json").write_text(ps.Schema({"a": ps.Feature("int64")}).to_json())
+    assert run("convert", "wide.tfrecord", "narrow.tfrecord", "--schema", "a.json").code == 0
+    assert list(ps.open("narrow.tfrecord").schema) == ["a"]
 
 
 def test_damaged_source(run, golden):

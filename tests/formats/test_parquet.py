@@ -12,6 +12,7 @@ import pytest
 import penstock as ps
 from penstock.errors import CorruptFile, SchemaMismatch, UnsupportedData
 from penstock.formats import parquet
+from penstock.formats.parquet_writer import join_parquet
 
 
 def put(path, columns, **options):
@@ -174,3 +175,20 @@ def test_columns_are_no_records_of_bytes(path):
     put(path, {"x": [1]})
     with pytest.raises(UnsupportedData, match=r"typed columns.*penstock\.open"):
         ps.records(path)
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_a_changed_value_is_noticed(tmp_path, joined):
+    path = tmp_path / "x.parquet"
+    ps.write(path, {"x": np.arange(50), "y": np.arange(50) / 7}, compression="none")
+    if joined:
+        path.rename(tmp_path / "part.parquet")
+        join_parquet([str(tmp_path / "part.parquet")], str(path))
+    whole, sound = path.read_bytes(), ps.open(path).batch(range(50))
+    footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    for at in range(4, footer, 3):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :])
+        with contextlib.suppress(CorruptFile, SchemaMismatch, UnsupportedData):
+            found = ps.open(path).batch(range(50))
+            assert found["x"].tolist() == sound["x"].tolist(), at
+            assert found["y"].tolist() == sound["y"].tolist(), at

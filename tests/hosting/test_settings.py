@@ -5,8 +5,9 @@ import json
 import pytest
 from tests.hosting.places import sample
 
-from penstock.hosting.settings import Settings, processors
+from penstock.hosting.settings import Settings
 from penstock.hosting.stage import Stage, check_stages, load_handler, names_of
+from penstock.io.cores import usable_cores
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,7 @@ def test_the_environment_of_a_container():
 
 
 def test_one_worker_for_each_processor():
-    assert Settings().num_workers == processors() >= 1
+    assert Settings().num_workers == usable_cores() >= 1
 
 
 def test_plain_values_and_back():

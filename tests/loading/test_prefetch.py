@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.loading.fakes import loader_threads, wait_for_threads
 
-from penstock.loading.prefetch import Ahead, usable_cores
+from penstock.loading.prefetch import Ahead
 
 THREADS = pytest.mark.parametrize("threads", [0, 1, 3])
 
@@ -195,7 +195,3 @@ def test_threads_sleep_when_there_is_nothing_to_do():
     time.sleep(0.3)
     assert time.process_time() - before < 0.05
     made.close()
-
-
-def test_cores():
-    assert usable_cores() >= 1

@@ -25,18 +25,29 @@ from penstock.cli.options import (
 )
 from penstock.cli.terminal.console import note, print_json, print_line
 from penstock.cli.terminal.values import amount, printable, size_of
+from penstock.sources.opening import open as open_source
 from penstock.writing.convert import Converted
 from penstock.writing.convert import convert as convert_files
 
 __all__ = ["convert"]
 
 
-def convert(
+def convert(  # noqa: PLR0913 - an option for each choice, and each has a default
     paths: Annotated[
         list[str],
         typer.Argument(metavar="SRC DST", show_default=False, help="What to read, and the file or set (x@8) to write."),
     ],
     *,
+    source_format: Annotated[
+        str | None,
+        typer.Option(
+            "--source-format",
+            metavar=FORMATS,
+            callback=known_format,
+            show_default=False,
+            help="Of what is read; csv:header=no,delimiter=tab says more.  [default: find out]",
+        ),
+    ] = None,
     format: Annotated[
         str | None,
         typer.Option(
@@ -80,21 +91,29 @@ def convert(
       penstock convert 'part-*.tfrecord' train.tfrecord@8
       penstock convert train.tfrecord images.npy --columns image
       penstock convert table.parquet table.tfrecord --allow-loss
+      penstock convert table.txt table.npz --source-format csv:header=no
     """
     if len(paths) < 2:
         raise typer.BadParameter("name what to read and what to write", param_hint="SRC... DST")
     begun = time.monotonic()
     try:
-        done = convert_files(
+        typed, chosen = schema_in(schema), names_in(columns)
+        source = open_source(
             as_path(paths[:-1]),
+            format=source_format,
+            schema=typed,
+            columns=chosen,
+            on_corrupt=on_corrupt(skip_corrupt),
+        )
+        done = convert_files(
+            source,
             paths[-1],
             format=format,
             codec=codec,
-            schema=schema_in(schema),
-            columns=names_in(columns),
+            schema=typed,
+            columns=chosen,
             shards=shards,
             compression=compression,
-            on_corrupt=on_corrupt(skip_corrupt),
             allow_loss=allow_loss,
             threads=threads,
             overwrite=overwrite,

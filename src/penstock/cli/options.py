@@ -44,6 +44,7 @@ class CodecChoice(StrEnum):
     """What the bytes of a record are."""
 
     example = "example"
+    sagemaker_record = "sagemaker_record"
     raw = "raw"
 
 

@@ -18,6 +18,7 @@ from penstock.codecs.images.plain_png import decode_png, is_png, plain_header
 from penstock.contracts.feature import Feature
 from penstock.contracts.image_options import ImageOptions
 from penstock.errors import CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
+from penstock.io.cores import usable_cores
 
 __all__ = ["decode_images"]
 
@@ -129,13 +130,9 @@ def _together(images: list[npt.NDArray[Any]]) -> Any:
     return np.stack(images) if all(image.shape == images[0].shape for image in images) else images
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _bounds(count: int) -> list[tuple[int, int]]:
     """So many in parts that follow one another: a few for each core, as they do not all take the same time."""
-    parts = min(count, 2 * _cores())
+    parts = min(count, 2 * usable_cores())
     return [(count * i // parts, count * (i + 1) // parts) for i in range(parts)]
 
 
@@ -150,7 +147,7 @@ def _in_threads(function: Callable[[Any], Any], parts: Sequence[Any]) -> list[An
         return [function(parts[0])]
     pool = _pools.get(os.getpid())  # a forked child has none of its parent's threads
     if pool is None:
-        pool = _pools.setdefault(os.getpid(), ThreadPoolExecutor(_cores(), thread_name_prefix="penstock-images"))
+        pool = _pools.setdefault(os.getpid(), ThreadPoolExecutor(usable_cores(), thread_name_prefix="penstock-images"))
     jobs = [pool.submit(function, part) for part in parts]
     found, before, fault = [], 0, None
     for job, part in zip(jobs, parts, strict=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from penstock.errors import Where
 from penstock.formats.framed_scan import Scan
 from penstock.formats.framing import Framing
 from penstock.formats.index import FileIndex, RecordIndex, index_path, load_index, save_index
+from penstock.io.cores import usable_cores
 from penstock.io.fileset import FileSet
 from penstock.io.mapped import MappedFile, Signature
 from penstock.io.progress import Progress
@@ -73,7 +73,10 @@ def build_index(
     if kept is not None and not stale:
         return kept
     total = sum(signatures[number].size for number in stale)
-    with Progress("indexing", total, "bytes", show=show) as bar, ThreadPoolExecutor(_threads()) as pool:
+    with (
+        Progress("indexing", total, "bytes", show=show) as bar,
+        ThreadPoolExecutor(min(MOST_THREADS, usable_cores())) as pool,
+    ):
         jobs = {number: _Job(framing, files, number, signatures[number], on_corrupt, bar) for number in stale}
         for job in jobs.values():
             job.submit(pool)
@@ -87,11 +90,6 @@ def build_index(
 
 def _together(starts: list[Indices]) -> Indices:
     return np.concatenate(starts) if starts else np.zeros(0, np.int64)
-
-
-def _threads() -> int:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(MOST_THREADS, cores)
 
 
 def _signatures(files: FileSet) -> list[Signature]:

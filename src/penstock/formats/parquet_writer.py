@@ -44,7 +44,7 @@ class ParquetWriter:
         fields = [pa.field(name, arrow_type(feature)) for name, feature in schema.items()]
         self._arrow = pa.schema(fields, metadata={KEY: schema.to_json()})
         self._file = ByteFile(AtomicFile(path))
-        self._writer = parquet.ParquetWriter(self._file, self._arrow, compression=compression)
+        self._writer = parquet.ParquetWriter(self._file, self._arrow, compression=compression, write_page_checksum=True)
         self._waiting: list[Any] = []
         self._bytes = self._rows = 0
 
@@ -88,8 +88,11 @@ def join_parquet(parts: Sequence[str], path: str) -> None:
     first = parquet.ParquetFile(parts[0])
     packed = first.metadata.row_group(0).column(0).compression if first.metadata.num_row_groups else "NONE"
     name = "none" if packed == "UNCOMPRESSED" else packed.lower()
-    with AtomicFile(path) as file, parquet.ParquetWriter(ByteFile(file), first.schema_arrow, compression=name) as out:
+    with (
+        AtomicFile(path) as file,
+        parquet.ParquetWriter(ByteFile(file), first.schema_arrow, compression=name, write_page_checksum=True) as out,
+    ):
         for part in parts:
-            opened = parquet.ParquetFile(part)
+            opened = parquet.ParquetFile(part, page_checksum_verification=True)
             for group in range(opened.metadata.num_row_groups):
                 out.write_table(opened.read_row_group(group, use_threads=False))

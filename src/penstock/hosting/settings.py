@@ -7,15 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-__all__ = ["Settings", "processors"]
+from penstock.io.cores import usable_cores
+
+__all__ = ["Settings"]
 
 MEBIBYTE = 1 << 20
 MOST_PORT = 65535
-
-
-def processors() -> int:
-    """How many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +73,7 @@ class Settings:
     @property
     def num_workers(self) -> int:
         """Worker processes, the default filled in."""
-        return processors() if self.workers is None else self.workers
+        return usable_cores() if self.workers is None else self.workers
 
     def with_environment(self, environment: Mapping[str, str] | None = None) -> Settings:
         """These settings with what the variables of SageMaker's containers say put into them.

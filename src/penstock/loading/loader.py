@@ -12,10 +12,10 @@ from penstock.contracts.protocols import ReadsBatches, Sampler
 from penstock.contracts.shard import Shard
 from penstock.contracts.values import Batch
 from penstock.errors import StateMismatch, UnsupportedData, Where
+from penstock.io.cores import usable_cores
 from penstock.loading.handover import To, handover
 from penstock.loading.iteration import Batches, Progress, Recipe
 from penstock.loading.plan import Cursor, Layout
-from penstock.loading.prefetch import usable_cores
 from penstock.loading.ranks import default_shard
 from penstock.loading.report import Report
 from penstock.loading.workers.filters import evaluate_filters

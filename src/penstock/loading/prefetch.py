@@ -20,7 +20,7 @@ from typing import Generic, TypeVar
 
 from penstock import _native
 
-__all__ = ["Ahead", "fork_count", "usable_cores"]
+__all__ = ["Ahead", "fork_count"]
 
 T = TypeVar("T")
 Job = Callable[[], T]
@@ -197,13 +197,6 @@ class Ahead(Iterator[T]):
         # Collection can happen anywhere, under any lock that a thread may be waiting for: never wait here.
         if hasattr(self, "_given"):
             self.close(wait=False)
-
-
-def usable_cores() -> int:
-    """How many cores this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 _forks = 0

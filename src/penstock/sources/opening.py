@@ -58,8 +58,9 @@ def open(
 
     Args:
         path: A file, a folder, a glob, a shard pattern (``x@8``, ``x-00000-of-00008``), or a list of those.
-        format: How records are framed; by default found from the content, then from the name. :class:`penstock.CSV` says how a
-            CSV file is written.
+        format: ``"tfrecord"``, ``"recordio"``, ``"array_record"``, ``"riegeli"``, ``"npy"``, ``"npz"``, ``"csv"``, ``"parquet"``,
+            ``"jsonl"``, ``"avro"``, ``"webdataset"``; of folders ``"image_folder"``, ``"npy_folder"``, ``"npz_folder"``. By default
+            found from the content, then from the name. :class:`penstock.CSV` says how a CSV file is written.
         codec: ``"example"`` (tf.train.Example and SequenceExample), ``"sagemaker_record"`` (SageMaker's Record) or ``"raw"``
             (one feature ``record``); by default found from the first records.
         schema: Feature types, instead of those inferred from the first 256 records. Only its features are decoded.

@@ -18,6 +18,7 @@ from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.errors import UnsupportedData, Where
 from penstock.formats.detect import format_named
+from penstock.io.cores import usable_cores
 from penstock.io.progress import Progress
 from penstock.sources.opening import open as open_source
 from penstock.sources.record_source import RecordSource
@@ -125,7 +126,7 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
         bar.advance(resumed)
         _run(
             work,
-            threads or len(os.sched_getaffinity(0)),
+            threads or usable_cores(),
             _unit_writer(source, target, codec, raw=raw, advance=bar.advance),
         )
     return Converted(

@@ -67,7 +67,8 @@ def write(
     """Write a dataset.
 
     Args:
-        path: ``x.tfrecord``, ``x.array_record``, ``x.npy``, ``x.npz``, ``x.csv``, ``x.tfrecord.gz``, ``x.tfrecord@8``; a folder
+        path: Its ending says the format: ``x.tfrecord``, ``.recordio``, ``.array_record``, ``.npy``, ``.npz``, ``.csv``,
+            ``.parquet``, ``.jsonl``, ``.avro``, ``.tar``; ``x.tfrecord.gz`` is compressed, ``x.tfrecord@8`` eight shards. A folder
             for ``format="npy_folder"``, ``"npz_folder"`` and ``"image_folder"``.
         examples: A source, columns (``{"image": ndarray (n, ...), "label": ndarray (n,)}``), or any iterable of examples.
         format, codec, schema, compression: As for :class:`penstock.Writer`.

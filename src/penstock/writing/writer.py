@@ -30,15 +30,17 @@ class Writer:
     """Writes examples into one file or several shards. Files appear whole, when the writer is closed, or not at all.
 
     Args:
-        path: ``x.tfrecord``, ``x.tfrecord.gz``, ``x.npy``; ``x.tfrecord@8`` for eight shards.
-        format: ``"tfrecord"``, ``"npy"``, ...; by default what the name says. :class:`penstock.CSV` says how a CSV file is to be
-            written.
+        path: As for :func:`penstock.write`.
+        format: One of those of :func:`penstock.open` (``"riegeli"`` is only read); by default what the name says.
+            :class:`penstock.CSV` says how a CSV file is to be written.
         codec: ``"example"`` (tf.train.Example), ``"sagemaker_record"`` (SageMaker's Record) or ``"raw"``; by default ``"raw"``
             when the one feature is called ``record``, else Records in RecordIO and Examples in every other format.
         schema: Feature types. By default what the first 1,024 examples (or the first batch) show; Python floats are taken
             as float32 where records hold no others.
         shards: How many files. Examples are dealt to them in turn; :func:`penstock.write` makes consecutive runs instead.
-        compression: ``"none"``, ``"gzip"`` or ``"zlib"``; by default what the name says.
+        compression: ``"none"``, ``"gzip"`` or ``"zlib"`` round the file (TFRecord, RecordIO, CSV, JSON Lines, WebDataset); what the
+            format has within (ArrayRecord and Parquet: ``"zstd"``, ``"brotli"``, ``"snappy"``; npz and Avro: ``"deflate"``). By default
+            what the name says, and the format's own.
 
     Raises:
         SchemaMismatch: on writing, when an example does not fit the schema: names its number and the feature.

@@ -10,6 +10,8 @@ from functools import cache
 from itertools import pairwise
 from typing import TypeVar
 
+from penstock.io.cores import usable_cores
+
 __all__ = ["spread"]
 
 T = TypeVar("T")
@@ -26,7 +28,8 @@ def spread(work: Callable[[int, int], list[T]], count: int, *, least: int) -> li
         count: How many items there are.
         least: Fewer than these are not worth waking a thread.
     """
-    parts = min(_cores(), count // least)
+    worth = count // least
+    parts = min(usable_cores(), worth) if worth > 1 else 1
     if parts < 2 or threading.current_thread() is not threading.main_thread():
         return work(0, count)
     bounds = [count * number // parts for number in range(parts + 1)]
@@ -38,12 +41,6 @@ def spread(work: Callable[[int, int], list[T]], count: int, *, least: int) -> li
 
 
 @cache
-def _cores() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@cache
 def _helpers(_process: int) -> ThreadPoolExecutor:
     """Threads that wait for work. A forked child does not inherit them: it has its own."""
-    return ThreadPoolExecutor(max(1, _cores() - 1), thread_name_prefix="penstock-unpack")
+    return ThreadPoolExecutor(max(1, usable_cores() - 1), thread_name_prefix="penstock-unpack")
