@@ -7,13 +7,17 @@ from benchmarks.compare.tasks import System
 from benchmarks.compare.workloads import WORKLOADS
 from benchmarks.data import TINY, Files
 
+from tests.benchmarks.prepared_folder import prepare
+
 SYSTEMS = {system.start: system for workload in WORKLOADS.values() for system in workload.systems}
 PEER_FREE = [pytest.param(system, id=start) for start, system in SYSTEMS.items() if system.role != "peer"]
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    return Files(tmp_path_factory.mktemp("bench"), TINY)
+    made = Files(tmp_path_factory.mktemp("bench"), TINY)
+    prepare(made)
+    return made
 
 
 @pytest.fixture(autouse=True)

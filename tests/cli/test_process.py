@@ -18,9 +18,9 @@ import penstock as ps
 PENSTOCK = (sys.executable, "-m", "penstock")
 
 
-def start(*args, **options):
+def start(*args, command=PENSTOCK, **options):
     return subprocess.Popen(
-        [*PENSTOCK, *map(str, args)],
+        [*command, *map(str, args)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -70,18 +70,33 @@ def test_reader_that_stops_reading(tmp_path):
     assert process.wait(timeout=60) == 141
 
 
+HELD = """
+import sys
+from penstock.cli import main
+from penstock.writing import convert
+opened, begun = convert.open_writer, []
+def held(*args):
+    begun.append(args)
+    if len(begun) == 2:
+        sys.stdin.readline()  # until the interrupt was sent
+    return opened(*args)
+convert.open_writer = held
+main()
+"""
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_interrupted_conversion_goes_on(tmp_path):
-    values = np.random.default_rng(0).standard_normal((40_000, 150)).astype(np.float32)
+    values = np.random.default_rng(0).standard_normal((40_000, 15)).astype(np.float32)
     ps.write(tmp_path / "x.tfrecord", {"a": values})
     call = ("convert", tmp_path / "x.tfrecord", tmp_path / "y.tfrecord.gz", "--threads", 1)
-    process = start(*call)
-    deadline = time.monotonic() + 30
+    process = start(*call, command=(sys.executable, "-c", HELD), stdin=subprocess.PIPE)
+    deadline = time.monotonic() + 60
     first_unit = tmp_path / ".y.tfrecord.gz.penstock-convert" / "00000-000000000000"
     while not first_unit.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    code, out, err = finish(process)
+    code, out, err = finish(process)  # which closes its input: the unit that is held goes on
     assert (code, out) == (130, "")
     assert err == "interrupted; the same command goes on from here\n"
     assert not (tmp_path / "y.tfrecord.gz").exists()
