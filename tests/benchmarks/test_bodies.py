@@ -6,7 +6,6 @@ import pytest
 from benchmarks.compare.tasks import System
 from benchmarks.compare.workloads import WORKLOADS
 from benchmarks.data import TINY, Files
-
 from tests.benchmarks.prepared_folder import prepare
 
 SYSTEMS = {system.start: system for workload in WORKLOADS.values() for system in workload.systems}
