@@ -18,7 +18,7 @@ from typing import Any
 from penstock.contracts.serving import Request, Response
 from penstock.errors import JobFailed, RequestError
 from penstock.hosting.stage import Stage
-from penstock.hosting.workers.frames import answers_from, pack_requests, receive
+from penstock.hosting.workers.frames import Receiver, answers_from, pack_requests
 from penstock.hosting.workers.process import WorkerProcess, order_for
 
 __all__ = ["ContainerOutput", "ContainerProcess", "with_environment"]
@@ -71,6 +71,7 @@ class ContainerProcess:
         self._output = output
         self._lock = threading.Lock()
         self._process: WorkerProcess | None = None
+        self._receiver: Receiver | None = None
         self._ended = False
         self.told: Mapping[str, Any] = {}
         """What the containers said of themselves when they were loaded."""
@@ -85,7 +86,8 @@ class ContainerProcess:
             if self._ended:
                 raise JobFailed("the job is stopping")
             process = self._process = WorkerProcess(self._order, environment=self._variables, output=self._output)
-        message = receive(process.sockets[0])
+        receiver = self._receiver = Receiver(process.sockets[0])
+        message = receiver.receive()
         told = {"reason": f"its process {self._reap()}"} if message is None else message[0]
         if not told.get("ready"):
             if message is not None:
@@ -117,11 +119,12 @@ class ContainerProcess:
 
     def _answers(self, requests: Sequence[Request], timeout_s: float) -> list[Response | Exception]:
         assert self._process is not None
+        assert self._receiver is not None
         connection = self._process.sockets[0]
         connection.settimeout(timeout_s)
         try:
             connection.sendall(pack_requests(requests))
-            message = receive(connection)
+            message = self._receiver.receive()
             answers = [] if message is None else answers_from(message)
         except TimeoutError:
             self.close()

@@ -19,7 +19,7 @@ __all__ = ["JsonPath"]
 
 MOST_CHARACTERS = 63
 MOST_DIGITS = 9
-NAME = re.compile(r"\.([^\s.\[\]*'\"]+)")
+NAME = re.compile(r"\.([\w-]+)")
 QUOTED = re.compile(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"")
 POSITION = re.compile(rf"-?[0-9]{{1,{MOST_DIGITS}}}")
 SLICE = re.compile(rf"(-?[0-9]{{1,{MOST_DIGITS}}})?\s*:\s*(-?[0-9]{{1,{MOST_DIGITS}}})?")
