@@ -9,7 +9,12 @@ from benchmarks.data import TINY, Files
 from tests.benchmarks.prepared_folder import prepare
 
 SYSTEMS = {system.start: system for workload in WORKLOADS.values() for system in workload.systems}
-PEER_FREE = [pytest.param(system, id=start) for start, system in SYSTEMS.items() if system.role != "peer"]
+PREPARED = "prepared:"  # these read what TFDS itself has prepared
+PEER_FREE = [
+    pytest.param(system, id=start, marks=[pytest.mark.peer] if start.startswith(PREPARED) else [])
+    for start, system in SYSTEMS.items()
+    if system.role != "peer"
+]
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,9 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
-    """Every test has its own cache folder, and its own folder to work in."""
+    """Every test has its own cache folder, its own endpoints and jobs, and its own folder to work in."""
     monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("PENSTOCK_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.delenv("PENSTOCK_TRACEBACK", raising=False)
     work = tmp_path / "work"
     work.mkdir()

@@ -16,7 +16,7 @@ def test_everything_holds(run, tmp_path):
     done = run("demo", "--output", tmp_path / "demo")
     assert done.code == 0, done.out
     assert "FAIL" not in done.out
-    assert done.out.count("  ok  ") == 9
+    assert done.out.count("  ok  ") == 12
     assert "Everything holds." in done.out
     assert "examples a second" in done.out
     assert json.loads((tmp_path / "demo" / "loader.json").read_text())["version"] == 1

@@ -14,13 +14,18 @@ from typer.core import TyperGroup
 import penstock
 from penstock.cli.convert import convert
 from penstock.cli.demo import demo
+from penstock.cli.endpoints import endpoints
 from penstock.cli.head import head
 from penstock.cli.index import index
 from penstock.cli.inspect import inspect
+from penstock.cli.invoke import invoke
 from penstock.cli.schema import schema
+from penstock.cli.serve import serve
 from penstock.cli.stats import stats
 from penstock.cli.terminal.console import note
 from penstock.cli.terminal.failures import ending
+from penstock.cli.train import train
+from penstock.cli.transform import transform
 from penstock.cli.verify import verify
 
 __all__ = ["app", "main"]
@@ -74,7 +79,7 @@ def root(
     """
 
 
-for command in (inspect, head, schema, stats, verify, convert, index, demo):
+for command in (inspect, head, schema, stats, verify, convert, index, train, transform, serve, invoke, endpoints, demo):
     app.command(help=_help_of(command))(command)
 
 

@@ -32,7 +32,7 @@ from penstock.writing.convert import convert as convert_files
 __all__ = ["convert"]
 
 
-def convert(  # noqa: PLR0913 - an option for each choice, and each has a default
+def convert(
     paths: Annotated[
         list[str],
         typer.Argument(metavar="SRC DST", show_default=False, help="What to read, and the file or set (x@8) to write."),

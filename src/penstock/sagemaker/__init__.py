@@ -1,1 +1,43 @@
-"""SageMaker's own names, for scripts that move over by changing imports."""
+"""SageMaker's own names, on this machine: notebooks move over by changing imports.
+
+>>> session = Session(tmp)  # a folder in the place of an AWS account
+>>> session.default_bucket()
+'sagemaker-us-east-1-000000000000'
+"""
+
+from __future__ import annotations
+
+from penstock.sagemaker.amazon.linear_learner import LinearLearner, LinearLearnerModel, LinearLearnerPredictor
+from penstock.sagemaker.amazon.record_set import RecordSet
+from penstock.sagemaker.estimator import Estimator
+from penstock.sagemaker.image_uris import get_image_uri
+from penstock.sagemaker.inputs import TrainingInput, s3_input
+from penstock.sagemaker.model import FrameworkModel, Model
+from penstock.sagemaker.pipeline import PipelineModel
+from penstock.sagemaker.predictor import ModelError, Predictor, RealTimePredictor
+from penstock.sagemaker.session import Session, get_execution_role
+from penstock.sagemaker.sklearn import SKLearn, SKLearnModel, SKLearnPredictor
+from penstock.sagemaker.transformer import Transformer
+
+__all__ = [
+    "Estimator",
+    "FrameworkModel",
+    "LinearLearner",
+    "LinearLearnerModel",
+    "LinearLearnerPredictor",
+    "Model",
+    "ModelError",
+    "PipelineModel",
+    "Predictor",
+    "RealTimePredictor",
+    "RecordSet",
+    "SKLearn",
+    "SKLearnModel",
+    "SKLearnPredictor",
+    "Session",
+    "TrainingInput",
+    "Transformer",
+    "get_execution_role",
+    "get_image_uri",
+    "s3_input",
+]

@@ -86,7 +86,7 @@ class Repeated(MutableSequence[Any]):
     def __iter__(self) -> Iterator[Any]:
         return iter(self._items.tolist() if isinstance(self._items, np.ndarray) else self._items)
 
-    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:  # noqa: FBT001 - NumPy's protocol
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         """As ``numpy.array`` makes it of the Python numbers: ``float64`` or ``int64``."""
         items = self._items
         if dtype is None and isinstance(items, np.ndarray) and len(items):

@@ -10,6 +10,8 @@ import typer
 
 from penstock.cli.demo.digits import Files, load_digits, write_digits
 from penstock.cli.demo.doors import show_doors
+from penstock.cli.demo.formats import show_formats
+from penstock.cli.demo.serving import show_serving
 from penstock.cli.demo.speed import show_speed
 from penstock.cli.demo.story import Story
 from penstock.cli.demo.training import show_training
@@ -24,16 +26,16 @@ def demo(
     *,
     output: Annotated[Path, typer.Option("--output", metavar="DIR", help="Where the files go.")] = Path("demo-output"),
 ) -> None:
-    """Write, open, train, stop, resume and measure on real data.
+    """Write, open, train, stop, resume, serve and measure on real data.
 
-    The data are the 1,797 handwritten digits that come with scikit-learn: nothing is downloaded. Every step is checked, and the exit code is 1 if a check fails.
+    The data are the 1,797 handwritten digits and the diabetes table that come with scikit-learn: nothing is downloaded. Every step is checked, and the exit code is 1 if a check fails.
 
     Examples:
       penstock demo
       penstock demo --output /tmp/digits
     """
     begun = time.monotonic()
-    story = Story(steps=4)
+    story = Story(steps=6)
     output.mkdir(parents=True, exist_ok=True)
     files = Files(output)
 
@@ -51,6 +53,14 @@ def demo(
 
     story.step("Sizes, and examples a second through the Loader and the plain way (batches of 64, one process)")
     show_speed(files, len(digits))
+
+    story.step("The same digits in every format: what they take, and examples a second")
+    show_formats(digits, output, story)
+
+    story.step(
+        "From a script to an endpoint: a training job, a transform job, Linear Learner, both behind one endpoint"
+    )
+    show_serving(output / "serving", story)
     _end(story, time.monotonic() - begun)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import wave
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -81,6 +80,8 @@ class Audio(Tensor):
                 found=f"a file of {self.file_format or 'another kind'} that begins with {content[:4]!r}",
                 hint="Open the data with decoders={...: SkipDecoding()}, and decode the bytes with a library of your choice.",
             )
+        import wave  # for those few who have sounds
+
         try:
             with wave.open(io.BytesIO(content)) as sound:
                 width, channels = sound.getsampwidth(), sound.getnchannels()

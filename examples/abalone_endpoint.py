@@ -1,0 +1,91 @@
+"""From a table to an endpoint that takes raw rows: featurize, learn, chain the two, ask.
+
+python examples/abalone_endpoint.py [abalone.csv]
+
+Give it the Abalone table of UCI (4,177 rows, no header, rings in the last column), or let it make one of the same shape. The
+same lines run on SageMaker with `import sagemaker` in place of `from penstock import sagemaker`.
+"""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from penstock import sagemaker
+from penstock.sagemaker.deserializers import JSONDeserializer
+from penstock.sagemaker.serializers import CSVSerializer
+
+SCRIPT = Path(__file__).parent / "scripts" / "sklearn_abalone_featurizer.py"
+ROW = "M, 0.44, 0.365, 0.125, 0.516, 0.2155, 0.114, 0.155"
+
+
+def make_table(path, rows=1500):
+    """Shells whose sizes and weights hang together, and rings that depend on them but for luck."""
+    random = np.random.default_rng(7)
+    length = random.normal(0.52, 0.12, rows).clip(0.1, 0.8)
+    diameter, height = length * 0.78 + random.normal(0, 0.01, rows), length * 0.27 + random.normal(0, 0.01, rows)
+    whole = 5.6 * length**3 * random.normal(1, 0.08, rows)
+    shucked, viscera, shell = (whole * share * random.normal(1, 0.1, rows) for share in (0.43, 0.22, 0.29))
+    rings = 4.2 + 8 * diameter + 11 * shell - 9 * shucked + 4 * whole + random.gamma(2, 1, rows)
+    columns = (length, diameter, height, whole, shucked, viscera, shell)
+    with Path(path).open("w") as file:
+        file.writelines(
+            ",".join([str(sex), *(f"{number:.4f}" for number in numbers), f"{max(1, round(ring))}"]) + "\n"
+            for sex, ring, *numbers in zip(random.choice(list("MFI"), rows), rings, *columns, strict=True)
+        )
+
+
+def flow(session, table):
+    """Three jobs and an endpoint; gives what the endpoint answers, and the learner's error beside that of least squares."""
+    train = session.upload_data(table, key_prefix="abalone/train")
+
+    featurizer = sagemaker.SKLearn(
+        entry_point=SCRIPT, framework_version="1.2-1", instance_type="local", sagemaker_session=session
+    )
+    featurizer.fit({"train": train}, logs=False)
+
+    transformer = featurizer.transformer(assemble_with="Line", accept="text/csv")
+    transformer.transform(train, content_type="text/csv", logs=False)
+
+    learner = sagemaker.LinearLearner(
+        predictor_type="regressor", feature_dim=10, mini_batch_size=32, sagemaker_session=session
+    )
+    features = sagemaker.TrainingInput(transformer.output_path, content_type="text/csv")
+    learner.fit({"train": features}, logs=False)
+
+    pipeline = sagemaker.PipelineModel(models=[featurizer.create_model(), learner.create_model()])
+    predictor = pipeline.deploy(serializer=CSVSerializer(), deserializer=JSONDeserializer())
+    try:
+        answer = predictor.predict(ROW)
+    finally:
+        predictor.delete_endpoint()
+    return answer, errors(session, transformer.output_path, learner)
+
+
+def errors(session, features, learner):
+    """Root mean squared errors on the features that the transform job wrote: the learner's, and that of least squares."""
+    rows = np.concatenate([np.loadtxt(one.path, delimiter=",") for one in session.objects(features)])
+    labels, known = rows[:, 0], np.column_stack([rows[:, 1:], np.ones(len(rows))])
+    best = known @ np.linalg.lstsq(known, labels, rcond=None)[0]
+    job = session.logs_for_job(learner.training_job_name)
+    ours = float(job.rpartition("train rmse <loss>=")[2].partition("\n")[0])
+    return ours, float(np.sqrt(np.mean((best - labels) ** 2)))
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.setdefault("PENSTOCK_STATE_DIR", str(Path(folder) / "state"))
+        table = Path(folder) / "abalone.csv"
+        if len(sys.argv) > 1:
+            table = Path(sys.argv[1])
+        else:
+            make_table(table)
+        answer, (ours, least_squares) = flow(sagemaker.Session(Path(folder) / "store"), table)
+    print(f"{ROW}  ->  {answer}")
+    print(f"root mean squared error {ours:.3f} rings; least squares on the same features {least_squares:.3f}")
+
+
+if __name__ == "__main__":
+    main()

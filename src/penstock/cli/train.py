@@ -1,0 +1,117 @@
+"""``penstock train``: one training job."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from penstock.cli.options import AsJson
+from penstock.cli.terminal.console import note, print_json, print_line
+from penstock.containers.linear_learner.container import LinearLearnerContainer
+from penstock.containers.script import ScriptContainer
+from penstock.contracts.job import Channel, Container
+from penstock.hosting.registry import state_folder
+from penstock.jobs.spec import TrainingSpec
+from penstock.jobs.store import PathStore
+from penstock.jobs.training import train as run_job
+from penstock.sagemaker.session import name_from_base
+
+__all__ = ["train"]
+
+LINEAR_LEARNER = "linear-learner"
+SECONDS_A_DAY = 86400.0
+
+
+def train(
+    algorithm: Annotated[
+        str,
+        typer.Argument(metavar="ALGORITHM", show_default=False, help="A script, or linear-learner."),
+    ],
+    *,
+    channel: Annotated[
+        list[str],
+        typer.Option(
+            "--channel",
+            metavar="NAME=PATH[;TYPE]",
+            show_default=False,
+            help="An input: a file or folder, and what it holds (text/csv). May be repeated.",
+        ),
+    ] = [],  # noqa: B006 - typer makes a new one
+    hyperparameter: Annotated[
+        list[str],
+        typer.Option(
+            "--hyperparameter",
+            "-p",
+            metavar="NAME=VALUE",
+            show_default=False,
+            help="A hyperparameter. May be repeated.",
+        ),
+    ] = [],  # noqa: B006
+    output: Annotated[
+        Path, typer.Option("--output", metavar="FOLDER", help="Where NAME/output/model.tar.gz goes.")
+    ] = Path(),
+    name: Annotated[
+        str | None, typer.Option("--name", show_default=False, help="Of the job; made up by default.")
+    ] = None,
+    source_dir: Annotated[
+        Path | None, typer.Option("--source-dir", metavar="FOLDER", show_default=False, help="Folder of the script.")
+    ] = None,
+    input_mode: Annotated[str, typer.Option("--input-mode", help="File, FastFile or Pipe.")] = "File",
+    hosts: Annotated[int, typer.Option("--hosts", help="How many hosts (processes) train.")] = 1,
+    max_run: Annotated[
+        float, typer.Option("--max-run", metavar="SECONDS", help="Stop the job after so long.")
+    ] = SECONDS_A_DAY,
+    as_json: AsJson = False,
+) -> None:
+    """Run a training job as SageMaker does, and print where its model is.
+
+    A script finds SageMaker's folders, SM_ variables and arguments. The log goes to stderr. The exit code is 1 when the job fails; the message is the reason.
+
+    Examples:
+      penstock train featurizer.py --channel train=abalone.csv
+      penstock train linear-learner --channel "train=features.csv;text/csv" -p predictor_type=regressor -p mini_batch_size=32
+    """
+    job_name = name or name_from_base(LINEAR_LEARNER if algorithm == LINEAR_LEARNER else Path(algorithm).stem)
+    spec = TrainingSpec(
+        name=job_name,
+        channels=dict(_channel(one, input_mode) for one in channel),
+        hyperparameters=dict(_pair(one, "--hyperparameter") for one in hyperparameter),
+        output_path=str(output.absolute()),
+        num_hosts=hosts,
+        max_runtime_s=max_run,
+    )
+    container = _container(algorithm, source_dir, job_name)
+    record = run_job(spec, container, PathStore(), work_dir=state_folder() / "training-jobs", on_line=note)
+    if as_json:
+        print_json(record.content)
+    elif record.model_uri is not None:
+        print_line(os.path.relpath(record.model_uri))
+
+
+def _container(algorithm: str, source_dir: Path | None, name: str) -> Container:
+    if algorithm == LINEAR_LEARNER:
+        return LinearLearnerContainer()
+    return ScriptContainer(entry_point=algorithm, source_dir=source_dir, name=name)
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ValueError(f"{option} takes NAME=VALUE, got {text!r}")
+    return name, value
+
+
+def _channel(text: str, input_mode: str) -> tuple[str, Channel]:
+    name, place = _pair(text, "--channel")
+    path, _, content_type = place.partition(";")
+    if not Path(path).exists():
+        raise FileNotFoundError(2, "No such file or directory", path)
+    modes: Sequence[Any] = ("File", "FastFile", "Pipe")
+    if input_mode not in modes:
+        raise ValueError(f"--input-mode is one of {', '.join(modes)}, got {input_mode!r}")
+    mode = modes[modes.index(input_mode)]
+    return name, Channel(uri=str(Path(path).absolute()), content_type=content_type or None, input_mode=mode)

@@ -1,0 +1,1 @@
+"""Amazon's algorithms by the names of the SDK."""

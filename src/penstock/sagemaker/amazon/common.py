@@ -1,0 +1,22 @@
+"""The place where version 2 of the SDK has these functions."""
+
+from __future__ import annotations
+
+from penstock.sagemaker.common import (
+    read_recordio,
+    read_records,
+    write_numpy_to_dense_tensor,
+    write_spmatrix_to_sparse_tensor,
+)
+from penstock.sagemaker.deserializers import RecordDeserializer
+from penstock.sagemaker.serializers import RecordSerializer, numpy_to_record_serializer
+
+__all__ = [
+    "RecordDeserializer",
+    "RecordSerializer",
+    "numpy_to_record_serializer",
+    "read_recordio",
+    "read_records",
+    "write_numpy_to_dense_tensor",
+    "write_spmatrix_to_sparse_tensor",
+]

@@ -1,0 +1,101 @@
+"""Arguments of notebooks that were written for SageMaker: renamed ones, and those that only AWS has a use for."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["AWS_ONLY", "V1", "settle"]
+
+V1: Mapping[str, str] = {
+    "train_instance_count": "instance_count",
+    "train_instance_type": "instance_type",
+    "train_max_run": "max_run",
+    "train_volume_size": "volume_size",
+    "train_volume_kms_key": "volume_kms_key",
+    "train_use_spot_instances": "use_spot_instances",
+    "train_max_wait": "max_wait",
+    "image_name": "image_uri",
+    "image": "image_uri",
+    "endpoint": "endpoint_name",
+}
+"""Names of version 1 of the SDK, and what version 2 calls them."""
+AWS_ONLY = frozenset(
+    {
+        "volume_size",
+        "volume_kms_key",
+        "output_kms_key",
+        "model_kms_key",
+        "kms_key",
+        "tags",
+        "subnets",
+        "security_group_ids",
+        "vpc_config",
+        "vpc_config_override",
+        "use_spot_instances",
+        "max_wait",
+        "encrypt_inter_container_traffic",
+        "enable_network_isolation",
+        "enable_sagemaker_metrics",
+        "enable_cloudwatch_metrics",
+        "profiler_config",
+        "disable_profiler",
+        "debugger_hook_config",
+        "tensorboard_output_config",
+        "rules",
+        "experiment_config",
+        "model_uri",
+        "model_channel_name",
+        "metric_definitions",
+        "code_location",
+        "image_uri_region",
+        "py_version",
+        "framework_version",
+        "container_log_level",
+        "instance_groups",
+        "keep_alive_period_in_seconds",
+        "max_retry_attempts",
+        "accelerator_type",
+        "data_capture_config",
+        "async_inference_config",
+        "serverless_inference_config",
+        "explainer_config",
+        "update_endpoint",
+        "instance_count",
+        "initial_instance_count",
+        "instance_type",
+        "role",
+        "git_config",
+        "training_repository_access_mode",
+        "training_repository_credentials_provider_arn",
+    }
+)
+"""Arguments that are taken and have no effect on one machine."""
+
+
+def settle(given: Mapping[str, Any], *, known: tuple[str, ...] = (), what: str) -> dict[str, Any]:
+    """What of some more keyword arguments counts.
+
+    Args:
+        given: The arguments that a signature does not name.
+        known: Names that the signature does name, to which names of version 1 may lead.
+        what: Who is called, for messages.
+
+    Returns:
+        Values for ``known`` names.
+
+    Raises:
+        TypeError: A name that neither version of the SDK has.
+    """
+    settled: dict[str, Any] = {}
+    for name, value in given.items():
+        new = V1.get(name, name)
+        if new != name:
+            message = f"{what}: {name} is called {new} in version 2 of the SDK and here"
+            warnings.warn(message, DeprecationWarning, stacklevel=4)
+        if new in known:
+            settled[new] = value
+        elif new not in AWS_ONLY:
+            raise TypeError(f"{what} has no argument {name!r}")
+    return settled

@@ -1,0 +1,214 @@
+"""What the body of an answer becomes, by the names of the SDK."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import json
+import warnings
+from typing import Any
+
+import numpy as np
+
+from penstock._optional import require
+from penstock.containers.content_types import media_type
+from penstock.sagemaker.common import read_records
+
+__all__ = [
+    "BytesDeserializer",
+    "CSVDeserializer",
+    "JSONDeserializer",
+    "JSONLinesDeserializer",
+    "NumpyDeserializer",
+    "PandasDeserializer",
+    "RecordDeserializer",
+    "StreamDeserializer",
+    "StringDeserializer",
+    "csv_deserializer",
+    "json_deserializer",
+    "numpy_deserializer",
+]
+
+
+class Deserializer:
+    """Turns the body of an answer into a value.
+
+    Args:
+        accept: The content type, or the types, that are asked for; the class's own by default.
+    """
+
+    ACCEPTED: tuple[str, ...] = ("*/*",)
+
+    def __init__(self, accept: str | tuple[str, ...] | None = None) -> None:
+        given = self.ACCEPTED if accept is None else accept
+        self.ACCEPT = (given,) if isinstance(given, str) else tuple(given)
+
+    @property
+    def accept(self) -> str:
+        """The header."""
+        return ", ".join(self.ACCEPT)
+
+    def deserialize(self, stream: Any, content_type: str) -> Any:
+        """The value of a stream of bytes, which is closed."""
+        try:
+            return self.read(stream.read(), content_type)
+        finally:
+            stream.close()
+
+    def read(self, body: bytes, content_type: str) -> Any:
+        """The value of a body."""
+        raise NotImplementedError
+
+    def __call__(self, stream: Any, content_type: str = "*/*") -> Any:
+        return self.deserialize(stream, content_type)
+
+
+class BytesDeserializer(Deserializer):
+    """The body as it is."""
+
+    def read(self, body: bytes, content_type: str) -> bytes:  # noqa: ARG002 - one signature for all
+        return body
+
+
+class StringDeserializer(Deserializer):
+    """Text.
+
+    Args:
+        encoding: Of the body.
+        accept: What is asked for.
+    """
+
+    ACCEPTED = ("application/json",)
+
+    def __init__(self, encoding: str = "UTF-8", accept: str | tuple[str, ...] | None = None) -> None:
+        super().__init__(accept)
+        self.encoding = encoding
+
+    def read(self, body: bytes, content_type: str) -> str:  # noqa: ARG002
+        return body.decode(self.encoding)
+
+
+class StreamDeserializer(Deserializer):
+    """The stream itself, and its content type; whoever gets it closes it."""
+
+    def deserialize(self, stream: Any, content_type: str) -> tuple[Any, str]:
+        return stream, content_type
+
+
+class CSVDeserializer(Deserializer):
+    """Rows of cells: a list of lists of texts.
+
+    Args:
+        encoding: Of the body.
+        accept: What is asked for.
+    """
+
+    ACCEPTED = ("text/csv",)
+
+    def __init__(self, encoding: str = "utf-8", accept: str | tuple[str, ...] | None = None) -> None:
+        super().__init__(accept)
+        self.encoding = encoding
+
+    def read(self, body: bytes, content_type: str) -> list[list[str]]:  # noqa: ARG002
+        return list(csv.reader(body.decode(self.encoding).splitlines()))
+
+
+class JSONDeserializer(Deserializer):
+    """What the JSON says."""
+
+    ACCEPTED = ("application/json",)
+
+    def read(self, body: bytes, content_type: str) -> Any:  # noqa: ARG002
+        return json.loads(body)
+
+
+class JSONLinesDeserializer(Deserializer):
+    """A list of what the lines say."""
+
+    ACCEPTED = ("application/jsonlines",)
+
+    def read(self, body: bytes, content_type: str) -> list[Any]:  # noqa: ARG002
+        return [json.loads(line) for line in body.decode().splitlines() if line.strip()]
+
+
+class NumpyDeserializer(Deserializer):
+    """An array of npy, npz, csv or json.
+
+    Args:
+        dtype: Of the array (csv and json).
+        accept: What is asked for.
+    """
+
+    ACCEPTED = ("application/x-npy",)
+
+    def __init__(self, dtype: Any = None, accept: str | tuple[str, ...] | None = None) -> None:
+        super().__init__(accept)
+        self.dtype = dtype
+
+    def read(self, body: bytes, content_type: str) -> Any:
+        """The array; of npz the file with its arrays.
+
+        Raises:
+            ValueError: Another content type, or arrays that would have to be unpickled.
+        """
+        media = media_type(content_type)
+        if media == "text/csv":
+            text = codecs.getreader("utf-8")(io.BytesIO(body))
+            return np.genfromtxt(text, delimiter=",", dtype=self.dtype)
+        if media == "application/json":
+            return np.array(json.loads(body), dtype=self.dtype)
+        if media in ("application/x-npy", "application/x-npz"):
+            return np.load(io.BytesIO(body), allow_pickle=False)
+        raise ValueError(f"{type(self).__name__} cannot read content type {content_type}.")
+
+
+class PandasDeserializer(Deserializer):
+    """A data frame of csv (whose first row are the names) or json."""
+
+    ACCEPTED = ("text/csv", "application/json")
+
+    def read(self, body: bytes, content_type: str) -> Any:
+        """The frame.
+
+        Raises:
+            ValueError: Another content type.
+        """
+        pandas: Any = require("pandas", extra="sklearn")
+        media = media_type(content_type)
+        if media == "text/csv":
+            return pandas.read_csv(io.BytesIO(body))
+        if media == "application/json":
+            return pandas.read_json(io.BytesIO(body))
+        raise ValueError(f"{type(self).__name__} cannot read content type {content_type}.")
+
+
+class RecordDeserializer(Deserializer):
+    """A list of Records."""
+
+    ACCEPTED = ("application/x-recordio-protobuf",)
+
+    def read(self, body: bytes, content_type: str) -> Any:  # noqa: ARG002
+        return read_records(io.BytesIO(body))
+
+
+class _Deprecated:
+    """A name of version 1: used, it warns and works."""
+
+    def __init__(self, name: str, kind: type[Deserializer]) -> None:
+        self._name, self._kind = name, kind
+        self.ACCEPT = kind.ACCEPTED
+        self.accept = kind.ACCEPTED[0]
+
+    def deserialize(self, stream: Any, content_type: str) -> Any:
+        message = f"{self._name} is {self._kind.__name__}() in version 2 of the SDK and here"
+        warnings.warn(message, DeprecationWarning, stacklevel=3)
+        return self._kind().deserialize(stream, content_type)
+
+    def __call__(self, stream: Any, content_type: str = "*/*") -> Any:
+        return self.deserialize(stream, content_type)
+
+
+csv_deserializer = _Deprecated("csv_deserializer", CSVDeserializer)
+json_deserializer = _Deprecated("json_deserializer", JSONDeserializer)
+numpy_deserializer = _Deprecated("numpy_deserializer", NumpyDeserializer)

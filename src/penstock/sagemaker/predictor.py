@@ -1,0 +1,162 @@
+"""Asking an endpoint, by the names of the SDK."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.hosting.client import ModelError
+from penstock.hosting.endpoint import find_endpoint
+from penstock.sagemaker.deserializers import (
+    BytesDeserializer,
+    StreamDeserializer,
+    StringDeserializer,
+    csv_deserializer,
+    json_deserializer,
+    numpy_deserializer,
+)
+from penstock.sagemaker.serializers import IdentitySerializer, csv_serializer, json_serializer, npy_serializer
+from penstock.sagemaker.session import Session
+
+__all__ = [
+    "BytesDeserializer",
+    "ModelError",
+    "Predictor",
+    "RealTimePredictor",
+    "StreamDeserializer",
+    "StringDeserializer",
+    "csv_deserializer",
+    "csv_serializer",
+    "json_deserializer",
+    "json_serializer",
+    "npy_serializer",
+    "numpy_deserializer",
+]
+
+
+class Predictor:
+    """Sends values to an endpoint and gives back what it answers.
+
+    Args:
+        endpoint_name: Of an endpoint that any process has created.
+        sagemaker_session: Where its model was written down.
+        serializer: Turns a value into a body; :class:`~penstock.sagemaker.serializers.IdentitySerializer` by default.
+        deserializer: Turns the answer's body into a value; bytes by default.
+
+    Raises:
+        EndpointError: There is no such endpoint.
+    """
+
+    def __init__(
+        self,
+        endpoint_name: str,
+        sagemaker_session: Session | None = None,
+        serializer: Any = None,
+        deserializer: Any = None,
+        **others: Any,
+    ) -> None:
+        del others
+        self.endpoint_name = endpoint_name
+        self.sagemaker_session = sagemaker_session or Session()
+        self.serializer = IdentitySerializer() if serializer is None else serializer
+        self.deserializer = BytesDeserializer() if deserializer is None else deserializer
+        self._endpoint = find_endpoint(endpoint_name)
+        self._content_type: str | None = None
+        self._accept: str | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """The endpoint's name, as version 1 of the SDK calls it."""
+        return self.endpoint_name
+
+    @property
+    def content_type(self) -> str:
+        """What requests are sent as."""
+        return self._content_type or str(getattr(self.serializer, "content_type", "application/octet-stream"))
+
+    @property
+    def accept(self) -> str:
+        """What is asked for."""
+        if self._accept is not None:
+            return self._accept
+        accepted = getattr(self.deserializer, "ACCEPT", ("*/*",))
+        return accepted if isinstance(accepted, str) else ", ".join(accepted)
+
+    def predict(
+        self,
+        data: Any,
+        initial_args: Mapping[str, Any] | None = None,
+        target_model: str | None = None,
+        target_variant: str | None = None,
+        inference_id: str | None = None,
+        custom_attributes: str | None = None,
+    ) -> Any:
+        """Ask for a prediction.
+
+        Args:
+            data: What the serializer takes.
+            initial_args: Arguments of ``InvokeEndpoint`` (``ContentType``, ``Accept``, ``CustomAttributes``,
+                ``TargetContainerHostname``, ``InferenceId``) that count before everything else.
+            target_model, target_variant: Of endpoints with several; an endpoint here has one.
+            inference_id: A name for the request.
+            custom_attributes: For the container to read.
+
+        Raises:
+            ModelError: A container answered with an error, which the message holds.
+            EndpointError: The endpoint does not run.
+        """
+        del target_model, target_variant
+        given = dict(initial_args or {})
+        answer = self._endpoint.invoke(
+            self.serializer.serialize(data) if hasattr(self.serializer, "serialize") else self.serializer(data),
+            content_type=given.get("ContentType", self.content_type),
+            accept=given.get("Accept", self.accept),
+            custom_attributes=given.get("CustomAttributes", custom_attributes),
+            target_container_hostname=given.get("TargetContainerHostname"),
+            inference_id=given.get("InferenceId", inference_id),
+        )
+        stream = io.BytesIO(answer.body)
+        if hasattr(self.deserializer, "deserialize"):
+            return self.deserializer.deserialize(stream, answer.content_type)
+        return self.deserializer(stream, answer.content_type)
+
+    def delete_endpoint(self, delete_endpoint_config: bool = True) -> None:
+        """Stop the endpoint and forget it."""
+        del delete_endpoint_config
+        self._endpoint.delete()
+
+    def delete_model(self) -> None:
+        """Forget the model of the endpoint; its artifact stays."""
+        self.sagemaker_session.delete_model(self.endpoint_name)
+
+    def describe(self) -> dict[str, Any]:
+        """Everything that is known of the endpoint."""
+        return self._endpoint.describe()
+
+    def logs(self) -> str:
+        """What the endpoint's processes have printed."""
+        return self._endpoint.logs()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.endpoint_name!r})"
+
+
+class RealTimePredictor(Predictor):
+    """:class:`Predictor` by its name, and with the arguments, of version 1 of the SDK."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        sagemaker_session: Session | None = None,
+        serializer: Any = None,
+        deserializer: Any = None,
+        content_type: str | None = None,
+        accept: str | None = None,
+    ) -> None:
+        message = "RealTimePredictor is called Predictor in version 2 of the SDK and here"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        super().__init__(endpoint, sagemaker_session, serializer, deserializer)
+        self._content_type = content_type
+        self._accept = accept

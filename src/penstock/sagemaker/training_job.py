@@ -1,0 +1,122 @@
+"""A training job that runs, or has run."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from penstock.contracts.job import Container
+from penstock.errors import JobFailed
+from penstock.jobs.logs import show as show_line
+from penstock.jobs.spec import TrainingSpec
+from penstock.jobs.training import read_job, train
+from penstock.sagemaker.session import Session
+
+__all__ = ["RunningJob", "begin_job", "find_job"]
+
+
+class RunningJob:
+    """A job by its name. Got from an estimator's ``latest_training_job``.
+
+    Args:
+        session: Where it is.
+        name: Its name.
+    """
+
+    def __init__(self, session: Session, name: str) -> None:
+        self.name = name
+        self._session = session
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+
+    @property
+    def job_name(self) -> str:
+        """Its name."""
+        return self.name
+
+    def describe(self) -> dict[str, Any]:
+        """What is known of it, in the words of SageMaker's API."""
+        return self._session.describe_training_job(self.name)
+
+    def wait(self, logs: str | bool = True) -> None:
+        """Wait until it is over, if this process runs it.
+
+        Raises:
+            JobFailed: It failed; the message is the reason.
+        """
+        del logs
+        thread = self._thread
+        if thread is not None:
+            try:
+                thread.join()
+            except KeyboardInterrupt:
+                self.stop()
+                thread.join()
+                raise
+            self._thread = None
+            if self._error is not None:
+                raise self._error
+        record = read_job(self._session.training_dir, self.name)
+        if record.status == "Failed":
+            raise JobFailed(record.failure_reason or "it failed")
+
+    def stop(self) -> None:
+        """Ask it to stop."""
+        self._session.stop_training_job(self.name)
+
+    def model_data(self) -> str:
+        """URI of its ``model.tar.gz``; waits until it is over.
+
+        Raises:
+            JobFailed: It left no model.
+        """
+        self.wait()
+        uri = read_job(self._session.training_dir, self.name).model_uri
+        if uri is None:
+            raise JobFailed(f"the training job {self.name} left no model")
+        return uri
+
+    def run(self, spec: TrainingSpec, container: Container, *, show: bool) -> None:
+        """Run it in a thread of its own."""
+        begun = threading.Event()
+
+        def work() -> None:
+            try:
+                train(
+                    spec,
+                    container,
+                    self._session,
+                    work_dir=self._session.training_dir,
+                    on_line=show_line if show else _silent,
+                )
+            except BaseException as error:  # noqa: BLE001 - raised where somebody waits
+                self._error = error
+            finally:
+                begun.set()
+
+        self._thread = threading.Thread(target=work, name=f"penstock job {spec.name}")
+        self._thread.start()
+
+    def __repr__(self) -> str:
+        return f"<training job {self.name}>"
+
+
+def _silent(line: str) -> None:
+    """The lines are in the job's log anyway."""
+
+
+def begin_job(session: Session, spec: TrainingSpec, container: Container, *, show: bool) -> RunningJob:
+    """Begin a job, and go on while it runs."""
+    job = RunningJob(session, spec.name)
+    job.run(spec, container, show=show)
+    return job
+
+
+def find_job(session: Session, name: str) -> RunningJob:
+    """A job that was run before, maybe by another process.
+
+    Raises:
+        ValueError: There is none of this name.
+    """
+    read_job(session.training_dir, name)
+    return RunningJob(session, name)

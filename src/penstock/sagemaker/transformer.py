@@ -1,0 +1,218 @@
+"""Batch transform by the names of the SDK."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from penstock.errors import JobFailed
+from penstock.hosting.stage import Stage
+from penstock.jobs.logs import show
+from penstock.jobs.transform.running import read_transform, request_stop_transform, transform
+from penstock.jobs.transform.spec import TransformSpec
+from penstock.sagemaker.session import Session, name_from_base
+
+__all__ = ["Transformer"]
+
+
+class _Transformable(Protocol):
+    """A model, or a pipeline of several."""
+
+    @property
+    def name(self) -> str | None: ...
+    def _stages(self) -> list[Stage]: ...
+    def delete_model(self) -> None: ...
+
+
+class _TransformJob:
+    """A transform job by its name."""
+
+    def __init__(self, session: Session, name: str) -> None:
+        self.name = name
+        self._session = session
+
+    @property
+    def job_name(self) -> str:
+        """Its name."""
+        return self.name
+
+    def describe(self) -> dict[str, Any]:
+        """What is known of it, in the words of SageMaker's API."""
+        return dict(read_transform(self._session.transform_dir, self.name).content)
+
+
+class Transformer:
+    """Sends the objects of a prefix through a model, and keeps what it answers.
+
+    Args:
+        model: What answers. Got by ``transformer(...)`` of a model, an estimator or a pipeline.
+        strategy: ``"MultiRecord"`` or ``"SingleRecord"``.
+        assemble_with: ``"Line"``, or ``None`` for one answer behind the other.
+        output_path: Where answers go; ``s3://<default bucket>/<job name>`` by default.
+        accept: What the model is asked for.
+        env: More variables for its containers.
+        max_concurrent_transforms: Requests at a time.
+        max_payload: Of a request, in MB.
+        sagemaker_session: Where everything is.
+        base_transform_job_name: What names of jobs begin with.
+    """
+
+    def __init__(
+        self,
+        model: _Transformable,
+        strategy: str | None = None,
+        assemble_with: str | None = None,
+        output_path: str | None = None,
+        accept: str | None = None,
+        env: Mapping[str, str] | None = None,
+        max_concurrent_transforms: int | None = None,
+        max_payload: int | None = None,
+        sagemaker_session: Session | None = None,
+        base_transform_job_name: str | None = None,
+    ) -> None:
+        self.model = model
+        self.strategy = strategy
+        self.assemble_with = assemble_with
+        self.accept = accept
+        self.env = dict(env or {})
+        self.max_concurrent_transforms = max_concurrent_transforms
+        self.max_payload = max_payload
+        self.sagemaker_session = sagemaker_session or Session()
+        self.base_transform_job_name = base_transform_job_name
+        self.output_path = output_path
+        self.latest_transform_job: _TransformJob | None = None
+        self._made_output_path = output_path is None
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+
+    def transform(
+        self,
+        data: str,
+        data_type: str = "S3Prefix",
+        content_type: str | None = None,
+        compression_type: str | None = None,
+        split_type: str | None = None,
+        job_name: str | None = None,
+        input_filter: str | None = None,
+        output_filter: str | None = None,
+        join_source: str | None = None,
+        experiment_config: Any = None,
+        model_client_config: Mapping[str, int] | None = None,
+        batch_data_capture_config: Any = None,
+        wait: bool = True,
+        logs: bool = True,
+    ) -> None:
+        """Run a transform job.
+
+        Args:
+            data: URI of the objects.
+            data_type: ``"S3Prefix"`` or ``"ManifestFile"``.
+            content_type: What they hold.
+            compression_type: ``"Gzip"``.
+            split_type: ``"Line"``, ``"RecordIO"``, ``"TFRecord"``; ``None`` sends each object in one request.
+            job_name: Made up by default.
+            input_filter, output_filter: JSONPath of what the model gets to see, and of what is kept.
+            join_source: ``"Input"`` puts input and answer side by side.
+            model_client_config: ``InvocationsTimeoutInSeconds`` and ``InvocationsMaxRetries``.
+            experiment_config, batch_data_capture_config: Of AWS.
+            wait: Until it is over.
+            logs: Whether its log is shown.
+
+        Raises:
+            JobFailed: An object could not be transformed; the others were.
+            ValueError: Settings that SageMaker would refuse.
+        """
+        del experiment_config, batch_data_capture_config
+        session = self.sagemaker_session
+        stages = self.model._stages()
+        name = job_name or name_from_base(self.base_transform_job_name or self.model.name or "transform")
+        if self._made_output_path:
+            self.output_path = f"s3://{session.default_bucket()}/{name}"
+        client = dict(model_client_config or {})
+        spec = TransformSpec(
+            name=name,
+            input_uri=data,
+            data_type=data_type,
+            content_type=content_type,
+            compression=compression_type or "None",
+            split_type=split_type or "None",
+            strategy=self.strategy,
+            assemble_with=self.assemble_with or "None",
+            accept=self.accept,
+            output_path=str(self.output_path),
+            max_payload_mb=self.max_payload,
+            max_concurrent_transforms=self.max_concurrent_transforms,
+            environment=self.env,
+            input_filter=input_filter or "$",
+            output_filter=output_filter or "$",
+            join_source=join_source or "None",
+            invocations_timeout_s=client.get("InvocationsTimeoutInSeconds", 600),
+            invocations_max_retries=client.get("InvocationsMaxRetries", 3),
+        )
+        self.latest_transform_job = _TransformJob(session, name)
+        self._begin(spec, stages, logs=logs)
+        if wait:
+            self.wait()
+
+    def _begin(self, spec: TransformSpec, stages: list[Stage], *, logs: bool) -> None:
+        session = self.sagemaker_session
+        self._error = None
+
+        def work() -> None:
+            try:
+                transform(
+                    spec,
+                    stages,
+                    session,
+                    work_dir=session.transform_dir,
+                    on_line=show if logs else _silent,
+                    progress=logs,
+                )
+            except BaseException as error:  # noqa: BLE001 - raised where somebody waits
+                self._error = error
+
+        self._thread = threading.Thread(target=work, name=f"penstock job {spec.name}")
+        self._thread.start()
+
+    def wait(self, logs: bool = True) -> None:
+        """Wait until the last job is over.
+
+        Raises:
+            JobFailed: It failed; the message is the reason.
+            ValueError: There was none.
+        """
+        del logs
+        job = self._job()
+        if self._thread is not None:
+            try:
+                self._thread.join()
+            except KeyboardInterrupt:
+                self.stop_transform_job(wait=False)
+                self._thread.join()
+                raise
+            self._thread = None
+            if self._error is not None:
+                raise self._error
+        found = job.describe()
+        if found["TransformJobStatus"] == "Failed":
+            raise JobFailed(str(found.get("FailureReason", "it failed")))
+
+    def stop_transform_job(self, wait: bool = True) -> None:
+        """Ask the last job to stop."""
+        request_stop_transform(self.sagemaker_session.transform_dir, self._job().name)
+        if wait and self._thread is not None:
+            self._thread.join()
+
+    def delete_model(self) -> None:
+        """Forget the model; its artifact stays."""
+        self.model.delete_model()
+
+    def _job(self) -> _TransformJob:
+        if self.latest_transform_job is None:
+            raise ValueError("No transform job available: call transform first")
+        return self.latest_transform_job
+
+
+def _silent(line: str) -> None:
+    """The lines are in the job's log anyway."""

@@ -1,0 +1,20 @@
+"""A store of its own for every test, and no endpoint left running."""
+
+import pytest
+
+from penstock.hosting.endpoint import list_endpoints
+from penstock.sagemaker import Session
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_STATE_DIR", str(tmp_path_factory.mktemp("state")))
+    monkeypatch.delenv("PENSTOCK_SAGEMAKER_DIR", raising=False)
+    yield
+    for endpoint in list_endpoints():
+        endpoint.delete()
+
+
+@pytest.fixture
+def session(tmp_path):
+    return Session(tmp_path / "store")

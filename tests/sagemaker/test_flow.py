@@ -1,0 +1,215 @@
+"""The well-known flow: featurize, transform, learn, chain, ask; and everything round it."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from penstock import sagemaker
+from penstock.errors import JobFailed
+from penstock.hosting.endpoint import EndpointError, find_endpoint
+from penstock.sagemaker.deserializers import JSONDeserializer
+from penstock.sagemaker.serializers import CSVSerializer
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ROW = "M, 0.44, 0.365, 0.125, 0.516, 0.2155, 0.114, 0.155"
+
+
+def example():
+    spec = importlib.util.spec_from_file_location("abalone_endpoint", EXAMPLES / "abalone_endpoint.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The first three jobs, which the tests share."""
+    folder = tmp_path_factory.mktemp("flow")
+    session = sagemaker.Session(folder / "store")
+    example().make_table(folder / "abalone.csv", 600)
+    train = session.upload_data(folder / "abalone.csv", key_prefix="abalone/train")
+    featurizer = sagemaker.SKLearn(
+        entry_point=EXAMPLES / "scripts" / "sklearn_abalone_featurizer.py",
+        framework_version="1.2-1",
+        instance_type="ml.m5.xlarge",
+        sagemaker_session=session,
+    )
+    featurizer.fit({"train": train}, logs=False)
+    transformer = featurizer.transformer(1, "ml.m5.xlarge", assemble_with="Line", accept="text/csv")
+    transformer.transform(train, content_type="text/csv", logs=False)
+    learner = sagemaker.LinearLearner(
+        predictor_type="regressor", feature_dim=10, mini_batch_size=32, sagemaker_session=session
+    )
+    features = sagemaker.TrainingInput(transformer.output_path, content_type="text/csv")
+    learner.fit({"train": features}, logs=False)
+    return session, featurizer, transformer, learner
+
+
+def test_the_jobs(trained):
+    session, featurizer, transformer, learner = trained
+    described = session.describe_training_job(featurizer.training_job_name)
+    assert described["TrainingJobStatus"] == "Completed"
+    assert featurizer.model_data.endswith("/output/model.tar.gz")
+    assert session.resolve(featurizer.model_data).is_file()
+    assert transformer.latest_transform_job.describe()["TransformJobStatus"] == "Completed"
+    (written,) = session.objects(transformer.output_path)
+    assert written.uri.endswith("abalone.csv.out")
+    rows = np.loadtxt(written.path, delimiter=",")
+    assert rows.shape == (600, 11)
+    ours, least_squares = example().errors(session, transformer.output_path, learner)
+    assert ours <= 1.03 * least_squares
+
+
+def test_one_prediction_through_the_pipeline(trained):
+    session, featurizer, _, learner = trained
+    pipeline = sagemaker.PipelineModel(
+        models=[featurizer.create_model(), learner.create_model()], role="any", sagemaker_session=session
+    )
+    predictor = pipeline.deploy(
+        1, "ml.m5.xlarge", endpoint_name="abalone", serializer=CSVSerializer(), deserializer=JSONDeserializer()
+    )
+    answer = predictor.predict(ROW)
+    assert list(answer) == ["predictions"]
+    assert 5 < answer["predictions"][0]["score"] < 15
+    same = subprocess.run(
+        [sys.executable, "-m", "penstock", "invoke", "abalone", ROW], capture_output=True, text=True, check=True
+    )
+    assert json.loads(same.stdout) == answer
+    with pytest.raises(sagemaker.ModelError, match="container-1"):
+        predictor.predict("1,2")
+    lines = sagemaker.Predictor("abalone", session, CSVSerializer()).predict(
+        ROW, initial_args={"Accept": "application/jsonlines"}
+    )
+    assert lines == (json.dumps(answer["predictions"][0]) + "\n").encode()
+    predictor.delete_endpoint()
+    with pytest.raises(EndpointError, match="no endpoint"):
+        find_endpoint("abalone")
+    assert session.describe_model(pipeline.name)["ModelName"] == pipeline.name
+    pipeline.delete_model()
+
+
+def test_a_pipeline_trains_stage_after_stage(trained, tmp_path):
+    session, featurizer, _, learner = trained
+    example().make_table(tmp_path / "abalone.csv", 200)
+    train = session.upload_data(tmp_path / "abalone.csv", key_prefix="small")
+    script = EXAMPLES / "scripts" / "sklearn_abalone_featurizer.py"
+    stages = [
+        sagemaker.SKLearn(entry_point=script, sagemaker_session=session),
+        sagemaker.LinearLearner(
+            predictor_type="regressor", mini_batch_size=20, num_models=4, sagemaker_session=session
+        ),
+    ]
+    pipeline = sagemaker.PipelineModel(models=stages)
+    pipeline.fit(train)
+    output = f"s3://{session.default_bucket()}/scores"
+    transformer = pipeline.transformer(accept="application/jsonlines", assemble_with="Line", output_path=output)
+    rows = tmp_path / "rows.csv"
+    rows.write_text("\n".join(line.rpartition(",")[0] for line in (tmp_path / "abalone.csv").read_text().splitlines()))
+    transformer.transform(session.upload_data(rows, key_prefix="rows"), content_type="text/csv", logs=False)
+    (written,) = session.objects(output)
+    scores = [json.loads(line)["score"] for line in written.path.read_text().splitlines()]
+    assert len(scores) == 200
+    with pytest.raises(TypeError, match="cannot be trained"):
+        sagemaker.PipelineModel(models=[featurizer.create_model(), learner]).fit(train)
+
+
+def test_linear_learner_takes_arrays(session):
+    random = np.random.default_rng(0)
+    features = random.normal(size=(200, 3)).astype(np.float32)
+    labels = (features @ np.float32([1, 2, 3])).astype(np.float32)
+    learner = sagemaker.LinearLearner("role", 1, "ml.m4.xlarge", predictor_type="regressor", sagemaker_session=session)
+    records = learner.record_set(features, labels)
+    assert (records.num_records, records.feature_dim) == (200, 3)
+    learner.fit([records, learner.record_set(features, labels, channel="validation")], mini_batch_size=20, logs=False)
+    assert learner.hyperparameters()["feature_dim"] == 3
+    again = sagemaker.LinearLearner.attach(learner.training_job_name, session)
+    predictor = again.deploy(1, "ml.m4.xlarge", endpoint_name="records")
+    (record,) = predictor.predict(features[:1])
+    assert record.label["score"].float32_tensor.values[0] == pytest.approx(labels[0], abs=0.3)
+    predictor.delete_endpoint()
+
+
+def test_names_of_version_1(session, tmp_path):
+    (tmp_path / "train.csv").write_text("".join(f"{2 * n},{n}\n" for n in range(40)))
+    train = session.upload_data(tmp_path / "train.csv")
+    with pytest.warns(DeprecationWarning, match="get_image_uri"):
+        image = sagemaker.get_image_uri("us-east-1", "linear-learner")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        learner = sagemaker.Estimator(
+            image_name=image,
+            role="any",
+            train_instance_count=1,
+            train_instance_type="ml.m4.xlarge",
+            train_volume_size=20,
+            train_max_run=3600,
+            sagemaker_session=session,
+        )
+    assert [str(one.message).split()[1] for one in told if one.category is DeprecationWarning] == [
+        "image_name",
+        "train_instance_count",
+        "train_instance_type",
+        "train_volume_size",
+        "train_max_run",
+    ]
+    learner.set_hyperparameters(feature_dim=1, predictor_type="regressor", mini_batch_size=10, epochs=2)
+    with pytest.warns(DeprecationWarning, match="s3_input"):
+        given = sagemaker.s3_input(train, content_type="text/csv")
+    learner.fit({"train": given}, logs=False)
+    assert learner.training_job_name.startswith("linear-learner-")
+    assert session.describe_training_job(learner.training_job_name)["HyperParameters"]["feature_dim"] == "1"
+    model = learner.create_model()
+    model.deploy(endpoint_name="one", initial_instance_count=1, instance_type="ml.c4.xlarge")
+    with pytest.warns(DeprecationWarning, match="RealTimePredictor"):
+        predictor = sagemaker.RealTimePredictor(
+            "one", session, serializer=CSVSerializer(), content_type="text/csv", accept="application/jsonlines"
+        )
+    assert json.loads(predictor.predict("3"))["score"] is not None
+
+
+def test_a_failing_script_says_why(session, tmp_path):
+    script = tmp_path / "fails.py"
+    script.write_text("raise SystemExit('there is no such thing')\n")
+    (tmp_path / "x.csv").write_text("1\n")
+    estimator = sagemaker.SKLearn(entry_point=script, sagemaker_session=session)
+    with pytest.raises(JobFailed, match="no such thing"):
+        estimator.fit(session.upload_data(tmp_path / "x.csv"), logs=False)
+    with pytest.raises(JobFailed):
+        _ = estimator.model_data
+    assert "no such thing" in session.describe_training_job(estimator.training_job_name)["FailureReason"]
+
+
+def test_a_job_in_the_background(session, tmp_path):
+    script = tmp_path / "slow.py"
+    script.write_text("import os\nopen(os.path.join(os.environ['SM_MODEL_DIR'], 'm'), 'w').write('x')\n")
+    estimator = sagemaker.SKLearn(entry_point=script, sagemaker_session=session)
+    estimator.fit(wait=False, logs=False)
+    estimator.latest_training_job.wait()
+    found = sagemaker.SKLearn.attach(estimator.training_job_name, session)
+    assert found.model_data == estimator.model_data
+
+
+def test_what_is_refused(session, tmp_path):
+    with pytest.raises(ValueError, match="GPU"):
+        sagemaker.SKLearn(entry_point="x.py", instance_type="ml.p3.2xlarge", sagemaker_session=session)
+    with pytest.raises(TypeError, match="no argument 'entry_pont'"):
+        sagemaker.SKLearn(entry_point="x.py", entry_pont="y.py", sagemaker_session=session)
+    with pytest.raises(ValueError, match="does not run here"):
+        sagemaker.Estimator("123.dkr.ecr.us-east-1.amazonaws.com/xgboost:1", sagemaker_session=session)
+    with pytest.raises(ValueError, match="2 to 15"):
+        sagemaker.PipelineModel(models=[])
+    with pytest.raises(JobFailed, match="epochs"):
+        sagemaker.LinearLearner(predictor_type="regressor", epochs="many", sagemaker_session=session)
+    estimator = sagemaker.SKLearn(entry_point=tmp_path / "none.py", sagemaker_session=session)
+    with pytest.raises(JobFailed, match="none.py"):
+        estimator.fit(logs=False)
+    with pytest.raises(ValueError, match="call fit first"):
+        estimator.deploy()
+    with pytest.raises(ValueError, match="must start with"):
+        estimator.fit("x.csv")

@@ -1,0 +1,133 @@
+"""Bodies as the SDK makes and reads them."""
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+
+from penstock.sagemaker import deserializers, serializers
+from penstock.sagemaker.common import read_records
+
+GOLDEN = json.loads(
+    (Path(__file__).parents[1] / "golden" / "sagemaker_sdk" / "serializers.json").read_text(encoding="utf-8")
+)
+VALUES = {
+    "str": "1,2",
+    "list": [1, 2, 3],
+    "ll": [[1, 2], [3, 4]],
+    "mixed": [["a,b", 1.5], ['q"x', None]],
+    "f8": np.array([[0.1, 1], [1e-7, 1e20]]),
+    "f4": np.float32([0.1, 2]),
+    "i8": np.arange(4).reshape(2, 2),
+    "bool": np.array([True, False]),
+    "empty": [],
+    "emptyarr": np.array([]),
+    "emptyrow": [[]],
+    "tuple": (1, 2),
+    "d3": np.zeros((1, 2, 2)),
+    "bytes": b"1,2\n3,4",
+    "strs": ["a", "b"],
+    "dict": {"a": np.float32([1, 2]), "b": 3},
+    "num": 5,
+    "df": pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}),
+}
+
+
+def npy(array):
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+BODIES = {
+    "csv": (b'1,2\n3,"a,b"\n', "text/csv"),
+    "nums": (b"1,2\n3,4\n", "text/csv"),
+    "json": (b'{"a": [1, 2.5]}', "application/json"),
+    "jl": (b"[1, 2]", "application/json"),
+    "lines": (b'{"a":1}\n{"b":2}\n', "application/jsonlines"),
+    "txt": ("é".encode(), "text/plain"),
+    "npy": (npy(np.float32([[1, 2]])), "application/x-npy"),
+}
+
+
+def plain(value):
+    if hasattr(value, "read"):
+        value = value.read()
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, np.ndarray):
+        return [str(value.dtype), value.tolist()]
+    if isinstance(value, pd.DataFrame):
+        return json.loads(json.dumps(value.to_dict()))
+    return json.loads(json.dumps(value, default=str))
+
+
+@pytest.mark.parametrize("call", GOLDEN)
+def test_as_the_sdk_does_it(call):
+    name, given = call.rstrip(")").split("(")
+    try:
+        if hasattr(serializers, name):
+            found = plain(getattr(serializers, name)().serialize(VALUES[given]))
+        else:
+            body, content_type = BODIES[given]
+            found = plain(getattr(deserializers, name)().deserialize(io.BytesIO(body), content_type))
+    except Exception as error:
+        found = f"{type(error).__name__}: {error}"
+    assert found == GOLDEN[call]
+
+
+def test_files_are_read():
+    assert serializers.CSVSerializer().serialize(io.StringIO("5,6")) == "5,6"
+    assert serializers.IdentitySerializer().serialize(io.BytesIO(b"x")) == b"x"
+
+
+def test_what_the_sdk_would_pickle_or_scramble_is_refused():
+    with pytest.raises(ValueError, match="one or two axes"):
+        serializers.CSVSerializer().serialize(np.zeros((1, 2, 2)))
+    with pytest.raises(ValueError, match="pickle"):
+        serializers.NumpySerializer().serialize([["a", None]])
+    with pytest.raises(ValueError, match="pickle"):
+        deserializers.NumpyDeserializer().deserialize(io.BytesIO(npy_of_objects()), "application/x-npy")
+
+
+def npy_of_objects():
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([{}], object), allow_pickle=True)
+    return buffer.getvalue()
+
+
+def test_records_both_ways():
+    body = serializers.RecordSerializer().serialize(np.float32([[1, 2], [3, 4]]))
+    records = deserializers.RecordDeserializer().deserialize(io.BytesIO(body), "application/x-recordio-protobuf")
+    assert [list(record.features["values"].float32_tensor.values) for record in records] == [[1, 2], [3, 4]]
+    sparse = serializers.RecordSerializer().serialize(scipy.sparse.csr_matrix(np.float32([[0, 5]])))
+    assert list(read_records(io.BytesIO(sparse))[0].features["values"].float32_tensor.keys) == [1]
+
+
+def test_sparse_matrices():
+    matrix = scipy.sparse.csr_matrix(np.eye(3))
+    body = serializers.SparseMatrixSerializer().serialize(matrix)
+    assert (scipy.sparse.load_npz(io.BytesIO(body)) != matrix).nnz == 0
+
+
+def test_what_is_asked_for():
+    assert deserializers.PandasDeserializer().accept == "text/csv, application/json"
+    assert deserializers.BytesDeserializer().accept == "*/*"
+    assert deserializers.JSONDeserializer(accept="application/custom").ACCEPT == ("application/custom",)
+
+
+@pytest.mark.parametrize(
+    ("old", "value", "body"),
+    [("csv_serializer", [1, 2], "1,2"), ("json_serializer", [1], "[1]")],
+)
+def test_names_of_version_1_warn_and_work(old, value, body):
+    with pytest.warns(DeprecationWarning, match=old):
+        assert getattr(serializers, old)(value) == body
+    with pytest.warns(DeprecationWarning, match="json_deserializer"):
+        assert deserializers.json_deserializer(io.BytesIO(b"[1]"), "application/json") == [1]
+    with pytest.warns(DeprecationWarning, match="numpy_to_record_serializer"):
+        serializers.numpy_to_record_serializer()

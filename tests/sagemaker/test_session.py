@@ -1,0 +1,117 @@
+"""A folder in the place of an account."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from penstock.sagemaker import Session, TrainingInput, get_execution_role, get_image_uri, image_uris, s3_input
+from penstock.sagemaker.inputs import channels_of
+from penstock.sagemaker.session import name_from_base
+
+BUCKET = "sagemaker-us-east-1-000000000000"
+
+
+def test_a_file_goes_up_and_comes_back(session, tmp_path):
+    (tmp_path / "x.csv").write_bytes(b"1,2\n")
+    uri = session.upload_data(tmp_path / "x.csv", key_prefix="abalone/train")
+    assert uri == f"s3://{BUCKET}/abalone/train/x.csv"
+    assert session.resolve(uri).read_bytes() == b"1,2\n"
+    assert session.list_s3_files(BUCKET, "abalone") == ["abalone/train/x.csv"]
+    assert session.read_s3_file(BUCKET, "abalone/train/x.csv") == "1,2\n"
+    copies = session.download_data(tmp_path / "back", BUCKET, "abalone")
+    assert [Path(copy).read_bytes() for copy in copies] == [b"1,2\n"]
+
+
+def test_a_folder_goes_up_as_a_prefix(session, tmp_path):
+    for name in ("a/1.csv", "b/2.csv"):
+        (tmp_path / "data" / name).parent.mkdir(parents=True)
+        (tmp_path / "data" / name).write_bytes(name.encode())
+    sizes = []
+    uri = session.upload_data(str(tmp_path / "data"), bucket="my-bucket", key_prefix="p", callback=sizes.append)
+    assert uri == "s3://my-bucket/p"
+    assert [one.uri for one in session.objects(uri)] == ["s3://my-bucket/p/a/1.csv", "s3://my-bucket/p/b/2.csv"]
+    assert sizes == [7, 7]
+
+
+def test_texts(session):
+    uri = session.upload_string_as_file_body("hello", "my-bucket", "a/b.txt")
+    assert uri == "s3://my-bucket/a/b.txt"
+    assert session.read_s3_file("my-bucket", "a/b.txt") == "hello"
+
+
+@pytest.mark.parametrize(
+    ("uri", "said"),
+    [
+        ("s3://my-bucket/../x", "'..'"),
+        ("s3://my-bucket/a/../../x", "'..'"),
+        ("s3://../x", "bucket"),
+        ("s3://UPPER/x", "bucket"),
+        ("https://my-bucket/x", "s3://"),
+        ("x.csv", "s3://"),
+    ],
+)
+def test_uris_that_lead_elsewhere(session, uri, said):
+    with pytest.raises(ValueError, match=re.escape(said)):
+        session.resolve(uri)
+
+
+def test_what_is_not_there(session, tmp_path):
+    with pytest.raises(ValueError, match="no file or folder"):
+        session.upload_data(tmp_path / "nothing")
+    with pytest.raises(ValueError, match="no training job"):
+        session.describe_training_job("nothing")
+    with pytest.raises(ValueError, match="no model"):
+        session.describe_model("nothing")
+
+
+def test_models_are_found_by_another_session(session):
+    session.save_model("my-model", {"ModelName": "my-model"})
+    assert Session(session.root).describe_model("my-model") == {"ModelName": "my-model"}
+    session.delete_model("my-model")
+    session.delete_model("my-model")
+    with pytest.raises(ValueError, match="no model"):
+        session.describe_model("my-model")
+    with pytest.raises(ValueError, match="letters"):
+        session.save_model("../x", {})
+
+
+def test_where_it_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_SAGEMAKER_DIR", str(tmp_path / "here"))
+    assert Session().root == tmp_path / "here"
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    assert Session(default_bucket=None).default_bucket() == "sagemaker-eu-west-1-000000000000"
+    assert Session(default_bucket="mine").default_bucket() == "mine"
+    assert get_execution_role().startswith("arn:aws:iam::")
+
+
+def test_names():
+    names = [name_from_base("a" * 100) for _ in range(5)]
+    assert len(set(names)) == 5
+    assert all(len(name) == 63 for name in names)
+    assert re.fullmatch(r"job-\d{4}-\d\d-\d\d-\d\d-\d\d-\d\d-\d{3}", name_from_base("job"))
+
+
+def test_images():
+    assert image_uris.retrieve("linear-learner", "us-east-1") == (
+        "382416733822.dkr.ecr.us-east-1.amazonaws.com/linear-learner:1"
+    )
+    assert image_uris.retrieve("sklearn", "us-east-1", "1.2-1").endswith("/sagemaker-scikit-learn:1.2-1-cpu-py3")
+    with pytest.raises(ValueError, match="does not run here"):
+        image_uris.retrieve("xgboost", "us-east-1", "1")
+    with pytest.raises(ValueError, match="version"):
+        image_uris.retrieve("sklearn", "us-east-1", "9")
+    with pytest.warns(DeprecationWarning, match="get_image_uri"):
+        assert get_image_uri("us-east-1", "linear-learner").endswith("linear-learner:1")
+
+
+def test_inputs():
+    assert list(channels_of("s3://b-b/x", "File")) == ["training"]
+    channel = channels_of({"train": TrainingInput("s3://b-b/x", content_type="text/csv", distribution="ShardedByS3Key")}, "Pipe")["train"]  # fmt: skip
+    assert (channel.content_type, channel.distribution, channel.input_mode) == ("text/csv", "ShardedByS3Key", "Pipe")
+    with pytest.warns(DeprecationWarning, match="TrainingInput"):
+        assert s3_input("s3://b-b/x", content_type="text/csv").content_type == "text/csv"
+    with pytest.raises(ValueError, match="must start with"):
+        channels_of("x.csv", "File")
+    with pytest.raises(ValueError, match="Cannot format input"):
+        channels_of([1], "File")
