@@ -16,12 +16,12 @@ nb::object starts_array(const std::vector<std::int64_t>& starts) {
     return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {starts.size()});
 }
 
-nb::tuple scan(nb::object data, std::uint64_t start, std::uint64_t stop, std::size_t max_records) {
+nb::tuple scan(nb::object data, std::uint64_t start, std::uint64_t stop, std::size_t max_records, recordio::Walks* walks) {
     const Buffer buffer(data);
     recordio::Scan found;
     {
         const nb::gil_scoped_release release;
-        found = recordio::scan(buffer.bytes(), start, stop, max_records);
+        found = recordio::scan(buffer.bytes(), start, stop, max_records, walks);
     }
     if (found.faulty) {
         nb::object error = to_python(found.fault);
@@ -113,19 +113,26 @@ nb::object frame_all(nb::sequence payloads) {
 
 void register_recordio(nb::module_& module) {
     module.attr("RECORDIO_MAGIC") = recordio::magic;
+    nb::class_<recordio::Walks>(module, "RecordIOWalks",
+                                "What scan_recordio and find_recordio remember of one buffer from call to call, so that a hostile file does not "
+                                "make them walk over the same parts for each of many records. Not for several threads at once.")
+        .def(nb::init<>())
+        .def_prop_ro("looked", &recordio::Walks::looked, "How many parts were looked at.");
     module.def("scan_recordio", &scan, nb::arg("data"), nb::arg("start"), nb::arg("stop"), nb::kw_only(), nb::arg("max_records"),
-               nb::sig("def scan_recordio(data: collections.abc.Buffer, start: int, stop: int, *, max_records: int) -> "
-                       "tuple[numpy.typing.NDArray[numpy.int64], int]"),
+               nb::arg("walks").none() = nb::none(),
+               nb::sig("def scan_recordio(data: collections.abc.Buffer, start: int, stop: int, *, max_records: int, walks: RecordIOWalks | "
+                       "None = None) -> tuple[numpy.typing.NDArray[numpy.int64], int]"),
                "Starts of the records that begin in [start, stop), and where the next one begins. A FormatError carries the starts "
                "found before it as `starts`; a wrong magic word right behind the last of them is one.");
     module.def(
         "find_recordio",
-        [](nb::object data, std::uint64_t start) {
+        [](nb::object data, std::uint64_t start, recordio::Walks* walks) {
             const Buffer buffer(data);
             const nb::gil_scoped_release release;
-            return recordio::find(buffer.bytes(), start);
+            return recordio::find(buffer.bytes(), start, walks);
         },
-        nb::arg("data"), nb::arg("start"), nb::sig("def find_recordio(data: collections.abc.Buffer, start: int) -> int"),
+        nb::arg("data"), nb::arg("start"), nb::arg("walks").none() = nb::none(),
+        nb::sig("def find_recordio(data: collections.abc.Buffer, start: int, walks: RecordIOWalks | None = None) -> int"),
         "First multiple of 4 from start on at which a whole record stands; -1 if there is none.");
     module.def("gather_recordio", &gather, nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"), nb::kw_only(),
                nb::arg("join") = "auto",

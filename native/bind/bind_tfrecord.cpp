@@ -77,14 +77,22 @@ void register_tfrecord(nb::module_& module) {
                        "tuple[numpy.typing.NDArray[numpy.int64], int]"),
                "Starts of the records that begin in [start, stop), and where the next one begins. A FormatError carries the starts "
                "found before it as `starts`.");
+    nb::class_<tfrecord::Patience>(module, "Patience",
+                                   "How many bytes of a buffer may still be summed in vain, at first 64 times all of them: what bounds the work "
+                                   "that a hostile file can make. Not for several threads at once.")
+        .def("__init__", [](tfrecord::Patience* self, std::uint64_t size) { new (self) tfrecord::Patience(tfrecord::Patience::of(size)); },
+             nb::arg("size"))
+        .def_ro("left", &tfrecord::Patience::left)
+        .def("spend", &tfrecord::Patience::spend, nb::arg("bytes"));
     module.def(
         "find_tfrecord",
-        [](nb::object data, std::uint64_t start) {
+        [](nb::object data, std::uint64_t start, tfrecord::Patience* patience) {
             const Buffer buffer(data);
             const nb::gil_scoped_release release;
-            return tfrecord::find(buffer.bytes(), start);
+            return tfrecord::find(buffer.bytes(), start, patience);
         },
-        nb::arg("data"), nb::arg("start"), nb::sig("def find_tfrecord(data: collections.abc.Buffer, start: int) -> int"),
+        nb::arg("data"), nb::arg("start"), nb::arg("patience").none() = nb::none(),
+        nb::sig("def find_tfrecord(data: collections.abc.Buffer, start: int, patience: Patience | None = None) -> int"),
         "First offset from start on at which a whole, sound record stands; -1 if there is none.");
     module.def("gather_tfrecord", &gather, nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"), nb::kw_only(),
                nb::arg("verify"),

@@ -51,50 +51,14 @@ void check_room(std::span<std::byte> block, std::uint64_t free_from, std::int64_
     throw error;
 }
 
-/// Finds out whether records are whole, none of whose later parts is walked over twice: many first parts may lead into one
-/// long row of others that has no end.
-class DeadEnds {
-  public:
-    explicit DeadEnds(Bytes file) : file_(file) {}
-
-    [[nodiscard]] bool is_whole(std::uint64_t at) {
-        try {
-            ++looked_;
-            Part part = part_at(file_, at, at, true);
-            while (part.flag == Flag::first || part.flag == Flag::middle) {
-                if (!is_new(part.end)) return false; // Another record that came by here was not whole.
-                ++looked_;
-                part = part_at(file_, part.end, at, false);
-            }
-            return true;
-        } catch (const FormatError&) { // A magic word within a payload, or a damaged record.
-            return false;
-        }
-    }
-
-    /// How many parts were looked at.
-    [[nodiscard]] std::uint64_t looked() const noexcept { return looked_; }
-
-  private:
-    bool is_new(std::uint64_t part) {
-        if (part >= file_.size()) return true;
-        if (seen_.empty()) seen_.resize(file_.size() / alignment + 1);
-        const bool before = seen_[part / alignment];
-        seen_[part / alignment] = true;
-        return !before;
-    }
-
-    Bytes file_;
-    std::vector<bool> seen_; ///< By part, in steps of the alignment; made when there is a record of several parts.
-    std::uint64_t looked_ = 0;
-};
+bool goes_on(const Part& part) noexcept { return part.flag == Flag::first || part.flag == Flag::middle; }
 
 } // namespace
 
 Record record_at(Bytes file, std::uint64_t offset) {
     Part part = part_at(file, offset, offset, true);
     Record record{part.payload, offset, part.end, 1, part.payload.size()};
-    while (part.flag == Flag::first || part.flag == Flag::middle) {
+    while (goes_on(part)) {
         part = part_at(file, part.end, offset, false);
         record.end = part.end;
         ++record.parts;
@@ -116,15 +80,55 @@ void join_parts(Bytes file, const Record& record, Join join, std::byte* to) {
     }
 }
 
-Scan scan(Bytes file, std::uint64_t start, std::uint64_t stop, std::size_t max_records) {
+std::uint64_t Walks::end_of(Bytes file, std::uint64_t offset) {
+    const Outcome found = walk(file, offset);
+    if (!found.fault) return found.end;
+    FormatError fault = *found.fault;
+    fault.offset = offset;
+    throw fault;
+}
+
+Walks::Outcome Walks::walk(Bytes file, std::uint64_t offset) {
+    std::vector<std::uint64_t> passed;
+    Outcome found{0, std::nullopt};
+    try {
+        ++looked_;
+        Part part = part_at(file, offset, offset, true);
+        for (std::size_t walked = 1; goes_on(part); ++walked) {
+            if (const auto known = marks_.find(part.end); known != marks_.end()) {
+                remember(passed, known->second);
+                return outcomes_[known->second];
+            }
+            if (walked % step == 0) passed.push_back(part.end);
+            ++looked_;
+            part = part_at(file, part.end, offset, false);
+        }
+        found.end = part.end;
+    } catch (const FormatError& fault) {
+        found.fault = fault;
+    }
+    if (!passed.empty()) {
+        outcomes_.push_back(found);
+        remember(passed, outcomes_.size() - 1);
+    }
+    return found;
+}
+
+void Walks::remember(const std::vector<std::uint64_t>& parts, std::size_t outcome) {
+    for (const std::uint64_t part : parts) marks_.emplace(part, outcome);
+}
+
+Scan scan(Bytes file, std::uint64_t start, std::uint64_t stop, std::size_t max_records, Walks* walks) {
+    Walks own;
+    if (walks == nullptr) walks = &own;
     Scan out;
     out.next = start;
     const std::uint64_t end = std::min<std::uint64_t>(stop, file.size());
     try {
         while (out.next < end && out.starts.size() < max_records) {
-            const Record record = record_at(file, out.next);
+            const std::uint64_t behind = walks->end_of(file, out.next);
             out.starts.push_back(static_cast<std::int64_t>(out.next));
-            out.next = record.end;
+            out.next = behind;
         }
         if (!out.starts.empty() && out.next < file.size() && file.size() - out.next >= sizeof(magic)) {
             const auto word = load_le<std::uint32_t>(file.data() + out.next);
@@ -138,14 +142,18 @@ Scan scan(Bytes file, std::uint64_t start, std::uint64_t stop, std::size_t max_r
     return out;
 }
 
-std::int64_t find(Bytes file, std::uint64_t start, std::uint64_t* looked) {
-    DeadEnds dead(file);
-    std::int64_t found = -1;
-    for (std::uint64_t at = padded(start); found < 0 && at < file.size() && file.size() - at >= header_size; at += alignment) {
-        if (load_le<std::uint32_t>(file.data() + at) == magic && dead.is_whole(at)) found = static_cast<std::int64_t>(at);
+std::int64_t find(Bytes file, std::uint64_t start, Walks* walks) {
+    Walks own;
+    if (walks == nullptr) walks = &own;
+    for (std::uint64_t at = padded(start); at < file.size() && file.size() - at >= header_size; at += alignment) {
+        if (load_le<std::uint32_t>(file.data() + at) != magic) continue;
+        try {
+            (void)walks->end_of(file, at);
+            return static_cast<std::int64_t>(at);
+        } catch (const FormatError&) { // A magic word within a payload, or a damaged record.
+        }
     }
-    if (looked != nullptr) *looked = dead.looked();
-    return found;
+    return -1;
 }
 
 std::uint64_t frame(std::span<std::byte> block, std::span<const std::int64_t> starts, std::span<const std::int64_t> sizes) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "core/spans.hpp"
@@ -56,14 +58,40 @@ struct Scan {
     FormatError fault{Fault::truncated, 0};
 };
 
+/// What became of the rows of parts that were walked over in one buffer. Many first parts may lead into one long row of others:
+/// without this, finding and scanning would walk over it for each of them. One part in `step` is remembered.
+class Walks {
+  public:
+    static constexpr std::size_t step = 64;
+
+    /// Where the record at `offset` ends. Throws what `record_at` throws.
+    [[nodiscard]] std::uint64_t end_of(Bytes file, std::uint64_t offset);
+
+    /// How many parts were looked at so far.
+    [[nodiscard]] std::uint64_t looked() const noexcept { return looked_; }
+
+  private:
+    struct Outcome {
+        std::uint64_t end;
+        std::optional<FormatError> fault; ///< Why there is no end; its offset is that of another record.
+    };
+
+    [[nodiscard]] Outcome walk(Bytes file, std::uint64_t offset);
+    void remember(const std::vector<std::uint64_t>& parts, std::size_t outcome);
+
+    std::unordered_map<std::uint64_t, std::size_t> marks_; ///< By where a part begins: what became of the walk that came by.
+    std::vector<Outcome> outcomes_;
+    std::uint64_t looked_ = 0;
+};
+
 /// Hops from record to record, beginning at `start`, as long as they start before `stop` and there are fewer than `max_records`.
 /// Where it stops a wrong magic word is a fault already, so that a fault and the record before it (whose length may be what is
 /// wrong) are seen together.
-[[nodiscard]] Scan scan(Bytes file, std::uint64_t start, std::uint64_t stop, std::size_t max_records);
+[[nodiscard]] Scan scan(Bytes file, std::uint64_t start, std::uint64_t stop, std::size_t max_records, Walks* walks = nullptr);
 
 /// The first offset from `start` on, at a multiple of 4, at which a whole record stands, or -1: how to go on behind damage.
-/// No part is looked at more than twice, whatever the bytes; `looked` tells how many were.
-[[nodiscard]] std::int64_t find(Bytes file, std::uint64_t start, std::uint64_t* looked = nullptr);
+/// Calls that share `walks` look together at no more than `Walks::step` parts for each magic word, and at each part once more.
+[[nodiscard]] std::int64_t find(Bytes file, std::uint64_t start, Walks* walks = nullptr);
 
 /// Frames the payloads of a block as records of one part each and moves them together, beginning at the block's first byte.
 /// Payload i lies at starts[i], with 8 free bytes before it and its padding behind it. Nothing is moved where nothing

@@ -83,19 +83,17 @@ Scan scan(Bytes file, std::uint64_t start, std::uint64_t stop, bool verify, std:
     return out;
 }
 
-std::int64_t find(Bytes file, std::uint64_t start) {
-    // A file may be made so that a header stands at every place and each claims all the rest. What is summed in vain is
-    // bounded, then, at what no accident comes near; headers that claim more than is left of it are passed over.
-    constexpr std::uint64_t patience = 64;
-    std::uint64_t left = patience * file.size();
+std::int64_t find(Bytes file, std::uint64_t start, Patience* patience) {
+    Patience own = Patience::of(file.size());
+    if (patience == nullptr) patience = &own;
     for (std::uint64_t at = start; at < file.size() && file.size() - at >= overhead; ++at) {
         // Most places are ruled out by the length alone; then by its checksum, one in four thousand million by chance.
         const auto length = load_le<std::uint64_t>(file.data() + at);
-        if (length > file.size() - at - overhead || length > left) continue;
+        if (length > file.size() - at - overhead || length > patience->left) continue;
         if (load_le<std::uint32_t>(file.data() + at + 8) != masked(file.subspan(at, 8))) continue;
         const Bytes payload = file.subspan(at + header_size, length);
         if (load_le<std::uint32_t>(payload.data() + length) == masked(payload)) return static_cast<std::int64_t>(at);
-        left -= length;
+        patience->spend(length);
     }
     return -1;
 }

@@ -38,9 +38,19 @@ struct Scan {
 /// `max_records`. Lengths are always checked, payloads when `verify` says so.
 [[nodiscard]] Scan scan(Bytes file, std::uint64_t start, std::uint64_t stop, bool verify, std::size_t max_records);
 
+/// How many bytes may still be summed in vain: at first 64 times those of the file, which no accident comes near.
+struct Patience {
+    std::uint64_t left;
+
+    static Patience of(std::uint64_t size) noexcept { return {size > UINT64_MAX / 64 ? UINT64_MAX : size * 64}; }
+
+    void spend(std::uint64_t bytes) noexcept { left -= bytes < left ? bytes : left; }
+};
+
 /// The first offset from `start` on at which a whole record with sound checksums stands, or -1: how to go on behind damage.
-/// Sums at most 64 times the bytes of the file, whatever is in them.
-[[nodiscard]] std::int64_t find(Bytes file, std::uint64_t start);
+/// A file may be made so that a header stands at every place and each claims all the rest: headers that claim more than is left of
+/// `patience` are passed over. Without one, this call has its own.
+[[nodiscard]] std::int64_t find(Bytes file, std::uint64_t start, Patience* patience = nullptr);
 
 /// Fills header and footer around the payloads of a block: payload i lies at starts[i] and has 12 free bytes before it and 4
 /// behind it. Throws FormatError{range} with `record` set when one does not.

@@ -95,11 +95,65 @@ void finding_is_linear() {
         file += word(recordio::magic) + word((1U << 29) | static_cast<std::uint32_t>(8 * (heads - 1 - head)));
     }
     for (std::size_t middle = 0; middle < middles; ++middle) file += part("", 2);
-    std::uint64_t looked = 0;
-    check(recordio::find(bytes_of(file), 0, &looked) == -1);
-    check(looked <= 2 * (heads + middles));
-    check(recordio::find(bytes_of(file + part("", 3)), 0, &looked) == 0); // With an end, the first of them is a record.
+    recordio::Walks walks;
+    check(recordio::find(bytes_of(file), 0, &walks) == -1);
+    check(walks.looked() <= heads * (recordio::Walks::step + 1) + 2 * middles);
+    check(recordio::find(bytes_of(file + part("", 3)), 0) == 0); // With an end, the first of them is a record.
     check(recordio::find(bytes_of(file + part("whole")), 0) == static_cast<std::int64_t>(file.size()));
+}
+
+/// Heads that lead into one row of middle parts, behind which stands `end`; between each two a sound record, within the payload of
+/// the first of the two.
+std::string sound_records_and_heads(std::size_t heads, std::size_t middles, const std::string& end) {
+    std::string file;
+    for (std::size_t head = 0; head < heads; ++head) {
+        const auto size = static_cast<std::uint32_t>(20 * (heads - 1 - head) + 12);
+        file += word(recordio::magic) + word((1U << 29) | size) + part("good");
+    }
+    for (std::size_t middle = 0; middle < middles; ++middle) file += part("", 2);
+    return file + end;
+}
+
+/// Goes through a file as a scan does that skips damage; returns how many records it met.
+std::size_t skip_through(const std::string& file, recordio::Walks& walks) {
+    std::size_t records = 0;
+    for (std::int64_t at = 0; at >= 0 && static_cast<std::size_t>(at) < file.size();) {
+        const recordio::Scan found = recordio::scan(bytes_of(file), static_cast<std::uint64_t>(at), file.size(), file.size(), &walks);
+        records += found.starts.size();
+        if (!found.faulty) break;
+        const bool goes_back = !found.starts.empty() && found.fault.fault == Fault::magic;
+        at = recordio::find(bytes_of(file), (goes_back ? static_cast<std::uint64_t>(found.starts.back()) : found.next) + 4, &walks);
+    }
+    return records;
+}
+
+void going_on_behind_damage_is_linear() {
+    constexpr std::size_t heads = 400;
+    constexpr std::size_t middles = 20000;
+    constexpr std::size_t bound = 8 * (heads * (recordio::Walks::step + 1) + middles); // all heads times all middles: 160 times as many
+    recordio::Walks walks;
+    check(skip_through(sound_records_and_heads(heads, middles, ""), walks) == heads);
+    check(walks.looked() < bound);
+    recordio::Walks others; // The row has an end, behind which there is no record: each head is whole, and is doubted.
+    check(skip_through(sound_records_and_heads(heads, middles, part("", 3) + "no record"), others) >= heads);
+    check(others.looked() < bound);
+}
+
+void walks_tell_what_walking_tells() {
+    for (const std::string& end : {std::string(), part("", 3), part("whole"), std::string("no part!"), part("", 2).substr(0, 5)}) {
+        const std::string file = sound_records_and_heads(5, 500, end);
+        recordio::Walks walks;
+        for (std::uint64_t at = 0; at < 100; at += 20) {
+            try {
+                const std::uint64_t stop = recordio::record_at(bytes_of(file), at).end;
+                check(walks.end_of(bytes_of(file), at) == stop);
+            } catch (const FormatError& fault) {
+                const FormatError found = fault_of([&] { (void)walks.end_of(bytes_of(file), at); });
+                check(found.fault == fault.fault && found.offset == at);
+                check(found.expected == fault.expected && found.found == fault.found);
+            }
+        }
+    }
 }
 
 std::string framed(std::size_t spare) {
@@ -146,6 +200,8 @@ int main() {
     a_wrong_word_behind_the_last_record_is_seen_at_once();
     finding_the_way_again();
     finding_is_linear();
+    going_on_behind_damage_is_linear();
+    walks_tell_what_walking_tells();
     framing_in_place();
     framing_refuses_what_does_not_fit();
 }

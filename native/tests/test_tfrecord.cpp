@@ -54,6 +54,19 @@ void every_flip_is_a_fault() {
     }
 }
 
+void patience_is_spent_over_calls() {
+    auto file = three();
+    file[45] ^= std::byte{1}; // the payload of the last record: its five bytes are summed in vain
+    tfrecord::Patience patience = tfrecord::Patience::of(file.size());
+    check(patience.left == 64 * file.size());
+    check(tfrecord::find(file, 17, &patience) == -1 && patience.left == 64 * file.size() - 5);
+    patience.left = 4;
+    check(tfrecord::find(three(), 17, &patience) == -1); // sound, and longer than what is left
+    check(tfrecord::find(three(), 1, &patience) == 16 && patience.left == 4);
+    patience.spend(9);
+    check(patience.left == 0);
+}
+
 void lengths_are_not_believed() {
     auto file = three();
     store_le<std::uint64_t>(file.data(), std::uint64_t{1} << 62);
@@ -102,6 +115,7 @@ int main() {
     scanning();
     every_cut_is_a_fault();
     every_flip_is_a_fault();
+    patience_is_spent_over_calls();
     lengths_are_not_believed();
     gathering();
     frames_that_do_not_fit();

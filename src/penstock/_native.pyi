@@ -109,7 +109,19 @@ def scan_tfrecord(data: Buffer, start: int, stop: int, *, verify: bool, max_reco
     Starts of the records that begin in [start, stop), and where the next one begins. A FormatError carries the starts found before it as `starts`.
     """
 
-def find_tfrecord(data: Buffer, start: int) -> int:
+class Patience:
+    """
+    How many bytes of a buffer may still be summed in vain, at first 64 times all of them: what bounds the work that a hostile file can make. Not for several threads at once.
+    """
+
+    def __init__(self, size: int) -> None: ...
+
+    @property
+    def left(self) -> int: ...
+
+    def spend(self, bytes: int) -> None: ...
+
+def find_tfrecord(data: Buffer, start: int, patience: Patience | None = None) -> int:
     """
     First offset from start on at which a whole, sound record stands; -1 if there is none.
     """
@@ -127,12 +139,23 @@ def frame_tfrecords(payloads: Sequence[Buffer]) -> numpy.typing.NDArray[numpy.ui
 
 RECORDIO_MAGIC: int = 3470205706
 
-def scan_recordio(data: Buffer, start: int, stop: int, *, max_records: int) -> tuple[numpy.typing.NDArray[numpy.int64], int]:
+class RecordIOWalks:
+    """
+    What scan_recordio and find_recordio remember of one buffer from call to call, so that a hostile file does not make them walk over the same parts for each of many records. Not for several threads at once.
+    """
+
+    def __init__(self) -> None: ...
+
+    @property
+    def looked(self) -> int:
+        """How many parts were looked at."""
+
+def scan_recordio(data: Buffer, start: int, stop: int, *, max_records: int, walks: RecordIOWalks | None = None) -> tuple[numpy.typing.NDArray[numpy.int64], int]:
     """
     Starts of the records that begin in [start, stop), and where the next one begins. A FormatError carries the starts found before it as `starts`; a wrong magic word right behind the last of them is one.
     """
 
-def find_recordio(data: Buffer, start: int) -> int:
+def find_recordio(data: Buffer, start: int, walks: RecordIOWalks | None = None) -> int:
     """
     First multiple of 4 from start on at which a whole record stands; -1 if there is none.
     """

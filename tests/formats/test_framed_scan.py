@@ -8,10 +8,15 @@ from tests.reference import tfrecord as reference
 from penstock import _native
 from penstock.errors import CorruptRecord
 from penstock.formats.framed_scan import Scan
+from penstock.formats.recordio_framing import MAGIC, RecordIOFraming
 from penstock.formats.tfrecord_framing import TFRecordFraming, is_tfrecord, resume_after
 from penstock.io.mapped import MappedFile
 
 payloads_of = st.lists(st.binary(max_size=60), max_size=8)
+
+
+def part(payload, flag=0):
+    return (MAGIC | ((flag << 29 | len(payload)) << 32)).to_bytes(8, "little") + payload + bytes(-len(payload) % 4)
 
 
 def views_of(run):
@@ -91,3 +96,52 @@ def test_a_payload_hop_needs_a_sound_header_behind_it():
         _native.scan_tfrecord(content, 0, len(content), verify=True, max_records=9)
     assert resume_after(raised.value, memoryview(content)) == 40
     assert resume_after(raised.value, memoryview(content[:30]), last=False) == -1
+
+
+def all_of(path, content, framing):
+    path.write_bytes(content)
+    scan = Scan(framing, MappedFile(str(path)), verify=True, on_corrupt="skip")
+    return scan, sum(map(len, scan))
+
+
+def test_a_hostile_tfrecord_file_is_given_up(tmp_path):
+    """Each of many heads claims all that follows, with a sound record right behind it: each would be summed, then passed."""
+    pairs, sound = 1000, reference.framed(b"sound")
+    size = pairs * (12 + len(sound))
+    content = b""
+    while len(content) < size:
+        length = (size - len(content)).to_bytes(8, "little")
+        content += length + _native.masked_crc32c(length).to_bytes(4, "little") + sound
+    scan, records = all_of(tmp_path / "x", content + bytes(100), TFRecordFraming())
+    assert 64 <= records == len(scan.faults) - 1 <= 200  # about 128 claims are 64 times the file
+    assert sum(skipped for _, skipped in scan.faults) + records * len(sound) == len(content) + 100
+
+
+def test_damage_that_no_one_made_is_never_given_up(tmp_path):
+    content = b"".join(reference.framed(bytes(50)) for _ in range(2000))
+    spoiled = bytearray(content)
+    spoiled[20::132] = b"\xff" * len(spoiled[20::132])  # the payload of every other record
+    scan, records = all_of(tmp_path / "x", bytes(spoiled), TFRecordFraming())
+    assert records == len(scan.faults) == 1000
+
+
+class Counted(RecordIOFraming):
+    """Keeps what its last pass remembered."""
+
+    def one_pass(self, size):
+        self.passing = super().one_pass(size)
+        return self.passing
+
+
+@pytest.mark.parametrize("end", [b"", part(b"", 3) + b"no record"], ids=["no end", "an end"])
+def test_a_hostile_recordio_file_is_walked_over_once(tmp_path, end):
+    """Each of many heads leads into one long row of parts, with a sound record right behind it."""
+    heads, middles = 300, 30_000
+    content = b""
+    for head in range(heads):
+        size = 20 * (heads - 1 - head) + 12
+        content += (MAGIC | ((1 << 29 | size) << 32)).to_bytes(8, "little") + part(b"good")
+    framing = Counted()
+    _, records = all_of(tmp_path / "x", content + part(b"", 2) * middles + end, framing)
+    assert records >= heads
+    assert framing.passing._walks.looked < 8 * (65 * heads + middles)  # walking each time: 40 times as many

@@ -75,6 +75,11 @@ class CsvFraming:
         """What an index is kept under."""
         return f"csv {self.dialect.key}"
 
+    def one_pass(self, size: int) -> CsvFraming:
+        """Nothing has to be remembered."""
+        _ = size
+        return self
+
     def is_plain(self, head: bytes) -> bool:
         """Whether some first bytes are text. Two letters can look like a ZLIB header; a ZLIB stream does not look like text."""
         return not CONTROLS.intersection(head)

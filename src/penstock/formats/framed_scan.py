@@ -149,17 +149,18 @@ class Scan:
     def _runs(self, buffer: memoryview, base: int, *, last: bool) -> Generator[Run, None, int]:
         """Runs up to the end of ``buffer``, or to the first record that reaches beyond it when it is not the ``last``."""
         at, size = 0, len(buffer)
+        framing = self.framing.one_pass(size)
         if not self._begun:
             at = self._begin(buffer, last=last)
             if at < 0:
                 return 0
         while at < size:
             try:
-                starts, end = self.framing.scan(
+                starts, end = framing.scan(
                     buffer, at, min(size, at + self._run_bytes), verify=self._verify, max_records=size, last=last
                 )
             except _native.FormatError as error:
-                count, after = self._behind(error, buffer, last=last)
+                count, after = self._behind(framing, error, buffer, last=last)
                 end = int(error.starts[count]) if count < len(error.starts) else int(error.offset)
                 if count:
                     yield self._run(buffer, error.starts[:count], end, base)
@@ -198,13 +199,15 @@ class Scan:
         self.records += len(starts)
         return run
 
-    def _behind(self, error: _native.FormatError, buffer: memoryview, *, last: bool) -> tuple[int, int]:
+    def _behind(
+        self, framing: Framing, error: _native.FormatError, buffer: memoryview, *, last: bool
+    ) -> tuple[int, int]:
         """How many of ``error.starts`` count, and where to go on; -1 where that needs more of the stream."""
         if error.fault == "truncated" and not last:
             return len(error.starts), -1
         if not self._skip:
             return len(error.starts), int(error.offset)
-        count, after = self.framing.resume_after(error, buffer, last=last)
+        count, after = framing.resume_after(error, buffer, last=last)
         return count, len(buffer) if after < 0 and last else after
 
     def _fail(self, fault: DataError, size: int, cause: BaseException | None = None) -> None:

@@ -35,6 +35,11 @@ class Framing(Protocol):
     @property
     def index_name(self) -> str: ...
 
+    def one_pass(self, size: int, /) -> Framing:
+        """This framing for one pass over one buffer of ``size`` bytes by one thread, with whatever it has to remember from call
+        to call so that no bytes, hostile ones included, make the pass longer than linear. It has no state: itself.
+        """
+
     def is_plain(self, head: bytes, /) -> bool:
         """Whether some first bytes are those of a file of this format that is not compressed."""
 

@@ -47,6 +47,7 @@ class RecordIOFraming:
         join: How records of several parts become one payload: ``"magic"`` with the magic word between the parts, which
             is where dmlc's writer cut it out; ``"plain"`` as they are, which is ML-IO's way; ``"auto"`` as the codec can
             read it, the first way before the second.
+        walks: What was found out about the parts of one buffer.
     """
 
     name = "recordio"
@@ -54,10 +55,16 @@ class RecordIOFraming:
     head = HEAD
     tail = ALIGNMENT - 1
 
-    def __init__(self, join: Join = "auto") -> None:
+    def __init__(self, join: Join = "auto", *, walks: _native.RecordIOWalks | None = None) -> None:
         if join not in ("auto", "magic", "plain"):
             raise ValueError(f"join must be 'auto', 'magic' or 'plain', got {join!r}")
         self.join: Join = join
+        self._walks = walks
+
+    def one_pass(self, size: int) -> RecordIOFraming:
+        """One that walks over no row of parts for each of the heads that may lead into it."""
+        _ = size
+        return RecordIOFraming(self.join, walks=_native.RecordIOWalks())
 
     def is_plain(self, head: bytes) -> bool:
         """Whether some first bytes are those of a file that is not compressed."""
@@ -73,11 +80,11 @@ class RecordIOFraming:
     ) -> tuple[Indices, int]:
         """Starts of the records that begin in ``[start, stop)``, and where the next one begins. There are no checksums."""
         _ = verify, last
-        return _native.scan_recordio(buffer, start, stop, max_records=max_records)
+        return _native.scan_recordio(buffer, start, stop, max_records=max_records, walks=self._walks)
 
     def find(self, buffer: memoryview, start: int) -> int:
         """The first multiple of 4 from ``start`` on at which a whole record stands; -1 where none does."""
-        return int(_native.find_recordio(buffer, start))
+        return int(_native.find_recordio(buffer, start, self._walks))
 
     def resume_after(self, error: _native.FormatError, buffer: memoryview, *, last: bool) -> tuple[int, int]:
         """How many of ``error.starts`` count, and where the next record begins.

@@ -34,12 +34,25 @@ def is_tfrecord(head: bytes) -> bool:
 
 
 class TFRecordFraming:
-    """TFRecord for scanning, indexing, gathering and writing."""
+    """TFRecord for scanning, indexing, gathering and writing.
+
+    Args:
+        patience: How many bytes of one buffer may still be summed in vain.
+    """
 
     name = "tfrecord"
     index_name = "tfrecord"
     head = HEAD
     tail = TAIL
+
+    def __init__(self, *, patience: _native.Patience | None = None) -> None:
+        self._patience = patience
+
+    def one_pass(self, size: int) -> TFRecordFraming:
+        """One that gives up when it has summed 64 times the ``size`` in vain, which no accident comes near: in a hostile file
+        each of many records may claim all the rest.
+        """
+        return TFRecordFraming(patience=_native.Patience(size))
 
     def is_plain(self, head: bytes) -> bool:
         """Whether some first bytes are those of a file that is not compressed."""
@@ -59,11 +72,11 @@ class TFRecordFraming:
 
     def find(self, buffer: memoryview, start: int) -> int:
         """The first place from ``start`` on at which a whole sound record stands; -1 where none does."""
-        return int(_native.find_tfrecord(buffer, start))
+        return int(_native.find_tfrecord(buffer, start, self._patience))
 
     def resume_after(self, error: _native.FormatError, buffer: memoryview, *, last: bool) -> tuple[int, int]:
         """How many of ``error.starts`` count, which is all of them, and where the next sound record begins."""
-        return len(error.starts), resume_after(error, buffer, last=last)
+        return len(error.starts), resume_after(error, buffer, last=last, patience=self._patience)
 
     def gather(
         self,
@@ -100,17 +113,24 @@ class TFRecordFraming:
         return _native.frame_tfrecords(payloads)
 
 
-def resume_after(error: _native.FormatError, buffer: memoryview, *, last: bool = True) -> int:
+def resume_after(
+    error: _native.FormatError, buffer: memoryview, *, last: bool = True, patience: _native.Patience | None = None
+) -> int:
     """Where the next sound record behind a damaged one begins, or -1 where none is found.
 
     Where only a payload is damaged its length can be trusted, unless what follows shows that it cannot: then, and for
-    every other fault, the next bytes that look like a whole sound record are searched for.
+    every other fault, the next bytes that look like a whole sound record are searched for, until ``patience`` is at its end.
     """
     at = int(error.offset)
     if error.fault == "payload_checksum":
-        after = at + OVERHEAD + int.from_bytes(buffer[at : at + 8], "little")
+        length = int.from_bytes(buffer[at : at + 8], "little")
+        after = at + OVERHEAD + length
+        if patience is not None:
+            patience.spend(length)
+            if not patience.left:
+                return -1
         if after == len(buffer) or is_tfrecord(bytes(buffer[after : after + HEAD])):
             return after
         if not last and after + HEAD > len(buffer):
             return -1
-    return int(_native.find_tfrecord(buffer, at + 1))
+    return int(_native.find_tfrecord(buffer, at + 1, patience))
