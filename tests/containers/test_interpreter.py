@@ -14,10 +14,10 @@ from penstock.containers.training.interpreter import Installation, interpreter, 
 from penstock.errors import JobFailed
 
 
-def write_wheel(folder, name, version):
+def write_wheel(folder, name, version, code=""):
     """A package of one module, without any tool."""
     files = {
-        f"{name}.py": f"VERSION = '{version}'\n",
+        f"{name}.py": f"VERSION = '{version}'\n{code}",
         f"{name}-{version}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
         f"{name}-{version}.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
@@ -66,6 +66,23 @@ def test_a_process_with_that_interpreter_loads_the_script(requiring, tmp_path):
     )
     command = [container.interpreter(log=lambda line: None), "-c", code, requiring.name, requiring.parent, tmp_path]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "b'[6.0]'\n"
+
+
+def test_files_that_requirements_name_count(requiring):
+    folder = requiring.parent
+    (folder / "requirements.txt").rename(folder / "base.txt")
+    (folder / "requirements.txt").write_text("-r base.txt\n--constraint=limits.txt\n")
+    (folder / "limits.txt").write_text("only_here<2 -r requirements.txt\n")
+    (folder / "far").write_text("is not named\n")
+    wanted = Installation(requirements=folder / "requirements.txt")
+    before = wanted.content()
+    for name in ("base.txt", "limits.txt", "only_here-1.5-py3-none-any.whl"):
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content + b"\n")
+        assert wanted.content() != before, name
+        (folder / name).write_bytes(content)
+    (folder / "far").write_text("is still not named\n")
+    assert wanted.content() == before
 
 
 def test_nothing_to_install(write_script):

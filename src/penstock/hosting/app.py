@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import re
@@ -14,6 +15,7 @@ from penstock import _optional
 from penstock.contracts.serving import Request, Response
 from penstock.errors import RequestError
 from penstock.hosting import page
+from penstock.hosting.connections import PRESENCE
 from penstock.hosting.failures import ContainerError, as_failure
 from penstock.hosting.metrics import CONTENT_TYPE, Metrics
 from penstock.hosting.settings import Settings
@@ -102,6 +104,7 @@ def create_app(pool: Pool, dispatcher: Dispatcher, settings: Settings, metrics: 
         exception_handlers={404: face.http_error, 405: face.http_error, 500: face.own_error},
         lifespan=lifespan,
     )
+    app.router.redirect_slashes = False  # SageMaker has no such path either, and few clients send a body twice
     return app
 
 
@@ -137,15 +140,23 @@ class _Face:
         asked = Request(
             body=await self._body(request),
             content_type=request.headers.get("content-type", "").strip() or DEFAULT_CONTENT_TYPE,
-            accept=request.headers.get("accept", "").strip() or "*/*",
+            accept=", ".join(request.headers.getlist("accept")).strip() or "*/*",
             headers=headers,
         )
         if not self._pool.accepts:
             raise RequestError(503, self._pool.unready or "the model is not ready")
-        return await self._dispatcher.answer(asked)
+        return await self._dispatcher.answer(asked, request.scope.get(PRESENCE))
 
     async def _body(self, request: HttpRequest) -> bytes:
-        """The whole body, as long as it is within the limit."""
+        """The whole body, as long as it is within the limits of size and time."""
+        try:
+            async with asyncio.timeout(self._settings.timeout_s):
+                return await self._collected(request)
+        except TimeoutError:
+            reason = f"the body of the request was not complete within {self._settings.timeout_s:g} s"
+            raise RequestError(408, reason) from None
+
+    async def _collected(self, request: HttpRequest) -> bytes:
         most = self._settings.max_payload_bytes
         said = request.headers.get("content-length", "")
         if said.isdecimal() and int(said) > most:

@@ -17,7 +17,9 @@ from penstock import _optional
 from penstock.contracts.serving import Handler
 from penstock.hosting.app import Pool, create_app
 from penstock.hosting.artifacts import unpacked
+from penstock.hosting.connections import KEEP_ALIVE_S, protocol
 from penstock.hosting.metrics import Metrics
+from penstock.hosting.recognising import with_requirements
 from penstock.hosting.settings import Settings
 from penstock.hosting.stage import Stage, check_stages
 from penstock.hosting.workers.child import build
@@ -120,18 +122,22 @@ def serve(
         ValueError: These containers cannot make an endpoint.
         OSError: The port cannot be had.
         CorruptFile: A model's archive cannot be unpacked.
+        JobFailed: What a script requires cannot be installed.
         MissingExtra: Starlette or uvicorn is not installed.
     """
     settings = settings or Settings()
     uvicorn = _optional.require("uvicorn", extra="serve")
     with unpacked(stages, models) as folders, listening or bind(settings) as sock:
-        app = application(folders, settings, direct=direct, title=title)
+        stages = [with_requirements(stage) for stage in folders]
+        app = application(stages, settings, direct=direct, title=title)
         config = uvicorn.Config(
             app,
             log_config=None,
             access_log=False,
             server_header=False,
-            timeout_keep_alive=75,
+            http=protocol(),
+            ws="none",
+            timeout_keep_alive=KEEP_ALIVE_S,
             # One more second than the slowest request may take does nobody any good after a stop.
             timeout_graceful_shutdown=max(1, round(settings.drain_s)),
             backlog=BACKLOG,

@@ -42,13 +42,26 @@ class Installation:
 
     def content(self) -> list[object]:
         """What the environment depends on."""
-        parts: list[object] = [self.requirements.read_text(encoding="utf-8") if self.requirements else ""]
+        parts: list[object] = [] if self.requirements is None else _named_files(self.requirements, set())
         if self.package is not None:
             files = sorted(
                 path for path in self.package.rglob("*") if path.is_file() and "__pycache__" not in path.parts
             )
             parts += [(str(path.relative_to(self.package)), path.read_bytes()) for path in files]
         return parts
+
+
+def _named_files(file: Path, seen: set[Path]) -> list[object]:
+    """A list of requirements and the files beside it that it names: other lists, wheels, archives."""
+    content = file.read_bytes()
+    parts: list[object] = [content]
+    if file.suffix == ".txt":
+        for word in content.decode("utf-8", "replace").replace("=", " ").split():
+            named = file.parent / word.removeprefix("file:").partition("#")[0]
+            if word != "." and named.is_file() and named not in seen:
+                seen.add(named)
+                parts += _named_files(named, seen)
+    return parts
 
 
 def interpreter(python: str | os.PathLike[str] | None) -> str:

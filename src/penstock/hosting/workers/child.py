@@ -20,7 +20,7 @@ from penstock.hosting.pipeline import Member, SerialPipeline, serial_pipeline
 from penstock.hosting.stage import Stage, load_handler, names_of
 from penstock.hosting.workers.frames import Receiver, pack, pack_answers, requests_from
 from penstock.hosting.workers.isolated import isolated_handler
-from penstock.hosting.workers.life import end_with
+from penstock.hosting.workers.life import end_with, print_anyway
 
 __all__ = ["Calls", "build", "describe", "main"]
 
@@ -81,6 +81,7 @@ def main() -> None:
     """Answer until the server is gone. The arguments are descriptors: of the pipe that tells of its end, of sockets."""
     life, *numbers = map(int, sys.argv[1:])
     end_with(life)
+    print_anyway()
     # A Ctrl-C or a stop reaches the whole group: the server drains first, then lets us go.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,11 +11,13 @@ from typing import Protocol
 
 from penstock.contracts.serving import Request, Response
 from penstock.errors import RequestError
+from penstock.hosting.connections import Presence
 from penstock.hosting.metrics import Metrics
 from penstock.hosting.settings import Settings
 
 __all__ = ["Channel", "Dispatcher", "Waiting"]
 
+CLIENT_LEFT = 499  # no status of HTTP's, but what servers write down for it
 MOST_BATCH_BYTES = 8 << 20  # rows are small: what is larger is not made faster by company
 
 
@@ -26,6 +29,11 @@ class Waiting:
     answer: asyncio.Future[Response]
     since: float
     """When it came, by the clock of the loop."""
+
+    def leave(self) -> None:
+        """Nobody waits for the answer any more."""
+        if not self.answer.done():
+            self.answer.set_exception(RequestError(CLIENT_LEFT, "the client left before it had its answer"))
 
 
 class Channel(Protocol):
@@ -56,28 +64,41 @@ class Dispatcher:
         self._at_once = False
         self.in_flight = 0
 
-    async def answer(self, request: Request) -> Response:
+    async def answer(self, request: Request, presence: Presence | None = None) -> Response:
         """Answer one request.
 
+        Args:
+            request: What is asked.
+            presence: Of the client: a request whose client has left is not given to a worker any more.
+
         Raises:
-            RequestError: 503 when there are too many requests, 504 when the time is over, and what the container refuses.
+            RequestError: 503 when there are too many requests, 504 when the time is over, 499 when the client has left, and
+                what the container refuses.
             ContainerError: The container's code failed.
         """
         if self.in_flight >= self._settings.concurrency:
             raise RequestError(503, f"{self.in_flight} requests are waiting already; try again later")
         loop = asyncio.get_running_loop()
         waiting = Waiting(request, loop.create_future(), loop.time())
+        if presence is not None:
+            presence.on_lost = waiting.leave
         self.in_flight += 1
         self._queue.append(waiting)
         self._schedule()
         try:
             async with asyncio.timeout(self._settings.timeout_s):
                 return await waiting.answer
-        except TimeoutError:
+        except (TimeoutError, RequestError) as error:
+            with contextlib.suppress(ValueError):  # where no worker has taken it, it must not keep its body
+                self._queue.remove(waiting)
+            if isinstance(error, RequestError):
+                raise
             reason = f"Your invocation timed out: there was no answer within {self._settings.timeout_s:g} s"
             raise RequestError(504, reason) from None
         finally:
             self.in_flight -= 1
+            if presence is not None:
+                presence.on_lost = None
 
     @property
     def waiting(self) -> int:

@@ -1,17 +1,19 @@
-"""A process that ends when the one that started it does."""
+"""A process that ends when the one that started it does, and not for less, such as a disk that is full of its log."""
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import signal
 import sys
 import threading
+from typing import Any
 
 if sys.platform == "linux":
     import ctypes
 
-__all__ = ["end_with"]
+__all__ = ["end_with", "print_anyway"]
 
 PR_SET_PDEATHSIG = 1
 
@@ -34,3 +36,24 @@ def _wait(life: int) -> None:
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
+
+
+def print_anyway() -> None:
+    """From now on, what is printed and cannot be written is lost, and the request goes on: the answer is worth more."""
+    sys.stdout, sys.stderr = _text(sys.stdout), _text(sys.stderr)
+
+
+def _text(stream: Any) -> Any:
+    try:
+        raw = _Log(stream.fileno(), "w", closefd=False)
+    except (AttributeError, OSError, ValueError):
+        return stream  # Python was started without it.
+    return io.TextIOWrapper(raw, encoding=stream.encoding, errors="backslashreplace", write_through=True)
+
+
+class _Log(io.FileIO):
+    def write(self, text: Any, /) -> int:
+        try:
+            return super().write(text) or 0
+        except OSError:
+            return len(text)

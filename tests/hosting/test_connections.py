@@ -1,0 +1,221 @@
+"""What arrives on a socket and is no request, or no whole one; clients that leave; logs that cannot be written."""
+
+import http.client
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+import time
+from urllib.parse import urlsplit
+
+import pytest
+from tests.hosting.places import PATIENCE_S, Server, children, sample, wait
+
+from penstock.hosting import connections
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server(sample("obedient"), workers=1, timeout_s=2) as running:
+        yield running.ready()
+
+
+def connect(server):
+    parts = urlsplit(server.address)
+    return socket.create_connection((parts.hostname, parts.port), timeout=PATIENCE_S)
+
+
+def converse(server, *parts):
+    """Everything that is answered until the server closes."""
+    with connect(server) as sock:
+        for part in parts:
+            sock.sendall(part)
+        return b"".join(iter(lambda: sock.recv(1 << 16), b""))
+
+
+def refusal(answer):
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert b"content-type: application/json" in head.lower()
+    told = json.loads(body)
+    assert head.startswith(b"HTTP/1.1 %d " % told["status"])
+    return told["status"]
+
+
+POST = b"POST /invocations HTTP/1.1\r\nHost: x\r\n"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01 no http\r\n\r\n",
+        POST + b"Content-Length: -5\r\n\r\nhi",
+        POST + b"Content-Length: many\r\n\r\nhi",
+        POST + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\nhi",
+        POST + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+        POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\nhi\r\n0\r\n\r\n",
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_what_is_no_http_is_told_so_as_json(server, sent):
+    assert refusal(converse(server, sent)) == 400
+
+
+def test_a_head_without_an_end_is_refused(server):
+    with connect(server) as sock:
+        sock.sendall(b"GET /ping HTTP/1.1\r\nX-Long: ")
+        answer = b""
+        try:
+            for _ in range(64):  # of 16 KiB: the server has had enough long before
+                sock.sendall(b"a" * (16 << 10))
+            answer = sock.recv(1 << 16)
+        except ConnectionError:
+            return  # It was closed while we were still talking.
+        assert refusal(answer) == 431
+
+
+def test_large_heads_within_the_limit_and_bodies_behind_them(server):
+    long = b"X-Long: " + b"a" * 40_000 + b"\r\n"
+    one = POST + long + b"Content-Length: 5\r\n\r\nhello"
+    last = POST + b"Connection: close\r\nContent-Length: 100000\r\n\r\n" + b"a" * 100_000
+    answer = converse(server, one + one, last)
+    assert answer.count(b"HTTP/1.1 200 OK") == 3
+    assert answer.count(b"HELLO") == 2
+    assert answer.endswith(b"A" * 100_000)
+
+
+def test_a_body_that_never_comes_is_given_up(server):
+    with connect(server) as sock:
+        sock.sendall(POST + b"Content-Length: 4\r\nConnection: close\r\n\r\nab")
+        assert refusal(b"".join(iter(lambda: sock.recv(1 << 16), b""))) == 408
+
+
+@pytest.mark.parametrize("method", ["OPTIONS", "PUT", "DELETE", "GET"])
+def test_other_methods(server, method):
+    answer = converse(server, f"{method} /invocations HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+    assert refusal(answer) == 405
+    assert b"allow: POST" in answer
+
+
+def test_odd_but_sound_requests(server):
+    close = b"Connection: close\r\n"
+    head = converse(server, b"HEAD /ping HTTP/1.1\r\nHost: x\r\n" + close + b"\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK")
+    assert head.endswith(b"\r\n\r\n")
+    chunked = POST + close + b"Transfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n"
+    assert converse(server, chunked).endswith(b"HELLO")
+    waited = converse(server, POST + close + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n", b"hi")
+    assert waited.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK")
+    assert refusal(converse(server, POST.replace(b"invocations", b"invocations/") + close + b"\r\n")) == 404
+    upgrade = b"GET /ping HTTP/1.1\r\nHost: x\r\nConnection: upgrade, close\r\nUpgrade: websocket\r\n\r\n"
+    assert converse(server, upgrade).startswith(b"HTTP/1.1 200 OK")
+
+
+def test_silent_connections_are_closed(monkeypatch):
+    asked = []
+
+    class Base:
+        def __init__(self):
+            self.loop, self.transport = self, self
+
+        def call_later(self, seconds, call):
+            asked.append((seconds, call))
+            return self
+
+        def cancel(self):
+            asked.clear()
+
+        def is_closing(self):
+            return False
+
+        def write(self, data):
+            asked.append(data)
+
+        def close(self):
+            asked.append("closed")
+
+        def connection_made(self, transport):
+            pass
+
+        def data_received(self, data):
+            pass
+
+    connection = type("Tested", (connections._Connection, Base), {})()
+    connection.connection_made(connection)
+    ((seconds, give_up),) = asked
+    assert seconds == connections.KEEP_ALIVE_S
+    give_up()
+    assert asked[1:] == ["closed"]  # nothing was said, and nothing is answered
+    connection.data_received(b"GET /pi")
+    asked[-1][1]()
+    assert refusal(asked[-2]) == 408
+    assert asked[-1] == "closed"
+
+
+def test_requests_whose_clients_have_left_are_not_worked_on():
+    with Server(sample("gate"), workers=1) as server:
+        server.ready()
+        clients = [connect(server) for _ in range(10)]
+        for client in clients:
+            client.sendall(POST + b"Content-Length: 1\r\n\r\nx")
+        wait(lambda: server.metric("penstock_requests_in_flight") == 10)
+        for client in clients:
+            client.close()
+        wait(lambda: server.metric("penstock_requests_in_flight") == 0)
+        assert server.metric('penstock_requests_total{status="499"}') == 10
+        assert server.metric("penstock_requests_waiting") == 0
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts in /proc")
+def test_nothing_grows_with_the_requests(server):
+    parts = urlsplit(server.address)
+
+    def ask(count):
+        kept = http.client.HTTPConnection(parts.hostname, parts.port, timeout=PATIENCE_S)
+        for _ in range(count):
+            kept.request("POST", "/invocations", b"hello", {"Content-Type": "text/csv"})
+            assert kept.getresponse().read() == b"HELLO"
+        kept.close()
+
+    def used():
+        pids = [server.process.pid, *children(server.process.pid)]
+        return [(len(os.listdir(f"/proc/{pid}/fd")), resident(pid)) for pid in pids]
+
+    def resident(pid):
+        with open(f"/proc/{pid}/statm") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+
+    ask(500)
+    time.sleep(0)  # lets the server see the end of the connection
+    before = used()
+    ask(2000)
+    for (files, memory), (files_now, memory_now) in zip(before, used(), strict=True):
+        assert files_now <= files + 2
+        assert memory_now <= memory + (4 << 20)
+
+
+def test_a_log_that_cannot_be_written_fails_no_request(tmp_path):
+    script = tmp_path / "noisy.py"
+    script.write_text(
+        "def model_fn(model_dir):\n    return 1\n"
+        "def transform_fn(model, body, content_type, accept):\n"
+        "    print('x' * 10_000, flush=True)\n"
+        "    if body == 'fail':\n        raise ValueError('y' * 10_000)\n"
+        "    return 'fine', 'text/plain'\n"
+    )
+    code = (
+        "import resource, sys\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))\n"  # as a full disk: a write fails
+        "from penstock.hosting import ModelError, Settings, create_endpoint, script_stage\n"
+        "stage = script_stage(sys.argv[1], entry_point=sys.argv[2])\n"
+        "endpoint = create_endpoint('full', [stage], settings=Settings(port=0, workers=1))\n"
+        "for _ in range(10):\n"
+        "    assert endpoint.invoke('1', content_type='text/csv').body == b'fine'\n"
+        "for _ in range(3):\n"
+        "    try:\n        endpoint.invoke('fail', content_type='text/csv')\n"
+        "    except ModelError as error:\n        assert error.original_status == 500\n"
+        "print(endpoint.status)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, tmp_path, script], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("InService\n", "")
