@@ -33,6 +33,8 @@ ENVIRONMENT = """
 | --- | --- |
 | `PENSTOCK_CACHE_DIR` | where indexes and inflated files are kept, instead of `penstock` in the platform's cache folder |
 | `PENSTOCK_CACHE_LIMIT` | how much the inflated files may take together, such as `20G` |
+| `TFDS_DATA_DIR` | the folder of all prepared datasets, instead of `~/tensorflow_datasets` |
+| `PENSTOCK_DOWNLOAD` | `0`: opening a known dataset does not download it |
 | `PENSTOCK_TRACEBACK` | `1`: tracebacks instead of one-line errors |
 | `NO_COLOR` | no colours on a terminal either |
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__all__ = ["FORMATS", "SCHEMA_FINDER", "load"]
+__all__ = ["DATASETS", "DATASET_NAMER", "FORMATS", "SCHEMA_FINDER", "load"]
 
 FORMATS: dict[str, str] = {
     "tfrecord": "penstock.formats.tfrecord:FORMAT",
@@ -24,6 +24,22 @@ FORMATS: dict[str, str] = {
     "csv": "penstock.formats.csv:FORMAT",
 }
 """How records are framed: name to :class:`penstock.contracts.records.Format`."""
+
+
+DATASETS: dict[str, str] = {
+    "abalone": "penstock.datasets.named.tables:abalone",
+    "cifar10": "penstock.datasets.named.cifar:cifar10",
+    "cifar100": "penstock.datasets.named.cifar:cifar100",
+    "emnist": "penstock.datasets.named.mnist:emnist",
+    "fashion_mnist": "penstock.datasets.named.mnist:fashion_mnist",
+    "iris": "penstock.datasets.named.tables:iris",
+    "kmnist": "penstock.datasets.named.mnist:kmnist",
+    "mnist": "penstock.datasets.named.mnist:mnist",
+}
+"""Datasets that can be fetched: name to a function that gives the :class:`penstock.datasets.building.DatasetBuilder`."""
+
+DATASET_NAMER = "penstock.datasets.named:named_builder"
+"""What knows the builder of a name with its config and version."""
 
 
 SCHEMA_FINDER = "penstock.sources.opening:find_schema"

@@ -9,6 +9,7 @@
     │   ├── UnsupportedData      (ValueError)  understood, and refused for the stated reason
     │   ├── NoSuchFeature        (KeyError)    a feature name that the schema does not have
     │   ├── NoFiles              (FileNotFoundError)  a path, glob or shard pattern that matches nothing
+    │   ├── DownloadFailed       (OSError)     a file that none of its addresses gave as it should be
     │   └── StateMismatch        (ValueError)  a saved state that belongs to other data or another loader
     ├── TransformError           (RuntimeError)  the user's own function failed; the cause is chained
     ├── WorkerDied               (RuntimeError)  a process that made batches for a loader was killed, or ended itself
@@ -27,6 +28,7 @@ __all__ = [
     "CorruptFile",
     "CorruptRecord",
     "DataError",
+    "DownloadFailed",
     "JobFailed",
     "MissingExtra",
     "NoFiles",
@@ -145,6 +147,10 @@ class NoSuchFeature(DataError, KeyError):
 
 class NoFiles(DataError, FileNotFoundError):
     """A path, glob or shard pattern that matches no file."""
+
+
+class DownloadFailed(DataError, OSError):
+    """A file that none of its addresses gave as it should be. What had arrived is kept, and the next attempt goes on from there."""
 
 
 class StateMismatch(DataError, ValueError):

@@ -13,12 +13,14 @@ from typer.core import TyperGroup
 
 import penstock
 from penstock.cli.convert import convert
+from penstock.cli.datasets import datasets
 from penstock.cli.demo import demo
 from penstock.cli.endpoints import endpoints
 from penstock.cli.head import head
 from penstock.cli.index import index
 from penstock.cli.inspect import inspect
 from penstock.cli.invoke import invoke
+from penstock.cli.prepare import prepare
 from penstock.cli.schema import schema
 from penstock.cli.serve import serve
 from penstock.cli.stats import stats
@@ -79,7 +81,7 @@ def root(
     """
 
 
-for command in (inspect, head, schema, stats, verify, convert, index, train, transform, serve, invoke, endpoints, demo):
+for command in (inspect, head, schema, stats, verify, convert, index, prepare, datasets, train, transform, serve, invoke, endpoints, demo):
     app.command(help=_help_of(command))(command)
 
 

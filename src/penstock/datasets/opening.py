@@ -6,12 +6,14 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, overload
 
 from penstock.contracts.records import Records
 from penstock.datasets.codec import FeaturesCodec
 from penstock.datasets.decoders import PartialDecoding, wanted_keys
 from penstock.datasets.locate import find_prepared
+from penstock.datasets.on_demand import prepared_on_demand
 from penstock.datasets.prepared import INFO_FILE, Prepared, PreparedSplit, read_prepared
 from penstock.datasets.shards import shard_names
 from penstock.datasets.source import PreparedSource, SplitSource
@@ -32,6 +34,8 @@ def data_source(
     split: SplitLike,
     decoders: Decoders | None = None,
     data_dir: str | os.PathLike[str] | None = None,
+    *,
+    download: bool | None = None,
 ) -> PreparedSource: ...
 @overload
 def data_source(
@@ -39,6 +43,8 @@ def data_source(
     split: None = None,
     decoders: Decoders | None = None,
     data_dir: str | os.PathLike[str] | None = None,
+    *,
+    download: bool | None = None,
 ) -> dict[str, PreparedSource]: ...
 @overload
 def data_source(
@@ -46,14 +52,18 @@ def data_source(
     split: list[Any] | tuple[Any, ...] | Mapping[str, Any],
     decoders: Decoders | None = None,
     data_dir: str | os.PathLike[str] | None = None,
+    *,
+    download: bool | None = None,
 ) -> Any: ...
 def data_source(
     name_or_folder: str | os.PathLike[str],
     split: Any = None,
     decoders: Decoders | None = None,
     data_dir: str | os.PathLike[str] | None = None,
+    *,
+    download: bool | None = None,
 ) -> Any:
-    """Open a dataset that TFDS prepared, without TensorFlow or TFDS.
+    """Open a dataset that TFDS or :mod:`penstock.datasets.building` prepared, without TensorFlow or TFDS.
 
     Args:
         name_or_folder: ``"mnist"``, ``"wiki/en:1.*.*"``, or the folder of a prepared dataset.
@@ -62,6 +72,8 @@ def data_source(
         decoders: What to do with some features instead of decoding them: ``{"image": SkipDecoding()}``, or
             :class:`~penstock.datasets.PartialDecoding` for only some of them (from :mod:`penstock.datasets`).
         data_dir: Where names are looked for, instead of ``TFDS_DATA_DIR`` and ``~/tensorflow_datasets``.
+        download: Whether a dataset of a known name (``penstock datasets`` lists them) is downloaded and prepared where it is not
+            there. ``None``: unless the environment variable ``PENSTOCK_DOWNLOAD`` is ``0``.
 
     Returns:
         A source for one split; of ``None`` a dict of all splits; of a list or dict the same with sources in it. Examples are
@@ -69,13 +81,24 @@ def data_source(
 
     Raises:
         NoFiles: There is no such dataset, version or file; the message lists what there is.
+        DownloadFailed: The files of a known dataset cannot be had.
         UnsupportedData: There is no such split, or a feature of an unknown class.
         CorruptFile: The folder's own description is damaged, or contradicts the files.
     """
-    prepared = read_prepared(find_prepared(name_or_folder, data_dir))
+    prepared = read_prepared(_folder(name_or_folder, data_dir, download=download))
     codec = _codec(prepared, decoders)
     splits = _Splits(prepared, codec)
     return _mapped(dict.fromkeys(prepared.splits) if split is None else split, splits, all_names=split is None)
+
+
+def _folder(
+    name_or_folder: str | os.PathLike[str], data_dir: str | os.PathLike[str] | None, *, download: bool | None
+) -> Path:
+    try:
+        return find_prepared(name_or_folder, data_dir)
+    except NoFiles as missing:
+        prepared_on_demand(name_or_folder, data_dir, download=download, missing=missing)
+    return find_prepared(name_or_folder, data_dir)
 
 
 def _mapped(split: Any, splits: _Splits, *, all_names: bool = False) -> Any:

@@ -13,7 +13,7 @@ from penstock.datasets.features.reading import feature_from_json, load_label_nam
 from penstock.datasets.shards import DEFAULT_TEMPLATE, SUFFIXES
 from penstock.errors import CorruptFile, NoFiles, UnsupportedData, Where
 
-__all__ = ["INFO_FILE", "Prepared", "PreparedSplit", "read_prepared"]
+__all__ = ["FEATURES_FILE", "INFO_FILE", "Prepared", "PreparedSplit", "read_prepared"]
 
 INFO_FILE, FEATURES_FILE = "dataset_info.json", "features.json"
 MOST_SHARDS = 10_000_000

@@ -18,7 +18,7 @@ from penstock.io.paths import TEMPORARY_SUFFIX, PathLike
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["AtomicFile", "write_atomic"]
+__all__ = ["AtomicFile", "sync_folder", "write_atomic"]
 
 GATHER_BYTES = (
     1 << 20
@@ -112,7 +112,7 @@ class AtomicFile:
             self._discard()
             raise
         if self._durable:
-            _sync_folder(os.path.dirname(self._target))
+            sync_folder(os.path.dirname(self._target))
 
     def abort(self) -> None:
         """Throw away what was written. Does nothing after ``close``."""
@@ -179,8 +179,8 @@ def _bytes_of(part: Buffer | npt.NDArray[Any]) -> memoryview:
     return memoryview(part).cast("B")
 
 
-def _sync_folder(folder: str) -> None:
-    """The rename itself must reach the disk too."""
+def sync_folder(folder: str) -> None:
+    """Wait until the disk has the names in a folder: a rename must reach it too."""
     if os.name != "posix":
         return
     fd = os.open(folder, os.O_RDONLY)

@@ -10,9 +10,16 @@ from typing import Any, Self
 
 from penstock import _optional
 
-__all__ = ["Progress"]
+__all__ = ["Progress", "say"]
 
 QUIET_S = 1.0  # shorter work needs no bar
+
+
+def say(text: str) -> None:
+    """One line on stderr, about something that takes long."""
+    if sys.stderr is not None:
+        sys.stderr.write(f"penstock: {text}\n")
+        sys.stderr.flush()
 
 
 class Progress:

@@ -1,0 +1,253 @@
+"""Prepared folders: whole, the same every time, and read back as they were given."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from penstock import Feature, data_source
+from penstock.datasets.building import DatasetBuilder
+from penstock.datasets.features import ClassLabel, FeaturesDict, Image, LabeledImage, Sequence, Tensor, Text
+from penstock.errors import SchemaMismatch, UnsupportedData
+
+PIXELS = np.arange(30 * 4 * 5 * 3).reshape(30, 4, 5, 3).astype(np.uint8)
+
+
+def example(i):
+    return {
+        "id": i,
+        "image": PIXELS[i],
+        "label": i % 3,
+        "words": [f"w{j}" for j in range(i % 4)],
+        "deep": {"x": i / 3, "text": f"text {i} é"},
+    }
+
+
+FEATURES = {
+    "id": "int64",
+    "image": Image(shape=(4, 5, 3)),
+    "label": ClassLabel(names=["a", "b", "ü"]),
+    "words": Sequence(Text()),
+    "deep": {"x": Tensor(shape=(), dtype="float64", encoding="bytes"), "text": Text()},
+}
+
+
+def builder(**told):
+    splits = {"train": [example(i) for i in range(30)], "test": lambda: ((f"k{i}", example(i)) for i in range(5))}
+    return DatasetBuilder(**{"name": "made", "features": FEATURES, "splits": splits, **told})
+
+
+def files_in(folder):
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("file_format", ["tfrecord", "array_record"])
+@pytest.mark.parametrize("shards", [None, 4])
+def test_what_goes_in_comes_out(tmp_path, file_format, shards):
+    made = builder(supervised_keys=("image", "label")).download_and_prepare(
+        data_dir=tmp_path, file_format=file_format, num_shards=shards
+    )
+    assert made.folder == tmp_path / "made" / "1.0.0"
+    source = data_source("made", data_dir=tmp_path)
+    assert {name: len(split) for name, split in source.items()} == {"train": 30, "test": 5}
+    assert source["train"].supervised_keys == ("image", "label")
+    assert source["train"].features["label"].names == ["a", "b", "ü"]
+    assert len(made.splits["train"].shard_lengths) == (shards or 1)
+    found = {int(row["id"]): row for row in source["train"]}
+    assert sorted(found) == list(range(30))
+    for i, row in found.items():
+        np.testing.assert_array_equal(row["image"], PIXELS[i])
+        assert (row["label"], row["deep/x"], row["deep/text"]) == (i % 3, i / 3, f"text {i} é".encode())
+        assert list(row["words"]) == [f"w{j}".encode() for j in range(i % 4)]
+
+
+def test_the_same_input_gives_the_same_bytes(tmp_path):
+    first = builder().download_and_prepare(data_dir=tmp_path / "a")
+    rows = [(i, example(i)) for i in reversed(range(30))]
+    again = builder(splits={"train": rows, "test": builder().splits["test"]}).download_and_prepare(
+        data_dir=tmp_path / "b"
+    )
+    assert files_in(first.folder) == files_in(again.folder)
+
+
+def test_the_order_can_be_kept(tmp_path):
+    builder(shuffled=False).download_and_prepare(data_dir=tmp_path)
+    assert [int(row["id"]) for row in data_source("made", "train", data_dir=tmp_path)] == list(range(30))
+    assert json.loads((tmp_path / "made/1.0.0/dataset_info.json").read_text())["disableShuffling"] is True
+
+
+def test_what_the_folder_says_of_itself(tmp_path):
+    made = builder(
+        description="About.",
+        citation="Us.",
+        license="MIT",
+        urls=("https://example.org",),
+        config="big",
+        config_description="The big one.",
+        default_config="big",
+        release_notes={"1.0.0": "first"},
+        supervised_keys=({"a": "image", "b": "id"}, "label"),
+    ).download_and_prepare(data_dir=tmp_path)
+    assert made.folder == tmp_path / "made" / "big" / "1.0.0"
+    assert (made.description, made.citation, made.license) == ("About.", "Us.", "MIT")
+    assert (made.urls, made.full_name) == (("https://example.org",), "made/big/1.0.0")
+    assert made.supervised_keys == ({"a": "image", "b": "id"}, "label")
+    assert (made.folder / "label.labels.txt").read_text(encoding="utf-8") == "a\nb\nü\n"
+    assert json.loads((tmp_path / "made/.config/metadata.json").read_text()) == {"default_config_name": "big"}
+    assert sorted(os.listdir(tmp_path / "made")) == [".config", "big"]
+    assert len(data_source("made", "train", data_dir=tmp_path)) == 30
+
+
+def test_statistics_are_those_of_the_values(tmp_path):
+    made = builder().download_and_prepare(data_dir=tmp_path, num_shards=3)
+    told = made.fields["splits"][0]["statistics"]
+    assert told["numExamples"] == "30"
+    by_name = {entry["name"]: entry for entry in told["features"]}
+    ids = by_name["id"]["numStats"]
+    assert (ids["min"], ids["max"], ids["mean"], ids["numZeros"]) == (0, 29, 14.5, "1")
+    assert ids["stdDev"] == pytest.approx(np.arange(30).std())
+    assert by_name["deep/x"]["type"] == "FLOAT"
+    sizes = [len(f"text {i} é".encode()) for i in range(30)]
+    assert by_name["deep/text"]["bytesStats"]["avgNumBytes"] == pytest.approx(np.mean(sizes))
+    assert by_name["image"]["bytesStats"]["minNumBytes"] > 50
+    assert "words" not in by_name
+
+
+def test_what_is_there_is_taken(tmp_path):
+    calls = []
+
+    def rows():
+        calls.append(1)
+        return [example(0)]
+
+    made = builder(splits={"train": rows})
+    first = made.download_and_prepare(data_dir=tmp_path)
+    before = {p: p.stat().st_mtime_ns for p in first.folder.iterdir()}
+    made.download_and_prepare(data_dir=tmp_path)
+    assert {p: p.stat().st_mtime_ns for p in first.folder.iterdir()} == before
+    assert calls == [1]
+
+
+def test_what_is_there_and_is_other_is_refused(tmp_path):
+    builder().download_and_prepare(data_dir=tmp_path)
+    with pytest.raises(UnsupportedData, match="files of array_record"):
+        builder().download_and_prepare(data_dir=tmp_path, file_format="array_record")
+    with pytest.raises(UnsupportedData, match="Raise the version"):
+        builder(features={"id": "int64"}, splits={"train": [{"id": 1}]}).download_and_prepare(data_dir=tmp_path)
+
+
+class Odd(Exception):
+    pass
+
+
+def broken():
+    yield 0, example(0)
+    raise Odd
+
+
+@pytest.mark.parametrize(
+    ("splits", "error", "words"),
+    [
+        ({"train": broken}, Odd, None),
+        ({"train": [example(0), {"id": 1}]}, SchemaMismatch, r"split 'train', key 1, record 1"),
+        ({"train": [{**example(0), "label": 9}]}, SchemaMismatch, "label"),
+        ({"train": [("a", example(0)), ("a", example(1))]}, SchemaMismatch, "'a' twice"),
+        ({"train": []}, SchemaMismatch, "examples of split 'train'"),
+        ({}, UnsupportedData, "at least one split"),
+        ({"all": [example(0)]}, ValueError, "all"),
+        ({"../x": [example(0)]}, ValueError, "letters"),
+    ],
+)
+def test_failures_leave_nothing(tmp_path, splits, error, words):
+    with pytest.raises(error, match=words):
+        builder(splits=splits).download_and_prepare(data_dir=tmp_path)
+    assert [p.name for p in (tmp_path / "made").iterdir()] == [".1.0.0.lock"]
+
+
+@pytest.mark.parametrize("wrong", [{"name": "a/b"}, {"name": ""}, {"version": "1.0"}, {"config": "a/b"}, {"name": "ü"}])
+def test_builders_are_checked_at_birth(wrong):
+    with pytest.raises(ValueError, match="expected"):
+        builder(**wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"file_format": "parquet"}, {"num_shards": 0}])
+def test_arguments_are_checked(tmp_path, wrong):
+    with pytest.raises(ValueError, match="must be"):
+        builder().download_and_prepare(data_dir=tmp_path, **wrong)
+
+
+def test_more_files_than_examples(tmp_path):
+    with pytest.raises(UnsupportedData, match="at least one example"):
+        builder().download_and_prepare(data_dir=tmp_path, num_shards=6)
+
+
+def test_every_feature_that_is_a_label_has_its_file(tmp_path):
+    features = FeaturesDict(
+        {"a": {"b/c": ClassLabel(names=["x"])}, "mask": LabeledImage(labels=["p", "q"]), "n": ClassLabel(num_classes=3)}
+    )
+    rows = [{"a": {"b/c": "x"}, "mask": np.zeros((2, 2, 1), np.uint8), "n": 2}]
+    made = builder(features=features, splits={"train": rows}).download_and_prepare(data_dir=tmp_path)
+    assert sorted(p.name for p in made.folder.glob("*.txt")) == ["a-b.c.labels.txt", "mask.labels.txt"]
+    assert made.features == features
+
+
+def test_two_at_once_make_it_once(tmp_path):
+    calls = []
+
+    def rows():
+        calls.append(1)
+        yield from (example(i) for i in range(30))
+
+    made = builder(splits={"train": rows})
+    threads = [threading.Thread(target=made.download_and_prepare, kwargs={"data_dir": tmp_path}) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert calls == [1]
+    assert len(data_source("made", "train", data_dir=tmp_path)) == 30
+
+
+KILLED = """
+import sys, time
+from penstock.datasets.building import DatasetBuilder
+def rows():
+    yield {"x": 1}
+    print("half", flush=True)
+    time.sleep(600)
+DatasetBuilder(name="made", features={"x": "int64"}, splits={"train": rows}).download_and_prepare(data_dir=sys.argv[1])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+def test_a_killed_process_leaves_nothing_that_lasts(tmp_path):
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"half\n"
+    waiting = DatasetBuilder(name="made", features={"x": "int64"}, splits={"train": [{"x": 2}]})
+    thread = threading.Thread(target=waiting.download_and_prepare, kwargs={"data_dir": tmp_path})
+    thread.start()
+    assert not (tmp_path / "made" / "1.0.0").exists()
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    thread.join()
+    assert [row["x"] for row in data_source("made", "train", data_dir=tmp_path)] == [2]
+    assert sorted(p.name for p in (tmp_path / "made").iterdir()) == [".1.0.0.lock", "1.0.0"]
+
+
+def test_a_serialised_example_will_do(tmp_path):
+    builder().download_and_prepare(data_dir=tmp_path)
+    payloads = [bytes(payload) for payload in data_source("made", "test", data_dir=tmp_path).parent.records]
+    builder(name="copy", splits={"test": payloads}, shuffled=False).download_and_prepare(data_dir=tmp_path)
+    both = [data_source(name, "test", data_dir=tmp_path) for name in ("made", "copy")]
+    assert [int(row["id"]) for row in both[0]] == [int(row["id"]) for row in both[1]]
+
+
+def test_a_schema_knows_the_names(tmp_path):
+    builder().download_and_prepare(data_dir=tmp_path)
+    assert data_source("made", "train", data_dir=tmp_path).schema["label"] == Feature("int64", names=("a", "b", "ü"))

@@ -1,0 +1,103 @@
+"""People's own files as prepared datasets."""
+
+import numpy as np
+import pytest
+from PIL import Image as Pillow
+
+from penstock import data_source
+from penstock.datasets.building import csv_builder, image_folder_builder, tfds_folder_builder
+from penstock.datasets.building.own import builder_for
+from penstock.errors import NoFiles, NoSuchFeature, UnsupportedData
+
+
+def pictures(root, classes=("cat", "dog"), each=3):
+    for number in range(each):
+        for value, name in enumerate(classes):
+            path = root / name / f"{number}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Pillow.fromarray(np.full((4, 6, 3), 40 * number + value, np.uint8)).save(path)
+
+
+def test_images_of_several_splits(tmp_path):
+    pictures(tmp_path / "in" / "train")
+    pictures(tmp_path / "in" / "val", each=1)
+    image_folder_builder(tmp_path / "in", name="pets").download_and_prepare(data_dir=tmp_path)
+    source = data_source("pets", data_dir=tmp_path)
+    assert {name: len(split) for name, split in source.items()} == {"train": 6, "validation": 1 * 2}
+    assert source["train"].features["label"].names == ["cat", "dog"]
+    for row in source["train"]:
+        number = int(row["image/filename"].split(b".")[0])
+        assert (row["image"] == 40 * number + row["label"]).all()
+        assert row["image"].shape == (4, 6, 3)
+
+
+def test_images_of_one_split(tmp_path):
+    pictures(tmp_path / "in", classes=("b", "a", "c"))
+    builder_for(tmp_path / "in", name="pets").download_and_prepare(data_dir=tmp_path)
+    source = data_source("pets", data_dir=tmp_path)
+    assert list(source) == ["train"]
+    assert source["train"].features["label"].names == ["a", "b", "c"]
+
+
+def test_images_without_classes_are_refused(tmp_path):
+    pictures(tmp_path, classes=("cat",))
+    with pytest.raises(UnsupportedData, match="a folder for each class"):
+        image_folder_builder(tmp_path / "cat", name="pets")
+    with pytest.raises(NoFiles):
+        builder_for(tmp_path / "nothing", name="pets")
+
+
+TEXT = "size,weight,kind,note\n1,0.1,big,x\n2,1e300,small,\n-3,2.5,big,é\n"
+
+
+def test_rows_of_a_csv_file(tmp_path):
+    (tmp_path / "rows.csv").write_text(TEXT, encoding="utf-8")
+    builder_for(tmp_path / "rows.csv", name="rows", label="kind").download_and_prepare(data_dir=tmp_path)
+    source = data_source("rows", "train", data_dir=tmp_path)
+    assert [int(row["size"]) for row in source] == [1, 2, -3]
+    assert [float(row["weight"]) for row in source] == [0.1, 1e300, 2.5]
+    assert [source.features["kind"].int2str(row["kind"]) for row in source] == ["big", "small", "big"]
+    assert [row["note"] for row in source] == [b"x", b"", "é".encode()]
+
+
+def test_a_folder_of_csv_files(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "train.csv").write_text("a,label\n1,3\n2,10\n")
+    (folder / "test.csv").write_text("a,label\n0.5,2\n")
+    builder_for(folder, name="rows", label="label").download_and_prepare(data_dir=tmp_path)
+    source = data_source("rows", data_dir=tmp_path)
+    assert source["train"].features["label"].names == ["2", "3", "10"]
+    assert [float(row["a"]) for row in source["train"]] == [1.0, 2.0]
+    assert [float(row["a"]) for row in source["test"]] == [0.5]
+
+
+def test_csv_files_that_do_not_fit(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "b.csv").write_text("a,c\n1,2\n")
+    with pytest.raises(UnsupportedData, match="the columns"):
+        csv_builder({"train": tmp_path / "a.csv", "test": tmp_path / "b.csv"}, name="rows")
+    with pytest.raises(NoSuchFeature, match="'zz'"):
+        csv_builder(tmp_path / "a.csv", name="rows", label="zz")
+    made = csv_builder(tmp_path / "a.csv", name="rows", columns=["b"])
+    assert list(made.features) == ["b"]
+
+
+def test_a_copy_in_another_format(tmp_path, golden):
+    made = tfds_folder_builder(golden / "tfrecord" / "mini").download_and_prepare(
+        data_dir=tmp_path, file_format="array_record", num_shards=2
+    )
+    assert (made.full_name, made.file_format) == ("mini/1.2.0", "array_record")
+    for split in ("train", "test"):
+        ours = data_source("mini", split, data_dir=tmp_path)
+        theirs = data_source(golden / "tfrecord" / "mini", split)
+        assert [bytes(a) for a in ours.parent.records] == [bytes(b) for b in theirs.parent.records]
+        assert ours.supervised_keys == theirs.supervised_keys
+        assert ours.features == theirs.features
+
+
+@pytest.fixture
+def golden():
+    from pathlib import Path
+
+    return Path(__file__).resolve().parents[2] / "golden" / "tfds"

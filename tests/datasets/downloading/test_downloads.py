@@ -1,0 +1,310 @@
+"""Files arrive whole and right, or not at all, whatever the server does."""
+
+import gzip
+import hashlib
+import threading
+
+import pytest
+from tests.datasets.web import IMPATIENT, Page, Web, zipped
+
+from penstock.datasets.downloading import Downloads, Patience, Resource
+from penstock.errors import DownloadFailed, UnsupportedData
+
+BODY = bytes(range(256)) * 400  # 100 KiB
+
+
+@pytest.fixture
+def fetch(tmp_path, web):
+    """``fetch(resource)``: the path of the file."""
+
+    def call(resource, patience=IMPATIENT):
+        return Downloads(folder=tmp_path / "files", resources={"x": resource}, patience=patience, progress=False)["x"]
+
+    return call
+
+
+def left_over(path):
+    """What lies beside a downloaded file, but for the note on where it came from and the lock."""
+    expected = {path.name, path.name + ".json", f".{path.name}.lock"}
+    return {file.name for file in path.parent.iterdir()} - expected
+
+
+def test_a_file_is_fetched_once(web, fetch):
+    web.pages["/a.bin"] = Page(BODY)
+    path = fetch(web.resource("/a.bin"))
+    assert path.read_bytes() == BODY
+    assert path.name.endswith("-a.bin")
+    assert fetch(web.resource("/a.bin")) == path
+    assert len(web.asked) == 1
+    assert left_over(path) == set()
+
+
+@pytest.mark.parametrize("told", [{}, {"sha256": None}, {"sha256": None, "size": None}, {"size": None}])
+def test_what_is_known_of_it_need_not_be_all(web, fetch, told):
+    web.pages["/a"] = Page(BODY)
+    assert fetch(web.resource("/a", **told)).read_bytes() == BODY
+
+
+def test_an_empty_file_is_a_file(web, fetch):
+    web.pages["/a"] = Page(b"")
+    assert fetch(web.resource("/a")).read_bytes() == b""
+
+
+def test_md5_will_do(web, fetch):
+    web.pages["/a"] = Page(BODY)
+    right = hashlib.md5(BODY, usedforsecurity=False).hexdigest()
+    assert fetch(web.resource("/a", sha256=None, md5=right)).read_bytes() == BODY
+    with pytest.raises(DownloadFailed, match="md5"):
+        fetch(web.resource("/a", sha256=None, md5="0" * 32))
+
+
+def test_a_broken_off_download_goes_on_where_it_stopped(web, fetch):
+    web.pages["/a"] = Page(BODY, cut_at=[1000, 5000, None])
+    assert fetch(web.resource("/a")).read_bytes() == BODY
+    assert [asked[1:] for asked in web.asked] == [(None, None), ("bytes=1000-", '"one"'), ("bytes=6000-", '"one"')]
+
+
+def test_another_process_goes_on_where_one_stopped(web, fetch):
+    web.pages["/a"] = Page(BODY, cut_at=[1000], statuses=[])
+    with pytest.raises(DownloadFailed):
+        fetch(web.resource("/a"), Patience(timeout_s=20, attempts=1, backoff_s=0))
+    assert fetch(web.resource("/a")).read_bytes() == BODY
+    assert web.asked[-1][1] == "bytes=1000-"
+
+
+def test_a_server_without_ranges_begins_again(web, fetch):
+    web.pages["/a"] = Page(BODY, cut_at=[1000, None], ranges=False)
+    assert fetch(web.resource("/a")).read_bytes() == BODY
+
+
+@pytest.mark.parametrize("sha256", [{}, {"sha256": None}])
+def test_a_file_that_changes_in_between_is_fetched_anew(web, fetch, sha256):
+    new = BODY[::-1]
+
+    def change(page):
+        page.body, page.etag = new, '"two"'
+
+    web.pages["/a"] = Page(BODY, cut_at=[1000], after=change)
+    assert fetch(web.resource("/a", body=new, **sha256)).read_bytes() == new
+
+
+def test_a_change_that_the_server_does_not_tell_shows_in_the_checksum(web, fetch):
+    new = BODY[::-1]
+
+    def change(page):
+        page.body = new
+
+    web.pages["/a"] = Page(BODY, cut_at=[1000], after=change, etag=None)
+    assert fetch(web.resource("/a", body=new)).read_bytes() == new
+    assert web.asked[1][1:] == ("bytes=1000-", None)
+
+
+def test_without_tag_and_checksum_nothing_is_joined(web, fetch):
+    web.pages["/a"] = Page(BODY, cut_at=[1000, None], etag=None)
+    assert fetch(web.resource("/a", sha256=None)).read_bytes() == BODY
+    assert [asked[1] for asked in web.asked] == [None, None]
+
+
+def test_a_weak_tag_is_no_reason_to_join(web, fetch):
+    web.pages["/a"] = Page(BODY, cut_at=[1000, None], etag='W/"one"')
+    assert fetch(web.resource("/a", sha256=None)).read_bytes() == BODY
+    assert web.asked[1][1] is None
+
+
+@pytest.mark.parametrize("status", [500, 503, 429, 408])
+def test_a_server_in_trouble_is_asked_again(web, fetch, status):
+    web.pages["/a"] = Page(BODY, statuses=[status, status])
+    assert fetch(web.resource("/a")).read_bytes() == BODY
+
+
+@pytest.mark.parametrize("status", [404, 403, 410])
+def test_a_server_that_has_it_not_is_not_asked_again(web, fetch, status):
+    web.pages["/a"] = Page(BODY, statuses=[status])
+    with pytest.raises(DownloadFailed, match=str(status)) as caught:
+        fetch(web.resource("/a"))
+    assert len(web.asked) == 1
+    assert isinstance(caught.value, OSError)
+    assert "put the file at" in caught.value.hint
+
+
+def test_the_next_address_is_tried(web, fetch):
+    web.pages["/wrong"] = Page(BODY[::-1])
+    web.pages["/right"] = Page(BODY)
+    urls = tuple(web.url + path for path in ("/none", "/wrong", "/right"))
+    path = fetch(Resource(urls=urls, size=len(BODY), sha256=hashlib.sha256(BODY).hexdigest()))
+    assert path.read_bytes() == BODY
+
+
+def test_another_file_will_do(web, fetch):
+    web.pages["/b"] = Page(b"other")
+    first = Resource(urls=(web.url + "/none",), otherwise=web.resource("/b"))
+    assert fetch(first).read_bytes() == b"other"
+
+
+def test_every_failure_is_told(web, fetch):
+    web.pages["/wrong"] = Page(b"x" * len(BODY))
+    urls = (web.url + "/none", web.url + "/wrong")
+    with pytest.raises(DownloadFailed) as caught:
+        fetch(Resource(urls=urls, size=len(BODY), sha256=hashlib.sha256(BODY).hexdigest()))
+    assert "404" in caught.value.found
+    assert "sha256" in caught.value.found
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        Page(BODY[:-1]),
+        Page(BODY + b"x"),
+        Page(BODY, more=b"x", length=None),
+        Page(BODY, length=str(len(BODY) + 5)),
+        Page(BODY, length="5"),
+        Page(b"<html>Sign in</html>"),
+        Page(BODY, encoding="gzip"),
+        Page(gzip.compress(BODY), encoding="gzip"),
+        Page(BODY, cut_at=[1000, 0, 0, 0, 0, 0]),
+        Page(BODY, cut_at=[1000], content_range="bytes 0-9/10"),
+        Page(BODY, cut_at=[1000], content_range="rubbish"),
+        Page(BODY[:-1] + b"?"),
+    ],
+    ids=range(12),
+)
+def test_a_lying_server_gets_nothing_under_the_name(web, tmp_path, fetch, page):
+    web.pages["/a"] = page
+    resource = web.resource("/a", body=BODY)
+    try:
+        path = fetch(resource)
+    except DownloadFailed:
+        assert not (tmp_path / "files" / resource.stored_name).exists()
+    else:
+        assert path.read_bytes() == BODY  # it got there in the end
+
+
+def test_a_wrong_length_that_is_too_long_is_not_believed(web, fetch):
+    web.pages["/a"] = Page(BODY, length=str(len(BODY) + 5))
+    with pytest.raises(DownloadFailed, match=f"it has {len(BODY) + 5} bytes there"):
+        fetch(web.resource("/a"))
+
+
+def test_a_server_that_stops_in_the_middle_is_left(web, fetch):
+    web.pages["/a"] = Page(BODY, drip=True)
+    with pytest.raises(DownloadFailed, match="imed"):
+        fetch(web.resource("/a"), Patience(timeout_s=0.2, attempts=2, backoff_s=0))
+
+
+def test_nobody_there(fetch):
+    server = Web()
+    server.close()
+    with pytest.raises(DownloadFailed, match=r"after 2 attempts"):
+        fetch(Resource(urls=(server.url + "/a",)), Patience(timeout_s=5, attempts=2, backoff_s=0))
+
+
+def test_redirections_are_followed_but_not_to_files(web, fetch):
+    web.pages["/old"] = Page(b"", statuses=[302], location=web.url + "/new")
+    web.pages["/new"] = Page(BODY)
+    assert fetch(web.resource("/old", body=BODY)).read_bytes() == BODY
+    web.pages["/out"] = Page(b"", statuses=[302], location="file:///etc/passwd")
+    with pytest.raises(DownloadFailed, match="not allowed"):
+        fetch(web.resource("/out", body=BODY[1:]))
+
+
+def test_what_was_damaged_on_the_disk_is_fetched_again(web, fetch):
+    web.pages["/a"] = Page(BODY)
+    path = fetch(web.resource("/a"))
+    path.write_bytes(BODY[:-1] + b"?")
+    assert fetch(web.resource("/a")).read_bytes() == BODY
+    assert len(web.asked) == 2
+
+
+def test_what_came_first_is_what_comes_later(web, fetch):
+    """Where no checksum is known, the first download is the measure."""
+    web.pages["/a"] = Page(BODY)
+    resource = web.resource("/a", sha256=None, size=None)
+    path = fetch(resource)
+    path.unlink()
+    web.pages["/a"] = Page(BODY[::-1])
+    with pytest.raises(DownloadFailed, match="as the first time"):
+        fetch(resource)
+
+
+def test_two_who_want_the_same_file_fetch_it_once(web, tmp_path):
+    web.pages["/a"] = Page(BODY)
+    resource = web.resource("/a")
+    found = []
+
+    def ask():
+        downloads = Downloads(folder=tmp_path, resources={"x": resource}, patience=IMPATIENT, progress=False)
+        found.append(downloads["x"].read_bytes())
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [BODY] * 4
+    assert len(web.asked) == 1
+
+
+def test_proxies_of_the_environment_are_used(web, fetch, monkeypatch):
+    monkeypatch.setenv("http_proxy", web.url)
+    web.pages["http://example.invalid/a"] = Page(BODY)
+    resource = Resource(urls=("http://example.invalid/a",), sha256=hashlib.sha256(BODY).hexdigest())
+    assert fetch(resource).read_bytes() == BODY
+
+
+def test_a_disk_that_is_too_small_is_told_before(web, fetch):
+    web.pages["/a"] = Page(BODY)
+    with pytest.raises(UnsupportedData, match="room for"):
+        fetch(web.resource("/a", size=1 << 60))
+    assert web.asked == []
+
+
+def test_archives_are_unpacked_once(web, tmp_path):
+    web.pages["/a.zip"] = Page(zipped({"in/a.txt": b"a", "in/b.txt": b"b"}))
+    downloads = Downloads(folder=tmp_path, resources={"x": web.resource("/a.zip")}, progress=False)
+    folder = downloads.unpacked("x")
+    assert (folder / "in" / "a.txt").read_bytes() == b"a"
+    (folder / "in" / "a.txt").write_bytes(b"kept")
+    assert (downloads.unpacked("x") / "in" / "a.txt").read_bytes() == b"kept"
+    only = downloads.unpacked("x", only={"in/b.txt": "b"})
+    assert [file.name for file in only.iterdir()] == ["b"]
+    assert downloads.size == web.resource("/a.zip").size
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"urls": "https://example.org/a"},
+        {"urls": ()},
+        {"urls": ("file:///etc/passwd",)},
+        {"urls": ("ftp://example.org/a",)},
+        {"urls": ("https:///a",)},
+        {"sha256": "12"},
+        {"sha256": "G" * 64},
+        {"md5": "0" * 31},
+        {"size": -1},
+    ],
+)
+def test_resources_are_checked_at_birth(wrong):
+    with pytest.raises(ValueError, match=r"must be|begins with"):
+        Resource(**{"urls": ("https://example.org/a",), **wrong})
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://example.org/a/b.zip?x=1#y", "b.zip"),
+        ("https://example.org/..%2F..%2Fetc%2Fpasswd", "passwd"),
+        ("https://example.org/%2e%2e", "file"),
+        ("https://example.org/a%00b", "a_b"),
+        ("https://example.org/", "file"),
+        ("https://example.org/.hidden", "hidden"),
+    ],
+)
+def test_names_cannot_lead_anywhere(url, name):
+    assert Resource(urls=(url,)).name == name
+
+
+def test_patience_is_checked_at_birth():
+    for wrong in ({"timeout_s": 0}, {"attempts": 0}, {"backoff_s": -1}):
+        with pytest.raises(ValueError, match="time-out"):
+            Patience(**wrong)

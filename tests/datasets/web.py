@@ -1,0 +1,176 @@
+"""A web server on this machine, with the virtues and vices of real ones."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import struct
+import tarfile
+import threading
+import time
+import zipfile
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+
+from penstock.datasets.downloading import Patience, Resource
+
+IMPATIENT = Patience(timeout_s=20, attempts=3, backoff_s=0)
+
+
+@dataclass
+class Page:
+    """What the server says of one path.
+
+    Args:
+        body: The file.
+        statuses: What it answers first, one after the other, before it gives the file.
+        cut_at: After how many bytes of each answer the connection ends, one after the other; ``None`` for all.
+        ranges: Whether it gives parts.
+        etag: Of the file; ``None`` for none.
+        length: What it says the length is; ``""`` for the truth, ``None`` for nothing.
+        drip: Whether a byte comes, and then nothing for long.
+        more: Bytes sent behind the file.
+        encoding, location, content_range: Headers.
+    """
+
+    body: bytes
+    statuses: list = field(default_factory=list)
+    cut_at: list = field(default_factory=list)
+    ranges: bool = True
+    etag: str | None = '"one"'
+    length: str | None = ""
+    drip: bool = False
+    more: bytes = b""
+    encoding: str = ""
+    location: str = ""
+    content_range: str = ""
+    after: object = None
+
+
+class Web:
+    """``web.pages["/a"] = Page(b"...")``; ``web.asked`` is what was asked for, with the range."""
+
+    def __init__(self):
+        self.pages = {}
+        self.asked = []
+        self.stop = threading.Event()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                outer.asked.append((self.path, self.headers.get("Range"), self.headers.get("If-Range")))
+                answer(self, outer.pages.get(self.path), outer.stop)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        self.thread.start()
+
+    def close(self):
+        self.stop.set()
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+    def resource(self, path, body=None, **told):
+        """The resource for a page, with the checksum of its body (or of another)."""
+        body = self.pages[path].body if body is None else body
+        told = {"size": len(body), "sha256": hashlib.sha256(body).hexdigest(), **told}
+        return Resource(urls=(self.url + path,), **told)
+
+
+def answer(handler, page, stop):
+    if page is None:
+        handler.send_error(404)
+        return
+    if page.statuses:
+        status = page.statuses.pop(0)
+        handler.send_response(status)
+        if status in (301, 302):
+            handler.send_header("Location", page.location)
+        if status in (429, 503):
+            handler.send_header("Retry-After", "0")
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+        return
+    start = begin(handler, page)
+    if start is None:
+        return
+    body = page.body[start:] + page.more
+    cut = page.cut_at.pop(0) if page.cut_at else None
+    if page.drip:
+        handler.wfile.write(body[:1])
+        handler.wfile.flush()
+        stop.wait(30)
+        return
+    handler.wfile.write(body if cut is None else body[:cut])
+    if page.after is not None and not page.cut_at:
+        page.after(page)
+
+
+def begin(handler, page):
+    """Status and headers; where the body starts."""
+    wanted, known = handler.headers.get("Range"), handler.headers.get("If-Range")
+    start = int(wanted[6:-1]) if wanted and page.ranges and known in (None, page.etag) else 0
+    if start >= len(page.body) > 0:
+        handler.send_response(416)
+        handler.send_header("Content-Range", f"bytes */{len(page.body)}")
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+        return None
+    handler.send_response(206 if start else 200)
+    if start:
+        placed = page.content_range or f"bytes {start}-{len(page.body) - 1}/{len(page.body)}"
+        handler.send_header("Content-Range", placed)
+    if page.etag:
+        handler.send_header("ETag", page.etag)
+    if page.encoding:
+        handler.send_header("Content-Encoding", page.encoding)
+    if page.length is not None:
+        handler.send_header("Content-Length", page.length or str(len(page.body) - start))
+    handler.end_headers()
+    return start
+
+
+def idx(array):
+    """A gzipped idx file, as the authors of MNIST publish them."""
+    head = bytes((0, 0, 8, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape)
+    return gzip.compress(head + array.astype(np.uint8).tobytes(), mtime=0)
+
+
+def tar_gz(files):
+    """A ``.tar.gz`` of files by name; a ``TarInfo`` in the place of content is put in as it is."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, content in files.items():
+            if isinstance(content, tarfile.TarInfo):
+                archive.addfile(content)
+                continue
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def zipped(files):
+    """A ``.zip`` of files by name."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def wait_for(condition, *, seconds=60):
+    """Until something is so."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.01)

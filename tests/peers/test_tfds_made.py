@@ -1,0 +1,158 @@
+"""What we prepare, TFDS reads back; and what both prepare from the same examples is the same, byte by byte."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.datasets.authors import served
+from tests.datasets.web import Web
+
+from penstock import data_source
+from penstock.datasets.building import DatasetBuilder, csv_builder, image_folder_builder
+from penstock.datasets.features import ClassLabel, Image, Sequence, Tensor, Text
+
+ROOT = Path(__file__).resolve().parents[2]
+PEERS = Path(os.environ.get("PENSTOCK_PEERS_VENV", ROOT / ".venv-peers")) / "bin" / "python"
+SCRIPT = Path(__file__).with_name("tfds_made_peer.py")
+
+
+def has_tfds():
+    code = "import importlib.util as u, sys; sys.exit(u.find_spec('tensorflow_datasets') is None)"
+    return PEERS.exists() and subprocess.run([PEERS, "-c", code], check=False).returncode == 0
+
+
+pytestmark = [pytest.mark.peer, pytest.mark.skipif(not has_tfds(), reason="needs .venv-peers with tensorflow-datasets")]
+
+
+def ask(job, folder):
+    done = subprocess.run([PEERS, SCRIPT, job, str(folder)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+def same(theirs, source):
+    """All examples of a split as TFDS read them, in the order of the files, against ours."""
+    assert len(theirs["rows"]) == theirs["examples"] == len(source)
+    assert theirs["half"] == round(len(source) / 2)
+    for row, ours in zip(theirs["rows"], source, strict=True):
+        for name, value in source.nested(ours).items():
+            assert row[name] == listed(value), name
+
+
+def listed(value):
+    if isinstance(value, dict):
+        return {name: listed(item) for name, item in value.items()}
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    array = np.asarray(value)
+    return [listed(item) for item in array] if array.dtype == object and array.ndim else array.tolist()
+
+
+@pytest.mark.parametrize("file_format", ["tfrecord", "array_record"])
+def test_tfds_reads_what_we_prepare(tmp_path, file_format):
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 5, 4, 3), np.uint8)
+    rows = [
+        {
+            "image": pixels[i],
+            "label": i % 3,
+            "exact": [i / 3, 1e300],
+            "words": [f"w{j}" for j in range(i % 4)],
+            "deep": {"text": f"text {i} é"},
+        }
+        for i in range(40)
+    ]
+    made = DatasetBuilder(
+        name="made",
+        features={
+            "image": Image(shape=(5, 4, 3)),
+            "label": ClassLabel(names=["a", "b", "ü"]),
+            "exact": Tensor(shape=(2,), dtype="float64", encoding="bytes"),
+            "words": Sequence(Text()),
+            "deep": {"text": Text()},
+        },
+        splits={"train": rows, "test": rows[:7]},
+        supervised_keys=("image", "label"),
+        description="About.",
+        citation="Us.",
+        urls=("https://example.org/home",),
+    ).download_and_prepare(data_dir=tmp_path, file_format=file_format, num_shards=3)
+    theirs = ask("describe", made.folder)
+    known = {name: theirs[name] for name in ("name", "version", "description", "citation", "homepage", "supervised")}
+    assert known == {
+        "name": "made",
+        "version": "1.0.0",
+        "description": "About.",
+        "citation": "Us.",
+        "homepage": "https://example.org/home",
+        "supervised": ["image", "label"],
+    }
+    assert theirs["labels"] == {"label": ["a", "b", "ü"]}
+    for name, split in theirs["splits"].items():
+        same(split, data_source(made.folder, name))
+        assert split.get("pair") == (2 if file_format == "tfrecord" else None)
+        assert split["lengths"] == list(made.splits[name].shard_lengths)
+        assert split["bytes"] == made.splits[name].num_bytes
+
+
+def test_both_prepare_the_same_bytes(tmp_path):
+    def rows(count, prefix):
+        for i in range(count):
+            words = [f"w{j}" for j in range(i % 4)]
+            row = {"id": i, "label": i % 3, "words": words, "deep": {"x": i / 4, "text": f"text {i} é"}}
+            yield f"{prefix}{i}" if prefix else i, row
+
+    ours = DatasetBuilder(
+        name="made",
+        features={
+            "id": "int64",
+            "label": ClassLabel(names=["a", "b", "ü"]),
+            "words": Sequence(Text()),
+            "deep": {"x": "float32", "text": Text()},
+        },
+        splits={"train": lambda: rows(100, ""), "test": lambda: rows(17, "key/")},
+    ).download_and_prepare(data_dir=tmp_path / "ours", num_shards=3)
+    theirs = Path(ask("make", tmp_path / "theirs"))
+    for name in ("train", "test"):
+        ours_split, their_split = data_source(ours.folder, name), data_source(theirs, name)
+        assert [int(row["id"]) for row in ours_split] == [int(row["id"]) for row in their_split]
+        entries = [source.prepared.splits[name] for source in (ours_split, their_split)]
+        assert entries[0].shard_lengths == entries[1].shard_lengths
+        assert entries[0].num_bytes == entries[1].num_bytes
+    files = {p.name: p.read_bytes() for p in theirs.iterdir() if "tfrecord" in p.name or p.suffix == ".txt"}
+    assert len(files) == 7
+    for name, content in files.items():
+        assert (ours.folder / name).read_bytes() == content, name
+    features = [json.loads((folder / "features.json").read_text()) for folder in (ours.folder, theirs)]
+    assert features[0] == features[1]
+
+
+@pytest.mark.parametrize("name", ["fashion_mnist", "emnist/letters", "cifar10", "cifar100", "iris", "abalone"])
+def test_tfds_reads_the_named_datasets(tmp_path, name):
+    web = Web()
+    try:
+        made = served(web, name).download_and_prepare(data_dir=tmp_path)
+    finally:
+        web.close()
+    theirs = ask("describe", made.folder)
+    for split, told in theirs["splits"].items():
+        same(told, data_source(made.folder, split))
+
+
+def test_tfds_reads_own_files(tmp_path):
+    (tmp_path / "rows.csv").write_text("size,weight,kind\n1,0.1,big\n2,1e300,small\n", encoding="utf-8")
+    made = csv_builder(tmp_path / "rows.csv", name="rows", label="kind").download_and_prepare(data_dir=tmp_path)
+    theirs = ask("describe", made.folder)
+    same(theirs["splits"]["train"], data_source(made.folder, "train"))
+    from PIL import Image as Pillow
+
+    for i in range(4):
+        folder = tmp_path / "pets" / ("cat", "dog")[i % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        Pillow.fromarray(np.full((3, 4, 3), i, np.uint8)).save(folder / f"{i}.png")
+    made = image_folder_builder(tmp_path / "pets", name="pets").download_and_prepare(data_dir=tmp_path)
+    theirs = ask("describe", made.folder)
+    same(theirs["splits"]["train"], data_source(made.folder, "train"))
+    assert theirs["labels"] == {"label": ["cat", "dog"]}
