@@ -81,7 +81,10 @@ def root(
     """
 
 
-for command in (inspect, head, schema, stats, verify, convert, index, prepare, datasets, train, transform, serve, invoke, endpoints, demo):
+WORK = (inspect, head, schema, stats, verify, convert, index, prepare, datasets)
+SERVICES = (train, transform, serve, invoke, endpoints)
+
+for command in (*WORK, *SERVICES, demo):
     app.command(help=_help_of(command))(command)
 
 
