@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.forks import exit_code, fork
 from tests.formats.array_record_files import CODECS, GOLDENS, noted, some_payloads, write
 from tests.reference import riegeli as reference
 
@@ -189,15 +190,11 @@ def test_threads_share_records(tmp_path, group_size):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_works_after_a_fork(tmp_path):
     payloads = some_payloads(50)
     records = ArrayRecordRecords([write(tmp_path / "x.array_record", payloads, group_size=25)])
     assert bytes(records[3]) == payloads[3]
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if all_of(records) == payloads and bytes(records[3]) == payloads[3] else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert exit_code(fork(lambda: all_of(records) == payloads and bytes(records[3]) == payloads[3])) == 0
 
 
 def test_large_chunks_are_kept_up_to_a_bound(tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from tests.forks import exit_code, fork
 from tests.formats.golden import NPY
 
 from penstock.contracts.records import Records, Skipped
@@ -194,11 +195,8 @@ def test_pickling_threads_and_fork(shards):
         thread.start()
     for thread in threads:
         thread.join()
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if np.array_equal(records.take(np.arange(100)), array) else 1)
     assert wrong == []
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert exit_code(fork(lambda: np.array_equal(records.take(np.arange(100)), array))) == 0
 
 
 def test_where_the_array_begins(tmp_path):

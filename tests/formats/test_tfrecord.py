@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.forks import exit_code, fork
 from tests.formats.golden import DAMAGED, SOUND, TFRECORD, noted
 from tests.reference import tfrecord as reference
 
@@ -323,13 +324,11 @@ def test_fork(tmp_path, indexed):
     records = TFRecordRecords([write(tmp_path / "x", payloads)])
     if indexed:
         len(records)
-    child = os.fork()
-    if child == 0:
-        sound = (
-            [bytes(records[index]) for index in range(len(records))] == payloads == [bytes(view) for view in records]
-        )
-        os._exit(0 if sound else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def reads_all():
+        return [bytes(records[index]) for index in range(len(records))] == payloads == [bytes(view) for view in records]
+
+    assert exit_code(fork(reads_all)) == 0
 
 
 def test_pages_are_let_go_while_reading_in_order(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.formats.golden import SOUND
 from tests.reference import tfrecord as reference
 
-from penstock.formats import framed_writer
+from penstock.formats import record_writer
 from penstock.formats.tfrecord import TFRecordRecords
 from penstock.formats.tfrecord_writer import TFRecordWriter
 
@@ -34,7 +34,7 @@ def test_every_way_of_writing_gives_the_same(tmp_path_factory, payloads, compres
     folder = tmp_path_factory.mktemp("write")
     expected = b"".join(map(reference.framed, payloads))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(framed_writer, "GATHER_BYTES", gather_bytes)
+        patch.setattr(record_writer, "GATHER_BYTES", gather_bytes)
         with TFRecordWriter(folder / "one", compression=compression) as one:
             for payload in payloads:
                 one.write(payload)

@@ -7,6 +7,7 @@ import threading
 import time
 
 import pytest
+from tests.forks import exit_code, fork
 
 from penstock.io.ahead import ahead
 
@@ -64,19 +65,16 @@ def test_closing_stops_the_thread_and_closes_the_items():
     assert threading.active_count() == before
 
 
-@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_forked_child_is_told_instead_of_waiting_for_ever():
     running = ahead(iter(range(1000)), depth=1)
     next(running)
-    child = os.fork()
-    if child == 0:
-        try:
+
+    def told():
+        with pytest.raises(RuntimeError):
             next(running)
-        except RuntimeError:
-            os._exit(7)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 7
+        return True
+
+    assert exit_code(fork(told)) == 0
     running.close()
 
 

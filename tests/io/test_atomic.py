@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+from tests.forks import exit_code, fork
 
 from penstock.io import atomic
 from penstock.io.atomic import AtomicFile, write_atomic
@@ -155,11 +156,13 @@ def test_permissions_are_the_usual_ones(tmp_path):
 def test_a_forked_child_leaves_the_file_to_its_parent(tmp_path):
     file = AtomicFile(tmp_path / "x")
     file.write(b"abc")
-    child = os.fork()
-    if child == 0:
+
+    def forget():
+        nonlocal file
         del file
-        os._exit(0)
-    os.waitpid(child, 0)
+        return True
+
+    assert exit_code(fork(forget)) == 0
     file.close()
     assert (tmp_path / "x").read_bytes() == b"abc"
 

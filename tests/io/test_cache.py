@@ -8,6 +8,7 @@ import time
 import warnings
 
 import pytest
+from tests.forks import exit_code, fork
 
 from penstock.io import cache
 from penstock.io.cache import CacheEntry, cache_folder, cache_key, cache_limit_bytes
@@ -144,18 +145,14 @@ def test_what_is_mapped_is_never_thrown_out(tmp_path):
 def test_a_forked_child_does_not_keep_the_lock(tmp_path):
     made = CacheEntry.claim(tmp_path / "a.inflated", wait=False)
     begun, end = os.pipe(), os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.write(begun[1], b"x")
-        os.read(end[0], 1)
-        os._exit(0)
+    child = fork(lambda: os.write(begun[1], b"x") and os.read(end[0], 1))
     os.read(begun[0], 1)
     made.abort()
     again = CacheEntry.claim(tmp_path / "a.inflated", wait=False)
     assert again is not None
     again.abort()
     os.write(end[1], b"x")
-    os.waitpid(child, 0)
+    assert exit_code(child) == 0
     for fd in (*begun, *end):
         os.close(fd)
 

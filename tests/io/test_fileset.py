@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pytest
+from tests.forks import exit_code, fork
 
 from penstock.errors import CorruptFile, NoFiles
 from penstock.io import fileset
@@ -161,7 +162,4 @@ def test_threads(paths):
 def test_fork(paths):
     files = FileSet(paths)
     files.content(0)
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if [files.content(n).buffer[0] for n in range(20)] == list(range(20)) else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert exit_code(fork(lambda: [files.content(n).buffer[0] for n in range(20)] == list(range(20)))) == 0

@@ -10,6 +10,7 @@ import textwrap
 import time
 
 import pytest
+from tests.forks import exit_code, fork
 from tests.loading.fakes import Numbers, indices_of, loader_threads
 from tests.loading.test_loader import batches_of
 
@@ -39,17 +40,12 @@ class Slow:
 
 def in_child(work):
     """Run ``work`` in a forked child, and pass on whether it returned in time."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            signal.alarm(20)
-            work()
-            status = 0
-        finally:
-            os._exit(status)
-    _, status = os.waitpid(child, 0)
-    assert status == 0
+
+    def returned():
+        work()
+        return True
+
+    assert exit_code(fork(returned)) == 0
 
 
 def run_script(body, *, timeout=30):

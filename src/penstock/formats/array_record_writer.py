@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock import _native
 from penstock.contracts.protocols import Indices
+from penstock.formats.record_writer import RecordWriter
 from penstock.formats.riegeli.codecs import NONE, ZSTD
 from penstock.formats.riegeli.file_end import file_end
 from penstock.formats.riegeli.footer import Footer
 from penstock.formats.riegeli.options import CodecName, WriterOptions
-from penstock.io.atomic import AtomicFile
 from penstock.io.paths import PathLike
 
 if TYPE_CHECKING:
@@ -23,11 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ArrayRecordWriter"]
 
-GATHER_BYTES = 1 << 20
-GATHER_RECORDS = 4096
 
-
-class ArrayRecordWriter:
+class ArrayRecordWriter(RecordWriter):
     """Writes one ArrayRecord file, which appears under its name at ``close``, or never.
 
     Args:
@@ -42,11 +38,6 @@ class ArrayRecordWriter:
         ValueError: An option is out of range.
         MissingExtra: The library for the codec is not installed.
     """
-
-    head = 0
-    """Bytes that :meth:`write_block` needs before each payload."""
-    tail = 0
-    """Bytes that it needs behind each."""
 
     def __init__(
         self,
@@ -66,37 +57,12 @@ class ArrayRecordWriter:
             pad_to_block_boundary=pad_to_block_boundary,
         )
         self._pack = _as_it_is if self.options.number == NONE else self.options.packer()
-        self._file = AtomicFile(path)
-        self._waiting: list[bytes] = []
-        self._waiting_bytes = 0
+        super().__init__(path)
         self._begins: list[Indices] = []
         self._decoded_sizes: list[Indices] = []
         self._counts: list[Indices] = []
         self._position = 0
-        self.records = 0
-        """Records written so far."""
         self._put(_native.frame_signature())
-
-    @property
-    def path(self) -> str:
-        """The final name."""
-        return self._file.path
-
-    def write(self, payload: Buffer) -> None:
-        """Append one record."""
-        self.write_many((payload,))
-
-    def write_many(self, payloads: Sequence[Buffer]) -> None:
-        """Append several records."""
-        if self._file.closed:
-            raise ValueError(f"{self.path} is closed")
-        # They wait for their group: what its owner may change meanwhile is copied.
-        kept = [payload if isinstance(payload, bytes) else bytes(payload) for payload in payloads]
-        self._waiting += kept
-        self.records += len(kept)
-        self._waiting_bytes += sum(map(len, kept))
-        if self._waiting_bytes >= GATHER_BYTES or len(self._waiting) >= GATHER_RECORDS:
-            self._flush()
 
     def write_block(self, block: npt.NDArray[np.uint8], starts: Indices, sizes: Indices) -> None:
         """Append records that lie in one array.
@@ -108,23 +74,6 @@ class ArrayRecordWriter:
         """
         whole = block.data
         self.write_many([whole[at : at + size] for at, size in zip(starts.tolist(), sizes.tolist(), strict=True)])
-
-    def close(self) -> None:
-        """Put the whole file into its place. A second call does nothing."""
-        if self._file.closed:
-            return
-        try:
-            self._flush(last=True)
-            self._put_end()
-            self._file.close()
-        except BaseException:
-            self.abort()
-            raise
-
-    def abort(self) -> None:
-        """Leave no file behind. Does nothing after ``close``."""
-        self._waiting.clear()
-        self._file.abort()
 
     def _flush(self, *, last: bool = False) -> None:
         """Write the groups that are complete; the ``last`` one may not be."""
@@ -164,7 +113,7 @@ class ArrayRecordWriter:
         groups = (payloads[at : at + group_size] for at in range(0, len(payloads), group_size))
         return [pack(b"".join(group)) for group in groups], [pack(block) for block in _size_blocks(sizes, group_size)]
 
-    def _put_end(self) -> None:
+    def _end(self) -> None:
         """Footer and postscript. With no record there is nothing between them and the signature."""
         footer = Footer(
             self._position,
@@ -179,17 +128,6 @@ class ArrayRecordWriter:
     def _put(self, framed: npt.NDArray[np.uint8]) -> None:
         self._file.write(framed)
         self._position += len(framed)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()
 
 
 def _joined(parts: list[Indices]) -> Indices:

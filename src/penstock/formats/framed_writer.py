@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.contracts.protocols import Indices
 from penstock.formats.framing import Framing
-from penstock.io.atomic import AtomicFile
+from penstock.formats.record_writer import RecordWriter
 from penstock.io.compression import checked, deflater
 from penstock.io.paths import PathLike
 
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
-
 __all__ = ["FramedWriter"]
 
-GATHER_BYTES = 1 << 20
-GATHER_RECORDS = 4096
 
-
-class FramedWriter:
+class FramedWriter(RecordWriter):
     """Writes one file of framed records, which appears under its name at ``close``, or never.
 
     A format gives its framing and what that needs round each payload.
@@ -40,42 +32,13 @@ class FramedWriter:
 
     framing: Framing
     """Of the format."""
-    head: int
-    """Bytes that :meth:`write_block` needs before each payload."""
-    tail: int
-    """Bytes that it needs behind each."""
 
     def __init__(self, path: PathLike, *, compression: str | None = None, level: int = -1) -> None:
         wrapper = checked(compression) or "none"
         if not -1 <= level <= 9:
             raise ValueError(f"level must be in [-1, 9], got {level}")
         self._deflater: Any = None if wrapper == "none" else deflater(wrapper, level)
-        self._file = AtomicFile(path)
-        self._waiting: list[bytes] = []
-        self._waiting_bytes = 0
-        self.records = 0
-        """Records written so far."""
-
-    @property
-    def path(self) -> str:
-        """The final name."""
-        return self._file.path
-
-    def write(self, payload: Buffer) -> None:
-        """Append one record."""
-        self.write_many((payload,))
-
-    def write_many(self, payloads: Sequence[Buffer]) -> None:
-        """Append several records."""
-        if self._file.closed:
-            raise ValueError(f"{self.path} is closed")
-        # A buffer that the caller may fill anew is copied; bytes cannot change.
-        kept = [payload if isinstance(payload, bytes) else bytes(payload) for payload in payloads]
-        self._waiting.extend(kept)
-        self.records += len(kept)
-        self._waiting_bytes += sum(map(len, kept))
-        if self._waiting_bytes >= GATHER_BYTES or len(self._waiting) >= GATHER_RECORDS:
-            self._flush()
+        super().__init__(path)
 
     def write_block(self, block: npt.NDArray[np.uint8], starts: Indices, sizes: Indices) -> None:
         """Append records that lie in one array with room round each payload; what surrounds them is filled in there.
@@ -85,45 +48,19 @@ class FramedWriter:
             starts: ``int64 (n,)``: where each *payload* begins in ``block``.
             sizes: ``int64 (n,)``: how long each payload is.
         """
-        if self._file.closed:
-            raise ValueError(f"{self.path} is closed")
+        self._check_open()
         self._flush()
         self._put(block[: self.framing.frame_block(block, starts, sizes)])
         self.records += len(starts)
 
-    def close(self) -> None:
-        """Put the whole file into its place. A second call does nothing."""
-        if self._file.closed:
-            return
-        try:
-            self._flush()
-            if self._deflater is not None:
-                self._file.write(self._deflater.flush())
-            self._file.close()
-        except BaseException:
-            self.abort()
-            raise
-
-    def abort(self) -> None:
-        """Leave no file behind. Does nothing after ``close``."""
-        self._waiting.clear()
-        self._file.abort()
-
-    def _flush(self) -> None:
+    def _flush(self, *, last: bool = False) -> None:  # noqa: ARG002 - no record waits for another
         if self._waiting:
             waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
             self._put(self.framing.frame_payloads(waiting))
 
+    def _end(self) -> None:
+        if self._deflater is not None:
+            self._file.write(self._deflater.flush())
+
     def _put(self, framed: npt.NDArray[np.uint8]) -> None:
         self._file.write(framed if self._deflater is None else self._deflater.compress(framed))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock.errors import SchemaMismatch, UnsupportedData, Where
 from penstock.formats.npy_header import header_bytes
-from penstock.io.atomic import AtomicFile
+from penstock.io.atomic import AtomicFile, Closing
 from penstock.io.paths import PathLike
 
 __all__ = ["NpyWriter"]
 
 
-class NpyWriter:
+class NpyWriter(Closing):
     """Appends rows to one ``.npy`` file, which appears under its name at ``close``, or never.
 
     Args:
@@ -83,14 +82,3 @@ class NpyWriter:
     def abort(self) -> None:
         """Leave no file behind. Does nothing after ``close``."""
         self._file.abort()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()

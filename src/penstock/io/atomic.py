@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import time
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,7 +19,7 @@ from penstock.io.paths import TEMPORARY_SUFFIX, PathLike
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["AtomicFile", "sync_folder", "write_atomic"]
+__all__ = ["AtomicFile", "Closing", "sync_folder", "write_atomic"]
 
 GATHER_BYTES = (
     1 << 20
@@ -28,7 +29,30 @@ STALE_AFTER_S = 60
 NAME_BYTES = 100  # of the final name kept in the temporary one, which must fit into 255
 
 
-class AtomicFile:
+class Closing(ABC):
+    """A context that ends with ``close``, or with ``abort`` if it is left by an exception."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Put what was written into its place."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Leave nothing behind."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+
+class AtomicFile(Closing):
     """A file to write that gets its name only when it is complete.
 
     Bytes go to a hidden temporary file in the same folder; ``close`` flushes it to the disk and renames it. After an
@@ -118,17 +142,6 @@ class AtomicFile:
         """Throw away what was written. Does nothing after ``close``."""
         if self._fd >= 0:
             self._discard()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.abort()
 
     def __del__(self) -> None:
         self.abort()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from penstock.contracts.tables import BatchWriter
 from penstock.contracts.values import Example, Ragged
 from penstock.errors import NoSuchFeature, Where
 from penstock.formats.detect import format_named
+from penstock.io.atomic import Closing
 from penstock.sources.stacking import reordered, schema_of, stack
 from penstock.writing.sinks import bytes_of, open_sink, rows_of, slice_rows
 from penstock.writing.targets import Target
@@ -26,7 +26,7 @@ BLOCK_BYTES = 512 << 10  # what is encoded, framed and written at a time: small 
 BLOCK_EXAMPLES = 1024
 
 
-class Writer:
+class Writer(Closing):
     """Writes examples into one file or several shards. Files appear whole, when the writer is closed, or not at all.
 
     Args:
@@ -156,17 +156,6 @@ class Writer:
                 self._sinks[(self._turn + k) % world].write_batch(part, len(rows))
             self._turn = (self._turn + n) % world
         self.count += n
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.close()
-        else:
-            self.abort()
 
     def __repr__(self) -> str:
         return f"<Writer of {self.target.paths[0]}: {self.count} examples>"

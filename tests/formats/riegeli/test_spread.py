@@ -11,7 +11,7 @@ from penstock.formats.riegeli.spread import spread
 
 @pytest.fixture(autouse=True)
 def four_cores(monkeypatch):
-    monkeypatch.setattr(module, "_cores", lambda: 4)
+    monkeypatch.setattr(module, "usable_cores", lambda: 4)
     module._helpers.cache_clear()
     yield
     for helpers in [module._helpers(os.getpid())]:

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.forks import exit_code, fork
 from tests.loading.fakes import Numbers
 from tests.loading.workers import fakes
 from tests.loading.workers.test_workers import METHODS, forked, no_child
@@ -205,17 +206,9 @@ def test_an_iterator_goes_on_in_a_forked_child():
     wanted = list(range(300))
     batches = iter(forked(fakes.columns(), 10))
     seen = next(batches)["i"].tolist()
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            signal.alarm(60)
-            rest = [i for batch in batches for i in batch["i"].tolist()]
-            status = 0 if seen + rest == wanted else 2
-        finally:
-            os._exit(status)
+    child = fork(lambda: seen + [i for batch in batches for i in batch["i"].tolist()] == wanted)
     assert seen + [i for batch in batches for i in batch["i"].tolist()] == wanted
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert exit_code(child) == 0
     assert no_child()
 
 
