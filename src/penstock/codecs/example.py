@@ -14,10 +14,10 @@ import numpy.typing as npt
 from penstock import _native
 from penstock._faults import describe
 from penstock.codecs.example_columns import Column, column_of
-from penstock.codecs.faults import all_faults
+from penstock.codecs.faults import all_faults, refuse_missing
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
-from penstock.errors import DataError, NoSuchFeature, SchemaMismatch, Where
+from penstock.errors import DataError, SchemaMismatch, Where
 
 __all__ = ["ExampleCodec"]
 
@@ -114,9 +114,7 @@ class ExampleCodec:
         Raises:
             NoSuchFeature, SchemaMismatch, UnsupportedData: The columns are not what the schema says, or would lose something.
         """
-        missing = [name for name in self.schema if name not in batch]
-        if missing:
-            raise NoSuchFeature(Where(), expected=f"the features {list(self.schema)}", found=f"no {missing[0]!r}")
+        refuse_missing(self.schema, batch)
         columns = [column.encoded(batch[column.name], n) for column in self._columns]
         try:
             return _native.encode_examples(columns, n, head, tail, align)

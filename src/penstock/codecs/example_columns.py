@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.codecs.numbers import fitted, stored
+from penstock.codecs.texts import bytes_of, texts_of
 from penstock.contracts.feature import Feature
 from penstock.contracts.values import Ragged
 from penstock.errors import SchemaMismatch, UnsupportedData, Where
@@ -218,49 +219,18 @@ class TextColumn(Column):
     """Bytes or UTF-8 text."""
 
     def _typed(self, flat: Any, starts: Any) -> npt.NDArray[Any]:
-        column = np.empty(len(flat), object)
-        column[:] = flat if self.feature.dtype == "bytes" else self._decoded(flat, starts)
-        return column
+        def record_of(position: int) -> int:
+            if starts is None:
+                return position // self.count
+            return int(np.searchsorted(starts, position, "right")) - 1
 
-    def _decoded(self, flat: list[bytes], starts: Any) -> list[str]:
-        try:
-            return [text.decode() for text in flat]
-        except UnicodeDecodeError as error:
-            position = next(i for i, text in enumerate(flat) if not _is_utf8(text))
-            record = position // self.count if starts is None else int(np.searchsorted(starts, position, "right")) - 1
-            raise SchemaMismatch(
-                Where(record=record, feature=self.name),
-                expected="UTF-8 text",
-                found=f"the bytes {flat[position][:16]!r}",
-                hint=f"Open with a schema in which {self.name!r} is Feature('bytes').",
-            ) from error
+        return texts_of(flat, self.feature, self.name, record_of)
 
     def _wire(self, flat: npt.NDArray[Any]) -> Any:
-        return [self._bytes_of(value, i) for i, value in enumerate(flat.tolist())]
-
-    def _bytes_of(self, value: Any, position: int) -> bytes:
-        if isinstance(value, bytes) and (self.feature.dtype == "bytes" or _is_utf8(value)):
-            return value
-        if isinstance(value, str):
-            try:
-                return value.encode()
-            except UnicodeEncodeError:  # half of a surrogate pair: no text either
-                pass
-        elif isinstance(value, bytearray):
-            return self._bytes_of(bytes(value), position)
-        raise SchemaMismatch(
-            Where(record=position // self.count if self.count > 0 and not self.is_list else None, feature=self.name),
-            expected="UTF-8 text" if self.feature.dtype == "str" else "bytes",
-            found=f"{type(value).__name__} {value!r:.40}",
+        per_record = self.count if self.count > 0 and not self.is_list else None
+        return bytes_of(
+            flat.tolist(), self.feature, self.name, lambda i: None if per_record is None else i // per_record
         )
-
-
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _whole(offsets: Any) -> npt.NDArray[np.int64]:

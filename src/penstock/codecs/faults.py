@@ -1,13 +1,14 @@
-"""Every fault in some payloads, where decoding stops at the first."""
+"""What codecs check alike: every fault in some payloads, where decoding stops at the first; columns that are not there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from penstock import _native
-from penstock.errors import DataError, Where
+from penstock.contracts.schema import Schema
+from penstock.errors import DataError, NoSuchFeature, Where
 
-__all__ = ["all_faults"]
+__all__ = ["all_faults", "refuse_missing"]
 
 
 def all_faults(decode: Callable[[_native.Spans], object], spans: _native.Spans) -> list[DataError]:
@@ -28,3 +29,14 @@ def all_faults(decode: Callable[[_native.Spans], object], spans: _native.Spans) 
             faults.append(error.relocated(Where(record=position)))
             start = position + 1
     return faults
+
+
+def refuse_missing(schema: Schema, batch: Container[str]) -> None:
+    """Refuse a batch to write that lacks a feature.
+
+    Raises:
+        NoSuchFeature: names the first one.
+    """
+    missing = [name for name in schema if name not in batch]
+    if missing:
+        raise NoSuchFeature(Where(), expected=f"the features {list(schema)}", found=f"no {missing[0]!r}")

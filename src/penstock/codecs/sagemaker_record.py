@@ -13,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock import _native
+from penstock.codecs.faults import all_faults, refuse_missing
 from penstock.codecs.sagemaker_record_columns import Column, column_of
 from penstock.codecs.sagemaker_record_faults import explain
 from penstock.codecs.sagemaker_record_places import Place, place_of
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
-from penstock.errors import DataError, NoSuchFeature, UnsupportedData, Where
+from penstock.errors import DataError, UnsupportedData, Where
 
 __all__ = ["SageMakerRecordCodec"]
 
@@ -102,9 +103,7 @@ class SageMakerRecordCodec:
         Raises:
             NoSuchFeature, SchemaMismatch, UnsupportedData: The columns are not what the schema says, or would lose something.
         """
-        missing = [name for name in self.schema if name not in batch]
-        if missing:
-            raise NoSuchFeature(Where(), expected=f"the features {list(self.schema)}", found=f"no {missing[0]!r}")
+        refuse_missing(self.schema, batch)
         columns = [column.encoded(batch[column.name], n) for column in self._columns]
         try:
             return _native.encode_records(columns, n, head, tail, align)
@@ -123,17 +122,7 @@ class SageMakerRecordCodec:
 
     def faults_in(self, spans: _native.Spans) -> list[DataError]:
         """What is wrong with some payloads, one error for each bad one, ``where.record`` being its position."""
-        faults: list[DataError] = []
-        start = 0
-        while start < len(spans):
-            try:
-                self.decode_batch(spans.part(start, len(spans)))
-                break
-            except DataError as error:
-                position = start + (error.where.record or 0)
-                faults.append(error.relocated(Where(record=position)))
-                start = position + 1
-        return faults
+        return all_faults(self.decode_batch, spans)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"schema": self.schema, "places": self.places, "kinds": self.kinds}

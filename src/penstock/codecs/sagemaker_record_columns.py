@@ -12,6 +12,7 @@ from penstock import _optional
 from penstock.codecs.nesting import nest, offsets_of, unnest
 from penstock.codecs.numbers import exact, fitted
 from penstock.codecs.sagemaker_record_places import LABEL, VALUES, Place
+from penstock.codecs.texts import bytes_of, texts_of
 from penstock.contracts.feature import Feature
 from penstock.contracts.values import Ragged
 from penstock.errors import SchemaMismatch, UnsupportedData, Where
@@ -234,48 +235,19 @@ class TextColumn(DenseColumn):
     """A Bytes value: texts, images, whatever bytes."""
 
     def _typed(self, flat: Any, offsets: Offsets | None) -> npt.NDArray[Any]:
-        column = np.empty(len(flat), object)
-        column[:] = flat if self.feature.dtype == "bytes" else self._decoded(flat, offsets)
-        return column
+        def record_of(position: int) -> int:
+            if offsets is None:
+                return position // max(self._count, 1)
+            return int(np.searchsorted(offsets, position, side="right")) - 1
 
-    def _decoded(self, flat: list[bytes], offsets: Offsets | None) -> list[str]:
-        try:
-            return [text.decode() for text in flat]
-        except UnicodeDecodeError as error:
-            position = next(i for i, text in enumerate(flat) if not _is_utf8(text))
-            record = position // max(self._count, 1)
-            if offsets is not None:
-                record = int(np.searchsorted(offsets, position, side="right")) - 1
-            raise SchemaMismatch(
-                Where(record=record, feature=self.name),
-                expected="UTF-8 text",
-                found=f"the bytes {flat[position][:16]!r}",
-                hint=f"Open with a schema in which {self.name!r} is Feature('bytes').",
-            ) from error
+        return texts_of(flat, self.feature, self.name, record_of)
 
     def _wire(self, flat: npt.NDArray[Any]) -> Any:
-        return [self._bytes_of(value, position) for position, value in enumerate(flat.tolist())]
-
-    def _bytes_of(self, value: Any, position: int) -> bytes:
-        if isinstance(value, bytes):
-            return value
-        if isinstance(value, str):
-            return value.encode()
-        record = position // self._count if self._count > 0 else None
-        raise SchemaMismatch(
-            Where(record=record, feature=self.name), expected=self.feature.dtype, found=type(value).__name__
-        )
+        count = self._count
+        return bytes_of(flat.tolist(), self.feature, self.name, lambda i: i // count if count > 0 else None)
 
 
 class StringColumn(TextColumn):
     """One of the strings of a Record: uid, metadata or configuration."""
 
     _layout = TEXT
-
-
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
