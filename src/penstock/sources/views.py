@@ -12,11 +12,13 @@ from penstock.contracts.protocols import Indices
 from penstock.contracts.records import Records, Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
-from penstock.errors import SchemaMismatch, TransformError, Where
+from penstock.errors import Where
+from penstock.sources.applying import Applied
 from penstock.sources.base import compose
+from penstock.sources.parts import features_of_all, gathered, refuse_other_features
 from penstock.sources.read_instruction import SplitLike, resolve_split
 from penstock.sources.split import AnyName
-from penstock.sources.stacking import join, reordered, row, schema_of, stack
+from penstock.sources.stacking import row, schema_of, stack
 from penstock.sources.whole import Wholes
 
 __all__ = ["Filtered", "Source"]
@@ -240,8 +242,8 @@ class Filtered(_Derived):
             yield self
 
     def _true(self, examples: Iterable[tuple[int, Example]]) -> Indices:
-        name = _name(self.predicate)
-        kept = [i for i, example in examples if _call(self.predicate, name, example, self.parent, i)]
+        keeps = Applied(self.predicate, self.parent)
+        kept = [i for i, example in examples if keeps(example, i)]
         return np.array(kept, np.int64)
 
     def __len__(self) -> int:
@@ -258,9 +260,9 @@ class Filtered(_Derived):
 
     def __iter__(self) -> Iterator[Example]:
         """The kept examples in order, each as soon as it is found."""
-        name = _name(self.predicate)
+        keeps = Applied(self.predicate, self.parent)
         for i, example in enumerate(self.parent):
-            if _call(self.predicate, name, example, self.parent, i):
+            if keeps(example, i):
                 yield example
 
 
@@ -279,35 +281,33 @@ class _Mapped(_Derived):
 
     def _batch(self, indices: Indices) -> Batch:
         batch = self.parent._batch(indices)
-        name = _name(self.function)
-        return stack([_call(self.function, name, row(batch, k), self.parent, int(i)) for k, i in enumerate(indices)])
+        made = Applied(self.function, self.parent)
+        return stack([made(row(batch, k), int(i)) for k, i in enumerate(indices)])
 
     def __iter__(self) -> Iterator[Example]:
         """All examples in order; needs no index where the parent needs none."""
-        name = _name(self.function)
+        made = Applied(self.function, self.parent)
         for i, example in enumerate(self.parent):
-            yield _call(self.function, name, example, self.parent, i)
+            yield made(example, i)
 
 
-def _call(function: Callable[[Example], Any], name: str, example: Example, parent: Source, index: int) -> Any:
-    try:
-        return function(example)
-    except Exception as error:
-        raise TransformError(f"{name} on example {index}", parent.where(index), error) from error
+class _Joined(Source):
+    """A source over several others."""
 
-
-def _name(function: Callable[..., Any]) -> str:
-    return getattr(function, "__qualname__", type(function).__name__)
-
-
-class _Concatenated(Source):
     def __init__(self, parents: tuple[Source, ...]) -> None:
         self.parents = parents
-        for parent in parents[1:]:
-            if list(parent.schema) != list(parents[0].schema):
-                raise SchemaMismatch(
-                    Where(), expected=f"the features {list(parents[0].schema)}", found=str(list(parent.schema))
-                )
+
+    def _sources(self) -> tuple[Source, ...]:
+        return self.parents
+
+    def _all_records(self) -> list[Records]:
+        return [records for parent in self.parents for records in parent._all_records()]
+
+
+class _Concatenated(_Joined):
+    def __init__(self, parents: tuple[Source, ...]) -> None:
+        refuse_other_features(parents)
+        super().__init__(parents)
 
     @property
     def schema(self) -> Schema:
@@ -316,12 +316,6 @@ class _Concatenated(Source):
     @property
     def cuts_cleanly(self) -> bool:
         return all(parent.cuts_cleanly and parent.schema == self.schema for parent in self.parents)
-
-    def _sources(self) -> tuple[Source, ...]:
-        return self.parents
-
-    def _all_records(self) -> list[Records]:
-        return [records for parent in self.parents for records in parent._all_records()]
 
     @cached_property
     def _ends(self) -> Indices:
@@ -345,33 +339,13 @@ class _Concatenated(Source):
         return _Concatenated(tuple(parent.encoded() for parent in self.parents))
 
     def _batch(self, indices: Indices) -> Batch:
-        part = np.searchsorted(self._ends, indices, side="right")
-        starts = self._ends - np.array([len(parent) for parent in self.parents])
-        used = np.unique(part) if len(indices) else np.zeros(1, np.int64)
-        if len(used) == 1:
-            return self.parents[int(used[0])]._batch(indices - starts[used[0]])
-        batches = [self.parents[int(k)]._batch(indices[part == k] - starts[k]) for k in used]
-        order = np.argsort(np.concatenate([np.flatnonzero(part == k) for k in used]))
-        return {name: reordered(join([batch[name] for batch in batches]), order) for name in batches[0]}
+        return gathered(self.parents, self._ends, indices)
 
 
-class _Zipped(Source):
+class _Zipped(_Joined):
     def __init__(self, parents: tuple[Source, ...]) -> None:
-        self.parents = parents
-        features: dict[str, Any] = {}
-        for parent in parents:
-            if len(parent) != len(parents[0]):
-                raise SchemaMismatch(Where(), expected=f"{len(parents[0])} examples", found=f"{len(parent)}")
-            for name in parent.schema:
-                if name in features:
-                    raise SchemaMismatch(
-                        Where(feature=name),
-                        expected="every feature name once",
-                        found="it twice",
-                        hint="rename() one of them.",
-                    )
-                features[name] = parent.schema[name]
-        self._schema = Schema(features)
+        super().__init__(parents)
+        self._schema = features_of_all(parents)
 
     @property
     def schema(self) -> Schema:
@@ -380,12 +354,6 @@ class _Zipped(Source):
     @property
     def cuts_cleanly(self) -> bool:
         return all(parent.cuts_cleanly for parent in self.parents)
-
-    def _sources(self) -> tuple[Source, ...]:
-        return self.parents
-
-    def _all_records(self) -> list[Records]:
-        return [records for parent in self.parents for records in parent._all_records()]
 
     def __len__(self) -> int:
         return len(self.parents[0])
