@@ -1,6 +1,5 @@
 """Work in a thread of its own."""
 
-import os
 import subprocess
 import sys
 import threading
