@@ -1,8 +1,17 @@
 """Every format against the suite that ships in the package."""
 
-from penstock.testing import FormatTests
-from penstock.testing.strategies import features, schemas
+import numpy as np
+from tests.codecs.images.files import made, noise
 
+from penstock.contracts.feature import Feature
+from penstock.contracts.schema import Schema
+from penstock.formats.opening import open_records
+from penstock.sources.opening import open as open_source
+from penstock.testing import FormatTests, SourceTests, kinds_batch, kinds_schema
+from penstock.testing.strategies import features, schemas
+from penstock.writing.write import write
+
+CHUNK_HEADER = 40
 STORED = ("bool", "int8", "int32", "int64", "uint8", "float16", "float32")  # what an Example has room for
 NUMBERS = (*STORED, "uint64", "float64")
 
@@ -93,3 +102,75 @@ class TestWebDataset(FormatTests):
     carries_schema = True
     known_by_content = False
     random_schemas = schemas(features(NUMBERS))
+
+
+class TestCsv(FormatTests):
+    format = "csv"
+    kinds = (*(kind for kind in TestNpy.kinds if kind != "when"), "text", "words")
+    known_by_content = False
+    shows_truncation = False
+    random_schemas = schemas(features((*NUMBERS, "str"), varying=False))
+
+
+class TestNpz(FormatTests):
+    format = "npz"
+    kinds = TestNpy.kinds
+    carries_schema = True
+    shows_flips = True
+    random_schemas = schemas(features(NUMBERS, varying=False))
+
+
+class TestNpyFolder(FormatTests):
+    """One array, and what a manifest holds."""
+
+    format = "npy_folder"
+    kinds = ("vector", "flag", "int64", "float64", "text")
+    holds_no_rows = False
+    known_by_content = True
+    random_schemas = None  # two arrays are not held
+
+    def test_kinds_that_it_does_not_hold_are_refused(self):
+        """A single one of any kind of numbers is held."""
+
+
+class TestNpzFolder(FormatTests):
+    format = "npz_folder"
+    kinds = (*TestNpy.kinds, "ragged", "points")
+    known_by_content = False  # a folder of .npz without a manifest stands for the rows in them
+    holds_no_rows = False
+    shows_flips = True
+    random_schemas = schemas(features(NUMBERS))
+
+
+class TestImageFolder(FormatTests):
+    """Encoded images by class; `decode=False` gives them as they are stored."""
+
+    format = "image_folder"
+    kinds = ()
+    shows_truncation = False  # whole images are not asked for where nothing is decoded
+    holds_no_rows = False
+    random_schemas = None
+    schema = Schema({"image": Feature("bytes", encoding="png"), "label": Feature("int64", names=("cat", "dog"))})
+
+    def batch(self, rows):
+        images = np.array([made(noise(4, 5, seed=seed)) for seed in range(rows)], object)
+        return {"image": images, "label": np.repeat([0, 1], [rows - rows // 3, rows // 3])}
+
+    def opened(self, path, **options):
+        return super().opened(path, decode=False, **options).select("image", "label")
+
+
+class TestRiegeli(SourceTests):
+    """Read, not written: the chunks of an ArrayRecord file without the footer that makes it one."""
+
+    def make(self, folder):
+        whole, path = folder / "x.array_record", folder / "x.riegeli"
+        write(
+            whole,
+            kinds_batch(40, TestArrayRecord.kinds),
+            schema=kinds_schema(TestArrayRecord.kinds),
+            compression="none",
+        )
+        content, last = whole.read_bytes(), int(open_records(whole).footer().begins[-1])
+        path.write_bytes(content[: last + CHUNK_HEADER + int.from_bytes(content[last + 8 : last + 16], "little")])
+        return open_source(path, format="riegeli", schema=kinds_schema(TestArrayRecord.kinds))

@@ -31,19 +31,23 @@ def verify(
             "--salvage", metavar="OUT", show_default=False, help="Copy what is intact of one file into a new one."
         ),
     ] = None,
+    images: Annotated[bool, typer.Option("--images", help="Decode every encoded image, too.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Check whatever can be checked, and list every fault.
 
-    That is every checksum, length and count, and the structure of every payload. With --schema every record is held against that schema too. The exit code is 0 when there is no fault, 1 when there are any.
+    That is every checksum, length and count, and the structure of every payload. With --schema every record is held against that schema too, and with --images every encoded image is decoded. The exit code is 0 when there is no fault, 1 when there are any.
 
     Examples:
       penstock verify train.tfrecord
       penstock verify 'shards/*.tfrecord' && python train.py
       penstock verify train.tfrecord --json | jq '.faults[].record'
+      penstock verify photos/ --images
       penstock verify damaged.array_record --salvage saved.array_record
     """
-    report = verify_files(as_path(paths), format=format, codec=codec, schema=schema_in(schema), progress=True)
+    report = verify_files(
+        as_path(paths), format=format, codec=codec, schema=schema_in(schema), images=images, progress=True
+    )
     if as_json:
         print_json(report.to_json())
     else:
@@ -63,7 +67,8 @@ def _show(report: Report) -> None:
         print_line(f"... and {report.more_faults:,} more", style="red")
     count = len(report.faults) + report.more_faults
     print_line(
-        f"{amount(report.files, 'file')}, {amount(report.records, 'sound record')}, {size_of(report.bytes)}: "
+        f"{amount(report.files, 'file')}, {amount(report.records, 'sound record')}, {size_of(report.bytes)}"
+        + (f", {amount(report.images, 'image')} decoded: " if report.images else ": ")
         + ("no fault" if report.ok else amount(count, "fault")),
         style="green" if report.ok else "bold red",
     )

@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.contracts.feature import SEVERAL_KINDS, Feature
-from penstock.contracts.image_kinds import SUFFIXES, is_image_name
+from penstock.contracts.image_kinds import SUFFIXES, encoding_of, is_image_name
 from penstock.contracts.protocols import Indices
-from penstock.contracts.records import Format, OnCorrupt, Skipped
+from penstock.contracts.records import Checked, Format, OnCorrupt, Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch
-from penstock.errors import NoFiles, UnsupportedData, Where
+from penstock.errors import CorruptFile, DataError, NoFiles, UnsupportedData, Where
 from penstock.formats.image_folder_writer import ImageFolderSink, join_folders, misfits
 from penstock.io.compression import checked
 from penstock.io.paths import is_record_file, natural_key
@@ -110,6 +110,11 @@ class ImageFolder:
         image = Feature("bytes", encoding=kinds.pop() if len(kinds) == 1 else SEVERAL_KINDS)
         label = {} if listing.labels is None else {"label": Feature("int64", names=listing.classes)}
         return Schema({"image": image, **label, "name": Feature("str")})
+
+    @property
+    def files(self) -> list[str]:
+        """The path of every image."""
+        return [self._path(index) for index in range(len(self))]
 
     def __len__(self) -> int:
         return len(self._listing.names)
@@ -226,6 +231,22 @@ def _has_image(folder: str, depth: int) -> bool:
     return depth < 2 and any(_has_image(os.path.join(folder, name), depth + 1) for name in folders[:2])
 
 
+def verify_images(folder: ImageFolder) -> Iterator[Checked]:
+    """Every file: that it can be read, and begins as an image does. What it shows is known when it is decoded."""
+    for path in folder.files:
+        faults: list[DataError] = []
+        size = 0
+        try:
+            image = read_whole(path)
+            size = len(image)
+            if encoding_of(image) is None:
+                found = f"{size} bytes that begin as no kind of image"
+                faults.append(CorruptFile(Where(path=path), expected="an image", found=found))
+        except DataError as fault:
+            faults.append(fault)
+        yield Checked(path, int(not faults), size, faults)
+
+
 FORMAT = Format(
     name="image_folder",
     suffixes=(),
@@ -235,5 +256,6 @@ FORMAT = Format(
     sink=ImageFolderSink,
     misfits=misfits,
     join=join_folders,
+    verify=verify_images,
 )
 """What the registry holds."""

@@ -24,7 +24,7 @@ from penstock.sources.stacking import row, stack
 from penstock.sources.table_source import TableSource
 from penstock.sources.views import Source
 
-__all__ = ["DecodedSource", "decoded", "stored_schema"]
+__all__ = ["DecodedSource", "decoded", "images_in", "stored_schema"]
 
 SAMPLE = 64
 """How many examples are looked at for the size, channels and depth of images."""
@@ -64,7 +64,7 @@ def _recognised(source: Source) -> dict[str, Feature]:
     sample = _first(source, names, RECOGNISED_BY)
     found = {}
     for name in names:
-        encoding = encoding_of_all(image for example in sample for image in _images_in(example[name]))
+        encoding = encoding_of_all(image for example in sample for image in images_in(example[name]))
         if encoding is not None:
             found[name] = replace(source.schema[name], encoding=encoding)
     return found
@@ -111,7 +111,7 @@ class DecodedSource(Source):
         sample = _first(self.parent, unknown, SAMPLE) if unknown else []
         found = {}
         for name, stored in self.stored.items():
-            images = [image for example in sample for image in _images_in(example[name])] if name in unknown else []
+            images = [image for example in sample for image in images_in(example[name])] if name in unknown else []
             found[name] = self.given.get(name) or self._found(stored, images)
         return found
 
@@ -198,10 +198,10 @@ class DecodedSource(Source):
             first += len(next(iter(batch.values())))
 
 
-def _images_in(value: Any) -> list[bytes]:
+def images_in(value: Any) -> list[bytes]:
     """The encoded images in the value of one feature of one example."""
     if isinstance(value, bytes):
         return [value]
     if isinstance(value, Ragged):
-        return _images_in(value.values)
+        return images_in(value.values)
     return list(np.asarray(value, object).reshape(-1))

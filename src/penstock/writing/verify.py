@@ -19,6 +19,7 @@ from penstock.formats.opening import open_records
 from penstock.formats.verify import verify_records
 from penstock.io.progress import Progress
 from penstock.sources.opening import Paths, codec_of
+from penstock.writing.verify_images import image_faults, open_images
 
 __all__ = ["Report", "verify"]
 
@@ -33,6 +34,7 @@ class Report:
         files, records, bytes: How much was checked (sound records; bytes as they lie on disk).
         faults: One error each, with its place. At most 10,000 are kept; ``more_faults`` counts the rest.
         schema: What the payloads are, when they are examples.
+        images: How many images were decoded.
     """
 
     files: int = 0
@@ -41,6 +43,7 @@ class Report:
     faults: list[DataError] = field(default_factory=list)
     more_faults: int = 0
     schema: Schema | None = None
+    images: int = 0
 
     @property
     def ok(self) -> bool:
@@ -61,6 +64,7 @@ class Report:
             "files": self.files,
             "records": self.records,
             "bytes": self.bytes,
+            "images": self.images,
             "faults": [
                 {
                     "kind": type(fault).__name__,
@@ -77,7 +81,8 @@ class Report:
         }
 
     def __str__(self) -> str:
-        head = f"{self.files} files, {self.records} sound records, {self.bytes} bytes"
+        images = f", {self.images} images decoded" if self.images else ""
+        head = f"{self.files} files, {self.records} sound records, {self.bytes} bytes{images}"
         if self.ok:
             return f"{head}: no fault"
         count = len(self.faults) + self.more_faults
@@ -94,6 +99,7 @@ def verify(
     codec: str | None = None,
     schema: Schema | Mapping[str, Feature] | None = None,
     compression: str | None = None,
+    images: bool = False,
     progress: bool = False,
 ) -> Report:
     """Check every checksum, length and count, and that every payload is what its codec (and the schema) expects.
@@ -103,6 +109,7 @@ def verify(
         format, codec, compression: As for :func:`penstock.open`.
         schema: Checked against every record. Without one, the records are held against the schema that the first 256 of
             them show only where a kind of values is concerned: lengths may vary.
+        images: Decode every encoded image, too, in threads. Needs the extra ``images``.
         progress: Show a progress bar.
 
     Returns:
@@ -113,8 +120,9 @@ def verify(
     """
     report = Report()
     records = open_records(path, format=format, compression=compression)
-    report.files = len(records.paths)
-    size = sum(Path(name).stat().st_size for name in records.paths)
+    paths = getattr(records, "files", records.paths)  # of one that is a folder, what is in it
+    report.files = len(paths)
+    size = sum(Path(name).stat().st_size for name in paths)
     checker = _checker(records, codec, schema)
     report.schema = checker.schema if isinstance(checker, (ExampleCodec, CsvCodec)) else None
     with Progress("verifying", size, "bytes", show=progress) as bar:
@@ -127,7 +135,26 @@ def verify(
             for fault in _payload_faults(checker, stretch):
                 report.records -= 1
                 report.add(fault)
+    if images:
+        _add_images(report, path, progress, format=format, codec=codec, schema=schema, compression=compression)
     return report
+
+
+def _add_images(report: Report, path: Paths, progress: bool, **options: Any) -> None:  # noqa: FBT001 - passed on
+    """What is wrong with the images in records that are sound."""
+    try:
+        source = open_images(path, **options)
+    except DataError as fault:
+        if report.ok:  # else that is what keeps the files from being opened
+            report.add(fault)
+        return
+    with Progress("decoding", 0 if source is None else len(source), "examples", show=progress) as bar:
+        for checked in () if source is None else image_faults(source):
+            report.images += checked.images
+            report.records -= checked.records_at_fault
+            bar.advance(checked.records)
+            for found in checked.faults:
+                report.add(found)
 
 
 def _checker(records: Any, codec: str | None, schema: Schema | Mapping[str, Feature] | None) -> Any:

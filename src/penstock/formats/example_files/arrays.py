@@ -70,25 +70,33 @@ def _checked_header(content: memoryview, path: str, name: str) -> NpyHeader:
 
 
 class NpyFiles:
-    """A ``.npy`` is one array, called ``values``."""
+    """A ``.npy`` is one array.
+
+    Args:
+        name: What it is called.
+    """
 
     suffix = ".npy"
 
+    def __init__(self, name: str = "values") -> None:
+        self.name = name
+
     def arrays(self, content: bytes, path: str, names: Sequence[str] | None = None, /) -> Arrays:
         view = memoryview(content)
-        return {} if names == [] else {"values": _array(view, _checked_header(view, path, "values"))}
+        return {} if names == [] else {self.name: _array(view, _checked_header(view, path, self.name))}
 
     def template(self, content: bytes, path: str, /) -> Template | None:
-        header = _checked_header(memoryview(content), path, "values")
+        header = _checked_header(memoryview(content), path, self.name)
         if header.is_fortran or len(content) > MOST_BYTES:
             return None
-        return _NpyTemplate(content[: header.data_offset], header)
+        return _NpyTemplate(content[: header.data_offset], header, self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class _NpyTemplate:
     head: bytes
     header: NpyHeader
+    name: str
 
     def read(
         self, paths: Sequence[bytes], names: Sequence[str], /
@@ -99,9 +107,9 @@ class _NpyTemplate:
         if not names:
             return {}, status
         if not size:
-            return {"values": np.zeros((len(paths), *shape), self.header.dtype.newbyteorder("="))}, status
+            return {self.name: np.zeros((len(paths), *shape), self.header.dtype.newbyteorder("="))}, status
         rows = bodies.view(self.header.dtype).reshape(len(paths), *shape)
-        return {"values": _turned(rows)}, status
+        return {self.name: _turned(rows)}, status
 
 
 def _turned(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:

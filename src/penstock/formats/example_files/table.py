@@ -16,7 +16,7 @@ from penstock.contracts.records import Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Ragged
 from penstock.errors import NoFiles, SchemaMismatch, Where
-from penstock.formats.example_files.arrays import Arrays, Kind, Template
+from penstock.formats.example_files.arrays import Arrays, Kind, NpyFiles, Template
 from penstock.io.small_files import OTHERWISE, read_whole
 
 __all__ = ["FilesTable"]
@@ -54,11 +54,15 @@ class FilesTable:
         self.declared = declared
 
     def with_schema(self, schema: Schema) -> FilesTable:
-        """The same files under types that say which lengths vary.
+        """The same files under types that say which lengths vary. The array in a ``.npy``, which has no name, takes the one that
+        the schema has for it.
 
         Raises:
             SchemaMismatch: The files hold something else.
         """
+        names = [name for name in schema if name not in self.schema]
+        if isinstance(self.kind, NpyFiles) and self.kind.name not in schema and len(names) == 1:
+            return self._calling_it(names[0]).with_schema(schema)
         for name, wanted in schema.items():
             found = self.schema[name]
             fits = found.dtype == wanted.dtype and len(found.shape) == len(wanted.shape)
@@ -67,6 +71,10 @@ class FilesTable:
                 raise SchemaMismatch(Where(path=self.paths[0], feature=name), expected=repr(wanted), found=repr(found))
         arrays = Schema({**dict(self._arrays), **{name: schema[name] for name in schema if name in self._arrays}})
         return FilesTable(self.format, self.paths, self.kind, known=self.known, declared=arrays)
+
+    def _calling_it(self, name: str) -> FilesTable:
+        array = dict(zip([name], self._arrays.values(), strict=True))
+        return FilesTable(self.format, self.paths, NpyFiles(name), known=self.known, declared=Schema(array))
 
     def joined(self, other: FilesTable) -> FilesTable:
         """The files of both, one after the other.
