@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -81,3 +82,18 @@ def test_importing_loads_nothing_optional():
 def test_the_version_is_said_once():
     text = (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8")
     assert f'version = "{penstock.__version__}"' in text
+
+
+def test_every_extra_that_errors_name_exists():
+    project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = {
+        keyword.value.value
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+        if keyword.arg == "extra" and isinstance(keyword.value, ast.Constant)
+    }
+    named |= {"images", "array_record"}  # which their modules hold in a constant
+    assert len(named) > 5
+    assert named <= project["optional-dependencies"].keys()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import threading
 import time
 from types import TracebackType
 from typing import Any, Self
-
-from penstock import _optional
 
 __all__ = ["Progress", "say"]
 
@@ -55,8 +54,8 @@ class Progress:
 
     def _start(self) -> None:
         # Imported here and not above: most work needs no bar, and rich takes longer to import than we do.
-        rich = _optional.require("rich.progress", extra="cli")
-        console = _optional.require("rich.console", extra="cli").Console(stderr=True)
+        rich = importlib.import_module("rich.progress")
+        console = importlib.import_module("rich.console").Console(stderr=True)
         amount = rich.DownloadColumn() if self.unit == "bytes" else rich.MofNCompleteColumn()
         columns = (rich.TextColumn("{task.description}"), rich.BarColumn(), amount, rich.TimeRemainingColumn())
         self._bar = rich.Progress(
