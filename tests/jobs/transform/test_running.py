@@ -31,10 +31,7 @@ def test_each_object_gets_its_answers_under_the_same_path(jobs):
     ("uri", "name"),
     [
         ("s3://in/data/sub/a.csv", "a.csv"),
-        ("s3://in/data/sub", "a.csv"),
         ("s3://in/data/su", "sub/a.csv"),
-        ("s3://in/da", "data/sub/a.csv"),
-        ("s3://in/data/", "sub/a.csv"),
     ],
 )
 def test_a_path_is_mirrored_behind_the_folder_that_the_prefix_ends_in(jobs, uri, name):
@@ -66,11 +63,10 @@ def test_gzip_is_inflated(jobs):
     assert jobs.out() == b"2\n4\n6\n"
 
 
-@pytest.mark.parametrize("split", ["None", "Line", "RecordIO", "TFRecord"])
-def test_nothing_is_sent_of_an_empty_object(jobs, split):
-    jobs.put(a="")
-    jobs.run(sample("Strict"), split_type=split)
-    assert jobs.out() == b""
+def test_nothing_is_sent_of_an_empty_object(jobs):
+    jobs.put(a="", b="\n\n")
+    jobs.run("Together", **LINES)
+    assert (jobs.out("a"), jobs.out("b")) == (b"", b"")
 
 
 def test_a_bad_record_fails_its_file_and_names_itself_while_others_go_on(jobs):
@@ -161,3 +157,73 @@ def _when(condition, act):
 def test_stages_must_make_an_endpoint(jobs):
     with pytest.raises(ValueError, match="1 to 15 containers"):
         jobs.run(None, stages=[Stage(factory="a:b")] * 16)
+
+
+def test_a_damaged_object_fails_alone(jobs):
+    jobs.put(a=gzip.compress(b"1\n"), b=gzip.compress(b"2\n")[:-4], c=gzip.compress(b"3\n"))
+    reason = jobs.fail("Strict", compression="Gzip", **LINES)
+    assert reason.startswith("ClientError: 1 of 3 files failed; the first: b: expected the end of the gzip stream")
+    assert [jobs.out(name) for name in "abc"] == [b"2\n", None, b"6\n"]
+
+
+def test_a_record_that_is_too_large_fails_its_file(jobs):
+    jobs.put(a="1" * 1_100_000 + "\n", b="1\n")
+    reason = jobs.fail("Strict", max_payload_mb=1, **LINES)
+    assert "a: expected a record of at most 1 MB, which is the largest request (max_payload_mb), found" in reason
+    assert [jobs.out(name) for name in "ab"] == [None, b"2\n"]
+
+
+def test_answers_that_cannot_be_written_fail_their_file(jobs):
+    jobs.put(**{"a": "1\n", "b/c": "2\n"})
+    jobs.store.put("s3://out/b", "a file where a folder is needed")
+    reason = jobs.fail("Strict", **LINES)
+    assert reason.startswith(
+        "InternalServerError: 1 of 2 files failed; the first: b/c: the answers could not be written:"
+    )
+    assert jobs.out("a") == b"2\n"
+
+
+def test_the_log_begins_with_what_the_job_is_run_with(jobs):
+    jobs.put(a="1,2\n")
+    jobs.run("Echo", input_filter="$[0:1]", **LINES)
+    assert jobs.lines[0].endswith("]: MaxConcurrentTransforms=1, MaxPayloadInMB=6, BatchStrategy=MULTI_RECORD")
+    assert "input_filter $[0:1]: the end of a slice is excluded here" in jobs.lines[1]
+    kept = (jobs.work_dir / "job" / "logs" / "data-log.log").read_text().splitlines()
+    assert [f"data-log | {line}" for line in kept] == jobs.lines
+
+
+def test_the_record_describes_the_job(jobs):
+    jobs.put(a="1,2\n")
+    options = {"join_source": "Input", "accept": "text/csv", "environment": {"A": "b"}, **LINES}
+    jobs.run("Echo", **options)
+    told = read_transform(jobs.work_dir, "job").content
+    assert told["TransformJobName"] == "job"
+    assert told["TransformJobStatus"] == "Completed"
+    assert told["TransformInput"] == {
+        "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://in/data/"}},
+        "ContentType": "text/csv",
+        "CompressionType": "None",
+        "SplitType": "Line",
+    }
+    assert told["TransformOutput"] == {"S3OutputPath": "s3://out/", "Accept": "text/csv", "AssembleWith": "Line"}
+    assert told["DataProcessing"] == {"InputFilter": "$", "OutputFilter": "$", "JoinSource": "Input"}
+    assert told["ModelClientConfig"] == {"InvocationsTimeoutInSeconds": 600, "InvocationsMaxRetries": 3}
+    assert told["Environment"] == {"A": "b"}
+    assert told["CreationTime"] <= told["TransformStartTime"] <= told["TransformEndTime"]
+    assert jobs.out() == b"1,2,1,2\n"
+
+
+def test_filters_and_joins_of_a_whole_job(jobs):
+    jobs.put(a="id1,4\nid2,5\n")
+    options = {"join_source": "Input", "input_filter": "$[1]", "output_filter": "$[0,-1]", "accept": "text/csv"}
+    jobs.run("Strict", **options, **LINES)
+    assert jobs.out() == b"id1,8\nid2,10\n"
+
+
+@pytest.mark.parametrize("strategy", ["MultiRecord", "SingleRecord"])
+def test_many_payloads_come_together_in_order(jobs, strategy):
+    rows = [f"{n}".rjust(1000, "0") for n in range(3000)]
+    jobs.put(a="\n".join(rows))
+    record = jobs.run("Echo", strategy=strategy, max_payload_mb=1, max_concurrent_transforms=2, **LINES)
+    assert jobs.out() == "".join(f"{row}\n" for row in rows).encode()
+    assert record.files()[0].records == 3000

@@ -87,7 +87,7 @@ class Joining:
             return self._ended(answer.body)
         found = self._output(payload, answer)
         if self._spec.is_joined:
-            found = _joined(self._input(payload), found)
+            found = _joined(self._input(payload), found, wants_lines=self._spec.output_format == JSON)
         if not self._output_filter.is_everything:
             found = _Text(found.format, _selected(found, self._output_filter, "output_filter"), found.is_whole)
         return _written(found, ends=self._ends_lines or found.format != JSON)
@@ -130,13 +130,11 @@ class Joining:
         return _Text(found.format, found.items, is_whole=found.is_whole and not self._by_line)
 
 
-def _joined(given: _Text, answer: _Text) -> _Text:
+def _joined(given: _Text, answer: _Text, *, wants_lines: bool) -> _Text:
     if given.is_whole or answer.is_whole:
         return _Text(JSON, [_object(_document(given), _document(answer))], is_whole=True)
     if len(given.items) != len(answer.items):
-        hint = (
-            " (accept='application/jsonlines' or 'text/csv' answers each record apart)" if answer.format == JSON else ""
-        )
+        hint = " (set accept='application/jsonlines', or strategy='SingleRecord')" if wants_lines else ""
         raise RecordFault(
             f"{len(given.items)} records were answered with {len(answer.items)}, which cannot be joined{hint}"
         )
@@ -224,5 +222,5 @@ def _line(row: Sequence[str]) -> bytes:
     if line and not any(mark in line for mark in '"\r\n') and line.count(",") == len(row) - 1:
         return line.encode()
     buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="").writerow(row)
-    return buffer.getvalue().encode()
+    csv.writer(buffer, lineterminator="\r\n").writerow(row)  # which quotes both of these characters
+    return buffer.getvalue().removesuffix("\r\n").encode()

@@ -1,0 +1,246 @@
+"""Filters, and input and answer side by side."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.contracts.serving import Response
+from penstock.jobs.transform.joining import Joining, RecordFault
+from penstock.jobs.transform.spec import TransformSpec
+from penstock.jobs.transform.splitting import payloads_of
+
+CSV, JSON, LINES = "text/csv", "application/json", "application/jsonlines"
+
+
+@pytest.fixture
+def joining(tmp_path):
+    class Case:
+        def __init__(self, content, format=CSV, accept=CSV, *, split="Line", single=False, **options):
+            path = tmp_path / "object"
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+            assemble = split if split == "Line" else "None"
+            spec = TransformSpec(name="a", input_uri="a", output_path="b", content_type=format, accept=accept,
+                                 split_type=split, assemble_with=options.pop("assemble_with", assemble), **options)  # fmt: skip
+            self.accept = accept
+            self.joining = Joining(spec)
+            (self.payload,) = payloads_of(path, split=split, is_gzip=False, limit=0, is_single=single)
+
+        def body(self):
+            return self.joining.body(self.payload).decode()
+
+        def output(self, answer, content_type=None):
+            body = answer.encode() if isinstance(answer, str) else answer
+            return self.joining.output(
+                self.payload, Response(body=body, content_type=content_type or self.accept)
+            ).decode()
+
+        def fault(self, act, *args):
+            with pytest.raises(RecordFault) as caught:
+                act(*args)
+            return caught.value.reason, caught.value.position
+
+    return Case
+
+
+# What the model sees
+
+
+@pytest.mark.parametrize(
+    ("content", "path", "seen"),
+    [
+        ("1,a,2\n3,b,4\n", "$", "1,a,2\n3,b,4\n"),
+        ("1,a,2\n3,b,4\n", "$[1:]", "a,2\nb,4\n"),
+        ("1,a,2\n3,b,4", "$[1:]", "a,2\nb,4"),
+        ("1,a,2\r\n3,b,4\r\n", "$[-1,0]", "2,1\n4,3\n"),
+        ('1,"a,b",2\n', "$[1]", '"a,b"\n'),
+        ('1,"say ""x""",2\n', "$[1:]", '"say ""x""",2\n'),
+        ("1, 0.5,x\n", "$[1]", " 0.5\n"),
+        (",x\n", "$[0]", '""\n'),
+        ("1,2\n3\n", "$[0]", "1\n3\n"),
+    ],
+)
+def test_columns_of_rows(joining, content, path, seen):
+    assert joining(content, input_filter=path).body() == seen
+
+
+def test_the_rows_of_a_whole_object_may_span_lines(joining):
+    assert joining('1,"a\nb"\n2,c\n', split="None", input_filter="$[1]").body() == '"a\nb"\nc\n'
+
+
+@pytest.mark.parametrize(
+    ("format", "split", "content", "path", "seen"),
+    [
+        (LINES, "Line", '{"id": 1, "x": [1, 2]}\n{"id": 2, "x": [3]}\n', "$.x", "[1, 2]\n[3]\n"),
+        (LINES, "Line", '{"a": 1, "b": "é", "c": 3}\n', "$['b','a']", '{"b": "é", "a": 1}\n'),
+        (LINES, "None", "[1,2]\n\n[3,4]", "$[0]", "1\n3\n"),
+        (JSON, "None", '{"instances": [\n1,\n2], "id": 9}', "$.instances", "[1, 2]"),
+        (JSON, "Line", '{"x": {"y": 12345678901234567890}}\n', "$.x", '{"y": 12345678901234567890}\n'),
+        (LINES, "Line", '"\\ud800"\n', "$", '"\\ud800"\n'),
+        (LINES, "Line", '["\\ud800"]\n', "$[0]", '"\\ud800"\n'),
+    ],
+)
+def test_members_of_values(joining, format, split, content, path, seen):
+    assert joining(content, format, JSON, split=split, input_filter=path).body() == seen + (
+        "\n" if split == "None" and format == JSON else ""
+    )
+
+
+def test_a_record_that_lacks_something_is_named(joining):
+    case = joining("1,2\n3\n4,5\n", input_filter="$[1]")
+    assert case.fault(case.body) == ("input_filter '$[1]': expected an element at position 1, found 1 element", 1)
+    case = joining('{"a": 1}\n{"b": 1}\n', LINES, input_filter="$.a")
+    assert case.fault(case.body) == ("input_filter '$.a': expected an object with 'a', found one with 'b'", 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "format", "told"),
+    [
+        (b'1,2\n"3,4\n', CSV, "Failed to parse input as CSV: unexpected end of data"),
+        (b'1,2\n"3"x,4\n', CSV, "Failed to parse input as CSV: ',' expected after '\"'"),
+        (b"1,2\n\xff,4\n", CSV, "Failed to parse input as CSV: 'utf-8' codec can't decode byte 0xff"),
+        (b"1\n{]\n", LINES, "Failed to parse input as JSON Lines: Expecting property name"),
+        (b"1\n1 2\n", JSON, "Failed to parse input as JSON: Extra data"),
+        (b"1\n" + b"[" * 100_000 + b"\n", LINES, "Failed to parse input as JSON Lines: "),
+    ],
+)
+def test_a_record_that_is_none_is_named(joining, content, format, told):
+    case = joining(content, format, JSON, join_source="Input")
+    reason, position = case.fault(case.output, "1\n2\n")
+    assert reason.startswith(told)
+    assert position == 1
+
+
+# What is kept of the answer
+
+
+def test_answers_are_kept_as_they_are(joining):
+    assert joining("1\n", assemble_with="None").output(b"any\r\nthing") == "any\r\nthing"
+
+
+@pytest.mark.parametrize(
+    ("answer", "kept"), [("1\n", "1\n"), ("1", "1\n"), ("1\n2", "1\n2\n"), ("", "\n"), ("1\n\n", "1\n\n")]
+)
+def test_answers_end_with_one_newline(joining, answer, kept):
+    assert joining("1\n").output(answer) == kept
+
+
+@pytest.mark.parametrize(
+    ("accept", "path", "answer", "kept"),
+    [
+        (CSV, "$[0]", "1,2\n3,4\n", "1\n3\n"),
+        (CSV, "$[-1,0]", '"a\nb",2', '2,"a\nb"\n'),
+        (LINES, "$.score", '{"score": 1, "x": 2}\n{"score": [1]}', "1\n[1]\n"),
+        (None, "$.score", '{"score": 1}\n', "1\n"),
+    ],
+)
+def test_parts_of_answers_are_kept(joining, accept, path, answer, kept):
+    assert joining("1\n2\n", accept=accept, output_filter=path).output(answer, accept or LINES) == kept
+
+
+def test_an_answer_that_lacks_something_is_named(joining):
+    case = joining("1\n2\n", output_filter="$[1]")
+    assert case.fault(case.output, "1,2\n3\n") == (
+        "output_filter '$[1]': expected an element at position 1, found 1 element",
+        1,
+    )
+
+
+def test_an_answer_of_another_kind_is_refused(joining):
+    case = joining("1\n", accept=None, output_filter="$[1]")
+    assert case.fault(case.output, b"\x93", "application/x-npy")[0] == (
+        "the algorithm answered with application/x-npy, which filters cannot look into"
+    )
+
+
+# Side by side
+
+
+@pytest.mark.parametrize(
+    ("content", "answer", "path", "kept"),
+    [
+        ("1,a\n2,b\n", "0.5\n0.7\n", "$", "1,a,0.5\n2,b,0.7\n"),
+        ("1,a\n2,b\n", "0.5,x\n0.7,y", "$[0,-2:]", "1,0.5,x\n2,0.7,y\n"),
+        ('"1,5",a\n', "0.5\r\n", "$", '"1,5",a,0.5\n'),
+        ("1\n", '"a\nb"\n', "$", '1,"a\nb"\n'),
+    ],
+)
+def test_rows_side_by_side(joining, content, answer, path, kept):
+    assert joining(content, join_source="Input", output_filter=path).output(answer) == kept
+
+
+def test_the_join_takes_the_original_input(joining):
+    case = joining("7,1,2\n8,3,4\n", join_source="Input", input_filter="$[1:]", output_filter="$[0,-1]")
+    assert case.body() == "1,2\n3,4\n"
+    assert case.output("3\n7\n") == "7,3\n8,7\n"
+
+
+@pytest.mark.parametrize(
+    ("format", "accept", "split", "content", "answer", "kept"),
+    [
+        (LINES, LINES, "Line", '{"id": 1}\n[2]\n', '{"s": 1}\n{"s": 2}\n',
+         '{"id": 1, "SageMakerOutput": {"s": 1}}\n{"SageMakerInput": [2], "SageMakerOutput": {"s": 2}}\n'),
+        (LINES, LINES, "Line", '{"SageMakerOutput": 1}\n', "2\n", '{"SageMakerOutput": 2}\n'),
+        (JSON, JSON, "None", '{"id": 1}', '{"s":\n 2}', '{"id": 1, "SageMakerOutput": {"s": 2}}'),
+        (JSON, JSON, "None", "[1, 2]", "3", '{"SageMakerInput": [1, 2], "SageMakerOutput": 3}'),
+        (JSON, JSON, "Line", '{"id": 1}\n', '{"s":\n 2}', '{"id": 1, "SageMakerOutput": {"s": 2}}\n'),
+        (CSV, LINES, "Line", "1,x,1e3,007\n", '{"s": 2}\n', '{"SageMakerInput": [1, "x", 1000.0, "007"], "SageMakerOutput": {"s": 2}}\n'),
+        (LINES, CSV, "Line", '{"id": 1}\n', "0.5,nan\n", '{"id": 1, "SageMakerOutput": [0.5, "nan"]}\n'),
+        (CSV, JSON, "None", "1,2\n3,4\n", '{"p": 5}', '{"SageMakerInput": [[1, 2], [3, 4]], "SageMakerOutput": {"p": 5}}'),
+        (CSV, CSV, "None", "1\n2\n", "3\n4\n", "1,3\n2,4\n"),
+    ],
+)  # fmt: skip
+def test_values_side_by_side(joining, format, accept, split, content, answer, kept):
+    assert joining(content, format, accept, split=split, join_source="Input").output(answer) == kept
+
+
+def test_parts_of_what_was_joined(joining):
+    case = joining('{"id": 1, "x": 5}\n', LINES, LINES, join_source="Input", output_filter="$['id','SageMakerOutput']")
+    assert case.output('{"s": 2}\n') == '{"id": 1, "SageMakerOutput": {"s": 2}}\n'
+
+
+def test_counts_must_agree(joining):
+    case = joining("1\n2\n", join_source="Input")
+    assert case.fault(case.output, "1\n") == ("2 records were answered with 1, which cannot be joined", None)
+
+
+def test_one_document_for_several_records_is_told(joining):
+    case = joining("1\n2\n", accept=JSON, join_source="Input")
+    reason, _ = case.fault(case.output, json.dumps({"predictions": [1, 2]}, indent=1))
+    assert reason.startswith("Failed to parse output from the algorithm as JSON Lines")
+    assert "accept='application/jsonlines'" in reason
+    reason, _ = case.fault(case.output, json.dumps({"predictions": [1, 2]}))
+    assert (
+        reason
+        == "2 records were answered with 1, which cannot be joined (set accept='application/jsonlines', or strategy='SingleRecord')"
+    )
+
+
+def test_an_answer_that_is_no_csv_is_told(joining):
+    case = joining("1\n", join_source="Input")
+    assert (
+        case.fault(case.output, '"x\n')[0] == "Failed to parse output from the algorithm as CSV: unexpected end of data"
+    )
+
+
+CELLS = st.text(alphabet='ab1.,"\n é', max_size=5)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.lists(CELLS, min_size=2, max_size=2), min_size=1, max_size=6), st.booleans())
+def test_rows_are_those_of_the_csv_module(tmp_path_factory, rows, quotes):
+    """The short way for rows without quotes gives what the csv module gives."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n", quoting=csv.QUOTE_ALL if quotes else csv.QUOTE_MINIMAL)
+    writer.writerows(rows)
+    path = tmp_path_factory.getbasetemp() / "rows"
+    path.write_text(buffer.getvalue(), newline="")
+    spec = TransformSpec(name="a", input_uri="a", output_path="b", content_type=CSV, input_filter="$[1,0]")
+    (payload,) = payloads_of(path, split="None", is_gzip=False, limit=0, is_single=False)
+    found = Joining(spec).body(payload).decode()
+    assert list(csv.reader(io.StringIO(found, newline=""))) == [[second, first] for first, second in rows]
