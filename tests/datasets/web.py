@@ -8,7 +8,6 @@ import io
 import struct
 import tarfile
 import threading
-import time
 import zipfile
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -34,6 +33,8 @@ class Page:
         drip: Whether a byte comes, and then nothing for long.
         more: Bytes sent behind the file.
         encoding, location, content_range: Headers.
+        chunks: Bytes in each chunk, where the length is not told before.
+        after: Called with the page when it has been given so often as ``cut_at`` says.
     """
 
     body: bytes
@@ -47,6 +48,7 @@ class Page:
     encoding: str = ""
     location: str = ""
     content_range: str = ""
+    chunks: int = 0
     after: object = None
 
 
@@ -110,6 +112,9 @@ def answer(handler, page, stop):
         handler.wfile.flush()
         stop.wait(30)
         return
+    if page.chunks:
+        parts = [body[at : at + page.chunks] for at in range(0, len(body), page.chunks)]
+        body = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
     handler.wfile.write(body if cut is None else body[:cut])
     if page.after is not None and not page.cut_at:
         page.after(page)
@@ -125,6 +130,8 @@ def begin(handler, page):
         handler.send_header("Content-Length", "0")
         handler.end_headers()
         return None
+    if page.chunks:
+        handler.protocol_version = "HTTP/1.1"  # older answers have no chunks
     handler.send_response(206 if start else 200)
     if start:
         placed = page.content_range or f"bytes {start}-{len(page.body) - 1}/{len(page.body)}"
@@ -133,7 +140,10 @@ def begin(handler, page):
         handler.send_header("ETag", page.etag)
     if page.encoding:
         handler.send_header("Content-Encoding", page.encoding)
-    if page.length is not None:
+    if page.chunks:
+        handler.send_header("Transfer-Encoding", "chunked")
+        handler.send_header("Connection", "close")
+    elif page.length is not None:
         handler.send_header("Content-Length", page.length or str(len(page.body) - start))
     handler.end_headers()
     return start
@@ -166,11 +176,3 @@ def zipped(files):
         for name, content in files.items():
             archive.writestr(name, content)
     return buffer.getvalue()
-
-
-def wait_for(condition, *, seconds=60):
-    """Until something is so."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.01)

@@ -77,10 +77,10 @@ class Made(tfds.core.GeneratorBasedBuilder):
 
     def _info(self):
         features = {
-            "id": np.int64,
+            "id": F.Scalar(np.int64),
             "label": F.ClassLabel(names=["a", "b", "ü"]),
             "words": F.Sequence(F.Text()),
-            "deep": {"x": np.float32, "text": F.Text()},
+            "deep": {"x": F.Scalar(np.float32), "text": F.Text()},
         }
         return tfds.core.DatasetInfo(builder=self, features=F.FeaturesDict(features))
 

@@ -111,6 +111,13 @@ def test_a_weak_tag_is_no_reason_to_join(web, fetch):
     assert web.asked[1][1] is None
 
 
+@pytest.mark.parametrize("known", [{}, {"sha256": None, "size": None}])
+def test_chunks_that_end_too_early_are_noticed(web, fetch, known):
+    web.pages["/a"] = Page(BODY, chunks=1000, cut_at=[5555, 1020 * 10, None])
+    assert fetch(web.resource("/a", **known)).read_bytes() == BODY
+    assert len(web.asked) == 3
+
+
 @pytest.mark.parametrize("status", [500, 503, 429, 408])
 def test_a_server_in_trouble_is_asked_again(web, fetch, status):
     web.pages["/a"] = Page(BODY, statuses=[status, status])
@@ -205,6 +212,12 @@ def test_redirections_are_followed_but_not_to_files(web, fetch):
     web.pages["/out"] = Page(b"", statuses=[302], location="file:///etc/passwd")
     with pytest.raises(DownloadFailed, match="not allowed"):
         fetch(web.resource("/out", body=BODY[1:]))
+    web.pages["/odd"] = Page(b"", statuses=[302], location="http://[::1/")
+    with pytest.raises(DownloadFailed):
+        fetch(web.resource("/odd", body=BODY[2:]))
+    web.pages["/round"] = Page(b"", statuses=[302] * 100, location=web.url + "/round")
+    with pytest.raises(DownloadFailed, match="302"):
+        fetch(web.resource("/round", body=BODY[3:]))
 
 
 def test_what_was_damaged_on_the_disk_is_fetched_again(web, fetch):

@@ -126,9 +126,13 @@ def _opened(attempt: Attempt, begun: int, validator: str) -> Any:
         with error:
             raise _answer(attempt, error) from error
     except URLError as error:
-        raise Unfinished(str(error.reason)) from error
+        # By its name: there are Pythons without ssl.
+        is_final = type(error.reason).__name__ == "SSLCertVerificationError"
+        raise (Refused if is_final else Unfinished)(str(error.reason)) from error
     except (HTTPException, OSError) as error:
         raise Unfinished(f"{type(error).__name__}: {error}") from error
+    except ValueError as error:
+        raise Refused(f"it leads to an address that is none: {error}") from error
 
 
 def _opener() -> Any:
