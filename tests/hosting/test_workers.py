@@ -29,6 +29,21 @@ def test_requests_are_answered_by_several_processes():
         assert str(server.process.pid).encode() not in pids
 
 
+def test_workers_share_the_processors_of_numeric_libraries(monkeypatch):
+    from penstock.hosting.workers import process
+
+    for name in process.THREADS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(process, "usable_cores", lambda: 8)
+    assert set(process.numeric_threads(3).values()) == {"2"}
+    assert set(process.numeric_threads(16).values()) == {"1"}
+    with Server(sample("variable", arguments={"name": "OMP_NUM_THREADS"}), workers=1) as server:
+        server.ready()
+        assert int(server.post()[1]) >= 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    assert process.numeric_threads(2) == {}
+
+
 def test_requests_that_arrive_together_are_answered_together():
     with Server(sample("batching"), workers=1) as server:
         server.ready()

@@ -16,7 +16,7 @@ from penstock.hosting.metrics import Metrics
 from penstock.hosting.settings import Settings
 from penstock.hosting.workers.dispatch import Dispatcher, Waiting
 from penstock.hosting.workers.frames import Message, Unpacker, answers_from, pack_requests
-from penstock.hosting.workers.process import WorkerProcess
+from penstock.hosting.workers.process import WorkerProcess, numeric_threads
 
 __all__ = ["WorkerPool"]
 
@@ -147,7 +147,9 @@ class _Worker:
         metrics: Metrics,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        self.process = WorkerProcess(order, channels=settings.threads)
+        self.process = WorkerProcess(
+            order, channels=settings.threads, environment=numeric_threads(settings.num_workers)
+        )
         self.ready = self.was_ready = False
         self.settings, self.dispatcher, self.metrics, self.loop = settings, dispatcher, metrics, loop
         self._ended: asyncio.Future[str] = loop.create_future()

@@ -16,8 +16,11 @@ from typing import Any
 from penstock.errors import PenstockError
 from penstock.hosting.stage import Stage
 from penstock.hosting.workers.frames import pack
+from penstock.io.cores import usable_cores
 
-__all__ = ["WorkerProcess", "alone", "order_for", "search_path", "start"]
+__all__ = ["WorkerProcess", "alone", "numeric_threads", "order_for", "search_path", "start"]
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def start(module: str) -> list[str]:
@@ -43,6 +46,15 @@ def order_for(stages: Sequence[Stage], *, direct: bool = False, max_between_byte
         "max_between_bytes": max_between_bytes,
         "path": search_path(),
     }
+
+
+def numeric_threads(workers: int) -> dict[str, str]:
+    """Variables that give every worker its share of the processors, where nobody has said otherwise.
+
+    Numeric libraries take all of them in each process: workers would then keep each other from working.
+    """
+    share = str(max(1, usable_cores() // max(1, workers)))
+    return {} if any(name in os.environ for name in THREADS) else dict.fromkeys(THREADS, share)
 
 
 class WorkerProcess:

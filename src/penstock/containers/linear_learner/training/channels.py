@@ -101,7 +101,7 @@ class Examples:
                 f"linear-learner takes {content_types.CSV} and {content_types.RECORDIO_PROTOBUF}"
             )
         is_pipe = self.job.channels[self.name].input_mode == "Pipe"
-        if is_pipe or file.read_bytes()[: len(MAGIC)] == MAGIC:
+        if is_pipe or _begins_with(file, MAGIC):
             return _record_blocks(file, size)
         return _csv_blocks(file, size, 1)
 
@@ -125,6 +125,11 @@ def channel_examples(job: TrainingJob, name: str, parameters: Hyperparameters) -
 
 def _counts(file: Path) -> bool:
     return file.is_file() and not file.name.startswith((".", "_"))
+
+
+def _begins_with(file: Path, magic: bytes) -> bool:
+    with file.open("rb") as opened:
+        return opened.read(len(magic)) == magic
 
 
 def _check_labels(labels: Array, parameters: Hyperparameters, channel: str) -> None:

@@ -19,6 +19,7 @@ from penstock.containers.linear_learner.training.rows import joined
 from penstock.containers.linear_learner.training.scaling import Scaler, fit_scaler
 from penstock.containers.linear_learner.training.scores import Scores, calibrated, scores_of
 from penstock.containers.linear_learner.training.tally import Tally
+from penstock.containers.linear_learner.training.threads import numeric_threads
 from penstock.containers.linear_learner.training.weighing import Models
 from penstock.contracts.job import TrainingJob
 from penstock.errors import JobFailed
@@ -81,7 +82,8 @@ class _Fitting:
         models = self._models(scaler)
         batches: Iterator[MiniBatch] = itertools.chain(taken, first)
         del taken  # The chain lets go of what it has given.
-        with np.errstate(all="ignore"):  # A model that runs away is left behind, and the others go on.
+        # A model that runs away is left behind, and the others go on.
+        with np.errstate(all="ignore"), numeric_threads(models.weights.size * self.parameters.mini_batch_size):
             for epoch in range(self.parameters.epochs):
                 if self._epoch(models, epoch, batches) or self.job.stop.is_set():
                     break

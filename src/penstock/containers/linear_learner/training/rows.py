@@ -74,10 +74,13 @@ class Sparse:
 
     def moments(self) -> tuple[Array, Array]:
         """Mean and standard deviation of each column, zeros included, ``float64 (width,)``."""
-        exact = self.matrix.astype(np.float64)
-        mean = np.asarray(exact.mean(axis=0)).reshape(-1)
-        square = np.asarray(exact.multiply(exact).mean(axis=0)).reshape(-1)
-        return mean, np.sqrt(np.maximum(square - mean * mean, 0))
+        columns, values = self.matrix.indices, self.matrix.data.astype(np.float64)
+        mean = np.bincount(columns, values, self.width) / len(self)
+        # From the distances to the mean: the mean of squares less the square of the mean is rounding where a column does
+        # not vary, and everything would be divided by that.
+        squares = np.bincount(columns, np.square(values - mean[columns]), self.width)
+        zeros = len(self) - np.bincount(columns, minlength=self.width)
+        return mean, np.sqrt((squares + zeros * mean * mean) / len(self))
 
     def scaled(self, mean: Array, deviation: Array) -> Sparse:
         """The same rows, with what is to be taken from them and what they are to be divided by."""
