@@ -7,7 +7,6 @@ from typing import Any
 
 from penstock.contracts.protocols import Indices
 from penstock.contracts.records import Records
-from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
 from penstock.datasets.codec import FeaturesCodec
 from penstock.datasets.features.base import DatasetFeature
@@ -16,7 +15,7 @@ from penstock.datasets.features.sequence import Dataset, Sequence
 from penstock.datasets.prepared import Prepared, PreparedSplit
 from penstock.errors import CorruptFile, DataError, NoSuchFeature, Where
 from penstock.sources.record_source import RecordSource
-from penstock.sources.views import Source
+from penstock.sources.views import Derived, Source
 
 __all__ = ["PreparedSource", "SplitSource"]
 
@@ -92,7 +91,7 @@ class SplitSource(RecordSource):
         return SplitSource(self.records, self.codec.narrowed(names), self.prepared, self.split_entry)
 
 
-class PreparedSource(Source):
+class PreparedSource(Derived):
     """A part of a prepared dataset: an ordinary source that also knows what TFDS wrote of it.
 
     Names of features are those in the files: a feature ``bbox`` inside ``objects`` is ``objects/bbox``.
@@ -103,7 +102,7 @@ class PreparedSource(Source):
     """
 
     def __init__(self, parent: Source, codec: FeaturesCodec, prepared: Prepared, name: str) -> None:
-        self.parent = parent
+        super().__init__(parent)
         self.codec = codec
         self.prepared = prepared
         self.name = name
@@ -146,23 +145,6 @@ class PreparedSource(Source):
     def _keys(self, name: str) -> list[str]:
         inside = [key for key in self.schema if key.startswith(name + "/")]
         return [name] if name in self.schema or not inside else inside
-
-    @property
-    def schema(self) -> Schema:
-        return self.parent.schema
-
-    @property
-    def cuts_cleanly(self) -> bool:
-        return self.parent.cuts_cleanly
-
-    def _all_records(self) -> list[Records]:
-        return self.parent._all_records()
-
-    def __len__(self) -> int:
-        return len(self.parent)
-
-    def where(self, index: int) -> Where:
-        return self.parent.where(index)
 
     def _batch(self, indices: Indices) -> Batch:
         return self.parent._batch(indices)

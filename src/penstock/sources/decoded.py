@@ -16,13 +16,12 @@ from penstock.contracts.feature import IMAGE_AXES, Feature
 from penstock.contracts.image_kinds import encoding_of_all
 from penstock.contracts.image_options import ImageOptions
 from penstock.contracts.protocols import Indices
-from penstock.contracts.records import Records
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example, Ragged
 from penstock.errors import DataError, MissingExtra, Where
 from penstock.sources.stacking import row, stack
 from penstock.sources.table_source import TableSource
-from penstock.sources.views import Source
+from penstock.sources.views import Derived, Source
 
 __all__ = ["DecodedSource", "decoded", "images_in", "stored_schema"]
 
@@ -78,7 +77,7 @@ def _first(source: Source, names: list[str], count: int) -> list[Example]:
     return found
 
 
-class DecodedSource(Source):
+class DecodedSource(Derived):
     """A source whose encoded images come as ``uint8`` (or ``uint16``) arrays ``(height, width, channels)``.
 
     Args:
@@ -95,7 +94,7 @@ class DecodedSource(Source):
         given: Mapping[str, Feature],
         stored: Mapping[str, Feature],
     ) -> None:
-        self.parent = parent
+        super().__init__(parent)
         self.options = options
         self.given = dict(given)
         self.stored = dict(stored)
@@ -144,15 +143,6 @@ class DecodedSource(Source):
         if name.startswith("_") or name == "parent":
             raise AttributeError(name)
         return getattr(self.parent, name)
-
-    def _all_records(self) -> list[Records]:
-        return self.parent._all_records()
-
-    def __len__(self) -> int:
-        return len(self.parent)
-
-    def where(self, index: int) -> Where:
-        return self.parent.where(index)
 
     def encoded(self) -> Source:
         return self.parent

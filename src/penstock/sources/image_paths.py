@@ -15,13 +15,12 @@ import numpy.typing as npt
 from penstock.contracts.feature import SEVERAL_KINDS, Feature
 from penstock.contracts.image_kinds import SUFFIXES, is_image_name
 from penstock.contracts.protocols import Indices
-from penstock.contracts.records import Records
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
 from penstock.errors import DataError, NoFiles, SchemaMismatch, Where
 from penstock.io.small_files import read_whole
 from penstock.sources.stacking import row, stack
-from penstock.sources.views import Source
+from penstock.sources.views import Derived, Source
 
 __all__ = ["ImagePaths", "as_paths", "with_images"]
 
@@ -110,7 +109,7 @@ def _folder(source: Source, index: int) -> Path:
     return Path(path or ".").parent
 
 
-class ImagePaths(Source):
+class ImagePaths(Derived):
     """A source in which some columns of paths are the encoded images that lie there.
 
     Args:
@@ -119,7 +118,7 @@ class ImagePaths(Source):
     """
 
     def __init__(self, parent: Source, images: dict[str, Feature]) -> None:
-        self.parent = parent
+        super().__init__(parent)
         self.images = images
         self._schema = Schema({name: images.get(name, feature) for name, feature in parent.schema.items()})
 
@@ -127,24 +126,11 @@ class ImagePaths(Source):
     def schema(self) -> Schema:
         return self._schema
 
-    @property
-    def cuts_cleanly(self) -> bool:
-        return self.parent.cuts_cleanly
-
     def __getattr__(self, name: str) -> Any:
         """What the source of paths has besides (``records``, ``format``)."""
         if name.startswith("_") or name == "parent":
             raise AttributeError(name)
         return getattr(self.parent, name)
-
-    def _all_records(self) -> list[Records]:
-        return self.parent._all_records()
-
-    def __len__(self) -> int:
-        return len(self.parent)
-
-    def where(self, index: int) -> Where:
-        return self.parent.where(index)
 
     def _narrowed(self, names: tuple[str, ...]) -> Source:
         narrow = self.parent._narrowed(names)

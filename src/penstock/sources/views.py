@@ -21,7 +21,7 @@ from penstock.sources.split import AnyName
 from penstock.sources.stacking import row, schema_of, stack
 from penstock.sources.whole import Wholes
 
-__all__ = ["Filtered", "Source"]
+__all__ = ["Derived", "Filtered", "Source"]
 
 
 class Source(Wholes):
@@ -122,7 +122,7 @@ class Source(Wholes):
         return self
 
 
-class _Derived(Source):
+class Derived(Source):
     """A source over one other source."""
 
     def __init__(self, parent: Source) -> None:
@@ -149,7 +149,7 @@ class _Derived(Source):
         return self.parent.where(index)
 
 
-class _Selected(_Derived):
+class _Selected(Derived):
     def __init__(self, parent: Source, names: Mapping[str, str]) -> None:
         super().__init__(parent._narrowed(tuple(dict.fromkeys(names.values()))))
         self.names = dict(names)
@@ -181,7 +181,7 @@ class _Selected(_Derived):
         return {new: values[old] for new, old in self.names.items()}
 
 
-class _Chosen(_Derived):
+class _Chosen(Derived):
     """Some of the examples: a range, or an array of indices."""
 
     chosen: range | Indices
@@ -217,7 +217,7 @@ class _Chosen(_Derived):
         return self.parent.where(int(self.chosen[index]))
 
 
-class Filtered(_Derived):
+class Filtered(Derived):
     """The examples for which a predicate is true."""
 
     def __init__(self, parent: Source, predicate: Callable[[Example], bool]) -> None:
@@ -266,7 +266,7 @@ class Filtered(_Derived):
                 yield example
 
 
-class _Mapped(_Derived):
+class _Mapped(Derived):
     def __init__(self, parent: Source, function: Callable[[Example], Example]) -> None:
         super().__init__(parent)
         self.function = function

@@ -19,7 +19,7 @@ from penstock.contracts.tables import Misfit
 from penstock.contracts.values import Batch, Ragged
 from penstock.errors import UnsupportedData, Where
 from penstock.formats.detect import format_named
-from penstock.sources.views import Source, _Derived
+from penstock.sources.views import Derived, Source
 from penstock.writing.sinks import codec_for
 
 __all__ = ["Loss", "fitted", "misfits_of"]
@@ -168,7 +168,7 @@ def _refusal(misfit: Misfit, path: str) -> UnsupportedData:
     )
 
 
-class _Fitted(_Derived):
+class _Fitted(Derived):
     """A source whose features are stored as others; with ``exact``, none of their values may change by that."""
 
     def __init__(self, parent: Source, schema: Schema, *, exact: bool) -> None:
