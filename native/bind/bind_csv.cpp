@@ -8,8 +8,6 @@
 namespace penstock::bind {
 namespace {
 
-using Which = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
 // (delimiter, quote or empty, decimal mark), each one byte.
 csv::Dialect dialect_of(const nb::tuple& marks) {
     const auto mark = [&](std::size_t i) { return nb::cast<std::string>(marks[i]); };
@@ -26,12 +24,6 @@ csv::Layout layout_of(const nb::tuple& marks, std::size_t width, const nb::list&
     return {dialect_of(marks), width, csv::Words(std::move(words))};
 }
 
-nb::object starts_array(const std::vector<std::int64_t>& starts) {
-    Pool::Block block = batch_pool()->take(starts.size() * sizeof(std::int64_t));
-    if (!starts.empty()) std::memcpy(block.data(), starts.data(), starts.size() * sizeof(std::int64_t));
-    return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {starts.size()});
-}
-
 nb::tuple scan(nb::object data, std::uint64_t start, std::uint64_t stop, nb::tuple marks, std::uint64_t width, bool utf8, bool last,
                std::size_t max_records) {
     const Buffer buffer(data);
@@ -41,13 +33,7 @@ nb::tuple scan(nb::object data, std::uint64_t start, std::uint64_t stop, nb::tup
         const nb::gil_scoped_release release;
         found = csv::scan(buffer.bytes(), start, stop, dialect, {width, utf8}, last, max_records);
     }
-    if (found.faulty) {
-        nb::object error = to_python(found.fault);
-        error.attr("starts") = starts_array(found.starts);
-        PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
-        throw nb::python_error();
-    }
-    return nb::make_tuple(starts_array(found.starts), found.next);
+    return scanned(found);
 }
 
 HeldSpans gather(nb::object buffers, std::optional<Which> which, Indices offsets, nb::tuple marks) {

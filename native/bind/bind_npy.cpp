@@ -7,8 +7,6 @@
 namespace penstock::bind {
 namespace {
 
-using Which = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
 nb::object to_object(const npy::Literal& value) {
     switch (value.kind) {
     case npy::Literal::Kind::text: return nb::str(value.text.data(), value.text.size());

@@ -11,8 +11,6 @@
 namespace penstock::bind {
 namespace {
 
-using Which = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
 /// Fills [to, to + size) from `offset` of a file. Gives 0, or the errno; `missing` is what the file did not have.
 int read_fully(int fd, std::byte* to, std::size_t size, std::uint64_t offset, std::size_t& missing) {
     while (size != 0) {

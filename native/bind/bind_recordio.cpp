@@ -8,14 +8,6 @@
 namespace penstock::bind {
 namespace {
 
-using Which = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-nb::object starts_array(const std::vector<std::int64_t>& starts) {
-    Pool::Block block = batch_pool()->take(starts.size() * sizeof(std::int64_t));
-    if (!starts.empty()) std::memcpy(block.data(), starts.data(), starts.size() * sizeof(std::int64_t));
-    return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {starts.size()});
-}
-
 nb::tuple scan(nb::object data, std::uint64_t start, std::uint64_t stop, std::size_t max_records, recordio::Walks* walks) {
     const Buffer buffer(data);
     recordio::Scan found;
@@ -23,13 +15,7 @@ nb::tuple scan(nb::object data, std::uint64_t start, std::uint64_t stop, std::si
         const nb::gil_scoped_release release;
         found = recordio::scan(buffer.bytes(), start, stop, max_records, walks);
     }
-    if (found.faulty) {
-        nb::object error = to_python(found.fault);
-        error.attr("starts") = starts_array(found.starts);
-        PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
-        throw nb::python_error();
-    }
-    return nb::make_tuple(starts_array(found.starts), found.next);
+    return scanned(found);
 }
 
 /// Puts the records of several parts together, once in the wanted way, and where both are wanted once in the other.

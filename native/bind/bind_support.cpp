@@ -1,5 +1,7 @@
 #include "bind/support.hpp"
 
+#include <cstring>
+
 #include <nanobind/stl/unique_ptr.h>
 
 namespace penstock::bind {
@@ -32,6 +34,26 @@ nb::object to_numpy(Pool::Block block, nb::dlpack::dtype dtype, std::initializer
     if (dtype != nb::dtype<std::int64_t>()) return array;
     // Buffers call int64 "q", which NumPy takes for its long long: equal to int64, but not the type that people compare with.
     return array.attr("view")(nb::module_::import_("numpy").attr("int64"));
+}
+
+namespace {
+
+nb::object starts_array(const std::vector<std::int64_t>& starts) {
+    Pool::Block block = batch_pool()->take(starts.size() * sizeof(std::int64_t));
+    if (!starts.empty()) std::memcpy(block.data(), starts.data(), starts.size() * sizeof(std::int64_t));
+    return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {starts.size()});
+}
+
+} // namespace
+
+nb::tuple scanned(const Scan& found) {
+    if (found.faulty) {
+        nb::object error = to_python(found.fault);
+        error.attr("starts") = starts_array(found.starts);
+        PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
+        throw nb::python_error();
+    }
+    return nb::make_tuple(starts_array(found.starts), found.next);
 }
 
 } // namespace penstock::bind

@@ -4,14 +4,6 @@
 namespace penstock::bind {
 namespace {
 
-using Which = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-
-nb::object starts_array(const std::vector<std::int64_t>& starts) {
-    Pool::Block block = batch_pool()->take(starts.size() * sizeof(std::int64_t));
-    if (!starts.empty()) std::memcpy(block.data(), starts.data(), starts.size() * sizeof(std::int64_t));
-    return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {starts.size()});
-}
-
 nb::tuple scan(nb::object data, std::uint64_t start, std::uint64_t stop, bool verify, std::size_t max_records) {
     const Buffer buffer(data);
     tfrecord::Scan found;
@@ -19,13 +11,7 @@ nb::tuple scan(nb::object data, std::uint64_t start, std::uint64_t stop, bool ve
         const nb::gil_scoped_release release;
         found = tfrecord::scan(buffer.bytes(), start, stop, verify, max_records);
     }
-    if (found.faulty) {
-        nb::object error = to_python(found.fault);
-        error.attr("starts") = starts_array(found.starts);
-        PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
-        throw nb::python_error();
-    }
-    return nb::make_tuple(starts_array(found.starts), found.next);
+    return scanned(found);
 }
 
 HeldSpans gather(nb::object buffers, std::optional<Which> which, Indices offsets, bool verify) {

@@ -11,6 +11,7 @@
 
 #include "core/cursor.hpp"
 #include "core/pool.hpp"
+#include "core/scan.hpp"
 #include "core/spans.hpp"
 
 namespace nb = nanobind;
@@ -67,8 +68,14 @@ struct HeldSpans {
 
 using Indices = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
+/// Which buffer each of some records lies in.
+using Which = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
 /// The Python exception for a fault, not raised.
 [[nodiscard]] nb::object to_python(const FormatError& error);
+
+/// What every scan returns: the starts, and where the next record begins. Throws the fault it ended at, with the starts as `starts`.
+[[nodiscard]] nb::tuple scanned(const Scan& found);
 
 void register_array_record(nb::module_& module);
 void register_crc32c(nb::module_& module);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/cursor.hpp"
+#include "core/scan.hpp"
 
 namespace penstock {
 
@@ -45,13 +46,7 @@ struct Row {
 /// What a field says: without its quotes, doubled ones single.
 [[nodiscard]] std::string_view value_of(Bytes field, const Dialect& dialect, std::vector<char>& room);
 
-/// Where records begin; as in tfrecord::Scan.
-struct Scan {
-    std::vector<std::int64_t> starts;
-    std::uint64_t next = 0;
-    bool faulty = false;
-    FormatError fault{Fault::truncated, 0};
-};
+using penstock::Scan;
 
 /// Hops from row to row. Checked rows that fail give `wrong_count` (`expected` and `found` are numbers of fields) or `wire` (no UTF-8;
 /// `found` is the byte).

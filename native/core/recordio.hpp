@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/scan.hpp"
 #include "core/spans.hpp"
 
 namespace penstock {
@@ -50,13 +51,7 @@ struct Record {
 /// Writes the joined payload of a record that `record_at` gave for the same file.
 void join_parts(Bytes file, const Record& record, Join join, std::byte* to);
 
-/// Where records begin.
-struct Scan {
-    std::vector<std::int64_t> starts; ///< Of the sound records, in order.
-    std::uint64_t next = 0;           ///< Where the one after them begins.
-    bool faulty = false;              ///< Whether `next` is the start of a damaged record; `fault` says how.
-    FormatError fault{Fault::truncated, 0};
-};
+using penstock::Scan;
 
 /// What became of the rows of parts that were walked over in one buffer. Many first parts may lead into one long row of others:
 /// without this, finding and scanning would walk over it for each of them. One part in `step` is remembered.

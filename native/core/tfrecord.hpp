@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "core/scan.hpp"
 #include "core/spans.hpp"
 
 namespace penstock {
@@ -26,13 +27,7 @@ enum class Checks : std::uint8_t { bounds, lengths, all };
 [[nodiscard]] std::vector<Bytes> gather(std::span<const Bytes> files, std::span<const std::int32_t> which,
                                         std::span<const std::int64_t> offsets, Checks checks);
 
-/// Where records begin.
-struct Scan {
-    std::vector<std::int64_t> starts; ///< Of the sound records, in order.
-    std::uint64_t next = 0;           ///< Where the one after them begins.
-    bool faulty = false;              ///< Whether `next` is the start of a damaged record; `fault` says how.
-    FormatError fault{Fault::truncated, 0};
-};
+using penstock::Scan;
 
 /// Hops from record to record, beginning at `start`, as long as they start before `stop` and there are fewer than
 /// `max_records`. Lengths are always checked, payloads when `verify` says so.
