@@ -10,6 +10,7 @@ import numpy as np
 from penstock._optional import available, require
 from penstock.codecs.sagemaker_record_message import Message, Tensor, is_record, read_message
 from penstock.errors import CorruptRecord, SchemaMismatch, UnsupportedData, Where
+from penstock.formats.recordio_framing import HEAD, is_recordio
 from penstock.formats.recordio_stream import read_stream
 from penstock.writing.matrices import Matrix, write_matrix
 
@@ -39,11 +40,13 @@ def encode_recordio(array_like: Any, labels: Any = None) -> bytes:
 
 
 def read_messages(body: bytes) -> list[Message]:
-    """The Records of a body.
+    """The Records of a body; of a single one also without RecordIO around it, as batch transform sends single records.
 
     Raises:
         CorruptRecord: It is cut off or damaged, or a payload is no Record.
     """
+    if not is_recordio(body[:HEAD]) and body and is_record(body):
+        return [read_message(body, Where(record=0))]
     payloads = read_stream(
         io.BytesIO(body), lambda magic, plain: plain if is_record(plain) and not is_record(magic) else magic
     )

@@ -99,6 +99,13 @@ def test_every_form_of_a_request(name):
     assert answer.body == b'{"predictions": [{"score": 2.25}, {"score": 1.25}]}'
 
 
+@pytest.mark.parametrize("make", [dense_records, sparse_records])
+def test_a_single_record_needs_no_recordio_around_it(make):
+    framed = make(ROWS[:1])
+    bare = framed[8 : 8 + int.from_bytes(framed[4:8], "little")]
+    assert ask(regressor(), bare, RECORDIO).body == ask(regressor(), framed, RECORDIO).body
+
+
 def test_answers_of_a_binary_classifier():
     answer = ask(binary(), "0,0,0\n2,0,0\n").body
     assert json.loads(answer)["predictions"][1]["score"] == pytest.approx(1 / (1 + np.exp(-2)))

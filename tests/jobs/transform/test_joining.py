@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.contracts.serving import Response
-from penstock.jobs.transform.joining import Joining, RecordFault
+from penstock.jobs.transform.joining import Joining, RecordFault, _cell
 from penstock.jobs.transform.spec import TransformSpec
 from penstock.jobs.transform.splitting import payloads_of
 
@@ -244,3 +245,19 @@ def test_rows_are_those_of_the_csv_module(tmp_path_factory, rows, quotes):
     (payload,) = payloads_of(path, split="None", is_gzip=False, limit=0, is_single=False)
     found = Joining(spec).body(payload).decode()
     assert list(csv.reader(io.StringIO(found, newline=""))) == [[second, first] for first, second in rows]
+
+
+NUMBERS = st.integers().map(str) | st.floats().map(repr) | st.text(alphabet="0123456789.eE+- n", max_size=8)
+
+
+@given(NUMBERS)
+def test_a_cell_is_a_number_where_json_says_so(text):
+    try:
+        expected = json.loads(text, parse_constant=str)
+    except ValueError:
+        expected = text
+    if not isinstance(expected, int | float) or (isinstance(expected, float) and not math.isfinite(expected)):
+        expected = text
+    found = _cell(text)
+    assert found == expected
+    assert type(found) is type(expected)

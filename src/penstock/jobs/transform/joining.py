@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,8 @@ from penstock.jobs.transform.spec import CSV, FORMATS, JSON, JSON_LINES, Transfo
 __all__ = ["Joining", "RecordFault"]
 
 INPUT, OUTPUT = "SageMakerInput", "SageMakerOutput"
+NUMBER = re.compile(r" *-?(?:0|[1-9][0-9]*)(\.[0-9]+(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)? *")
+MOST_DIGITS = 1000
 NAMES = {CSV: "CSV", JSON: "JSON", JSON_LINES: "JSON Lines"}
 
 
@@ -197,12 +200,14 @@ def _rows(text: str) -> list[list[str]]:
 
 
 def _cell(text: str) -> Any:
-    """A number where it is one, else the text."""
-    try:
-        value = json.loads(text)
-    except ValueError:
+    """A number where it is one as JSON writes it, else the text."""
+    found = NUMBER.fullmatch(text)
+    if found is None or len(text) > MOST_DIGITS:
         return text
-    return value if type(value) in (int, float) and math.isfinite(value) else text
+    if found.group(1) is None:
+        return int(text)
+    value = float(text)
+    return value if math.isfinite(value) else text
 
 
 def _written(text: _Text, *, ends: bool) -> bytes:
