@@ -159,6 +159,14 @@ def test_records():
         ('{"features": [1, 2, 3]}\n{', LINES, "*/*", 400, "line 2"),
         (b"\xff\xfe", CSV, "*/*", 400, "utf-8"),
         (b"\x0a\x23\xd7\xce\xff\xff\xff\x1f", RECORDIO, "*/*", 400, "unable to evaluate"),
+        (b"1,2,3\n1,M,3", CSV, "*/*", 400, "row 2, column 2 is no number: 'M'"),
+        (
+            b'{"instances": [{"data": {"features": {"keys": [0], "shape": [99], "values": [1]}}}]}',
+            JSON,
+            "*/*",
+            400,
+            r"takes 3 features, but 'shape' is \[99\]",
+        ),
     ],
 )
 def test_what_is_refused(body, content_type, accept, status, said):

@@ -66,7 +66,7 @@ def _csv(request: Request, width: int) -> Any:
     table = table[:, int(labels) :]
     if table.dtype.kind not in "fiub":
         row, column = _first_text(table)
-        raise _bad(f"row {row + 1}, column {column + 1} is no number: {table[row, column]!r}")
+        raise _bad(f"row {row + 1}, column {column + 1} is no number: {str(table[row, column])!r}")
     if width == 1 and table.shape[1] == 0:
         raise _bad("a row without features")
     return table.astype(np.float32)
@@ -110,7 +110,7 @@ def _loaded(text: str, what: str) -> Any:
 def _matrix(instances: list[Any], width: int) -> Any:
     if not instances:
         raise _bad("there are no instances")
-    rows = [_instance(instance, number) for number, instance in enumerate(instances)]
+    rows = [_instance(instance, number, width) for number, instance in enumerate(instances)]
     if any(keys is not None for keys, _ in rows):
         return _sparse(rows, width)
     for number, (_, values) in enumerate(rows):
@@ -119,7 +119,7 @@ def _matrix(instances: list[Any], width: int) -> Any:
     return np.stack([values for _, values in rows])
 
 
-def _instance(instance: Any, number: int) -> tuple[Any | None, Any]:
+def _instance(instance: Any, number: int, width: int) -> tuple[Any | None, Any]:
     """The keys, where it is sparse, and the values of an instance."""
     if not isinstance(instance, dict):
         raise _bad(f"instance {number} is none of {SHAPES}")
@@ -136,6 +136,8 @@ def _instance(instance: Any, number: int) -> tuple[Any | None, Any]:
     keys = features["keys"]
     if not isinstance(keys, list) or not all(type(key) is int for key in keys) or len(keys) != len(values):
         raise _bad(f"instance {number}: expected as many whole numbers in 'keys' as there are values")
+    if features.get("shape", [width]) != [width]:
+        raise _bad(f"instance {number}: the model takes {width} features, but 'shape' is {features['shape']!r}")
     return keys, values
 
 
