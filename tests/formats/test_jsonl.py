@@ -5,6 +5,9 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 import penstock as ps
 from penstock.errors import CorruptRecord, SchemaMismatch, UnsupportedData
@@ -133,3 +136,49 @@ def test_lines_are_found_from_any_piece_on(seed):
             assert head.tolist() == [start for start in plain if start < cut]
             assert end == next((start for start in plain if start >= cut), len(content))
         assert framing.find(view, cut) == next((start for start in plain if start >= cut), -1)
+
+
+def test_narrow_floats_are_written_short(tmp_path):
+    batch = {
+        "a": np.array([1.68, 0.1, 1e-40, 3.4028235e38], np.float32),
+        "b": np.array([0.1, 2, 65504, 6e-8], np.float16),
+    }
+    ps.write(tmp_path / "x.jsonl", batch)
+    assert (tmp_path / "x.jsonl").read_text().splitlines() == [
+        '{"a":1.68,"b":0.1}',
+        '{"a":0.1,"b":2.0}',
+        '{"a":1e-40,"b":65500.0}',
+        '{"a":3.4028235e+38,"b":6e-08}',
+    ]
+    assert ps.open(tmp_path / "x.jsonl")[0]["a"] == 1.68
+
+
+@given(
+    hnp.arrays(np.float32, 8, elements=st.floats(width=32, allow_nan=False, allow_infinity=False)),
+    hnp.arrays(np.uint16, 8),
+)
+def test_narrow_floats_are_read_back_as_they_were(tmp_path_factory, single, bits):
+    half = bits.view(np.float16)
+    half = np.where(np.isfinite(half), half, np.float16(1))
+    path = tmp_path_factory.mktemp("floats") / "x.jsonl"
+    columns = {"a": single, "b": half, "c": single.reshape(8, 1), "d": ps.Ragged(single, np.arange(9))}
+    schema = {
+        "a": ps.Feature("float32"),
+        "b": ps.Feature("float16"),
+        "c": ps.Feature("float32", (1,)),
+        "d": ps.Feature("float32", (None,)),
+    }
+    ps.write(path, columns, schema=schema)
+    found = ps.open(path, schema=schema).batch(range(8))
+    for name in ("a", "b", "c"):
+        np.testing.assert_array_equal(found[name], columns[name])
+    np.testing.assert_array_equal(found["d"].values, single)
+
+
+def test_a_number_that_is_too_large_for_its_float(put):
+    path = put({"x": 1.5}, {"x": 1e39})
+    source = ps.open(path, schema={"x": ps.Feature("float32")})
+    with pytest.raises(SchemaMismatch, match=r"a number that float32 holds, found 1e\+39 - .*record 1,"):
+        source.batch([0, 1])
+    assert ps.open(path).batch([1])["x"].tolist() == [1e39]
+    assert [fault.where.record for fault in ps.verify(path, schema={"x": ps.Feature("float32")}).faults] == [1]

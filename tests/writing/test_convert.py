@@ -10,6 +10,8 @@ import pytest
 
 import penstock as ps
 from penstock.writing import units
+from penstock.writing.sinks import open_sink
+from penstock.writing.units import join_units
 
 N = 500
 
@@ -131,3 +133,45 @@ def test_killed_at_any_moment_it_leaves_no_half_file_and_resumes(tmp_path, origi
     assert np.array_equal(again.batch(range(N))["label"], first.batch(range(N))["label"])
     # A killed writer can leave a hidden temporary; the next one sweeps it up once it is old enough to be nobody's.
     assert not [name for name in os.listdir(tmp_path) if name.endswith("penstock-convert")]
+
+
+def test_nothing_is_left_of_a_conversion_that_is_refused_for_a_value(tmp_path, monkeypatch):
+    monkeypatch.setattr("penstock.writing.units.UNIT_EXAMPLES", 10)
+    values = np.arange(100.0)
+    values[77] = np.inf
+    ps.write(tmp_path / "x.npy", {"x": values})
+    with pytest.raises(ps.UnsupportedData, match="numbers that JSON has"):
+        ps.convert(tmp_path / "x.npy", tmp_path / "y.jsonl", threads=2)
+    assert os.listdir(tmp_path) == ["x.npy"]
+
+
+def test_shards_of_a_conversion_that_is_refused_when_they_are_joined(tmp_path, monkeypatch):
+    """The first shard has its place already: it goes, too."""
+    monkeypatch.setattr("penstock.writing.units.UNIT_EXAMPLES", 10)
+    ps.write(tmp_path / "x.npz", {"x": np.arange(100.0)})
+
+    def refuse(shard, work):
+        if shard.path.name.startswith("y.npz-00001"):
+            raise ps.SchemaMismatch(ps.Where(), expected="one thing", found="another")
+        join_units(shard, work)
+
+    monkeypatch.setattr("penstock.writing.convert.join_units", refuse)
+    with pytest.raises(ps.SchemaMismatch):
+        ps.convert(tmp_path / "x.npz", tmp_path / "y.npz@2")
+    assert os.listdir(tmp_path) == ["x.npz"]
+
+
+def test_a_full_disk_leaves_what_is_finished(tmp_path, monkeypatch):
+    monkeypatch.setattr("penstock.writing.units.UNIT_EXAMPLES", 10)
+    ps.write(tmp_path / "x.npy", {"x": np.arange(40.0)})
+
+    def full(path, *arguments, **options):
+        if path.name.endswith("30"):
+            raise OSError(28, "No space left on device")
+        return open_sink(path, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("penstock.writing.convert.open_sink", full)
+        with pytest.raises(OSError, match="No space"):
+            ps.convert(tmp_path / "x.npy", tmp_path / "y.npz", threads=1)
+    assert ps.convert(tmp_path / "x.npy", tmp_path / "y.npz").resumed == 30

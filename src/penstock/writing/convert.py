@@ -16,7 +16,7 @@ from penstock.codecs.sagemaker_record import SageMakerRecordCodec
 from penstock.contracts.csv import CSV
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
-from penstock.errors import UnsupportedData, Where
+from penstock.errors import CorruptFile, CorruptRecord, SchemaMismatch, UnsupportedData, Where
 from penstock.formats.detect import format_named
 from penstock.io.cores import usable_cores
 from penstock.io.progress import Progress
@@ -31,6 +31,8 @@ from penstock.writing.units import Unit, WorkFolder, join_units
 __all__ = ["Converted", "convert"]
 
 BATCH = 1024
+FINAL = (CorruptRecord, CorruptFile, SchemaMismatch, UnsupportedData)
+"""What the same call would meet again: nothing is kept for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +78,8 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
 
     Record payloads that need no other codec are passed through byte for byte. The work is cut into units that are
     finished one by one in a hidden folder beside ``dst``: the same call after a kill or a power cut goes on with the units
-    that are missing. The files of ``dst`` get their names when they are whole.
+    that are missing. The files of ``dst`` get their names when they are whole. Of a conversion that is refused, or meets damage, nothing
+    is left.
 
     Args:
         src: Anything :func:`penstock.open` takes, or a source.
@@ -124,11 +127,15 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
     resumed = work.finished_examples()
     with Progress("converting", len(source), "examples", show=progress) as bar:
         bar.advance(resumed)
-        _run(
-            work,
-            threads or usable_cores(),
-            _unit_writer(source, target, codec, raw=raw, advance=bar.advance),
-        )
+        try:
+            _run(
+                work,
+                threads or usable_cores(),
+                _unit_writer(source, target, codec, raw=raw, advance=bar.advance),
+            )
+        except FINAL:
+            work.discard()
+            raise
     return Converted(
         examples=len(source),
         paths=tuple(str(path) for path in target.paths),

@@ -109,6 +109,13 @@ class WorkFolder:
         """The work is finished."""
         shutil.rmtree(self.path)
 
+    def discard(self) -> None:
+        """The work cannot be finished: leave neither it nor the files that it has put into place."""
+        for path in self.target.paths:
+            if self.is_done(path):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        self.remove()
+
     def remove_if_fresh(self) -> None:
         """Nothing was done: leave no trace."""
         if self.fresh:

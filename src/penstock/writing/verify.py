@@ -18,6 +18,7 @@ from penstock.errors import DataError
 from penstock.formats.opening import open_records
 from penstock.formats.verify import verify_records
 from penstock.io.progress import Progress
+from penstock.sources.decoded import stored_schema
 from penstock.sources.opening import Paths, codec_of
 from penstock.writing.verify_images import image_faults, open_images
 
@@ -123,6 +124,8 @@ def verify(
     paths = getattr(records, "files", records.paths)  # of one that is a folder, what is in it
     report.files = len(paths)
     size = sum(Path(name).stat().st_size for name in paths)
+    if schema is not None and is_table(records) and hasattr(records, "with_schema"):
+        records = records.with_schema(stored_schema(Schema(schema)))
     checker = _checker(records, codec, schema)
     report.schema = checker.schema if isinstance(checker, (ExampleCodec, CsvCodec)) else None
     with Progress("verifying", size, "bytes", show=progress) as bar:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from penstock.codecs.images.decode import ImageDecoder, feature_of_images
 from penstock.contracts.feature import Feature
 from penstock.contracts.image_options import ImageOptions
 from penstock.errors import DataError, UnsupportedData
+from penstock.io.cores import usable_cores
 from penstock.sources.decoded import DecodedSource, images_in
 from penstock.sources.opening import Paths
 from penstock.sources.opening import open as open_source
@@ -55,7 +55,7 @@ def image_faults(source: DecodedSource, threads: int | None = None) -> Iterator[
     Yields:
         A stretch of examples at a time, with an error for every image that is damaged: its file, its record, its feature.
     """
-    count = threads or len(os.sched_getaffinity(0))
+    count = threads or usable_cores()
     encoded = source.encoded().select(*source.stored)
     stretches = [(start, min(start + ROWS, len(source))) for start in range(0, len(source), ROWS)]
 

@@ -116,7 +116,19 @@ def _leaf(array: Any, feature: Feature, rows: npt.NDArray[np.int64]) -> npt.NDAr
         return column
     found = array.to_numpy(zero_copy_only=False)
     # Arrow's memory is read-only and shared: a batch is the caller's own, so rows are copied when they are picked.
-    return np.ascontiguousarray(found).astype(feature.numpy_dtype, copy=False)
+    return _narrowed(np.ascontiguousarray(found), feature.numpy_dtype, rows)
+
+
+def _narrowed(found: npt.NDArray[Any], dtype: np.dtype[Any], rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """Floats may be rounded, but not become infinite."""
+    with np.errstate(over="ignore"):
+        narrow: npt.NDArray[Any] = found.astype(dtype, copy=False)
+    if narrow is not found and dtype.kind == "f" and dtype.itemsize < found.dtype.itemsize:
+        beyond = np.flatnonzero(np.isinf(narrow) & np.isfinite(found))
+        if len(beyond):
+            first = int(beyond[0])
+            raise BadValue(int(rows[first]), f"a number that {dtype} holds", repr(found[first].item()))
+    return narrow
 
 
 def _first_undecodable(array: Any, rows: npt.NDArray[np.int64]) -> int:

@@ -1,0 +1,79 @@
+"""Tables that other implementations wrote: tests/golden/tables/README.md says which."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.testing import assert_same
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "tables"
+LONG = "deep/" + 30 * "long" + "/002"
+TIMES = np.array(["2024-02-29T12:30:15.250", "2024-03-01T12:30:15.250", "1969-07-20T20:17:40"], "M8[us]")
+
+
+def objects(*values):
+    column = np.empty(len(values), object)
+    column[:] = values
+    return column
+
+
+def people(scores):
+    return {
+        "name": objects("Ada", "Größe 𝄞", ""),
+        "age": np.array([36, -99, -1], np.int32),
+        "height": np.array([1.65, np.nan, -0.0], np.float32),
+        "member": np.array([True, False, True]),
+        "photo": objects(b"\x00\xff", b"", b"x" * 20),
+        "scores": ps.Ragged.from_list([[9, 10], [], [-32768]], scores),
+        "seen": TIMES,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "scores"),
+    [
+        ("pyarrow_snappy_two_groups.parquet", np.int16),
+        ("pyarrow_v1_gzip_plain.parquet", np.int16),
+        ("fastavro_null.avro", np.int32),
+        ("fastavro_deflate.avro", np.int32),
+    ],
+)
+def test_people(name, scores):
+    found = ps.open(GOLDEN / name).schema
+    source = ps.open(GOLDEN / name, schema={**found, "age": ps.Feature("int32", default=-99)})
+    assert_same(source.batch(range(3)), people(scores))
+    assert np.signbit(source[2]["height"])
+    assert [example["name"] for example in source] == ["Ada", "Größe 𝄞", ""]
+    with pytest.raises(ps.SchemaMismatch, match="expected a value, found none .* record 1, .*feature 'age'"):
+        ps.open(GOLDEN / name).batch([1])
+    assert ps.verify(GOLDEN / name, schema=source.schema).ok
+
+
+def test_pandas():
+    batch = ps.open(GOLDEN / "pandas_index_dictionary.parquet").batch(range(3))
+    expected = {
+        "name": people(np.int16)["name"],
+        "height": np.array([1.65, np.nan, -0.0]),
+        "seen": TIMES,
+        "__index_level_0__": np.array([5, 6, 7]),
+    }
+    assert_same(batch, expected)
+
+
+@pytest.mark.parametrize("name", ["tar_gnu.tar", "tar_ustar.tar", "tar_gnu_folders.tar.gz", "tarfile_pax.tar"])
+def test_webdataset(name):
+    expected = {
+        "__key__": objects("deep/000", "deep/001", LONG),
+        "cls": np.arange(3),
+        "json": objects('{"n": 0}', '{"n": 1}', '{"n": 2}'),
+        "png": np.stack([np.full((2, 3, 3), 40 * number, np.uint8) for number in range(3)]),
+        "values": np.array([[0, 1, 2], [1, 2, 3], [2, 3, 4]], np.int16),
+    }
+    source = ps.open(GOLDEN / name)
+    assert source.format == "webdataset"
+    batch = source.batch(range(3))
+    assert_same({feature: batch[feature] for feature in expected}, expected)
+    assert len(list(source)) == 3
+    assert ps.verify(GOLDEN / name, images=True).ok
