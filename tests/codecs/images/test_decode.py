@@ -6,7 +6,7 @@ import zlib
 import numpy as np
 import pytest
 import simplejpeg
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 from tests.codecs.images.files import EXPECTED, SOUND, golden, jpeg, made, noise
@@ -15,6 +15,7 @@ import penstock as ps
 from penstock import _optional
 from penstock.codecs.images import opened
 from penstock.codecs.images.decode import ImageDecoder, feature_of_images
+from penstock.codecs.images.plain_png import decode_png
 from penstock.contracts.feature import Feature
 from penstock.contracts.values import Ragged
 
@@ -322,3 +323,44 @@ def test_small_pngs_of_one_kind_are_what_pillow_gives(name, monkeypatch):
     monkeypatch.setattr(ImageDecoder, "_plain_pngs", lambda self, images: None)
     np.testing.assert_array_equal(fast, ImageDecoder(feature, OPTIONS, exact=False).images(images))
     np.testing.assert_array_equal(fast[1], EXPECTED[name])
+
+
+PNGS = [name for name in SOUND if name.endswith(".png")]
+
+
+@pytest.mark.parametrize("name", PNGS)
+@pytest.mark.parametrize("options", [OPTIONS, ps.ImageOptions(channels=1), ps.ImageOptions(channels=3)])
+def test_every_golden_png_is_what_pillow_gives(name, options, monkeypatch):
+    """Also those that native code leaves to Pillow: palettes, transparent colours, fewer bits, other channels than the file's."""
+    images = [golden(name)] * 2
+    feature = feature_of_images(Feature("bytes", encoding="png"), images, options)
+    found = ImageDecoder(feature, options, exact=True).images(images)
+    monkeypatch.setattr(ImageDecoder, "_plain_pngs", lambda self, images: None)
+    np.testing.assert_array_equal(found, ImageDecoder(feature, options, exact=True).images(images))
+
+
+@st.composite
+def small_pngs(draw):
+    """A few PNGs of one size and kind, as Pillow writes them."""
+    height, width, channels = draw(st.integers(1, 40)), draw(st.integers(1, 40)), draw(st.sampled_from([1, 2, 3, 4]))
+    seed, smooth = draw(st.integers(0, 99)), draw(st.booleans())  # filters differ where neighbours are alike
+    level = {"compress_level": draw(st.integers(0, 9)), "optimize": draw(st.booleans())}
+    images = []
+    for number in range(draw(st.integers(1, 3))):
+        pixels = noise(height, width, channels, seed=seed + number)
+        images.append(made((np.cumsum(pixels % 3, axis=1) % 256).astype(np.uint8) if smooth else pixels, **level))
+    return images
+
+
+@settings(max_examples=60, deadline=None)
+@given(small_pngs())
+def test_opened_small_pngs_are_what_pillow_gives(tmp_path_factory, images):
+    path = tmp_path_factory.mktemp("pngs") / "x.tfrecord"
+    ps.write(path, {"image": np.array(images, object)}, schema={"image": Feature("bytes", encoding="png")})
+    ways = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("penstock.codecs.images.decode.decode_png", lambda *args: ways.append(1) or decode_png(*args))
+        found = ps.open(path).batch(range(len(images)))["image"]
+    expected = np.stack([np.array(Image.open(io.BytesIO(image))) for image in images])
+    assert ways  # by native code
+    np.testing.assert_array_equal(found, expected.reshape(found.shape))
