@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
+import re
 import subprocess
 import sys
 
@@ -90,6 +91,20 @@ def test_every_error_has_a_heading():
     ]
     assert len(errors) == 16
     assert set(errors) <= set(found)
+
+
+def test_the_first_page_leads_to_every_other():
+    found = links(BY_NAME["index.md"].read_text(encoding="utf-8"))
+    assert set(found) >= set(BY_NAME) - {"index.md", "README.md"}
+
+
+def test_every_variable_of_the_environment_is_told():
+    """``PENSTOCK_PARENT`` is what a training job tells the script that it starts."""
+    told = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    read = set(re.findall(r"\bPENSTOCK_[A-Z_]+\b", code)) - {"PENSTOCK_PARENT"}
+    assert read
+    assert {name for name in read if name not in told} == set()
 
 
 def test_help_on_the_page_is_that_of_the_command():
