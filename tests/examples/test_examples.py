@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from penstock.datasets.building import DatasetBuilder
+from penstock.datasets.features import ClassLabel, Image
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 
@@ -16,6 +20,8 @@ def test_example_runs(path, tmp_path, monkeypatch):
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "datasets"))
+    monkeypatch.setenv("HOME", str(tmp_path))
     done = subprocess.run(
         [sys.executable, "-W", "error", path], cwd=work, capture_output=True, text=True, timeout=60, check=False
     )
@@ -23,6 +29,22 @@ def test_example_runs(path, tmp_path, monkeypatch):
     assert done.stdout
     assert done.stderr == ""
     assert list(work.iterdir()) == []
+
+
+def test_the_classifier_learns_from_a_prepared_dataset(tmp_path, monkeypatch):
+    chance = np.random.default_rng(0)
+    rows = [{"image": chance.integers(0, 100, (28, 28, 1), np.uint8), "label": i % 10} for i in range(600)]
+    for row in rows:
+        row["image"][row["label"] * 2] = 255  # where the bright line is tells the class
+    features = {"image": Image(shape=(28, 28, 1)), "label": ClassLabel(num_classes=10)}
+    splits = {"train": rows[:500], "test": rows[500:]}
+    made = DatasetBuilder(name="fashion_mnist", version="3.0.1", features=features, splits=splits)
+    made.download_and_prepare(data_dir=tmp_path)
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path))
+    example = next(path for path in EXAMPLES if path.name == "train_torch.py")
+    done = subprocess.run([sys.executable, example], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("fashion_mnist, penstock.Loader: ")
 
 
 def test_there_are_examples():
