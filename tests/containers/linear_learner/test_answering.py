@@ -165,7 +165,7 @@ def test_records():
             JSON,
             "*/*",
             400,
-            r"takes 3 features, but 'shape' is \[99\]",
+            "takes 3 features, but 'shape' is [99]",
         ),
     ],
 )
