@@ -91,7 +91,9 @@ def test_one_prediction_through_the_pipeline(trained):
     with pytest.raises(EndpointError, match="no endpoint"):
         find_endpoint("abalone")
     assert session.describe_model(pipeline.name)["ModelName"] == pipeline.name
-    pipeline.delete_model()
+    predictor.delete_model()
+    with pytest.raises(ValueError, match="no model"):
+        session.describe_model(pipeline.name)
 
 
 def test_a_pipeline_trains_stage_after_stage(trained, tmp_path):

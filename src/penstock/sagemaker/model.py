@@ -170,6 +170,7 @@ class Model:
         if settings is None:
             settings = Settings(port=0, workers=self.workers)
         create_endpoint(self.endpoint_name, stages, settings=settings, wait_s=240.0 if wait else None)
+        self.sagemaker_session.save_endpoint(self.endpoint_name, str(self.name))
         return self._predictor(self.endpoint_name, serializer, deserializer)
 
     def _stages(self) -> list[Stage]:

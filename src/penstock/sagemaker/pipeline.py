@@ -129,6 +129,7 @@ class PipelineModel:
         create_endpoint(
             self.endpoint_name, stages, settings=settings or Settings(port=0), wait_s=240.0 if wait else None
         )
+        self.sagemaker_session.save_endpoint(self.endpoint_name, str(self.name))
         predictor = (self.predictor_cls or Predictor)(self.endpoint_name, self.sagemaker_session)
         if serializer is not None:
             predictor.serializer = serializer

@@ -128,8 +128,12 @@ class Predictor:
         self._endpoint.delete()
 
     def delete_model(self) -> None:
-        """Forget the model of the endpoint; its artifact stays."""
-        self.sagemaker_session.delete_model(self.endpoint_name)
+        """Forget the model that the endpoint was made of; its artifact stays.
+
+        Raises:
+            ValueError: The endpoint was not made of a model of this session.
+        """
+        self.sagemaker_session.delete_model(self.sagemaker_session.model_of_endpoint(self.endpoint_name))
 
     def describe(self) -> dict[str, Any]:
         """Everything that is known of the endpoint."""

@@ -211,10 +211,30 @@ class Session:
         """Forget a model; its artifact stays."""
         self._model_file(model_name).unlink(missing_ok=True)
 
+    def save_endpoint(self, name: str, model_name: str) -> None:
+        """Write down which model an endpoint was made of."""
+        path = self._named_file("endpoints", name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, json.dumps({"EndpointName": name, "ModelName": model_name}).encode(), durable=False)
+
+    def model_of_endpoint(self, name: str) -> str:
+        """The name of the model that an endpoint was made of.
+
+        Raises:
+            ValueError: It was not made by this session's models.
+        """
+        try:
+            return str(json.loads(self._named_file("endpoints", name).read_text(encoding="utf-8"))["ModelName"])
+        except FileNotFoundError:
+            raise ValueError(f"no model in {self.root} was deployed as {name!r}") from None
+
     def _model_file(self, name: str) -> Path:
+        return self._named_file("models", name)
+
+    def _named_file(self, kind: str, name: str) -> Path:
         if not re.fullmatch(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}", name):
-            raise ValueError(f"the name of a model is up to 63 letters, digits and inner hyphens, got {name!r}")
-        return self.root / "models" / f"{name}.json"
+            raise ValueError(f"a name is up to 63 letters, digits and inner hyphens, got {name!r}")
+        return self.root / kind / f"{name}.json"
 
 
 def get_execution_role(sagemaker_session: Session | None = None) -> str:
