@@ -10,6 +10,7 @@
     │   ├── NoSuchFeature        (KeyError)    a feature name that the schema does not have
     │   ├── NoFiles              (FileNotFoundError)  a path, glob or shard pattern that matches nothing
     │   ├── DownloadFailed       (OSError)     a file that none of its addresses gave as it should be
+    │   ├── Unreachable          (OSError)     a URL that is there, or may be, and cannot be read: refused, timed out, ...
     │   └── StateMismatch        (ValueError)  a saved state that belongs to other data or another loader
     ├── TransformError           (RuntimeError)  the user's own function failed; the cause is chained
     ├── WorkerDied               (RuntimeError)  a process that made batches for a loader was killed, or ended itself
@@ -39,6 +40,7 @@ __all__ = [
     "StateMismatch",
     "TransformError",
     "UnknownFormat",
+    "Unreachable",
     "UnsupportedData",
     "Where",
     "WorkerDied",
@@ -151,6 +153,8 @@ class NoFiles(DataError, FileNotFoundError):
 
 class DownloadFailed(DataError, OSError):
     """A file that none of its addresses gave as it should be. What had arrived is kept, and the next attempt goes on from there."""
+class Unreachable(DataError, OSError):
+    """A URL that is there, or may be, and cannot be read now: no permission, no answer in time, an error of the server."""
 
 
 class StateMismatch(DataError, ValueError):

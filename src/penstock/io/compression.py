@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias
 
 from penstock import _optional
 from penstock.errors import CorruptFile, Where
 
-__all__ = ["SUFFIXES", "Compression", "Inflater", "checked", "deflater", "head_of", "wrapper_of", "wrapper_of_name"]
+__all__ = ["READ_BYTES", "SUFFIXES", "Compression", "Inflater", "Opens", "checked", "deflater", "head_of", "wrapper_of", "wrapper_of_name"]
 
 Compression: TypeAlias = Literal["none", "gzip", "zlib", "utf-16-le", "utf-16-be"]
 """What is undone before a file is read. UTF-16 becomes UTF-8; callers name the encoding, not a compression, for that."""
@@ -20,6 +22,16 @@ WINDOW_BITS = {"gzip": 31, "zlib": 15}
 SUFFIXES: dict[str, Compression] = {".gz": "gzip", ".gzip": "gzip", ".zlib": "zlib", ".zz": "zlib"}
 READ_BYTES = 64 << 10  # measured with isal on 190 MB: 0.41 s of processor time, against 0.50 with 256 KiB at a time
 PART_BYTES = 1 << 20  # of inflated bytes that are handed on together: from thread to thread is dear
+
+
+class Reader(Protocol):
+    """What is read in order, a part at a time."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+Opens: TypeAlias = Callable[[], AbstractContextManager[Reader]]
+"""Opens a compressed file, at its beginning."""
 
 
 class Decompressor(Protocol):
@@ -65,11 +77,10 @@ def _is_zlib_header(method: int, flags: int) -> bool:
     return method & 0x0F == 8 and method >> 4 <= 7 and not flags & 0x20 and (method << 8 | flags) % 31 == 0
 
 
-def head_of(path: str, compression: Compression, size: int) -> bytes:
-    """The first decompressed bytes of a file, as many of ``size`` as can be had."""
+def head_of(packed: bytes | memoryview, compression: Compression, size: int) -> bytes:
+    """The first decompressed bytes of a file that begins with ``packed``, as many of ``size`` as can be had."""
     try:
-        with open(path, "rb") as file:
-            return zlib.decompressobj(wbits=WINDOW_BITS[compression]).decompress(file.read(READ_BYTES), size)
+        return zlib.decompressobj(wbits=WINDOW_BITS[compression]).decompress(packed, size)
     except zlib.error:
         return b""
 
@@ -88,10 +99,12 @@ class Inflater:
     Args:
         path: The compressed file.
         compression: ``"gzip"`` (of one or several members) or ``"zlib"``.
+        opened: How to open it, where it is no file of this machine.
     """
 
-    def __init__(self, path: str, compression: Compression) -> None:
+    def __init__(self, path: str, compression: Compression, opened: Opens | None = None) -> None:
         self.path = path
+        self._open: Opens = opened or partial(open, path, "rb", buffering=0)
         self.compression = compression
         self.fault: CorruptFile | None = None
         self.size = 0
@@ -114,7 +127,7 @@ class Inflater:
 
     def _parts(self, *, fine_from: int | None) -> Iterator[bytes]:
         stream = self._new()
-        with open(self.path, "rb", buffering=0) as file:
+        with self._open() as file:
             while part := file.read(READ_BYTES if fine_from is None or self._at < fine_from else 1):
                 self._at += len(part)
                 while part:

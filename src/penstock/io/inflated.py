@@ -12,17 +12,18 @@ import os
 import struct
 import warnings
 from collections.abc import Iterator
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from penstock.errors import CorruptFile, UnsupportedData, Where
 from penstock.io.ahead import ahead
 from penstock.io.cache import CacheEntry, boot_id, cache_folder, cache_key, cache_limit_bytes
-from penstock.io.compression import Compression, Inflater
+from penstock.io.compression import Compression, Inflater, Opens
 from penstock.io.mapped import MappedFile, Signature
 from penstock.io.paths import absolute
 from penstock.io.transcoding import Transcoder
 
-__all__ = ["LIMIT_HINT", "InflatedStream", "find_inflated", "inflated", "note_of", "read_note"]
+__all__ = ["LIMIT_HINT", "InflatedStream", "Packed", "find_inflated", "inflated", "note_of", "read_note"]
 
 VERSION = 1
 END = struct.Struct("<I8s")  # length of the note before it, magic
@@ -30,20 +31,33 @@ MAGIC = b"penstock"
 LIMIT_HINT = "Raise PENSTOCK_CACHE_LIMIT, or write the file anew without compression (`penstock convert`)."
 
 
-def inflated(path: str, compression: Compression) -> MappedFile:
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A compressed file that does not lie on this machine.
+
+    Args:
+        signature: Of its version.
+        opened: How to read it in order.
+    """
+
+    signature: Signature
+    opened: Opens
+
+
+def inflated(path: str, compression: Compression, packed: Packed | None = None) -> MappedFile:
     """The decompressed content of a file, from the cache or put there now.
 
-    Its ``fault`` is the error that the compressed stream ends in, if it does.
+    ``packed`` says how to read it where ``path`` is no file of this machine. The content's ``fault`` is the error that the compressed stream ends in, if it does.
 
     Raises:
         UnsupportedData: It does not fit into the cache.
     """
-    found = find_inflated(path, compression)
+    found = find_inflated(path, compression, packed)
     if found is None:
-        stream = InflatedStream(path, compression, wait=True)
+        stream = InflatedStream(path, compression, packed, wait=True)
         for _ in stream:
             pass
-        found = find_inflated(path, compression)
+        found = find_inflated(path, compression, packed)
     if found is None:
         raise UnsupportedData(
             Where(path=path),
@@ -54,9 +68,9 @@ def inflated(path: str, compression: Compression) -> MappedFile:
     return found
 
 
-def find_inflated(path: str, compression: Compression) -> MappedFile | None:
+def find_inflated(path: str, compression: Compression, packed: Packed | None = None) -> MappedFile | None:
     """The decompressed content of this version of a file if the cache holds it."""
-    entry = _entry(path, compression)
+    entry = _entry(path, compression, packed)
     try:
         content = MappedFile(path, entry=str(entry))
     except OSError:
@@ -74,12 +88,16 @@ class InflatedStream:
     Args:
         path: The compressed file.
         compression: ``"gzip"`` or ``"zlib"``, or the UTF-16 that is to become UTF-8.
+        packed: How to read it, where it is no file of this machine.
         wait: When somebody else is inflating the same file, wait for them (iterating then gives nothing) instead of
             inflating it too.
     """
 
-    def __init__(self, path: str, compression: Compression, *, wait: bool = False) -> None:
+    def __init__(
+        self, path: str, compression: Compression, packed: Packed | None = None, *, wait: bool = False
+    ) -> None:
         self.path = path
+        self._packed = packed
         self.fault: CorruptFile | None = None
         """After the last part: what the stream ends in."""
         self._compression = compression
@@ -89,7 +107,7 @@ class InflatedStream:
         entry = self._claim()
         if entry is None and self._wait:
             return  # It is there now.
-        inflater = _reader(self.path, self._compression)
+        inflater = _reader(self.path, self._compression, self._packed)
         parts = ahead(inflater)
         # Inflating takes one core; writing the copy and using the records shares the others.
         yield from ahead(self._copied(parts, entry, inflater)) if entry is not None else parts
@@ -97,7 +115,7 @@ class InflatedStream:
 
     def _claim(self) -> CacheEntry | None:
         try:
-            return CacheEntry.claim(_entry(self.path, self._compression), wait=self._wait)
+            return CacheEntry.claim(_entry(self.path, self._compression, self._packed), wait=self._wait)
         except OSError:
             if self._wait:
                 raise
@@ -128,15 +146,17 @@ class InflatedStream:
         )
 
 
-def _reader(path: str, compression: Compression) -> Inflater | Transcoder:
+def _reader(path: str, compression: Compression, packed: Packed | None) -> Inflater | Transcoder:
+    opened = None if packed is None else packed.opened
     if compression in ("utf-16-le", "utf-16-be"):
-        return Transcoder(path, compression)
-    return Inflater(path, compression)
+        return Transcoder(path, compression, opened)
+    return Inflater(path, compression, opened)
 
 
-def _entry(path: str, compression: Compression) -> Path:
-    signature = Signature.of(path)
-    key = cache_key(VERSION, absolute(path), signature.size, signature.mtime_ns, compression)
+def _entry(path: str, compression: Compression, packed: Packed | None) -> Path:
+    signature = Signature.of(path) if packed is None else packed.signature
+    version = (signature.size, signature.mtime_ns) if packed is None else (*astuple(signature),)
+    key = cache_key(VERSION, absolute(path), *version, compression)
     return cache_folder("inflated") / f"{key}.inflated"
 
 

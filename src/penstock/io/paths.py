@@ -9,6 +9,20 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from penstock.errors import NoFiles, UnsupportedData, Where
+from penstock.io.names import (
+    COUNTED,
+    SIDECARS,
+    TEMPORARIES,
+    TEMPORARY_SUFFIX,
+    as_shard,
+    is_record_name,
+    is_temporary,
+    listed,
+    natural_key,
+    shard_names,
+)
+from penstock.io.remote_names import expand_url
+from penstock.io.urls import SCHEMES, is_url, scheme_of
 
 __all__ = [
     "SIDECARS",
@@ -24,36 +38,20 @@ __all__ = [
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
-TEMPORARY_SUFFIX = ".penstock-tmp"
-"""What the name of a file that is still being written ends in."""
-
-SIDECARS = frozenset(
-    (
-        *(".json", ".jsonl", ".idx", ".index", ".txt", ".md", ".rst", ".yaml", ".yml", ".toml", ".cfg", ".log"),
-        *(".html", ".pbtxt", ".crc", ".md5", ".sha256", ".lock", ".py", ".sh"),
-    )
-)
-TEMPORARIES = (TEMPORARY_SUFFIX, ".tmp", ".temp", ".part", ".partial", ".incomplete", ".crdownload", ".swp", "~")
-URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-COUNTED = re.compile(r"(?P<stem>.*[^/\\])@(?P<count>\d+|\*)(?P<end>[^/\\@]*)")
-SHARD = re.compile(r"(?P<stem>.*-)(?P<number>\d{5,}|\?{5,}|\*)-of-(?P<count>\d{5,})(?P<end>[^/\\]*)")
-MANY = 5  # how many missing names a message spells out
-
-
 def expand(path: PathLike | Iterable[PathLike]) -> list[str]:
     """The files that ``path`` means, in order.
 
     Args:
         path: A file; a folder (its record files, not its sub-folders'); a glob; ``x@8`` or ``x@*`` for the shards
             ``x-00000-of-00008`` and so on; one shard's name or ``x-?????-of-00008`` for the whole set; a list of
-            those, joined in the order of the list. A shard's name *inside a list* means that one file.
+            those, joined in the order of the list. A shard's name *inside a list* means that one file. URLs likewise.
 
     Returns:
         Paths as given (a relative one stays relative); within a folder, glob or set in natural order of numbers.
 
     Raises:
         NoFiles: Nothing matches, or a shard of a set is missing (the message names it).
-        UnsupportedData: A URL of a scheme that cannot be read.
+        UnsupportedData: A URL of a scheme that cannot be read, or a folder or glob of a server that does not list.
     """
     if isinstance(path, str | os.PathLike):
         return _expand_one(_text(path), whole_sets=True)
@@ -69,22 +67,26 @@ def _text(path: PathLike) -> str:
         raise TypeError(f"a path is str or os.PathLike[str], got {type(path).__name__}")
     if text.startswith("file://"):
         return text.removeprefix("file://")
-    if URL.match(text) and not os.path.exists(text):
-        scheme = text.partition("://")[0]
+    if is_url(text):
+        return text
+    scheme = scheme_of(text)
+    if scheme is not None and not os.path.exists(text):
         raise UnsupportedData(
             Where(path=text),
-            expected="a path on this machine",
+            expected="a path, or a URL of " + ", ".join(f"{known}://" for known in SCHEMES),
             found=f"a {scheme}:// URL",
-            hint="Object stores cannot be read yet: copy or mount the files first.",
+            hint="Copy or mount the files first.",
         )
     return os.path.expanduser(text)
 
 
 def _expand_one(path: str, *, whole_sets: bool) -> list[str]:
     """The literal reading wins over every pattern."""
+    if is_url(path):
+        return expand_url(path, whole_sets=whole_sets)
     if os.path.isdir(path):
         return _in_folder(path)
-    shard = _as_shard(path)
+    shard = as_shard(path)
     if os.path.exists(path) and not (whole_sets and shard):
         return [path]
     if shard and (whole_sets or not shard["number"].isdigit()):
@@ -98,27 +100,20 @@ def _expand_one(path: str, *, whole_sets: bool) -> list[str]:
     )
 
 
-def _as_shard(path: str) -> re.Match[str] | None:
-    found = SHARD.fullmatch(path)
-    if found is None or (found["number"].isdigit() and int(found["number"]) >= int(found["count"])):
-        return None
-    return found
-
-
 def shard_paths(stem: str, count: int, end: str = "", *, digits: int = 5) -> list[str]:
     """The ``count`` names ``{stem}{number}-of-{count}{end}``, every one of which exists.
 
     Raises:
         NoFiles: A shard is missing; the message names it.
     """
-    names = [f"{stem}{number:0{digits}}-of-{count:0{digits}}{end}" for number in range(count)]
+    names = shard_names(stem, count, end, digits=digits)
     present = _names_beside(stem)
     missing = [name for name in names if os.path.basename(name) not in present]
     if missing or not names:
         raise NoFiles(
             Where(path=missing[0] if missing else stem),
             expected=f"all {count} shards" if names else "one shard or more",
-            found=f"{len(names) - len(missing)} of them, without {_listed(missing)}" if names else "a set of none",
+            found=f"{len(names) - len(missing)} of them, without {listed(missing)}" if names else "a set of none",
             hint="To read an incomplete set, pass the list of the files that are there.",
         )
     return names
@@ -148,7 +143,7 @@ def _counted(path: str, stem: str, count: str, end: str) -> list[str]:
 
 
 def _matching(pattern: str) -> list[str]:
-    files = sorted((p for p in glob.glob(pattern) if not os.path.isdir(p) and not _is_temporary(p)), key=natural_key)
+    files = sorted((p for p in glob.glob(pattern) if not os.path.isdir(p) and not is_temporary(p)), key=natural_key)
     if not files:
         raise NoFiles(Where(path=pattern), expected="files that match", found="none", hint=_near(pattern))
     return files
@@ -171,14 +166,7 @@ def _in_folder(folder: str) -> list[str]:
 
 def is_record_file(entry: os.DirEntry[str]) -> bool:
     """Whether what lies in a folder may hold records: it is visible, complete, and no note beside the data."""
-    name = entry.name
-    if name[0] in "._" or name.startswith("incomplete.") or _is_temporary(name):
-        return False
-    return os.path.splitext(name)[1].lower() not in SIDECARS and entry.is_file()
-
-
-def _is_temporary(name: str) -> bool:
-    return name.endswith(TEMPORARIES)
+    return is_record_name(entry.name) and entry.is_file()
 
 
 def _check_sets(folder: str, names: Sequence[str]) -> None:
@@ -186,7 +174,7 @@ def _check_sets(folder: str, names: Sequence[str]) -> None:
     sets = {
         (found["stem"], int(found["count"]), found["end"], len(found["count"]))
         for name in names
-        if (found := _as_shard(name))
+        if (found := as_shard(name))
     }
     for stem, count, end, digits in sorted(sets):
         shard_paths(os.path.join(folder, stem), count, end, digits=digits)
@@ -194,17 +182,8 @@ def _check_sets(folder: str, names: Sequence[str]) -> None:
 
 def absolute(path: PathLike) -> str:
     """The path from the root, which stays right when the process changes its folder. Links are left as they are."""
-    return os.path.abspath(path)
-
-
-def natural_key(path: str) -> tuple[str | int, ...]:
-    """A sort key by which ``part-10`` comes after ``part-9``."""
-    return tuple(int(part) if number % 2 else part for number, part in enumerate(re.split(r"(\d+)", path)))
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(os.path.basename(name) for name in names[:MANY])
-    return shown if len(names) <= MANY else f"{shown} and {len(names) - MANY} more"
+    text = os.fspath(path)
+    return text if is_url(text) else os.path.abspath(text)
 
 
 def _near(path: str) -> str:
@@ -217,4 +196,4 @@ def _near(path: str) -> str:
     except OSError:
         return ""
     where = f"The folder {folder or os.getcwd()}"
-    return f"{where} holds {_listed(names)}." if names else f"{where} is empty."
+    return f"{where} holds {listed(names)}." if names else f"{where} is empty."

@@ -1,0 +1,103 @@
+"""What a URL says, without a request: its scheme, the store it is in, its place there, the names beside it."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from urllib.parse import quote, unquote, urlsplit
+
+__all__ = ["SCHEMES", "Url", "base_name", "beside", "is_url", "scheme_of"]
+
+SCHEMES = ("http", "https", "s3", "gs", "az")
+"""What can be read. Objects of ``http`` and ``https`` cannot be listed; those of the other three can."""
+SHAPE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+
+
+def scheme_of(path: str) -> str | None:
+    """The scheme of a URL in lower case, also of one that cannot be read; ``None`` for a path.
+
+    >>> scheme_of("s3://bucket/key"), scheme_of("/data/train.csv")
+    ('s3', None)
+    """
+    found = SHAPE.match(path)
+    return None if found is None else found[1].lower()
+
+
+def is_url(path: object) -> bool:
+    """Whether ``path`` is a URL of a scheme that can be read."""
+    return isinstance(path, str) and "://" in path[:8] and scheme_of(path) in SCHEMES
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """A URL taken apart.
+
+    Args:
+        store: What is asked: ``https://host:port``, ``s3://bucket``. Where the address has a query (a signed URL, say), all of it.
+        key: The place in the store, not percent-encoded; empty where the address has a query.
+        scheme: In lower case.
+    """
+
+    store: str
+    key: str
+    scheme: str
+
+    @classmethod
+    def of(cls, text: str) -> Url:
+        """Take a URL apart.
+
+        >>> Url.of("https://host/a%20b/x.npy")
+        Url(store='https://host', key='a b/x.npy', scheme='https')
+        """
+        scheme = scheme_of(text) or ""
+        if scheme in ("http", "https"):
+            parts = urlsplit(text)
+            if parts.query:
+                return cls(text.partition("#")[0], "", scheme)
+            return cls(f"{scheme}://{parts.netloc}", unquote(parts.path).lstrip("/"), scheme)
+        bucket, _, key = text.split("://", 1)[1].partition("/")
+        return cls(f"{scheme}://{bucket}", key, scheme)
+
+    @property
+    def lists(self) -> bool:
+        """Whether the store tells which objects it has."""
+        return self.scheme not in ("http", "https")
+
+    def at(self, key: str) -> str:
+        """The URL of another object in the store."""
+        return f"{self.store}/{key if self.lists else quote(key)}"
+
+
+def base_name(path: str) -> str:
+    """The last name of a path or URL; of a URL without its query.
+
+    >>> base_name("https://host/train.tfrecord?signature=1"), base_name("data/x.npy")
+    ('train.tfrecord', 'x.npy')
+    """
+    if is_url(path):
+        return os.path.basename(re.split(r"[?#]", path)[0] if path.startswith("http") else path)
+    return os.path.basename(path)
+
+
+def beside(path: str, name: str) -> str:
+    """The file ``name`` beside the file or URL ``path``. A ``name`` that is a URL or an absolute path stands for itself.
+
+    >>> beside("https://host/train/rows.csv", "images/1.jpg"), beside("train/rows.csv", "images/1.jpg")
+    ('https://host/train/images/1.jpg', 'train/images/1.jpg')
+    """
+    if is_url(name):
+        return name
+    if not is_url(path):
+        return os.path.join(os.path.dirname(path), name)
+    folder = path.partition("?")[0].rpartition("/")[0]
+    parts: list[str] = []
+    for part in name.replace("\\", "/").split("/") if os.sep == "\\" else name.split("/"):
+        if part == ".." and parts:
+            parts.pop()
+        elif part == "..":
+            folder = folder.rpartition("/")[0]
+        elif part not in ("", "."):
+            parts.append(part)
+    inner = "/".join(parts)
+    return f"{folder}/{quote(inner) if path.startswith('http') else inner}"
