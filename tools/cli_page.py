@@ -36,6 +36,8 @@ ENVIRONMENT = """
 | `TFDS_DATA_DIR` | the folder of all prepared datasets, instead of `~/tensorflow_datasets` |
 | `PENSTOCK_DOWNLOAD` | `0`: opening a known dataset does not download it |
 | `PENSTOCK_MAPPED_BYTES` | how many bytes of files may stay mapped for reading at random, instead of a quarter of the machine's memory |
+| `PENSTOCK_REQUESTS` | how many requests for [URLs](urls.md) may be under way at once, instead of 64 |
+| `PENSTOCK_TIMEOUT` | how many seconds one of them may take, instead of 60 |
 | `PENSTOCK_STATE_DIR` | where endpoints are written down, instead of `~/.local/state/penstock` |
 | `PENSTOCK_TRACEBACK` | `1`: tracebacks instead of one-line errors |
 | `NO_COLOR` | no colours on a terminal either |

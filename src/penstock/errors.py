@@ -153,6 +153,8 @@ class NoFiles(DataError, FileNotFoundError):
 
 class DownloadFailed(DataError, OSError):
     """A file that none of its addresses gave as it should be. What had arrived is kept, and the next attempt goes on from there."""
+
+
 class Unreachable(DataError, OSError):
     """A URL that is there, or may be, and cannot be read now: no permission, no answer in time, an error of the server."""
 

@@ -153,5 +153,5 @@ def test_what_names_end_in():
 
 def test_the_first_bytes_inside(tmp_path):
     (tmp_path / "x").write_bytes(gzip.compress(CONTENT))
-    assert head_of(str(tmp_path / "x"), "gzip", 10) == CONTENT[:10]
-    assert head_of(str(tmp_path / "x"), "zlib", 10) == b""
+    assert head_of((tmp_path / "x").read_bytes(), "gzip", 10) == CONTENT[:10]
+    assert head_of((tmp_path / "x").read_bytes(), "zlib", 10) == b""

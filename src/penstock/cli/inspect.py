@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -22,6 +21,7 @@ from penstock.errors import DataError
 from penstock.formats.detect import format_named
 from penstock.formats.opening import open_records
 from penstock.io.fileset import FileSet
+from penstock.io.reading import total_size
 from penstock.sources.opening import open as open_source
 
 __all__ = ["inspect"]
@@ -77,7 +77,7 @@ def _look(path: str | list[str], format: str | None, codec: str | None, *, skip_
     facts = _Facts(
         paths=records.paths,
         format=records.format,
-        bytes=sum(Path(name).stat().st_size for name in records.paths),
+        bytes=total_size(records.paths),
         compression=_compression(records.paths, records.format),
     )
     try:

@@ -16,6 +16,7 @@ from penstock.contracts.records import Checked, Format, OnCorrupt, Skipped
 from penstock.errors import DataError, UnsupportedData, Where
 from penstock.formats.array_record_writer import ArrayRecordWriter
 from penstock.formats.riegeli.copying import join_files
+from penstock.formats.riegeli.fetching import chunk_ends, fetch_footers
 from penstock.formats.riegeli.footer import Footer, read_footer
 from penstock.formats.riegeli.reader import ChunkReader
 from penstock.formats.riegeli.salvage import salvage
@@ -56,7 +57,6 @@ class ArrayRecordRecords:
     """
 
     format = "array_record"
-    prefers_streaming = False
 
     def __init__(
         self,
@@ -81,21 +81,34 @@ class ArrayRecordRecords:
         self._opened: tuple[ChunkTable, ChunkReader] | None = None
 
     @property
+    def prefers_streaming(self) -> bool:
+        """Whether reading in order is better done without indices: of files behind URLs, which are then fetched ahead."""
+        return self._files.is_remote and self._files.worth_fetching()
+
+    @property
     def _table(self) -> ChunkTable:
         return self._open()[0]
 
     def _open(self) -> tuple[ChunkTable, ChunkReader]:
         if self._opened is None:
-            table = self._scanned_table() if self.on_corrupt == "skip" else self._footer_table()
+            skips = self.on_corrupt == "skip"
+            table, ends = (self._scanned_table(), None) if skips else self._chunks()
             # What was scanned in order to skip was verified then.
             verify = self.verify and self.on_corrupt == "raise"
             self._files.expect([self._files.signature(number) for number in range(len(self.paths))])
-            self._opened = table, ChunkReader(self._files, table, verify=verify)
+            self._opened = table, ChunkReader(self._files, table, verify=verify, ends=ends)
         return self._opened
 
-    def _footer_table(self) -> ChunkTable:
-        footers = [read_footer(file) for file in self.contents()]
-        return ChunkTable.of(self.paths, [f.begins for f in footers], [f.counts for f in footers], Skipped())
+    def _footers(self) -> list[Footer]:
+        if self._files.is_remote and self._files.worth_fetching():
+            return fetch_footers(self._files)
+        return [read_footer(file) for file in self.contents()]
+
+    def _chunks(self) -> tuple[ChunkTable, Indices | None]:
+        """Where the chunks begin; and where they end, if that is needed to fetch them."""
+        footers = self._footers()
+        table = ChunkTable.of(self.paths, [f.begins for f in footers], [f.counts for f in footers], Skipped())
+        return table, chunk_ends(footers) if self._files.is_remote else None
 
     def _scanned_table(self) -> ChunkTable:
         found = [scan_file(file, verify=self.verify) for file in self.contents()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -24,6 +23,7 @@ from penstock.formats.tabular.carried import KEY, carried
 from penstock.formats.tabular.values import BadValue, column_of
 from penstock.io.fileset import FileSet
 from penstock.io.progress import Progress
+from penstock.io.reading import size_on_disk
 
 __all__ = ["FORMAT", "AvroTable"]
 
@@ -235,7 +235,7 @@ def _fastavro() -> Any:
 def verify_avro(table: AvroTable) -> Iterator[Checked]:
     """Every block of every file, and every value against the schema."""
     for path in table.paths:
-        one, size, counted = AvroTable([path], given=table.given), os.stat(path).st_size, 0
+        one, size, counted = AvroTable([path], given=table.given), size_on_disk(path), 0
         try:
             bounds, names = one._bounds, tuple(one.schema)
         except DataError as fault:

@@ -17,11 +17,12 @@ from penstock.formats.csv_sniff import SNIFFED_BYTES, sniff, transcoding
 from penstock.formats.csv_writer import CsvWriter
 from penstock.formats.framed import FramedRecords
 from penstock.formats.framed_verify import verify_framed
-from penstock.io.compression import Compression, checked, head_of, wrapper_of, wrapper_of_name
+from penstock.io.compression import READ_BYTES, Compression, checked, head_of, wrapper_of, wrapper_of_name
 from penstock.io.fileset import FileSet
-from penstock.io.mapped import MappedFile
 from penstock.io.pipes import PipeStream, is_pipe
+from penstock.io.reading import open_file
 from penstock.io.transcoding import decoded_head
+from penstock.io.urls import is_url
 
 __all__ = ["FORMAT", "CsvRecords"]
 
@@ -71,14 +72,14 @@ class CsvRecords(FramedRecords):
 
 def _sniffed(paths: Sequence[str], options: CSV, compression: Compression | None) -> CsvDialect:
     """From the first file in which there is anything."""
-    path = next((path for path in paths if Path(path).exists() and Path(path).stat().st_size), None)
+    path = next((path for path in paths if is_url(path) or (Path(path).exists() and Path(path).stat().st_size)), None)
     if path is None:
         return sniff(b"", paths[0], options, whole=True)
-    file = MappedFile(path)
+    file = open_file(path)
     head = bytes(file.read(0, SNIFFED_BYTES))
     wrapper = wrapper_of(head) if compression is None else compression
     if wrapper != "none" and (compression is not None or not CsvFraming(CsvDialect()).is_plain(head[:64])):
-        inner = head_of(path, wrapper, SNIFFED_BYTES)
+        inner = head_of(file.read(0, READ_BYTES), wrapper, SNIFFED_BYTES)
         return sniff(inner, path, options, whole=file.size < SNIFFED_BYTES // 8 and len(inner) < SNIFFED_BYTES)
     transcode = transcoding(head, options.encoding)
     whole = file.size <= SNIFFED_BYTES

@@ -6,19 +6,21 @@ import os
 import re
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from penstock import _registry
 from penstock.contracts.csv import CSV
+from penstock.contracts.protocols import File
 from penstock.contracts.records import Format
 from penstock.errors import UnknownFormat, UnsupportedData, Where
 from penstock.io.compression import SUFFIXES, head_of, wrapper_of
-from penstock.io.mapped import MappedFile
 from penstock.io.pipes import is_pipe
+from penstock.io.reading import open_file
+from penstock.io.urls import base_name
 
 __all__ = ["csv_options", "detect", "format_named", "format_of_name"]
 
 HEAD_BYTES = 64
+PACKED_BYTES = 4096  # of a compressed file, which inflate to as much as that
 SHOWN_BYTES = 12
 SHARD_END = re.compile(r"-\d{5,}-of-\d{5,}$")
 NUMBER_END = re.compile(r"[-_.]\d+$")
@@ -55,7 +57,7 @@ def format_of_name(path: str | os.PathLike[str]) -> str | None:
     >>> format_of_name("train.tfrecord-00000-of-00008"), format_of_name("train.tfrecord.gz"), format_of_name("notes")
     ('tfrecord', 'tfrecord', None)
     """
-    name = SHARD_END.sub("", Path(path).name.lower())
+    name = SHARD_END.sub("", base_name(os.fspath(path)).lower())
     for suffix in SUFFIXES:
         name = name.removesuffix(suffix)
     name = SHARD_END.sub("", name)
@@ -73,11 +75,12 @@ def detect(path: str) -> Format:
         UnknownFormat: Neither its first bytes nor its name tell; the message shows both.
         UnsupportedData: A compressed file of a format that is not read compressed.
     """
-    head = b"" if is_pipe(path) else bytes(MappedFile(path).read(0, HEAD_BYTES))  # A pipe cannot be looked into.
+    file = None if is_pipe(path) else open_file(path)  # A pipe cannot be looked into.
+    head = b"" if file is None else bytes(file.read(0, HEAD_BYTES))
     for found in map(format_named, _registry.FORMATS):
         if found.knows(head):
             return found
-    inner = _inside(path, head)
+    inner = None if file is None else _inside(file, head)
     if inner is not None:
         return inner
     name = format_of_name(path)
@@ -93,15 +96,15 @@ def detect(path: str) -> Format:
     )
 
 
-def _inside(path: str, head: bytes) -> Format | None:
+def _inside(file: File, head: bytes) -> Format | None:
     """The format in a compressed file."""
     wrapper = wrapper_of(head)
-    inner = b"" if wrapper == "none" else head_of(path, wrapper, HEAD_BYTES)
+    inner = b"" if wrapper == "none" else head_of(file.read(0, PACKED_BYTES), wrapper, HEAD_BYTES)
     for found in map(format_named, _registry.FORMATS):
         if inner and found.knows(inner):
             if not found.compressible:
                 raise UnsupportedData(
-                    Where(path=path),
+                    Where(path=file.path),
                     expected=f"a plain {found.name} file",
                     found=f"one in a {wrapper} stream",
                     hint="Decompress it first, as with gunzip.",

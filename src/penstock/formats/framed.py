@@ -66,6 +66,7 @@ class FramedRecords:
         self._index: RecordIndex | None = None
         self._skipped: dict[int, Skipped] = {}
         self._pipes: dict[int, PipeStream] = {}
+        self._is_remote = self._files.is_remote
 
     @property
     def index(self) -> RecordIndex:
@@ -101,8 +102,8 @@ class FramedRecords:
 
     @property
     def prefers_streaming(self) -> bool:
-        """Whether reading in order would begin sooner: of pipes, and of compressed files that were not inflated yet."""
-        if self._index is not None:
+        """Whether reading in order would begin sooner: of pipes, and of files that were not inflated or fetched yet."""
+        if self._index is not None and not self._is_remote:
             return False
         return any(map(is_pipe, self.paths)) or self._files.waits_for_inflating()
 
@@ -152,11 +153,13 @@ class FramedRecords:
         """Buffers, which of them holds each record, and where in it."""
         index = self.index
         which, offsets = index.locate(indices)
+        if self._is_remote and len(indices) and self._files.worth_fetching():
+            return self._files.fetched(which, offsets, index.ends(indices, self._files.size) - offsets)
         scattered = len(indices) > 0 and abs(int(indices[-1]) - int(indices[0])) >= 2 * len(indices)
         if not len(indices) or self._files.worth_mapping(index.total_bytes, scattered=scattered):
             buffers, which = self._files.buffers(which)
             return buffers, which, offsets
-        sizes = index.ends(indices, lambda number: self._files.content(number).size) - offsets
+        sizes = index.ends(indices, self._files.size) - offsets
         files, which = self._files.descriptors(which)
         block, starts = _native.read_ranges([file.fd for file in files], which, offsets, sizes)
         return [block], None, starts

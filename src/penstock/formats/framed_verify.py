@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from penstock.contracts.records import Checked
 from penstock.errors import DataError
@@ -11,6 +10,7 @@ from penstock.formats.framed import FramedRecords
 from penstock.formats.framed_scan import Scan, Stream
 from penstock.formats.framing import Framing
 from penstock.io.mapped import MappedFile
+from penstock.io.reading import size_on_disk
 
 __all__ = ["verify_framed"]
 
@@ -23,7 +23,7 @@ def verify_framed(records: FramedRecords) -> Iterator[Checked]:
 
 def _verify_content(framing: Framing, content: MappedFile | Stream) -> Iterator[Checked]:
     scan = Scan(framing, content, verify=True, on_corrupt="skip")
-    size = Path(content.path).stat().st_size
+    size = size_on_disk(content.path)
     counted = reported = 0
     for run in scan:
         spans = framing.gather([run.buffer], None, run.starts, verify=False)

@@ -13,13 +13,14 @@ from penstock import _native
 from penstock.contracts.protocols import Indices
 from penstock.contracts.records import OnCorrupt
 from penstock.errors import Where
-from penstock.formats.framed_scan import Scan
+from penstock.formats.framed_scan import Scan, Stream
 from penstock.formats.framing import Framing
 from penstock.formats.index import FileIndex, RecordIndex, index_path, load_index, save_index
 from penstock.io.cores import usable_cores
 from penstock.io.fileset import FileSet
 from penstock.io.mapped import MappedFile, Signature
 from penstock.io.progress import Progress
+from penstock.io.urls import is_url
 
 __all__ = ["build_index", "record_index"]
 
@@ -93,7 +94,7 @@ def _together(starts: list[Indices]) -> Indices:
 
 
 def _signatures(files: FileSet) -> list[Signature]:
-    if len(files) <= MOST_PRINTED:
+    if len(files) <= MOST_PRINTED or files.is_remote:
         return [files.signature(number) for number in range(len(files))]
     return [Signature.of(path) for path in files.paths]
 
@@ -131,6 +132,7 @@ class _Job:
         self._number = number
         self._signature = signature
         self._skip = on_corrupt == "skip"
+        self._remote = is_url(files.paths[number])
         self._bar = bar
         self._pieces: list[Future[_Piece]] = []
         self._whole: Future[tuple[FileIndex, Indices]] | None = None
@@ -138,7 +140,7 @@ class _Job:
     def submit(self, pool: ThreadPoolExecutor) -> None:
         """Large plain files in pieces; everything else as one."""
         size = self._signature.size
-        if self._skip or size < 2 * PIECE_BYTES or self._files.wrapper(self._number) != "none":
+        if self._remote or self._skip or size < 2 * PIECE_BYTES or self._files.wrapper(self._number) != "none":
             self._whole = pool.submit(self._scanned)
             return
         bounds = [*range(0, size - PIECE_BYTES // 2, PIECE_BYTES), size]
@@ -151,9 +153,9 @@ class _Job:
         return self._found(_together(list(self._joined([piece.result() for piece in self._pieces]))))
 
     def _scanned(self) -> tuple[FileIndex, Indices]:
-        content = self._files.content(self._number)
-        if self._skip:
-            return self._skipping(content)
+        content = self._files.stream(self._number) if self._remote else self._files.content(self._number)
+        if self._skip or not isinstance(content, MappedFile):
+            return self._in_order(content)
         starts, _ = self._chain(content, self._begin(content), content.size, 0)
         if content.fault is not None:
             raise content.fault.relocated(Where(record=sum(map(len, starts))))
@@ -163,9 +165,11 @@ class _Job:
         begin = self._framing.begin(content.buffer, content.path, last=content.fault is None)
         return content.size if begin < 0 else begin
 
-    def _skipping(self, content: MappedFile) -> tuple[FileIndex, Indices]:
-        scan = Scan(self._framing, content, verify=True, on_corrupt="skip", run_bytes=STEP_BYTES)
-        return self._found(_together([run.starts for run in scan]), scan)
+    def _in_order(self, content: MappedFile | Stream) -> tuple[FileIndex, Indices]:
+        """One pass over a stream, or over everything in order to skip what is damaged."""
+        mode: OnCorrupt = "skip" if self._skip else "raise"
+        scan = Scan(self._framing, content, verify=self._skip, on_corrupt=mode, run_bytes=STEP_BYTES)
+        return self._found(_together([run.starts + run.base for run in scan]), scan)
 
     def _found(self, starts: Indices, scan: Scan | None = None) -> tuple[FileIndex, Indices]:
         faults = [] if scan is None else scan.faults

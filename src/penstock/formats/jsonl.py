@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -22,6 +21,7 @@ from penstock.formats.tabular.lines import LineFraming, line_index
 from penstock.formats.tabular.values import BadValue, column_of
 from penstock.io.compression import checked
 from penstock.io.fileset import FileSet
+from penstock.io.reading import size_on_disk
 
 __all__ = ["FORMAT", "JsonLinesTable"]
 
@@ -151,7 +151,7 @@ def verify_jsonl(table: JsonLinesTable) -> Iterator[Checked]:
 
 
 def _verify_file(table: JsonLinesTable, path: str) -> Iterator[Checked]:
-    size, counted = os.stat(path).st_size, 0
+    size, counted = size_on_disk(path), 0
     try:
         rows, names = len(table), tuple(table.schema)
     except DataError as fault:

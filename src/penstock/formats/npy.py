@@ -21,13 +21,14 @@ from penstock.contracts.records import Format, OnCorrupt, Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch
 from penstock.errors import SchemaMismatch, UnsupportedData, Where
-from penstock.formats.npy_header import MAGIC, NpyHeader, read_header
+from penstock.formats.npy_header import MAGIC, NpyHeader, header_of, read_header
 from penstock.formats.npy_sink import ArraySink, join_arrays, misfits
 from penstock.formats.npy_verify import check_alike, verify_npy
 from penstock.io.compression import checked
 from penstock.io.fileset import FileSet
 from penstock.io.mapped import MappedFile
 from penstock.io.paths import PathLike
+from penstock.io.remote import BLOCK_BYTES
 
 __all__ = ["FORMAT", "NpyRecords", "data_offset"]
 
@@ -106,7 +107,7 @@ class NpyRecords:
 
     def _header(self, number: int) -> NpyHeader:
         """What file ``number`` says of its rows, with the place where they begin in the content of the file."""
-        return read_header(self._files.content(number))
+        return header_of(self._files.beginning(number), self._files.size(number))
 
     @property
     def headers(self) -> list[NpyHeader]:
@@ -178,7 +179,8 @@ class NpyRecords:
     def _bytes(self, layout: _Layout, indices: Indices) -> npt.NDArray[np.uint8]:
         """The bytes of some rows, one behind the other."""
         # In order too: rows need no decoding, so copying them from a warm map is three times as fast as reading them.
-        mapped = self._files.worth_mapping(len(self) * layout.row_bytes, scattered=True)
+        fetches = self._files.worth_fetching()
+        mapped = not fetches and self._files.worth_mapping(len(self) * layout.row_bytes, scattered=True)
         if mapped and len(self.paths) == 1:
             buffer, header = self._files.content(0).buffer, layout.headers[0]
             return _native.take_rows(buffer, header.data_offset, layout.row_bytes, header.rows, indices)
@@ -187,8 +189,10 @@ class NpyRecords:
         if mapped:
             buffers, which_buffer = self._files.buffers(which)
             return _native.take_ranges(buffers, which_buffer, offsets, layout.row_bytes)
-        files, which_open = self._files.descriptors(which)
         sizes = np.full(len(indices), layout.row_bytes, np.int64)
+        if fetches:
+            return _native.take_ranges(*self._files.fetched(which, offsets, sizes), layout.row_bytes)
+        files, which_open = self._files.descriptors(which)
         return _native.read_ranges([file.fd for file in files], which_open, offsets, sizes)[0]
 
     def _files_of(self, layout: _Layout, indices: Indices) -> npt.NDArray[np.int32]:
@@ -223,7 +227,14 @@ class NpyRecords:
         if not -count <= position < count:
             raise IndexError(f"row {position} of {count}")
         number = int(np.searchsorted(self._layout.firsts, position % count, side="right")) - 1
+        if self._fetches:
+            return self.spans(np.array([position % count], np.int64)).view(0)
         return self._row(number, position % count - int(self._layout.firsts[number]))
+
+    @property
+    def _fetches(self) -> bool:
+        """Whether rows come by ranges of URLs, so that many should be fetched at once."""
+        return self._layout.stored is not None and self._files.worth_fetching()
 
     def _row(self, number: int, row: int) -> memoryview:
         header = self._layout.headers[number]
@@ -232,12 +243,20 @@ class NpyRecords:
         return self._files.content(number).read(header.data_offset + row * header.row_bytes, header.row_bytes)
 
     def __iter__(self) -> Iterator[memoryview]:
+        if self._fetches:
+            for _, spans in self.iter_spans(max_bytes=BLOCK_BYTES):
+                yield from (spans.view(position) for position in range(len(spans)))
+            return
         for number, header in enumerate(self._layout.headers):
             for row in range(header.rows):
                 yield self._row(number, row)
 
     def spans(self, indices: Indices) -> _native.Spans:
         """The bytes of these rows. :meth:`take` gives them as one array, which is faster."""
+        if self._fetches and len(indices):
+            rows = self._bytes(self._layout, indices).data
+            size = self._layout.row_bytes
+            return _native.spans_of_buffers([rows[at * size : (at + 1) * size] for at in range(len(indices))])
         return _native.spans_of_buffers([self[index] for index in indices.tolist()])
 
     def iter_spans(

@@ -10,12 +10,17 @@ import numpy as np
 
 from penstock import _native
 from penstock._faults import describe
+from penstock.contracts.protocols import File
 from penstock.errors import CorruptFile, UnsupportedData, Where
 from penstock.io.mapped import MappedFile
 
 __all__ = ["MAGIC", "NpyHeader", "header_bytes", "header_in", "read_header"]
 
 MAGIC = b"\x93NUMPY"
+FIRST_BYTES = 4096  # the headers that numpy writes are shorter
+MOST_BYTES = 1 << 24  # more is no header that is accepted
+FIRST_BYTES = 4096  # the headers that numpy writes are shorter
+MOST_BYTES = 1 << 24  # a longer one is refused anyway
 GROWTH_DIGITS = 21  # numpy leaves room for a number of so many digits, so that the first axis can grow in place
 ALIGNMENT = 64
 
@@ -67,8 +72,20 @@ def read_header(file: MappedFile) -> NpyHeader:
     return header_in(file.buffer, file.path)
 
 
-def header_in(content: memoryview, path: str) -> NpyHeader:
-    """The header at the beginning of the content of a ``.npy``, checked against the size of the content.
+def header_of(file: File, size: int) -> NpyHeader:
+    """The header of a file of ``size`` bytes, of which no more than that is read.
+
+    Raises:
+        CorruptFile, UnsupportedData: As :func:`read_header`.
+    """
+    head = file.read(0, FIRST_BYTES)
+    length = head[8:10] if bytes(head[6:7]) == b"\x01" else head[8:12]
+    end = min(size, MOST_BYTES, 8 + len(length) + int.from_bytes(length, "little"))
+    return header_in(head if end <= len(head) else file.read(0, end), file.path, size)
+
+
+def header_in(content: memoryview, path: str, size: int | None = None) -> NpyHeader:
+    """The header at the beginning of the content of a ``.npy``, checked against its ``size`` (that of what is given here).
 
     Raises:
         CorruptFile, UnsupportedData: As :func:`read_header`.
@@ -85,7 +102,7 @@ def header_in(content: memoryview, path: str) -> NpyHeader:
     dtype = _dtype(descr, path)
     # An array with one axis is in both orders, and reads faster in C's.
     header = NpyHeader(dtype, shape, is_fortran and len(shape) > 1, offset)
-    size = len(content)
+    size = len(content) if size is None else size
     if header.data_bytes != size - offset:
         raise CorruptFile(
             Where(path=path, offset=min(size, offset + header.data_bytes)),

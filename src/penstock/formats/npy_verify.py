@@ -7,8 +7,8 @@ from typing import Any
 
 from penstock.contracts.records import Checked
 from penstock.errors import DataError, SchemaMismatch, Where
-from penstock.formats.npy_header import NpyHeader, read_header
-from penstock.io.mapped import MappedFile
+from penstock.formats.npy_header import NpyHeader, header_of
+from penstock.io.reading import open_file
 
 __all__ = ["check_alike", "verify_npy"]
 
@@ -17,9 +17,9 @@ def verify_npy(records: Any) -> Iterator[Checked]:
     """Rows carry no checksums, so this is quick."""
     first: tuple[str, NpyHeader] | None = None
     for path in records.paths:
-        file = MappedFile(path)
+        file = open_file(path)
         try:
-            header = read_header(file)
+            header = header_of(file, file.size)
             first = first or (path, header)
             check_alike(path, header, *first)
         except DataError as fault:

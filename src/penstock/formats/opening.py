@@ -11,6 +11,7 @@ from penstock.contracts.records import Format, OnCorrupt, Records
 from penstock.errors import UnsupportedData, Where
 from penstock.formats.detect import detect, format_named, format_of_name
 from penstock.io.paths import PathLike, expand
+from penstock.io.urls import base_name
 
 __all__ = ["open_records", "records"]
 
@@ -90,7 +91,7 @@ def _check_alike(paths: list[str], first: Format) -> None:
     """Refuse a mixture that the names show: the files of a folder are read as what the first of them is."""
     endings: dict[str, str] = {}
     for path in paths:
-        endings.setdefault(os.path.splitext(path)[1], path)
+        endings.setdefault(os.path.splitext(base_name(path))[1], path)
     for path in endings.values():
         name = format_of_name(path)
         if name not in (None, first.name):

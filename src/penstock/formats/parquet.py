@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ from penstock.formats.tabular.blocks import BlockTable, KeptColumns
 from penstock.formats.tabular.carried import KEY, carried
 from penstock.formats.tabular.values import BadValue, column_of
 from penstock.io.fileset import FileSet
+from penstock.io.reading import size_on_disk
 
 __all__ = ["FORMAT", "ParquetTable"]
 
@@ -227,7 +227,7 @@ class ParquetTable(BlockTable):
 def verify_parquet(table: ParquetTable) -> Iterator[Checked]:
     """Every footer, every row group, every value against the schema."""
     for path in table.paths:
-        one, counted, size = ParquetTable([path], given=table.given), 0, os.stat(path).st_size
+        one, counted, size = ParquetTable([path], given=table.given), 0, size_on_disk(path)
         try:
             groups = len(one._groups)
             names = tuple(one.schema)

@@ -19,9 +19,9 @@ class RiegeliRecords(ArrayRecordRecords):
 
     format = "riegeli"
 
-    def _footer_table(self) -> ChunkTable:
+    def _chunks(self) -> tuple[ChunkTable, None]:
         found = [self._sound(scan_file(file, verify=False, has_footer=False)) for file in self.contents()]
-        return ChunkTable.of(self.paths, [f.begins for f in found], [f.counts for f in found], Skipped())
+        return ChunkTable.of(self.paths, [f.begins for f in found], [f.counts for f in found], Skipped()), None
 
     @staticmethod
     def _sound(found: Found) -> Found:

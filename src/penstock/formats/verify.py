@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from penstock.contracts.records import Checked, Records
 from penstock.contracts.tables import Table, is_table
 from penstock.errors import DataError
 from penstock.formats.detect import format_named
+from penstock.io.reading import size_on_disk
 
 __all__ = ["Checked", "verify_records"]
 
@@ -38,7 +38,7 @@ def verify_records(records: Records | Table) -> Iterator[Checked]:
 
 def _read_through(table: Any, path: str) -> Iterator[Checked]:
     """All rows of one file of a table that has no checks of its own."""
-    size = Path(path).stat().st_size
+    size = size_on_disk(path)
     counted = 0
     try:
         names, rows = tuple(table.schema), len(table)

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from penstock.errors import UnsupportedData, Where
 from penstock.io.locks import lock
 from penstock.io.paths import TEMPORARY_SUFFIX, PathLike
+from penstock.io.urls import scheme_of
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["AtomicFile", "Closing", "sync_folder", "write_atomic"]
+__all__ = ["AtomicFile", "Closing", "no_writing", "sync_folder", "write_atomic"]
 
 GATHER_BYTES = (
     1 << 20
@@ -27,6 +29,16 @@ GATHER_BYTES = (
 WRITE_BACK_BYTES = 16 << 20  # measured: fsync at the end then takes 3-7 ms instead of 50 ms for 190 MB
 STALE_AFTER_S = 60
 NAME_BYTES = 100  # of the final name kept in the temporary one, which must fit into 255
+
+
+def no_writing(url: str) -> UnsupportedData:
+    """The refusal to write to a URL."""
+    return UnsupportedData(
+        Where(path=url),
+        expected="a path on this machine to write to",
+        found="a URL, which is only read",
+        hint="Write the file here, and copy it there (aws s3 cp, gsutil cp, azcopy).",
+    )
 
 
 class Closing(ABC):
@@ -69,6 +81,8 @@ class AtomicFile(Closing):
     def __init__(self, path: PathLike, *, durable: bool = True) -> None:
         self._fd = -1
         self.path = os.fspath(path)
+        if scheme_of(self.path) is not None:
+            raise no_writing(self.path)
         self.size = 0
         """Bytes written so far."""
         self._durable = durable

@@ -6,13 +6,23 @@ import os
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias
 
 from penstock import _optional
 from penstock.errors import CorruptFile, Where
 
-__all__ = ["READ_BYTES", "SUFFIXES", "Compression", "Inflater", "Opens", "checked", "deflater", "head_of", "wrapper_of", "wrapper_of_name"]
+__all__ = [
+    "READ_BYTES",
+    "SUFFIXES",
+    "Compression",
+    "Inflater",
+    "Opens",
+    "checked",
+    "deflater",
+    "head_of",
+    "wrapper_of",
+    "wrapper_of_name",
+]
 
 Compression: TypeAlias = Literal["none", "gzip", "zlib", "utf-16-le", "utf-16-be"]
 """What is undone before a file is read. UTF-16 becomes UTF-8; callers name the encoding, not a compression, for that."""
@@ -104,7 +114,7 @@ class Inflater:
 
     def __init__(self, path: str, compression: Compression, opened: Opens | None = None) -> None:
         self.path = path
-        self._open: Opens = opened or partial(open, path, "rb", buffering=0)
+        self._open: Opens = opened or (lambda: open(path, "rb", buffering=0))  # noqa: SIM115 - its caller does
         self.compression = compression
         self.fault: CorruptFile | None = None
         self.size = 0

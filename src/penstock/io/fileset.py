@@ -11,9 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock import _native
+from penstock.contracts.protocols import Indices
 from penstock.io.compression import Compression, wrapper_of, wrapper_of_name
-from penstock.io.inflated import InflatedStream, find_inflated, inflated
+from penstock.io.inflated import InflatedStream, Packed, find_inflated, inflated
 from penstock.io.mapped import MappedFile, Signature
+from penstock.io.remote import BLOCK_BYTES, RemoteFile, RemoteStream, fetch_extents, find_mirrored, look_at, mirrored
+from penstock.io.urls import is_url
 
 __all__ = ["Buffers", "Descriptor", "FileSet"]
 
@@ -93,21 +96,27 @@ class FileSet:
         self._open: dict[int, Descriptor] = {}
         self._touched_bytes = 0
 
+        self._remote: dict[int, RemoteFile] = {}
+
     def __len__(self) -> int:
         return len(self.paths)
 
     def expect(self, signatures: Sequence[Signature]) -> None:
         """Refuse, from now on, to map files that are another version than these."""
         self._expected = signatures
+        for number, file in list(self._remote.items()):
+            file.expect(signatures[number])
 
     def wrapper(self, number: int) -> Compression:
         """How file ``number`` is compressed."""
         if self._compression is not None:
             return self._compression
         found = self._wrappers.get(number)
+        if found is None and is_url(self.paths[number]):
+            found = self._wrappers[number] = self._look(self.paths[number], self.remote(number).head)
         if found is None:
             file = MappedFile(self.paths[number], expected=self._version(number))
-            found = self._wrappers[number] = self._look(file)
+            found = self._wrappers[number] = self._look(file.path, bytes(file.read(0, HEAD_BYTES)))
             if found == "none":
                 self._keep(number, file)
         return found
@@ -122,19 +131,94 @@ class FileSet:
         found = self._mapped.get(number)
         return self._keep(number, self._opened(number)) if found is None else found
 
-    def stream(self, number: int) -> MappedFile | InflatedStream:
-        """The content for reading in order: mapped if that needs no waiting, else as it is inflated."""
+    def stream(self, number: int) -> MappedFile | InflatedStream | RemoteStream:
+        """The content for reading in order: mapped if that needs no waiting, else as it is inflated or fetched."""
         wrapper = self.wrapper(number)
-        if wrapper == "none" or number in self._mapped:
+        if number in self._mapped or (wrapper == "none" and not is_url(self.paths[number])):
             return self.content(number)
-        found = find_inflated(self.paths[number], wrapper)
-        return self._keep(number, found) if found is not None else InflatedStream(self.paths[number], wrapper)
+        if wrapper == "none":
+            copy = find_mirrored(self.remote(number))
+            return RemoteStream(self.remote(number)) if copy is None else self._keep(number, copy)
+        packed = self._packed(number)
+        found = find_inflated(self.paths[number], wrapper, packed)
+        return self._keep(number, found) if found is not None else InflatedStream(self.paths[number], wrapper, packed)
 
     def waits_for_inflating(self) -> bool:
-        """Whether a file is compressed and not in the cache yet."""
-        return self._compression != "none" and any(
-            isinstance(self.stream(number), InflatedStream) for number in range(len(self.paths))
-        )
+        """Whether a file is compressed, or behind a URL, and not in the cache yet."""
+        if self.is_remote:
+            self.remote(0)  # which looks at all of them
+        elif self._compression == "none":
+            return False
+        return any(not isinstance(self.stream(number), MappedFile) for number in range(len(self.paths)))
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether some of the files are behind URLs."""
+        return any(map(is_url, self.paths))
+
+    def remote(self, number: int) -> RemoteFile:
+        """File ``number``, which is behind a URL, looked at already; the others are with it, all at once."""
+        if number not in self._remote:
+            files = {
+                n: RemoteFile(path, expected=self._version(n)) for n, path in enumerate(self.paths) if is_url(path)
+            }
+            look_at(list(files.values()))
+            self._remote.update(files)
+        return self._remote[number]
+
+    def _packed(self, number: int) -> Packed | None:
+        if not is_url(self.paths[number]):
+            return None
+        return Packed(self.remote(number).signature, self.remote(number).opened)
+
+    def worth_fetching(self) -> bool:
+        """Whether records are better fetched by range than the files as a whole: where some of them are plain, behind URLs
+        that give ranges, and together larger than what one request brings.
+        """
+        plain = [number for number in range(len(self.paths)) if self.by_range(number)]
+        return sum(self._remote[number].size for number in plain) > BLOCK_BYTES
+
+    def by_range(self, number: int) -> bool:
+        """Whether file ``number`` is plain, behind a URL that gives ranges, and not in the cache yet."""
+        if not is_url(self.paths[number]) or number in self._mapped or self.wrapper(number) != "none":
+            return False
+        return self.remote(number).has_ranges
+
+    def fetched(
+        self, which: npt.NDArray[np.int32] | None, offsets: Indices, sizes: Indices
+    ) -> tuple[list[Any], npt.NDArray[np.int32], Indices]:
+        """Ranges of the contents of files ``which`` (``None``: all of file 0), those behind URLs fetched all at once.
+
+        Returns:
+            Buffers; for each range which of them it is in, and where.
+        """
+        which = np.zeros(len(offsets), np.int32) if which is None else which
+        numbers, renumbered = np.unique(which, return_inverse=True)
+        buffers: list[Any] = []
+        holding = np.zeros(len(offsets), np.int32)
+        starts = offsets.copy()
+        remote = [number for number in numbers.tolist() if self.by_range(number)]
+        for position, number in enumerate(numbers.tolist()):
+            if number not in remote:
+                holding[renumbered == position] = len(buffers)
+                buffers.append(self.content(number).buffer)
+        mine = np.flatnonzero(np.isin(which, remote))
+        if len(mine):
+            order = np.searchsorted(remote, which[mine]).astype(np.int32)
+            pieces, piece_of, starts[mine] = fetch_extents(
+                [self.remote(n) for n in remote], order, offsets[mine], sizes[mine]
+            )
+            holding[mine] = piece_of + len(buffers)
+            buffers += pieces
+        return buffers, holding, starts
+
+    def size(self, number: int) -> int:
+        """Of the (decompressed) content of file ``number``."""
+        return self.remote(number).size if self.by_range(number) else self.content(number).size
+
+    def beginning(self, number: int) -> RemoteFile | MappedFile:
+        """The (decompressed) content of file ``number``, for reading little of it."""
+        return self.remote(number) if self.by_range(number) else self.content(number)
 
     def buffers(self, which: npt.NDArray[np.int32] | None) -> tuple[Buffers, npt.NDArray[np.int32] | None]:
         """What native code takes for records in files ``which`` (``None``: all in file 0): buffers, and which of *those*."""
@@ -200,6 +284,9 @@ class FileSet:
         found = self._mapped.get(number)  # Looking at it may have mapped it.
         if found is not None:
             return found
+        if is_url(self.paths[number]):
+            remote = self.remote(number)
+            return mirrored(remote) if wrapper == "none" else inflated(remote.path, wrapper, self._packed(number))
         expected = self._version(number)
         if wrapper == "none":
             return MappedFile(self.paths[number], expected=expected)
@@ -210,10 +297,10 @@ class FileSet:
     def _version(self, number: int) -> Signature | None:
         return None if self._expected is None else self._expected[number]
 
-    def _look(self, file: MappedFile) -> Compression:
-        if file.size == 0:
-            return wrapper_of_name(file.path)  # A plain file may be empty; one that should hold a stream was cut off.
-        head = bytes(file.read(0, HEAD_BYTES))
+    def _look(self, path: str, head: bytes) -> Compression:
+        if not head:
+            return wrapper_of_name(path)  # A plain file may be empty; one that should hold a stream was cut off.
+        head = head[:HEAD_BYTES]
         wrapper = wrapper_of(head)
         return "none" if wrapper != "none" and self._is_plain is not None and self._is_plain(head) else wrapper
 
@@ -224,7 +311,9 @@ class FileSet:
         return self._mapped.setdefault(number, file)  # Another thread may have been faster.
 
     def signature(self, number: int) -> Signature:
-        """Size, time and fingerprint of file ``number`` as it lies on the disk."""
+        """Size, time and fingerprint of file ``number`` as it lies on the disk, or in its store."""
+        if is_url(self.paths[number]):
+            return self.remote(number).signature
         if self.wrapper(number) == "none":
             return self.content(number).signature
         return MappedFile(self.paths[number]).signature

@@ -38,6 +38,7 @@ __all__ = [
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
+
 def expand(path: PathLike | Iterable[PathLike]) -> list[str]:
     """The files that ``path`` means, in order.
 

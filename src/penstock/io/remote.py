@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import zlib
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, closing
 from functools import partial
 from pathlib import Path
 
@@ -31,7 +32,16 @@ from penstock.io.requests import (
     whole_parts,
 )
 
-__all__ = ["BLOCK_BYTES", "RemoteFile", "RemoteStream", "fetch_extents", "look_at", "signatures_of"]
+__all__ = [
+    "BLOCK_BYTES",
+    "RemoteFile",
+    "RemoteReader",
+    "RemoteStream",
+    "fetch_extents",
+    "find_mirrored",
+    "look_at",
+    "mirrored",
+]
 
 HEAD_BYTES = 4096  # fetched with the first look
 FIRST_BLOCK_BYTES = 256 << 10
@@ -153,6 +163,10 @@ class RemoteFile:
         places = zip(which.tolist(), starts.tolist(), lengths, strict=True)
         return [buffers[number][at : at + length] if length else memoryview(b"") for number, at, length in places]
 
+    def opened(self) -> AbstractContextManager[RemoteReader]:
+        """All of it in order, as a file is read."""
+        return closing(RemoteReader(self))
+
     def __getstate__(self) -> tuple[str, Signature | None]:
         return self.path, self._expected
 
@@ -180,13 +194,6 @@ async def _look(file: RemoteFile) -> None:
         file.answered(answer.version, bytes(answer.content))
 
 
-def signatures_of(paths: Sequence[str]) -> list[Signature]:
-    """Of several objects, looked at at once."""
-    files = [RemoteFile(path) for path in paths]
-    look_at(files)
-    return [file.signature for file in files]
-
-
 class RemoteStream:
     """All of a remote file in order, fetched ahead: one small block first, then larger ones, and more of them at once.
 
@@ -200,7 +207,12 @@ class RemoteStream:
         """An object ends where its store says."""
         self._file = file.known()
 
-    def __iter__(self) -> Iterator[memoryview]:
+    def __iter__(self) -> Iterator[bytes]:
+        with closing(self.parts()) as parts:
+            yield from map(bytes, parts)
+
+    def parts(self) -> Generator[memoryview, None, None]:
+        """The bytes, in parts of any size. Closing stops what is still being fetched."""
         if not self._file.has_ranges:
             yield from whole_parts(self.path, self._file.version, BLOCK_BYTES)
             return
@@ -221,6 +233,28 @@ class RemoteStream:
                 future.cancel()
 
 
+class RemoteReader:
+    """A remote file that is read in order, as an open file is."""
+
+    def __init__(self, file: RemoteFile) -> None:
+        self._parts = RemoteStream(file).parts()
+        self._part = memoryview(b"")
+
+    def read(self, size: int, /) -> bytes:
+        """Up to ``size`` bytes; none at the end."""
+        while not self._part:
+            following = next(self._parts, None)
+            if following is None:
+                return b""
+            self._part = following
+        found, self._part = self._part[:size], self._part[size:]
+        return bytes(found)
+
+    def close(self) -> None:
+        """Stop what is still being fetched."""
+        self._parts.close()
+
+
 def _blocks(size: int) -> Iterator[tuple[int, int]]:
     """Who looks at the first records only should not fetch megabytes: the blocks grow as long as more of them are wanted."""
     start, length = 0, FIRST_BLOCK_BYTES
@@ -230,7 +264,12 @@ def _blocks(size: int) -> Iterator[tuple[int, int]]:
 
 
 def fetch_extents(
-    files: Sequence[RemoteFile], which: npt.NDArray[np.int32], offsets: Indices, sizes: Indices
+    files: Sequence[RemoteFile],
+    which: npt.NDArray[np.int32],
+    offsets: Indices,
+    sizes: Indices,
+    *,
+    most_joined: int | None = None,
 ) -> tuple[list[memoryview], npt.NDArray[np.int32], Indices]:
     """Ranges of several files, all fetched at once; near ones of one file by one request.
 
@@ -239,10 +278,12 @@ def fetch_extents(
         which: ``int32 (n,)``: the file that each range is in.
         offsets: ``int64 (n,)``: where it begins.
         sizes: ``int64 (n,)``: how long it is.
+        most_joined: How many bytes one request brings at most, unless one range is longer.
 
     Returns:
         What was fetched; for each range the number of the piece that holds it, and where in the piece it begins.
     """
+    most = most_joined or MOST_JOINED_BYTES
     order = np.lexsort((offsets, which))
     asks: list[Ask] = []
     begins: list[int] = []
@@ -251,7 +292,7 @@ def fetch_extents(
     places = zip(order.tolist(), which[order].tolist(), offsets[order].tolist(), sizes[order].tolist(), strict=True)
     for position, number, start, size in places:
         stop = start + size
-        near = number == file and start <= end + GAP_BYTES and max(stop, end) - begin <= MOST_JOINED_BYTES
+        near = number == file and start <= end + GAP_BYTES and max(stop, end) - begin <= most
         if near:
             end = max(end, stop)
             asks[-1] = Ask(files[number].path, begin, end, files[number].version)

@@ -159,7 +159,6 @@ def fetch(asks: Sequence[Ask]) -> list[Answer]:
 
 def run_all(url: str, works: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:
     """The results of several coroutines, run at once in the thread of requests. The first error ends all of them."""
-
     import asyncio
 
     async def everything() -> list[T]:

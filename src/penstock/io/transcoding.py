@@ -6,6 +6,7 @@ import codecs
 from collections.abc import Iterator
 
 from penstock.errors import CorruptFile, Where
+from penstock.io.compression import Opens
 
 __all__ = ["Transcoder", "decoded_head"]
 
@@ -24,9 +25,11 @@ class Transcoder:
     Args:
         path: The file.
         encoding: ``"utf-16-le"`` or ``"utf-16-be"``; a byte order mark is left out.
+        opened: How to open it, where it is no file of this machine.
     """
 
-    def __init__(self, path: str, encoding: str) -> None:
+    def __init__(self, path: str, encoding: str, opened: Opens | None = None) -> None:
+        self._open: Opens = opened or (lambda: open(path, "rb", buffering=0))  # noqa: SIM115 - its caller does
         self.path = path
         self.size = 0
         """Bytes of UTF-8 so far."""
@@ -35,7 +38,7 @@ class Transcoder:
 
     def __iter__(self) -> Iterator[bytes]:
         decoder = codecs.getincrementaldecoder(self._encoding)()
-        with open(self.path, "rb", buffering=0) as file:
+        with self._open() as file:
             at, mark = 0, MARK
             while self.fault is None:
                 part = file.read(READ_BYTES)

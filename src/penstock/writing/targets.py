@@ -10,6 +10,8 @@ from pathlib import Path
 from penstock.contracts.csv import CSV
 from penstock.errors import UnknownFormat, UnsupportedData, Where
 from penstock.formats.detect import csv_options, format_named, format_of_name
+from penstock.io.atomic import no_writing
+from penstock.io.urls import scheme_of
 
 __all__ = ["Target"]
 
@@ -54,6 +56,8 @@ class Target:
             ValueError: ``shards`` and the ``@`` in the path disagree, or are not positive.
         """
         text = os.fspath(path)
+        if scheme_of(text) is not None:
+            raise no_writing(text)
         found = SHARD_PATTERN.match(text)
         sharded = found is not None or shards != 1
         if found is not None:

@@ -116,8 +116,12 @@ class _ArrayFiles(FileSet):
     def _opened(self, number: int) -> MappedFile:
         return self.archives.content(number, self.name)[0]
 
+    def by_range(self, number: int) -> bool:  # noqa: ARG002
+        """Never: the places of rows are those in the inflated array."""
+        return False
+
     def signature(self, number: int) -> Signature:
-        return self.archives.files.content(number).signature
+        return self.archives.files.signature(number)
 
     def __getstate__(self) -> dict[str, object]:
         return {**super().__getstate__(), "archives": self.archives, "name": self.name}

@@ -9,7 +9,7 @@ from penstock.contracts.records import Checked
 from penstock.errors import DataError
 from penstock.formats.npz.archives import Archives, ArrayRows
 from penstock.formats.npz.table import NpzRecords
-from penstock.io.mapped import MappedFile
+from penstock.io.reading import size_on_disk
 
 __all__ = ["faults_of_arrays", "verify_npz"]
 
@@ -18,7 +18,7 @@ def verify_npz(records: Any) -> Iterator[Checked]:
     """Each file by itself, and then held against the first."""
     first: str | None = None
     for path in records.paths:
-        size = MappedFile(path).size
+        size = size_on_disk(path)
         table = NpzRecords([path])
         faults = faults_of_arrays(table.archives)
         rows = 0

@@ -9,10 +9,9 @@ import numpy as np
 from penstock import _native
 from penstock.contracts.protocols import Indices
 from penstock.errors import CorruptFile, Where
-from penstock.formats.riegeli.unpacking import BadChunk, open_chunks
-from penstock.io.mapped import MappedFile
+from penstock.formats.riegeli.unpacking import BadChunk, HasBuffer, open_chunks
 
-__all__ = ["BLOCK_BYTES", "SALVAGE_HINT", "Footer", "as_footer", "read_footer"]
+__all__ = ["BLOCK_BYTES", "SALVAGE_HINT", "Footer", "as_footer", "footer_begin", "read_footer"]
 
 BLOCK_BYTES = 1 << 16
 LEAST_BYTES = 2 * BLOCK_BYTES
@@ -39,16 +38,13 @@ class Footer:
     counts: Indices
 
 
-def read_footer(file: MappedFile) -> Footer:
+def read_footer(file: HasBuffer) -> Footer:
     """Find and read the footer of a file.
 
     Raises:
         CorruptFile: The file was cut off, or its end is damaged.
     """
-    _check_size(file)
-    begin = _postscript(file)
-    if not FIRST_CHUNK <= begin < file.size - BLOCK_BYTES:
-        raise _corrupt(file, "a footer before the postscript", f"one at byte {begin:#x}", file.size - BLOCK_BYTES)
+    begin = footer_begin(file)
     try:
         found = as_footer(file, begin)
     except BadChunk as error:
@@ -58,7 +54,20 @@ def read_footer(file: MappedFile) -> Footer:
     return found
 
 
-def as_footer(file: MappedFile, begin: int) -> Footer | None:
+def footer_begin(file: HasBuffer) -> int:
+    """Where the footer begins, as the last block of the file says.
+
+    Raises:
+        CorruptFile: The file was cut off, or its end is damaged.
+    """
+    _check_size(file)
+    begin = _postscript(file)
+    if not FIRST_CHUNK <= begin < file.size - BLOCK_BYTES:
+        raise _corrupt(file, "a footer before the postscript", f"one at byte {begin:#x}", file.size - BLOCK_BYTES)
+    return begin
+
+
+def as_footer(file: HasBuffer, begin: int) -> Footer | None:
     """The chunk at ``begin``, read as a footer; ``None`` where it is none.
 
     Raises:
@@ -75,7 +84,7 @@ def as_footer(file: MappedFile, begin: int) -> Footer | None:
     return Footer(begin, options.decode("utf-8", "replace"), begins, decoded_sizes, counts)
 
 
-def _check_size(file: MappedFile) -> None:
+def _check_size(file: HasBuffer) -> None:
     if file.size < LEAST_BYTES:
         raise _corrupt(file, f"at least {LEAST_BYTES} bytes, which every complete ArrayRecord file has", f"{file.size}")
     if file.size % BLOCK_BYTES:
@@ -83,7 +92,7 @@ def _check_size(file: MappedFile) -> None:
         raise _corrupt(file, blocks, f"{file.size} bytes")
 
 
-def _postscript(file: MappedFile) -> int:
+def _postscript(file: HasBuffer) -> int:
     place = file.size - BLOCK_BYTES
     try:
         chunks = open_chunks(file, np.array([place], np.int64), verify=True)
@@ -94,7 +103,7 @@ def _postscript(file: MappedFile) -> int:
         raise _corrupt(file, "an ArrayRecord postscript in the last block", "another chunk", place) from error
 
 
-def _corrupt(file: MappedFile, expected: str, found: str, offset: int | None = None) -> CorruptFile:
+def _corrupt(file: HasBuffer, expected: str, found: str, offset: int | None = None) -> CorruptFile:
     return CorruptFile(
         Where(path=file.path, offset=offset),
         expected=expected,

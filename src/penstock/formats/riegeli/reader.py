@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from penstock import _native
 from penstock.contracts.protocols import Indices
 from penstock.errors import CorruptRecord
 from penstock.formats.riegeli.codecs import BROTLI, ZSTD
+from penstock.formats.riegeli.fetching import Reached, reach, reached_in_order
 from penstock.formats.riegeli.spread import spread
 from penstock.formats.riegeli.table import ChunkTable
 from penstock.formats.riegeli.unpacking import BadChunk, open_chunks, read_record
@@ -40,10 +42,14 @@ class ChunkReader:
         files: The files.
         table: Where their chunks are.
         verify: Whether data are held against their hashes.
+        ends: Where the chunks end, where some of the files are behind URLs: what is needed is then fetched at once.
     """
 
-    def __init__(self, files: FileSet, table: ChunkTable, *, verify: bool) -> None:
-        self._files = files
+    def __init__(self, files: FileSet, table: ChunkTable, *, verify: bool, ends: Indices | None = None) -> None:
+        self._set = files
+        self._files: FileSet | Reached = files
+        self._ends = ends
+        self._pinned: dict[int, _native.Chunks] = {}
         self._table = table
         self._verify = verify
         self._keeps = len(table) >= KEPT_RECORDS * max(1, len(table.begins))
@@ -58,6 +64,8 @@ class ChunkReader:
             CorruptRecord: A chunk is damaged; the error says which record of the file is the first that it holds.
         """
         wanted = self._table.chunks_of(indices)
+        if self._fetches:
+            return self._reaching(np.unique(wanted)).spans(indices)
         if self._table.single and len(self._files) == 1:
             return self._spans_of_singles(wanted)
         chunks, inverse = np.unique(wanted, return_inverse=True)
@@ -80,7 +88,7 @@ class ChunkReader:
         Raises:
             CorruptRecord: Its chunk is damaged.
         """
-        if not self._table.single:
+        if self._fetches or not self._table.single:
             return self.spans(np.array([index], np.int64)).view(0)
         file = 0 if len(self._files) == 1 else int(self._table.file_of[index])
         try:
@@ -94,7 +102,13 @@ class ChunkReader:
         Raises:
             CorruptRecord: At the first damaged chunk, after what comes before it.
         """
-        start, stop = 0, len(self._table.begins)
+        if self._fetches and self._ends is not None:
+            for start, stop, files in reached_in_order(self._set, self._table, self._ends):
+                yield from self._near(files, {})._runs(start, stop, max_bytes)
+        else:
+            yield from self._runs(0, len(self._table.begins), max_bytes)
+
+    def _runs(self, start: int, stop: int, max_bytes: int) -> Iterator[_native.Spans]:
         while start < stop:
             chunks = np.arange(start, min(stop, start + max(1, max_bytes >> 6)))
             chunks = chunks[self._table.file_of[chunks] == self._table.file_of[start]]
@@ -108,6 +122,23 @@ class ChunkReader:
             self._files.touched(spans.total_bytes)
             yield spans
             start += opened.number
+
+    @property
+    def _fetches(self) -> bool:
+        return self._ends is not None and self._files is self._set and self._set.worth_fetching()
+
+    def _reaching(self, chunks: Indices) -> ChunkReader:
+        """A reader that has these chunks at hand: the kept ones of them, and the others fetched just now."""
+        pinned = {chunk: self._kept[chunk] for chunk in chunks.tolist() if chunk in self._kept}
+        missing = chunks[~np.isin(chunks, list(pinned))] if pinned else chunks
+        if self._ends is None:
+            raise AssertionError("asked only where chunks are fetched")
+        return self._near(reach(self._set, self._table, self._ends, missing), pinned)
+
+    def _near(self, files: Reached, pinned: dict[int, _native.Chunks]) -> ChunkReader:
+        near = copy(self)
+        near._files, near._pinned = files, pinned
+        return near
 
     def _spans_of_singles(self, chunks: Indices) -> _native.Spans:
         """Of one file. All that is decoded is handed over, so that nothing bounds how much that is."""
@@ -154,7 +185,7 @@ class ChunkReader:
             raise self._placed(error, int(together[error.number])) from error
 
     def _kept_or_opened(self, chunk: int) -> _native.Chunks:
-        found = self._kept.pop(chunk, None)
+        found = self._pinned.get(chunk) or self._kept.pop(chunk, None)
         if found is None:
             try:
                 found = self._open(np.array([chunk], np.int64)).chunks

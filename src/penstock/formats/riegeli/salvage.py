@@ -10,8 +10,8 @@ from penstock.contracts.records import Salvaged
 from penstock.errors import CorruptFile, Where
 from penstock.formats.riegeli.copying import ChunksOf, copy_chunks
 from penstock.formats.riegeli.scan import DECODED, scan_file
-from penstock.io.mapped import MappedFile
 from penstock.io.paths import PathLike
+from penstock.io.reading import mapped
 
 __all__ = ["salvage"]
 
@@ -29,7 +29,7 @@ def salvage(path: PathLike, out: PathLike) -> Salvaged:
     Raises:
         CorruptFile: There is no intact chunk of records.
     """
-    file = MappedFile(os.fspath(path))
+    file = mapped(os.fspath(path))
     found = scan_file(file)
     if not len(found.chunks) and (found.damage or found.footer is None):
         raise CorruptFile(Where(path=file.path), expected="at least one intact chunk of records", found="none")

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from penstock import _native
 from penstock._faults import describe
 from penstock.contracts.protocols import Indices
 from penstock.errors import CorruptRecord, Where
 from penstock.formats.riegeli.codecs import library, zstandard
-from penstock.io.mapped import MappedFile
 
-__all__ = ["BadChunk", "open_chunks", "read_record"]
+__all__ = ["BadChunk", "HasBuffer", "open_chunks", "read_record"]
 
 MOST_BYTES = 64 << 20
 """How much is decoded at once, where that can be chosen."""
 LEAST_TOGETHER = 4  # frames that are worth a call of their own
 MOST_TOGETHER_BYTES = 16 << 20  # the library's results are fresh memory, and copied: not for large ones
+
+
+class HasBuffer(Protocol):
+    """A file as memory: mapped, or a window on what was fetched of it."""
+
+    path: str
+    buffer: memoryview
+    size: int
 
 
 class BadChunk(Exception):
@@ -27,7 +36,7 @@ class BadChunk(Exception):
 
 
 def open_chunks(
-    file: MappedFile, begins: Indices, counts: Indices | None = None, *, verify: bool, most_bytes: int = MOST_BYTES
+    file: HasBuffer, begins: Indices, counts: Indices | None = None, *, verify: bool, most_bytes: int = MOST_BYTES
 ) -> _native.Chunks:
     """Read, check and decompress chunks: as many as decode to ``most_bytes`` together, but at least one.
 
@@ -49,7 +58,7 @@ def open_chunks(
     return chunks
 
 
-def read_record(file: MappedFile, begin: int, *, verify: bool) -> memoryview:
+def read_record(file: HasBuffer, begin: int, *, verify: bool) -> memoryview:
     """The record of a chunk of one.
 
     Raises:
@@ -79,7 +88,7 @@ def _unpacked_frame(chunk: _native.Chunks) -> memoryview | None:
         return None  # What is wrong shows when it is unpacked as everything else is.
 
 
-def unpack(chunks: _native.Chunks, file: MappedFile) -> None:
+def unpack(chunks: _native.Chunks, file: HasBuffer) -> None:
     """Decompress whatever chunks wait for."""
     while not chunks.ready:
         together = _unpack_together(chunks, file)
@@ -98,7 +107,7 @@ def unpack(chunks: _native.Chunks, file: MappedFile) -> None:
         chunks.advance()
 
 
-def _unpack_together(chunks: _native.Chunks, file: MappedFile) -> bool:
+def _unpack_together(chunks: _native.Chunks, file: HasBuffer) -> bool:
     """Decompress many small frames at once, if that is what there is to do, and it can be done."""
     if len(chunks) < LEAST_TOGETHER or chunks.held_bytes > MOST_TOGETHER_BYTES:
         return False
@@ -118,5 +127,5 @@ def _described(error: _native.FormatError, path: str) -> CorruptRecord:
     return CorruptRecord(fault.where.at(path=path), expected=fault.expected, found=fault.found, hint=fault.hint)
 
 
-def _undecodable(chunks: _native.Chunks, number: int, file: MappedFile, expected: str, found: str) -> CorruptRecord:
+def _undecodable(chunks: _native.Chunks, number: int, file: HasBuffer, expected: str, found: str) -> CorruptRecord:
     return CorruptRecord(Where(path=file.path, offset=chunks.begin(number)), expected=expected, found=found)

@@ -1,0 +1,64 @@
+"""One door to files here and behind URLs, for who needs their first bytes, their size, or many of them whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from penstock.errors import NoFiles, Where
+from penstock.io.mapped import MappedFile
+from penstock.io.remote import RemoteFile, look_at, mirrored
+from penstock.io.requests import Ask, fetch
+from penstock.io.small_files import read_whole
+from penstock.io.urls import is_url
+
+__all__ = ["mapped", "open_file", "read_each", "size_on_disk", "total_size"]
+
+
+def open_file(path: str) -> MappedFile | RemoteFile:
+    """A file for reading a few ranges of it: mapped, or behind its URL."""
+    return RemoteFile(path).known() if is_url(path) else MappedFile(path)
+
+
+def mapped(path: str) -> MappedFile:
+    """A file as memory. One behind a URL is copied into the cache first."""
+    return mirrored(RemoteFile(path)) if is_url(path) else MappedFile(path)
+
+
+def size_on_disk(path: str) -> int:
+    """Of a file, as it lies there, in bytes.
+
+    Raises:
+        NoFiles: There is none.
+    """
+    return total_size([path])
+
+
+def total_size(paths: Sequence[str]) -> int:
+    """Of some files together. URLs are asked all at once.
+
+    Raises:
+        NoFiles: One of them is not there.
+    """
+    remote = [RemoteFile(path) for path in paths if is_url(path)]
+    look_at(remote)
+    return sum(file.size for file in remote) + sum(_size(path) for path in paths if not is_url(path))
+
+
+def _size(path: str) -> int:
+    try:
+        return Path(path).stat().st_size
+    except FileNotFoundError as error:
+        raise NoFiles(Where(path=path), expected="a file", found="none of that name") from error
+
+
+def read_each(paths: Sequence[str]) -> list[bytes]:
+    """The whole of each of many small files. Those behind URLs are fetched at once.
+
+    Raises:
+        NoFiles: One of them is not there; ``where.path`` names it.
+    """
+    remote = {path: position for position, path in enumerate(dict.fromkeys(filter(is_url, paths)))}
+    fetched = fetch([Ask(path) for path in remote])
+    return [bytes(fetched[remote[path]].content) if path in remote else read_whole(os.fspath(path)) for path in paths]

@@ -1,0 +1,115 @@
+"""A small HTTP server of files for tests: ranges, ETags, and faults on demand. It counts what it is asked."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+__all__ = ["FileServer", "serving"]
+
+
+class FileServer:
+    """The files of a folder.
+
+    Attributes:
+        url: Of the folder.
+        asked: ``(method, path, range)`` of every request so far.
+        has_ranges, etags: What the server can.
+        fault: Called with the handler before an answer; true where it answered itself.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.asked: list[tuple[str, str, str | None]] = []
+        self.has_ranges = True
+        self.etags = True
+        self.fault: Callable[[_Handler], bool] | None = None
+        self._lock = threading.Lock()
+        server = self
+        handler = type("Handler", (_Handler,), {"files": server})
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        self._thread.start()
+
+    def note(self, method: str, path: str, asked_range: str | None) -> None:
+        with self._lock:
+            self.asked.append((method, path, asked_range))
+
+    @contextmanager
+    def counting(self):
+        """The requests made within, as a list that is filled at the end."""
+        found: list[tuple[str, str, str | None]] = []
+        before = len(self.asked)
+        yield found
+        found += self.asked[before:]
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    files: FileServer
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # head and body in one packet
+
+    def log_message(self, *_args: object) -> None:
+        pass
+
+    def do_HEAD(self) -> None:
+        self._answer()
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def _answer(self) -> None:
+        files = self.files
+        files.note(self.command, unquote(self.path), self.headers.get("Range"))
+        if files.fault is not None and files.fault(self):
+            return
+        path = files.root / unquote(urlsplit(self.path).path).lstrip("/")
+        if not path.is_file():
+            self.give(404)
+            return
+        content = path.read_bytes()
+        etag = f'"{path.stat().st_mtime_ns:x}-{len(content):x}"' if files.etags else None
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "") if files.has_ranges else None
+        if wanted is None:
+            self.give(200, content, etag)
+            return
+        start, stop = int(wanted[1]), min(len(content), int(wanted[2] or len(content)) + 1)
+        if start >= len(content):
+            self.give(416)
+            return
+        self.give(206, content[start:stop], etag, f"bytes {start}-{stop - 1}/{len(content)}")
+
+    def give(
+        self, status: int, content: bytes = b"", etag: str | None = None, content_range: str | None = None
+    ) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Last-Modified", "Sat, 21 Nov 2026 10:00:00 GMT")
+        if etag:
+            self.send_header("ETag", etag)
+        if content_range:
+            self.send_header("Content-Range", content_range)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+
+@contextmanager
+def serving(root: Path):
+    server = FileServer(root)
+    try:
+        yield server
+    finally:
+        server.close()

@@ -1,0 +1,338 @@
+"""Files behind URLs: what is asked, what comes, and every way in which it can go wrong."""
+
+import multiprocessing
+import os
+import pickle
+import threading
+
+import numpy as np
+import pytest
+from tests.io.file_server import serving
+
+from penstock.errors import CorruptFile, NoFiles, Unreachable, UnsupportedData
+from penstock.io import remote, requests
+from penstock.io.fileset import FileSet
+from penstock.io.paths import expand
+from penstock.io.reading import read_each, total_size
+from penstock.io.remote import RemoteFile, RemoteStream, fetch_extents, find_mirrored, mirrored
+from penstock.io.window import windows
+
+CONTENT = bytes(np.random.default_rng(0).integers(0, 256, 1 << 20, dtype=np.uint8))
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "cache"))
+    folder = tmp_path / "served"
+    folder.mkdir()
+    (folder / "x.bin").write_bytes(CONTENT)
+    (folder / "empty.bin").write_bytes(b"")
+    with serving(folder) as server:
+        yield server
+
+
+def test_the_first_look_is_one_request_and_brings_the_size(server):
+    file = RemoteFile(f"{server.url}/x.bin")
+    with server.counting() as asked:
+        assert file.size == len(CONTENT)
+        assert file.head == CONTENT[:4096]
+        assert file.read(10, 20) == CONTENT[10:30]
+        assert file.signature.size == len(CONTENT)
+    assert [request[2] for request in asked] == ["bytes=0-4095"]
+
+
+def test_ranges_are_those_of_the_file(server):
+    file = RemoteFile(f"{server.url}/x.bin")
+    ranges = [(5000, 10), (900_000, 7), (0, 3), (5005, 100), (len(CONTENT) - 4, 100), (77_777, 0), (2 << 20, 5)]
+    assert [bytes(view) for view in file.read_many(ranges)] == [CONTENT[a : a + n] for a, n in ranges]
+
+
+def test_near_ranges_are_one_request_and_far_ones_are_fetched_at_once(server):
+    file = RemoteFile(f"{server.url}/x.bin").known()
+    together = threading.Barrier(3, timeout=60)
+    near = [(10_000 + 5000 * number, 100) for number in range(10)]
+    with server.counting() as asked:
+        file.read_many(near)
+    assert len(asked) == 1
+
+    def wait(_handler):
+        together.wait()
+        return False
+
+    server.fault = wait  # Were the three asked one after the other, the first would wait for ever.
+    far = file.read_many([(10_000, 5), (300_000, 5), (900_000, 5)])
+    assert [bytes(view) for view in far] == [CONTENT[a : a + 5] for a in (10_000, 300_000, 900_000)]
+
+
+def test_joined_ranges_are_bounded(server, monkeypatch):
+    monkeypatch.setattr(remote, "MOST_JOINED_BYTES", 50_000)
+    file = RemoteFile(f"{server.url}/x.bin").known()
+    with server.counting() as asked:
+        file.read_many([(start, 10_000) for start in range(10_000, 200_000, 10_000)])
+    assert len(asked) == 4
+
+
+def test_overlapping_and_equal_ranges(server):
+    file = RemoteFile(f"{server.url}/x.bin").known()
+    offsets = np.array([9000, 9000, 8000, 9500], np.int64)
+    sizes = np.array([10, 2000, 5000, 1], np.int64)
+    pieces, which, starts = fetch_extents([file], np.zeros(4, np.int32), offsets, sizes)
+    assert len(pieces) == 1
+    for piece, start, offset, size in zip(which, starts, offsets, sizes, strict=True):
+        assert pieces[piece][start : start + size] == CONTENT[offset : offset + size]
+
+
+def test_a_stream_begins_small_and_is_the_file(server):
+    with server.counting() as asked:
+        parts = list(RemoteStream(RemoteFile(f"{server.url}/x.bin")))
+    assert b"".join(parts) == CONTENT
+    assert asked[1][2] == f"bytes=0-{(256 << 10) - 1}"
+
+
+def test_a_stream_that_is_left_asks_for_no_more(server):
+    parts = RemoteStream(RemoteFile(f"{server.url}/x.bin")).parts()
+    with server.counting() as asked:
+        next(parts)
+        parts.close()
+    assert len(asked) == 1  # beside the first look
+
+
+def test_an_empty_file(server):
+    file = RemoteFile(f"{server.url}/empty.bin")
+    assert (file.size, file.head, bytes(file.read(0, 10)), list(RemoteStream(file))) == (0, b"", b"", [])
+    assert mirrored(file).size == 0
+
+
+def test_the_copy_in_the_cache_is_made_once(server):
+    file = RemoteFile(f"{server.url}/x.bin")
+    assert find_mirrored(file) is None
+    assert mirrored(file).buffer == CONTENT
+    with server.counting() as asked:
+        assert mirrored(file).buffer == CONTENT
+    assert not asked
+    (server.root / "x.bin").write_bytes(CONTENT[::-1])
+    assert mirrored(RemoteFile(f"{server.url}/x.bin")).buffer == CONTENT[::-1]
+
+
+def test_a_copy_that_does_not_fit_is_refused(server, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_CACHE_LIMIT", "1000")
+    with pytest.raises(UnsupportedData, match="PENSTOCK_CACHE_LIMIT"):
+        mirrored(RemoteFile(f"{server.url}/x.bin"))
+    assert not list((server.root.parent / "cache" / "inflated").iterdir())
+
+
+def test_a_server_without_ranges_is_read_whole(server):
+    server.has_ranges = False
+    file = RemoteFile(f"{server.url}/x.bin")
+    assert not file.known().has_ranges
+    assert file.head == CONTENT[:4096]
+    assert [bytes(view) for view in file.read_many([(5000, 10), (900_000, 7)])] == [
+        CONTENT[5000:5010],
+        CONTENT[900_000:900_007],
+    ]
+    assert b"".join(RemoteStream(file)) == CONTENT
+    assert windows([(file, [5000], [10])])[0].read(5000, 10) == CONTENT[5000:5010]
+
+
+def test_windows_hold_what_was_fetched_at_its_place(server):
+    file = RemoteFile(f"{server.url}/x.bin")
+    with server.counting() as asked:
+        window = windows([(file, [5000, 900_000], [10, 7])])[0]
+    assert (window.size, len(asked)) == (len(CONTENT), 3)
+    assert window.read(5000, 10) == CONTENT[5000:5010]
+    assert window.read_many([(900_000, 7)]) == [CONTENT[900_000:900_007]]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "words"),
+    [(404, NoFiles, "404"), (403, Unreachable, "403"), (401, Unreachable, "401"), (410, Unreachable, "410")],
+)
+def test_refusals(server, status, kind, words):
+    def refuse(handler):
+        handler.give(status)
+        return True
+
+    server.fault = refuse
+    with pytest.raises(kind, match=words) as found:
+        _ = RemoteFile(f"{server.url}/x.bin").size
+    assert found.value.where.path == f"{server.url}/x.bin"
+
+
+def test_errors_of_the_server_are_passed_over_by_asking_again(server):
+    left = [2]
+
+    def fail(handler):
+        left[0] -= 1
+        if left[0] >= 0:
+            handler.give(500 + 3 * left[0])
+            return True
+        return False
+
+    server.fault = fail
+    assert RemoteFile(f"{server.url}/x.bin").size == len(CONTENT)
+
+
+def test_a_server_that_only_fails(server, monkeypatch):
+    monkeypatch.setattr(requests, "RETRIES", 1)
+
+    def fail(handler):
+        handler.give(503)
+        return True
+
+    server.fault = fail
+    with pytest.raises(Unreachable, match="503"):
+        _ = RemoteFile(f"{server.url}/x.bin").size
+
+
+def test_bodies_that_break_off(server):
+    file = RemoteFile(f"{server.url}/x.bin").known()
+    left = [1]
+
+    def cut(handler):
+        left[0] -= 1
+        if left[0] < 0:
+            return False
+        handler.send_response(206)
+        handler.send_header("Content-Length", "20")
+        handler.send_header("Content-Range", f"bytes 9000-9019/{len(CONTENT)}")
+        handler.send_header("ETag", f'"{(server.root / "x.bin").stat().st_mtime_ns:x}-{len(CONTENT):x}"')
+        handler.end_headers()
+        handler.wfile.write(CONTENT[9000:9005])
+        handler.close_connection = True
+        return True
+
+    server.fault = cut
+    assert file.read(9000, 20) == CONTENT[9000:9020]
+    left[0] = 1 << 30
+    with pytest.raises((Unreachable, CorruptFile)):
+        file.read(9000, 20)
+
+
+def test_answers_of_another_place_are_refused(server):
+    file = RemoteFile(f"{server.url}/x.bin").known()
+
+    def lie(handler):
+        handler.give(206, CONTENT[:20], None, f"bytes 0-19/{len(CONTENT)}")
+        return True
+
+    server.fault = lie
+    with pytest.raises((Unreachable, CorruptFile)):
+        file.read(9000, 20)
+
+
+@pytest.mark.parametrize("etags", [True, False])
+def test_an_object_that_changes_is_an_error(server, etags):
+    server.etags = etags
+    file = RemoteFile(f"{server.url}/x.bin").known()
+    (server.root / "x.bin").write_bytes(CONTENT[:-1])
+    with pytest.raises(CorruptFile, match="changed"):
+        file.read(9000, 20)
+    with pytest.raises(CorruptFile, match="changed"):
+        list(RemoteStream(file))
+
+
+def test_a_slow_server_is_given_up(server, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_TIMEOUT", "0.2")
+    monkeypatch.setattr(requests, "RETRIES", 0)
+    done = threading.Event()
+
+    def sleep(_handler):
+        done.wait(30)
+        return False
+
+    server.fault = sleep
+    with pytest.raises(Unreachable, match="PENSTOCK_TIMEOUT"):
+        _ = RemoteFile(f"{server.url}/x.bin").size
+    done.set()
+
+
+def test_nobody_listens(server, monkeypatch):
+    monkeypatch.setattr(requests, "RETRIES", 0)
+    url = f"{server.url}/x.bin"
+    server.close()
+    with pytest.raises(Unreachable):
+        _ = RemoteFile(url).size
+    server.close = lambda: None
+
+
+def test_names_are_quoted_as_they_should_be(server):
+    (server.root / "a b").mkdir()
+    (server.root / "a b" / "c=1~ü%.bin").write_bytes(b"here")
+    assert read_each([f"{server.url}/a%20b/c=1~%C3%BC%25.bin"]) == [b"here"]
+    assert read_each([f"{server.url}/x.bin?signature=1&x=%2F"]) == [CONTENT]
+
+
+def test_many_files_whole(server, tmp_path):
+    (tmp_path / "local").write_bytes(b"local")
+    for number in range(20):
+        (server.root / f"{number}").write_bytes(bytes([number]))
+    urls = [f"{server.url}/{number}" for number in range(20)]
+    assert read_each([*urls, str(tmp_path / "local"), urls[3]]) == [*map(bytes, zip(range(20))), b"local", b"\x03"]
+    assert total_size([*urls, str(tmp_path / "local")]) == 25
+    with pytest.raises(NoFiles, match="nope"):
+        read_each([*urls, f"{server.url}/nope"])
+
+
+def test_opening_a_thousand_shards_looks_at_each_once(server):
+    for number in range(200):
+        (server.root / f"s-{number:05d}-of-00200").write_bytes(CONTENT[:10_000])
+    files = FileSet(expand(f"{server.url}/s@200"), compression=None)
+    with server.counting() as asked:
+        assert [files.signature(number).size for number in range(200)] == [10_000] * 200
+        assert files.wrapper(7) == "none"
+    assert len(asked) == 200
+    assert all(request[2] == "bytes=0-4095" for request in asked)
+
+
+def test_files_pickle_with_their_version(server):
+    files = FileSet([f"{server.url}/x.bin"])
+    files.expect([files.signature(0)])
+    again = pickle.loads(pickle.dumps(files))
+    assert again.size(0) == len(CONTENT)
+    (server.root / "x.bin").write_bytes(CONTENT[1:])
+    with pytest.raises(CorruptFile, match="changed"):
+        pickle.loads(pickle.dumps(files)).size(0)
+
+
+def test_requests_take_one_thread(server):
+    before = {thread.name for thread in threading.enumerate()}
+    for number in range(20):
+        RemoteFile(f"{server.url}/x.bin").read(5000 + number, 10)
+    new = {thread.name for thread in threading.enumerate()} - before
+    assert {name for name in new if "penstock" in name} <= {"penstock-requests"}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
+def test_after_a_fork_there_is_an_error_and_no_waiting(server):
+    _ = RemoteFile(f"{server.url}/x.bin").size
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            _ = RemoteFile(f"{server.url}/x.bin").size
+        except Unreachable as error:
+            os.write(write, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as told:
+        assert b"spawn" in told.read()
+    os.waitpid(child, 0)
+
+
+def _size(url):
+    return RemoteFile(url).size
+
+
+def test_a_fresh_process_reads(server):
+    _ = RemoteFile(f"{server.url}/x.bin").size
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(_size, [f"{server.url}/x.bin"]) == len(CONTENT)
+
+
+def test_what_an_http_server_cannot_list_is_refused(server):
+    for url in (f"{server.url}/", f"{server.url}/*.bin", f"{server.url}/x@*"):
+        with pytest.raises(UnsupportedData, match="does not tell"):
+            expand(url)
+    assert expand([f"{server.url}/a", f"{server.url}/b"]) == [f"{server.url}/a", f"{server.url}/b"]
+    assert expand(f"{server.url}/x-00001-of-00003.gz")[2].endswith("x-00002-of-00003.gz")
