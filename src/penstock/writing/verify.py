@@ -17,11 +17,8 @@ from penstock.errors import DataError
 from penstock.formats.opening import open_records
 from penstock.formats.verify import verify_records
 from penstock.io.progress import Progress
-<<<<<<< HEAD
-from penstock.sources.decoded import stored_schema
-=======
 from penstock.io.reading import total_size
->>>>>>> 3901601 (Read http, https, s3, gs and az URLs wherever files are read, by ranges fetched at once)
+from penstock.sources.decoded import stored_schema
 from penstock.sources.opening import Paths, codec_of
 from penstock.writing.verify_images import image_faults, open_images
 
@@ -126,13 +123,9 @@ def verify(
     records = open_records(path, format=format, compression=compression)
     paths = getattr(records, "files", records.paths)  # of one that is a folder, what is in it
     report.files = len(paths)
-<<<<<<< HEAD
-    size = sum(Path(name).stat().st_size for name in paths)
+    size = total_size(paths)
     if schema is not None and is_table(records) and hasattr(records, "with_schema"):
         records = records.with_schema(stored_schema(Schema(schema)))
-=======
-    size = total_size(paths)
->>>>>>> 3901601 (Read http, https, s3, gs and az URLs wherever files are read, by ranges fetched at once)
     checker = _checker(records, codec, schema)
     report.schema = checker.schema if isinstance(checker, (ExampleCodec, CsvCodec)) else None
     with Progress("verifying", size, "bytes", show=progress) as bar:
