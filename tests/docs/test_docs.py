@@ -89,7 +89,7 @@ def test_every_error_has_a_heading():
         for name in ps.__all__
         if isinstance(getattr(ps, name), type) and issubclass(getattr(ps, name), ps.PenstockError)
     ]
-    assert len(errors) == 16
+    assert len(errors) == 17
     assert set(errors) <= set(found)
 
 
