@@ -1,7 +1,13 @@
 """What every test gets: a cache folder of its own, so that nothing is left behind and nothing is found there."""
 
+import signal
+
 import pytest
 from hypothesis import settings
+
+# A shell that runs tests in the background has SIGINT ignored, and what is started here would inherit that: tests of Ctrl-C
+# would wait for an interrupt that never comes.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
 settings.register_profile("night", max_examples=5000, deadline=None)
