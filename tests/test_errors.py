@@ -79,3 +79,10 @@ def test_every_native_fault_has_words(name):
     error = describe(fault, Where(path="f"), ["a", "b"])
     assert isinstance(error, DataError)
     assert error.where == Where(path="f", record=2, offset=7, feature="b")
+
+
+def test_signatures_of_urls_are_not_shown():
+    where = Where(path="https://host/x.tfrecord?X-Amz-Signature=secret", record=3)
+    assert str(where) == "https://host/x.tfrecord?..., record 3"
+    assert where.path.endswith("secret")
+    assert str(Where(path="what?.tfrecord")) == "what?.tfrecord"

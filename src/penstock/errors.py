@@ -73,7 +73,9 @@ class Where:
     def __str__(self) -> str:
         parts = []
         if self.path is not None:
-            parts.append(self.path)
+            address, query, _ = self.path.partition("?") if "://" in self.path else (self.path, "", "")
+            # What is behind the question mark may be a signature, which is nothing for a log; `path` has it all.
+            parts.append(address + query + ("..." if query else ""))
         if self.record is not None:
             parts.append(f"record {self.record}")
         if self.offset is not None:
