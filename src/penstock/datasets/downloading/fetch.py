@@ -21,7 +21,7 @@ LEAST_BYTES = 1 << 10
 LONGEST_WAIT_S = 120.0
 TRANSIENT = frozenset((408, 425, 429, 500, 502, 503, 504, 507, 509, 520, 521, 522, 523, 524))
 _RANGE = re.compile(r"bytes\s+(\d+)-(\d+)/(\d+|\*)")
-AGENT = "penstock (+https://pypi.org/project/penstock)"
+AGENT = "penstock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
