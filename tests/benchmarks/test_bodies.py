@@ -66,3 +66,10 @@ def test_csv_flow(tmp_path):
     table = csv.write_table(tmp_path / "x.csv", 300)
     assert csv.measure(tmp_path / "x.csv", table, 1).keys() == csv.EPOCHS.keys()
     assert csv.measure_rows(tmp_path / "x.csv", table, 20).keys() == csv.ROW_READERS.keys()
+
+
+def test_linear_learner_flow(capsys):
+    from benchmarks.flows.linear_learner import main
+
+    assert main(["--examples", "400", "--rounds", "1"]) == 0
+    assert capsys.readouterr().out.count("examples/s") == 3

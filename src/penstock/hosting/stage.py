@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from penstock import _registry
+from penstock.containers.serving.loading import variables
 from penstock.contracts.serving import AnswersMany, Handler, Request, Response
 
 __all__ = ["Stage", "check_stages", "load_handler", "names_of"]
@@ -20,7 +19,6 @@ __all__ = ["Stage", "check_stages", "load_handler", "names_of"]
 HOSTNAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 MOST_CONTAINERS = 15
 MOST_VARIABLES, MOST_VARIABLE_BYTES, MOST_ENVIRONMENT_BYTES = 100, 1024, 32 << 10
-ENVIRONMENT_LOCK = threading.RLock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,23 +139,9 @@ class _BatchingInEnvironment(_InEnvironment):
             return self._handler.answer_many(requests)
 
 
-@contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+def _environment(given: Mapping[str, str]) -> AbstractContextManager[None]:
     """The process's environment with these variables; one container at a time has its own."""
-    if not variables:
-        yield
-        return
-    with ENVIRONMENT_LOCK:
-        before = {name: os.environ.get(name) for name in variables}
-        os.environ.update(variables)
-        try:
-            yield
-        finally:
-            for name, value in before.items():
-                if value is None:
-                    os.environ.pop(name, None)
-                else:
-                    os.environ[name] = value
+    return variables(given) if given else nullcontext()
 
 
 def _check_environment(environment: Mapping[str, str]) -> None:

@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import warnings
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 
-class Deserializer:
+class Deserializer(ABC):
     """Turns the body of an answer into a value.
 
     Args:
@@ -49,29 +50,36 @@ class Deserializer:
         """The header."""
         return ", ".join(self.ACCEPT)
 
+    @abstractmethod
     def deserialize(self, stream: Any, content_type: str) -> Any:
-        """The value of a stream of bytes, which is closed."""
-        try:
-            return self.read(stream.read(), content_type)
-        finally:
-            stream.close()
-
-    def read(self, body: bytes, content_type: str) -> Any:
-        """The value of a body."""
-        raise NotImplementedError
+        """The value of a stream of bytes."""
 
     def __call__(self, stream: Any, content_type: str = "*/*") -> Any:
         return self.deserialize(stream, content_type)
 
 
-class BytesDeserializer(Deserializer):
+class BodyDeserializer(Deserializer):
+    """Reads the whole body, and closes the stream."""
+
+    def deserialize(self, stream: Any, content_type: str) -> Any:
+        try:
+            return self.read(stream.read(), content_type)
+        finally:
+            stream.close()
+
+    @abstractmethod
+    def read(self, body: bytes, content_type: str) -> Any:
+        """The value of a body."""
+
+
+class BytesDeserializer(BodyDeserializer):
     """The body as it is."""
 
     def read(self, body: bytes, content_type: str) -> bytes:  # noqa: ARG002 - one signature for all
         return body
 
 
-class StringDeserializer(Deserializer):
+class StringDeserializer(BodyDeserializer):
     """Text.
 
     Args:
@@ -96,7 +104,7 @@ class StreamDeserializer(Deserializer):
         return stream, content_type
 
 
-class CSVDeserializer(Deserializer):
+class CSVDeserializer(BodyDeserializer):
     """Rows of cells: a list of lists of texts.
 
     Args:
@@ -114,7 +122,7 @@ class CSVDeserializer(Deserializer):
         return list(csv.reader(body.decode(self.encoding).splitlines()))
 
 
-class JSONDeserializer(Deserializer):
+class JSONDeserializer(BodyDeserializer):
     """What the JSON says."""
 
     ACCEPTED = ("application/json",)
@@ -123,7 +131,7 @@ class JSONDeserializer(Deserializer):
         return json.loads(body)
 
 
-class JSONLinesDeserializer(Deserializer):
+class JSONLinesDeserializer(BodyDeserializer):
     """A list of what the lines say."""
 
     ACCEPTED = ("application/jsonlines",)
@@ -132,7 +140,7 @@ class JSONLinesDeserializer(Deserializer):
         return [json.loads(line) for line in body.decode().splitlines() if line.strip()]
 
 
-class NumpyDeserializer(Deserializer):
+class NumpyDeserializer(BodyDeserializer):
     """An array of npy, npz, csv or json.
 
     Args:
@@ -163,7 +171,7 @@ class NumpyDeserializer(Deserializer):
         raise ValueError(f"{type(self).__name__} cannot read content type {content_type}.")
 
 
-class PandasDeserializer(Deserializer):
+class PandasDeserializer(BodyDeserializer):
     """A data frame of csv (whose first row are the names) or json."""
 
     ACCEPTED = ("text/csv", "application/json")
@@ -183,7 +191,7 @@ class PandasDeserializer(Deserializer):
         raise ValueError(f"{type(self).__name__} cannot read content type {content_type}.")
 
 
-class RecordDeserializer(Deserializer):
+class RecordDeserializer(BodyDeserializer):
     """A list of Records."""
 
     ACCEPTED = ("application/x-recordio-protobuf",)
@@ -195,7 +203,7 @@ class RecordDeserializer(Deserializer):
 class _Deprecated:
     """A name of version 1: used, it warns and works."""
 
-    def __init__(self, name: str, kind: type[Deserializer]) -> None:
+    def __init__(self, name: str, kind: type[BodyDeserializer]) -> None:
         self._name, self._kind = name, kind
         self.ACCEPT = kind.ACCEPTED
         self.accept = kind.ACCEPTED[0]

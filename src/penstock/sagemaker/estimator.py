@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,7 +27,7 @@ DAY_S = 24 * 3600
 RENAMED = ("instance_count", "instance_type", "max_run", "image_uri")
 
 
-class EstimatorBase:
+class EstimatorBase(ABC):
     """What all estimators have in common.
 
     Args:
@@ -146,17 +147,17 @@ class EstimatorBase:
             instance_type=self.instance_type,
         )
 
+    @abstractmethod
     def _texts(self, name: str) -> dict[str, str]:
         """The hyperparameters as the job gets them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _container(self, name: str) -> Container:
         """What trains."""
-        raise NotImplementedError
 
+    @abstractmethod
     def create_model(self, **options: Any) -> Model:
         """The model of the last job."""
-        raise NotImplementedError
 
     def _job(self) -> RunningJob:
         if self.latest_training_job is None:

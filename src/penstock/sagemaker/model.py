@@ -17,7 +17,7 @@ from penstock.sagemaker.code import UploadedCode, upload_code
 from penstock.sagemaker.image_uris import REPOSITORIES, image_name
 from penstock.sagemaker.predictor import Predictor
 from penstock.sagemaker.session import Session, name_from_base
-from penstock.sagemaker.transformer import Transformer
+from penstock.sagemaker.transformer import Transformable
 
 __all__ = ["FrameworkModel", "Model"]
 
@@ -27,7 +27,7 @@ AWS_REGION = "SAGEMAKER_REGION"
 WORKERS = "SAGEMAKER_MODEL_SERVER_WORKERS"
 
 
-class Model:
+class Model(Transformable):
     """A model that can be deployed, or used for batch transform.
 
     Args:
@@ -184,47 +184,6 @@ class Model:
         if deserializer is not None:
             predictor.deserializer = deserializer
         return predictor
-
-    def transformer(
-        self,
-        instance_count: int = 1,
-        instance_type: str = "local",
-        strategy: str | None = None,
-        assemble_with: str | None = None,
-        output_path: str | None = None,
-        output_kms_key: str | None = None,
-        accept: str | None = None,
-        env: Mapping[str, str] | None = None,
-        max_concurrent_transforms: int | None = None,
-        max_payload: int | None = None,
-        **others: Any,
-    ) -> Transformer:
-        """Batch transform with this model; see :class:`~penstock.sagemaker.transformer.Transformer`."""
-        del instance_count, instance_type, output_kms_key
-        settle(others, what=f"{type(self).__name__}.transformer")
-        self._stages()
-        return Transformer(
-            model=self,
-            strategy=strategy,
-            assemble_with=assemble_with,
-            output_path=output_path,
-            accept=accept,
-            env=env,
-            max_concurrent_transforms=max_concurrent_transforms,
-            max_payload=max_payload,
-            sagemaker_session=self.sagemaker_session,
-            base_transform_job_name=self.base_name,
-        )
-
-    def delete_model(self) -> None:
-        """Forget the model; its artifact stays.
-
-        Raises:
-            ValueError: It was never made.
-        """
-        if self.name is None:
-            raise ValueError("The SageMaker model must be created before attempting to delete.")
-        self.sagemaker_session.delete_model(self.name)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name or self.model_data!r})"

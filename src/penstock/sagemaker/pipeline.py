@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from penstock.hosting.endpoint import create_endpoint
@@ -14,14 +14,14 @@ from penstock.sagemaker.inputs import TrainingInput
 from penstock.sagemaker.model import Model
 from penstock.sagemaker.predictor import Predictor
 from penstock.sagemaker.session import Session, name_from_base
-from penstock.sagemaker.transformer import Transformer
+from penstock.sagemaker.transformer import Transformable
 
 __all__ = ["PipelineModel"]
 
 LEAST, MOST = 2, 15
 
 
-class PipelineModel:
+class PipelineModel(Transformable):
     """Two to fifteen models behind one endpoint, one after the other.
 
     Args:
@@ -35,6 +35,8 @@ class PipelineModel:
     Raises:
         ValueError: Fewer than 2 models, or more than 15.
     """
+
+    base_name = "pipeline"
 
     def __init__(
         self,
@@ -95,7 +97,7 @@ class PipelineModel:
         return [one.create_model() if isinstance(one, EstimatorBase) else one for one in self.models]
 
     def _stages(self) -> list[Stage]:
-        self.name = self.name or name_from_base("pipeline")
+        self.name = self.name or name_from_base(self.base_name)
         stages = [model.stage() for model in self._models()]
         check_stages(stages)
         described = {"ModelName": self.name, "Containers": [stage.to_json() for stage in stages]}
@@ -136,45 +138,6 @@ class PipelineModel:
         if deserializer is not None:
             predictor.deserializer = deserializer
         return predictor
-
-    def transformer(
-        self,
-        instance_count: int = 1,
-        instance_type: str = "local",
-        *,
-        strategy: str | None = None,
-        assemble_with: str | None = None,
-        output_path: str | None = None,
-        accept: str | None = None,
-        env: Mapping[str, str] | None = None,
-        max_concurrent_transforms: int | None = None,
-        max_payload: int | None = None,
-        **others: Any,
-    ) -> Transformer:
-        """Batch transform through all stages."""
-        del instance_count, instance_type
-        settle(others, what="PipelineModel.transformer")
-        return Transformer(
-            model=self,
-            strategy=strategy,
-            assemble_with=assemble_with,
-            output_path=output_path,
-            accept=accept,
-            env=env,
-            max_concurrent_transforms=max_concurrent_transforms,
-            max_payload=max_payload,
-            sagemaker_session=self.sagemaker_session,
-        )
-
-    def delete_model(self) -> None:
-        """Forget the pipeline; its models stay.
-
-        Raises:
-            ValueError: It was never made.
-        """
-        if self.name is None:
-            raise ValueError("The SageMaker model must be created before attempting to delete.")
-        self.sagemaker_session.delete_model(self.name)
 
     def __repr__(self) -> str:
         return f"PipelineModel({self.models!r})"

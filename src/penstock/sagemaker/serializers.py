@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import warnings
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ __all__ = [
 TABLE_AXES = 2
 
 
-class Serializer:
+class Serializer(ABC):
     """Turns a value into a body.
 
     Args:
@@ -46,9 +47,9 @@ class Serializer:
     def __init__(self, content_type: str | None = None) -> None:
         self.content_type = content_type or self.CONTENT_TYPE
 
+    @abstractmethod
     def serialize(self, data: Any) -> bytes | str:
         """The body."""
-        raise NotImplementedError
 
     def __call__(self, data: Any) -> bytes | str:
         return self.serialize(data)

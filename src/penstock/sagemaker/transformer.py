@@ -3,26 +3,72 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from penstock.errors import JobFailed
 from penstock.hosting.stage import Stage
 from penstock.jobs.logs import show
 from penstock.jobs.transform.running import read_transform, request_stop_transform, transform
 from penstock.jobs.transform.spec import TransformSpec
+from penstock.sagemaker.arguments import settle
 from penstock.sagemaker.session import Session, name_from_base
 
-__all__ = ["Transformer"]
+__all__ = ["Transformable", "Transformer"]
 
 
-class _Transformable(Protocol):
-    """A model, or a pipeline of several."""
+class Transformable(ABC):
+    """A model, or a pipeline of several: what batch transform can be done with."""
 
-    @property
-    def name(self) -> str | None: ...
-    def _stages(self) -> list[Stage]: ...
-    def delete_model(self) -> None: ...
+    name: str | None
+    base_name: str
+    sagemaker_session: Session
+
+    @abstractmethod
+    def _stages(self) -> list[Stage]:
+        """What hosting takes. Gives it a name, and writes it down."""
+
+    def transformer(
+        self,
+        instance_count: int = 1,
+        instance_type: str = "local",
+        strategy: str | None = None,
+        assemble_with: str | None = None,
+        output_path: str | None = None,
+        output_kms_key: str | None = None,
+        accept: str | None = None,
+        env: Mapping[str, str] | None = None,
+        max_concurrent_transforms: int | None = None,
+        max_payload: int | None = None,
+        **others: Any,
+    ) -> Transformer:
+        """Batch transform with it; see :class:`Transformer`."""
+        del instance_count, instance_type, output_kms_key
+        settle(others, what=f"{type(self).__name__}.transformer")
+        self._stages()
+        return Transformer(
+            model=self,
+            strategy=strategy,
+            assemble_with=assemble_with,
+            output_path=output_path,
+            accept=accept,
+            env=env,
+            max_concurrent_transforms=max_concurrent_transforms,
+            max_payload=max_payload,
+            sagemaker_session=self.sagemaker_session,
+            base_transform_job_name=self.base_name,
+        )
+
+    def delete_model(self) -> None:
+        """Forget it; artifacts, and the models of a pipeline, stay.
+
+        Raises:
+            ValueError: It was never made.
+        """
+        if self.name is None:
+            raise ValueError("The SageMaker model must be created before attempting to delete.")
+        self.sagemaker_session.delete_model(self.name)
 
 
 class _TransformJob:
@@ -60,7 +106,7 @@ class Transformer:
 
     def __init__(
         self,
-        model: _Transformable,
+        model: Transformable,
         strategy: str | None = None,
         assemble_with: str | None = None,
         output_path: str | None = None,

@@ -331,20 +331,13 @@ def test_fork_is_chosen_only_where_it_is_sound(monkeypatch):
     from penstock.loading.workers.starting import chosen
 
     monkeypatch.delitem(__import__("sys").modules, "jax", raising=False)
-    alone = [thread for thread in threading.enumerate() if thread is not threading.current_thread()] == []
-    if alone:
-        assert chosen(None) == ("fork", "")
-    done = threading.Event()
-    thread = threading.Thread(target=done.wait, name="another")
-    thread.start()
-    try:
-        method, reason = chosen(None)
-        assert method == "forkserver"
-        assert "another" in reason
-        assert chosen("fork") == ("fork", "")
-    finally:
-        done.set()
-        thread.join()
+    this = threading.current_thread()
+    monkeypatch.setattr(threading, "enumerate", lambda: [this])
+    assert chosen(None) == ("fork", "")
+    another = threading.Thread(name="another")
+    monkeypatch.setattr(threading, "enumerate", lambda: [this, another])
+    assert chosen(None) == ("forkserver", "other threads run (another)")
+    assert chosen("fork") == ("fork", "")
     monkeypatch.setitem(__import__("sys").modules, "jax", object())
     assert chosen(None) == ("forkserver", "JAX is loaded")
 
