@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from http.server import BaseHTTPRequestHandler
 
 import pytest
 from benchmarks.flows.serving.__main__ import described, table
 from benchmarks.flows.serving.load import Load, Outcome
+from tests.local_server import LocalServer
 
 
 def outcome(per_second, latency_ms, *, loop_ms=None, failed=0):
@@ -40,8 +42,6 @@ def test_one_turn_as_plain_values():
 
 def test_a_wrong_answer_is_seen():
     """The load checks every answer: against a server that answers everything with one."""
-    import threading
-    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
     class One(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -56,13 +56,11 @@ def test_a_wrong_answer_is_seen():
         def log_message(self, *_):
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), One) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}/invocations"
+    with LocalServer(One) as server:
+        address = f"{server.url}/invocations"
         found = Load(address, [b"1", b"2"], "text/plain", lambda number, body: body == b"12"[number : number + 1]).run(
             2, most=10
         )
-        server.shutdown()
     assert found.statuses == {200: 10}
     assert len(found.wrong) == 5
     assert found.per_second == pytest.approx(10 / found.seconds)

@@ -10,9 +10,10 @@ import tarfile
 import threading
 import zipfile
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import numpy as np
+from tests.local_server import LocalServer
 
 from penstock.datasets.downloading import Patience, Resource
 
@@ -69,17 +70,12 @@ class Web:
             def log_message(self, *_):
                 pass
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        self.thread.start()
+        self.server = LocalServer(Handler)
+        self.url = self.server.url
 
     def close(self):
         self.stop.set()
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join()
+        self.server.close()
 
     def resource(self, path, body=None, **told):
         """The resource for a page, with the checksum of its body (or of another)."""

@@ -6,9 +6,11 @@ import re
 import threading
 from collections.abc import Callable
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+from tests.local_server import LocalServer
 
 __all__ = ["FileServer", "serving"]
 
@@ -32,11 +34,8 @@ class FileServer:
         self._lock = threading.Lock()
         server = self
         handler = type("Handler", (_Handler,), {"files": server})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        self._thread.start()
+        self._server = LocalServer(handler)
+        self.url = self._server.url
 
     def note(self, method: str, path: str, asked_range: str | None) -> None:
         with self._lock:
@@ -51,9 +50,7 @@ class FileServer:
         found += self.asked[before:]
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.close()
 
 
 class _Handler(BaseHTTPRequestHandler):
