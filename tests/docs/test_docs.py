@@ -17,9 +17,18 @@ import penstock as ps
 BY_NAME = {page.name: page for page in PAGES}
 
 
-@pytest.mark.parametrize("name", BY_NAME)
+NEEDED = {"jax.md": "jax", "pytorch.md": "torch"}
+"""What a page needs that the tests' own extra does not bring."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=getattr(pytest.mark, NEEDED[name]) if name in NEEDED else ()) for name in BY_NAME],
+)
 def test_page_runs(name, prepared_files):
     """The blocks of a page are one session, from top to bottom."""
+    if name in NEEDED:
+        pytest.importorskip(NEEDED[name])
     names: dict[str, object] = {"__name__": "page", **prepared_files}
     for block in blocks(BY_NAME[name].read_text(encoding="utf-8")):
         if block.language != "python" or block.reason is not None:
