@@ -16,7 +16,7 @@ python=${PYTHON:-python3}
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 
 "$venv/bin/python" -m pip install --quiet -r "$root/benchmarks/compare/requirements-peers.txt"
-[ "${1:-}" = --peers-only ] || "$venv/bin/python" -m pip install --quiet "$root[compress,array_record]"
+[ "${1:-}" = --peers-only ] || "$venv/bin/python" -m pip install --quiet "$root[compress,array-record]"
 "$venv/bin/python" -m pip check
 
 # The SageMaker SDK wants versions of its own: its rows run in another environment.

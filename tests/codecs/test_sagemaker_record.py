@@ -14,7 +14,7 @@ from penstock.codecs.sagemaker_record_places import FEATURE, LABEL, UID, Place, 
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Ragged
-from penstock.errors import CorruptRecord, NoSuchFeature, SchemaMismatch, UnsupportedData
+from penstock.errors import CorruptRecord, DataError, NoSuchFeature, SchemaMismatch, UnsupportedData
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "recordio"
 WRITTEN = sorted(
@@ -61,6 +61,21 @@ def test_golden_files_decode_to_what_the_sdk_reads_and_encode_to_its_bytes(name)
     if "label" in batch:
         assert batch["label"].tolist() == [row["label"]["values"]["values"][0] for row in examples]
     assert encoded(codec, batch, len(payloads)) == payloads
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_damaged_record_is_an_error_of_ours_or_other_values(name):
+    payloads = payloads_of(name)[:4]
+    codec = codec_for(payloads)
+    for at in range(len(payloads[1])):
+        for flip in (0x01, 0x80, 0xFF):
+            bad = payloads[1][:at] + bytes([payloads[1][at] ^ flip]) + payloads[1][at + 1 :]
+            try:
+                batch = codec.decode_batch(_native.spans_of_buffers([payloads[0], bad, payloads[0]]))
+            except DataError as error:
+                assert error.where.record == 1
+            else:
+                assert {column.shape[0] for column in batch.values()} == {3}
 
 
 def test_the_same_matrix_from_every_sparse_format_and_from_numpy():

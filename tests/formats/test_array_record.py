@@ -301,7 +301,7 @@ def test_a_missing_library_is_named(tmp_path, monkeypatch):
 
     codecs.library.cache_clear()
     monkeypatch.setattr(_optional, "require", missing)
-    with pytest.raises(ps.MissingExtra, match=r'pip install "penstock\[array_record\]"'):
+    with pytest.raises(ps.MissingExtra, match=r'pip install "penstock\[array-record\]"'):
         ArrayRecordRecords([path])[0]
     codecs.library.cache_clear()
 

@@ -60,7 +60,11 @@ def explain(error: _native.FormatError, spans: _native.Spans, schema: Schema, pl
         return describe(error, where)
     if error.fault == "range":
         return CorruptRecord(where, expected=f"keys below the width {error.expected}", found=f"the key {error.found}")
-    return _mismatch(error.fault, where, schema[name], _tensor(spans, error.record, places[name]))
+    try:
+        found = _tensor(spans, error.record, places[name])
+    except _native.FormatError as damage:  # What does not fit the schema is no tensor at all: numbers that have no end.
+        return describe(damage, where)
+    return _mismatch(error.fault, where, schema[name], found)
 
 
 def _in_payload(error: _native.FormatError) -> DataError:

@@ -23,6 +23,7 @@ from penstock.contracts.values import Batch
 from penstock.errors import SchemaMismatch, UnsupportedData, Where
 from penstock.formats.npy_header import MAGIC, NpyHeader, header_of, read_header
 from penstock.formats.npy_sink import ArraySink, join_arrays, misfits
+from penstock.formats.npy_text import check_text
 from penstock.formats.npy_verify import check_alike, verify_npy
 from penstock.io.compression import checked
 from penstock.io.fileset import FileSet
@@ -163,6 +164,7 @@ class NpyRecords:
 
         Raises:
             IndexError: An index is out of range.
+            CorruptRecord: A row holds text that is none.
         """
         layout = self._layout
         count = len(indices)
@@ -170,11 +172,14 @@ class NpyRecords:
             return np.zeros((0, *layout.row_shape), layout.dtype)
         try:
             if layout.stored is None:
-                return self._taken_by_numpy(indices)
-            flat = self._bytes(layout, indices)
+                rows = self._taken_by_numpy(indices)
+            else:
+                flat = self._bytes(layout, indices)
+                rows = _native_endian(flat.view(layout.stored).reshape(count, *layout.row_shape))
         except (_native.FormatError, IndexError) as error:
             raise IndexError(f"rows {indices.min()} to {indices.max()} of {len(self)}") from error
-        return _native_endian(flat.view(layout.stored).reshape(count, *layout.row_shape))
+        check_text(rows, lambda row: self.where(int(indices[row])))
+        return rows
 
     def _bytes(self, layout: _Layout, indices: Indices) -> npt.NDArray[np.uint8]:
         """The bytes of some rows, one behind the other."""

@@ -14,11 +14,9 @@ from penstock.contracts.protocols import File
 from penstock.errors import CorruptFile, UnsupportedData, Where
 from penstock.io.mapped import MappedFile
 
-__all__ = ["MAGIC", "NpyHeader", "header_bytes", "header_in", "read_header"]
+__all__ = ["MAGIC", "NpyHeader", "header_bytes", "header_in", "header_of", "read_header"]
 
 MAGIC = b"\x93NUMPY"
-FIRST_BYTES = 4096  # the headers that numpy writes are shorter
-MOST_BYTES = 1 << 24  # more is no header that is accepted
 FIRST_BYTES = 4096  # the headers that numpy writes are shorter
 MOST_BYTES = 1 << 24  # a longer one is refused anyway
 GROWTH_DIGITS = 21  # numpy leaves room for a number of so many digits, so that the first axis can grow in place

@@ -13,6 +13,7 @@ from penstock.contracts.feature import Feature
 from penstock.contracts.values import Ragged
 from penstock.errors import CorruptRecord, DataError, SchemaMismatch, Where
 from penstock.formats.npy_header import NpyHeader, read_header
+from penstock.formats.npy_text import check_text
 from penstock.formats.tabular.values import BadValue, column_of
 
 __all__ = ["IMAGES", "KEY", "column_from", "feature_of", "named"]
@@ -128,6 +129,7 @@ def _array(member: memoryview, feature: Feature, where: Where) -> npt.NDArray[An
         raise _other(header, feature, where)
     order: Literal["F", "C"] = "F" if header.is_fortran else "C"
     array: npt.NDArray[Any] = np.ndarray(header.shape, header.dtype, member[header.data_offset :], order=order)
+    check_text(np.atleast_1d(array), lambda _: where)
     return array.astype(wanted, copy=False)
 
 

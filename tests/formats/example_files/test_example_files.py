@@ -389,3 +389,23 @@ def test_the_commands_read_archives_and_folders(tmp_path):
             assert told.get("records", count) == count
             assert told.get("ok", True)
     assert json.loads(done.stdout)["files"] == 2
+
+
+def test_verify_lists_faults_of_the_files_that_tell_the_types_too(tmp_path):
+    folder = fill(tmp_path / "few", rows(5, 4))
+    for number in (0, 3):
+        (folder / f"{number:04d}.npy").write_bytes((folder / f"{number:04d}.npy").read_bytes()[:-3])
+    np.save(folder / "0002.npy", np.zeros((2, 2), "i8"))
+    report = ps.verify(folder, format="npy_folder")
+    assert [os.path.basename(fault.where.path) for fault in report.faults] == ["0000.npy", "0003.npy"]
+    assert report.records == 3
+
+
+def test_verify_names_a_file_that_is_unlike_the_others(tmp_path):
+    folder = fill(tmp_path / "few", rows(5, 4))
+    np.save(folder / "0002.npy", np.zeros((2, 2), "i8"))
+    report = ps.verify(folder, format="npy_folder")
+    assert [(type(fault), os.path.basename(fault.where.path)) for fault in report.faults] == [
+        (ps.SchemaMismatch, "0002.npy")
+    ]
+    assert report.records == 4

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from penstock.errors import DataError, UnsupportedData, Where
 from penstock.formats.npy_header import NpyHeader, header_in
+from penstock.formats.npy_text import check_text, holds_text
 from penstock.formats.npz.archive import STORED, Member, read_directory
 from penstock.formats.npz.archives import part_of
 from penstock.io.file_parts import crc_fault, inflate_bytes
@@ -51,10 +52,17 @@ def _native(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return rows if rows.dtype.isnative else rows.astype(rows.dtype.newbyteorder("="))
 
 
-def _array(content: memoryview, header: NpyHeader) -> npt.NDArray[Any]:
+def _array(content: memoryview, header: NpyHeader, path: str) -> npt.NDArray[Any]:
     """A view of the content, or a copy where its byte order is not the machine's."""
     order: Any = "F" if header.is_fortran else "C"
-    return _native(np.ndarray(header.shape, header.dtype, content, header.data_offset, order=order))
+    array = _native(np.ndarray(header.shape, header.dtype, content, header.data_offset, order=order))
+    check_text(np.atleast_1d(array), lambda _: Where(path=path))
+    return array
+
+
+def _is_read_alone(header: NpyHeader) -> bool:
+    """Whether the bytes of an array are not simply its values in order: text has to be looked at."""
+    return header.is_fortran or holds_text(header.dtype)
 
 
 def _checked_header(content: memoryview, path: str, name: str) -> NpyHeader:
@@ -83,11 +91,11 @@ class NpyFiles:
 
     def arrays(self, content: bytes, path: str, names: Sequence[str] | None = None, /) -> Arrays:
         view = memoryview(content)
-        return {} if names == [] else {self.name: _array(view, _checked_header(view, path, self.name))}
+        return {} if names == [] else {self.name: _array(view, _checked_header(view, path, self.name), path)}
 
     def template(self, content: bytes, path: str, /) -> Template | None:
         header = _checked_header(memoryview(content), path, self.name)
-        if header.is_fortran or len(content) > MOST_BYTES:
+        if _is_read_alone(header) or len(content) > MOST_BYTES:
             return None
         return _NpyTemplate(content[: header.data_offset], header, self.name)
 
@@ -146,7 +154,7 @@ class NpzFiles:
         elif self.verify and zlib.crc32(body) != member.crc:
             raise crc_fault(path, part_of(member), zlib.crc32(body))
         try:
-            return _array(body, _checked_header(body, path, member.array))
+            return _array(body, _checked_header(body, path, member.array), path)
         except DataError as error:
             raise error.relocated(Where(feature=member.array)) from error
 
@@ -159,7 +167,7 @@ class NpzFiles:
             member.array: _checked_header(view[member.offset : member.offset + member.size], path, member.array)
             for member in members
         }
-        if any(header.is_fortran for header in headers.values()):
+        if any(map(_is_read_alone, headers.values())):
             return None
         return _NpzTemplate.of(content, members, headers, verify=self.verify)
 

@@ -153,13 +153,25 @@ def _records_in(listing: Listing) -> tuple[str, ...]:
 
 def verify_files(records: Any) -> Iterator[Checked]:
     """Each file: its header, its size, the CRC-32 of every array, and that it holds what the others hold."""
-    names = tuple(records.schema)
+    refusal: DataError | None = None
+    names: tuple[str, ...] = ()
+    try:
+        names = tuple(records.schema)
+    except (
+        DataError
+    ) as fault:  # One of the files that tell the types is damaged, or unlike the others: each is looked at alone.
+        refusal = fault
     for number, path in enumerate(records.paths):
         faults: list[DataError] = []
         size = 0
         try:
             size = Signature.of(path).size
-            records.batch(np.array([number]), names)
+            if refusal is None:
+                records.batch(np.array([number]), names)
+            else:
+                records.look_at(number)
+                if refusal.where.path == path:
+                    faults.append(refusal)
         except DataError as fault:
             faults.append(fault)
         yield Checked(path, int(not faults), size, faults)

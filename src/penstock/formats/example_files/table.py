@@ -145,6 +145,14 @@ class FilesTable:
     def _load(self, number: int, names: Sequence[str] | None) -> Arrays:
         return self.kind.arrays(read_whole(self._encoded[number]), self.paths[number], names)
 
+    def look_at(self, number: int) -> None:
+        """Read one file, and hold it against nothing.
+
+        Raises:
+            DataError: It is damaged.
+        """
+        self._load(number, None)
+
     @cached_property
     def _template(self) -> Template | None:
         """The layout that most files are hoped to have: the first one's, where all shapes are fixed."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from penstock.contracts.records import Checked
 from penstock.errors import DataError
+from penstock.formats.npy_verify import check_texts
 from penstock.formats.npz.archives import Archives, ArrayRows
 from penstock.formats.npz.table import NpzRecords
 from penstock.io.reading import size_on_disk
@@ -44,6 +45,7 @@ def faults_of_arrays(archives: Archives) -> list[DataError]:
             rows = ArrayRows(archives, name)
             len(rows)
             rows.check()
+            check_texts(rows)
         except DataError as fault:
             faults.append(fault)
     return faults

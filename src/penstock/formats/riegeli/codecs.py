@@ -19,7 +19,7 @@ __all__ = ["BROTLI", "NONE", "SNAPPY", "ZSTD", "Library", "Zstandard", "library"
 NONE, BROTLI, SNAPPY, ZSTD = 0, 98, 115, 122
 """How chunks name their codecs."""
 
-EXTRA = "array_record"
+EXTRA = "array-record"
 LARGEST_WINDOW = 1 << 31  # what the writer's window_log allows; memory is touched only as far as there is content
 EXCESS_BYTES = 1 << 15
 Pack = Callable[["Buffer"], "Buffer"]
