@@ -46,6 +46,15 @@ def chunks(path: Path) -> list[bytes]:
     return out
 
 
+def frames(path: Path) -> list[bytes]:
+    """The Zstandard frames in an ArrayRecord file as `fuzz_zstd_decoder` takes them: behind a size, and where to cut them in two."""
+    if path.parent.name != "array_record" or "zstd" not in path.name:
+        return []
+    parts = path.read_bytes()[:LARGEST].split(b"\x28\xb5\x2f\xfd")[1:]
+    whole = [b"\x28\xb5\x2f\xfd" + part for part in parts]
+    return [struct.pack("<HH", 100, len(one)) + one + one for one in whole]
+
+
 def main() -> None:
     """Write the seeds into the folder that the command line names."""
     folder = Path(sys.argv[1])
@@ -53,7 +62,7 @@ def main() -> None:
     for path in sorted(GOLDEN.rglob("*")):
         if not path.is_file() or path.suffix in (".json", ".md", ".toml"):
             continue
-        seeds = [path.read_bytes(), *payloads(path), *chunks(path)]
+        seeds = [path.read_bytes(), *payloads(path), *chunks(path), *frames(path)]
         for number, seed in enumerate(seeds):
             if len(seed) <= LARGEST:
                 (folder / f"{path.name}-{number}").write_bytes(seed)

@@ -79,48 +79,12 @@ class Cutter {
     nb::object file_;
 };
 
-nb::list jobs_of(nb::handle self, bool framed) {
+nb::list jobs_of(nb::handle self) {
     nb::list jobs;
     Cutter cutter(self);
     for (const Chunks::Job& job : nb::cast<const HeldChunks&>(self).chunks->jobs())
-        if (framed || !job.framed)
-            jobs.append(nb::make_tuple(static_cast<int>(job.codec), cutter.cut(job.source), cutter.cut(job.target), job.chunk));
+        jobs.append(nb::make_tuple(static_cast<int>(job.codec), cutter.cut(job.source), cutter.cut(job.target), job.chunk));
     return jobs;
-}
-
-nb::object frame_of(nb::handle self) {
-    const auto& jobs = nb::cast<const HeldChunks&>(self).chunks->jobs();
-    if (jobs.size() != 1 || !jobs[0].framed) return nb::none();
-    const Bytes source = jobs[0].source;
-    return memoryview_of(self, {const_cast<std::byte*>(source.data()), source.size()}, false);
-}
-
-nb::object segments_of(const HeldChunks& self) {
-    const auto& jobs = self.chunks->jobs();
-    Pool::Block block = batch_pool()->take(jobs.size() * 2 * sizeof(std::uint64_t));
-    std::byte* to = block.data();
-    std::size_t count = 0;
-    for (const Chunks::Job& job : jobs) {
-        if (!job.framed) continue;
-        store_le(to, static_cast<std::uint64_t>(job.source.data() - self.file.bytes().data()));
-        store_le(to + 8, static_cast<std::uint64_t>(job.source.size()));
-        to += 16;
-        ++count;
-    }
-    return to_numpy(std::move(block), nb::dtype<std::uint64_t>(), {count, 2});
-}
-
-void fill(HeldChunks& self, nb::sequence contents) {
-    std::vector<Buffer> held;
-    for (nb::handle object : contents) held.emplace_back(object);
-    const nb::gil_scoped_release release;
-    std::size_t at = 0;
-    for (const Chunks::Job& job : self.chunks->jobs()) {
-        if (!job.framed) continue;
-        if (at == held.size() || held[at].bytes().size() != job.target.size()) throw nb::value_error("a content has another size than its job");
-        std::memcpy(job.target.data(), held[at++].bytes().data(), job.target.size());
-    }
-    if (at != held.size()) throw nb::value_error("there are more contents than jobs");
 }
 
 HeldSpans spans_of(nb::handle self) {
@@ -247,16 +211,9 @@ void register_riegeli(nb::module_& module) {
             },
             nb::arg("chunk"), "Where a chunk begins.")
         .def_prop_ro("ready", [](const HeldChunks& self) { return self.chunks->jobs().empty(); }, "Whether the records are there.")
-        .def("jobs", &jobs_of, nb::kw_only(), nb::arg("framed"),
-             nb::sig("def jobs(self, *, framed: bool) -> list[tuple[int, memoryview, memoryview, int]]"),
-             "What is to be decompressed before `advance`: codec (98 Brotli, 115 Snappy, 122 Zstandard), from where, into where "
-             "(which must be filled exactly), and for which chunk; those that `segments` gives only if framed.")
-        .def_prop_ro("frame", &frame_of, nb::sig("def frame(self) -> memoryview | None"),
-                     "What is to be decompressed, if it is one Zstandard frame that declares its size.")
-        .def("segments", &segments_of, nb::sig("def segments(self) -> numpy.typing.NDArray[numpy.uint64]"),
-             "The jobs that are Zstandard frames in the file itself and declare their sizes: where each begins, how long it is.")
-        .def("fill", &fill, nb::arg("contents"), nb::sig("def fill(self, contents: collections.abc.Sequence[collections.abc.Buffer]) -> None"),
-             "Copy what the segments decompress to into where it belongs.")
+        .def("jobs", &jobs_of, nb::sig("def jobs(self) -> list[tuple[int, memoryview, memoryview, int]]"),
+             "What is to be decompressed before `advance`: codec (98 Brotli, 115 Snappy, 122 Zstandard where it is not of the usual "
+             "kind), from where, into where (which must be filled exactly), and for which chunk.")
         .def("advance", [](HeldChunks& self) { self.chunks->advance(); }, nb::call_guard<nb::gil_scoped_release>(),
              "Go on after all jobs were done.")
         .def(
@@ -275,17 +232,18 @@ void register_riegeli(nb::module_& module) {
                      "Memory held besides the file, in bytes.");
     module.def(
         "open_chunks",
-        [](nb::object data, Indices begins, std::optional<Indices> counts, std::uint64_t most_bytes, bool verify) {
+        [](nb::object data, Indices begins, std::optional<Indices> counts, std::uint64_t most_bytes, bool verify, unsigned threads) {
             const std::size_t count = begins.shape(0);
             if (counts && counts->shape(0) != count) throw nb::value_error("begins and counts differ in length");
             const std::span<const std::int64_t> must = counts ? std::span{counts->data(), count} : std::span<const std::int64_t>{};
-            return HeldChunks(std::move(data), {{begins.data(), count}, must, most_bytes, verify});
+            return HeldChunks(std::move(data), {{begins.data(), count}, must, most_bytes, verify, riegeli::most_decoded_bytes, threads});
         },
         nb::arg("data"), nb::arg("begins"), nb::arg("counts").none() = nb::none(), nb::kw_only(), nb::arg("most_bytes"), nb::arg("verify"),
+        nb::arg("threads") = 1,
         nb::sig("def open_chunks(data: collections.abc.Buffer, begins: numpy.typing.NDArray[numpy.int64], counts: "
-                "numpy.typing.NDArray[numpy.int64] | None = None, *, most_bytes: int, verify: bool) -> Chunks"),
+                "numpy.typing.NDArray[numpy.int64] | None = None, *, most_bytes: int, verify: bool, threads: int = 1) -> Chunks"),
         "Open chunks of records, with so many records each, that begin in the data: as many as decode to at most most_bytes, but at "
-        "least one.");
+        "least one. Up to so many threads work on it.");
     module.def(
         "open_chunk",
         [](nb::object data, std::int64_t begin, std::int64_t count, bool verify) {

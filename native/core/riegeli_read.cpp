@@ -3,11 +3,13 @@
 #include <algorithm>
 
 #include "core/highway_hash.hpp"
+#include "core/team.hpp"
+#include "core/zstd_decoder.hpp"
 #include "core/zstd_stored.hpp"
 
 namespace penstock::riegeli {
 
-Chunks::Chunks(std::shared_ptr<Pool> pool, Bytes file, const Wanted& wanted) : pool_(std::move(pool)) {
+Chunks::Chunks(std::shared_ptr<Pool> pool, Bytes file, const Wanted& wanted) : pool_(std::move(pool)), threads_(wanted.threads) {
     read_headers(file, wanted);
     read_data(file, wanted);
     advance();
@@ -40,16 +42,40 @@ void prefetch(Bytes file, const ChunkHeader& header) {
 #endif
 }
 
-std::vector<std::uint64_t> hash_all(const std::vector<Bytes>& data) {
+constexpr std::size_t together = 8;          // chunks that a thread takes at a time
+constexpr std::size_t worth_help = 64 << 10; // bytes: some ten microseconds of hashing or decompressing
+
+std::vector<std::uint64_t> hash_all(const std::vector<Bytes>& data, unsigned threads) {
     std::vector<std::uint64_t> hashes(data.size());
-    std::size_t i = 0;
-    for (; i + 1 < data.size(); i += 2) {
-        const auto two = riegeli_hash_two(data[i], data[i + 1]);
-        hashes[i] = two[0];
-        hashes[i + 1] = two[1];
-    }
-    if (i < data.size()) hashes[i] = riegeli_hash(data[i]);
+    std::size_t total = 0;
+    for (const Bytes& one : data) total += one.size();
+    Team::shared().run(data.size(), together, total < worth_help ? 1 : threads, [&](std::size_t i, std::size_t end) {
+        for (; i + 1 < end; i += 2) {
+            const auto two = riegeli_hash_two(data[i], data[i + 1]);
+            hashes[i] = two[0];
+            hashes[i + 1] = two[1];
+        }
+        if (i < end) hashes[i] = riegeli_hash(data[i]);
+    });
     return hashes;
+}
+
+// Says of each part whether it was unpacked: it was not where it is no Zstandard frame, or one that a library has to look at.
+std::vector<std::uint8_t> unpack_all(const std::vector<std::pair<Part*, std::span<std::byte>>>& parts, unsigned threads) {
+    std::vector<std::uint8_t> unpacked(parts.size());
+    std::size_t total = 0;
+    for (const auto& [part, target] : parts) total += target.size();
+    Team::shared().run(parts.size(), together, total < worth_help ? 1 : threads, [&](std::size_t i, std::size_t end) {
+        thread_local const auto decoders = std::make_unique<std::array<zstd::Decoder, 2>>();
+        for (; i + 1 < end; i += 2) {
+            std::array<bool, 2> done{};
+            zstd::Decoder::unpack_two(*decoders, {parts[i].first->stored, parts[i + 1].first->stored}, {parts[i].second, parts[i + 1].second}, done);
+            unpacked[i] = done[0];
+            unpacked[i + 1] = done[1];
+        }
+        if (i < end) unpacked[i] = decoders->front().unpack(parts[i].first->stored, parts[i].second);
+    });
+    return unpacked;
 }
 
 } // namespace
@@ -87,7 +113,7 @@ void Chunks::read_data(Bytes file, const Wanted& wanted) {
         if (chunk.header.interrupted()) room = room.subspan(chunk.header.data_size);
     }
     std::vector<std::uint64_t> hashes;
-    if (wanted.verify) hashes = hash_all(data);
+    if (wanted.verify) hashes = hash_all(data, threads_);
     each([&](std::size_t i, Chunk& chunk) {
         if (wanted.verify) check_hash(chunk.header, hashes[i]);
         parse(chunk, data[i], wanted.most_decoded);
@@ -150,15 +176,21 @@ void Chunks::start_jobs() {
     for (const auto& [number, part] : waiting_) total += part->decoded_size;
     if (total == 0) return;
     std::span<std::byte> room = take(total);
+    std::vector<std::pair<Part*, std::span<std::byte>>> packed;
+    packed.reserve(waiting_.size());
+    bool has_zstd = false;
     for (const auto& [number, part] : waiting_) {
-        const std::span<std::byte> target = room.first(part->decoded_size);
+        packed.emplace_back(part, room.first(part->decoded_size));
+        part->decoded = packed.back().second;
         room = room.subspan(part->decoded_size);
-        part->decoded = target;
-        const bool is_zstd = part->codec == Codec::zstd;
-        if (is_zstd && unpack_stored_zstd(part->stored, target)) continue;
-        const bool framed = is_zstd && !chunks_[number].header.interrupted() && zstd_declared_size(part->stored) == target.size();
+        has_zstd = has_zstd || part->codec == Codec::zstd;
+    }
+    const std::vector<std::uint8_t> unpacked = has_zstd ? unpack_all(packed, threads_) : std::vector<std::uint8_t>(packed.size());
+    for (std::size_t i = 0; i < packed.size(); ++i) {
+        if (unpacked[i] != 0) continue;
+        const auto& [number, part] = waiting_[i];
         needed_ = part->codec;
-        jobs_.push_back({part->codec, part->stored, target, number, framed});
+        jobs_.push_back({part->codec, part->stored, packed[i].second, number});
     }
     waiting_.clear();
 }

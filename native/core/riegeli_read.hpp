@@ -7,8 +7,8 @@
 
 namespace penstock::riegeli {
 
-/// Some chunks on their way from a file to records. Decompression is the caller's: as long as `jobs` is not empty, do them all
-/// and call `advance`; then the records are there.
+/// Some chunks on their way from a file to records. Zstandard is decompressed here, everything else is the caller's: as long as
+/// `jobs` is not empty, do them all and call `advance`; then the records are there.
 ///
 /// Records are views of the file, where nothing had to be decoded or joined, or of the memory that this holds.
 class Chunks {
@@ -19,7 +19,6 @@ class Chunks {
         Bytes source;
         std::span<std::byte> target;
         std::size_t chunk; ///< Which of the chunks it is of.
-        bool framed;       ///< Whether the source is a Zstandard frame, in the file itself, that declares the size of the target.
     };
 
     /// What is to be opened.
@@ -29,6 +28,7 @@ class Chunks {
         std::uint64_t most_bytes;             ///< Stop before the chunk with which more would be decoded, but not before the first.
         bool verify;                          ///< Whether data are held against their hashes.
         std::uint64_t most_decoded = most_decoded_bytes; ///< The largest content of a chunk or a part that is believed.
+        unsigned threads = 1;                            ///< How many may work on it, this one included.
     };
 
     /// Throws FormatError with `record` set to the number of the chunk and `offset` to where it begins.
@@ -75,6 +75,7 @@ class Chunks {
     [[nodiscard]] std::span<std::byte> take(std::size_t size);
 
     std::shared_ptr<Pool> pool_;
+    unsigned threads_;
     std::vector<Chunk> chunks_;
     std::vector<std::pair<std::size_t, Part*>> waiting_; // Parts that need memory and work, with the numbers of their chunks.
     std::vector<Job> jobs_;

@@ -16,10 +16,6 @@ namespace penstock {
 /// The content as a view of `frame`, where it is one raw block of exactly `size` bytes; nothing for every other frame.
 [[nodiscard]] std::optional<Bytes> zstd_raw_content(Bytes frame, std::uint64_t size) noexcept;
 
-/// Unpacks a frame of raw and run-length blocks that fills `target` exactly, and returns true; false (with `target` in any
-/// state) for every other frame, also for a damaged one: then a decompressor has to say what it is.
-[[nodiscard]] bool unpack_stored_zstd(Bytes frame, std::span<std::byte> target) noexcept;
-
 /// How many bytes `size` bytes take as a frame of one raw block. At most 255 bytes can be written so.
 [[nodiscard]] constexpr std::size_t stored_zstd_size(std::size_t size) noexcept { return size + 9; }
 

@@ -277,24 +277,10 @@ class Chunks:
     def ready(self) -> bool:
         """Whether the records are there."""
 
-    def jobs(self, *, framed: bool) -> list[tuple[int, memoryview, memoryview, int]]:
+    def jobs(self) -> list[tuple[int, memoryview, memoryview, int]]:
         """
-        What is to be decompressed before `advance`: codec (98 Brotli, 115 Snappy, 122 Zstandard), from where, into where (which must be filled exactly), and for which chunk; those that `segments` gives only if framed.
+        What is to be decompressed before `advance`: codec (98 Brotli, 115 Snappy, 122 Zstandard where it is not of the usual kind), from where, into where (which must be filled exactly), and for which chunk.
         """
-
-    @property
-    def frame(self) -> memoryview | None:
-        """
-        What is to be decompressed, if it is one Zstandard frame that declares its size.
-        """
-
-    def segments(self) -> numpy.typing.NDArray[numpy.uint64]:
-        """
-        The jobs that are Zstandard frames in the file itself and declare their sizes: where each begins, how long it is.
-        """
-
-    def fill(self, contents: Sequence[Buffer]) -> None:
-        """Copy what the segments decompress to into where it belongs."""
 
     def advance(self) -> None:
         """Go on after all jobs were done."""
@@ -313,9 +299,9 @@ class Chunks:
     def held_bytes(self) -> int:
         """Memory held besides the file, in bytes."""
 
-def open_chunks(data: Buffer, begins: numpy.typing.NDArray[numpy.int64], counts: numpy.typing.NDArray[numpy.int64] | None = None, *, most_bytes: int, verify: bool) -> Chunks:
+def open_chunks(data: Buffer, begins: numpy.typing.NDArray[numpy.int64], counts: numpy.typing.NDArray[numpy.int64] | None = None, *, most_bytes: int, verify: bool, threads: int = 1) -> Chunks:
     """
-    Open chunks of records, with so many records each, that begin in the data: as many as decode to at most most_bytes, but at least one.
+    Open chunks of records, with so many records each, that begin in the data: as many as decode to at most most_bytes, but at least one. Up to so many threads work on it.
     """
 
 def open_chunk(data: Buffer, begin: int, count: int, *, verify: bool) -> Chunks:

@@ -17,7 +17,7 @@ from penstock import _native, _optional
 from penstock.contracts.records import Records, Skipped
 from penstock.errors import CorruptFile, NoFiles, UnsupportedData
 from penstock.formats.array_record import ArrayRecordRecords
-from penstock.formats.riegeli import codecs, reader, unpacking
+from penstock.formats.riegeli import codecs, reader
 from penstock.formats.riegeli.codecs import NONE
 from penstock.formats.riegeli.file_end import file_end
 from penstock.formats.riegeli.footer import Footer
@@ -227,14 +227,6 @@ def test_few_records_of_a_large_chunk_do_not_hold_it(tmp_path):
     records._open()[1]._kept.clear()
     assert _native.pool_stats()["used_bytes"] - before < 50_000
     assert spans.to_bytes() == [payloads[7], payloads[100]]
-
-
-@pytest.mark.parametrize("together", [4, 10**9])
-def test_decompressing_together_and_one_by_one(tmp_path, monkeypatch, together):
-    monkeypatch.setattr(unpacking, "LEAST_TOGETHER", together)
-    payloads = some_payloads(200)
-    records = ArrayRecordRecords([write(tmp_path / "x.array_record", payloads)])
-    assert records.spans(np.arange(200)).to_bytes() == payloads
 
 
 def test_chunks_of_irregular_sizes(tmp_path):

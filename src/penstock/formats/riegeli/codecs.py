@@ -1,4 +1,7 @@
-"""Zstandard, Brotli and Snappy, each through the library that measured best on thousands of small frames."""
+"""Zstandard, Brotli and Snappy, each through the library that measured best on thousands of small frames.
+
+Zstandard is unpacked by native code; its library packs, and says what is wrong with a frame, or is beyond that code.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from penstock import _optional
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     from typing_extensions import Buffer
 
 __all__ = ["BROTLI", "NONE", "SNAPPY", "ZSTD", "Library", "Zstandard", "library", "zstandard"]
@@ -53,26 +54,11 @@ class Zstandard:
             found = self._of_thread.decompressor = self._library.ZstdDecompressor(max_window_size=LARGEST_WINDOW)
         return found
 
-    def unpack(self, frame: Buffer) -> bytes:
-        """Decompress a frame that declares its size."""
-        content: bytes = self._decompressor().decompress(frame)
-        return content
-
     def unpack_into(self, source: memoryview, target: memoryview) -> int:
         # Into memory that exists: a fresh result would cost page faults, and a declared size could ask for any amount.
         stream = self._decompressor().stream_reader(source)
         size: int = stream.readinto(target)
         return size + len(stream.read(1))
-
-    def unpack_all(self, data: Buffer, segments: npt.NDArray[np.uint64]) -> list[Buffer]:
-        """Decompress frames that declare their sizes, without the interpreter in between.
-
-        Args:
-            data: What they lie in.
-            segments: ``uint64 (n, 2)``: where each begins, and how long it is.
-        """
-        frames = self._library.BufferWithSegments(data, segments)
-        return list(self._decompressor().multi_decompress_to_buffer(frames))
 
     def packer(self, level: int, window_log: int | None) -> Pack:
         # The level itself, not the parameters behind it: those then follow from the size of each content.

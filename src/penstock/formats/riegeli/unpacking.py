@@ -8,14 +8,12 @@ from penstock import _native
 from penstock._faults import describe
 from penstock.contracts.protocols import Indices
 from penstock.errors import CorruptRecord, Where
-from penstock.formats.riegeli.codecs import library, zstandard
+from penstock.formats.riegeli.codecs import library
 
 __all__ = ["BadChunk", "HasBuffer", "open_chunks", "read_record"]
 
 MOST_BYTES = 64 << 20
 """How much is decoded at once, where that can be chosen."""
-LEAST_TOGETHER = 4  # frames that are worth a call of their own
-MOST_TOGETHER_BYTES = 16 << 20  # the library's results are fresh memory, and copied: not for large ones
 
 
 class HasBuffer(Protocol):
@@ -36,7 +34,13 @@ class BadChunk(Exception):
 
 
 def open_chunks(
-    file: HasBuffer, begins: Indices, counts: Indices | None = None, *, verify: bool, most_bytes: int = MOST_BYTES
+    file: HasBuffer,
+    begins: Indices,
+    counts: Indices | None = None,
+    *,
+    verify: bool,
+    most_bytes: int = MOST_BYTES,
+    threads: int = 1,
 ) -> _native.Chunks:
     """Read, check and decompress chunks: as many as decode to ``most_bytes`` together, but at least one.
 
@@ -45,13 +49,15 @@ def open_chunks(
         begins: ``int64 (n,)``, n > 0: where they begin.
         counts: ``int64 (n,)``: how many records each must have, where that is known.
         verify: Whether their data are held against their hashes. Headers always are.
+        most_bytes: See above.
+        threads: How many may work on it.
 
     Raises:
         BadChunk: One of them is damaged.
         MissingExtra: The library for their codec is not installed.
     """
     try:
-        chunks = _native.open_chunks(file.buffer, begins, counts, most_bytes=most_bytes, verify=verify)
+        chunks = _native.open_chunks(file.buffer, begins, counts, most_bytes=most_bytes, verify=verify, threads=threads)
         unpack(chunks, file)
     except _native.FormatError as error:
         raise BadChunk(error.record, _described(error, file.path)) from error
@@ -66,33 +72,16 @@ def read_record(file: HasBuffer, begin: int, *, verify: bool) -> memoryview:
     """
     try:
         chunk = _native.open_chunk(file.buffer, begin, 1, verify=verify)
-        if not chunk.ready:
-            found = _unpacked_frame(chunk)
-            if found is not None:
-                return found
-            unpack(chunk, file)
+        unpack(chunk, file)
     except _native.FormatError as error:
         raise BadChunk(0, _described(error, file.path)) from error
     return chunk.view(0)
 
 
-def _unpacked_frame(chunk: _native.Chunks) -> memoryview | None:
-    """The content of the one frame that a chunk waits for, without a copy; ``None`` where it is something else."""
-    frame = chunk.frame
-    if frame is None:
-        return None
-    unpacker = zstandard()
-    try:
-        return memoryview(unpacker.unpack(frame))
-    except unpacker.errors:
-        return None  # What is wrong shows when it is unpacked as everything else is.
-
-
 def unpack(chunks: _native.Chunks, file: HasBuffer) -> None:
-    """Decompress whatever chunks wait for."""
+    """Decompress whatever chunks wait for: what is not Zstandard, or is so in a way of its own."""
     while not chunks.ready:
-        together = _unpack_together(chunks, file)
-        for codec, source, target, number in chunks.jobs(framed=not together):
+        for codec, source, target, number in chunks.jobs():
             unpacker = library(codec)
             try:
                 size = unpacker.unpack_into(source, target)
@@ -105,21 +94,6 @@ def unpack(chunks: _native.Chunks, file: HasBuffer) -> None:
                 expected = f"{len(target)} decompressed bytes"
                 raise BadChunk(number, _undecodable(chunks, number, file, expected, found))
         chunks.advance()
-
-
-def _unpack_together(chunks: _native.Chunks, file: HasBuffer) -> bool:
-    """Decompress many small frames at once, if that is what there is to do, and it can be done."""
-    if len(chunks) < LEAST_TOGETHER or chunks.held_bytes > MOST_TOGETHER_BYTES:
-        return False
-    segments = chunks.segments()
-    if len(segments) < LEAST_TOGETHER:
-        return False
-    unpacker = zstandard()
-    try:
-        chunks.fill(unpacker.unpack_all(file.buffer, segments))
-    except unpacker.errors:
-        return False  # One by one it will show which.
-    return True
 
 
 def _described(error: _native.FormatError, path: str) -> CorruptRecord:

@@ -1,0 +1,110 @@
+#include "core/team.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+#include <thread>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <pthread.h>
+#endif
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#include <immintrin.h>
+#endif
+
+namespace penstock {
+namespace {
+
+constexpr unsigned most_helpers = 15;
+constexpr auto awake = std::chrono::microseconds(50); // A call soon after another finds its helpers awake.
+
+void pause() noexcept {
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+    _mm_pause();
+#else
+    std::this_thread::yield();
+#endif
+}
+
+std::atomic<Team*> team{nullptr}; // Never deleted: its helpers wait there until the process ends.
+
+} // namespace
+
+Team& Team::shared() {
+    if (Team* const found = team.load(std::memory_order_acquire)) return *found;
+#if defined(__unix__) || defined(__APPLE__)
+    [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, [] { team.store(nullptr, std::memory_order_release); });
+#endif
+    auto made = std::make_unique<Team>();
+    Team* none = nullptr;
+    if (team.compare_exchange_strong(none, made.get(), std::memory_order_acq_rel)) return *made.release();
+    return *none;
+}
+
+void Team::run_call(const Call& call, unsigned threads) {
+    const std::size_t parts = call.stretch == 0 ? 1 : (call.count + call.stretch - 1) / call.stretch;
+    const auto helpers = static_cast<unsigned>(std::min<std::size_t>({threads == 0 ? 0 : threads - 1, parts == 0 ? 0 : parts - 1, most_helpers}));
+    std::unique_lock mine(busy_, std::defer_lock);
+    if (helpers == 0 || !mine.try_lock()) {
+        if (call.count != 0) call.work(call.context, 0, call.count);
+        return;
+    }
+    {
+        const std::lock_guard lock(mutex_);
+        hire(helpers);
+        next_.store(0, std::memory_order_relaxed);
+        call_ = &call;
+        wanted_ = helpers;
+        number_.fetch_add(1, std::memory_order_release);
+    }
+    called_.notify_all();
+    take_parts(call);
+    {
+        const std::lock_guard lock(mutex_);
+        call_ = nullptr;
+    }
+    while (inside_.load(std::memory_order_acquire) != 0) pause();
+}
+
+void Team::take_parts(const Call& call) noexcept {
+    for (;;) {
+        const std::size_t begin = next_.fetch_add(call.stretch, std::memory_order_relaxed);
+        if (begin >= call.count) return;
+        call.work(call.context, begin, std::min(begin + call.stretch, call.count));
+    }
+}
+
+void Team::hire(unsigned helpers) {
+    for (; helpers_ < helpers; ++helpers_) {
+        try {
+            std::thread(&Team::help, this).detach();
+        } catch (const std::system_error&) {
+            return; // Whoever calls does the work alone, then.
+        }
+    }
+}
+
+void Team::help() noexcept {
+    unsigned seen = 0;
+    for (;;) {
+        const auto until = std::chrono::steady_clock::now() + awake;
+        while (number_.load(std::memory_order_acquire) == seen && std::chrono::steady_clock::now() < until)
+            for (int i = 0; i < 16; ++i) pause();
+        const Call* call = nullptr;
+        {
+            std::unique_lock lock(mutex_);
+            called_.wait(lock, [&] { return number_.load(std::memory_order_relaxed) != seen; });
+            seen = number_.load(std::memory_order_relaxed);
+            if (call_ != nullptr && wanted_ != 0) {
+                --wanted_;
+                call = call_;
+                inside_.fetch_add(1, std::memory_order_relaxed);
+            }
+        }
+        if (call == nullptr) continue;
+        take_parts(*call);
+        inside_.fetch_sub(1, std::memory_order_release);
+    }
+}
+
+} // namespace penstock

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <memory>
+
+#include "core/zstd_frame.hpp"
+#include "core/zstd_huffman.hpp"
+#include "core/zstd_sequences.hpp"
+
+namespace penstock::zstd {
+
+/// Unpacks Zstandard frames into memory that is there. For thousands of frames of a few kilobytes: nothing is allocated or cleared
+/// between them. Use one in each thread. Source: RFC 8878.
+class Decoder {
+  public:
+    /// Unpacks a frame that fills `target` exactly, and returns true; false (with `target` in any state) for every other frame, also for a
+    /// damaged one, and for one with a dictionary or a checksum: then a complete decompressor has to say what it is.
+    [[nodiscard]] bool unpack(Bytes frame, std::span<std::byte> target) noexcept;
+
+    /// Does that with two frames, where that is faster than one after the other. `done` are what `unpack` returns.
+    static void unpack_two(std::array<Decoder, 2>& decoders, const std::array<Bytes, 2>& frames, const std::array<std::span<std::byte>, 2>& targets,
+                           std::array<bool, 2>& done) noexcept;
+
+  private:
+    // A block between its literals and its sequences.
+    struct Block {
+        bool last = true;
+        bool waits = false;   // for its four streams of literals
+        bool is_done = false; // It has nothing but literals.
+        Literals literals;
+        Bytes section;
+        std::span<std::byte> target; // as far as it may reach
+        std::size_t size = 0;
+    };
+
+    [[nodiscard]] bool start(Bytes frame, std::span<std::byte> target) noexcept;
+    [[nodiscard]] bool start_block() noexcept;
+    [[nodiscard]] bool start_literals(Bytes coded) noexcept;
+    [[nodiscard]] bool finish_block() noexcept;
+    [[nodiscard]] bool finish() noexcept;
+    [[nodiscard]] std::byte* room() noexcept;
+
+    Frame frame_;
+    std::span<std::byte> target_; // of the blocks that are still to come
+    const std::byte* begin_ = nullptr;
+    Block block_;
+    HuffmanTable code_;
+    HuffmanTable::Four four_;
+    Sequences sequences_;
+    std::unique_ptr<std::byte[]> literals_; // Made when it is first needed.
+};
+
+} // namespace penstock::zstd

@@ -1,0 +1,49 @@
+// Any bytes, as Zstandard frames: nothing is read or written elsewhere, and two at a time give what one gives.
+#include <array>
+#include <cstdlib>
+#include <vector>
+
+#include "core/zstd_decoder.hpp"
+
+using namespace penstock;
+
+namespace {
+
+void must(bool good) {
+    if (!good) std::abort();
+}
+
+// As large as it says, within bounds; and on memory of its own, so that every step outside of it is seen.
+struct Input {
+    std::vector<std::byte> frame, target;
+
+    Input(Bytes bytes, std::size_t size) : frame(bytes.begin(), bytes.end()), target(size) {}
+};
+
+std::size_t size_of(Bytes bytes, std::size_t otherwise) {
+    zstd::Frame frame{bytes};
+    const auto size = frame.header();
+    return frame.fits && size && *size <= 1 << 18 ? static_cast<std::size_t>(*size) : otherwise;
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    if (size < 4) return 0;
+    const Bytes bytes(reinterpret_cast<const std::byte*>(data + 4), size - 4);
+    const std::size_t otherwise = data[0] | std::size_t{data[1]} << 8;
+    const std::size_t cut = (data[2] | std::size_t{data[3]} << 8) % (bytes.size() + 1);
+    std::array<Input, 2> inputs = {Input(bytes.first(cut), size_of(bytes.first(cut), otherwise)),
+                                   Input(bytes.subspan(cut), size_of(bytes.subspan(cut), otherwise))};
+    std::array<bool, 2> alone{}, done{};
+    std::array<std::vector<std::byte>, 2> found;
+    for (std::size_t i = 0; i < 2; ++i) {
+        zstd::Decoder decoder;
+        alone[i] = decoder.unpack(inputs[i].frame, inputs[i].target);
+        found[i] = inputs[i].target;
+    }
+    std::array<zstd::Decoder, 2> decoders;
+    zstd::Decoder::unpack_two(decoders, {inputs[0].frame, inputs[1].frame}, {inputs[0].target, inputs[1].target}, done);
+    for (std::size_t i = 0; i < 2; ++i) must(done[i] == alone[i] && (!alone[i] || found[i] == inputs[i].target));
+    return 0;
+}

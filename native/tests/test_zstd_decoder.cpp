@@ -1,0 +1,120 @@
+#include "core/zstd_decoder.hpp"
+
+#include "check.hpp"
+
+using namespace penstock;
+using namespace penstock::testing;
+
+namespace {
+
+// Frames as libzstd 1.5.7 makes them.
+struct Example {
+    const char* frame;
+    std::size_t size;
+    const char* begin;
+};
+
+// Sequences behind raw literals; literals in four streams and sequences; literals in one stream and sequences.
+constexpr Example text = {"28b52ffd20b955020032440e11903d0650fa43e90fa5cfff5fd3d4d8991c07f4d9699a4af8341ad3e8cb130f0896eb2dda4daa9fe6c2d3e8ec7a86e70fc3"
+                          "39ce88b2f226d504004808c009dbaf798c1e9c5419",
+                          185, "the quick brown fox jumps over the lazy dog; the quick"};
+constexpr Example letters = {"28b52ffd2096fd010052450707f01903527e26010d07597528c024b22d4573d68c27d94c08acc4f4380c008330162b0237870e6efc552c110e17d534c0"
+                             "e1b3315312e4bce0da2906",
+                             150, ""};
+constexpr Example four = {"28b52ffd6090003d080006d9401c504bdb06e0b233c338360c46b3ff6e22a32691dd9b0e33333333537b380037003a00a89a0a442113e87307f486a28434"
+                          "5c8563272a4a3c73d430dd9bebd8330a03ce39331aace8f2f37fe28d3f84da89c00fbac065a38279b42c7963436377790e0cdb02e5c3c70271c61d0677b9"
+                          "c5724d075773ec98add632b1213a2fcf4dcd57fcc2b6595729196b776ed1bb4cdbc3017a6314a1dc89c4c187fb04bb38ff247107173743861b311b2bf404"
+                          "50e4fe1eda53c8b0ad860cacf1bbb5851dcce70b698e0b58c60e319c39392e8acffc315852fd4554373b2f16ff30976a2af0cd313453ac2425e783213fa8"
+                          "4f292013704a3332bdd8eafbbb7a87acbb434429a870ff0200",
+                          400, ""};
+
+std::vector<std::byte> unpacked(Bytes frame, std::size_t size) {
+    static zstd::Decoder decoder;
+    std::vector<std::byte> out(size);
+    check(decoder.unpack(frame, out));
+    return out;
+}
+
+bool fails(Bytes frame, std::size_t size) {
+    static zstd::Decoder decoder;
+    std::vector<std::byte> out(size);
+    return !decoder.unpack(frame, out);
+}
+
+void compressed_frames() {
+    const auto words = unpacked(from_hex(text.frame), text.size);
+    const Bytes begin = bytes_of(std::string_view(text.begin));
+    check(std::equal(begin.begin(), begin.end(), words.begin()));
+    for (const std::byte letter : unpacked(from_hex(letters.frame), letters.size)) check(letter >= std::byte{'a'} && letter <= std::byte{'d'});
+    for (const std::byte byte : unpacked(from_hex(four.frame), four.size)) check(byte >= std::byte{65} && byte <= std::byte{105});
+}
+
+void only_what_fills_the_target() {
+    for (const Example& example : {text, letters, four})
+        for (const std::size_t size : {std::size_t{0}, std::size_t{1}, example.size - 1, example.size + 1}) check(fails(from_hex(example.frame), size));
+}
+
+// Whatever is changed, it is found out or gives bytes: nothing is read or written elsewhere (the sanitizers look).
+void damage() {
+    for (const Example& example : {text, letters, four}) {
+        const auto sound = from_hex(example.frame);
+        for (std::size_t size = 0; size < sound.size(); ++size) {
+            const std::vector<std::byte> cut(sound.begin(), sound.begin() + static_cast<std::ptrdiff_t>(size));
+            check(fails(cut, example.size));
+        }
+        for (std::size_t at = 0; at < sound.size(); ++at)
+            for (unsigned flip = 1; flip < 256; flip = flip * 2 + 1) {
+                auto changed = sound;
+                changed[at] ^= static_cast<std::byte>(flip);
+                static_cast<void>(fails(changed, example.size));
+            }
+    }
+}
+
+void two_at_a_time_are_as_one() {
+    std::array<zstd::Decoder, 2> decoders;
+    const std::vector<Example> all = {text, letters, four};
+    for (const Example& one : all)
+        for (const Example& other : all)
+            for (const bool damaged : {false, true}) {
+                const auto first = from_hex(one.frame);
+                auto second = from_hex(other.frame);
+                if (damaged) second.pop_back();
+                std::vector<std::byte> to(one.size), to_other(other.size);
+                std::array<bool, 2> done{};
+                zstd::Decoder::unpack_two(decoders, {first, second}, {to, to_other}, done);
+                check(done[0] && done[1] == !damaged);
+                check(to == unpacked(first, one.size));
+                check(damaged || to_other == unpacked(second, other.size));
+            }
+}
+
+void raw_blocks_and_runs() {
+    // A window descriptor and no size; a raw block "ab", a run of five "c", an empty last block.
+    const auto frame = from_hex("28b52ffd 00 50 100000 6162 2a0000 63 010000");
+    const auto out = unpacked(frame, 7);
+    check(std::equal(out.begin(), out.end(), bytes_of("abccccc").begin()));
+    check(fails(frame, 6) && fails(frame, 8));
+    check(unpacked(from_hex("28b52ffd 20 00 010000"), 0).empty());
+    check(unpacked(from_hex("28b52ffd 20 02 110000 e618"), 2) == from_hex("e618"));
+}
+
+void everything_else_is_left_to_the_library() {
+    // Cut off; no magic number; a checksum; a dictionary; a reserved flag; another size; a short block; a compressed block that is
+    // none; a reserved block; something behind it; no last block; a block larger than its window.
+    for (const char* frame : {"", "28b52ffd", "29b52ffd 20 02 110000 e618", "28b52ffd 24 02 110000 e618 00000000", "28b52ffd 21 01 02 110000 e618",
+                              "28b52ffd 28 02 110000 e618", "28b52ffd 20 03 110000 e618", "28b52ffd 20 02 110000 e6", "28b52ffd 20 02 150000 e618",
+                              "28b52ffd 20 02 170000 e618", "28b52ffd 20 02 110000 e618 00", "28b52ffd 20 02 100000 e618", "28b52ffd 20 02 1b0000 e6"})
+        check(fails(from_hex(frame), 2), frame);
+}
+
+} // namespace
+
+int main() {
+    compressed_frames();
+    only_what_fills_the_target();
+    damage();
+    two_at_a_time_are_as_one();
+    raw_blocks_and_runs();
+    everything_else_is_left_to_the_library();
+}
