@@ -214,9 +214,7 @@ class ChunkReader:
         file = self._files.content(int(self._table.file_of[chunks[0]]))
         counts = self._table.counts(chunks)
         begins = self._table.begins[chunks]
-        opened = open_chunks(
-            file, begins, counts, verify=self._verify, most_bytes=most_bytes, threads=helping()
-        )
+        opened = open_chunks(file, begins, counts, verify=self._verify, most_bytes=most_bytes, threads=helping())
         return _Opened(opened, len(opened))
 
     def _placed(self, error: BadChunk, chunk: int) -> CorruptRecord:
