@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.io import fileset
+from penstock.io import mapping_limits
 
 N = 300
 
 
 @pytest.fixture
 def read_everything(monkeypatch):
-    monkeypatch.setattr(fileset, "IN_ORDER_MAPPED_BYTES", 0)
-    monkeypatch.setattr(fileset, "_scattered_limit", lambda: 0)
+    monkeypatch.setattr(mapping_limits, "IN_ORDER_MAPPED_BYTES", 0)
+    monkeypatch.setattr(mapping_limits, "scattered_limit", lambda: 0)
 
 
 @pytest.mark.parametrize("name", ["x.tfrecord", "x.tfrecord@4", "x.tfrecord.gz", "x.npy"])

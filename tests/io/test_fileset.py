@@ -10,7 +10,7 @@ import pytest
 from tests.forks import exit_code, fork
 
 from penstock.errors import CorruptFile, NoFiles
-from penstock.io import fileset
+from penstock.io import descriptors, fileset, mapping_limits
 from penstock.io.fileset import FileSet
 from penstock.io.inflated import InflatedStream
 from penstock.io.mapped import MappedFile
@@ -59,7 +59,7 @@ def test_a_bounded_number_stays_mapped(paths, monkeypatch):
 def test_pages_are_let_go(paths, monkeypatch):
     dropped = []
     monkeypatch.setattr(MappedFile, "drop", lambda self, *range: dropped.append(self.path))
-    monkeypatch.setattr(fileset, "_scattered_limit", lambda: 1000)
+    monkeypatch.setattr(mapping_limits, "scattered_limit", lambda: 1000)
     files = FileSet(paths[:2])
     files.content(0)
     files.touched(999)
@@ -72,17 +72,17 @@ def test_pages_are_let_go(paths, monkeypatch):
 
 def test_small_sets_are_mapped_and_large_ones_read(paths, monkeypatch):
     files = FileSet(paths)
-    assert files.worth_mapping(fileset.IN_ORDER_MAPPED_BYTES, scattered=False)
-    assert not files.worth_mapping(fileset.IN_ORDER_MAPPED_BYTES + 1, scattered=False)
-    assert files.worth_mapping(fileset.IN_ORDER_MAPPED_BYTES + 1, scattered=True)
-    fileset._scattered_limit.cache_clear()
+    assert files.worth_mapping(mapping_limits.IN_ORDER_MAPPED_BYTES, scattered=False)
+    assert not files.worth_mapping(mapping_limits.IN_ORDER_MAPPED_BYTES + 1, scattered=False)
+    assert files.worth_mapping(mapping_limits.IN_ORDER_MAPPED_BYTES + 1, scattered=True)
+    mapping_limits.scattered_limit.cache_clear()
     monkeypatch.setenv("PENSTOCK_MAPPED_BYTES", "100")
     assert not files.worth_mapping(101, scattered=True)
-    fileset._scattered_limit.cache_clear()
+    mapping_limits.scattered_limit.cache_clear()
 
 
 def test_descriptors_are_few_and_close_themselves(paths, monkeypatch):
-    monkeypatch.setattr(fileset, "MOST_OPEN", 4)
+    monkeypatch.setattr(descriptors, "MOST_OPEN", 4)
     files = FileSet(paths)
     held, _ = files.descriptors(np.zeros(1, np.int32))
     before = len(os.listdir("/proc/self/fd"))

@@ -10,11 +10,14 @@ import pytest
 from tests.io.file_server import serving
 
 from penstock.errors import CorruptFile, NoFiles, Unreachable, UnsupportedData
-from penstock.io import remote, requests
+from penstock.io import extents, store_line
+from penstock.io.extents import fetch_extents
 from penstock.io.fileset import FileSet
+from penstock.io.mirrors import find_mirrored, mirrored
 from penstock.io.paths import expand
 from penstock.io.reading import read_each, total_size
-from penstock.io.remote import RemoteFile, RemoteStream, fetch_extents, find_mirrored, mirrored
+from penstock.io.remote import RemoteFile
+from penstock.io.remote_streams import RemoteStream
 from penstock.io.window import windows
 
 CONTENT = bytes(np.random.default_rng(0).integers(0, 256, 1 << 20, dtype=np.uint8))
@@ -65,7 +68,7 @@ def test_near_ranges_are_one_request_and_far_ones_are_fetched_at_once(server):
 
 
 def test_joined_ranges_are_bounded(server, monkeypatch):
-    monkeypatch.setattr(remote, "MOST_JOINED_BYTES", 50_000)
+    monkeypatch.setattr(extents, "MOST_JOINED_BYTES", 50_000)
     file = RemoteFile(f"{server.url}/x.bin").known()
     with server.counting() as asked:
         file.read_many([(start, 10_000) for start in range(10_000, 200_000, 10_000)])
@@ -173,7 +176,7 @@ def test_errors_of_the_server_are_passed_over_by_asking_again(server):
 
 
 def test_a_server_that_only_fails(server, monkeypatch):
-    monkeypatch.setattr(requests, "RETRIES", 1)
+    monkeypatch.setattr(store_line, "RETRIES", 1)
 
     def fail(handler):
         handler.give(503)
@@ -233,7 +236,7 @@ def test_an_object_that_changes_is_an_error(server, etags):
 
 def test_a_slow_server_is_given_up(server, monkeypatch):
     monkeypatch.setenv("PENSTOCK_TIMEOUT", "0.2")
-    monkeypatch.setattr(requests, "RETRIES", 0)
+    monkeypatch.setattr(store_line, "RETRIES", 0)
     done = threading.Event()
 
     def sleep(_handler):
@@ -247,7 +250,7 @@ def test_a_slow_server_is_given_up(server, monkeypatch):
 
 
 def test_nobody_listens(server, monkeypatch):
-    monkeypatch.setattr(requests, "RETRIES", 0)
+    monkeypatch.setattr(store_line, "RETRIES", 0)
     url = f"{server.url}/x.bin"
     server.close()
     with pytest.raises(Unreachable):

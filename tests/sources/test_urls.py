@@ -101,7 +101,7 @@ def test_large_files_read_as_from_this_machine(folder, server, name):
 @pytest.mark.parametrize("name", BY_RANGE)
 @pytest.mark.usefixtures("large")
 def test_a_shuffled_batch_asks_for_its_records_and_nothing_else(server, name, monkeypatch):
-    monkeypatch.setattr("penstock.io.remote.GAP_BYTES", 0)
+    monkeypatch.setattr("penstock.io.extents.GAP_BYTES", 0)
     source = ps.open(f"{server.url}/{name}")
     source.batch(np.array([5]))
     with server.counting() as asked:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from penstock.formats.index import RecordIndex
 from penstock.formats.index_build import record_index
 from penstock.io.compression import checked
 from penstock.io.fileset import Buffers, FileSet
+from penstock.io.inflating import InOrder
 from penstock.io.mapped import MappedFile
 from penstock.io.pipes import PipeStream, is_pipe
 
@@ -209,10 +211,11 @@ class FramedRecords:
 
     def contents(self) -> Iterator[MappedFile | Stream]:
         """What each file holds, decompressed, for one pass in order. Of a pipe: what comes out of it."""
-        for number, path in enumerate(self.paths):
-            if number not in self._pipes and is_pipe(path):
-                self._pipes[number] = PipeStream(path)
-            yield self._pipes[number] if number in self._pipes else self._files.stream(number)
+        with closing(InOrder(self._files)) as files:
+            for number, path in enumerate(self.paths):
+                if number not in self._pipes and is_pipe(path):
+                    self._pipes[number] = PipeStream(path)
+                yield self._pipes[number] if number in self._pipes else files.content(number)
 
     def where(self, index: int) -> Where:
         """Path, number of the record in its file, and byte offset of record ``index``."""

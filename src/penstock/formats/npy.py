@@ -29,7 +29,7 @@ from penstock.io.compression import checked
 from penstock.io.fileset import FileSet
 from penstock.io.mapped import MappedFile
 from penstock.io.paths import PathLike
-from penstock.io.remote import BLOCK_BYTES
+from penstock.io.remote_streams import BLOCK_BYTES
 
 __all__ = ["FORMAT", "NpyRecords", "data_offset"]
 

@@ -147,6 +147,11 @@ class CacheEntry:
         return None
 
     @property
+    def unfinished(self) -> Path:
+        """Where it lies until it is committed."""
+        return _unfinished(self.path)
+
+    @property
     def closed(self) -> bool:
         """Whether it was committed or aborted."""
         return self._fd < 0

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,54 +10,24 @@ import numpy.typing as npt
 
 from penstock import _native
 from penstock.contracts.protocols import Indices
+from penstock.io import mapping_limits
 from penstock.io.compression import Compression, wrapper_of, wrapper_of_name
+from penstock.io.descriptors import Descriptor, Descriptors
+from penstock.io.extents import fetch_extents
 from penstock.io.inflated import InflatedStream, Packed, find_inflated, inflated
 from penstock.io.mapped import MappedFile, Signature
-from penstock.io.remote import BLOCK_BYTES, RemoteFile, RemoteStream, fetch_extents, find_mirrored, look_at, mirrored
+from penstock.io.mirrors import find_mirrored, mirrored
+from penstock.io.remote import RemoteFile, look_at
+from penstock.io.remote_streams import BLOCK_BYTES, RemoteStream
 from penstock.io.urls import is_url
 
-__all__ = ["Buffers", "Descriptor", "FileSet"]
+__all__ = ["Buffers", "FileSet"]
 
 Buffers: TypeAlias = "_native.Buffers | list[Any]"
 
 MOST_MAPPED = 8192  # a process may have 65,530 mappings (vm.max_map_count), and others need some
 HEAD_BYTES = 64
-# Mapped pages count as the process's memory once they are touched, so a large set is read into recycled memory instead:
-# in order that costs a third more than a map whose pages are all there, and less than one whose pages are not (measured:
-# 190 MB read in 21 ms, copied from a warm map in 9, from a fresh one in 27). At random a map is several times faster than
-# reads of 3 KB, so it is kept as long as the set is small beside the machine's memory: the kernel takes the pages back
-# when it needs them.
-IN_ORDER_MAPPED_BYTES = 256 << 20
-SCATTERED_MEMORY_SHARE = 0.25
-CAN_READ = hasattr(_native, "read_ranges")
-WINDOW_BYTES = 64 << 10  # what the kernel maps round one fault
 NEIGHBOURS = 4  # files that are handed over without looking whether all of them are needed
-MOST_OPEN = 128  # descriptors; a process often may have no more than 1,024
-
-
-class Descriptor:
-    """An open file, closed when nobody holds it any more."""
-
-    __slots__ = ("fd",)
-
-    def __init__(self, path: str) -> None:
-        self.fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-
-    def __del__(self) -> None:
-        if hasattr(self, "fd"):
-            os.close(self.fd)
-
-
-@cache
-def _scattered_limit() -> int:
-    """Up to how many bytes in all are mapped for random access; ``PENSTOCK_MAPPED_BYTES`` sets another number."""
-    given = os.environ.get("PENSTOCK_MAPPED_BYTES")
-    if given is not None:
-        return int(given)
-    try:
-        return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * SCATTERED_MEMORY_SHARE)
-    except (AttributeError, ValueError, OSError):
-        return 1 << 30
 
 
 class FileSet:
@@ -93,9 +61,8 @@ class FileSet:
             None  # All of them, once all are mapped: handing a thousand over costs time.
         )
         self._wrappers: dict[int, Compression] = {}
-        self._open: dict[int, Descriptor] = {}
+        self._open = Descriptors()
         self._touched_bytes = 0
-
         self._remote: dict[int, RemoteFile] = {}
 
     def __len__(self) -> int:
@@ -248,16 +215,16 @@ class FileSet:
         return numbers.tolist(), table[which]
 
     def worth_mapping(self, total: int, *, scattered: bool) -> bool:
-        """Whether records of a set of ``total`` bytes are better taken from maps than read: see the figures above."""
-        return not CAN_READ or total <= (_scattered_limit() if scattered else IN_ORDER_MAPPED_BYTES)
+        """Whether records of a set of ``total`` bytes are better taken from maps than read."""
+        return mapping_limits.worth_mapping(total, scattered=scattered)
 
     def touched(self, size: int, *, scattered: int = 0) -> None:
         """For readers that map whatever the size: note that ``size`` bytes were taken, in ``scattered`` places.
 
         Lets go of all pages each time as many bytes have been taken as may stay mapped.
         """
-        self._touched_bytes += size + scattered * WINDOW_BYTES
-        if self._touched_bytes < _scattered_limit():
+        self._touched_bytes += size + scattered * mapping_limits.WINDOW_BYTES
+        if self._touched_bytes < mapping_limits.scattered_limit():
             return
         self._touched_bytes = 0
         for file in list(self._mapped.values()):
@@ -272,12 +239,7 @@ class FileSet:
 
     def _descriptor(self, number: int) -> Descriptor:
         found = self._open.get(number)
-        if found is None:
-            if len(self._open) >= MOST_OPEN:
-                for oldest in list(self._open)[: MOST_OPEN // 4]:
-                    self._open.pop(oldest, None)  # Closed when the last reader lets go of it.
-            found = self._open.setdefault(number, Descriptor(self.content(number).opened))
-        return found
+        return self._open.opened(number, self.content(number).opened) if found is None else found
 
     def _opened(self, number: int) -> MappedFile:
         wrapper = self.wrapper(number)

@@ -11,7 +11,7 @@ import json
 import os
 import struct
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -100,17 +100,37 @@ class InflatedStream:
         self._packed = packed
         self.fault: CorruptFile | None = None
         """After the last part: what the stream ends in."""
+        self.begun: Callable[[], None] | None = None
+        """Called when the second part is asked for."""
+        self.copied = 0
+        """How many bytes the copy has that may still be used."""
         self._compression = compression
         self._wait = wait
 
     def __iter__(self) -> Iterator[bytes]:
+        parts = self.parts()
+        if (first := next(parts, None)) is None:
+            return
+        yield first
+        if self.begun is not None:
+            self.begun()
+        yield from parts
+
+    def parts(self, opened: Callable[[str], None] | None = None) -> Iterator[bytes]:
+        """The bytes. ``opened`` is called with the path of the copy before anything is written to it."""
         entry = self._claim()
         if entry is None and self._wait:
             return  # It is there now.
         inflater = _reader(self.path, self._compression, self._packed)
-        parts = ahead(inflater)
-        # Inflating takes one core; writing the copy and using the records shares the others.
-        yield from ahead(self._copied(parts, entry, inflater)) if entry is not None else parts
+        inflated = ahead(inflater)
+        if entry is None:
+            yield from inflated
+        elif opened is None:
+            # Inflating takes one core; writing the copy and using the records shares the others.
+            yield from ahead(self._into_copy(inflated, entry, inflater))
+        else:
+            opened(str(entry.unfinished))
+            yield from self._into_copy(inflated, entry, inflater)
         self.fault = inflater.fault
 
     def _claim(self) -> CacheEntry | None:
@@ -121,12 +141,15 @@ class InflatedStream:
                 raise
             return None  # No copy can be kept; what is read in order needs none.
 
-    def _copied(self, parts: Iterator[bytes], entry: CacheEntry, inflater: Inflater | Transcoder) -> Iterator[bytes]:
+    def _into_copy(self, parts: Iterator[bytes], entry: CacheEntry, inflater: Inflater | Transcoder) -> Iterator[bytes]:
         limit = cache_limit_bytes(entry.path.parent)
         try:
             for part in parts:
-                if not entry.closed and not (entry.size + len(part) <= limit and entry.write(part)):
-                    self._give_up(entry)
+                if not entry.closed:
+                    if entry.size + len(part) <= limit and entry.write(part):
+                        self.copied = entry.size
+                    else:
+                        self._give_up(entry)
                 yield part
             # Waiting for the disk would cost a tenth of the time: instead the entry is not trusted after a restart.
             if (

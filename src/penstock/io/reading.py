@@ -8,7 +8,8 @@ from pathlib import Path
 
 from penstock.errors import NoFiles, Where
 from penstock.io.mapped import MappedFile
-from penstock.io.remote import RemoteFile, look_at, mirrored
+from penstock.io.mirrors import mirrored
+from penstock.io.remote import RemoteFile, look_at
 from penstock.io.requests import Ask, fetch
 from penstock.io.small_files import read_whole
 from penstock.io.urls import is_url

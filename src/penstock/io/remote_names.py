@@ -5,9 +5,11 @@ from __future__ import annotations
 import fnmatch
 import re
 
-from penstock.errors import NoFiles, UnsupportedData, Where
+from penstock.errors import NoFiles, Where
+from penstock.io.listing import names_under, no_listing
 from penstock.io.names import COUNTED, as_shard, is_record_name, is_temporary, listed, natural_key, shard_names
-from penstock.io.requests import look_whole, names_under, run_all
+from penstock.io.requests import look_whole
+from penstock.io.store_line import run_all
 from penstock.io.urls import Url, base_name
 
 __all__ = ["expand_url"]
@@ -18,7 +20,7 @@ MAGIC = re.compile(r"[*?\[]")
 def expand_url(url: str, *, whole_sets: bool) -> list[str]:
     """The objects that a URL means, in order.
 
-    Of a store that lists: an object, a folder, a glob within one folder, a set of shards. Of an HTTP server, which does not
+    Of a store that lists: an object, a folder, a glob, a set of shards. Of an HTTP server, which does not
     list: an object, or a set of shards whose number is in its name; that they are there shows when they are read.
 
     Args:
@@ -41,57 +43,47 @@ def expand_url(url: str, *, whole_sets: bool) -> list[str]:
     if counted or MAGIC.search(place.key):
         return _matching(url, place, counted)
     if not place.lists or not place.key or place.key.endswith("/"):
-        return _in_folder(url, place) if place.lists else [_object(url, place)]
-    return _object_or_folder(url, place)
+        return _in_folder(url) if place.lists else [_object(url, place)]
+    return _object_or_folder(url)
 
 
 def _object(url: str, place: Url) -> str:
     if place.key.endswith("/") or (not place.key and "?" not in url):
-        raise _no_listing(url, "a folder")
+        raise no_listing(url, "a folder")
     return url
 
 
-def _no_listing(url: str, found: str) -> UnsupportedData:
-    return UnsupportedData(
-        Where(path=url),
-        expected="the URL of a file, a list of those, or shards with their number (x@8, x-00000-of-00008)",
-        found=found,
-        hint="An HTTP server does not tell which files it has.",
-    )
-
-
-def _object_or_folder(url: str, place: Url) -> list[str]:
+def _object_or_folder(url: str) -> list[str]:
     try:
         run_all(url, [lambda: look_whole(url)])
     except NoFiles:
-        return _in_folder(url, place)
+        return _in_folder(url)
     return [url]
 
 
-def _in_folder(url: str, place: Url) -> list[str]:
+def _in_folder(url: str) -> list[str]:
     objects, folders = names_under(url)
     files = sorted((each for each in objects if is_record_name(base_name(each))), key=natural_key)
     if files:
         return files
+    there = f"only the folders {listed(folders)}" if folders else "nothing of that name"
+    notes = [base_name(each) for each in objects]
     raise NoFiles(
         Where(path=url),
         expected="an object, or a folder with record files",
-        found=f"the folders {listed([name.rstrip('/') for name in folders])}" if folders else "nothing of that name",
-        hint=f"{place.store} lists nothing else there.",
+        found=f"only notes and temporaries ({listed(notes)})" if notes else there,
+        hint=f"A glob such as '{url.rstrip('/')}/*/*' reaches deeper." if folders else "",
     )
 
 
 def _matching(url: str, place: Url, counted: re.Match[str] | None) -> list[str]:
     if not place.lists:
-        raise _no_listing(url, "a glob")
-    folder, _, pattern = place.key.rpartition("/")
-    if MAGIC.search(folder):
-        raise UnsupportedData(
-            Where(path=url), expected="a glob within one folder", found="one over several", hint="Pass a list of globs."
-        )
-    objects, _ = names_under(place.at(folder + "/" if folder else ""))
+        raise no_listing(url, "a glob")
+    *folders, pattern = place.key.split("/")
     if counted:
+        objects, _ = names_under(place.at("/".join(folders)))
         return _only_set(url, objects, base_name(counted["stem"]), counted["end"])
+    objects = _in_folders(place, folders)
     matching = re.compile(fnmatch.translate(pattern))
     found = sorted((each for each in objects if _matches(base_name(each), matching)), key=natural_key)
     if not found:
@@ -100,8 +92,23 @@ def _matching(url: str, place: Url, counted: re.Match[str] | None) -> list[str]:
     return found
 
 
+def _in_folders(place: Url, patterns: list[str]) -> list[str]:
+    """The objects in all folders that some patterns, one for each level, stand for. A level is listed at once."""
+    folders = [""]
+    for pattern in patterns:
+        if not MAGIC.search(pattern):
+            folders = [f"{folder}{pattern}/" for folder in folders]
+            continue
+        matching = re.compile(fnmatch.translate(pattern))
+        _, inner = names_under(*map(place.at, folders))
+        folders = [f"{Url.of(each).key}/" for each in inner if _matches(base_name(each), matching)]
+        if not folders:
+            return []
+    return names_under(*map(place.at, folders))[0]
+
+
 def _matches(name: str, pattern: re.Pattern[str]) -> bool:
-    return pattern.fullmatch(name) is not None and not is_temporary(name)
+    return pattern.fullmatch(name) is not None and name[:1] != "." and not is_temporary(name)
 
 
 def _only_set(url: str, objects: list[str], stem: str, end: str) -> list[str]:

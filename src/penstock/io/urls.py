@@ -7,10 +7,23 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, urlsplit
 
-__all__ = ["SCHEMES", "Url", "base_name", "beside", "is_url", "scheme_of"]
+__all__ = [
+    "LISTING",
+    "SCHEMES",
+    "Url",
+    "base_name",
+    "beside",
+    "inside",
+    "is_listing",
+    "is_url",
+    "parent_of",
+    "scheme_of",
+]
 
 SCHEMES = ("http", "https", "s3", "gs", "az")
-"""What can be read. Objects of ``http`` and ``https`` cannot be listed; those of the other three can."""
+"""What can be read."""
+LISTING = SCHEMES[2:]
+"""Of those, what can also be listed, and written to."""
 SHAPE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
 
 
@@ -27,6 +40,11 @@ def scheme_of(path: str) -> str | None:
 def is_url(path: object) -> bool:
     """Whether ``path`` is a URL of a scheme that can be read."""
     return isinstance(path, str) and "://" in path[:8] and scheme_of(path) in SCHEMES
+
+
+def is_listing(path: object) -> bool:
+    """Whether ``path`` is a URL of a store that lists its objects, and takes new ones."""
+    return is_url(path) and scheme_of(str(path)) in LISTING
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +80,7 @@ class Url:
     @property
     def lists(self) -> bool:
         """Whether the store tells which objects it has."""
-        return self.scheme not in ("http", "https")
+        return self.scheme in LISTING
 
     def at(self, key: str) -> str:
         """The URL of another object in the store."""
@@ -101,3 +119,25 @@ def beside(path: str, name: str) -> str:
             parts.append(part)
     inner = "/".join(parts)
     return f"{folder}/{quote(inner) if path.startswith('http') else inner}"
+
+
+def inside(folder: str, name: str) -> str:
+    """What is called ``name`` in a folder, here or in a store.
+
+    >>> inside("s3://bucket/train/", "cat/1.jpg"), inside("train", "cat")
+    ('s3://bucket/train/cat/1.jpg', 'train/cat')
+    """
+    return f"{folder.rstrip('/')}/{name}" if is_url(folder) else os.path.join(folder, name)
+
+
+def parent_of(folder: str) -> tuple[str, str]:
+    """The folder that a folder is in, and its name there; a bucket is in none, and has no name there.
+
+    >>> parent_of("s3://bucket/train/"), parent_of("s3://bucket")
+    (('s3://bucket', 'train'), ('s3://bucket', ''))
+    """
+    if not is_url(folder):
+        return os.path.split(os.path.abspath(folder))
+    place = Url.of(folder)
+    above, _, name = place.key.rstrip("/").rpartition("/")
+    return place.at(above).rstrip("/"), name

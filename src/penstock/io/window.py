@@ -14,8 +14,10 @@ from typing import TypeAlias
 import numpy as np
 
 from penstock.contracts.protocols import Indices
+from penstock.io.extents import fetch_extents
 from penstock.io.mapped import MappedFile
-from penstock.io.remote import RemoteFile, fetch_extents, mirrored
+from penstock.io.mirrors import mirrored
+from penstock.io.remote import RemoteFile
 
 __all__ = ["Window", "windows"]
 

@@ -337,7 +337,7 @@ def test_without_room_in_the_cache_a_deflated_array_is_refused(tmp_path, monkeyp
 
 
 def test_large_sets_are_read_instead_of_mapped(tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock.io.fileset._scattered_limit", lambda: 0)
+    monkeypatch.setattr("penstock.io.mapping_limits.scattered_limit", lambda: 0)
     np.savez(tmp_path / "x.npz", a=np.arange(1000), b=np.arange(2000).reshape(1000, 2))
     batch = ps.open(tmp_path / "x.npz").batch([999, 5])
     np.testing.assert_array_equal(batch["b"], [[1998, 1999], [10, 11]])

@@ -1,0 +1,39 @@
+"""How much of a set of files is mapped rather than read.
+
+Mapped pages count as the process's memory once they are touched, so a large set is read into recycled memory instead: in order
+that costs a third more than a map whose pages are all there, and less than one whose pages are not (measured: 190 MB read in
+21 ms, copied from a warm map in 9, from a fresh one in 27). At random a map is several times faster than reads of 3 KB, so it is
+kept as long as the set is small beside the machine's memory: the kernel takes the pages back when it needs them.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+
+from penstock import _native
+
+__all__ = ["WINDOW_BYTES", "scattered_limit", "worth_mapping"]
+
+IN_ORDER_MAPPED_BYTES = 256 << 20
+SCATTERED_MEMORY_SHARE = 0.25
+WINDOW_BYTES = 64 << 10
+"""What the kernel maps round one fault."""
+CAN_READ = hasattr(_native, "read_ranges")
+
+
+@cache
+def scattered_limit() -> int:
+    """Up to how many bytes in all are mapped for random access; ``PENSTOCK_MAPPED_BYTES`` sets another number."""
+    given = os.environ.get("PENSTOCK_MAPPED_BYTES")
+    if given is not None:
+        return int(given)
+    try:
+        return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * SCATTERED_MEMORY_SHARE)
+    except (AttributeError, ValueError, OSError):
+        return 1 << 30
+
+
+def worth_mapping(total: int, *, scattered: bool) -> bool:
+    """Whether records of a set of ``total`` bytes are better taken from maps than read: see the figures above."""
+    return not CAN_READ or total <= (scattered_limit() if scattered else IN_ORDER_MAPPED_BYTES)

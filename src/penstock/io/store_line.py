@@ -1,0 +1,163 @@
+"""The one thread in which stores are asked, and the stores that were asked.
+
+obstore does the work: connections, TLS, signatures, retries of what a server may be asked again (after 5xx, 429 and lost
+connections). Credentials and endpoints come from the environment, by the names that each cloud has for them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from penstock import _optional
+from penstock.errors import Unreachable, UnsupportedData, Where
+from penstock.io.store_faults import worded
+from penstock.io.urls import Url
+
+__all__ = ["Line", "line_to", "obstore_for", "run_all", "store_of", "submit"]
+
+MOST_AT_ONCE = 64
+"""Requests under way in this process; ``PENSTOCK_REQUESTS`` sets another number."""
+TIMEOUT_S = 60.0
+"""How long one request may take, retries not counted; ``PENSTOCK_TIMEOUT`` sets another number of seconds."""
+RETRIES = 4
+VARIABLES = ("AWS_", "GOOGLE_", "AZURE_", "AZURITE_", "PENSTOCK_TIMEOUT")
+"""How the variables begin that say where and as whom to ask."""
+ENDPOINTS = {
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "gs": ("GOOGLE_BASE_URL",),
+    "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+}
+"""Variables by which a store is asked elsewhere than at its cloud: by the first that is set."""
+ALLOWING = {"s3": "AWS_ALLOW_HTTP", "gs": "GOOGLE_ALLOW_HTTP", "az": "AZURE_ALLOW_HTTP"}
+T = TypeVar("T")
+
+
+class Line:
+    """The thread in which requests are made, and the stores that were asked."""
+
+    def __init__(self) -> None:
+        import asyncio  # takes as long to load as the rest of this package
+
+        self.process = os.getpid()
+        self.stores: dict[tuple[str, ...], Any] = {}
+        self.loop = asyncio.new_event_loop()
+        self.room = asyncio.Semaphore(int(os.environ.get("PENSTOCK_REQUESTS") or MOST_AT_ONCE))
+        """What every request goes through."""
+        self.thread = threading.Thread(target=self.loop.run_forever, name="penstock-requests", daemon=True)
+        self.thread.start()
+
+
+_lines: list[Line] = []
+_starting = threading.Lock()
+
+
+def line_to(url: str) -> Line:
+    """The line of this process, begun with the first request. ``url`` is for messages.
+
+    Raises:
+        MissingExtra: There is no obstore.
+        Unreachable: This process was forked off one that had a line.
+    """
+    if not _lines:
+        with _starting:
+            if not _lines:
+                obstore_for(url)
+                _lines.append(Line())
+    line = _lines[0]
+    if line.process != os.getpid():
+        # The threads of the runtime behind obstore are not there after a fork: a request would wait for ever.
+        raise Unreachable(
+            Where(path=url),
+            expected="a process that was not forked off one that had read URLs",
+            found="a forked one",
+            hint="Start workers by 'spawn' or 'forkserver' (torch: multiprocessing_context='spawn'; penstock.Loader does it by "
+            "itself), or open the URL first in the child.",
+        )
+    return line
+
+
+def obstore_for(url: str) -> Any:
+    """The library.
+
+    Raises:
+        MissingExtra: It is not installed.
+    """
+    hint = f"Without it, only files on this machine are read; {Url.of(url).store} is none."
+    return _optional.require("obstore", extra="cloud", hint=hint)
+
+
+def submit(url: str, work: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
+    """Start ``work`` in the thread of requests. ``url`` is for messages."""
+    import asyncio
+
+    line = line_to(url)
+    return asyncio.run_coroutine_threadsafe(work(), line.loop)
+
+
+def run_all(url: str, works: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:
+    """The results of several coroutines, run at once in the thread of requests. The first error ends all of them."""
+    import asyncio
+
+    async def everything() -> list[T]:
+        tasks = [asyncio.ensure_future(work()) for work in works]
+        try:
+            return list(await asyncio.gather(*tasks))
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
+
+    future = submit(url, everything)
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()  # Whoever asked was interrupted: nobody waits for the others.
+        raise
+
+
+def store_of(line: Line, url: Url) -> Any:
+    """The store that a URL is in, made the first time.
+
+    Raises:
+        UnsupportedData: The URL names no bucket.
+        Unreachable: What the environment says of the store makes no sense.
+    """
+    # Whoever is refused sets other credentials and asks again: that is another store.
+    key = (url.store, *(f"{name}={value}" for name, value in os.environ.items() if name.startswith(VARIABLES)))
+    found = line.stores.get(key)
+    if found is None:
+        if url.store.endswith("://"):
+            raise UnsupportedData(
+                Where(path=url.store), expected=f"a URL with a bucket, {url.scheme}://bucket/...", found="none in it"
+            )
+        try:
+            made = obstore_for(url.store).store.from_url(url.store, **_options(url.scheme))
+        except Exception as error:
+            raise worded(error, url.store) from error
+        found = line.stores.setdefault(key, made)
+    return found
+
+
+def _endpoint(scheme: str) -> str:
+    return next((os.environ[name] for name in ENDPOINTS.get(scheme, ()) if os.environ.get(name)), "")
+
+
+def _options(scheme: str) -> dict[str, Any]:
+    endpoint = _endpoint(scheme)
+    seconds = float(os.environ.get("PENSTOCK_TIMEOUT") or TIMEOUT_S)
+    client = {"timeout": f"{seconds:g}s", "connect_timeout": f"{min(seconds, 10):g}s"}
+    allowed = os.environ.get(ALLOWING.get(scheme, ""), "").lower() == "true"
+    if scheme == "http" or allowed or endpoint.lower().startswith("http://"):
+        client["allow_http"] = "true"  # Whoever names such an endpoint means it.
+    retries = {
+        "max_retries": RETRIES,
+        "retry_timeout": timedelta(seconds=2 * seconds),
+        "backoff": {"init_backoff": timedelta(seconds=0.1), "max_backoff": timedelta(seconds=4), "base": 2},
+    }
+    return {"client_options": client, "retry_config": retries}
