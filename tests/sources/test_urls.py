@@ -7,7 +7,7 @@ import pytest
 from tests.io.file_server import serving
 
 import penstock as ps
-from penstock.errors import CorruptFile, NoFiles, UnsupportedData
+from penstock.errors import CorruptFile, NoFiles
 from penstock.formats.array_record_writer import ArrayRecordWriter
 from penstock.io import fileset
 
@@ -175,12 +175,6 @@ def test_conversion_from_a_url(folder, server, tmp_path):
     done = ps.convert(f"{server.url}/a.tfrecord", tmp_path / "b.array_record")
     assert done.examples == ROWS
     check_alike(ps.open(folder / "a.tfrecord"), ps.open(tmp_path / "b.array_record"))
-
-
-@pytest.mark.parametrize("write", [ps.write, ps.write_records, ps.Writer])
-def test_writing_to_a_url_is_refused(write):
-    with pytest.raises(UnsupportedData, match="copy it there"):
-        write("s3://bucket/x.tfrecord", []) if write is not ps.Writer else write("s3://bucket/x.tfrecord")
 
 
 @pytest.mark.usefixtures("large")

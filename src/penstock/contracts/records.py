@@ -142,8 +142,8 @@ class Format:
         suffixes: Ends of file names, in lower case with the dot, that mean this format.
         knows: Whether the first bytes of a file show this format.
         open: ``open(paths, compression=..., on_corrupt=..., verify=...)``: :class:`Records`, or a table.
-        folder: Whether a folder is, as a whole, one thing of this format; ``open`` then gets the folder. ``None``: a folder
-            stands for the files in it.
+        folder: ``folder(path, look)``: whether a folder is, as a whole, one thing of this format; ``open`` then gets the folder.
+            ``look`` tells what is in it and below (:data:`penstock.io.folders.Look`). ``None``: a folder stands for the files in it.
         compressible: Whether a file may lie in one GZIP or ZLIB stream.
         codec: The codec of payloads where nothing else is said: ``"example"`` or ``"sagemaker_record"``.
         writer: ``writer(path, compression=...)`` for one file of records; ``None`` where records alone do not make one.
@@ -163,7 +163,7 @@ class Format:
     suffixes: tuple[str, ...]
     knows: Callable[[bytes], bool]
     open: Callable[..., Any]
-    folder: Callable[[str], bool] | None = None
+    folder: Callable[[str, Any], bool] | None = None
     compressible: bool = False
     codec: Literal["example", "sagemaker_record"] = "example"
     writer: Callable[..., RecordWriter] | None = None

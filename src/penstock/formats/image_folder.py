@@ -6,7 +6,6 @@ their sorted names.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -23,8 +22,10 @@ from penstock.contracts.values import Batch
 from penstock.errors import CorruptFile, DataError, NoFiles, UnsupportedData, Where
 from penstock.formats.image_folder_writer import ImageFolderSink, join_folders, misfits
 from penstock.io.compression import checked
-from penstock.io.paths import is_record_file, natural_key
-from penstock.io.small_files import read_whole
+from penstock.io.folders import Listing, Look, looking_into
+from penstock.io.names import is_record_name
+from penstock.io.reading import read_each
+from penstock.io.urls import inside, parent_of
 
 __all__ = ["FORMAT", "ImageFolder", "looks_like_image_folder"]
 
@@ -83,8 +84,11 @@ class ImageFolder:
 
     @cached_property
     def _listing(self) -> _Listing:
-        found = [_images_by_class(root) for root in self.paths]
-        classes = sorted({name for root in self.paths for name in _classes_beside(root)})
+        looks = [looking_into(root) for root in self.paths]
+        found = [_images_by_class(root, look) for root, look in zip(self.paths, looks, strict=True)]
+        classes = sorted(
+            {name for root, look in zip(self.paths, looks, strict=True) for name in _classes_beside(root, look)}
+        )
         numbers = {name: number for number, name in enumerate(classes)}
         names = [name for by_class in found for each in by_class.values() for name in each]
         if not names:
@@ -121,7 +125,7 @@ class ImageFolder:
 
     def _path(self, index: int) -> str:
         listing = self._listing
-        return os.path.join(self.paths[listing.roots[index]], listing.names[index])
+        return inside(self.paths[listing.roots[index]], listing.names[index])
 
     def where(self, index: int) -> Where:
         """The path of an image."""
@@ -140,7 +144,7 @@ class ImageFolder:
                 batch[name] = listing.labels[indices]
             else:
                 values = (
-                    (read_whole(self._path(index)) for index in indices.tolist())
+                    read_each(list(map(self._path, indices.tolist())))
                     if name == "image"
                     else map(listing.names.__getitem__, indices)
                 )
@@ -154,12 +158,12 @@ def _objects(values: Any, n: int) -> npt.NDArray[Any]:
     return column
 
 
-def _images_by_class(root: str) -> dict[str, list[str]]:
+def _images_by_class(root: str, look: Look) -> dict[str, list[str]]:
     """The images of one folder: class to paths from the folder; the class of a flat folder is ``""``."""
-    folders, images, _ = _listed(root)
+    folders, images, _ = _listed(look(root))
     if folders and images:
         raise UnsupportedData(
-            Where(path=os.path.join(root, images[0])),
+            Where(path=inside(root, images[0])),
             expected="images in folders of classes, or in no folder",
             found="both: this one beside folders with images",
             hint="Move it, or open the folders one by one.",
@@ -173,62 +177,52 @@ def _images_by_class(root: str) -> dict[str, list[str]]:
         )
     if images:
         return {"": images}
-    return {name: [f"{name}/{path}" for path in _below(os.path.join(root, name), 0)] for name in folders}
+    return {name: [f"{name}/{path}" for path in _below(inside(root, name), 0, look)] for name in folders}
 
 
-def _below(folder: str, depth: int) -> Iterator[str]:
+def _below(folder: str, depth: int, look: Look) -> Iterator[str]:
     """Every image in a folder and in the folders in it."""
     if depth > DEEPEST:
         raise UnsupportedData(
             Where(path=folder), expected=f"folders at most {DEEPEST} deep", found="more", hint="Is a link a circle?"
         )
-    folders, images, _ = _listed(folder)
+    folders, images, _ = _listed(look(folder))
     yield from images
     for name in folders:
-        for path in _below(os.path.join(folder, name), depth + 1):
+        for path in _below(inside(folder, name), depth + 1, look):
             yield f"{name}/{path}"
 
 
-def _listed(folder: str) -> tuple[list[str], list[str], bool]:
+def _listed(listing: Listing) -> tuple[list[str], list[str], bool]:
     """Visible sub-folders, sorted; images, in natural order; whether there are other files that may hold records."""
-    folders, images, others = [], [], False
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.startswith("."):
-                continue
-            if is_image_name(entry.name):
-                if entry.is_file():
-                    images.append(entry.name)
-            elif entry.is_dir():
-                folders.append(entry.name)
-            else:
-                others = others or is_record_file(entry)
-    return sorted(folders), sorted(images, key=natural_key), others
+    images = [name for name in listing.files if is_image_name(name)]
+    others = any(is_record_name(name) and not is_image_name(name) for name in listing.files)
+    return [name for name in listing.folders if not is_image_name(name)], images, others
 
 
-def _classes_beside(root: str) -> list[str]:
+def _classes_beside(root: str, look: Look) -> list[str]:
     """The classes of a folder; if it is one split among others, those of all of them, so that labels agree."""
-    whole = os.path.abspath(root)
-    parent, name = os.path.split(whole)
-    splits = [whole]
+    parent, name = parent_of(root)
+    splits = [look(root)]
     if name.lower() in SPLITS:
-        splits += [os.path.join(parent, other) for other in _listed(parent)[0] if other.lower() in SPLITS]
+        beside = [other for other in _listed(Listing.of(parent))[0] if other.lower() in SPLITS and other != name]
+        splits += [Listing.of(inside(parent, other)) for other in beside]
     return [name for split in splits for name in _listed(split)[0]]
 
 
-def looks_like_image_folder(folder: str) -> bool:
+def looks_like_image_folder(folder: str, look: Look = Listing.of) -> bool:
     """Whether a folder holds images and no other records, or folders of images."""
-    folders, images, others = _listed(folder)
+    folders, images, others = _listed(look(folder))
     if others or images:
         return bool(images) and not others
-    return any(_has_image(os.path.join(folder, name), 0) for name in folders[:LOOKED_INTO])
+    return any(_has_image(inside(folder, name), 0, look) for name in folders[:LOOKED_INTO])
 
 
-def _has_image(folder: str, depth: int) -> bool:
-    folders, images, others = _listed(folder)
+def _has_image(folder: str, depth: int, look: Look) -> bool:
+    folders, images, others = _listed(look(folder))
     if images or others:
         return not others
-    return depth < 2 and any(_has_image(os.path.join(folder, name), depth + 1) for name in folders[:2])
+    return depth < 2 and any(_has_image(inside(folder, name), depth + 1, look) for name in folders[:2])
 
 
 def verify_images(folder: ImageFolder) -> Iterator[Checked]:
@@ -237,7 +231,7 @@ def verify_images(folder: ImageFolder) -> Iterator[Checked]:
         faults: list[DataError] = []
         size = 0
         try:
-            image = read_whole(path)
+            image = read_each([path])[0]
             size = len(image)
             if encoding_of(image) is None:
                 found = f"{size} bytes that begin as no kind of image"

@@ -8,12 +8,16 @@ from collections.abc import Iterable
 from penstock import _registry
 from penstock.contracts.csv import CSV
 from penstock.contracts.records import Format, OnCorrupt, Records
-from penstock.errors import UnsupportedData, Where
+from penstock.errors import NoFiles, UnsupportedData, Where
 from penstock.formats.detect import detect, format_named, format_of_name
+from penstock.io.folders import Listing, Look, looking_into
 from penstock.io.paths import PathLike, expand
-from penstock.io.urls import base_name
+from penstock.io.remote_names import stands_for_several
+from penstock.io.urls import base_name, is_listing
 
 __all__ = ["open_records", "records"]
+
+LOOKED_AT = 1000  # objects: what a store lists with one answer
 
 
 def records(
@@ -75,16 +79,27 @@ def open_records(
 def _format_of_folders(paths: list[PathLike], format: str | CSV | None) -> Format | None:
     """The format of which folders are, as a whole, one thing; ``None`` where folders stand for their files, or are none."""
     folders = [os.path.expanduser(path) for path in paths]
-    if not folders or not all(map(_is_folder, folders)):
+    looks = [_look_into(folder) for folder in folders]
+    if not folders or None in looks:
         return None
     for found in map(format_named, _registry.FORMATS if format is None else [format]):
-        if found.folder is not None and (format is not None or all(map(found.folder, folders))):
+        if found.folder is not None and (format is not None or all(map(found.folder, folders, looks))):
             return found
     return None
 
 
-def _is_folder(path: object) -> bool:
-    return isinstance(path, str) and os.path.isdir(path)
+def _look_into(path: object) -> Look | None:
+    """How to look into a folder; ``None`` where it is none. Of a store, some of its objects are enough to tell."""
+    if not isinstance(path, str):
+        return None
+    if not is_listing(path):
+        return Listing.of if os.path.isdir(path) else None
+    if stands_for_several(path) or format_of_name(path) is not None:
+        return None
+    try:
+        return looking_into(path, most=LOOKED_AT)
+    except NoFiles:
+        return None
 
 
 def _check_alike(paths: list[str], first: Format) -> None:

@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import UnsupportedData, Where
 from penstock.io.locks import lock
 from penstock.io.paths import TEMPORARY_SUFFIX, PathLike
-from penstock.io.urls import scheme_of
+from penstock.io.uploads import check_writable, is_uploaded, staging_folder, upload
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["AtomicFile", "Closing", "no_writing", "sync_folder", "write_atomic"]
+__all__ = ["AtomicFile", "Closing", "sync_folder", "write_atomic"]
 
 GATHER_BYTES = (
     1 << 20
@@ -29,16 +28,6 @@ GATHER_BYTES = (
 WRITE_BACK_BYTES = 16 << 20  # measured: fsync at the end then takes 3-7 ms instead of 50 ms for 190 MB
 STALE_AFTER_S = 60
 NAME_BYTES = 100  # of the final name kept in the temporary one, which must fit into 255
-
-
-def no_writing(url: str) -> UnsupportedData:
-    """The refusal to write to a URL."""
-    return UnsupportedData(
-        Where(path=url),
-        expected="a path on this machine to write to",
-        found="a URL, which is only read",
-        hint="Write the file here, and copy it there (aws s3 cp, gsutil cp, azcopy).",
-    )
 
 
 class Closing(ABC):
@@ -68,7 +57,8 @@ class AtomicFile(Closing):
     """A file to write that gets its name only when it is complete.
 
     Bytes go to a hidden temporary file in the same folder; ``close`` flushes it to the disk and renames it. After an
-    exception, ``abort``, a kill or a power cut nothing carries the final name but what carried it before.
+    exception, ``abort``, a kill or a power cut nothing carries the final name but what carried it before. What is to lie in a
+    store is a temporary file in the cache folder, and goes there at ``close``.
 
     Args:
         path: The final name. An existing file is replaced at ``close``; through a symbolic link, its target is.
@@ -76,18 +66,20 @@ class AtomicFile(Closing):
 
     Raises:
         OSError: The folder does not exist or cannot be written.
+        NoFiles, Unreachable, UnsupportedData: The URL cannot be written to; see :mod:`penstock.io.uploads`.
     """
 
     def __init__(self, path: PathLike, *, durable: bool = True) -> None:
         self._fd = -1
         self.path = os.fspath(path)
-        if scheme_of(self.path) is not None:
-            raise no_writing(self.path)
+        self._is_uploaded = is_uploaded(self.path)
+        if self._is_uploaded:
+            check_writable(self.path)
         self.size = 0
         """Bytes written so far."""
         self._durable = durable
         self._process = os.getpid()
-        self._target = os.path.realpath(self.path)
+        self._target = os.path.join(staging_folder(), "object") if self._is_uploaded else os.path.realpath(self.path)
         self._gathered = bytearray()
         self._written_back = 0
         folder, name = os.path.split(self._target)
@@ -97,6 +89,11 @@ class AtomicFile(Closing):
         self._fd = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
         # Held as long as this process lives: how the next writer tells an abandoned temporary from a busy one.
         lock(self._fd)
+
+    @property
+    def folder(self) -> str:
+        """Where the temporary file lies: there is most probably room for more."""
+        return os.path.dirname(self._target)
 
     @property
     def closed(self) -> bool:
@@ -136,20 +133,25 @@ class AtomicFile(Closing):
 
         Raises:
             OSError: The disk is full, the folder vanished, ...; nothing carries the final name then.
+            Unreachable: The store does not take it; likewise.
         """
         if self._fd < 0:
             return
         try:
             self._flush()
             self._check_size()
-            if self._durable:
+            if self._durable and not self._is_uploaded:
                 os.fsync(self._fd)
             os.close(self._release())
-            os.replace(self._temporary, self._target)
+            if self._is_uploaded:
+                upload(self._temporary, self.path)
+                os.unlink(self._temporary)
+            else:
+                os.replace(self._temporary, self._target)
         except BaseException:
             self._discard()
             raise
-        if self._durable:
+        if self._durable and not self._is_uploaded:
             sync_folder(os.path.dirname(self._target))
 
     def abort(self) -> None:

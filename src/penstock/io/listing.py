@@ -10,7 +10,7 @@ from penstock.io.store_faults import worded
 from penstock.io.store_line import line_to, obstore_for, run_all, store_of
 from penstock.io.urls import Url
 
-__all__ = ["is_there", "keys_below", "names_under", "no_listing"]
+__all__ = ["bytes_below", "is_there", "keys_below", "names_under", "no_listing"]
 
 PAGE = 1000  # keys in an answer, by the protocols
 
@@ -64,17 +64,22 @@ def keys_below(url: str, *, most: int | None = None) -> list[str]:
         NoFiles: There is no such bucket.
         Unreachable: The store does not answer.
     """
-    return run_all(url, [partial(_below, url, most)])[0]
+    return [key for key, _ in run_all(url, [partial(_below, url, most)])[0]]
 
 
-async def _below(url: str, most: int | None) -> list[str]:
+def bytes_below(url: str) -> int:
+    """The size of all objects below a folder together."""
+    return sum(size for _, size in run_all(url, [partial(_below, url, None)])[0])
+
+
+async def _below(url: str, most: int | None) -> list[tuple[str, int]]:
     place, line = Url.of(url), line_to(url)
-    found: list[str] = []
+    found: list[tuple[str, int]] = []
     async with line.room:
         try:
             pages = obstore_for(url).list(store_of(line, place), place.key.rstrip("/") or None, chunk_size=PAGE)
             async for page in pages:
-                found += [place.at(each["path"]) for each in page]
+                found += [(place.at(each["path"]), each["size"]) for each in page]
                 if most is not None and len(found) >= most:
                     break
         except Exception as error:

@@ -12,7 +12,7 @@ from penstock.io.requests import look_whole
 from penstock.io.store_line import run_all
 from penstock.io.urls import Url, base_name
 
-__all__ = ["expand_url"]
+__all__ = ["expand_url", "stands_for_several"]
 
 MAGIC = re.compile(r"[*?\[]")
 
@@ -45,6 +45,12 @@ def expand_url(url: str, *, whole_sets: bool) -> list[str]:
     if not place.lists or not place.key or place.key.endswith("/"):
         return _in_folder(url) if place.lists else [_object(url, place)]
     return _object_or_folder(url)
+
+
+def stands_for_several(url: str) -> bool:
+    """Whether a URL is a glob, a shard pattern, or a shard's name."""
+    key = Url.of(url).key
+    return bool(MAGIC.search(key) or as_shard(url) or ("@" in key and COUNTED.fullmatch(url)))
 
 
 def _object(url: str, place: Url) -> str:

@@ -12,7 +12,9 @@ __all__ = ["NoRanges", "worded"]
 SHOWN = 160
 STATUS = re.compile(r"status code: (\d{3})([^:<]*)")
 CODE = re.compile(r"<Code>(\w+)</Code>")
-ENVIRONMENT = "Credentials come from the environment (AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS, ...)."
+METADATA = "169.254."
+"""Where clouds tell machines their roles: asked when the environment has no credentials."""
+ENVIRONMENT = "Credentials come from the environment (AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_NAME, ...)."
 EXPIRED = "Set the credentials of the store in the environment; they may have run out."
 
 
@@ -42,6 +44,10 @@ def worded(error: Exception, url: str, *, act: str = "read") -> Exception:
         return NoFiles(where, expected="an object or a bucket of this name", found="none (the server says 404)")
     if (isinstance(error, kinds.NotSupportedError) and "ange" in text) or status == 416:
         return NoRanges(url)
+    if METADATA in text:
+        hint = f"{ENVIRONMENT} For public data, AWS_SKIP_SIGNATURE, GOOGLE_SKIP_SIGNATURE or AZURE_SKIP_SIGNATURE is 'true'."
+        expected = "credentials in the environment, or a role of this machine"
+        return Unreachable(where, expected=expected, found="neither", hint=hint)
     if isinstance(error, kinds.PermissionDeniedError) or status == 403:
         found = f"a refusal (403{', ' + code if code else ''})"
         return Unreachable(where, expected=f"permission to {act} this", found=found, hint=ENVIRONMENT)
@@ -70,6 +76,8 @@ def _said(error: Exception) -> tuple[int, str, str]:
 
 
 def _hint(text: str) -> str:
+    if "must be specified" in text:  # what a store needs besides its name
+        return ENVIRONMENT
     if "timed out" in text or "Timeout" in text or "TimedOut" in text:
         return "PENSTOCK_TIMEOUT sets how many seconds a request may take."
     asked = "It was asked several times. " if " retries" in text else ""

@@ -45,6 +45,8 @@ class Line:
 
         self.process = os.getpid()
         self.stores: dict[tuple[str, ...], Any] = {}
+        self.writable: set[str] = set()
+        """Stores that answered when something was to be written."""
         self.loop = asyncio.new_event_loop()
         self.room = asyncio.Semaphore(int(os.environ.get("PENSTOCK_REQUESTS") or MOST_AT_ONCE))
         """What every request goes through."""

@@ -21,9 +21,12 @@ from penstock.contracts.schema import Schema
 from penstock.contracts.tables import is_table
 from penstock.errors import DataError, NoFiles, UnsupportedData, Where
 from penstock.formats.csv import CsvRecords
-from penstock.formats.detect import format_named
+from penstock.formats.detect import format_named, format_of_name
 from penstock.formats.opening import open_records
+from penstock.io.folders import Listing
 from penstock.io.paths import expand
+from penstock.io.remote_names import stands_for_several
+from penstock.io.urls import inside, is_listing, is_url
 from penstock.sources.csv_source import csv_codec, csv_source
 from penstock.sources.decoded import decoded, stored_schema
 from penstock.sources.image_paths import as_paths, with_images
@@ -120,8 +123,20 @@ def _split_folders(path: Paths, names: list[str]) -> dict[str, str] | None:
     """The folder of each split, where all of them are folders in a folder."""
     if not isinstance(path, (str, os.PathLike)):
         return None
+    if is_url(path):
+        return _split_folders_in_store(str(path), names)
     folders = {name: Path(path).expanduser() / name for name in names}
     return {name: str(folder) for name, folder in folders.items()} if all(map(Path.is_dir, folders.values())) else None
+
+
+def _split_folders_in_store(url: str, names: list[str]) -> dict[str, str] | None:
+    if not is_listing(url) or stands_for_several(url) or format_of_name(url) is not None:
+        return None
+    try:
+        there = Listing.of(url).folders
+    except NoFiles:
+        return None
+    return {name: inside(url, name) for name in names} if set(names) <= set(there) else None
 
 
 def _parts(split: SplitLike, sources: Mapping[str, Source]) -> Source:

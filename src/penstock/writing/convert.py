@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +18,7 @@ from penstock.contracts.schema import Schema
 from penstock.errors import CorruptFile, CorruptRecord, SchemaMismatch, UnsupportedData, Where
 from penstock.formats.detect import format_named
 from penstock.io.cores import usable_cores
+from penstock.io.places import bytes_at, first_there
 from penstock.io.progress import Progress
 from penstock.sources.opening import open as open_source
 from penstock.sources.record_source import RecordSource
@@ -77,9 +77,9 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
     """Write the examples of ``src`` into new files.
 
     Record payloads that need no other codec are passed through byte for byte. The work is cut into units that are
-    finished one by one in a hidden folder beside ``dst``: the same call after a kill or a power cut goes on with the units
-    that are missing. The files of ``dst`` get their names when they are whole. Of a conversion that is refused, or meets damage, nothing
-    is left.
+    finished one by one in a hidden folder beside ``dst``, or in the cache folder if ``dst`` is a URL: the same call after a kill
+    or a power cut goes on with the units that are missing. The files of ``dst`` get their names when they are whole. Of a
+    conversion that is refused, or meets damage, nothing is left.
 
     Args:
         src: Anything :func:`penstock.open` takes, or a source.
@@ -115,11 +115,11 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
     }
     work = WorkFolder.open(target, len(source), plan)
     # In the folder of an interrupted run, a file that has its final name already is that run's own.
-    existing = [path for path in target.paths if path.exists()] if work.fresh else []
-    if existing and not overwrite:
+    existing = first_there(target.paths) if work.fresh and not overwrite else None
+    if existing is not None:
         work.remove_if_fresh()
         raise UnsupportedData(
-            Where(path=str(existing[0])),
+            Where(path=existing),
             expected="no such file yet",
             found="one",
             hint="Pass overwrite=True to replace it.",
@@ -138,19 +138,13 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
             raise
     return Converted(
         examples=len(source),
-        paths=tuple(str(path) for path in target.paths),
-        bytes=sum(map(_size_of, target.paths)),
+        paths=target.paths,
+        bytes=sum(map(bytes_at, target.paths)),
         resumed=resumed,
         skipped=source.skipped.records,
         lost=tuple(map(str, lost)),
         schema=source.schema,
     )
-
-
-def _size_of(path: Path) -> int:
-    if path.is_dir():
-        return sum(_size_of(inside) for inside in path.iterdir())
-    return path.stat().st_size
 
 
 def _passes(source: Source, format: str) -> bool:

@@ -11,6 +11,7 @@ from penstock.errors import UnsupportedData, Where
 from penstock.formats.detect import detect, format_named
 from penstock.formats.opening import open_records
 from penstock.io.paths import PathLike, expand
+from penstock.io.places import first_there
 from penstock.writing.sinks import open_writer
 from penstock.writing.targets import Target
 
@@ -33,7 +34,7 @@ def salvage(path: PathLike | list[str], out: PathLike, *, format: str | None = N
     paths = [os.fspath(path)] if not isinstance(path, list) and Path(path).is_file() else expand(path)
     if len(paths) != 1:
         raise UnsupportedData(Where(), expected="one file to salvage", found=f"{len(paths)}")
-    if Path(out).exists():
+    if first_there([os.fspath(out)]):
         raise UnsupportedData(Where(path=str(out)), expected="no such file yet", found="one")
     found = format_named(format) if format is not None else detect(paths[0])
     if found.salvage is not None:

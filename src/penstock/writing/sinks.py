@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from penstock.codecs.example import ExampleCodec
@@ -16,6 +15,7 @@ from penstock.contracts.tables import BatchWriter
 from penstock.contracts.values import Ragged
 from penstock.errors import SchemaMismatch, UnsupportedData, Where
 from penstock.formats.detect import format_named
+from penstock.io.paths import PathLike
 from penstock.sources.views import Source
 from penstock.writing.behind import Behind
 from penstock.writing.encoding import EncodingSink, encoders_of
@@ -59,7 +59,7 @@ class RecordSink:
 
 
 def open_sink(
-    path: Path, format: str | CSV, compression: str, schema: Schema, *, codec: str | None = None, first: bool = True
+    path: PathLike, format: str | CSV, compression: str, schema: Schema, *, codec: str | None = None, first: bool = True
 ) -> BatchWriter:
     """What takes the batches for one file of a format: records by way of a codec, or columns under the schema.
 
@@ -93,7 +93,7 @@ def codec_for(schema: Schema, name: str | None, format: str) -> RecordCodec:
     return ExampleCodec(schema)
 
 
-def open_writer(path: Path, format: str, compression: str) -> RecordWriter:
+def open_writer(path: PathLike, format: str, compression: str) -> RecordWriter:
     """The writer for one file of records.
 
     Raises:

@@ -10,8 +10,7 @@ from pathlib import Path
 from penstock.contracts.csv import CSV
 from penstock.errors import UnknownFormat, UnsupportedData, Where
 from penstock.formats.detect import csv_options, format_named, format_of_name
-from penstock.io.atomic import no_writing
-from penstock.io.urls import scheme_of
+from penstock.io.uploads import is_uploaded
 
 __all__ = ["Target"]
 
@@ -26,13 +25,13 @@ class Target:
     """Where something is written to.
 
     Args:
-        paths: The final file names, in order.
+        paths: The final file names or URLs, in order.
         format: How records are framed.
         compression: ``"none"``, ``"gzip"``, ``"zlib"``, or what else the format has (ArrayRecord: ``"zstd"``, ...).
         csv: How CSV is to be written.
     """
 
-    paths: tuple[Path, ...]
+    paths: tuple[str, ...]
     format: str
     compression: str
     csv: CSV | None = None
@@ -56,8 +55,7 @@ class Target:
             ValueError: ``shards`` and the ``@`` in the path disagree, or are not positive.
         """
         text = os.fspath(path)
-        if scheme_of(text) is not None:
-            raise no_writing(text)
+        is_uploaded(text)
         found = SHARD_PATTERN.match(text)
         sharded = found is not None or shards != 1
         if found is not None:
@@ -83,7 +81,7 @@ class Target:
         paths = [f"{text}-{i:0{digits}d}-of-{shards:0{digits}d}" for i in range(shards)] if sharded else [text]
         if known == "csv":
             options = (options or CSV()).with_delimiter(CSV_DELIMITERS.get(Path(name).suffix.lower(), ","))
-        return cls(paths=tuple(Path(p) for p in paths), format=known, compression=compression, csv=options)
+        return cls(paths=tuple(paths), format=known, compression=compression, csv=options)
 
     def bounds(self, n: int) -> list[tuple[int, int]]:
         """Which of ``n`` examples go into which file: consecutive runs, as equal as can be."""

@@ -11,6 +11,10 @@ from typing import Any
 
 from penstock.formats.detect import format_named
 from penstock.io.atomic import AtomicFile
+from penstock.io.cache import cache_folder, cache_key
+from penstock.io.places import first_there, remove
+from penstock.io.uploads import check_writable, upload, upload_folder
+from penstock.io.urls import is_url
 from penstock.writing.targets import Target
 
 __all__ = ["Shard", "Unit", "WorkFolder", "join_units"]
@@ -31,15 +35,23 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One final file and the units it is joined from."""
+    """One final file and the units it is joined from.
 
-    path: Path
+    Args:
+        path: Its name, or its URL.
+        units: In order.
+        format: Of the file.
+        whole: Where it is put together: its name, or where it waits to go to its store.
+    """
+
+    path: str
     units: tuple[Unit, ...]
     format: str
+    whole: str
 
 
 class WorkFolder:
-    """A hidden folder beside the destination: the plan, the finished units, a mark for every finished shard."""
+    """A hidden folder beside the destination, or in the cache folder where that is in a store: the plan, the finished units, a mark for every finished shard."""
 
     def __init__(self, path: Path, target: Target, n: int, *, fresh: bool) -> None:
         self.path = path
@@ -51,13 +63,13 @@ class WorkFolder:
     def open(cls, target: Target, n: int, plan: Mapping[str, Any]) -> WorkFolder:
         """The folder of an interrupted run of the same plan, or a new one."""
         first = target.paths[0]
-        path = first.parent / f".{first.name}.penstock-convert"
+        path = _work_place(first)
         text = json.dumps(
             {
                 **plan,
                 "version": VERSION,
                 "n": n,
-                "paths": [p.name for p in target.paths],
+                "paths": [Path(p).name for p in target.paths],
                 "format": target.format,
                 "compression": target.compression,
             },
@@ -81,29 +93,34 @@ class WorkFolder:
             units = tuple(
                 Unit(self.path / f"{number:05d}-{at:012d}", at, min(at + step, stop), at == start) for at in starts
             )
-            shards.append(Shard(path, units, self.target.format))
+            whole = str(self.path / f"{number:05d}-whole") if is_url(path) else path
+            shards.append(Shard(path, units, self.target.format, whole))
         return shards
 
     def missing(self) -> list[Unit]:
         """The units that are still to be done."""
         return [
-            u for shard in self.shards() if not self.is_done(shard.path) for u in shard.units if not u.path.exists()
+            unit
+            for shard in self.shards()
+            if not (self.is_done(shard.path) or (is_url(shard.path) and Path(shard.whole).exists()))
+            for unit in shard.units
+            if not unit.path.exists()
         ]
 
     def finished_examples(self) -> int:
         """How many examples an interrupted run has already converted."""
         return self.n - sum(unit.stop - unit.start for unit in self.missing())
 
-    def is_done(self, path: Path) -> bool:
+    def is_done(self, path: str) -> bool:
         """Whether this run, or the interrupted one before it, has put ``path`` together."""
-        return self._mark(path).exists() and path.exists()
+        return self._mark(path).exists() and first_there([path]) is not None
 
-    def mark_done(self, path: Path) -> None:
+    def mark_done(self, path: str) -> None:
         """Note that ``path`` has its final name."""
         self._mark(path).touch()
 
-    def _mark(self, path: Path) -> Path:
-        return self.path / f"{path.name}.done"
+    def _mark(self, path: str) -> Path:
+        return self.path / f"{Path(path).name}.done"
 
     def remove(self) -> None:
         """The work is finished."""
@@ -113,7 +130,7 @@ class WorkFolder:
         """The work cannot be finished: leave neither it nor the files that it has put into place."""
         for path in self.target.paths:
             if self.is_done(path):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+                remove(path)
         self.remove()
 
     def remove_if_fresh(self) -> None:
@@ -123,20 +140,37 @@ class WorkFolder:
 
 
 def join_units(shard: Shard, work: WorkFolder) -> None:
-    """Put a shard together under its final name.
+    """Put a shard together under its final name, in its store if it has one."""
+    if shard.whole == shard.path or not Path(shard.whole).exists():
+        _join(shard)
+    _arrive(shard, work)
+    if shard.whole != shard.path:
+        remove(shard.whole)
+
+
+def _join(shard: Shard) -> None:
+    """Put a shard together.
 
     TFRecord files, rows of CSV and gzip members may follow one another, so their units are copied end to end; formats with a header or an
     end of their own have a way to join.
     """
     first = shard.units[0].path
     if len(shard.units) == 1:
-        first.replace(shard.path)
+        first.replace(shard.whole)
     elif (join := format_named(shard.format).join) is not None:
-        join([str(unit.path) for unit in shard.units], str(shard.path))
+        join([str(unit.path) for unit in shard.units], shard.whole)
     else:
-        with AtomicFile(shard.path) as out:
+        with AtomicFile(shard.whole) as out:
             for unit in shard.units:
                 _append(out, unit.path)
+
+
+def _arrive(shard: Shard, work: WorkFolder) -> None:
+    if is_url(shard.path):
+        if Path(shard.whole).is_dir():
+            upload_folder(shard.whole, shard.path)
+        else:
+            upload(shard.whole, shard.path)
     work.mark_done(shard.path)
     for unit in shard.units:
         unit.path.unlink(missing_ok=True)
@@ -146,3 +180,11 @@ def _append(out: AtomicFile, path: Path) -> None:
     with path.open("rb") as unit:
         while block := unit.read(8 << 20):
             out.write(block)
+
+
+def _work_place(first: str) -> Path:
+    if not is_url(first):
+        path = Path(first)
+        return path.parent / f".{path.name}.penstock-convert"
+    check_writable(first)
+    return cache_folder("convert") / cache_key(first)

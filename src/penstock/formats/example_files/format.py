@@ -18,8 +18,9 @@ from penstock.formats.example_files.table import FilesTable
 from penstock.formats.example_files.writer import NpyFolderSink, NpzFolderSink, join_folders, npy_misfits, npz_misfits
 from penstock.formats.image_folder import SPLITS
 from penstock.io.compression import checked
-from penstock.io.folders import Listing
-from penstock.io.mapped import Signature
+from penstock.io.folders import Listing, Look, looking_into
+from penstock.io.reading import size_on_disk
+from penstock.io.urls import inside, is_url, parent_of
 
 __all__ = ["NPY_FOLDER", "NPZ_FOLDER"]
 
@@ -38,7 +39,7 @@ def open_files(
     nothing but the files.
     """
     _check_options(paths[0], compression, on_corrupt)
-    if not os.path.isdir(paths[0]):
+    if paths[0].lower().endswith(SUFFIXES[format]) if is_url(paths[0]) else not os.path.isdir(paths[0]):
         return FilesTable(format, paths, _kind(format, verify=verify))
     first, *others = [_open_folder(folder, format, _kind(format, verify=verify)) for folder in paths]
     for other in others:
@@ -47,18 +48,19 @@ def open_files(
 
 
 def _open_folder(folder: str, format: str, kind: Kind) -> FilesTable:
-    suffix, listing = SUFFIXES[format], Listing.of(folder)
-    manifest = read_manifest(listing)
+    look = looking_into(folder)
+    suffix, listing = SUFFIXES[format], look(folder)
+    manifest = read_manifest(listing, look)
     if manifest is not None:
         known = {name: (feature, manifest.columns[name]) for name, feature in manifest.schema.items()}
         return FilesTable(format, _named(manifest.files, suffix, manifest.path), kind, known=known)
     if listing.named(suffix):
         _check_only(listing, suffix)
-        return FilesTable(format, [os.path.join(folder, name) for name in listing.named(suffix)], kind)
-    return _of_classes(listing, format, kind)
+        return FilesTable(format, [inside(folder, name) for name in listing.named(suffix)], kind)
+    return _of_classes(listing, look, format, kind)
 
 
-def _of_classes(listing: Listing, format: str, kind: Kind) -> FilesTable:
+def _of_classes(listing: Listing, look: Look, format: str, kind: Kind) -> FilesTable:
     suffix = SUFFIXES[format]
     if listing.folders and {name.lower() for name in listing.folders} <= SPLITS:
         raise UnsupportedData(
@@ -71,10 +73,10 @@ def _of_classes(listing: Listing, format: str, kind: Kind) -> FilesTable:
     paths: list[str] = []
     labels: list[int] = []
     for name in listing.folders:
-        inside = Listing.of(os.path.join(listing.folder, name))
-        _check_only(inside, suffix)
-        paths += [os.path.join(inside.folder, file) for file in inside.named(suffix)]
-        labels += [classes.index(name)] * len(inside.named(suffix))
+        of_class = look(inside(listing.folder, name))
+        _check_only(of_class, suffix)
+        paths += [inside(of_class.folder, file) for file in of_class.named(suffix)]
+        labels += [classes.index(name)] * len(of_class.named(suffix))
     if not paths:
         raise NoFiles(
             Where(path=listing.folder),
@@ -88,12 +90,10 @@ def _of_classes(listing: Listing, format: str, kind: Kind) -> FilesTable:
 
 def _classes_beside(listing: Listing) -> tuple[str, ...]:
     """The classes of a folder; if it is one split among others, those of all of them, so that labels agree."""
-    parent, name = os.path.split(os.path.abspath(listing.folder))
+    parent, name = parent_of(listing.folder)
     if name.lower() not in SPLITS:
         return listing.folders
-    splits = [
-        Listing.of(os.path.join(parent, other)) for other in Listing.of(parent).folders if other.lower() in SPLITS
-    ]
+    splits = [Listing.of(inside(parent, other)) for other in Listing.of(parent).folders if other.lower() in SPLITS]
     return tuple(sorted({name for split in splits for name in split.folders}))
 
 
@@ -113,7 +113,7 @@ def _check_only(listing: Listing, suffix: str) -> None:
     others = [name for name in listing.others(suffix) if name not in NAMES]
     if others:
         raise UnsupportedData(
-            Where(path=os.path.join(listing.folder, others[0])),
+            Where(path=inside(listing.folder, others[0])),
             expected=f"{suffix} files and notes in {listing.folder}",
             found=f"{others[0]}" + (f" and {len(others) - 1} more" if len(others) > 1 else ""),
             hint=f"A glob such as 'folder/*{suffix}' leaves them out.",
@@ -129,20 +129,20 @@ def _named(files: Sequence[str], suffix: str, manifest: str) -> Sequence[str]:
     return files
 
 
-def claims(folder: str, *, format: str) -> bool:
+def claims(folder: str, look: Look = Listing.of, *, format: str) -> bool:
     """Whether a folder shows by itself that every file is one example: by a manifest, or by class folders."""
-    suffix, listing = SUFFIXES[format], Listing.of(folder)
+    suffix, listing = SUFFIXES[format], look(folder)
     if any(name in listing.files for name in NAMES):
         first = next((name for name in listing.files if name.lower().endswith(tuple(SUFFIXES.values()))), "")
-        return first.lower().endswith(suffix) or (not first and _below(listing, suffix))
-    return not _records_in(listing) and _below(listing, suffix)
+        return first.lower().endswith(suffix) or (not first and _below(listing, suffix, look))
+    return not _records_in(listing) and _below(listing, suffix, look)
 
 
-def _below(listing: Listing, suffix: str) -> bool:
+def _below(listing: Listing, suffix: str, look: Look) -> bool:
     for name in listing.folders:
-        inside = _records_in(Listing.of(os.path.join(listing.folder, name)))
-        if inside:
-            return inside[0].lower().endswith(suffix)
+        found = _records_in(look(inside(listing.folder, name)))
+        if found:
+            return found[0].lower().endswith(suffix)
     return False
 
 
@@ -165,7 +165,7 @@ def verify_files(records: Any) -> Iterator[Checked]:
         faults: list[DataError] = []
         size = 0
         try:
-            size = Signature.of(path).size
+            size = size_on_disk(path)
             if refusal is None:
                 records.batch(np.array([number]), names)
             else:

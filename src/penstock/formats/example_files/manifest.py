@@ -15,8 +15,10 @@ import numpy as np
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.errors import CorruptFile, NoFiles, SchemaMismatch, UnsupportedData, Where
-from penstock.io.folders import Listing
-from penstock.io.small_files import read_whole
+from penstock.io.folders import Listing, Look
+from penstock.io.places import first_there
+from penstock.io.reading import read_each
+from penstock.io.urls import beside, inside, is_url
 
 __all__ = ["NAMES", "Manifest", "read_manifest"]
 
@@ -42,8 +44,12 @@ class Manifest:
     columns: Mapping[str, Any]
 
 
-def read_manifest(listing: Listing) -> Manifest | None:
+def read_manifest(listing: Listing, look: Look) -> Manifest | None:
     """The manifest of a folder, if it has one.
+
+    Args:
+        listing: What is in the folder.
+        look: Tells what is in others.
 
     Raises:
         CorruptFile, UnsupportedData: It cannot be read, or names no files.
@@ -56,10 +62,10 @@ def read_manifest(listing: Listing) -> Manifest | None:
         raise UnsupportedData(
             Where(path=listing.folder), expected="one manifest", found=" and ".join(found), hint="Remove one of them."
         )
-    path = os.path.join(listing.folder, found[0])
+    path = inside(listing.folder, found[0])
     names, columns = _rows(path)
-    files = [os.path.normpath(os.path.join(listing.folder, name)) for name in names]
-    _check_there(path, listing, names, files)
+    files = [_normal(beside(path, name)) for name in names]
+    _check_there(path, listing, look, names, files)
     typed = {name: _typed(path, name, values) for name, values in columns.items()}
     return Manifest(
         path,
@@ -72,7 +78,7 @@ def read_manifest(listing: Listing) -> Manifest | None:
 def _rows(path: str) -> tuple[list[str], dict[str, list[Any]]]:
     """The file names, and the other columns."""
     try:
-        text = read_whole(path).decode("utf-8-sig")
+        text = read_each([path])[0].decode("utf-8-sig")
         table = _csv_rows(text, path) if path.endswith(".csv") else _json_rows(text, path)
     except (UnicodeDecodeError, json.JSONDecodeError, csv.Error, RecursionError) as error:
         raise CorruptFile(Where(path=path), expected="a manifest in UTF-8", found=str(error)) from error
@@ -176,17 +182,28 @@ def _objects(values: list[str]) -> Any:
     return column
 
 
-def _check_there(path: str, listing: Listing, names: Sequence[str], files: Sequence[str]) -> None:
+def _normal(path: str) -> str:
+    return path if is_url(path) else os.path.normpath(path)
+
+
+def _check_there(path: str, listing: Listing, look: Look, names: Sequence[str], files: Sequence[str]) -> None:
     """By listing folders; no file is opened."""
-    root = os.path.normpath(listing.folder)
+    root = _normal(listing.folder).rstrip("/")
     known = {root: frozenset(listing.files)}
     missing = []
     for name, file in zip(names, files, strict=True):
         folder, base = os.path.split(file)
         if folder not in known:
-            known[folder] = frozenset(Listing.of(folder).files) if os.path.isdir(folder) else frozenset()
-        if base not in known[folder] and not (base.startswith(".") and os.path.exists(file)):
+            known[folder] = _names_in(folder, look)
+        if base not in known[folder] and not (base.startswith(".") and first_there([file])):
             missing.append(name)
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise NoFiles(Where(path=path), expected="files of the names in the manifest", found=f"no {missing[0]}{more}")
+
+
+def _names_in(folder: str, look: Look) -> frozenset[str]:
+    try:
+        return frozenset(look(folder).files)
+    except NoFiles:
+        return frozenset()

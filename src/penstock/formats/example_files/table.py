@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,9 @@ from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Ragged
 from penstock.errors import NoFiles, SchemaMismatch, Where
 from penstock.formats.example_files.arrays import Arrays, Kind, NpyFiles, Template
+from penstock.io.reading import read_each
 from penstock.io.small_files import OTHERWISE, read_whole
+from penstock.io.urls import is_url
 
 __all__ = ["FilesTable"]
 
@@ -102,7 +104,7 @@ class FilesTable:
         if self.declared is not None:
             return self.declared
         numbers = np.unique(np.linspace(0, len(self.paths) - 1, SAMPLED).astype(np.int64)).tolist()
-        samples = [(self.paths[number], self._load(number, None)) for number in numbers] if self.paths else []
+        samples = list(self._loaded(numbers, None)) if self.paths else []
         first_path, first = samples[0] if samples else ("", {})
         features = {name: Feature(array.dtype, array.shape) for name, array in first.items()}
         for path, arrays in samples[1:]:
@@ -140,10 +142,16 @@ class FilesTable:
     def _encoded(self) -> list[bytes]:
         """The paths as the file system has them; absolute, so that they stay right when the process changes its folder."""
         root = os.getcwd()
-        return [os.fsencode(os.path.join(root, path)) for path in self.paths]
+        return [os.fsencode(path if is_url(path) else os.path.join(root, path)) for path in self.paths]
 
-    def _load(self, number: int, names: Sequence[str] | None) -> Arrays:
-        return self.kind.arrays(read_whole(self._encoded[number]), self.paths[number], names)
+    def _loaded(self, numbers: Sequence[int], names: Sequence[str] | None) -> Iterator[tuple[str, Arrays]]:
+        """Paths and arrays of some files. Those behind URLs are fetched at once; of others one lies in memory at a time."""
+        paths = [self.paths[number] for number in numbers]
+        contents: Iterable[bytes] = (read_whole(self._encoded[number]) for number in numbers)
+        if any(map(is_url, paths)):
+            contents = read_each([os.fsdecode(self._encoded[number]) for number in numbers])
+        for path, content in zip(paths, contents, strict=True):
+            yield path, self.kind.arrays(content, path, names)
 
     def look_at(self, number: int) -> None:
         """Read one file, and hold it against nothing.
@@ -151,13 +159,15 @@ class FilesTable:
         Raises:
             DataError: It is damaged.
         """
-        self._load(number, None)
+        list(self._loaded([number], None))
 
     @cached_property
     def _template(self) -> Template | None:
         """The layout that most files are hoped to have: the first one's, where all shapes are fixed."""
         if not self.paths or not all(feature.is_fixed for feature in self._arrays.values()):
             return None
+        if any(map(is_url, self.paths)):
+            return None  # It reads files of this machine.
         return self.kind.template(read_whole(self._encoded[0]), self.paths[0])
 
     def batch(self, indices: Indices, names: tuple[str, ...]) -> Batch:
@@ -178,7 +188,10 @@ class FilesTable:
     def _columns(self, indices: Indices, names: list[str]) -> dict[str, Any]:
         numbers = indices.tolist()
         if self._template is None or not numbers:
-            loaded = [self._fitting(number, names) for number in numbers]
+            loaded = [
+                self._fitting(number, arrays, names)
+                for number, (_, arrays) in zip(numbers, self._loaded(numbers, names), strict=True)
+            ]
             return {name: _stacked(self._arrays[name], [arrays[name] for arrays in loaded]) for name in names}
         encoded = self._encoded
         columns, status = self._template.read([encoded[number] for number in numbers], names)
@@ -186,13 +199,14 @@ class FilesTable:
             number = numbers[position]
             if status[position] != OTHERWISE:
                 raise _unreadable(self.paths[number], int(status[position]))
-            for name, array in self._fitting(number, names).items():
+            ((_, arrays),) = self._loaded([number], names)
+            for name, array in self._fitting(number, arrays, names).items():
                 columns[name][position] = array
         return columns
 
-    def _fitting(self, number: int, names: list[str]) -> Arrays:
+    def _fitting(self, number: int, arrays: Arrays, names: list[str]) -> Arrays:
         """The arrays of one file, held against the schema."""
-        path, arrays = self.paths[number], self._load(number, names)
+        path = self.paths[number]
         for name in names:
             feature = self._arrays[name]
             array = arrays.get(name)

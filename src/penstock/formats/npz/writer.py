@@ -98,7 +98,7 @@ class NpzWriter:
         }
         # Its last bytes must be in the file before another array begins: it is finished first.
         self._order = sorted(self._arrays.values(), key=lambda array: -array.row_bytes)
-        folder = Path(self._file.path).resolve().parent
+        folder = Path(self._file.folder)
         for position, array in enumerate(self._order):
             array.begin(spool(folder) if position else self._file)
         if self._order:

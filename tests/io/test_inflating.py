@@ -1,0 +1,156 @@
+"""Compressed files one after the other: the same bytes and faults, whoever inflates them, and nothing left running."""
+
+import gzip
+import threading
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.errors import CorruptFile
+from penstock.io import inflated, inflating
+from penstock.io.cache import cache_folder
+from penstock.io.fileset import FileSet
+from penstock.io.inflated import InflatedStream
+from penstock.io.inflating import InflatingAhead, InOrder
+
+CONTENT = [bytes(np.random.default_rng(number).integers(0, 9, 3_500_000, dtype=np.uint8)) for number in range(4)]
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("packed")
+    for number, content in enumerate(CONTENT):
+        (folder / f"{number}.gz").write_bytes(gzip.compress(content, 1))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _some_cores(monkeypatch):
+    monkeypatch.setattr(inflating, "usable_cores", lambda: 3)
+
+
+def files_of(folder):
+    return FileSet([str(folder / f"{number}.gz") for number in range(4)], compression=None)
+
+
+def pass_over(files):
+    order = InOrder(files)
+    try:
+        return [b"".join(bytes(part) for part in _parts(order.content(number))) for number in range(len(files))]
+    finally:
+        order.close()
+
+
+def _parts(content):
+    return [content.buffer] if hasattr(content, "buffer") else content
+
+
+def running():
+    return [thread for thread in threading.enumerate() if thread.name == "penstock-inflating"]
+
+
+def test_the_contents_are_the_same_and_stay_in_the_cache(packed):
+    assert pass_over(files_of(packed)) == CONTENT
+    assert not running()
+    assert len(list(cache_folder("inflated").glob("*.inflated"))) == 4
+    assert not files_of(packed).waits_for_inflating()
+
+
+def test_the_next_files_begin_with_the_second_part(packed):
+    order = InOrder(files_of(packed))
+    parts = iter(order.content(0))
+    first = next(parts)
+    assert not running()
+    rest = b"".join([next(parts)])
+    following = [order.content(1), order.content(2)]
+    assert all(isinstance(content, InflatingAhead) for content in following)
+    assert first + rest + b"".join(parts) == CONTENT[0]
+    assert [b"".join(content) for content in following] == CONTENT[1:3]
+    order.close()
+
+
+@pytest.mark.parametrize("limit", ["0", "1M", "5M"])
+@pytest.mark.filterwarnings("ignore:.*is inflated anew each time")
+def test_without_room_in_the_cache_memory_is_bounded_and_the_contents_are_the_same(packed, monkeypatch, limit):
+    monkeypatch.setenv("PENSTOCK_CACHE_LIMIT", limit)
+    monkeypatch.setattr(inflating, "MOST_WAITING", 1)
+    assert pass_over(files_of(packed)) == CONTENT
+    assert not running()
+
+
+def test_what_somebody_else_is_inflating_is_read_too(packed):
+    stream = InflatedStream(str(packed / "0.gz"), "gzip")
+    held = iter(stream)
+    next(held)
+    assert pass_over(files_of(packed)) == CONTENT
+    held.close()
+
+
+def test_leaving_stops_what_was_begun(packed):
+    order = InOrder(files_of(packed))
+    parts = iter(order.content(0))
+    next(parts), next(parts)
+    following = iter(order.content(1))
+    next(following)
+    order.close()
+    assert not running()
+    parts.close()
+    following.close()
+    assert not list(cache_folder("inflated").glob("*.part"))
+
+
+def test_faults_come_in_their_place(packed, tmp_path):
+    for number in range(4):
+        content = (packed / f"{number}.gz").read_bytes()
+        (tmp_path / f"{number}.gz").write_bytes(content[:500_000] if number == 1 else content)
+    order = InOrder(files_of(tmp_path))
+    contents = []
+    for number in range(4):
+        content = order.content(number)
+        contents.append(b"".join(_parts(content)))
+        assert (content.fault is None) == (number != 1)
+    order.close()
+    assert contents[0] == CONTENT[0]
+    assert contents[2:] == CONTENT[2:]
+    assert CONTENT[1].startswith(contents[1])
+
+
+def test_a_file_that_is_gone_is_missed_when_it_is_its_turn(packed, tmp_path):
+    for number in (0, 2, 3):
+        (tmp_path / f"{number}.gz").write_bytes((packed / f"{number}.gz").read_bytes())
+    order = InOrder(files_of(tmp_path))
+    assert b"".join(order.content(0)) == CONTENT[0]
+    with pytest.raises((FileNotFoundError, CorruptFile)):
+        order.content(1)
+    order.close()
+
+
+def test_an_error_of_the_thread_is_raised_where_the_parts_are_used(packed, monkeypatch):
+    def fail(*_):
+        raise OSError("the disk is on fire")
+        yield b""
+
+    monkeypatch.setattr(InflatedStream, "_into_copy", fail)
+    with pytest.raises(OSError, match="on fire"):
+        list(InflatingAhead(InflatedStream(str(packed / "0.gz"), "gzip")))
+    assert not running()
+
+
+def test_records_of_compressed_shards_are_those_of_plain_ones(tmp_path, monkeypatch):
+    rng = np.random.default_rng(1)
+    examples = {"x": rng.integers(0, 50, (6000, 300)), "label": np.arange(6000)}
+    ps.write(tmp_path / "p.tfrecord@5", examples)
+    ps.write(tmp_path / "z.tfrecord@5", examples, compression="gzip")
+    plain = [bytes(record) for record in ps.records(tmp_path / "p.tfrecord@5")]
+    assert [bytes(record) for record in ps.records(tmp_path / "z.tfrecord@5")] == plain
+    assert [bytes(record) for record in ps.records(tmp_path / "z.tfrecord@5")] == plain
+    monkeypatch.setattr(inflated, "VERSION", 99)  # as if nothing were in the cache
+    batches = zip(
+        ps.Loader(ps.open(tmp_path / "z.tfrecord@5"), 100), ps.Loader(ps.open(tmp_path / "p.tfrecord@5"), 100)
+    )
+    assert all(np.array_equal(a["label"], b["label"]) for a, b in batches)
+    records = iter(ps.records(tmp_path / "z.tfrecord@5"))
+    next(records)
+    records.close()
+    assert not running()
