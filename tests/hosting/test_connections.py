@@ -85,6 +85,63 @@ def test_large_heads_within_the_limit_and_bodies_behind_them(server):
     assert answer.endswith(b"A" * 100_000)
 
 
+def answers(data):
+    """Heads, but for the date, and bodies of answers that came one after the other."""
+    found = []
+    while data:
+        head, _, rest = data.partition(b"\r\n\r\n")
+        lines = sorted(line for line in head.split(b"\r\n") if not line.lower().startswith(b"date:"))
+        size = next((int(line.split(b":")[1]) for line in lines if line.startswith(b"content-length:")), 0)
+        found.append((lines, rest[:size]))
+        data = rest[size:]
+    return found
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        b"Content-Length: 5\r\n\r\nhello",
+        b"Content-Length: 0\r\n\r\n",
+        b"\r\n",
+        b"Content-Length: 10\r\n\r\nheader yes",
+        b"Content-Length: 14\r\n\r\nstatus 418 tea",
+        b"Content-Length: 12\r\n\r\nstatus 204 x",
+        b"Content-Length: 14\r\n\r\nstatus 999 one",
+        b"Content-Length: 14\r\n\r\nrefuse 415 why",
+        b"Content-Length: 9\r\n\r\nraise why",
+        b"Content-Length: 7\r\n\r\nnothing",
+        b"X-Amzn-SageMaker-Inference-Id:\r\nContent-Length: 2\r\n\r\nhi",
+        b"Transfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n",
+        b"Content-Length: 7000000\r\n\r\n" + b"a" * 7_000_000,
+        b"Content-Length: 3000000\r\n\r\n" + b"a" * 3_000_000,
+    ],
+)
+def test_the_short_way_answers_as_the_application_does(server, asked):
+    last = POST + b"Connection: close\r\nContent-Length: 1\r\n\r\nz"
+    (alone, end) = answers(converse(server, POST + asked, last))
+    # What comes before the last answer was given takes the way through the application.
+    (_, second, end_too) = answers(converse(server, POST + b"Content-Length: 5\r\n\r\nfirst" + POST + asked, last))
+    assert alone == second
+    assert end == end_too
+
+
+def test_a_client_that_reads_late_gets_every_answer(server):
+    body = b"a" * 200_000
+    with connect(server) as sock:
+        sock.settimeout(PATIENCE_S)
+        total = server.metric("penstock_requests_total")
+        for _ in range(40):
+            # Not before the last one is answered: so it takes the short way, until what is not read is too much.
+            wait(lambda: server.metric("penstock_requests_in_flight") == 0)
+            sock.sendall(POST + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        got = bytearray()
+        while got.count(b"A") < 40 * len(body):
+            part = sock.recv(1 << 20)
+            assert part
+            got += part
+        assert server.metric("penstock_requests_total") == total + 40
+
+
 def test_a_body_that_never_comes_is_given_up(server):
     with connect(server) as sock:
         sock.sendall(POST + b"Content-Length: 4\r\nConnection: close\r\n\r\nab")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 __all__ = [
     "ANY",
@@ -33,9 +34,14 @@ RECORDIO_PROTOBUF = "application/x-recordio-protobuf"
 TEXT_TYPES = frozenset({CSV, JSON})
 """What scripts get as ``str``; everything else comes as ``bytes``."""
 
+remembered = lru_cache(
+    maxsize=64
+)  # clients say the same again and again, and taking it apart costs more than answering
+
 PARAMETER = re.compile(r';\s*([\w-]+)\s*=\s*(?:"([^"]*)"|([^;,\s]*))')
 
 
+@remembered
 def media_type(header: str) -> str:
     """A content type without its parameters, in lower case.
 
@@ -54,6 +60,7 @@ def parameters(header: str) -> dict[str, str]:
     return {name.lower(): quoted or plain for name, quoted, plain in PARAMETER.findall(header)}
 
 
+@remembered
 def charset(header: str) -> str:
     """How the text of a body is encoded; UTF-8 where the header does not say."""
     return parameters(header).get("charset", "utf-8")
@@ -65,15 +72,16 @@ class _Range:
     quality: float
 
 
-def accepted(header: str) -> list[str]:
+@remembered
+def accepted(header: str) -> tuple[str, ...]:
     """The content types of an ``Accept`` header without parameters, the preferred ones first; ``*/*`` where it is empty.
 
     >>> accepted("text/csv;q=0.5, application/json")
-    ['application/json', 'text/csv']
+    ('application/json', 'text/csv')
     """
     ranges = [_Range(media_type(part), _quality(part)) for part in header.split(",") if part.strip()]
     wanted = sorted((one for one in ranges if one.quality > 0), key=lambda one: -one.quality)
-    return [one.media for one in wanted] or [ANY]
+    return tuple(one.media for one in wanted) or (ANY,)
 
 
 def _quality(part: str) -> float:
@@ -83,6 +91,7 @@ def _quality(part: str) -> float:
         return 1.0
 
 
+@remembered
 def choose(header: str, supported: tuple[str, ...], default: str) -> str | None:
     """The first of what is accepted that is supported; ``default`` for ``*/*``; ``None`` where nothing fits.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from penstock.contracts.serving import AnswersMany, Handler, Request, Response
@@ -77,9 +77,25 @@ class SerialPipeline:
             RequestError: A member refused it; ``container`` says which.
             ContainerError: The code of a member failed.
         """
-        (answer,) = self._answer([request])
+        answer: Response | Exception
+        if self._direct:
+            answer = self._answer_directly(request)
+        else:
+            answer = self._answer_one(request)
         if isinstance(answer, Exception):
             raise answer
+        return answer
+
+    def _answer_one(self, request: Request) -> Response | Exception:
+        """As :meth:`_answer` does for one request, without the lists."""
+        asked = request
+        answer: Response | Exception = UNANSWERED
+        for position, member in enumerate(self.members):
+            (found,) = self._call(member, [self._request_for(position, asked, request)])
+            answer = self._checked(position, found)
+            if isinstance(answer, Exception):
+                break
+            asked = _next_request(answer, request)
         return answer
 
     def _answer(self, requests: Sequence[Request]) -> list[Response | Exception]:
@@ -93,9 +109,7 @@ class SerialPipeline:
             for i, answer in zip(list(open_requests), found, strict=True):
                 answers[i] = checked = self._checked(position, answer)
                 if isinstance(checked, Response):
-                    open_requests[i] = Request(
-                        body=checked.body, content_type=checked.content_type, headers=requests[i].headers
-                    )
+                    open_requests[i] = _next_request(checked, requests[i])
                 else:
                     del open_requests[i]
         return answers
@@ -114,8 +128,8 @@ class SerialPipeline:
         """What the member at ``position`` is asked: the accept header is what differs."""
         member = self.members[position]
         if position == len(self.members) - 1:
-            return _with_default(replace(request, accept=first.accept), member)
-        return replace(request, accept=member.default_accept or DEFAULT_ACCEPT)
+            return _with_default(_accepting(request, first.accept), member)
+        return _accepting(request, member.default_accept or DEFAULT_ACCEPT)
 
     def _checked(self, position: int, answer: Response | Exception) -> Response | Exception:
         """An answer as it goes on, or the failure that ends the chain."""
@@ -184,8 +198,18 @@ UNANSWERED = RequestError(500, "the pipeline gave no answer")
 
 def _with_default(request: Request, member: Member) -> Request:
     if member.default_accept and request.accept.strip() in ANY:
-        return replace(request, accept=member.default_accept)
+        return _accepting(request, member.default_accept)
     return request
+
+
+def _accepting(request: Request, accept: str) -> Request:
+    if request.accept == accept:
+        return request
+    return Request(body=request.body, content_type=request.content_type, accept=accept, headers=request.headers)
+
+
+def _next_request(answer: Response, first: Request) -> Request:
+    return Request(body=answer.body, content_type=answer.content_type, headers=first.headers)
 
 
 def _ask(handler: Handler, requests: Sequence[Request]) -> Sequence[Response | Exception]:

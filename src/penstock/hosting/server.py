@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -15,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import _optional
 from penstock.contracts.serving import Handler
-from penstock.hosting.app import Pool, create_app
+from penstock.hosting.app import create_app
 from penstock.hosting.artifacts import unpacked
 from penstock.hosting.connections import KEEP_ALIVE_S, protocol
+from penstock.hosting.invocations import Invocations, Pool
 from penstock.hosting.metrics import Metrics
 from penstock.hosting.recognising import with_requirements
 from penstock.hosting.settings import Settings
@@ -53,11 +55,22 @@ def application(
         ValueError: These containers cannot make an endpoint.
         MissingExtra: Starlette is not installed.
     """
+    app, _ = _application(stages, settings or Settings(), direct, title)
+    return app
+
+
+def _application(
+    stages: Sequence[Stage],
+    settings: Settings,
+    direct: bool,  # noqa: FBT001 - internal
+    title: str,
+) -> tuple[Starlette, Invocations]:
     check_stages(stages)
-    settings = settings or Settings()
     metrics = Metrics()
     dispatcher = Dispatcher(settings, metrics)
-    return create_app(_pool(stages, settings, direct, dispatcher, metrics), dispatcher, settings, metrics, title=title)
+    pool = _pool(stages, settings, direct, dispatcher, metrics)
+    invocations = Invocations(pool, dispatcher, settings, metrics)
+    return create_app(pool, invocations, settings, metrics, title=title), invocations
 
 
 def _pool(
@@ -129,13 +142,14 @@ def serve(
     uvicorn = _optional.require("uvicorn", extra="serve")
     with unpacked(stages, models) as folders, listening or bind(settings) as sock:
         stages = [with_requirements(stage) for stage in folders]
-        app = application(stages, settings, direct=direct, title=title)
+        app, invocations = _application(stages, settings, direct, title)
         config = uvicorn.Config(
             app,
             log_config=None,
             access_log=False,
             server_header=False,
-            http=protocol(),
+            http=protocol(invocations),
+            proxy_headers=False,
             ws="none",
             timeout_keep_alive=KEEP_ALIVE_S,
             # One more second than the slowest request may take does nobody any good after a stop.
@@ -148,6 +162,8 @@ def serve(
         if started is not None:
             started(_address(sock))
         LOG.info("%s listens on %s", title, _address(sock))
+        if threading.current_thread() is threading.main_thread():
+            gc.freeze()  # What is loaded stays: a look through all of it would hold up requests for milliseconds.
         server.run(sockets=[sock])
 
 

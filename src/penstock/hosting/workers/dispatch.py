@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from penstock.contracts.serving import Request, Response
 from penstock.errors import RequestError
-from penstock.hosting.connections import Presence
 from penstock.hosting.metrics import Metrics
 from penstock.hosting.settings import Settings
 
@@ -21,19 +19,50 @@ CLIENT_LEFT = 499  # no status of HTTP's, but what servers write down for it
 MOST_BATCH_BYTES = 8 << 20  # rows are small: what is larger is not made faster by company
 
 
-@dataclass(slots=True, eq=False)
 class Waiting:
-    """A request and the place for its answer."""
+    """A request and who wants its answer.
 
-    request: Request
-    answer: asyncio.Future[Response]
-    since: float
-    """When it came, by the clock of the loop."""
+    Attributes:
+        request: What is asked.
+        since: When it came, by the clock of the loop.
+        is_answered: Whether there is nobody any more who wants an answer.
+    """
+
+    __slots__ = ("_deliver", "_dispatcher", "_timer", "is_answered", "request", "since")
+
+    def __init__(
+        self,
+        request: Request,
+        deliver: Callable[[Response | Exception], None],
+        dispatcher: Dispatcher,
+        loop: asyncio.AbstractEventLoop,
+        timeout_s: float,
+    ) -> None:
+        self.request = request
+        self.since = loop.time()
+        self.is_answered = False
+        self._deliver = deliver
+        self._dispatcher = dispatcher
+        self._timer = loop.call_later(timeout_s, self._give_up, timeout_s)
+
+    def settle(self, answer: Response | Exception) -> None:
+        """Give the answer, unless one was given: its client has gone, or its time was over."""
+        if not self.is_answered:
+            self.is_answered = True
+            self._timer.cancel()
+            self._dispatcher.in_flight -= 1
+            self._deliver(answer)
 
     def leave(self) -> None:
         """Nobody waits for the answer any more."""
-        if not self.answer.done():
-            self.answer.set_exception(RequestError(CLIENT_LEFT, "the client left before it had its answer"))
+        if not self.is_answered:
+            self._dispatcher.forget(self)
+            self.settle(RequestError(CLIENT_LEFT, "the client left before it had its answer"))
+
+    def _give_up(self, timeout_s: float) -> None:
+        self._dispatcher.forget(self)
+        reason = f"Your invocation timed out: there was no answer within {timeout_s:g} s"
+        self.settle(RequestError(504, reason))
 
 
 class Channel(Protocol):
@@ -64,41 +93,29 @@ class Dispatcher:
         self._at_once = False
         self.in_flight = 0
 
-    async def answer(self, request: Request, presence: Presence | None = None) -> Response:
-        """Answer one request.
+    def submit(self, request: Request, deliver: Callable[[Response | Exception], None]) -> Waiting:
+        """Have a request answered.
 
         Args:
             request: What is asked.
-            presence: Of the client: a request whose client has left is not given to a worker any more.
+            deliver: Called once, with the container's answer or what it refuses, or with a ``RequestError``: 504 when the
+                time is over, 499 when the client has left.
 
         Raises:
-            RequestError: 503 when there are too many requests, 504 when the time is over, 499 when the client has left, and
-                what the container refuses.
-            ContainerError: The container's code failed.
+            RequestError: 503, there are too many requests.
         """
         if self.in_flight >= self._settings.concurrency:
             raise RequestError(503, f"{self.in_flight} requests are waiting already; try again later")
-        loop = asyncio.get_running_loop()
-        waiting = Waiting(request, loop.create_future(), loop.time())
-        if presence is not None:
-            presence.on_lost = waiting.leave
+        waiting = Waiting(request, deliver, self, asyncio.get_running_loop(), self._settings.timeout_s)
         self.in_flight += 1
         self._queue.append(waiting)
         self._schedule()
-        try:
-            async with asyncio.timeout(self._settings.timeout_s):
-                return await waiting.answer
-        except (TimeoutError, RequestError) as error:
-            with contextlib.suppress(ValueError):  # where no worker has taken it, it must not keep its body
-                self._queue.remove(waiting)
-            if isinstance(error, RequestError):
-                raise
-            reason = f"Your invocation timed out: there was no answer within {self._settings.timeout_s:g} s"
-            raise RequestError(504, reason) from None
-        finally:
-            self.in_flight -= 1
-            if presence is not None:
-                presence.on_lost = None
+        return waiting
+
+    def forget(self, waiting: Waiting) -> None:
+        """Where no worker has taken a request yet, do not keep its body."""
+        with contextlib.suppress(ValueError):
+            self._queue.remove(waiting)
 
     @property
     def waiting(self) -> int:
@@ -127,7 +144,7 @@ class Dispatcher:
     def refuse(self, error: RequestError) -> None:
         """Answer everything that waits with an error."""
         while self._queue:
-            self._settle(self._queue.popleft(), error)
+            self._queue.popleft().settle(error)
 
     def _schedule(self) -> None:
         """Dispatch at the end of this turn of the loop, so that what arrived in one turn is seen together."""
@@ -165,7 +182,7 @@ class Dispatcher:
         batch: list[Waiting] = []
         size = 0
         while self._queue and len(batch) < most:
-            if self._queue[0].answer.done():
+            if self._queue[0].is_answered:
                 self._queue.popleft()
                 continue
             size += len(self._queue[0].request.body)
@@ -181,13 +198,4 @@ class Dispatcher:
                 batch
             )
         for waiting, answer in zip(batch, answers, strict=True):
-            self._settle(waiting, answer)
-
-    @staticmethod
-    def _settle(waiting: Waiting, answer: Response | Exception) -> None:
-        if waiting.answer.done():
-            return  # Its client has gone, or its time was over.
-        if isinstance(answer, Exception):
-            waiting.answer.set_exception(answer)
-        else:
-            waiting.answer.set_result(answer)
+            waiting.settle(answer)

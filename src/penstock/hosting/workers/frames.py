@@ -22,10 +22,12 @@ CHUNK_BYTES = 1 << 16  # larger ones are mapped and unmapped by the allocator ea
 
 Message = tuple[dict[str, Any], memoryview]
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
 
 def pack(head: Mapping[str, Any], bodies: Sequence[bytes] = ()) -> bytes:
     """One message."""
-    text = json.dumps(head, separators=(",", ":")).encode()
+    text = _encode(head).encode()
     return b"".join([PREFIX.pack(MAGIC, len(text), sum(map(len, bodies))), text, *bodies])
 
 
@@ -140,4 +142,4 @@ def _size_of(begun: bytes | bytearray) -> int | None:
 def _open(whole: bytes) -> Message:
     _, head, _ = PREFIX.unpack_from(whole)
     view = memoryview(whole)
-    return json.loads(bytes(view[PREFIX.size : PREFIX.size + head])), view[PREFIX.size + head :]
+    return json.loads(str(view[PREFIX.size : PREFIX.size + head], "utf-8")), view[PREFIX.size + head :]
