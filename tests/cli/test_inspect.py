@@ -57,6 +57,13 @@ def test_compression_is_named(run, tmp_path):
     assert both["records"] == 20
 
 
+def test_the_size_of_a_folder_is_that_of_what_is_in_it(run, tmp_path):
+    for name, size in (("a/1.png", 70), ("b/2.png", 30)):
+        (tmp_path / "x" / name).parent.mkdir(parents=True)
+        (tmp_path / "x" / name).write_bytes(b"\x89PNG\r\n\x1a\n".ljust(size, b"."))
+    assert run("inspect", tmp_path / "x", "--json").json["bytes"] == 100
+
+
 def test_npy(run, golden):
     facts = run("inspect", golden("npy/fortran.npy"), "--json").json
     assert facts["format"] == "npy"

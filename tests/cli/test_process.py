@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -30,7 +31,7 @@ def start(*args, command=PENSTOCK, **options):
 
 
 def finish(process):
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=300)
     return process.returncode, out, err
 
 
@@ -67,7 +68,7 @@ def test_reader_that_stops_reading(tmp_path):
     process.stdout.close()
     assert process.stderr.read() == ""
     process.stderr.close()
-    assert process.wait(timeout=60) == 141
+    assert process.wait(timeout=300) == 141
 
 
 HELD = """
@@ -91,7 +92,7 @@ def test_interrupted_conversion_goes_on(tmp_path):
     ps.write(tmp_path / "x.tfrecord", {"a": values})
     call = ("convert", tmp_path / "x.tfrecord", tmp_path / "y.tfrecord.gz", "--threads", 1)
     process = start(*call, command=(sys.executable, "-c", HELD), stdin=subprocess.PIPE)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     first_unit = tmp_path / ".y.tfrecord.gz.penstock-convert" / "00000-000000000000"
     while not first_unit.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -115,7 +116,7 @@ def test_commands_load_nothing_optional():
         "import sys, penstock.cli; "
         "print(sorted({'torch', 'jax', 'sklearn', 'scipy', 'isal', 'pandas', 'PIL', 'rich.progress'} & set(sys.modules)))"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert found.stdout.strip() == "[]"
 
 
@@ -129,7 +130,7 @@ def _cpu_seconds(*args):
     import resource
 
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([*PENSTOCK, *args], capture_output=True, check=True, timeout=60)
+    subprocess.run([*PENSTOCK, *args], capture_output=True, check=True, timeout=300)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -174,5 +175,40 @@ def on_terminal(*args, columns=80, **settings):
         while part := os.read(ours, 65536):
             shown += part
     os.close(ours)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=300) == 0
     return shown.decode()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell")
+@pytest.mark.parametrize("arguments", [("--help",), ("inspect", "PEOPLE"), ("head", "PEOPLE", "--json")])
+def test_a_full_disk_behind_the_output_is_one_line(people, arguments):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("needs /dev/full")
+    call = [people if argument == "PEOPLE" else argument for argument in arguments]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*PENSTOCK, *call], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "penstock: error: No space left on device\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_closed_streams_are_nobodys(people, closed):
+    for command in (("head", str(people)), ("stats", str(people), "--json"), ("head", "nothing.tfrecord")):
+        line = f"exec {shlex.join([*PENSTOCK, *command])} {closed}"
+        done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+        assert done.returncode == (2 if "nothing" in line else 0)
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_json_holds_every_name_whole(tmp_path, encoding):
+    path = tmp_path / "caf\udce9é.tfrecord"  # the first is a byte that is no UTF-8
+    try:
+        path.touch()
+    except OSError:
+        pytest.skip("names are Unicode here")
+    ps.write(path, {"é": np.array(["日本"], object)})
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    told = json.loads(finish(start("inspect", path, "--json", env=environment))[1])
+    assert told["paths"] == [str(path)]
+    assert json.loads(finish(start("head", path, "--json", env=environment))[1]) == {"é": "日本"}

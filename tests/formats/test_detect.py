@@ -65,6 +65,8 @@ def test_what_is_not_known_is_shown(file):
         detect(file("x.bin", b"I am a text"))
     assert "tfrecord" in str(raised.value)
     assert "npy" in str(raised.value)
+    with pytest.raises(UnknownFormat, match=r"one png image.*by the folder"):
+        detect(file("x", b"\x89PNG\r\n\x1a\n and more"))
     with pytest.raises(UnknownFormat, match="an empty file"):
         detect(file("y.bin", b""))
     with pytest.raises(UnknownFormat, match="'hdf5'"):

@@ -1,5 +1,6 @@
 """Tables that other implementations wrote: tests/golden/tables/README.md says which."""
 
+import contextlib
 from pathlib import Path
 
 import numpy as np
@@ -77,3 +78,16 @@ def test_webdataset(name):
     assert_same({feature: batch[feature] for feature in expected}, expected)
     assert len(list(source)) == 3
     assert ps.verify(GOLDEN / name, images=True).ok
+
+
+@pytest.mark.parametrize("flip", [0x80, 0xBC, 0xFF])
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.parquet")), ids=lambda path: path.name)
+def test_a_parquet_file_with_a_flipped_byte_is_an_error_of_ours_or_other_values(path, flip, tmp_path):
+    content = path.read_bytes()
+    for at in range(flip % 3, len(content), 3):
+        bad = tmp_path / f"{at}.parquet"
+        bad.write_bytes(content[:at] + bytes([content[at] ^ flip]) + content[at + 1 :])
+        with contextlib.suppress(ps.PenstockError):
+            source = ps.open(bad, format="parquet")
+            source.batch(range(len(source)))
+        bad.unlink()

@@ -95,8 +95,11 @@ def test_the_default_limit_is_sagemakers():
 
 
 def test_time_limit():
-    with local(sample("sleeper"), timeout_s=0.2) as client:
+    with local(sample("gate"), timeout_s=0.2) as client:
+        import sample_containers
+
         answer = client.post("/invocations", content=b"x")
+        sample_containers.GATE.set()
         assert answer.status_code == 504
         assert "timed out" in answer.json()["message"]
 

@@ -135,7 +135,7 @@ def test_raw_connections(tmp_path):
         server.ready()
         host, _, port = server.address.removeprefix("http://").partition(":")
         for raw in RAW:
-            with socket.create_connection((host, int(port)), timeout=60) as connection:
+            with socket.create_connection((host, int(port)), timeout=300) as connection:
                 connection.sendall(raw)
                 connection.shutdown(socket.SHUT_WR)
                 answer = b""

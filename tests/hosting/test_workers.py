@@ -1,6 +1,7 @@
 """Worker processes: replaced when they die, ended with their server, drained, and honest about a model that does not load."""
 
 import json
+import os
 import signal
 import sys
 import threading
@@ -44,16 +45,18 @@ def test_workers_share_the_processors_of_numeric_libraries(monkeypatch):
     assert process.numeric_threads(2) == {}
 
 
-def test_requests_that_arrive_together_are_answered_together():
+def test_requests_that_arrive_together_are_answered_together(tmp_path):
     with Server(sample("batching"), workers=1) as server:
         server.ready()
         counts = []
-        first = threading.Thread(target=server.post, args=(b"sleep 1",))
+        first = threading.Thread(target=server.post, args=(b"until %s" % os.fsencode(tmp_path / "open"),))
         others = [threading.Thread(target=lambda: counts.append(int(server.post(b"count")[1]))) for _ in range(8)]
         first.start()
         wait(lambda: server.metric("penstock_requests_in_flight") == 1)
         for thread in others:
             thread.start()
+        wait(lambda: server.metric("penstock_requests_in_flight") == 9)
+        (tmp_path / "open").touch()
         for thread in [first, *others]:
             thread.join()
         assert max(counts) > 1
@@ -209,14 +212,15 @@ def test_an_isolated_container_that_does_not_load():
         assert "no model here (from container-2)" in ping(server.address)[1]
 
 
-def test_several_threads_in_one_worker():
+def test_several_threads_in_one_worker(tmp_path):
     with Server(sample("obedient"), workers=1, threads=2) as server:
         server.ready()
-        slow = threading.Thread(target=server.post, args=(b"sleep 2",))
+        slow = threading.Thread(target=server.post, args=(b"until %s" % os.fsencode(tmp_path / "open"),))
         slow.start()
         wait(lambda: server.metric("penstock_requests_in_flight") == 1)
         assert server.post(b"hello") == (200, b"HELLO")
         assert server.metric("penstock_requests_in_flight") == 1
+        (tmp_path / "open").touch()
         slow.join()
 
 

@@ -180,7 +180,7 @@ def test_waiting_ends_when_the_entry_is_mapped_at_once(tmp_path):
     os.rename(f"{path}.part", path)
     fcntl.flock(made._fd, fcntl.LOCK_SH)
     mapped = MappedFile("shown", entry=str(path))
-    waiting.join(5)
+    waiting.join(300)
     assert found == [None]
     made.abort()
     assert bytes(mapped.buffer) == b"abc"

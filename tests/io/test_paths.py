@@ -156,3 +156,9 @@ def test_absolute_survives_a_change_of_folder(folder, tmp_path_factory, monkeypa
     path = absolute("x")
     monkeypatch.chdir(tmp_path_factory.mktemp("other"))
     assert path == str(folder / "x")
+
+
+def test_what_may_not_be_looked_at_is_not_said_to_be_missing(tmp_path):
+    (tmp_path / "round").symlink_to(tmp_path / "round")  # as a folder on the way that nobody may enter, which root may
+    with pytest.raises(OSError, match="symbolic links"):
+        expand(str(tmp_path / "round" / "x.tfrecord"))

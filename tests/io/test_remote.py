@@ -52,7 +52,7 @@ def test_ranges_are_those_of_the_file(server):
 
 def test_near_ranges_are_one_request_and_far_ones_are_fetched_at_once(server):
     file = RemoteFile(f"{server.url}/x.bin").known()
-    together = threading.Barrier(3, timeout=60)
+    together = threading.Barrier(3, timeout=300)
     near = [(10_000 + 5000 * number, 100) for number in range(10)]
     with server.counting() as asked:
         file.read_many(near)
@@ -240,7 +240,7 @@ def test_a_slow_server_is_given_up(server, monkeypatch):
     done = threading.Event()
 
     def sleep(_handler):
-        done.wait(30)
+        done.wait(300)
         return False
 
     server.fault = sleep

@@ -220,7 +220,7 @@ def test_a_feeder_ends_while_nobody_reads(tmp_path):
         pipe.read(1)
         closing = threading.Thread(target=feeder.close)
         closing.start()  # while the writer is in the middle of the epoch, and the pipe is full
-    closing.join(60)
+    closing.join(300)
     assert not closing.is_alive()
     assert list(tmp_path.iterdir()) == []
 

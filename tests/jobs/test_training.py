@@ -322,7 +322,7 @@ class Waiting:
 
     def train(self, job):
         job.log("ready")
-        job.stop.wait(60)
+        job.stop.wait(300)
         raise JobFailed("stopped in the middle")
 
     def handler(self, model_dir):
@@ -404,7 +404,7 @@ def test_an_interrupted_job_stops_its_script(script, tmp_path):
 
 
 def test_two_jobs_at_once_do_not_disturb_each_other(run, script, model):
-    both_run = threading.Barrier(2, timeout=60)
+    both_run = threading.Barrier(2, timeout=300)
     records = {}
     text = """
         import os, sys

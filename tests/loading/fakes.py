@@ -97,7 +97,7 @@ def loader_threads():
     return [thread for thread in threading.enumerate() if thread.name.removeprefix("penstock-").isdigit()]
 
 
-def wait_for_threads(limit_s=5.0):
+def wait_for_threads(limit_s=300.0):
     """Wait until no loader thread runs; true when that has happened in time."""
     end = time.monotonic() + limit_s
     while loader_threads():

@@ -161,6 +161,18 @@ def test_shards_of_a_conversion_that_is_refused_when_they_are_joined(tmp_path, m
     assert os.listdir(tmp_path) == ["x.npz"]
 
 
+def test_nothing_is_left_where_nothing_is_finished(tmp_path, monkeypatch):
+    ps.write(tmp_path / "x.npy", {"x": np.arange(100.0)})
+
+    def fail(*_arguments, **_options):
+        raise ps.MissingExtra("pyarrow", "arrow")
+
+    monkeypatch.setattr("penstock.writing.convert.open_sink", fail)
+    with pytest.raises(ps.MissingExtra):
+        ps.convert(tmp_path / "x.npy", tmp_path / "y.parquet")
+    assert os.listdir(tmp_path) == ["x.npy"]
+
+
 def test_a_full_disk_leaves_what_is_finished(tmp_path, monkeypatch):
     monkeypatch.setattr("penstock.writing.units.UNIT_EXAMPLES", 10)
     ps.write(tmp_path / "x.npy", {"x": np.arange(40.0)})

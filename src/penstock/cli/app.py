@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Callable
 from inspect import cleandoc
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -35,6 +37,10 @@ __all__ = ["app", "main"]
 
 class _Commands(TyperGroup):
     """Runs a command and gives its end the right form."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        with ending(traceback=False):  # Help and version are printed here.
+            return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
         with ending(traceback=bool(ctx.params.get("traceback"))):
@@ -91,10 +97,18 @@ for command in (*WORK, *SERVICES, demo):
 def main() -> None:
     """The ``penstock`` command."""
     warnings.showwarning = _warn
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that cannot show a character is no reason to stop
     app(prog_name="penstock")
+
+
+def _open_closed_streams() -> None:
+    """Python has ``None`` for a stream that was closed before it began (``>&-``): what is written there is for nobody."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - as long as the process
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 
 from penstock import _registry
 from penstock.contracts.csv import CSV
+from penstock.contracts.image_kinds import encoding_of
 from penstock.contracts.protocols import File
 from penstock.contracts.records import Format
 from penstock.errors import UnknownFormat, UnsupportedData, Where
@@ -17,7 +18,7 @@ from penstock.io.pipes import is_pipe
 from penstock.io.reading import open_file
 from penstock.io.urls import base_name
 
-__all__ = ["csv_options", "detect", "format_named", "format_of_name"]
+__all__ = ["csv_options", "detect", "endings", "format_named", "format_of_name"]
 
 HEAD_BYTES = 64
 PACKED_BYTES = 4096  # of a compressed file, which inflate to as much as that
@@ -68,6 +69,11 @@ def format_of_name(path: str | os.PathLike[str]) -> str | None:
     return None
 
 
+def endings() -> list[str]:
+    """One ending of a file name for each format that has some, as ``.tfrecord``."""
+    return [found.suffixes[0] for found in map(format_named, _registry.FORMATS) if found.suffixes]
+
+
 def detect(path: str) -> Format:
     """The format of one file.
 
@@ -86,13 +92,25 @@ def detect(path: str) -> Format:
     name = format_of_name(path)
     if name is not None:
         return format_named(name)
-    raise UnknownFormat(
-        Where(path=path),
-        expected="a " + " or ".join(_registry.FORMATS) + " file",
-        found=f"the first bytes {head[:SHOWN_BYTES].hex(' ')}"
-        if head
-        else f"{'a pipe' if is_pipe(path) else 'an empty file'} with a name that does not tell",
-        hint="If you know the format, name it: format='tfrecord'.",
+    raise _unknown(path, head, None if file is None else file.size)
+
+
+def _unknown(path: str, head: bytes, size: int | None) -> UnknownFormat:
+    """What is there instead, and what can be done about it."""
+    kind = encoding_of(head, size)
+    found, hint = (
+        f"the first bytes {head[:SHOWN_BYTES].hex(' ')}",
+        "If you know the format, name it: format='tfrecord'.",
+    )
+    if kind is not None:
+        found, hint = (
+            f"one {kind} image",
+            "Images are opened by the folder that they lie in, or the folder of those folders.",
+        )
+    elif not head:
+        found = f"{'an empty file' if size is not None else 'a pipe'} with a name that does not tell"
+    return UnknownFormat(
+        Where(path=path), expected=f"a file of {' or '.join(_registry.FORMATS)}", found=found, hint=hint
     )
 
 

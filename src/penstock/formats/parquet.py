@@ -93,7 +93,7 @@ class ParquetTable(BlockTable):
         content = pa.BufferReader(pa.py_buffer(self._files.content(number).buffer))
         try:
             return parquet.ParquetFile(content, metadata=footer, page_checksum_verification=self.verify)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise self._damaged(number, error, "a sound Parquet footer") from error
 
     def _damaged(self, number: int, error: Exception, expected: str) -> CorruptFile:
@@ -188,6 +188,8 @@ class ParquetTable(BlockTable):
             except BadValue as bad:
                 where = Where(path=self.paths[file], record=first + bad.row, feature=leaf.name)
                 raise SchemaMismatch(where, expected=bad.expected, found=bad.found, hint=bad.hint) from bad
+            except arrow().ArrowException as error:  # An entry that its dictionary does not have.
+                raise self._damaged(file, error, f"sound values of {leaf.name!r}") from error
         return columns
 
     def _no_rows(self, names: Sequence[str]) -> Batch:

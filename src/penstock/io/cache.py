@@ -74,7 +74,7 @@ def _writable(base: str, part: str) -> Path:
     folder = Path(base, part)
     if not base.startswith("~") and _can_write(folder):
         return folder
-    fallback = _fallback(str(folder)) / part
+    fallback = _fallback(base) / part
     fallback.mkdir(parents=True, exist_ok=True)
     return fallback
 

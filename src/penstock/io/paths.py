@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import re
@@ -96,6 +97,8 @@ def _expand_one(path: str, *, whole_sets: bool) -> list[str]:
         return _counted(path, counted["stem"], counted["count"], counted["end"])
     if glob.has_magic(path):
         return _matching(path)
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError, ValueError):
+        os.stat(path)  # Raises what is to be said where it is there, and a folder on the way may not be looked into.
     raise NoFiles(
         Where(path=path), expected="a file, folder or pattern", found="nothing of that name", hint=_near(path)
     )

@@ -37,7 +37,7 @@ def size_on_disk(path: str) -> int:
 
 
 def total_size(paths: Sequence[str]) -> int:
-    """Of some files together. URLs are asked all at once.
+    """Of some files together, and of everything in folders. URLs are asked all at once.
 
     Raises:
         NoFiles: One of them is not there.
@@ -49,6 +49,8 @@ def total_size(paths: Sequence[str]) -> int:
 
 def _size(path: str) -> int:
     try:
+        if os.path.isdir(path):
+            return sum(Path(folder, name).stat().st_size for folder, _, names in os.walk(path) for name in names)
         return Path(path).stat().st_size
     except FileNotFoundError as error:
         raise NoFiles(Where(path=path), expected="a file", found="none of that name") from error

@@ -5,6 +5,12 @@ Needs pytest and hypothesis, which nothing else in penstock does.
 
 from __future__ import annotations
 
+from penstock import _optional
+
+_optional.require("pytest", extra="test")
+_optional.require("hypothesis", extra="test")
+
+# ruff: noqa: E402 - only now can what follows be imported
 from penstock.testing.codecs import CodecTests
 from penstock.testing.comparing import assert_same
 from penstock.testing.formats import FormatTests

@@ -136,6 +136,9 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
         except FINAL:
             work.discard()
             raise
+        except BaseException:
+            work.discard_if_empty()
+            raise
     return Converted(
         examples=len(source),
         paths=target.paths,

@@ -195,7 +195,7 @@ class _Fitted(Derived):
             raise UnsupportedData(
                 self.parent.where(int(indices[row])).at(feature=name),
                 expected=f"values that {stored.dtype} holds exactly",
-                found="others",
+                found=_first_value(column, cast, row),
                 hint=f"allow_loss=True (--allow-loss) stores them as {stored.dtype} all the same.",
             )
         return cast
@@ -233,6 +233,17 @@ def _first_changed(column: Any, cast: Any) -> int | None:
     if not changed.any():
         return None
     return places(int(np.flatnonzero(changed.reshape(len(column), -1).any(axis=1))[0]))
+
+
+def _first_value(column: Any, cast: Any, row: int) -> str:
+    """The first value of this row that is another than before."""
+    if hasattr(column, "tocsr"):
+        column, cast, row = column.tocsr()[[row]].toarray(), cast.tocsr()[[row]].toarray(), 0
+    was, now = column[row], cast[row]
+    while isinstance(was, Ragged):
+        was, now = was.values, now.values
+    was, now = np.atleast_1d(was), np.atleast_1d(now)
+    return str(was[_changes(was, now)][0])
 
 
 def _row_of(offsets: npt.NDArray[np.int64], outer: Callable[[int], int]) -> Callable[[int], int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from penstock.contracts.csv import CSV
 from penstock.errors import UnknownFormat, UnsupportedData, Where
-from penstock.formats.detect import csv_options, format_named, format_of_name
+from penstock.formats.detect import csv_options, endings, format_named, format_of_name
 from penstock.io.uploads import is_uploaded
 
 __all__ = ["Target"]
@@ -72,9 +72,9 @@ class Target:
         if known is None:
             raise UnknownFormat(
                 Where(path=text),
-                expected="a file name that ends in .tfrecord or .npy",
+                expected=f"a file name that ends in one of {', '.join(endings())}",
                 found=repr(Path(text).name),
-                hint="Name the format: format='tfrecord'.",
+                hint="Or name the format: format='tfrecord'.",
             )
         compression = _compression(compression, suffix, known)
         digits = max(5, len(str(shards)))

@@ -65,6 +65,12 @@ class Obedient:
         time.sleep(float(rest))
         return _text("slept")
 
+    def do_until(self, rest, request):
+        """Until a file is there."""
+        while not os.path.exists(rest):
+            time.sleep(0.01)
+        return _text("found")
+
     def do_large(self, rest, request):
         return _text("x" * int(rest))
 
@@ -161,16 +167,8 @@ def gate():
     GATE.clear()
 
     def handler(request):
-        GATE.wait(60)
+        GATE.wait(300)
         return _text("through")
-
-    return handler
-
-
-def sleeper():
-    def handler(request):
-        time.sleep(1)
-        return _text("slept")
 
     return handler
 

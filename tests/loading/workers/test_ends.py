@@ -55,7 +55,7 @@ def script(tmp_path, body):
 
 def run(tmp_path, body):
     with script(tmp_path, body) as process:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
     return process.returncode, out, err
 
 
@@ -110,7 +110,7 @@ def test_a_worker_cannot_even_start(tmp_path):
     code = "import penstock as ps, numpy as np\nfor b in ps.Loader(ps.ColumnSource({'x': np.arange(9)}), 3, workers=2, start_method='spawn'): pass"
     path = tmp_path / "unguarded.py"
     path.write_text(code)
-    done = subprocess.run([sys.executable, str(path)], check=False, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, str(path)], check=False, capture_output=True, text=True, timeout=300)
     assert done.returncode == 1
     assert "WorkerDied: worker" in done.stderr
     assert "ended with exit status 1" in done.stderr
@@ -134,7 +134,7 @@ def test_the_consumer_is_killed(method, tmp_path):
         assert len(pids) == 2
         assert all(map(alive, pids))
         consumer.kill()
-        consumer.communicate(timeout=30)
+        consumer.communicate(timeout=300)
     assert all_end(pids)
 
 
@@ -152,7 +152,7 @@ def test_ctrl_c(tmp_path):
     ) as consumer:
         pids = [int(pid) for pid in consumer.stdout.readline().split()]
         os.killpg(consumer.pid, signal.SIGINT)
-        out, err = consumer.communicate(timeout=30)
+        out, err = consumer.communicate(timeout=300)
     assert (out, err) == ("interrupted []\n", "")
     assert all_end(pids)
 

@@ -96,7 +96,12 @@ def _fitting(headings: Sequence[str], rows: Sequence[Sequence[str]], optional: S
 
 def print_json(value: Any, *, indent: int | None = 2) -> None:
     """JSON text; NaN and infinities must have been replaced (see ``plain``)."""
-    typer.echo(json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False))
+    text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:  # A name that is no Unicode, or an output in ASCII: escaped, all of it comes through.
+        text = json.dumps(value, indent=indent, allow_nan=False)
+    typer.echo(text)
 
 
 def note(text: str) -> None:
