@@ -71,10 +71,12 @@ def test_a_slow_transform():
 
 def test_a_slow_consumer():
     loader = Loader(Numbers(20), 2, threads=1)
+    seen = None
     for _ in loader:
-        time.sleep(0.01)
-    seen = loader.report()
-    assert seen.consuming_s > 0.09
+        while seen is None or seen.consuming_s < 0.95 * seen.wall_s:  # however slow the machine is just now
+            time.sleep(0.001)
+            seen = loader.report()
+    assert seen.batches > 0
     assert (
         seen.advice == "The consumer is the limit: batches wait for it. Nothing in the loader would make this faster."
     )
