@@ -371,6 +371,21 @@ def parse_postscript(spans: Spans) -> int:
 def encode_postscript(footer: int) -> bytes:
     """A record of the postscript."""
 
+def jpeg_is_fast() -> bool:
+    """
+    Whether this machine decodes plain JPEGs faster here than libjpeg-turbo does.
+    """
+
+def decode_jpegs(images: list[Any], height: int, width: int, channels: int) -> tuple[numpy.typing.NDArray[numpy.uint8], list[int]]:
+    """
+    Pixels of JPEGs of one shape, uint8 (n, height, width, channels), and the positions of those that have another, or are not plain or not sound: their pixels are left to others.
+    """
+
+def decode_jpeg_into(image: Any, out: numpy.typing.NDArray[numpy.uint8]) -> bool:
+    """
+    The pixels of one JPEG into their place (height, width, channels). False where `decode_jpegs` would pass it over; what is in `out` then means nothing.
+    """
+
 def parse_npy_header(data: Buffer, max_header: int = 10000) -> tuple[tuple[int, int], Any, bool, tuple[int, ...], int]:
     """
     Version, descr, fortran_order, shape and data offset of the .npy file that begins here.

@@ -9,13 +9,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from penstock import _optional
+from penstock import _native, _optional
 from penstock.codecs.images import png
 from penstock.codecs.images.pixels import Pixels, converted, turned
 from penstock.contracts.image_kinds import encoding_of
 
 __all__ = ["ImageHeader", "open_image"]
 
+FAST = _native.jpeg_is_fast()
 EXTRA = "images"
 HINT = "Without it, decode=False leaves images as the bytes that they are stored as."
 ORIENTATION = 0x0112
@@ -99,6 +100,8 @@ class _TurboJpeg:
             # Asked for grey, libjpeg gives the luma that the file holds: nearer than what becomes of it by way of colours.
             natural = _turbo().decode_jpeg(self.image, COLOUR_SPACES[1 if out.shape[2] < 3 else self.channels])
             out[...] = converted(natural, out.shape[2], str(out.dtype))
+            return
+        if out.shape[2] == self.channels and FAST and _native.decode_jpeg_into(self.image, out):
             return
         # strict is simplejpeg's default: what libjpeg only warns of (an image that ends early) is an error here.
         decoded = _turbo().decode_jpeg(self.image, colour_space, buffer=out)

@@ -1,0 +1,73 @@
+#include "bind/support.hpp"
+#include "core/jpeg.hpp"
+
+namespace penstock::bind {
+namespace {
+
+using Pixels = nb::ndarray<std::uint8_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+
+const jpeg::Kernels& kernels() {
+    const jpeg::Kernels* const vector = jpeg::vector_kernels();
+    return vector != nullptr ? *vector : jpeg::plain_kernels();
+}
+
+/// Kept from call to call, as most files have the code tables of the one before.
+jpeg::Decoder& decoder() {
+    thread_local jpeg::Decoder kept(kernels());
+    return kept;
+}
+
+bool decode_one(Bytes file, std::size_t height, std::size_t width, std::size_t channels, std::uint8_t* out) {
+    const std::optional<jpeg::Header> header = jpeg::plain_header(file);
+    if (!header || header->height != height || header->width != width || header->channels != channels) return false;
+    return decoder().decode(file, *header, out);
+}
+
+nb::tuple decode_jpegs(nb::list images, std::size_t height, std::size_t width, std::size_t channels) {
+    if (height > 65535 || width > 65535 || channels > 3) throw nb::value_error("no JPEG is of that shape");
+    std::vector<Buffer> held;
+    held.reserve(images.size());
+    for (nb::handle object : images) held.emplace_back(object);
+    const std::size_t size = height * width * channels;
+    if (size != 0 && held.size() > SIZE_MAX / size) throw nb::value_error("more bytes than memory can hold");
+    std::vector<std::size_t> missed;
+    Pool::Block block;
+    {
+        const nb::gil_scoped_release release;
+        block = batch_pool()->take(held.size() * size);
+        auto* out = reinterpret_cast<std::uint8_t*>(block.data());
+        for (std::size_t i = 0; i < held.size(); ++i, out += size) {
+            if (!decode_one(held[i].bytes(), height, width, channels, out)) missed.push_back(i);
+        }
+        decoder().shrink();
+    }
+    nb::list others;
+    for (const std::size_t position : missed) others.append(position);
+    return nb::make_tuple(to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {held.size(), height, width, channels}), others);
+}
+
+bool decode_jpeg_into(nb::handle image, Pixels out) {
+    const Buffer held(image);
+    const nb::gil_scoped_release release;
+    const bool is_decoded = decode_one(held.bytes(), out.shape(0), out.shape(1), out.shape(2), out.data());
+    decoder().shrink();
+    return is_decoded;
+}
+
+} // namespace
+
+void register_jpeg(nb::module_& module) {
+    module.def("jpeg_is_fast", [] { return jpeg::vector_kernels() != nullptr; },
+               "Whether this machine decodes plain JPEGs faster here than libjpeg-turbo does.");
+    module.def("decode_jpegs", &decode_jpegs, nb::arg("images"), nb::arg("height"), nb::arg("width"), nb::arg("channels"),
+               nb::sig("def decode_jpegs(images: list[typing.Any], height: int, width: int, channels: int) -> "
+                       "tuple[numpy.typing.NDArray[numpy.uint8], list[int]]"),
+               "Pixels of JPEGs of one shape, uint8 (n, height, width, channels), and the positions of those that have another, or are "
+               "not plain or not sound: their pixels are left to others.");
+    module.def("decode_jpeg_into", &decode_jpeg_into, nb::arg("image"), nb::arg("out"),
+               nb::sig("def decode_jpeg_into(image: typing.Any, out: numpy.typing.NDArray[numpy.uint8]) -> bool"),
+               "The pixels of one JPEG into their place (height, width, channels). False where `decode_jpegs` would pass it over; what "
+               "is in `out` then means nothing.");
+}
+
+} // namespace penstock::bind

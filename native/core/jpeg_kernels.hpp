@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace penstock::jpeg {
+
+/// One block on its way to pixels.
+struct Block {
+    const std::int16_t* coefficients; ///< 64 in rows, 32-byte aligned.
+    const std::uint16_t* steps;       ///< What to multiply them by, in rows, 32-byte aligned.
+    std::uint8_t* out;                ///< Its upper left sample.
+    std::size_t stride;               ///< Samples from one row to the next.
+};
+
+/// How samples that hold so many columns become pixels. Rows of chroma may be read one sample before and 32 behind, where the
+/// caller repeats the first and the last one.
+struct Kernels {
+    /// The inverse DCT of two blocks, accurate, as libjpeg's "slow" integer one to the bit.
+    void (*transform)(const Block& first, const Block& second);
+    /// The same where there are only means: 8 x 8 samples of one value.
+    void (*flat)(const Block& block);
+    /// Twice as many columns from one row of `columns`, by triangle filter.
+    void (*widen)(const std::uint8_t* row, std::size_t columns, std::uint8_t* out);
+    /// Twice as many columns from the row that is nearer to the wanted one, and the one that is farther.
+    void (*widen_two)(const std::uint8_t* near, const std::uint8_t* far, std::size_t columns, std::uint8_t* out);
+    /// RGB from YCbCr.
+    void (*colours)(const std::uint8_t* y, const std::uint8_t* cb, const std::uint8_t* cr, std::size_t columns, std::uint8_t* rgb);
+};
+
+/// The ones every machine has. They say what is computed; the others give the same bits faster.
+[[nodiscard]] const Kernels& plain_kernels() noexcept;
+
+/// Those of this machine's AVX2, or nothing.
+[[nodiscard]] const Kernels* vector_kernels() noexcept;
+
+} // namespace penstock::jpeg
