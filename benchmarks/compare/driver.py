@@ -62,6 +62,8 @@ class Worker:
     """The process of one system."""
 
     def __init__(self, run: Run, workload: str, system: System, cache: Path) -> None:
+        if not Path(system.python).exists():
+            raise WorkerError(f"no {system.python}: benchmarks/compare/setup_peers.sh makes it")
         self._timeout = run.timeout_s
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(

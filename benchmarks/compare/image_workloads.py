@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from benchmarks.compare.results import Target, faster
 from benchmarks.compare.tasks import System
 from benchmarks.compare.workload import Workload
@@ -11,6 +13,7 @@ TFRECORD, ARRAY_RECORD, FOLDER = "Penstock, TFRecord", "Penstock, ArrayRecord", 
 TABLE = "Penstock, CSV and one file each"
 SHUFFLED = ", shuffled"
 BARE = "limit: simplejpeg of bytes in memory, two threads"
+FFCV = "FFCV Loader, its own JPEG file, 2 workers"
 TF_RECORDS, TF_FILES, TORCH = (
     "tf.data best, TFRecord",
     "tf.data best, one file each",
@@ -22,7 +25,7 @@ def _ours(name: str, function: str) -> System:
     return System(name=name, role="penstock", start=f"images:{function}")
 
 
-def _peer(name: str, function: str, **more: int) -> System:
+def _peer(name: str, function: str, **more: Any) -> System:
     return System(name=name, role="peer", start=f"image_peers:{function}", **more)
 
 
@@ -37,12 +40,14 @@ I1 = Workload(
         _peer(TF_RECORDS, "tf_records", epochs=4),
         _peer(TF_FILES, "tf_files", epochs=4),
         _peer(TORCH, "torch_pillow", epochs=3),
+        System(name=FFCV, role="peer", start="ffcv_loader:sequential", environment="ffcv", epochs=4),
     ),
     targets=(
         Target(text="of bare decoding on both cores, from TFRecord", required=0.9, measure=faster(TFRECORD, BARE)),
         Target(text="of bare decoding, from ArrayRecord", required=0.9, measure=faster(ARRAY_RECORD, BARE)),
         Target(text="times tf.data at its best", required=1.8, measure=faster(TFRECORD, TF_RECORDS, TF_FILES)),
         Target(text="times torch DataLoader with Pillow", required=3.5, measure=faster(TFRECORD, TORCH)),
+        Target(text="of FFCV over its own format", required=1.0, measure=faster(TFRECORD, FFCV)),
     ),
 )
 

@@ -23,4 +23,15 @@ python=${PYTHON:-python3}
 sagemaker=$root/.venv-peers-sagemaker
 [ -x "$sagemaker/bin/python" ] || "$python" -m venv "$sagemaker"
 "$sagemaker/bin/python" -m pip install --quiet -r "$root/benchmarks/compare/requirements-peers-sagemaker.txt"
-echo "peers ready: $venv, $sagemaker"
+
+# FFCV is built from its source against OpenCV and libjpeg-turbo. Without them its row says that it has no environment.
+ffcv=$root/.venv-peers-ffcv
+if pkg-config --exists opencv4 libturbojpeg 2>/dev/null; then
+    [ -x "$ffcv/bin/python" ] || "$python" -m venv "$ffcv"
+    "$ffcv/bin/python" -m pip install --quiet "setuptools<81" wheel numpy==2.4.6
+    "$ffcv/bin/python" -m pip install --quiet --no-build-isolation -r "$root/benchmarks/compare/requirements-peers-ffcv.txt"
+else
+    echo "setup_peers: no FFCV: apt-get install pkg-config libopencv-dev libturbojpeg0-dev" >&2
+    ffcv="(no FFCV)"
+fi
+echo "peers ready: $venv, $sagemaker, $ffcv"

@@ -36,7 +36,7 @@ class ImageTask:
         """Shape, dtype, the mean colour of every picture, every number, and the order."""
         numbers = []
         for pixels, labels in self.epoch():
-            images, found = np.asarray(pixels), np.asarray(labels).reshape(-1)
+            images, found = np.asarray(pixels), np.array(labels).reshape(-1)  # a copy: some use their memory again
             _expect(images.dtype == np.uint8 and images.shape[1:] == (SIDE, SIDE, 3), "uint8 pixels of 256 x 256 x 3")
             _expect(len(images) == len(found) <= IMAGE_BATCH, "batches of 64")
             far = np.abs(images.mean(axis=(1, 2)) - self.files.means[found]).max()

@@ -1,0 +1,195 @@
+"""JPEGs by native code: the pixels of libjpeg-turbo to the bit, or left to it."""
+
+import io
+import threading
+
+import numpy as np
+import pytest
+import simplejpeg
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from tests.codecs.images.files import golden, jpeg, noise
+
+from penstock import _native
+from penstock.codecs.images import decode, opened
+from penstock.codecs.images.decode import ImageDecoder
+from penstock.contracts.feature import Feature
+from penstock.contracts.image_options import ImageOptions
+from penstock.errors import CorruptRecord, SchemaMismatch
+
+SUBSAMPLINGS = (0, 1, 2)
+
+
+def pixels_of(kind, height, width, channels, seed):
+    random = np.random.default_rng(seed)
+    if kind == "noise":
+        return noise(height, width, channels, seed=seed)
+    if kind == "smooth":
+        steps = random.normal(0, 2, (height, width, channels)).cumsum(0).cumsum(1)
+        return (steps % 256).astype(np.uint8)
+    if kind == "extreme":
+        return np.repeat(np.where(random.random((height, width, 1)) < 0.5, 0, 255), channels, 2).astype(np.uint8)
+    return np.broadcast_to(random.integers(0, 256, channels, np.uint8), (height, width, channels)).copy()
+
+
+def encoded(pixels, **options):
+    out = io.BytesIO()
+    Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(out, "JPEG", **options)
+    return out.getvalue()
+
+
+def natively(image, like):
+    out = np.zeros(like.shape, np.uint8)
+    return out if _native.decode_jpeg_into(image, out) else None
+
+
+def turbo(image):
+    grey = simplejpeg.decode_jpeg_header(image)[2] == "Gray"
+    return simplejpeg.decode_jpeg(image, "GRAY" if grey else "RGB")
+
+
+images = st.builds(
+    lambda pixels, optimize, restart, quality, subsampling: encoded(
+        pixels,
+        optimize=optimize,
+        quality=quality,
+        restart_marker_blocks=restart,
+        **({"subsampling": subsampling} if pixels.shape[2] == 3 else {}),
+    ),
+    st.builds(
+        pixels_of,
+        st.sampled_from(["noise", "smooth", "extreme", "flat"]),
+        st.integers(1, 70),
+        st.integers(5, 70),
+        st.sampled_from([1, 3]),
+        st.integers(0, 2**32 - 1),
+    ),
+    st.booleans(),
+    st.sampled_from([0, 0, 1, 3]),
+    st.sampled_from([1, 20, 50, 75, 90, 95, 100]),
+    st.sampled_from(SUBSAMPLINGS),
+)
+
+
+@given(images)
+def test_pixels_are_those_of_libjpeg_turbo(image):
+    wanted = turbo(image)
+    np.testing.assert_array_equal(natively(image, wanted), wanted)
+
+
+@given(images, st.data())
+def test_a_changed_image_is_never_taken_for_another(image, data):
+    changed = bytearray(image)
+    changed[data.draw(st.integers(0, len(image) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    changed = bytes(changed[: data.draw(st.integers(1, len(image)))]) if data.draw(st.booleans()) else bytes(changed)
+    try:
+        wanted = turbo(changed)
+    except ValueError:
+        wanted = None
+    like = turbo(image) if wanted is None else wanted
+    found = natively(changed, like)
+    if found is not None:
+        assert wanted is not None  # libjpeg-turbo finds no fault with it either
+        np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("name", ["cmyk.jpg", "progressive.jpg", "progressive_cut.jpg"])
+def test_others_are_passed_over(name):
+    assert not _native.decode_jpeg_into(golden(name), np.zeros((64, 64, 3), np.uint8))
+
+
+def test_another_shape_is_passed_over():
+    image = jpeg(16, 24)
+    for shape in [(16, 23, 3), (15, 24, 3), (16, 24, 1), (24, 16, 3), (0, 0, 3)]:
+        assert not _native.decode_jpeg_into(image, np.zeros(shape, np.uint8))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_libjpeg_warns_of_is_passed_over(version):
+    image = bytearray(jpeg(16, 24))
+    at = image.index(b"JFIF\0") + 5
+    image[at] = version
+    assert _native.decode_jpeg_into(bytes(image), np.zeros((16, 24, 3), np.uint8)) == (version == 1)
+
+
+def test_a_batch_says_which_it_left():
+    damaged = jpeg(16, 24)[:-30]
+    files = [jpeg(16, 24, seed=1), encoded(noise(16, 24), progressive=True), jpeg(16, 24, seed=2), damaged, b""]
+    pixels, others = _native.decode_jpegs(files, 16, 24, 3)
+    assert pixels.shape == (5, 16, 24, 3)
+    assert others == [1, 3, 4]
+    for position in (0, 2):
+        np.testing.assert_array_equal(pixels[position], turbo(files[position]))
+
+
+def test_shapes_that_cannot_be():
+    with pytest.raises(ValueError, match="shape"):
+        _native.decode_jpegs([], 1 << 20, 1, 3)
+    with pytest.raises(TypeError):
+        _native.decode_jpegs([1], 16, 24, 3)
+    assert _native.decode_jpegs([], 16, 24, 3)[0].shape == (0, 16, 24, 3)
+
+
+@pytest.fixture(params=[True, False], ids=["native", "library"])
+def fast(request, monkeypatch):
+    monkeypatch.setattr(decode, "FAST_JPEG", request.param)
+    monkeypatch.setattr(opened, "FAST", request.param)
+
+
+def decoder(*shape, **options):
+    return ImageDecoder(Feature("uint8", shape, encoding="jpeg"), ImageOptions(**options), exact="channels" in options)
+
+
+@pytest.mark.usefixtures("fast")
+def test_both_ways_give_one_batch():
+    files = [jpeg(seed=1), encoded(noise(16, 24), progressive=True), jpeg(channels=1, seed=2), png()]
+    wanted = [turbo(files[0]), turbo(files[1]), np.repeat(turbo(files[2]), 3, axis=2), noise(16, 24, seed=9)]
+    np.testing.assert_array_equal(decoder(16, 24, 3).images(files), wanted)
+    for found, each in zip(decoder(None, None, 3).images([*files, jpeg(8, 8)]), wanted, strict=False):
+        np.testing.assert_array_equal(found, each)
+
+
+def png():
+    out = io.BytesIO()
+    Image.fromarray(noise(16, 24, seed=9)).save(out, "PNG")
+    return out.getvalue()
+
+
+@pytest.mark.usefixtures("fast")
+def test_the_first_fault_is_named():
+    files = [jpeg(seed=1), jpeg(seed=2)[:-40], jpeg(8, 8)]
+    with pytest.raises(CorruptRecord) as cut:
+        decoder(16, 24, 3).images(files)
+    assert cut.value.where.record == 1
+    with pytest.raises(SchemaMismatch) as small:
+        decoder(16, 24, 3).images([files[0], files[2]])
+    assert small.value.where.record == 1
+
+
+def test_threads_do_not_share_what_they_work_in():
+    files = [jpeg(40, 50, seed=seed, quality=50 + seed) for seed in range(30)]
+    wanted = [turbo(file) for file in files]
+    wrong = []
+
+    def work(first):
+        for turn in range(20):
+            order = [(first + turn + i) % len(files) for i in range(len(files))]
+            pixels, others = _native.decode_jpegs([files[i] for i in order], 40, 50, 3)
+            if others or not all(np.array_equal(pixels[k], wanted[i]) for k, i in enumerate(order)):
+                wrong.append(first)
+
+    threads = [threading.Thread(target=work, args=(7 * k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_large_image_is_decoded_and_its_memory_given_back():
+    image = jpeg(1500, 1100)
+    wanted = turbo(image)
+    np.testing.assert_array_equal(natively(image, wanted), wanted)
+    small = jpeg(16, 24)
+    np.testing.assert_array_equal(natively(small, turbo(small)), turbo(small))
