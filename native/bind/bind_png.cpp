@@ -1,47 +1,51 @@
 #include "bind/support.hpp"
-#include "core/png_rows.hpp"
+#include "core/png.hpp"
 
 namespace penstock::bind {
 namespace {
 
-nb::object unfilter(nb::list streams, std::size_t height, std::size_t row_bytes, std::size_t pixel_bytes) {
-    std::vector<Buffer> held;
-    held.reserve(streams.size());
-    for (nb::handle object : streams) held.emplace_back(object);
-    if (pixel_bytes < 1 || pixel_bytes > 8) throw nb::value_error("a pixel has 1 to 8 bytes");
-    const std::size_t count = held.size();
-    if (row_bytes != 0 && height > SIZE_MAX / row_bytes) throw nb::value_error("more bytes than memory can hold");
-    const std::size_t image = height * row_bytes;
-    for (std::size_t i = 0; i < count; ++i) { // Before the memory is taken: the sizes are what somebody said.
-        if (held[i].bytes().size() == image + height) continue;
-        FormatError error(Fault::wrong_count, 0, image + height, held[i].bytes().size());
-        error.record = static_cast<std::int64_t>(i);
-        throw error;
-    }
-    if (image != 0 && count > SIZE_MAX / image) throw nb::value_error("more bytes than memory can hold");
+void refuse(PngReader& reader, Bytes file, std::size_t position) {
+    if (reader.may_hold(file)) return;
+    FormatError error(Fault::header, 0, reader.image_bytes(), file.size());
+    error.record = static_cast<std::int64_t>(position);
+    throw error;
+}
+
+nb::object decode(nb::sequence files, std::size_t height, std::size_t row_bytes, std::size_t pixel_bytes) {
+    const HeldBuffers held(files);
+    const std::vector<Bytes>& bytes = held.bytes;
+    const std::size_t count = bytes.size();
+    if (count == 0 || bytes[0].size() < PngReader::head_bytes) throw nb::value_error("there is no image that the others are like");
+    if (pixel_bytes < 1 || pixel_bytes > 8 || row_bytes % pixel_bytes != 0) throw nb::value_error("a pixel has 1 to 8 bytes");
+    PngReader reader(bytes[0].first(PngReader::head_bytes), {height, row_bytes, pixel_bytes});
+    const std::size_t image = reader.image_bytes();
     Pool::Block block;
+    bool are_alike = true;
     {
         const nb::gil_scoped_release release;
+        for (std::size_t i = 0; i < count; ++i) refuse(reader, bytes[i], i); // before memory is taken for what they claim
+        if (image != 0 && count > SIZE_MAX / image) throw FormatError(Fault::range, 0, SIZE_MAX / image, count);
         block = batch_pool()->take(count * image);
-        for (std::size_t i = 0; i < count; ++i) {
+        for (std::size_t i = 0; are_alike && i < count; ++i) {
             try {
-                unfilter_png(held[i].bytes(), {height, row_bytes, pixel_bytes}, block.data() + i * image);
+                are_alike = reader.read(bytes[i], block.data() + i * image);
             } catch (FormatError& error) {
                 error.record = static_cast<std::int64_t>(i);
                 throw;
             }
         }
     }
+    if (!are_alike) return nb::none();
     return to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {count, image});
 }
 
 } // namespace
 
 void register_png(nb::module_& module) {
-    module.def("unfilter_png", &unfilter, nb::arg("streams"), nb::arg("height"), nb::arg("row_bytes"), nb::arg("pixel_bytes"),
-               nb::sig("def unfilter_png(streams: list[typing.Any], height: int, row_bytes: int, pixel_bytes: int) -> "
-                       "numpy.typing.NDArray[numpy.uint8]"),
-               "The samples of PNG images of one size, from their decompressed streams: uint8 (n, height * row_bytes).");
+    module.def("decode_png", &decode, nb::arg("files"), nb::arg("height"), nb::arg("row_bytes"), nb::arg("pixel_bytes"),
+               nb::sig("def decode_png(files: typing.Sequence[typing.Any], height: int, row_bytes: int, pixel_bytes: int) -> "
+                       "numpy.typing.NDArray[numpy.uint8] | None"),
+               "The samples of PNG images that have the header of the first: uint8 (n, height * row_bytes); None where they have not.");
 }
 
 } // namespace penstock::bind

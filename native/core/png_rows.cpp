@@ -7,13 +7,14 @@ namespace {
 
 using Byte = std::uint8_t;
 
-/// Of left, above and upper left, the one that is nearest to left + above - upper left.
+/// Of left, above and upper left, the one that is nearest to left + above - upper left. Without branches: which one it is
+/// cannot be foretold.
 [[nodiscard]] int paeth(int left, int above, int corner) noexcept {
-    const int to_left = std::abs(above - corner);
-    const int to_above = std::abs(left - corner);
-    const int to_corner = std::abs(left + above - 2 * corner);
-    if (to_left <= to_above && to_left <= to_corner) return left;
-    return to_above <= to_corner ? above : corner;
+    const int from_left = above - corner, from_above = left - corner;
+    const int to_left = std::abs(from_left), to_above = std::abs(from_above), to_corner = std::abs(from_left + from_above);
+    const int other = to_above <= to_corner ? above : corner;
+    const bool is_left = (to_left <= to_above) & (to_left <= to_corner);
+    return is_left ? left : other;
 }
 
 void add_left(const Byte* in, std::size_t size, std::size_t pixel, Byte* out) {
@@ -30,6 +31,15 @@ void add_average(const Byte* in, std::size_t size, std::size_t pixel, const Byte
 
 void add_paeth(const Byte* in, std::size_t size, std::size_t pixel, const Byte* above, Byte* out) {
     for (std::size_t i = 0; i < pixel; ++i) out[i] = static_cast<Byte>(in[i] + above[i]);
+    if (pixel == 1) { // The last pixel need not come back from memory.
+        int left = out[0], corner = above[0];
+        for (std::size_t i = 1; i < size; ++i) {
+            left = (in[i] + paeth(left, above[i], corner)) & 0xFF;
+            corner = above[i];
+            out[i] = static_cast<Byte>(left);
+        }
+        return;
+    }
     for (std::size_t i = pixel; i < size; ++i) {
         out[i] = static_cast<Byte>(in[i] + paeth(out[i - pixel], above[i], above[i - pixel]));
     }
@@ -63,7 +73,7 @@ void unfilter_png(Bytes stream, const PngRows& rows, std::byte* out) {
     const Byte* above = nullptr;
     for (std::size_t row = 0; row < rows.height; ++row) {
         const Byte filter = *in;
-        if (filter > 4) throw FormatError(Fault::structure, row * step, 4, filter);
+        if (filter > 4) throw FormatError(Fault::range, row * step, 4, filter);
         unfilter_row(filter, in + 1, rows.row_bytes, rows.pixel_bytes, above, to);
         above = to;
         in += step;

@@ -12,7 +12,7 @@ struct PngRows {
 };
 
 /// Undoes the filters of one image (PNG specification, section 9) and writes its height * row_bytes samples to `out`.
-/// Throws FormatError{wrong_count} when `stream` holds more or fewer rows, {structure} when a row names no filter.
+/// Throws FormatError{wrong_count} when `stream` holds more or fewer rows, {range} when a row names no filter.
 void unfilter_png(Bytes stream, const PngRows& rows, std::byte* out);
 
 } // namespace penstock

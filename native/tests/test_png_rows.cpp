@@ -20,7 +20,7 @@ int main() {
     check(decode("\4\4\4\4\1\1"sv, {2, 2, 1}) == "\4\10\5\11"sv);                          // Paeth in the first row is left
     check(decode("\1\1\2\1\1"sv, {1, 4, 2}) == "\1\2\2\3"sv);                              // pixels of two bytes
     check(decode("\1\377\2"sv, {1, 2, 1}) == "\377\1"sv);                                  // sums wrap
-    check(fault_of([&] { (void)decode("\5a"sv, {1, 1, 1}); }).fault == Fault::structure);
+    check(fault_of([&] { (void)decode("\5a"sv, {1, 1, 1}); }).fault == Fault::range);
     check(fault_of([&] { (void)decode("\0a\0"sv, {1, 1, 1}); }).fault == Fault::wrong_count);
     check(fault_of([&] { (void)decode("\0a"sv, {2, 1, 1}); }).fault == Fault::wrong_count);
     check(fault_of([&] { (void)decode(""sv, {0, 1, 1}); }).fault == Fault::wrong_count);

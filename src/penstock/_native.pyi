@@ -399,9 +399,9 @@ def take_ranges(buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.
     `size` bytes from each offset of buffers[which[i]] (None: all of the first), copied into uint8 (n, size).
     """
 
-def unfilter_png(streams: list[Any], height: int, row_bytes: int, pixel_bytes: int) -> numpy.typing.NDArray[numpy.uint8]:
+def decode_png(files: Sequence[Any], height: int, row_bytes: int, pixel_bytes: int) -> numpy.typing.NDArray[numpy.uint8] | None:
     """
-    The samples of PNG images of one size, from their decompressed streams: uint8 (n, height * row_bytes).
+    The samples of PNG images that have the header of the first: uint8 (n, height * row_bytes); None where they have not.
     """
 
 def permute(n: int, seed: int, epoch: int, start: int, stop: int) -> numpy.typing.NDArray[numpy.int64]:

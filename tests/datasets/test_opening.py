@@ -222,7 +222,9 @@ def test_names_of_classes_that_contradict(tmp_path):
 
 
 def test_native_code_counts_what_it_is_given():
-    with pytest.raises(_native.FormatError):
-        _native.unfilter_png([b"\0a", b"\0"], 1, 1, 1)
+    with pytest.raises(ValueError, match="no image"):
+        _native.decode_png([b"short"], 1, 1, 1)
     with pytest.raises(ValueError, match="1 to 8 bytes"):
-        _native.unfilter_png([], 1, 1, 9)
+        _native.decode_png([bytes(33)], 1, 9, 9)
+    with pytest.raises(_native.FormatError):
+        _native.decode_png([bytes(33)], 1 << 62, 1 << 62, 1)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -57,6 +59,50 @@ class ExamplesTask:
             rows += len(self.read(indices)[0])
         wall = time.perf_counter() - start
         return Timing(epoch_s=wall, first_s=None, wall_s=wall, cpu_s=cpu_seconds() - cpu, rows=rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochTask:
+    """Iterate over all examples once, in batches of tensors, in a random order.
+
+    Attributes:
+        epoch: Starts an epoch: batches of images and labels.
+        files: What they come from.
+        size: How many examples a batch has.
+    """
+
+    epoch: Callable[[], Iterable[tuple[Any, Any]]]
+    files: PreparedFiles
+    size: int
+
+    def check(self) -> None:
+        """Every pixel with its label, each example once, and not in the order of the files."""
+        clothes = self.files.clothes()
+        expected = [(zlib.crc32(image), row % CLASSES) for row, image in enumerate(clothes)]
+        found, sizes = [], []
+        for images, labels in self.epoch():
+            assert {type(images).__module__, type(labels).__module__} == {"torch"}, "expected tensors"
+            assert images.numpy().dtype == np.uint8, "expected uint8 pixels"
+            assert images.shape[1:] == (28, 28, 1), "expected pictures of 28 x 28"
+            assert labels.numpy().dtype == np.int64, "expected int64 labels"
+            sizes.append(len(images))
+            pairs = zip(images.numpy(), labels.tolist(), strict=True)
+            found += [(zlib.crc32(np.ascontiguousarray(image)), label) for image, label in pairs]
+        assert set(sizes[:-1]) == {self.size}, f"expected batches of {self.size}"
+        assert sorted(found) == sorted(expected), "expected every example once"
+        assert found != expected, "expected another order than that of the files"
+
+    def run(self) -> Timing:
+        """Iterate, looking at nothing but the number of examples."""
+        gc.collect()
+        rows, first = 0, None
+        cpu, start = cpu_seconds(), time.perf_counter()
+        for images, _ in self.epoch():
+            rows += len(images)
+            first = first or time.perf_counter() - start
+        wall = time.perf_counter() - start
+        assert rows == self.files.rows, f"expected {self.files.rows} examples, found {rows}"
+        return Timing(epoch_s=wall, first_s=first, wall_s=wall, cpu_s=cpu_seconds() - cpu, rows=rows)
 
 
 def examples(files: PreparedFiles, read: Read, *, photos: bool, at_once: int) -> ExamplesTask:

@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -67,6 +67,54 @@ def test_what_pillow_writes(channels, level):
     np.testing.assert_array_equal(decode_png([file], plain_header(file))[0], pixels)
 
 
+@settings(deadline=None)
+@given(
+    st.one_of(
+        st.binary(min_size=1, max_size=2000),
+        st.tuples(st.binary(min_size=1, max_size=9), st.integers(1, 4000)).map(lambda told: told[0] * told[1]),
+        st.tuples(st.integers(0, 99), st.integers(1, 70_000), st.integers(2, 256)).map(
+            lambda told: bytes(np.random.default_rng(told[0]).geometric(1 / told[2], told[1]).clip(1, 255).tolist())
+        ),
+    ),
+    st.integers(0, 9),
+    st.sampled_from([zlib.Z_DEFAULT_STRATEGY, zlib.Z_FIXED, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE, zlib.Z_FILTERED]),
+    st.integers(9, 15),
+)
+def test_whatever_zlib_writes_is_decompressed(content, level, strategy, window):
+    compressor = zlib.compressobj(level, zlib.DEFLATED, window, 9, strategy)
+    half = len(content) // 2
+    parts = [compressor.compress(b"\0" + content[:half]), compressor.flush(zlib.Z_FULL_FLUSH)]  # several blocks
+    stream = b"".join([*parts, compressor.compress(content[half:]), compressor.flush()])
+    file = one_row(len(content), stream)
+    assert decode_png([file, file], plain_header(file)).tobytes() == content * 2
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=300), st.booleans(), st.data())
+def test_streams_that_zlib_refuses_are_refused_and_no_others(noise, is_headed, data):
+    stream = bytearray(b"\x78\x9c" + noise if is_headed else zlib.compress(noise[:60], data.draw(st.integers(0, 9))))
+    for _ in range(data.draw(st.integers(0, 3))):
+        stream[data.draw(st.integers(0, len(stream) - 1))] ^= data.draw(st.integers(1, 255))
+    try:
+        expected = zlib.decompress(bytes(stream))
+    except zlib.error:
+        expected = None
+    size = max(1, len(expected or b"") - 1)
+    file = one_row(size, bytes(stream))
+    is_image = expected is not None and len(expected) == size + 1 and expected[0] == 0
+    if is_image:
+        assert decode_png([file], plain_header(file)).tobytes() == expected[1:]
+    elif expected is None or len(expected) != size + 1 or expected[0] > 4:
+        with pytest.raises(CorruptRecord):
+            decode_png([file], plain_header(file))
+
+
+def one_row(width, stream):
+    """A gray image of one row, made of a compressed stream."""
+    head = struct.pack(">IIBBBBB", width, 1, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", stream) + chunk(b"IEND", b"")
+
+
 def test_what_is_not_plain_is_left_to_others():
     pixels = np.zeros((4, 4, 3), np.uint8)
     palette = io.BytesIO()
@@ -79,6 +127,8 @@ def test_what_is_not_plain_is_left_to_others():
     other = with_pillow(np.zeros((4, 5, 3), np.uint8))
     plain = with_pillow(pixels)
     assert decode_png([plain, other], plain_header(plain)) is None
+    large = with_pillow(np.zeros((999, 999, 3), np.uint8))
+    assert decode_png([large, plain], plain_header(large)) is None  # not: a file too small for so many pixels
     assert plain_header(b"\xff\xd8") is None
 
 

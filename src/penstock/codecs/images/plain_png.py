@@ -25,12 +25,8 @@ __all__ = ["PngHeader", "decode_png", "is_png", "plain_header"]
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 HEADER_END = 33
-END_CHUNK = b"\0\0\0\0IEND\xaeB`\x82"
 CHANNELS = {0: 1, 2: 3, 4: 2, 6: 4}
-MOST_EXPANSION = 1032  # deflate makes no more bytes of one
 MOST_SIDE = 1 << 31
-SMALL = 4 << 10  # compressed bytes, which make at most 4 MB: no need to stop where the pixels should end
-_CHUNK = struct.Struct(">I4s")
 _IHDR = struct.Struct(">IIBBBBB")
 _CRC = struct.Struct(">I")
 
@@ -94,86 +90,28 @@ def decode_png(files: Sequence[bytes], header: PngHeader) -> npt.NDArray[Any] | 
     Raises:
         CorruptRecord: A file is damaged; ``where.record`` is its position.
     """
-    first = files[0][:HEADER_END]
-    streams = []
-    size = (header.row_bytes + 1) * header.height
-    for position, file in enumerate(files):
-        if not file.startswith(first):
-            return None
-        try:
-            stream = _stream(file, size)
-        except _Damaged as error:
-            raise CorruptRecord(Where(record=position), expected=error.expected, found=error.found) from error
-        if stream is None:
-            return None
-        streams.append(stream)
     try:
-        samples = _native.unfilter_png(streams, header.height, header.row_bytes, header.pixel_bytes)
+        samples = _native.decode_png(files, header.height, header.row_bytes, header.pixel_bytes)
     except _native.FormatError as error:
-        raise CorruptRecord(
-            Where(record=error.record),
-            expected=f"a PNG of {header.height} rows of {header.row_bytes} bytes",
-            found=f"{error.found} bytes" if error.fault == "wrong_count" else f"a row with filter {error.found}",
-        ) from error
+        raise _damaged(error, len(files[error.record])) from error
+    if samples is None:
+        return None
     shape = (len(files), header.height, header.width, header.channels)
     if header.bits == 16:
         return samples.view(">u2").astype(np.uint16).reshape(shape)
     return samples.reshape(shape)
 
 
-class _Damaged(Exception):
-    """A damaged file."""
-
-    def __init__(self, expected: str, found: str) -> None:
-        self.expected = expected
-        self.found = found
-        super().__init__(expected, found)
-
-
-def _stream(file: bytes, size: int) -> bytes | None:
-    """The decompressed stream of a file; ``None`` where a colour stands for transparency."""
-    if file.endswith(END_CHUNK) and len(file) > HEADER_END + 24:
-        length, kind = _CHUNK.unpack_from(file, HEADER_END)
-        if kind == b"IDAT" and HEADER_END + 24 + length == len(
-            file
-        ):  # as most writers leave it: all pixels in one chunk
-            return _inflated(_pixels(file, HEADER_END, len(file) - 12), size)
-    parts, at, total = [], HEADER_END, len(file)
-    while True:
-        if at + 12 > total:
-            raise _Damaged("a PNG chunk", f"the end of the file after {total} bytes")
-        length, kind = _CHUNK.unpack_from(file, at)
-        end = at + 12 + length
-        if end > total:
-            raise _Damaged(f"a PNG chunk of {length} bytes", f"the end of the file {total - at - 12} bytes on")
-        if kind == b"IDAT":
-            parts.append(_pixels(file, at, end))
-        elif kind == b"IEND":
-            break
-        elif kind == b"tRNS":
-            return None
-        at = end
-    return _inflated(b"".join(parts), size)
-
-
-def _pixels(file: bytes, at: int, end: int) -> bytes:
-    """What a chunk of pixels holds."""
-    if zlib.crc32(file[at + 4 : end - 4]) != _CRC.unpack_from(file, end - 4)[0]:
-        raise _Damaged("the checksum of the pixels' chunk", "another one")
-    return file[at + 8 : end - 4]
-
-
-def _inflated(data: bytes, size: int) -> bytes:
-    if size > len(data) * MOST_EXPANSION + 64:
-        raise _Damaged(f"{size} bytes of pixels", f"{len(data)} compressed ones, which cannot be as many")
-    try:
-        if len(data) <= SMALL:
-            stream, is_whole = zlib.decompress(data, bufsize=size), True
-        else:
-            inflater = zlib.decompressobj()
-            stream, is_whole = inflater.decompress(data, size + 1), inflater.eof
-    except zlib.error as error:
-        raise _Damaged("compressed pixels", str(error)) from error
-    if not is_whole or len(stream) != size:
-        raise _Damaged(f"{size} bytes of pixels", f"{len(stream)}, or a stream that was cut off")
-    return stream
+def _damaged(error: _native.FormatError, size: int) -> CorruptRecord:
+    """What is wrong with a file of so many bytes."""
+    expected, found = {
+        "header": (f"{error.expected} bytes of pixels", f"a file of {size} bytes, which cannot be as many"),
+        "truncated": ("a whole PNG", f"the end of the file after {size} bytes, or of the pixels in it"),
+        "payload_checksum": ("pixels with the checksum that is stored", "others"),
+        "wrong_count": (
+            f"{error.expected} bytes of pixels",
+            "more of them" if error.found > error.expected else "fewer",
+        ),
+        "range": ("rows with a filter that PNG has", f"one with filter {error.found}"),
+    }.get(error.fault, ("compressed pixels", "a stream that is none"))
+    return CorruptRecord(Where(record=error.record), expected=expected, found=found)
