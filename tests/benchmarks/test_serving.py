@@ -6,7 +6,8 @@ from collections import Counter
 from http.server import BaseHTTPRequestHandler
 
 import pytest
-from benchmarks.flows.serving.__main__ import described, table
+from benchmarks.flows.serving import report
+from benchmarks.flows.serving.__main__ import described
 from benchmarks.flows.serving.load import Load, Outcome
 from tests.local_server import LocalServer
 
@@ -27,10 +28,37 @@ def test_ratios_are_made_within_each_round():
         ("penstock", 1): [outcome(100, 5, loop_ms=5), outcome(50, 10, loop_ms=10)],
         ("flask", 1): [outcome(50, 10, loop_ms=5), outcome(25, 20, loop_ms=10, failed=3)],
     }
-    lines = table(found, ["penstock", "flask"], [1]).splitlines()
-    assert lines[1] == "### 1 connection"
+    lines = report.markdown([found], [1]).splitlines()
+    assert "### 1 connection" in lines
     assert lines[-2].endswith("| 0 | 1.00 | 1.00 |")
     assert lines[-1].endswith("| 3 | 2.00 | 2.00 |")
+
+
+def test_targets_and_a_server_with_rounds_of_its_own():
+    quiet = {
+        ("penstock", 32): [outcome(1000, 5)],
+        ("stock", 32): [outcome(100, 5)],
+        ("litserve-1", 32): [outcome(800, 5)],
+    }
+    loud = {("penstock", 32): [outcome(500, 120)], ("ray", 32): [outcome(100, 5)]}
+    lines = report.markdown([quiet, loud], [32]).splitlines()
+    assert lines[-1].startswith("| Ray Serve")
+    assert lines[-1].endswith("| 5.00 |")
+    assert sum(line.startswith("| Penstock |") for line in lines) == 1
+    assert "| answers/s at 32 connections, times the stock form's | at least 8 | 10 | yes |" in lines
+    assert any(line.endswith("(LitServe, batches, one worker) | at least 1.5 | 1.25 | **no** |") for line in lines)
+
+
+def test_tables_are_kept_between_the_markers(tmp_path, monkeypatch):
+    readme = tmp_path / "README.md"
+    monkeypatch.setattr(report, "README", readme)
+    readme.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
+    report.keep("new")
+    assert readme.read_text() == f"before\n{report.BEGIN}\n\nnew\n\n{report.END}\nafter\n"
+    readme.write_text("no markers")
+    with pytest.raises(ValueError, match="markers"):
+        report.keep("new")
+    assert readme.read_text() == "no markers"
 
 
 def test_one_turn_as_plain_values():

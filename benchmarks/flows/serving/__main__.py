@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
 import json
 import os
 import signal
@@ -20,8 +19,9 @@ from statistics import median
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from benchmarks.flows.serving.load import Load, Outcome
+from benchmarks.flows.serving.load import Load
 from benchmarks.flows.serving.prepare import prepare
+from benchmarks.flows.serving.report import keep, markdown, setting
 from benchmarks.flows.serving.systems import SYSTEMS
 
 ROOT = Path(__file__).parents[3]
@@ -29,15 +29,30 @@ READY_S = 120
 
 
 def main(arguments=None):
-    """Run the systems in turn, several rounds, and print a table."""
+    """Run the servers in turn, several rounds, and print a table."""
     options = _parser().parse_args(arguments)
-    names = [name for name in options.systems or SYSTEMS if _has(SYSTEMS[name].needs)]
-    with tempfile.TemporaryDirectory(prefix="penstock-serving-") as folder, contextlib.ExitStack() as stack:
+    names = [name for name in options.systems or SYSTEMS if SYSTEMS[name].is_installed()]
+    load_before = os.getloadavg()[0]
+    quiet = [name for name in names if not SYSTEMS[name].is_never_idle]
+    loud = [[names[0], name] for name in names if SYSTEMS[name].is_never_idle]
+    with tempfile.TemporaryDirectory(prefix="penstock-serving-") as folder:
         answers = prepare(folder)
-        running = {
-            name: stack.enter_context(Running(SYSTEMS[name], answers, Path(folder, f"{name}.log"))) for name in names
-        }
-        found = {}
+        found = [measure(phase, Path(folder), answers, options) for phase in [quiet, *loud] if phase]
+    text = markdown(found, options.connections)
+    print(text)
+    if options.keep:
+        keep(f"{setting(options, load_before)}\n\n{text}")
+    if options.json:
+        plain = [[*key, [described(one) for one in slices]] for phase in found for key, slices in phase.items()]
+        Path(options.json).write_text(json.dumps(plain, indent=1))
+    return 0
+
+
+def measure(names, folder, answers, options):
+    """Slices by name and number of connections. All these servers are up all the time."""
+    found = {}
+    with contextlib.ExitStack() as stack:
+        running = {name: stack.enter_context(Running(SYSTEMS[name], answers, folder / f"{name}.log")) for name in names}
         for number in range(-1, options.rounds):
             for connections in options.connections:
                 for name in names:
@@ -45,12 +60,8 @@ def main(arguments=None):
                     slice_.loop_s = plain_loop(answers, options.seconds) if connections == 1 else []
                     if number >= 0:  # the first round warms them
                         found.setdefault((name, connections), []).append(slice_)
-            print(f"round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
-        print(table(found, names, options.connections))
-    if options.json:
-        plain = [[*key, [described(one) for one in slices]] for key, slices in found.items()]
-        Path(options.json).write_text(json.dumps(plain, indent=1))
-    return 0
+            print(f"{len(names)} servers, round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
+    return found
 
 
 def plain_loop(answers, seconds):
@@ -124,29 +135,6 @@ def described(outcome):
     }
 
 
-def table(found, names, counts):
-    """Medians over the rounds. Ratios are made within each round, then their median is taken."""
-    lines = []
-    for connections in counts:
-        lines += ["", f"### {connections} connection{'s' * (connections > 1)}", ""]
-        lines += ["| server | answers/s | p50 ms | p99 ms | not 200 | p50 / plain loop's | Penstock / this |"]
-        lines += ["| --- | ---: | ---: | ---: | ---: | ---: | ---: |"]
-        ours = [one.per_second for one in found[names[0], connections]]
-        for name in names:
-            slices = found[name, connections]
-            whole = Outcome()
-            for one in slices:
-                whole.add(one)
-            ratio = median(mine / one.per_second for mine, one in zip(ours, slices, strict=True))
-            loop = [one.quantile_ms(0.5) / (1e3 * median(one.loop_s)) for one in slices if one.loop_s]
-            lines.append(
-                f"| {SYSTEMS[name].text} | {median(one.per_second for one in slices):,.0f} "
-                f"| {whole.quantile_ms(0.5):.2f} | {whole.quantile_ms(0.99):.1f} | {whole.statuses.total() - whole.statuses[200]} "
-                f"| {f'{median(loop):.2f}' if loop else ''} | {ratio:.2f} |"
-            )
-    return "\n".join(lines)
-
-
 def wait_for(address, body, content_type, processes, log):
     """Until a request is answered."""
     deadline = time.monotonic() + READY_S
@@ -187,10 +175,6 @@ def free_ports(count):
     raise RuntimeError("no free ports")
 
 
-def _has(module):
-    return module is None or importlib.util.find_spec(module) is not None
-
-
 def _parser():
     parser = argparse.ArgumentParser(prog="python -m benchmarks.flows.serving", description=__doc__)
     parser.add_argument(
@@ -199,6 +183,7 @@ def _parser():
     parser.add_argument("--connections", type=int, nargs="+", default=[1, 32])
     parser.add_argument("--seconds", type=float, default=1.0, help="a turn of one server (default: 1)")
     parser.add_argument("--rounds", type=int, default=8, help="turns of each server (default: 8)")
+    parser.add_argument("--keep", action="store_true", help="put the tables into benchmarks/README.md")
     parser.add_argument("--json", help="file for every single figure")
     return parser
 

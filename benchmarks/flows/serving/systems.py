@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,7 +24,9 @@ class System:
         body: A row of CSV as the server wants it.
         content_type: What that is.
         score: The number in its answer.
-        needs: Module without which it is left out.
+        needs: Module without which it is left out, or the path of a program.
+        is_never_idle: Whether it takes processor time while nobody asks: then only Penstock is up beside it.
+        is_peer: Whether it is somebody else's.
     """
 
     text: str
@@ -31,10 +35,45 @@ class System:
     content_type: str = "text/csv"
     score: Callable[[bytes], float] = field(default=lambda body: json.loads(body)["predictions"][0]["score"])
     needs: str | None = None
+    is_never_idle: bool = False
+    is_peer: bool = True
+
+    def is_installed(self):
+        """Whether it can be started."""
+        if self.needs is None or "/" in self.needs:
+            return self.needs is None or Path(self.needs).exists()
+        return importlib.util.find_spec(self.needs) is not None
 
 
 def _program(name):
     return str(Path(sys.executable).parent / name)
+
+
+# Its pins do not go together with those of the others.
+MLFLOW = Path(sys.prefix).parent / ".venv-peers-mlflow" / "bin"
+
+
+def _mlflow(port):
+    folder = str(Path(os.environ["SERVING_MODELS"]) / "mlflow")
+    root = str(Path(__file__).parents[3])
+    subprocess.run(
+        [str(MLFLOW / "python"), "-m", f"{HERE}.peers.mlflow_both", folder],
+        env={**os.environ, "PYTHONPATH": root},
+        check=True,
+        capture_output=True,
+    )
+    command = [str(MLFLOW / "mlflow"), "models", "serve", "--model-uri", folder, "--env-manager", "local"]
+    variables = {"PYTHONPATH": root, "PATH": f"{MLFLOW}{os.pathsep}{os.environ['PATH']}"}
+    return [([*command, "--workers", "2", "--host", "127.0.0.1", "--port", str(port)], variables)]
+
+
+def _ray(port):
+    variables = {
+        "PORT": str(port),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_worker_niceness": "0",  # it is 15 otherwise, and the client of this benchmark would push it aside
+    }
+    return [([sys.executable, "-m", f"{HERE}.peers.ray_both"], variables)]
 
 
 def _gunicorn(app, port, workers, **variables):
@@ -81,9 +120,9 @@ def _penstock(**settings):
 
 
 SYSTEMS = {
-    "penstock": System(text="Penstock", commands=_penstock()),
-    "penstock-1": System(text="Penstock, one worker", commands=_penstock(workers=1)),
-    "penstock-alone": System(text="Penstock, batches off", commands=_penstock(batch=1)),
+    "penstock": System(text="Penstock", commands=_penstock(), is_peer=False),
+    "penstock-1": System(text="Penstock, one worker", commands=_penstock(workers=1), is_peer=False),
+    "penstock-alone": System(text="Penstock, batches off", commands=_penstock(batch=1), is_peer=False),
     "stock": System(text="stock form: Flask and gevent, a hop between stages", commands=_stock, needs="gunicorn"),
     "flask": System(
         text="Flask and gevent, one process per worker, no hop",
@@ -113,4 +152,13 @@ SYSTEMS = {
         score=lambda body: json.loads(json.loads(body)[0])["predictions"][0]["score"],
         needs="bentoml",
     ),
+    "mlflow": System(
+        text="MLflow, two workers",
+        commands=_mlflow,
+        body=lambda row: json.dumps({"inputs": [row]}),
+        content_type="application/json",
+        score=lambda body: json.loads(json.loads(body)["predictions"][0])["predictions"][0]["score"],
+        needs=str(MLFLOW / "mlflow"),
+    ),
+    "ray": System(text="Ray Serve, batches, two replicas", commands=_ray, needs="ray", is_never_idle=True),
 }
