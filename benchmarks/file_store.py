@@ -1,11 +1,14 @@
 """A file store for benchmarks: an HTTP server of a folder that waits before every answer, in a process of its own.
 
+It is also S3 as far as reading goes, with the folder as the bucket ``store``: it lists keys in pages of 1,000.
+
 python -m benchmarks.file_store FOLDER PORT DELAY_MS
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import subprocess
 import sys
@@ -13,9 +16,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from email.utils import formatdate
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import parse_qs, unquote
 
-__all__ = ["FileStore", "store_of"]
+__all__ = ["BUCKET", "FileStore", "store_of"]
+
+BUCKET = "store"
+PAGE = 1000
 
 
 class FileStore:
@@ -45,7 +51,10 @@ class FileStore:
 
     def _answer(self, head: str) -> tuple[bytes, bytes]:
         method, target, _ = head.split(" ", 2)
-        path = self.folder / unquote(target.partition("?")[0]).lstrip("/")
+        place, _, query = target.partition("?")
+        if "list-type=2" in query:
+            return self._listed({name: values[0] for name, values in parse_qs(query).items()})
+        path = self.folder / unquote(place).removeprefix(f"/{BUCKET}/").lstrip("/")
         if not path.is_file():
             return b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", b""
         status = path.stat()
@@ -63,6 +72,21 @@ class FileStore:
         with path.open("rb") as file:
             file.seek(start)
             return lines.encode(), b"" if method == "HEAD" else file.read(stop - start)
+
+    def _listed(self, query: dict[str, str]) -> tuple[bytes, bytes]:
+        """A page of keys, however deep."""
+        prefix, after = query.get("prefix", ""), query.get("continuation-token", "")
+        found = (Path(place) / name for place, _, names in os.walk(self.folder / prefix) for name in names)
+        keys = sorted(key for path in found if (key := path.relative_to(self.folder).as_posix()) > after)
+        page, more = keys[:PAGE], len(keys) > PAGE
+        rows = "".join(
+            f"<Contents><Key>{key}</Key><Size>{(self.folder / key).stat().st_size}</Size>"
+            "<LastModified>2026-11-21T10:00:00.000Z</LastModified></Contents>"
+            for key in page
+        )
+        rows += f"<NextContinuationToken>{page[-1]}</NextContinuationToken>" if more else ""
+        body = f"<ListBucketResult><IsTruncated>{str(more).lower()}</IsTruncated>{rows}</ListBucketResult>".encode()
+        return f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n".encode(), body
 
 
 @contextmanager
