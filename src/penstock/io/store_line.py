@@ -25,14 +25,28 @@ MOST_AT_ONCE = 64
 TIMEOUT_S = 60.0
 """How long one request may take, retries not counted; ``PENSTOCK_TIMEOUT`` sets another number of seconds."""
 RETRIES = 4
-VARIABLES = ("AWS_", "GOOGLE_", "AZURE_", "AZURITE_", "PENSTOCK_TIMEOUT")
-"""How the variables begin that say where and as whom to ask."""
 ENDPOINTS = {
     "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
     "gs": ("GOOGLE_BASE_URL",),
     "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 }
 """Variables by which a store is asked elsewhere than at its cloud: by the first that is set."""
+IDENTITIES = {
+    "s3": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SKIP_SIGNATURE", "AWS_REGION"),
+    "gs": (
+        "GOOGLE_APPLICATION_CREDENTIALS",
+        "GOOGLE_SERVICE_ACCOUNT",
+        "GOOGLE_SERVICE_ACCOUNT_KEY",
+        "GOOGLE_BEARER_TOKEN",
+    ),
+    "az": (
+        "AZURE_STORAGE_ACCOUNT_NAME",
+        "AZURE_STORAGE_ACCOUNT_KEY",
+        "AZURE_STORAGE_SAS_TOKEN",
+        "AZURE_SKIP_SIGNATURE",
+    ),
+}
+"""Variables that say who asks. Whoever is refused sets others and asks again: that is another store."""
 ALLOWING = {"s3": "AWS_ALLOW_HTTP", "gs": "GOOGLE_ALLOW_HTTP", "az": "AZURE_ALLOW_HTTP"}
 T = TypeVar("T")
 
@@ -130,8 +144,8 @@ def store_of(line: Line, url: Url) -> Any:
         UnsupportedData: The URL names no bucket.
         Unreachable: What the environment says of the store makes no sense.
     """
-    # Whoever is refused sets other credentials and asks again: that is another store.
-    key = (url.store, *(f"{name}={value}" for name, value in os.environ.items() if name.startswith(VARIABLES)))
+    variables = (*ENDPOINTS.get(url.scheme, ()), *IDENTITIES.get(url.scheme, ()))
+    key = (url.store, *(os.environ.get(name, "") for name in variables))
     found = line.stores.get(key)
     if found is None:
         if url.store.endswith("://"):
