@@ -68,7 +68,7 @@ std::size_t packed_weights(Bytes from, std::array<std::uint8_t, 256>& weights, s
 template <std::size_t width> std::uint16_t* fill(std::uint16_t* to, std::span<const std::uint8_t> symbols, unsigned length) noexcept {
     for (const std::uint8_t symbol : symbols) {
         std::array<std::uint16_t, width> cells;
-        cells.fill(static_cast<std::uint16_t>(symbol << 8 | length));
+        cells.fill(static_cast<std::uint16_t>(unsigned{symbol} << 8 | length));
         std::memcpy(to, cells.data(), sizeof cells);
         to += width;
     }

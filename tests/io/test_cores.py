@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 
-from penstock.io.cores import usable_cores
+from penstock.io import cores
+from penstock.io.cores import among_others, spare_cores, usable_cores
 
 
 def test_cores_that_the_process_is_bound_to(monkeypatch):
@@ -18,3 +20,19 @@ def test_all_cores_where_the_system_does_not_tell(monkeypatch):
     assert usable_cores() == 7
     monkeypatch.setattr(os, "cpu_count", lambda: None)
     assert usable_cores() == 1
+
+
+def test_a_call_may_use_all_cores_in_the_main_thread_alone(monkeypatch):
+    monkeypatch.setattr(cores, "usable_cores", lambda: 5)
+    assert spare_cores() == 5
+    with among_others():
+        assert spare_cores() == 1
+        with among_others():
+            pass
+        assert spare_cores() == 1
+    assert spare_cores() == 5
+    found = []
+    thread = threading.Thread(target=lambda: found.append(spare_cores()))
+    thread.start()
+    thread.join()
+    assert found == [1]

@@ -6,7 +6,7 @@ import json
 import struct
 import zlib
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from penstock.io.cache import cache_folder, cache_key
 from penstock.io.mapped import MappedFile, Signature
 from penstock.io.paths import absolute
 
-__all__ = ["FileIndex", "RecordIndex", "index_path", "load_index", "save_index"]
+__all__ = ["FileIndex", "RecordIndex", "index_path", "load_index", "save_index", "write_index"]
 
 VERSION = 1
 MAGIC = b"psindex\n"
@@ -121,21 +121,27 @@ def index_path(
     return cache_folder("index") / f"{cache_key(VERSION, sorted(options.items()), *names)}.psindex"
 
 
-def save_index(index: RecordIndex, path: Path) -> None:
-    """Write an index. A full disk or a read-only folder is no fault: it is a cache."""
-    starts = np.ascontiguousarray(index.starts, "<i8")
-    description = {
-        "files": [asdict(file) for file in index.files],
-        "crc": zlib.crc32(starts.data),
-    }
+def save_index(index: RecordIndex, path: Path) -> bool:
+    """Write an index. A full disk or a read-only folder is no fault (it is a cache); the answer says whether it was written."""
+    return write_index(index.files, [np.ascontiguousarray(index.starts, "<i8")], path)
+
+
+def write_index(files: Sequence[FileIndex], starts: Iterable[Indices], path: Path) -> bool:
+    """As :func:`save_index`, of starts that come in blocks (``<i8``), twice."""
+    crc = 0
+    for block in starts:
+        crc = zlib.crc32(block.data, crc)
+    description = {"files": [asdict(file) for file in files], "crc": crc}
     text = json.dumps(description).encode("utf-8", "surrogateescape")
     head = HEADER.pack(MAGIC, VERSION, zlib.crc32(text), len(text)) + text
     try:
         with AtomicFile(path, durable=False) as file:
             file.write(head + bytes(-len(head) % ALIGNMENT))
-            file.write(starts.view(np.uint8).data)
+            for block in starts:
+                file.write(block.view(np.uint8).data)
     except OSError:
-        return
+        return False
+    return True
 
 
 def load_index(path: Path) -> RecordIndex | None:

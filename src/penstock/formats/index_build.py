@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
+from pathlib import Path
 
 import numpy as np
 
@@ -15,7 +16,8 @@ from penstock.contracts.records import OnCorrupt
 from penstock.errors import Where
 from penstock.formats.framed_scan import Scan, Stream
 from penstock.formats.framing import Framing
-from penstock.formats.index import FileIndex, RecordIndex, index_path, load_index, save_index
+from penstock.formats.index import FileIndex, RecordIndex, index_path, load_index, write_index
+from penstock.formats.index_starts import HELD_BYTES, Starts
 from penstock.io.cores import usable_cores
 from penstock.io.fileset import FileSet
 from penstock.io.mapped import MappedFile, Signature
@@ -39,11 +41,34 @@ def record_index(framing: Framing, files: FileSet, *, on_corrupt: OnCorrupt, com
     """
     path = index_path(files.paths, format=framing.index_name, on_corrupt=on_corrupt, compression=compression)
     kept = load_index(path)
-    index = build_index(framing, files, on_corrupt=on_corrupt, kept=kept)
-    if index is not kept:
-        save_index(index, path)
+    built = _build(framing, files, on_corrupt=on_corrupt, kept=kept)
+    index = _saved(built, path) if built is not None else kept
+    assert index is not None
     files.expect([file.signature for file in index.files])
     return index
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """What was found: the files, and of each where its records begin, in blocks."""
+
+    files: list[FileIndex]
+    starts: list[Iterable[Indices]]
+
+    def __iter__(self) -> Iterator[Indices]:
+        """The blocks of all files, one by one."""
+        return chain.from_iterable(self.starts)
+
+    def index(self) -> RecordIndex:
+        return RecordIndex(self.files, _together(list(self)))
+
+
+def _saved(built: _Built, path: Path) -> RecordIndex:
+    """The index, kept; a large one as a map of its file, so that it takes no memory of ours."""
+    is_kept = write_index(built.files, built, path)
+    is_large = sum(file.records for file in built.files) * 8 > HELD_BYTES
+    mapped = load_index(path) if is_kept and is_large else None
+    return built.index() if mapped is None or mapped.files != tuple(built.files) else mapped
 
 
 def build_index(
@@ -65,6 +90,16 @@ def build_index(
             none has changed.
         show: Whether a progress bar may appear.
     """
+    built = _build(framing, files, on_corrupt=on_corrupt, kept=kept, show=show)
+    index = built.index() if built is not None else kept
+    assert index is not None
+    return index
+
+
+def _build(
+    framing: Framing, files: FileSet, *, on_corrupt: OnCorrupt, kept: RecordIndex | None, show: bool = True
+) -> _Built | None:
+    """What :func:`build_index` gives; ``None`` where all that was kept is as it was."""
     signatures = _signatures(files)
     stale = [
         number
@@ -72,7 +107,7 @@ def build_index(
         if kept is None or not kept.files[number].signature.same_version(signature)
     ]
     if kept is not None and not stale:
-        return kept
+        return None
     total = sum(signatures[number].size for number in stale)
     with (
         Progress("indexing", total, "bytes", show=show) as bar,
@@ -86,7 +121,7 @@ def build_index(
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
-    return RecordIndex([file for file, _ in found], _together([starts for _, starts in found]))
+    return _Built([file for file, _ in found], [starts for _, starts in found])
 
 
 def _together(starts: list[Indices]) -> Indices:
@@ -99,10 +134,10 @@ def _signatures(files: FileSet) -> list[Signature]:
     return [Signature.of(path) for path in files.paths]
 
 
-def _taken(kept: RecordIndex | None, number: int) -> tuple[FileIndex, Indices]:
+def _taken(kept: RecordIndex | None, number: int) -> tuple[FileIndex, Iterable[Indices]]:
     if kept is None:
         raise AssertionError("only what was kept is taken over")
-    return kept.files[number], kept.part(number)
+    return kept.files[number], [kept.part(number)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +170,7 @@ class _Job:
         self._remote = is_url(files.paths[number])
         self._bar = bar
         self._pieces: list[Future[_Piece]] = []
-        self._whole: Future[tuple[FileIndex, Indices]] | None = None
+        self._whole: Future[tuple[FileIndex, Starts]] | None = None
 
     def submit(self, pool: ThreadPoolExecutor) -> None:
         """Large plain files in pieces; everything else as one."""
@@ -146,32 +181,34 @@ class _Job:
         bounds = [*range(0, size - PIECE_BYTES // 2, PIECE_BYTES), size]
         self._pieces = [pool.submit(self._piece, a, b) for a, b in pairwise(bounds)]
 
-    def result(self) -> tuple[FileIndex, Indices]:
+    def result(self) -> tuple[FileIndex, Starts]:
         """Wait for it."""
-        if self._whole is not None:
-            return self._whole.result()
-        return self._found(_together(list(self._joined([piece.result() for piece in self._pieces]))))
+        return self._found(self._joined()) if self._whole is None else self._whole.result()
 
-    def _scanned(self) -> tuple[FileIndex, Indices]:
+    def _scanned(self) -> tuple[FileIndex, Starts]:
         content = self._files.stream(self._number) if self._remote else self._files.content(self._number)
         if self._skip or not isinstance(content, MappedFile):
             return self._in_order(content)
-        starts, _ = self._chain(content, self._begin(content), content.size, 0)
+        starts = Starts()
+        self._chain(content, self._begin(content), content.size, starts)
         if content.fault is not None:
-            raise content.fault.relocated(Where(record=sum(map(len, starts))))
-        return self._found(_together(starts))
+            raise content.fault.relocated(Where(record=len(starts)))
+        return self._found(starts)
 
     def _begin(self, content: MappedFile) -> int:
         begin = self._framing.begin(content.buffer, content.path, last=content.fault is None)
         return content.size if begin < 0 else begin
 
-    def _in_order(self, content: MappedFile | Stream) -> tuple[FileIndex, Indices]:
+    def _in_order(self, content: MappedFile | Stream) -> tuple[FileIndex, Starts]:
         """One pass over a stream, or over everything in order to skip what is damaged."""
         mode: OnCorrupt = "skip" if self._skip else "raise"
         scan = Scan(self._framing, content, verify=self._skip, on_corrupt=mode, run_bytes=STEP_BYTES)
-        return self._found(_together([run.starts + run.base for run in scan]), scan)
+        starts = Starts()
+        for run in scan:
+            starts.add(run.starts + run.base)
+        return self._found(starts, scan)
 
-    def _found(self, starts: Indices, scan: Scan | None = None) -> tuple[FileIndex, Indices]:
+    def _found(self, starts: Starts, scan: Scan | None = None) -> tuple[FileIndex, Starts]:
         faults = [] if scan is None else scan.faults
         skipped = tuple((fault.where.record or 0) - before for before, (fault, _) in enumerate(faults))
         path = self._files.paths[self._number]
@@ -191,23 +228,23 @@ class _Job:
         content.drop(start, stop - start)
         return _Piece(begin, stop, starts, end)
 
-    def _joined(self, pieces: list[_Piece]) -> Iterator[Indices]:
-        """A piece counts only where the chain of records before it ends exactly where it begins."""
+    def _joined(self) -> Starts:
+        """The starts of all pieces. One counts only where the chain of records before it ends exactly where it begins."""
         content = self._files.content(self._number)
-        at, records = self._begin(content), 0
-        for piece in pieces:
+        at, starts = self._begin(content), Starts()
+        while self._pieces:
+            piece = self._pieces.pop(0).result()  # which nobody holds any more, once its starts are taken
             if at >= piece.stop:
                 continue  # One record covers all of it.
             if at == piece.begin:
-                found, at = [piece.starts], piece.end
+                starts.add(piece.starts)
+                at = piece.end
             else:
-                found, at = self._chain(content, at, piece.stop, records)
-            records += sum(map(len, found))
-            yield from found
+                at = self._chain(content, at, piece.stop, starts)
+        return starts
 
-    def _chain(self, content: MappedFile, at: int, stop: int, records: int) -> tuple[list[Indices], int]:
-        """Record starts in ``[at, stop)``, one hop after the other, and where the next record would begin."""
-        found: list[Indices] = []
+    def _chain(self, content: MappedFile, at: int, stop: int, to: Starts) -> int:
+        """Record starts in ``[at, stop)``, one hop after the other; returns where the next record would begin."""
         while at < stop:
             try:
                 starts, end = self._framing.scan(
@@ -220,10 +257,10 @@ class _Job:
                 )
             except _native.FormatError as error:
                 if error.fault == "truncated" and content.fault is not None:
-                    return [*found, error.starts], stop  # The compressed stream ends here; its own fault says why.
-                raise self._framing.fault_at(error, content.path, records + error.record, 0) from error
-            found.append(starts)
-            records += len(starts)
+                    to.add(error.starts)
+                    return stop  # The compressed stream ends here; its own fault says why.
+                raise self._framing.fault_at(error, content.path, len(to) + error.record, 0) from error
+            to.add(starts)
             content.drop(at, end - at)
             at = end
-        return found, at
+        return at

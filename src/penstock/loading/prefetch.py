@@ -19,6 +19,7 @@ from time import perf_counter_ns
 from typing import Generic, TypeVar
 
 from penstock import _native
+from penstock.io.cores import among_others
 
 __all__ = ["Ahead", "fork_count"]
 
@@ -177,7 +178,8 @@ class Ahead(Iterator[T]):
             except Empty:
                 return False
             assert other is not None
-            other.run()
+            with among_others():
+                other.run()
             if other.error is not None and not isinstance(other.error, Exception):
                 raise other.error  # A KeyboardInterrupt is meant for now, not for the batch that it came in.
             if task.done.acquire(blocking=False):

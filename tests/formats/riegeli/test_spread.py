@@ -7,11 +7,13 @@ import pytest
 
 from penstock.formats.riegeli import spread as module
 from penstock.formats.riegeli.spread import spread
+from penstock.io import cores
 
 
 @pytest.fixture(autouse=True)
 def four_cores(monkeypatch):
     monkeypatch.setattr(module, "usable_cores", lambda: 4)
+    monkeypatch.setattr(cores, "usable_cores", lambda: 4)
     module._helpers.cache_clear()
     yield
     for helpers in [module._helpers(os.getpid())]:

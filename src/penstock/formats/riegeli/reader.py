@@ -14,9 +14,10 @@ from penstock.contracts.protocols import Indices
 from penstock.errors import CorruptRecord
 from penstock.formats.riegeli.codecs import BROTLI, ZSTD
 from penstock.formats.riegeli.fetching import Reached, reach, reached_in_order
-from penstock.formats.riegeli.spread import helping, spread
+from penstock.formats.riegeli.spread import spread
 from penstock.formats.riegeli.table import ChunkTable
 from penstock.formats.riegeli.unpacking import BadChunk, open_chunks, read_record
+from penstock.io.cores import spare_cores
 from penstock.io.fileset import FileSet
 
 __all__ = ["ChunkReader"]
@@ -214,7 +215,7 @@ class ChunkReader:
         file = self._files.content(int(self._table.file_of[chunks[0]]))
         counts = self._table.counts(chunks)
         begins = self._table.begins[chunks]
-        opened = open_chunks(file, begins, counts, verify=self._verify, most_bytes=most_bytes, threads=helping())
+        opened = open_chunks(file, begins, counts, verify=self._verify, most_bytes=most_bytes, threads=spare_cores())
         return _Opened(opened, len(opened))
 
     def _placed(self, error: BadChunk, chunk: int) -> CorruptRecord:

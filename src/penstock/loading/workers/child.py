@@ -13,6 +13,7 @@ from threading import Thread
 from time import perf_counter_ns
 from typing import Any, NamedTuple, Protocol
 
+from penstock.io.cores import among_others
 from penstock.loading.making import Block
 from penstock.loading.plan import Run
 from penstock.loading.workers.carrying import CarriedError, Packed, check_carried, pack
@@ -106,7 +107,8 @@ def _send(connection: Any, answer: Answer) -> bool:
 
 def _answer(maker: Makes, slots: Slots, order: Order) -> Answer:
     try:
-        return _made(maker.make(order.job), slots, order)
+        with among_others():
+            return _made(maker.make(order.job), slots, order)
     except Exception as error:  # noqa: BLE001 - raised in the consumer's process, in its turn
         return Answer(order.number, error=CarriedError.of(error))
     except BaseException as error:  # noqa: BLE001 - sys.exit() in a transform: the loop has to hear of it

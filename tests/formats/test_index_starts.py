@@ -1,0 +1,107 @@
+"""Where records begin, collected."""
+
+import errno
+import tempfile
+
+import numpy as np
+import pytest
+from tests.reference import tfrecord as reference
+
+from penstock import _native
+from penstock.formats import index_build, index_starts
+from penstock.formats.index_build import record_index
+from penstock.formats.index_starts import Starts
+from penstock.formats.tfrecord_framing import TFRecordFraming
+from penstock.io.fileset import FileSet
+
+
+@pytest.fixture
+def held_bytes(monkeypatch):
+    monkeypatch.setattr(index_starts, "HELD_BYTES", 160)
+    monkeypatch.setattr(index_build, "HELD_BYTES", 160)
+
+
+def add_some(starts, count=50):
+    expected = np.cumsum(np.arange(count * 7)) + 1
+    for number in range(count):
+        starts.add(expected[number * 7 : number * 7 + 7])
+    return expected
+
+
+def of(starts):
+    return np.concatenate([np.zeros(0, np.int64), *starts])
+
+
+def test_few_and_many_come_back_in_order_as_often_as_one_likes(held_bytes):
+    for count in (0, 1, 2, 3, 50):
+        starts = Starts()
+        expected = add_some(starts, count)
+        assert len(starts) == len(expected)
+        assert np.array_equal(of(starts), expected)
+        assert np.array_equal(of(starts), expected)
+        assert sum(block.nbytes for block in starts._held) < 160
+        starts.add(np.array([1 << 60]))
+        assert np.array_equal(of(starts), [*expected, 1 << 60])
+
+
+def test_what_is_added_is_copied():
+    starts, part = Starts(), np.arange(5)
+    starts.add(part)
+    part[:] = 0
+    assert np.array_equal(of(starts), np.arange(5))
+
+
+@pytest.mark.parametrize("sound", [0, 3])
+def test_a_full_disk_leaves_all_in_memory(held_bytes, monkeypatch, sound):
+    class Full:
+        def __init__(self, file):
+            self.file, self.writes = file, 0
+
+        def __getattr__(self, name):
+            return getattr(self.file, name)
+
+        def write(self, block):
+            self.writes += 1
+            if self.writes > sound:
+                raise OSError(errno.ENOSPC, "full")
+            return self.file.write(block)
+
+    real = tempfile.TemporaryFile
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **options: Full(real(**options)))
+    starts = Starts()
+    expected = add_some(starts)
+    assert np.array_equal(of(starts), expected)
+
+
+@pytest.mark.parametrize("piece_bytes", [300, 1 << 30])
+def test_a_large_index_is_a_map_of_its_file(tmp_path, held_bytes, monkeypatch, piece_bytes):
+    monkeypatch.setattr(index_build, "PIECE_BYTES", piece_bytes)
+    monkeypatch.setattr(index_build, "STEP_BYTES", 100)
+    paths = [tmp_path / "a", tmp_path / "b", tmp_path / "c"]
+    for path, count in zip(paths, (100, 0, 77), strict=True):
+        path.write_bytes(b"".join(reference.framed(bytes([number]) * (number % 13)) for number in range(count)))
+    files = FileSet([str(path) for path in paths])
+    expected = [start for path in paths for start in reference.read(path.read_bytes())[0]]
+    found = record_index(TFRecordFraming(), files, on_corrupt="raise", compression="none")
+    assert found.starts.tolist() == expected
+    assert isinstance(found.starts.base, memoryview)  # and not native memory
+    paths[2].write_bytes(reference.framed(b"x"))
+    again = record_index(TFRecordFraming(), FileSet(files.paths), on_corrupt="raise", compression="none")
+    assert again.starts.tolist() == [*expected[:100], 0]
+
+
+def test_an_index_that_cannot_be_kept_is_in_memory(tmp_path, held_bytes, monkeypatch):
+    path = tmp_path / "a"
+    path.write_bytes(b"".join(reference.framed(b"x" * number) for number in range(100)))
+    monkeypatch.setattr(index_build, "write_index", lambda *_: False)
+    found = record_index(TFRecordFraming(), FileSet([str(path)]), on_corrupt="raise", compression="none")
+    assert found.starts.tolist() == reference.read(path.read_bytes())[0]
+
+
+def test_native_memory_does_not_grow_with_the_file(tmp_path, held_bytes, monkeypatch):
+    monkeypatch.setattr(index_build, "STEP_BYTES", 1000)
+    path = tmp_path / "a"
+    path.write_bytes(reference.framed(b"") * 40_000)
+    _native.pool_clear()
+    record_index(TFRecordFraming(), FileSet([str(path)]), on_corrupt="raise", compression="none")
+    assert _native.pool_stats()["idle_bytes"] < 100_000  # The starts are 320,000.
