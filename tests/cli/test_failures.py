@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import penstock as ps
-from penstock.cli.terminal.failures import exit_code
+from penstock.cli.terminal.failures import exit_code, tell
 
 
 @pytest.mark.parametrize("command", ["inspect", "head", "schema", "stats", "verify", "index"])
@@ -71,6 +71,13 @@ def test_version_and_help(run):
         assert "Examples:\n  penstock" in help_of.out.replace("    penstock", "  penstock").replace(
             "  Examples", "Examples"
         )
+
+
+def test_notes_are_told(capsys):
+    error = OSError(28, "No space left on device", "x.npz")
+    error.add_note("What is finished is kept.")
+    tell(error)
+    assert capsys.readouterr().err == "penstock: error: No space left on device: x.npz. What is finished is kept.\n"
 
 
 @pytest.mark.parametrize(

@@ -80,9 +80,10 @@ def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch):
 
     file = AtomicFile(tmp_path / "x")
     monkeypatch.setattr(atomic.os, "write", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(OSError, match="No space") as caught:
         for _ in range(20):
             file.write(bytes(2 << 20))
+    assert caught.value.filename == str(tmp_path / "x")
     monkeypatch.undo()
     with pytest.raises(OSError, match=r"bytes were written|No space"):
         file.close()

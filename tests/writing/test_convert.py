@@ -184,6 +184,7 @@ def test_a_full_disk_leaves_what_is_finished(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr("penstock.writing.convert.open_sink", full)
-        with pytest.raises(OSError, match="No space"):
+        with pytest.raises(OSError, match="No space") as caught:
             ps.convert(tmp_path / "x.npy", tmp_path / "y.npz", threads=1)
+    assert caught.value.__notes__ == ["What is finished is kept: the same call goes on from here."]
     assert ps.convert(tmp_path / "x.npy", tmp_path / "y.npz").resumed == 30

@@ -71,7 +71,7 @@ def index(
         "files": len(records.paths),
         "index": str(kept) if kept.exists() else None,
         "index_bytes": kept.stat().st_size if kept.exists() else 0,
-        "built": _changed(kept) != before,
+        "built": before is None or _changed(kept) != before,
         "seconds": round(seconds, 6),
         "text": _export(records, text) if text is not None else [],
     }

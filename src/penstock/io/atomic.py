@@ -169,8 +169,13 @@ class AtomicFile(Closing):
 
     def _put(self, view: memoryview, written: int) -> None:
         """Write bytes behind the last ones; ``written`` is how many there are then."""
-        while view:
-            view = view[os.write(self._fd, view) :]
+        try:
+            while view:
+                view = view[os.write(self._fd, view) :]
+        except OSError as error:
+            raise OSError(
+                error.errno, error.strerror, self.path
+            ) from error  # which file it is: the disk of another may be full, too
         # Let the disk begin while we go on: on Linux this advice starts writing and does not wait for it.
         if self._durable and written - self._written_back >= WRITE_BACK_BYTES and hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self._fd, self._written_back, written - self._written_back, os.POSIX_FADV_DONTNEED)

@@ -28,7 +28,10 @@ __all__ = ["LIMIT_HINT", "InflatedStream", "Packed", "find_inflated", "inflated"
 VERSION = 1
 END = struct.Struct("<I8s")  # length of the note before it, magic
 MAGIC = b"penstock"
-LIMIT_HINT = "Raise PENSTOCK_CACHE_LIMIT, or write the file anew without compression (`penstock convert`)."
+LIMIT_HINT = (
+    "Raise PENSTOCK_CACHE_LIMIT, let PENSTOCK_CACHE_DIR name a folder on a larger disk, "
+    "or write the file anew without compression (`penstock convert`)."
+)
 
 
 @dataclass(frozen=True, slots=True)

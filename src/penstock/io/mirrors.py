@@ -51,7 +51,7 @@ def mirrored(file: RemoteFile) -> MappedFile:
             Where(path=file.path),
             expected=f"room for its {file.size} bytes in the cache",
             found="none",
-            hint="Raise PENSTOCK_CACHE_LIMIT, or copy the file to this machine.",
+            hint="Raise PENSTOCK_CACHE_LIMIT, let PENSTOCK_CACHE_DIR name a folder on a larger disk, or copy the file to this machine.",
         )
     return found
 

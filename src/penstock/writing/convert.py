@@ -136,8 +136,9 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
         except FINAL:
             work.discard()
             raise
-        except BaseException:
-            work.discard_if_empty()
+        except BaseException as error:
+            if not work.discard_if_empty():
+                error.add_note("What is finished is kept: the same call goes on from here.")
             raise
     return Converted(
         examples=len(source),

@@ -133,12 +133,13 @@ class WorkFolder:
                 remove(path)
         self.remove()
 
-    def discard_if_empty(self) -> None:
-        """Nothing is finished that a second run could go on with: leave no trace."""
-        if not any(unit.path.exists() for shard in self.shards() for unit in shard.units) and not any(
-            self.is_done(path) for path in self.target.paths
-        ):
-            self.remove()
+    def discard_if_empty(self) -> bool:
+        """Where nothing is finished that a second run could go on with, leave no trace; whether that is so."""
+        shards = self.shards()
+        if any(self.is_done(shard.path) or any(unit.path.exists() for unit in shard.units) for shard in shards):
+            return False
+        self.remove()
+        return True
 
     def remove_if_fresh(self) -> None:
         """Nothing was done: leave no trace."""

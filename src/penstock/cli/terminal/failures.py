@@ -48,7 +48,10 @@ def exit_code(error: Exception) -> int:
 
 def tell(error: Exception) -> None:
     """Say what is wrong, in one line on stderr."""
-    note(f"penstock: error: {printable(_sentence(error))}")
+    text = _sentence(error)
+    for more in getattr(error, "__notes__", ()):
+        text = f"{text.removesuffix('.')}. {more}"
+    note(f"penstock: error: {printable(text)}")
 
 
 def _sentence(error: Exception) -> str:
