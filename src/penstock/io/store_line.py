@@ -58,14 +58,23 @@ class Line:
         import asyncio  # takes as long to load as the rest of this package
 
         self.process = os.getpid()
-        self.stores: dict[tuple[str, ...], Any] = {}
+        self.stores: dict[str, Any] = {}
         self.writable: set[str] = set()
         """Stores that answered when something was to be written."""
         self.loop = asyncio.new_event_loop()
         self.room = asyncio.Semaphore(int(os.environ.get("PENSTOCK_REQUESTS") or MOST_AT_ONCE))
         """What every request goes through."""
+        self._variables = _variables()
         self.thread = threading.Thread(target=self.loop.run_forever, name="penstock-requests", daemon=True)
         self.thread.start()
+
+    def look_round(self) -> None:
+        """Forget the stores where the environment says something else of them than it did."""
+        variables = _variables()
+        if variables != self._variables:
+            self._variables = variables
+            self.stores.clear()
+            self.writable.clear()
 
 
 _lines: list[Line] = []
@@ -112,6 +121,7 @@ def submit(url: str, work: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
     import asyncio
 
     line = line_to(url)
+    line.look_round()
     return asyncio.run_coroutine_threadsafe(work(), line.loop)
 
 
@@ -144,9 +154,7 @@ def store_of(line: Line, url: Url) -> Any:
         UnsupportedData: The URL names no bucket.
         Unreachable: What the environment says of the store makes no sense.
     """
-    variables = (*ENDPOINTS.get(url.scheme, ()), *IDENTITIES.get(url.scheme, ()))
-    key = (url.store, *(os.environ.get(name, "") for name in variables))
-    found = line.stores.get(key)
+    found = line.stores.get(url.store)
     if found is None:
         if url.store.endswith("://"):
             raise UnsupportedData(
@@ -156,8 +164,12 @@ def store_of(line: Line, url: Url) -> Any:
             made = obstore_for(url.store).store.from_url(url.store, **_options(url.scheme))
         except Exception as error:
             raise worded(error, url.store) from error
-        found = line.stores.setdefault(key, made)
+        found = line.stores.setdefault(url.store, made)
     return found
+
+
+def _variables() -> list[str | None]:
+    return [os.environ.get(name) for names in (*ENDPOINTS.values(), *IDENTITIES.values()) for name in names]
 
 
 def _endpoint(scheme: str) -> str:
