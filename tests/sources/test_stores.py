@@ -12,6 +12,8 @@ from tests.io.store_server import DATE, KINDS, environment, etag_of, serving_sto
 import penstock as ps
 from penstock.errors import NoFiles, Unreachable, UnsupportedData
 from penstock.io import listing, store_line, uploads
+from penstock.io.reading import total_size
+from penstock.writing.salvage import salvage
 
 ROWS = 300
 EXAMPLES = [{"x": np.full(4, number, np.float32), "label": np.int64(number % 3)} for number in range(ROWS)]
@@ -403,3 +405,21 @@ def test_folders_of_http_servers_are_refused():
 def test_an_object_needs_a_name(s3, name):
     with pytest.raises(UnsupportedData, match="a name for the new object"):
         ps.write(f"s3://bucket/{name}", EXAMPLES, format="tfrecord")
+
+
+def test_sizes_are_those_of_what_lies_below(s3):
+    ps.write("s3://bucket/images", list(_images(6)), format="image_folder", schema=IMAGES)
+    assert total_size(["s3://bucket/images"]) == sum(map(len, s3.objects.values()))
+    with pytest.raises(NoFiles):
+        total_size(["s3://bucket/nothing"])
+
+
+@pytest.mark.parametrize("ending", ["tfrecord", "array_record", "recordio"])
+def test_salvage_from_a_store_into_it(s3, ending):
+    ps.write(f"s3://bucket/x.{ending}@2", EXAMPLES)
+    name = f"x.{ending}-00001-of-00002"
+    damaged = bytearray(s3.objects[name])
+    damaged[-len(damaged) // 3] ^= 0xFF
+    s3.objects[name] = bytes(damaged)
+    salvage(f"s3://bucket/{name}", f"s3://bucket/saved.{ending}")
+    assert 0 < len(ps.open(f"s3://bucket/saved.{ending}")) <= ROWS // 2

@@ -1,4 +1,4 @@
-"""What is under a name, be it a path or a URL: whether there is something, how much, and away with it."""
+"""What is under a name, be it a path or a URL: whether there is something, and away with it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import os
 import shutil
 from collections.abc import Sequence
 
-from penstock.io.listing import bytes_below, is_there, keys_below
-from penstock.io.reading import total_size
+from penstock.io.listing import is_there, keys_below
 from penstock.io.uploads import remove_objects
 from penstock.io.urls import is_url
 
-__all__ = ["bytes_at", "first_there", "remove"]
+__all__ = ["first_there", "remove"]
 
 
 def first_there(paths: Sequence[str]) -> str | None:
@@ -19,15 +18,6 @@ def first_there(paths: Sequence[str]) -> str | None:
     urls = [path for path in paths if is_url(path)]
     known = dict(zip(urls, is_there(urls), strict=True))
     return next((path for path in paths if (known[path] if path in known else os.path.exists(path))), None)
-
-
-def bytes_at(path: str) -> int:
-    """The size of a file, or of all files in a folder and below."""
-    if is_url(path):
-        return bytes_below(path) or total_size([path])
-    if not os.path.isdir(path):
-        return total_size([path])
-    return sum(os.path.getsize(os.path.join(place, name)) for place, _, names in os.walk(path) for name in names)
 
 
 def remove(path: str) -> None:

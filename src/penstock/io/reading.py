@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.errors import NoFiles, Where
+from penstock.io.listing import bytes_below, is_there
 from penstock.io.mapped import MappedFile
 from penstock.io.mirrors import mirrored
 from penstock.io.remote import RemoteFile, look_at
 from penstock.io.requests import Ask, fetch
 from penstock.io.small_files import read_whole
-from penstock.io.urls import is_url
+from penstock.io.urls import is_listing, is_url
 
 __all__ = ["mapped", "open_file", "read_each", "size_on_disk", "total_size"]
 
@@ -43,8 +44,22 @@ def total_size(paths: Sequence[str]) -> int:
         NoFiles: One of them is not there.
     """
     remote = [RemoteFile(path) for path in paths if is_url(path)]
-    look_at(remote)
-    return sum(file.size for file in remote) + sum(_size(path) for path in paths if not is_url(path))
+    try:
+        look_at(remote)
+    except NoFiles:
+        if not any(is_listing(file.path) for file in remote):
+            raise
+    return sum(map(_size_in_store, remote)) + sum(_size(path) for path in paths if not is_url(path))
+
+
+def _size_in_store(file: RemoteFile) -> int:
+    """Of an object, or of all that lie below a folder."""
+    try:
+        return file.size
+    except NoFiles:
+        if not is_listing(file.path) or not is_there([file.path])[0]:
+            raise
+        return bytes_below(file.path)
 
 
 def _size(path: str) -> int:

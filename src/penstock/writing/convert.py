@@ -18,8 +18,9 @@ from penstock.contracts.schema import Schema
 from penstock.errors import CorruptFile, CorruptRecord, SchemaMismatch, UnsupportedData, Where
 from penstock.formats.detect import format_named
 from penstock.io.cores import usable_cores
-from penstock.io.places import bytes_at, first_there
+from penstock.io.places import first_there
 from penstock.io.progress import Progress
+from penstock.io.reading import total_size
 from penstock.sources.opening import open as open_source
 from penstock.sources.record_source import RecordSource
 from penstock.sources.views import Source
@@ -143,7 +144,7 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
     return Converted(
         examples=len(source),
         paths=target.paths,
-        bytes=sum(map(bytes_at, target.paths)),
+        bytes=total_size(target.paths),
         resumed=resumed,
         skipped=source.skipped.records,
         lost=tuple(map(str, lost)),

@@ -31,7 +31,8 @@ def salvage(path: PathLike | list[str], out: PathLike, *, format: str | None = N
         CorruptFile: There is nothing to save.
     """
     # A file that is there is meant itself, also where its name is that of one shard of many.
-    paths = [os.fspath(path)] if not isinstance(path, list) and Path(path).is_file() else expand(path)
+    single = [os.fspath(path)] if not isinstance(path, list) else path
+    paths = single if len(single) == 1 and Path(single[0]).is_file() else expand(single)
     if len(paths) != 1:
         raise UnsupportedData(Where(), expected="one file to salvage", found=f"{len(paths)}")
     if first_there([os.fspath(out)]):
