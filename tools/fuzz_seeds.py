@@ -47,12 +47,11 @@ def chunks(path: Path) -> list[bytes]:
 
 
 def frames(path: Path) -> list[bytes]:
-    """The Zstandard frames in an ArrayRecord file as `fuzz_zstd_decoder` takes them: behind a size, and where to cut them in two."""
-    if path.parent.name != "array_record" or "zstd" not in path.name:
+    """A Zstandard frame as `fuzz_zstd_decoder` takes it: twice, behind a size and where to cut."""
+    if path.suffix != ".zst":
         return []
-    parts = path.read_bytes()[:LARGEST].split(b"\x28\xb5\x2f\xfd")[1:]
-    whole = [b"\x28\xb5\x2f\xfd" + part for part in parts]
-    return [struct.pack("<HH", 100, len(one)) + one + one for one in whole]
+    frame = path.read_bytes()
+    return [struct.pack("<HH", 700, len(frame)) + frame + frame]
 
 
 def main() -> None:

@@ -1,3 +1,5 @@
+#include <array>
+
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
@@ -160,14 +162,49 @@ nb::object texts_of(const csv::Column& column, const std::string& encoding) {
     return list;
 }
 
-nb::object numbers_of(csv::Kind kind, csv::Column& column, std::size_t rows) {
-    const nb::dlpack::dtype dtype = kind == csv::Kind::int64     ? nb::dtype<std::int64_t>()
-                                    : kind == csv::Kind::uint64  ? nb::dtype<std::uint64_t>()
-                                    : kind == csv::Kind::float64 ? nb::dtype<double>()
-                                    : kind == csv::Kind::float32 ? nb::dtype<float>()
-                                                                 : nb::dtype<std::uint8_t>();
-    return to_numpy(std::move(column.numbers), dtype, {rows});
+nb::dlpack::dtype dtype_of(csv::Kind kind) {
+    return kind == csv::Kind::int64     ? nb::dtype<std::int64_t>()
+           : kind == csv::Kind::uint64  ? nb::dtype<std::uint64_t>()
+           : kind == csv::Kind::float64 ? nb::dtype<double>()
+           : kind == csv::Kind::float32 ? nb::dtype<float>()
+                                        : nb::dtype<std::uint8_t>();
 }
+
+// A few rows: making an array costs more than what is in it, and a view of one a tenth of that. So columns of a kind share one.
+constexpr std::size_t few_rows = 64;
+
+class Shared {
+  public:
+    Shared(csv::Decoded& decoded, const std::vector<csv::Spec>& specs, std::size_t rows) : rows_(rows) {
+        for (std::size_t k = 0; k < specs.size(); ++k)
+            if (specs[k].kind != csv::Kind::text) numbers_[static_cast<std::size_t>(specs[k].kind)].push_back(&decoded.columns[k]);
+    }
+
+    /// The next column of this kind.
+    nb::object next(csv::Kind kind) {
+        const auto number = static_cast<std::size_t>(kind);
+        const std::vector<csv::Column*>& columns = numbers_[number];
+        if (!arrays_[number].is_valid()) arrays_[number] = joined(kind, columns);
+        PyObject* const view = PySequence_GetItem(arrays_[number].ptr(), given_[number]++);
+        if (view == nullptr) throw nb::python_error();
+        return nb::steal(view);
+    }
+
+  private:
+    [[nodiscard]] nb::object joined(csv::Kind kind, const std::vector<csv::Column*>& columns) const {
+        const nb::dlpack::dtype dtype = dtype_of(kind);
+        const std::size_t bytes = rows_ * dtype.bits / 8;
+        Pool::Block block = batch_pool()->take(columns.size() * bytes);
+        for (std::size_t i = 0; i < columns.size(); ++i) std::memcpy(block.data() + i * bytes, columns[i]->numbers.data(), bytes);
+        return to_numpy(std::move(block), dtype, {columns.size(), rows_});
+    }
+
+    static constexpr std::size_t kinds = 7;
+    std::size_t rows_;
+    std::array<std::vector<csv::Column*>, kinds> numbers_;
+    std::array<nb::object, kinds> arrays_;
+    std::array<Py_ssize_t, kinds> given_{};
+};
 
 struct Decoder {
     csv::Decoder core;
@@ -181,10 +218,16 @@ nb::list decode(const Decoder& decoder, const HeldSpans& held) {
         decoded = decoder.core.decode(held.spans, batch_pool());
     }
     nb::list out;
+    const std::size_t rows = held.spans.payloads.size();
+    const bool shares = rows != 0 && rows <= few_rows;
+    Shared shared(decoded, decoder.core.specs(), rows);
     for (std::size_t k = 0; k < decoded.columns.size(); ++k) {
         const csv::Kind kind = decoder.core.specs()[k].kind;
-        out.append(kind == csv::Kind::text ? texts_of(decoded.columns[k], decoder.encodings[k])
-                                           : numbers_of(kind, decoded.columns[k], held.spans.payloads.size()));
+        csv::Column& column = decoded.columns[k];
+        if (kind == csv::Kind::text)
+            out.append(texts_of(column, decoder.encodings[k]));
+        else
+            out.append(shares ? shared.next(kind) : to_numpy(std::move(column.numbers), dtype_of(kind), {rows}));
     }
     return out;
 }

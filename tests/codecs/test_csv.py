@@ -367,6 +367,24 @@ def test_views_loader_and_pickle(tmp_path):
     assert ps.open(tmp_path / "x.csv", columns=["b"])[3] == {"b": 3 / 7}
 
 
+@pytest.mark.parametrize("rows", [1, 2, 63, 64, 65, 200])
+def test_a_few_rows_are_as_many(tmp_path, rows):
+    """Columns of few rows share their memory, where they are of a kind; what is written to one stays in it."""
+    lines = [f"{k},{k / 7!r},t{k},{k * 3},{-k / 3!r},{k % 2 == 0}".lower() for k in range(200)]
+    source = opened(tmp_path, "\n".join(["a,b,c,d,e,f", *lines]))
+    assert types(source) == {"a": "int64", "b": "float64", "c": "str", "d": "int64", "e": "float64", "f": "bool"}
+    whole, batch = source.batch(range(200)), source.batch(range(rows))
+    for name, column in batch.items():
+        assert column.dtype == whole[name].dtype
+        assert column.shape == (rows,)
+        np.testing.assert_array_equal(column, whole[name][:rows])
+    batch["a"][:] = -1
+    batch["b"][:] = np.nan
+    np.testing.assert_array_equal(batch["d"], whole["d"][:rows])
+    np.testing.assert_array_equal(batch["e"], whole["e"][:rows])
+    assert source[rows - 1]["d"] == whole["d"][rows - 1]
+
+
 def test_nothing_but_a_header(tmp_path):
     source = opened(tmp_path, "a,b\n")
     assert (len(source), types(source), list(ps.Loader(source, 4))) == (0, {"a": "str", "b": "str"}, [])

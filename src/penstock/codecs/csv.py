@@ -20,6 +20,7 @@ __all__ = ["CsvCodec"]
 
 INT64, UINT64, FLOAT64, FLOAT32, BOOL, TEXT = 1, 2, 3, 4, 5, 6
 WIRES = {INT64: "int64", UINT64: "uint64", FLOAT64: "float64", FLOAT32: "float32", BOOL: "bool"}
+WIRES_AS_DECODED = frozenset(WIRES.values()) - {"bool"}  # what native code gives as it is wanted
 KINDS = {
     INT64: "a whole number",
     UINT64: "a whole number",
@@ -63,6 +64,8 @@ class CsvCodec:
             kind = _kind(column, feature)
             specs.append((number, kind, _default(feature, kind, value, dialect.encoding)))
         encodings = ["" if feature.dtype == "bytes" else dialect.encoding for _, _, feature, _ in self._columns]
+        self._as_decoded = [feature.dtype in WIRES_AS_DECODED for _, _, feature, _ in self._columns]
+        self._plain = list(schema) if all(self._as_decoded) and all(f.shape == () for f in schema.values()) else None
         self._decoder = _native.CsvDecoder(dialect.marks, dialect.width, list(dialect.missing), specs, encodings)
 
     def decode_batch(self, spans: _native.Spans) -> Batch:
@@ -83,9 +86,14 @@ class CsvCodec:
             if error.record > 0:
                 self.decode_batch(spans.part(0, error.record))  # what native code does not check may fail earlier
             raise self._described(error, spans) from error
+        if self._plain is not None:
+            return dict(zip(self._plain, parts, strict=True))
         columns: list[Any] = []
         faults: list[DataError] = []
-        for (number, name, feature, _), part in zip(self._columns, parts, strict=True):
+        for (number, name, feature, _), part, is_done in zip(self._columns, parts, self._as_decoded, strict=True):
+            if is_done:
+                columns.append(part)
+                continue
             try:
                 columns.append(self._column(number, name, feature, part, spans))
             except DataError as fault:

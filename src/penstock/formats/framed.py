@@ -144,8 +144,11 @@ class FramedRecords:
             CorruptRecord: A record is not where the index says.
         """
         index = self.index
-        if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < len(index):
-            raise IndexError(f"records {indices.min()} to {indices.max()} of {len(index)}")
+        if len(indices):
+            # Of one record, the least and the largest need no search: that would be a tenth of what reading it costs.
+            low, high = (indices.min(), indices.max()) if len(indices) > 1 else (indices[0], indices[0])
+            if not 0 <= low <= high < len(index):
+                raise IndexError(f"records {low} to {high} of {len(index)}")
         try:
             return self.framing.gather(*self._places(indices), verify=self._verify_later)
         except _native.FormatError as error:

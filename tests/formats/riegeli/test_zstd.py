@@ -1,5 +1,7 @@
 """Zstandard by native code, beside its library."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import zstandard
@@ -11,6 +13,7 @@ from penstock.errors import CorruptRecord
 from penstock.formats.riegeli.codecs import ZSTD
 from penstock.formats.riegeli.unpacking import BadChunk, open_chunks
 
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "zstd"
 WORDS = b"the of and to a in that is was he for it with as his on be at by i this had not are but from or have an they which one you"
 
 
@@ -87,6 +90,16 @@ def test_every_strategy(strategy):
 def test_any_bytes(parts, level, times):
     payload = b"".join(parts * times) or b"x"
     chunks = opened([payload], [frame_of(payload, compression_level=level)])
+    assert chunks.ready
+    assert chunks.spans().to_bytes() == [payload]
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.zst")), ids=lambda path: path.stem)
+def test_goldens_are_what_the_library_says(path):
+    """Also seeds for fuzzing."""
+    frame = path.read_bytes()
+    payload = zstandard.ZstdDecompressor().decompress(frame, max_output_size=1 << 20)
+    chunks = opened([payload], [frame])
     assert chunks.ready
     assert chunks.spans().to_bytes() == [payload]
 
