@@ -25,7 +25,7 @@ $(VENV)/.installed: $(NATIVE) $(VENV)/.tools
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.installed constraints-test.txt
-	$(PIP) install -q -c constraints-test.txt torch==2.13.0
+	$(PIP) install -q -c constraints-test.txt torch==2.13.0 torchdata==0.11.0
 	$(PIP) install -q -c constraints-test.txt --no-build-isolation -e ".[test,dev,jax]"
 	@touch $@
 

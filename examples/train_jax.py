@@ -1,6 +1,9 @@
 """Train and test a linear classifier with JAX, on handwritten digits in a TFRecord file.
 
 python examples/train_jax.py
+
+Over several processes: call ``jax.distributed.initialize()`` first, and make ``device`` a ``NamedSharding`` over ``jax.devices()``. Each
+process then reads its own part, its batches are its parts of global arrays, and nothing else changes.
 """
 
 from __future__ import annotations

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 import sys
 import textwrap
 
+import numpy as np
 import pytest
 from tests.loading.fakes import Numbers
 
@@ -58,17 +61,110 @@ class TestTorch:
         assert sorted(i for batches in everyone for batch in batches for i in batch) == list(range(101))
         print(loader.shard)
         """
-        ranks = [
-            subprocess.Popen(
-                [sys.executable, "-c", textwrap.dedent(code), str(rank), str(tmp_path / "meeting")],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for rank in range(2)
-        ]
-        ends = [process.communicate(timeout=120) for process in ranks]
+        ends = run_ranks(code, tmp_path / "meeting")
         assert [out for out, _ in ends] == ["Shard(rank=0, world=2)\n", "Shard(rank=1, world=2)\n"], ends
+
+    @pytest.mark.parametrize("context", ["fork", "spawn"])
+    def test_torchs_own_loader_on_two_ranks(self, context, tmp_path):
+        """DistributedSampler and workers of torch's, in two real ranks: every example once."""
+        code = """
+        import sys
+        import torch.distributed as dist
+        from torch.utils.data import DataLoader, DistributedSampler
+        import penstock as ps
+
+        rank, meeting, path, context = int(sys.argv[1]), *sys.argv[2:]
+        dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
+        source = ps.open(path)
+        sampler = DistributedSampler(source, shuffle=True, seed=3)
+        loader = DataLoader(source, 8, sampler=sampler, num_workers=1, multiprocessing_context=context)
+        for epoch in range(2):
+            sampler.set_epoch(epoch)
+            seen = [batch["i"].tolist() for batch in loader]
+            everyone = [None, None]
+            dist.all_gather_object(everyone, seen)
+            assert [len(batches) for batches in everyone] == [7, 7]
+            assert sorted(i for batches in everyone for batch in batches for i in batch) == list(range(100))
+        dist.barrier()
+        dist.destroy_process_group()
+        print("done")
+        """
+        ps.write(tmp_path / "x.tfrecord", {"i": np.arange(100)})
+        ends = run_ranks(code, tmp_path / "meeting", tmp_path / "x.tfrecord", context)
+        assert [out for out, _ in ends] == ["done\n", "done\n"], ends
+
+
+def run_ranks(code, *arguments, environment=None):
+    """Run a program as rank 0 and as rank 1; what they print, and what they complain of."""
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(code), str(rank), *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **(environment or {})},
+        )
+        for rank in range(2)
+    ]
+    try:
+        return [process.communicate(timeout=300) for process in ranks]
+    finally:
+        for process in ranks:
+            process.kill()
+            process.wait()
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+@pytest.mark.jax
+def test_jax_on_two_processes():
+    """Two real processes of two devices each: global batches, in which every example of an epoch is exactly once."""
+    code = """
+    import sys
+    import jax
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(f"127.0.0.1:{sys.argv[2]}", num_processes=2, process_id=int(sys.argv[1]))
+    import numpy as np
+    import penstock as ps
+    from jax.experimental.multihost_utils import process_allgather
+
+    assert (jax.process_count(), len(jax.devices()), len(jax.local_devices())) == (2, 4, 2)
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("data",))
+    sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data"))
+    columns = {"i": np.arange(96), "x": np.arange(288, dtype=np.float32).reshape(96, 3)}
+    source = ps.ColumnSource(columns)
+
+    def epoch(**options):
+        loader = ps.Loader(source, 8, shuffle=True, seed=5, drop_last=True, to="jax", **options)
+        assert loader.shard == ps.Shard(jax.process_index(), 2)
+        return list(loader)
+
+    batches = epoch(device=sharding)
+    assert len(batches) == 6
+    total = jax.jit(lambda x: x.sum(), out_shardings=jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec()))
+    seen = []
+    for batch in batches:
+        assert batch["i"].shape == (16,) and batch["x"].shape == (16, 3)
+        assert not batch["i"].is_fully_addressable and batch["i"].sharding == sharding
+        whole = {name: process_allgather(column, tiled=True) for name, column in batch.items()}
+        np.testing.assert_array_equal(whole["x"], columns["x"][whole["i"]])
+        assert int(total(batch["i"])) == whole["i"].sum()
+        seen += whole["i"].tolist()
+    assert sorted(seen) == list(range(96)), seen
+
+    # The same by hand, as JAX's guide does it.
+    by_hand = [jax.make_array_from_process_local_data(sharding, np.asarray(batch["i"])) for batch in epoch()]
+    assert sum((process_allgather(array, tiled=True).tolist() for array in by_hand), []) == seen
+    jax.distributed.shutdown()
+    print("done")
+    """
+    environment = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    ends = run_ranks(code, free_port(), environment=environment)
+    assert all(out.endswith("done\n") for out, _ in ends), ends  # behind what gloo says of its connections
 
 
 @pytest.mark.jax

@@ -10,8 +10,9 @@ import pytest
 from tests.datasets.authors import served
 from tests.datasets.web import Web
 
+import penstock as ps
 from penstock import data_source
-from penstock.datasets.building import DatasetBuilder, csv_builder, image_folder_builder
+from penstock.datasets.building import DatasetBuilder, csv_builder, image_folder_builder, write_metadata
 from penstock.datasets.features import ClassLabel, Image, Sequence, Tensor, Text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -160,3 +161,43 @@ def test_tfds_reads_own_files(tmp_path):
     theirs = ask("describe", made.folder)
     same(theirs["splits"]["train"], data_source(made.folder, "train"))
     assert theirs["labels"] == {"label": ["cat", "dog"]}
+
+
+@pytest.mark.parametrize(
+    "pattern", ["{name}-{split}.tfrecord@3", "{split}.tfrecord@2", "{name}-{split}.array_record@2"]
+)
+def test_tfds_reads_files_that_were_described(tmp_path, pattern):
+    pixels = np.random.default_rng(0).integers(0, 256, (30, 5, 4, 3), np.uint8)
+    rows = {
+        "image": pixels,
+        "label": np.arange(30) % 3,
+        "x": np.arange(60, dtype=np.float32).reshape(30, 2),
+        "words": ps.Ragged.from_list([np.arange(i % 4) for i in range(30)], "int64"),
+        "name": np.array([f"row {i} é".encode() for i in range(30)], object),
+    }
+    schema = {
+        "image": ps.Feature("uint8", (5, 4, 3), encoding="png"),
+        "label": ps.Feature("int64"),
+        "x": ps.Feature("float32", (2,)),
+        "words": ps.Feature("int64", (None,)),
+        "name": ps.Feature("bytes"),
+    }
+    for split, count in (("train", 30), ("test", 8)):
+        part = {name: column[:count] for name, column in rows.items()}
+        ps.write(tmp_path / pattern.format(name="pets", split=split), part, schema=schema)
+    template = (
+        "{SPLIT}.tfrecord-{SHARD_X_OF_Y}"
+        if "{name}" not in pattern
+        else "{DATASET}-{SPLIT}.{FILEFORMAT}-{SHARD_X_OF_Y}"
+    )
+    made = write_metadata(
+        tmp_path, name="pets", template=template, supervised_keys=("image", "label"), description="Ours."
+    )
+    theirs = ask("describe", made.folder)
+    assert (theirs["name"], theirs["version"], theirs["description"]) == ("pets", "1.0.0", "Ours.")
+    assert theirs["supervised"] == ["image", "label"]
+    assert sorted(theirs["splits"]) == ["test", "train"]
+    for split, told in theirs["splits"].items():
+        same(told, data_source(made.folder, split))
+        assert told["lengths"] == list(made.splits[split].shard_lengths)
+        assert told["bytes"] == made.splits[split].num_bytes

@@ -115,7 +115,59 @@ def test_statistics_are_those_of_the_values(tmp_path):
     sizes = [len(f"text {i} é".encode()) for i in range(30)]
     assert by_name["deep/text"]["bytesStats"]["avgNumBytes"] == pytest.approx(np.mean(sizes))
     assert by_name["image"]["bytesStats"]["minNumBytes"] > 50
-    assert "words" not in by_name
+    counts = [len(example(i)["words"]) for i in range(30)]
+    words = [len(word.encode()) for i in range(30) for word in example(i)["words"]]
+    told = by_name["words"]["bytesStats"]
+    assert told["avgNumBytes"] == pytest.approx(np.mean(words))
+    filled = [count for count in counts if count]
+    assert told["commonStats"] == {
+        "numNonMissing": str(len(filled)),
+        **({"numMissing": str(30 - len(filled))} if len(filled) < 30 else {}),
+        "minNumValues": str(min(filled)),
+        "maxNumValues": str(max(filled)),
+        "avgNumValues": pytest.approx(np.mean(filled)),
+        "totNumValues": str(sum(counts)),
+    }
+    assert by_name["id"]["numStats"]["commonStats"]["totNumValues"] == "30"
+
+
+def test_statistics_of_what_varies_nests_or_is_missing(tmp_path):
+    rows = [
+        {
+            "deep": [[float(j)] * j for j in range(i % 4)],
+            "maybe": None if i % 5 == 0 else i,
+            "boxes": {"label": list(range(i % 3))},
+            "varying": np.full((i % 2, 2), i, np.float32),
+            "never": [],
+        }
+        for i in range(20)
+    ]
+    features = {
+        "deep": Sequence(Sequence("float32")),
+        "maybe": Tensor(shape=(), dtype="int64", optional=True),
+        "boxes": Sequence({"label": "int64"}),
+        "varying": Tensor(shape=(None, 2), dtype="float32"),
+        "never": Sequence("int64"),
+    }
+    made = DatasetBuilder(name="varied", features=features, splits={"train": rows}).download_and_prepare(
+        data_dir=tmp_path
+    )
+    told = {entry["name"]: entry["numStats"] for entry in made.fields["splits"][0]["statistics"]["features"]}
+    deep = [value for row in rows for inner in row["deep"] for value in inner]
+    assert (told["deep"]["mean"], told["deep"]["max"]) == (pytest.approx(np.mean(deep)), 2)
+    assert told["deep"]["commonStats"]["totNumValues"] == str(len(deep))
+    assert told["maybe"]["commonStats"]["numNonMissing"] == "16"
+    assert told["maybe"]["commonStats"]["numMissing"] == "4"
+    assert told["boxes/label"]["commonStats"]["maxNumValues"] == "2"
+    assert told["varying"]["commonStats"] == {
+        "numNonMissing": "10",
+        "numMissing": "10",
+        "minNumValues": "2",
+        "maxNumValues": "2",
+        "avgNumValues": 2.0,
+        "totNumValues": "20",
+    }
+    assert told["never"] == {"commonStats": {"numMissing": "20"}}
 
 
 def test_what_is_there_is_taken(tmp_path):

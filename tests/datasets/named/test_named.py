@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,6 +27,8 @@ from penstock.datasets.named import known_builders, named_builder
 from penstock.datasets.named.cifar import COARSE, FINE
 from penstock.datasets.named.mnist import EMNIST_CONFIGS, read_idx
 from penstock.errors import CorruptFile, DataError, DownloadFailed, NoFiles, SchemaMismatch
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "named"
 
 
 def prepared(web, tmp_path, name, files=None):
@@ -104,6 +107,24 @@ def test_what_is_known_of_the_files():
     assert len(sizes) == len(_registry.DATASETS) + len(EMNIST_CONFIGS) - 1
     assert (len(FINE), len(COARSE)) == (100, 20)
     assert list(FINE) == sorted(FINE)
+
+
+def test_addresses_sizes_and_checksums_are_those_that_tfds_ships():
+    """The golden file is what the wheel of tensorflow-datasets 4.9.10 holds in ``url_checksums/``."""
+    lines = (GOLDEN / "tfds_4.9.10_url_checksums.tsv").read_text().splitlines()
+    told = {url: (int(size), checksum) for url, size, checksum, _ in (line.split("\t") for line in lines)}
+    ours = {}
+    for builder in known_builders():
+        for resource in builder.resources.values():
+            for file in filter(None, (resource, resource.otherwise)):
+                known = [url for url in file.urls if url in told]
+                assert known or builder.name == "abalone", file.urls
+                ours |= {url: (file.size, file.sha256) for url in known}
+    assert ours == told
+    # TFDS has no abalone. This is the file of the UCI repository, as the data of Amazon SageMaker's examples repeat it.
+    abalone = named_builder("abalone").resources
+    (file,) = abalone.values()
+    assert (file.size, file.sha256[:16]) == (191_873, "de37cdcdcaaa50c3")
 
 
 def test_names_are_found_and_meant():

@@ -1,0 +1,119 @@
+"""Files that are there, described in place: names of shards, features found and given, what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock import data_source
+from penstock.datasets.building import write_metadata
+from penstock.datasets.features import ClassLabel, Sequence, Tensor, Text
+from penstock.errors import DataError, NoFiles, UnsupportedData
+
+N = 50
+COLUMNS = {
+    "x": np.arange(N * 3, dtype=np.float32).reshape(N, 3),
+    "label": np.arange(N) % 3,
+    "name": np.array([f"row {i} é" for i in range(N)], object),
+    "words": ps.Ragged.from_list([np.arange(i % 4) for i in range(N)], "int64"),
+}
+
+
+def files(folder, pattern="pets-{split}.tfrecord@3", **splits):
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, count in (splits or {"train": N, "test": 20}).items():
+        rows = ps.ColumnSource(COLUMNS)[:count]
+        ps.write(folder / pattern.format(split=split), rows)
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["tfrecord", "array_record"])
+def test_files_become_a_dataset_where_they_lie(tmp_path, kind):
+    folder = files(tmp_path / "pets" / "2.0.1", f"pets-{{split}}.{kind}@3")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    made = write_metadata(folder, supervised_keys=("x", "label"), description="Ours.")
+    assert (made.full_name, made.file_format, list(made.splits)) == ("pets/2.0.1", kind, ["train", "test"])
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.name in before} == before
+    train = data_source("pets", "train[:40]", data_dir=tmp_path)
+    assert (len(train), train.supervised_keys, train.prepared.description) == (40, ("x", "label"), "Ours.")
+    batch = train.batch(range(40))
+    np.testing.assert_array_equal(batch["x"], COLUMNS["x"][:40])
+    assert batch["words"].to_list() == COLUMNS["words"][:40].to_list()
+    sizes = sum(len(bytes(payload)) for payload in ps.records(sorted(folder.glob(f"pets-train.{kind}*"))))
+    assert made.splits["train"].num_bytes == sizes
+    told = made.fields["splits"][0]["statistics"]
+    assert told["numExamples"] == str(N)
+    assert {entry["name"] for entry in told["features"]} == set(COLUMNS)
+
+
+def test_features_that_are_said(tmp_path):
+    folder = files(tmp_path)
+    features = {
+        "x": Tensor(shape=(3,), dtype="float32"),
+        "label": ClassLabel(names=["a", "b", "c"]),
+        "name": Text(),
+        "words": Sequence("int64"),
+    }
+    made = write_metadata(folder, features=features, version="3.1.4")
+    assert made.version == "3.1.4"
+    assert (folder / "label.labels.txt").read_text() == "a\nb\nc\n"
+    source = data_source(folder, "test")
+    assert source.features["label"].names == ["a", "b", "c"]
+    assert source[7]["name"] == "row 7 é" or source[7]["name"] == "row 7 é".encode()
+
+
+def test_names_of_another_pattern(tmp_path):
+    folder = files(tmp_path, "{split}.tfrecord@2")
+    template = "{SPLIT}.tfrecord-{SHARD_X_OF_Y}"
+    made = write_metadata(folder, template=template, name="pets")
+    assert (made.name, made.splits["test"].template) == ("pets", template)
+    assert [len(split) for split in data_source(folder).values()] == [N, 20]
+
+
+def test_images_come_with_their_encoding(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (6, 5, 4, 3), np.uint8)
+    schema = {"image": ps.Feature("uint8", (5, 4, 3), encoding="png"), "id": ps.Feature("int64")}
+    ps.write(tmp_path / "shots-train.tfrecord@2", {"image": pixels, "id": np.arange(6)}, schema=schema)
+    write_metadata(tmp_path)
+    source = data_source(tmp_path, "train")
+    assert source.features["image"].encoding_format == "png"
+    np.testing.assert_array_equal(source.batch(range(6))["image"], pixels)
+
+
+def test_what_is_no_dataset(tmp_path):
+    with pytest.raises(NoFiles, match="files called"):
+        write_metadata(tmp_path / "nothing")
+    folder = files(tmp_path / "short")
+    (folder / "pets-train.tfrecord-00001-of-00003").unlink()
+    with pytest.raises(NoFiles, match="without pets-train.tfrecord-00001-of-00003"):
+        write_metadata(folder)
+    folder = files(tmp_path / "two")
+    files(folder, "dogs-{split}.tfrecord@3")
+    with pytest.raises(UnsupportedData, match="one dataset in one format"):
+        write_metadata(folder)
+    with pytest.raises(UnsupportedData, match="files of cats"):
+        write_metadata(files(tmp_path / "other"), name="cats")
+    with pytest.raises(ValueError, match="version"):
+        write_metadata(files(tmp_path / "version"), version="one")
+
+
+def test_what_the_files_do_not_hold(tmp_path):
+    folder = files(tmp_path)
+    with pytest.raises(DataError):
+        write_metadata(folder, features={"x": Tensor(shape=(4,), dtype="float32")})
+    assert not (folder / "dataset_info.json").exists()
+    path = folder / "pets-train.tfrecord-00000-of-00003"
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(DataError):
+        write_metadata(folder)
+    assert not (folder / "dataset_info.json").exists()
+
+
+def test_a_description_that_is_there(tmp_path):
+    folder = files(tmp_path)
+    write_metadata(folder)
+    with pytest.raises(UnsupportedData, match="overwrite=True"):
+        write_metadata(folder)
+    write_metadata(folder, overwrite=True, description="Again.")
+    assert json.loads((folder / "dataset_info.json").read_text())["description"] == "Again."
