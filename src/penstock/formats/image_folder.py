@@ -20,6 +20,7 @@ from penstock.contracts.records import Checked, Format, OnCorrupt, Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch
 from penstock.errors import CorruptFile, DataError, NoFiles, UnsupportedData, Where
+from penstock.formats.empty_folder import is_noted, noted_schema
 from penstock.formats.image_folder_writer import ImageFolderSink, join_folders, misfits
 from penstock.io.compression import checked
 from penstock.io.folders import Listing, Look, looking_into
@@ -91,7 +92,7 @@ class ImageFolder:
         )
         numbers = {name: number for number, name in enumerate(classes)}
         names = [name for by_class in found for each in by_class.values() for name in each]
-        if not names:
+        if not names and self._noted is None:
             raise NoFiles(
                 Where(path=self.paths[0]),
                 expected="images (" + ", ".join(SUFFIXES) + ") in this folder or in the folders of classes",
@@ -107,9 +108,16 @@ class ImageFolder:
         )
 
     @cached_property
+    def _noted(self) -> Schema | None:
+        """What a folder that was written without an image says of itself."""
+        return noted_schema(looking_into(self.paths[0])(self.paths[0]), self.format)
+
+    @cached_property
     def schema(self) -> Schema:
         """``image``, ``label`` where there are classes, and ``name``."""
         listing = self._listing
+        if not listing.names and self._noted is not None:
+            return self._noted
         kinds = {SUFFIXES["." + name.rpartition(".")[2].lower()] for name in listing.names}
         image = Feature("bytes", encoding=kinds.pop() if len(kinds) == 1 else SEVERAL_KINDS)
         label = {} if listing.labels is None else {"label": Feature("int64", names=listing.classes)}
@@ -140,8 +148,8 @@ class ImageFolder:
         listing = self._listing
         batch: Batch = {}
         for name in names:
-            if name == "label" and listing.labels is not None:
-                batch[name] = listing.labels[indices]
+            if name == "label":
+                batch[name] = (np.zeros(0, np.int64) if listing.labels is None else listing.labels)[indices]
             else:
                 values = (
                     read_each(list(map(self._path, indices.tolist())))
@@ -212,10 +220,13 @@ def _classes_beside(root: str, look: Look) -> list[str]:
 
 def looks_like_image_folder(folder: str, look: Look = Listing.of) -> bool:
     """Whether a folder holds images and no other records, or folders of images."""
-    folders, images, others = _listed(look(folder))
+    listing = look(folder)
+    folders, images, others = _listed(listing)
     if others or images:
         return bool(images) and not others
-    return any(_has_image(inside(folder, name), 0, look) for name in folders[:LOOKED_INTO])
+    return is_noted(listing, "image_folder") or any(
+        _has_image(inside(folder, name), 0, look) for name in folders[:LOOKED_INTO]
+    )
 
 
 def _has_image(folder: str, depth: int, look: Look) -> bool:

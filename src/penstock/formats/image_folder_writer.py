@@ -8,11 +8,12 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.contracts.feature import Feature
+from penstock.contracts.feature import SEVERAL_KINDS, Feature
 from penstock.contracts.image_kinds import encoding_of
 from penstock.contracts.schema import Schema
 from penstock.contracts.tables import Misfit
 from penstock.errors import SchemaMismatch, UnsupportedData, Where
+from penstock.formats.empty_folder import NOTE, leave_note, remove_note
 from penstock.io.folders import AtomicFolder
 from penstock.io.paths import PathLike
 
@@ -79,6 +80,7 @@ class ImageFolderSink:
         self.image = _image_name(schema) or IMAGE
         self.label = schema.get(LABEL, None)
         self.has_names = NAME in schema
+        self.schema = schema
         self.count = 0
         self.folder = AtomicFolder(path)
         for each in (self.label.names or ()) if self.label else ():  # a class without images keeps its number
@@ -121,11 +123,20 @@ class ImageFolderSink:
 
     def close(self) -> None:
         """Give the folder its name."""
+        if not self.count and not self.folder.closed:
+            leave_note(self.folder, "image_folder", _as_read(self.schema, self.image))
         self.folder.close()
 
     def abort(self) -> None:
         """Leave nothing behind."""
         self.folder.abort()
+
+
+def _as_read(schema: Schema, image: str) -> Schema:
+    """The schema of a folder of images as it is read."""
+    label = {LABEL: Feature("int64", names=schema[LABEL].names)} if LABEL in schema else {}
+    encoding = schema[image].encoding or SEVERAL_KINDS
+    return Schema({IMAGE: Feature("bytes", encoding=encoding), **label, NAME: Feature("str")})
 
 
 def _checked(name: str, record: int, feature: str) -> str:
@@ -152,7 +163,10 @@ def join_folders(parts: Sequence[str], path: str) -> None:
     so_far = _count(first)
     for part in others:
         files = [
-            os.path.relpath(os.path.join(folder, name), part) for folder, _, names in os.walk(part) for name in names
+            os.path.relpath(os.path.join(folder, name), part)
+            for folder, _, names in os.walk(part)
+            for name in names
+            if name != NOTE
         ]
         stems = [os.path.splitext(os.path.basename(file))[0] for file in files]
         are_numbers = sorted(stems) == [f"{number:08d}" for number in range(len(stems))]
@@ -162,6 +176,8 @@ def join_folders(parts: Sequence[str], path: str) -> None:
             _move(os.path.join(part, file), os.path.join(first, folder, target))
         so_far += len(files)
         shutil.rmtree(part)
+    if so_far:
+        remove_note(first)
     os.replace(first, path)
 
 
@@ -175,4 +191,4 @@ def _move(source: str, target: str) -> None:
 
 
 def _count(folder: str) -> int:
-    return sum(len(names) for _, _, names in os.walk(folder))
+    return sum(name != NOTE for _, _, names in os.walk(folder) for name in names)

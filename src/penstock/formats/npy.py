@@ -9,19 +9,19 @@ import operator
 import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from penstock import _native
-from penstock.contracts.feature import Feature
 from penstock.contracts.protocols import Indices
 from penstock.contracts.records import Format, OnCorrupt, Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch
-from penstock.errors import SchemaMismatch, UnsupportedData, Where
+from penstock.errors import UnsupportedData, Where
 from penstock.formats.npy_header import MAGIC, NpyHeader, header_of, read_header
+from penstock.formats.npy_layout import Layout, native_endian
 from penstock.formats.npy_sink import ArraySink, join_arrays, misfits
 from penstock.formats.npy_text import check_text
 from penstock.formats.npy_verify import check_alike, verify_npy
@@ -32,35 +32,6 @@ from penstock.io.paths import PathLike
 from penstock.io.remote_streams import BLOCK_BYTES
 
 __all__ = ["FORMAT", "NpyRecords", "data_offset"]
-
-
-class _Layout(NamedTuple):
-    """What the headers of all files say together."""
-
-    headers: list[NpyHeader]
-    firsts: Indices
-    """Number of each file's first row, and of all rows."""
-    begins: Indices
-    """Where the rows of each file begin, in bytes."""
-    stored: np.dtype[Any] | None
-    """The dtype of the rows where they can be copied as they lie, without regard to their file; else ``None``."""
-    dtype: np.dtype[Any]
-    row_shape: tuple[int, ...]
-    row_bytes: int
-
-    @classmethod
-    def of(cls, headers: list[NpyHeader]) -> _Layout:
-        first = headers[0]
-        alike = all(header.dtype == first.dtype and not header.is_fortran for header in headers)
-        return cls(
-            headers,
-            np.cumsum([0, *(header.rows for header in headers)], dtype=np.int64),
-            np.array([header.data_offset for header in headers], np.int64),
-            first.dtype if alike and first.row_bytes else None,
-            first.dtype.newbyteorder("="),
-            first.row_shape,
-            first.row_bytes,
-        )
 
 
 class NpyRecords:
@@ -98,13 +69,13 @@ class NpyRecords:
         self._files = FileSet(self.paths)
 
     @cached_property
-    def _layout(self) -> _Layout:
+    def _layout(self) -> Layout:
         """Read at first need, so that a damaged file can still be named by :mod:`penstock.formats.verify`."""
         headers = [self._header(number) for number in range(len(self.paths))]
         for path, header in zip(self.paths, headers, strict=True):
             check_alike(path, header, self.paths[0], headers[0])
         self._files.expect([self._files.signature(number) for number in range(len(self.paths))])
-        return _Layout.of(headers)
+        return Layout.of(headers)
 
     def _header(self, number: int) -> NpyHeader:
         """What file ``number`` says of its rows, with the place where they begin in the content of the file."""
@@ -136,10 +107,7 @@ class NpyRecords:
     @cached_property
     def schema(self) -> Schema:
         """A plain array is the one feature ``values``; the fields of a structured array are a feature each."""
-        dtype, shape = self.dtype, self.row_shape
-        if dtype.names is None:
-            return Schema({"values": Feature(dtype, shape)})
-        return Schema({name: _field(dtype, name, shape) for name in dtype.names})
+        return self._layout.schema
 
     @property
     def is_unnamed(self) -> bool:
@@ -175,13 +143,13 @@ class NpyRecords:
                 rows = self._taken_by_numpy(indices)
             else:
                 flat = self._bytes(layout, indices)
-                rows = _native_endian(flat.view(layout.stored).reshape(count, *layout.row_shape))
+                rows = native_endian(flat.view(layout.stored).reshape(count, *layout.row_shape))
         except (_native.FormatError, IndexError) as error:
             raise IndexError(f"rows {indices.min()} to {indices.max()} of {len(self)}") from error
         check_text(rows, lambda row: self.where(int(indices[row])))
         return rows
 
-    def _bytes(self, layout: _Layout, indices: Indices) -> npt.NDArray[np.uint8]:
+    def _bytes(self, layout: Layout, indices: Indices) -> npt.NDArray[np.uint8]:
         """The bytes of some rows, one behind the other."""
         # In order too: rows need no decoding, so copying them from a warm map is three times as fast as reading them.
         fetches = self._files.worth_fetching()
@@ -200,7 +168,7 @@ class NpyRecords:
         files, which_open = self._files.descriptors(which)
         return _native.read_ranges([file.fd for file in files], which_open, offsets, sizes)[0]
 
-    def _files_of(self, layout: _Layout, indices: Indices) -> npt.NDArray[np.int32]:
+    def _files_of(self, layout: Layout, indices: Indices) -> npt.NDArray[np.int32]:
         which = np.searchsorted(layout.firsts, indices, side="right") - 1
         if which.min() < 0 or which.max() >= len(self.paths):
             raise IndexError
@@ -287,27 +255,6 @@ class NpyRecords:
     def __repr__(self) -> str:
         files = repr(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
         return f"NpyRecords({files}, {len(self)} rows of {self.dtype} {self.row_shape})"
-
-
-def _native_endian(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The same values; the memory is turned over in place where it can be."""
-    if rows.dtype.isnative:
-        return rows
-    if rows.dtype.names is not None:
-        return rows.astype(rows.dtype.newbyteorder("="))
-    return rows.byteswap(inplace=True).view(rows.dtype.newbyteorder("="))
-
-
-def _field(dtype: np.dtype[Any], name: str, row_shape: tuple[int, ...]) -> Feature:
-    field = dtype[name]
-    if field.names is not None:
-        raise SchemaMismatch(
-            Where(feature=name),
-            expected="fields that are numbers",
-            found=f"the nested {field}",
-            hint="Read it with numpy.",
-        )
-    return Feature(field.base, row_shape + field.shape)
 
 
 def data_offset(path: PathLike) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from penstock.contracts.feature import Feature
 from penstock.contracts.records import Checked, Format
 from penstock.errors import DataError, NoFiles, UnsupportedData, Where
+from penstock.formats.empty_folder import is_noted, noted_schema
 from penstock.formats.example_files.arrays import Kind, NpyFiles, NpzFiles
 from penstock.formats.example_files.manifest import NAMES, read_manifest
 from penstock.formats.example_files.table import FilesTable
@@ -50,6 +51,9 @@ def open_files(
 def _open_folder(folder: str, format: str, kind: Kind) -> FilesTable:
     look = looking_into(folder)
     suffix, listing = SUFFIXES[format], look(folder)
+    empty = noted_schema(listing, format)
+    if empty is not None:
+        return FilesTable(format, (), kind, declared=empty)
     manifest = read_manifest(listing, look)
     if manifest is not None:
         known = {name: (feature, manifest.columns[name]) for name, feature in manifest.schema.items()}
@@ -132,6 +136,8 @@ def _named(files: Sequence[str], suffix: str, manifest: str) -> Sequence[str]:
 def claims(folder: str, look: Look = Listing.of, *, format: str) -> bool:
     """Whether a folder shows by itself that every file is one example: by a manifest, or by class folders."""
     suffix, listing = SUFFIXES[format], look(folder)
+    if is_noted(listing, format):
+        return True
     if any(name in listing.files for name in NAMES):
         first = next((name for name in listing.files if name.lower().endswith(tuple(SUFFIXES.values()))), "")
         return first.lower().endswith(suffix) or (not first and _below(listing, suffix, look))

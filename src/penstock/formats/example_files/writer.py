@@ -14,6 +14,7 @@ from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.contracts.tables import Misfit
 from penstock.errors import SchemaMismatch, UnsupportedData, Where
+from penstock.formats.empty_folder import NOTE, leave_note
 from penstock.formats.npy_header import header_bytes
 from penstock.formats.npz.layout import packed_arrays
 from penstock.io.folders import AtomicFolder, Listing
@@ -72,6 +73,8 @@ def _is_known(name: str, feature: Feature) -> bool:
 class _FolderSink:
     """Files numbered from 0 in a folder that appears when it is complete."""
 
+    format: str
+
     def __init__(self, path: PathLike, schema: Schema, found: list[Misfit]) -> None:
         for misfit in found:
             place = Where(path=str(path), feature=misfit.feature)
@@ -95,6 +98,8 @@ class _FolderSink:
 
     def close(self) -> None:
         """Give the folder its name."""
+        if not self.count and not self.folder.closed:
+            leave_note(self.folder, self.format, self.schema)
         self.folder.close()
 
     def abort(self) -> None:
@@ -104,6 +109,8 @@ class _FolderSink:
 
 class NpzFolderSink(_FolderSink):
     """A ``.npz`` per example, an array for each feature."""
+
+    format = "npz_folder"
 
     def __init__(self, path: PathLike, schema: Schema, *, compression: str = "none") -> None:
         super().__init__(path, schema, npz_misfits(schema))
@@ -121,6 +128,8 @@ class NpyFolderSink(_FolderSink):
     """A ``.npy`` per example. A label with names goes into the names of class folders; other numbers and text go into
     ``manifest.jsonl``.
     """
+
+    format = "npy_folder"
 
     def __init__(self, path: PathLike, schema: Schema, *, compression: str = "none") -> None:  # noqa: ARG002
         super().__init__(path, schema, npy_misfits(schema))
@@ -140,7 +149,7 @@ class NpyFolderSink(_FolderSink):
             if self.classes is not None:
                 name = os.path.join(self._class(int(batch[LABEL][row])), name)
             elif self.known:
-                values = {known: np.asarray(batch[known][row]).item() for known in self.known}
+                values = {known: _json_value(np.asarray(batch[known][row])) for known in self.known}
                 self._lines.append(json.dumps({FILE: name, **values}, ensure_ascii=False))
             if self.array is not None:
                 array = self._array(self.array, batch[self.array][row])
@@ -162,7 +171,12 @@ class NpyFolderSink(_FolderSink):
         if self._lines:
             self.folder.write(MANIFEST, ("\n".join(self._lines) + "\n").encode())
             self._lines = []
-        self.folder.close()
+        super().close()
+
+
+def _json_value(value: Any) -> Any:
+    """What JSON writes so that it reads back the same, and in the fewest digits: 0.1 of a float32 is 0.1, not 0.10000000149011612."""
+    return float(str(value[()])) if value.dtype.kind == "f" else value.item()
 
 
 def join_folders(parts: Sequence[str], path: str) -> None:
@@ -185,6 +199,9 @@ def join_folders(parts: Sequence[str], path: str) -> None:
         so_far += _count(whole, so_far)
     if lines:
         whole.write(MANIFEST, ("\n".join(lines) + "\n").encode())
+    note = os.path.join(parts[0], NOTE)
+    if not so_far and os.path.exists(note):
+        os.rename(note, whole.place(NOTE))
     whole.close()
     for part in parts:
         shutil.rmtree(part)
