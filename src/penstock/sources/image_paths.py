@@ -28,6 +28,8 @@ __all__ = ["ImagePaths", "as_paths", "with_images"]
 
 SAMPLE = 64
 """How many rows are looked at for paths of images."""
+ASKED_FOR = 4
+"""How many URLs are asked for at most before they are taken for text."""
 FORMATS = ("csv", "jsonl")
 """Formats whose text may be paths. Others hold the images themselves."""
 
@@ -38,7 +40,7 @@ def with_images(source: Source, image_columns: Sequence[str] | None) -> Source:
     Args:
         source: Rows of text files.
         image_columns: The features that are paths. ``None``: those whose values in the first rows all end as images do, are
-            relative without ``..``, and exist. Empty: none.
+            relative without ``..``, if a file of that name is there. Empty: none.
 
     Raises:
         NoSuchFeature, SchemaMismatch: A named column is not there, or is no text.
@@ -82,7 +84,7 @@ def _recognised(source: Source) -> dict[str, Feature]:
     found = {}
     for name in names:
         paths = [example[name] for example in sample]
-        if paths and all(_stays_inside(path) for path in paths) and _are_there(source, paths):
+        if paths and all(_stays_inside(path) for path in paths) and _some_are_there(source, paths):
             found[name] = _stored(paths)
     return found
 
@@ -95,12 +97,17 @@ def _sample(source: Source, names: list[str]) -> list[Example]:
     return found
 
 
-def _are_there(source: Source, paths: list[str]) -> bool:
+def _some_are_there(source: Source, paths: list[str]) -> bool:
+    """Whether a file that they name is there. Not all: one that is missing is to be named when it is read, not to make text of the rest."""
     first = _file(source, 0)
-    if not is_url(first):
-        return all(Path(beside(first, path)).is_file() for path in paths)
+    if is_url(first):
+        return any(_is_behind(beside(first, path)) for path in paths[:ASKED_FOR])
+    return any(Path(beside(first, path)).is_file() for path in paths)
+
+
+def _is_behind(url: str) -> bool:
     try:
-        look_at([RemoteFile(beside(first, path)) for path in paths])
+        look_at([RemoteFile(url)])
     except NoFiles:
         return False
     return True

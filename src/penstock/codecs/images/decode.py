@@ -249,11 +249,11 @@ class ImageDecoder:
             return UnsupportedData(
                 Where(record=position), expected="an image of 8- or 16-bit samples", found=str(error), hint=LEFT
             )
-        reason = "Pillow cannot identify it" if type(error).__name__ == "UnidentifiedImageError" else str(error)
+        reason = "they end before its size is told, or are none at all" if type(error).__name__ == "UnidentifiedImageError" else str(error)
         return CorruptRecord(
             Where(record=position),
             expected="a whole, sound image",
-            found=f"{len(image)} bytes that are none: {reason or type(error).__name__}",
+            found=f"{len(image)} bytes: {reason or type(error).__name__}",
             hint=LEFT,
         )
 

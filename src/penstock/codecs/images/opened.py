@@ -70,7 +70,7 @@ def open_image(image: bytes, *, oriented: bool = False) -> ImageHeader:
     """
     kind = encoding_of(image)
     if kind is None and not image.startswith(b"BM"):  # a BMP whose length is wrong is an image, and damaged
-        raise ValueError("they begin as no kind of image" if image else "there are none")
+        raise ValueError("they begin as no kind of image" if image else "an empty file or value")
     found: ImageHeader | None = _TurboJpeg.of(image) if kind == "jpeg" else None
     if found is None:
         found = _PillowImage(image, kind or "bmp")
