@@ -10,7 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from penstock.codecs.images import opened
+from penstock.codecs.images.decode import ImageDecoder
 from penstock.codecs.images.plain_png import decode_png, plain_header
+from penstock.contracts.feature import Feature
+from penstock.contracts.image_options import ImageOptions
 from penstock.errors import CorruptRecord
 
 MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
@@ -178,3 +182,61 @@ def test_a_header_that_promises_too_much_takes_no_memory():
     file = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", bomb) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
     with pytest.raises(CorruptRecord, match="expected 6 bytes of pixels"):
         decode_png([file], plain_header(file))
+
+
+def with_key(pixels):
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG", transparency=tuple(int(value) for value in pixels[0, 0]))
+    return buffer.getvalue()
+
+
+def interlaced(pixels):
+    """One pass of seven is all that an image of one pixel has, so that it is its own interlaced form."""
+    file = bytearray(with_pillow(pixels[:1, :1]))
+    file[28] = 1
+    file[29:33] = struct.pack(">I", zlib.crc32(file[12:29]))
+    return bytes(file)
+
+
+def test_pngs_of_many_sizes_and_kinds_are_decoded_one_by_one(monkeypatch):
+    random = np.random.default_rng(3)
+    colours = [random.integers(0, 256, (5 + k, 9 - k, 3), np.uint8) for k in range(4)]
+    deep = random.integers(0, 65536, (4, 6, 3), np.uint16)
+    files = [
+        *map(with_pillow, colours),
+        with_pillow(colours[0][..., :1]),
+        interlaced(colours[1]),
+        filtered(deep, [1] * 4),
+    ]
+    opened_by_pillow = []
+    monkeypatch.setattr(
+        opened, "_open", lambda image, kind, by=opened._open: opened_by_pillow.append(image) or by(image, kind)
+    )
+    feature = Feature("uint16", (None, None, 3), encoding="png")
+    found = ImageDecoder(feature, ImageOptions(), exact=False).images(files)
+    wanted = [*colours, np.repeat(colours[0][..., :1], 3, axis=2), colours[1][:1, :1]]
+    for pixels, expected in zip(found, wanted, strict=False):
+        np.testing.assert_array_equal(pixels, expected.astype(np.uint16) * 257)
+    np.testing.assert_array_equal(found[-1], deep)
+    assert opened_by_pillow == [files[5]]
+
+
+def test_a_colour_that_stands_for_transparency_is_alpha_among_others():
+    random = np.random.default_rng(4)
+    pixels = random.integers(0, 256, (5, 7, 3), np.uint8)
+    feature = Feature("uint8", (None, None, 4), encoding="png")
+    decoded = ImageDecoder(feature, ImageOptions(), exact=False)
+    plain, keyed = decoded.images([with_pillow(pixels), with_key(pixels[:4])])
+    assert plain[..., 3].min() == 255
+    assert keyed[0, 0, 3] == 0
+
+
+def test_a_damaged_one_among_many_sizes_is_named():
+    files = [with_pillow(np.full((4 + k, 5, 3), k, np.uint8)) for k in range(4)]
+    damaged = bytearray(files[2])
+    damaged[-20] ^= 1
+    files[2] = bytes(damaged)
+    feature = Feature("uint8", (None, None, 3), encoding="png")
+    with pytest.raises(CorruptRecord, match="checksum") as error:
+        ImageDecoder(feature, ImageOptions(), exact=False).images(files)
+    assert error.value.where.record == 2

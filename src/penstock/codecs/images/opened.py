@@ -1,4 +1,4 @@
-"""One encoded image: its header, then its pixels. JPEG by libjpeg-turbo (simplejpeg), everything else by Pillow."""
+"""One encoded image: its header, then its pixels. Plain JPEG and PNG by native code, JPEG by libjpeg-turbo (simplejpeg), the rest by Pillow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import numpy as np
 from penstock import _native, _optional
 from penstock.codecs.images import png
 from penstock.codecs.images.pixels import Pixels, converted, turned
+from penstock.codecs.images.plain_png import PLAIN_PIXELS, PngHeader, decode_png, has_colour_key, plain_header
 from penstock.contracts.image_kinds import encoding_of
+from penstock.errors import CorruptRecord
 
 __all__ = ["ImageHeader", "open_image"]
 
@@ -71,7 +73,11 @@ def open_image(image: bytes, *, oriented: bool = False) -> ImageHeader:
     kind = encoding_of(image)
     if kind is None and not image.startswith(b"BM"):  # a BMP whose length is wrong is an image, and damaged
         raise ValueError("they begin as no kind of image" if image else "an empty file or value")
-    found: ImageHeader | None = _TurboJpeg.of(image) if kind == "jpeg" else None
+    found: ImageHeader | None = None
+    if kind == "jpeg":
+        found = _TurboJpeg.of(image)
+    elif kind == "png" and not oriented:
+        found = _PlainPng.of(image)
     if found is None:
         found = _PillowImage(image, kind or "bmp")
     return _Upright.of(found, image) if oriented else found
@@ -107,6 +113,32 @@ class _TurboJpeg:
         decoded = _turbo().decode_jpeg(self.image, colour_space, buffer=out)
         if decoded.shape != out.shape:
             raise ValueError(f"pixels of shape {decoded.shape} and a header that says {out.shape}")
+
+
+class _PlainPng:
+    def __init__(self, image: bytes, header: PngHeader) -> None:
+        self.image = image
+        self.header = header
+        self.height, self.width, self.channels = header.height, header.width, header.channels
+        self.dtype = f"uint{header.bits}"
+
+    @classmethod
+    def of(cls, image: bytes) -> _PlainPng | None:
+        """``None`` for kinds that are Pillow's, and for large ones, which would lie in memory twice."""
+        header = plain_header(image)
+        if header is None or header.height * header.width > PLAIN_PIXELS or has_colour_key(image):
+            return None
+        return cls(image, header)
+
+    def pixels_into(self, out: Pixels, /) -> None:
+        try:
+            pixels = decode_png([self.image], self.header)
+        except CorruptRecord:
+            pixels = None
+        if pixels is None:  # Pillow says what is wrong with it.
+            _PillowImage(self.image, "png").pixels_into(out)
+        else:
+            out[...] = converted(pixels[0], out.shape[2], str(out.dtype))
 
 
 class _PillowImage:

@@ -21,7 +21,10 @@ import numpy.typing as npt
 from penstock import _native
 from penstock.errors import CorruptRecord, Where
 
-__all__ = ["PngHeader", "decode_png", "is_png", "plain_header"]
+__all__ = ["PLAIN_PIXELS", "PngHeader", "decode_png", "has_colour_key", "is_png", "plain_header"]
+
+PLAIN_PIXELS = 1 << 20
+"""Images of more pixels are better left to a library: here the decompressed stream of each lies in memory beside its pixels."""
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 HEADER_END = 33
@@ -78,6 +81,17 @@ def _header_of(head: bytes) -> PngHeader | None:
     if zlib.crc32(head[12:29]) != _CRC.unpack_from(head, 29)[0]:
         return None
     return PngHeader(width=width, height=height, bits=bits, channels=CHANNELS[colours])
+
+
+def has_colour_key(file: bytes) -> bool:
+    """Whether a PNG says, before its pixels, that a colour stands for transparency. Damage is for reading to find."""
+    at = HEADER_END
+    while at + _CHUNK.size <= len(file):
+        length, kind = _CHUNK.unpack_from(file, at)
+        if kind in (b"tRNS", b"IDAT", b"IEND"):
+            return bool(kind == b"tRNS")
+        at += 12 + length
+    return False
 
 
 def decode_png(files: Sequence[bytes], header: PngHeader) -> npt.NDArray[Any] | None:
