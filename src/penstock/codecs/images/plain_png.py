@@ -30,6 +30,7 @@ SIGNATURE = b"\x89PNG\r\n\x1a\n"
 HEADER_END = 33
 CHANNELS = {0: 1, 2: 3, 4: 2, 6: 4}
 MOST_SIDE = 1 << 31
+_CHUNK = struct.Struct(">I4s")
 _IHDR = struct.Struct(">IIBBBBB")
 _CRC = struct.Struct(">I")
 
