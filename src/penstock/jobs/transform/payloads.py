@@ -40,11 +40,12 @@ class Chunk:
 
     def part(self, begin: int, end: int) -> Chunk:
         """Some of them."""
-        return replace(self, starts=self.starts[begin:end], stops=self.stops[begin:end], first=self.first + begin)
+        starts, stops = self.starts[begin:end], self.stops[begin:end]
+        return Chunk(self.buffer, starts, stops, self.base, self.first + begin, self.framing)
 
     def framed(self) -> bytes:
         """Their bytes, as they are in the object; what lies between them is left out."""
-        if np.array_equal(self.starts[1:], self.stops[:-1]):
+        if len(self) == 1 or np.array_equal(self.starts[1:], self.stops[:-1]):
             return bytes(self.buffer[int(self.starts[0]) : int(self.stops[-1])])
         return b"".join(self.each())
 
@@ -76,7 +77,7 @@ class Payload:
     @property
     def size(self) -> int:
         """In bytes, frames included."""
-        return sum(int((chunk.stops - chunk.starts).sum()) for chunk in self.chunks)
+        return sum(map(_size, self.chunks))
 
     @property
     def end(self) -> int:
@@ -155,6 +156,12 @@ class _Gathering:
             payload = Payload(tuple(self._chunks))
             self._chunks, self._size = [], 0
             yield payload
+
+
+def _size(chunk: Chunk) -> int:
+    if len(chunk) == 1:
+        return int(chunk.stops[0]) - int(chunk.starts[0])
+    return int((chunk.stops - chunk.starts).sum())
 
 
 def _check(chunk: Chunk, limit: int) -> None:

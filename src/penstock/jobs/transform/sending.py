@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,6 +20,9 @@ from penstock.jobs.transform.record import version_of
 __all__ = ["OutputFile", "send"]
 
 MOST_TOGETHER = 256  # payloads that are answered together: beyond that, there is little left to gain
+MOST_BY_TURNS = 64  # payloads that go to a container together which answers one after the other
+MOST_BYTES = 8 << 20  # of payloads that go together, where requests have no limit
+ENOUGH_S = 0.01  # of work at a time: against that, going from process to process costs nothing
 
 
 class OutputFile:
@@ -88,6 +92,26 @@ class OutputFile:
         return self._file
 
 
+class _Pace:
+    """How many payloads go to a container together: as many as it answers in a moment, where it answers one by one.
+
+    One payload at a time would mean that quick containers spend most of the time with waking each other up.
+    """
+
+    def __init__(self, *, is_many: bool) -> None:
+        self._is_many = is_many
+        self._most = 1
+
+    @property
+    def most(self) -> int:
+        """So many."""
+        return MOST_TOGETHER if self._is_many else self._most
+
+    def note(self, count: int, seconds: float) -> None:
+        """Learn from how long some of them took."""
+        self._most = max(1, min(MOST_BY_TURNS, 2 * count, int(ENOUGH_S * count / max(seconds, 1e-6))))
+
+
 @dataclass(frozen=True, slots=True)
 class _Task:
     """A payload to send, or the end of an object: ``None``, or what is wrong there."""
@@ -111,14 +135,15 @@ def send(
     Args:
         files: What is to come of each object.
         asking: As many payloads are sent at a time.
-        limit: Bytes of payloads that are sent together, where the containers answer several together.
-        is_many: Whether they do.
+        limit: Bytes of payloads that are sent together.
+        is_many: Whether the containers answer several together.
         finished: Told of each file that is to appear now, or has failed.
         advanced: Told of each payload that was answered. What it raises ends the sending.
     """
     free: queue.SimpleQueue[Asking] = queue.SimpleQueue()
     for one in asking:
         free.put(one)
+    pace = _Pace(is_many=is_many)
     waiting: deque[tuple[list[_Task], Future[list[bytes | Failure | None]]]] = deque()
     with ThreadPoolExecutor(len(asking), "penstock transform") as threads:
 
@@ -127,8 +152,8 @@ def send(
             _settle(batch, future.result(), finished, advanced)
 
         try:
-            for batch in _batches(files, limit, MOST_TOGETHER if is_many else 1):
-                waiting.append((batch, threads.submit(_outputs, batch, free)))
+            for batch in _batches(files, limit, pace):
+                waiting.append((batch, threads.submit(_outputs, batch, free, pace)))
                 if len(waiting) > len(asking):  # one is ready while the others are answered
                     settle()
             while waiting:
@@ -144,16 +169,19 @@ def send(
                 file.abort()
 
 
-def _outputs(batch: list[_Task], free: queue.SimpleQueue[Asking]) -> list[bytes | Failure | None]:
+def _outputs(batch: list[_Task], free: queue.SimpleQueue[Asking], pace: _Pace) -> list[bytes | Failure | None]:
     """An output for each task that has a payload and is still wanted."""
     wanted = {n: task.payload for n, task in enumerate(batch) if task.payload is not None and task.file.failure is None}
     outputs: list[bytes | Failure | None] = [None] * len(batch)
     asking = free.get()
+    start = time.perf_counter()
     try:
         for number, output in zip(wanted, asking.outputs(list(wanted.values())), strict=True):
             outputs[number] = output
     finally:
         free.put(asking)
+    if wanted:
+        pace.note(len(wanted), time.perf_counter() - start)
     return outputs
 
 
@@ -173,17 +201,18 @@ def _settle(
             advanced(task.file)
 
 
-def _batches(files: Sequence[OutputFile], limit: int, most: int) -> Iterator[list[_Task]]:
-    """Tasks in order: up to ``most`` payloads, of up to ``limit`` bytes in all, and the ends behind them."""
+def _batches(files: Sequence[OutputFile], limit: int, pace: _Pace) -> Iterator[list[_Task]]:
+    """Tasks in order: as many payloads as the pace allows, of up to ``limit`` bytes in all, and the ends behind them."""
     batch: list[_Task] = []
     size = count = 0
     for file in files:
         for task in _tasks(file):
             if task.payload is not None:
-                if count and (count == most or (limit and size + task.payload.size > limit)):
+                own = task.payload.size
+                if count and (count >= pace.most or size + own > (limit or MOST_BYTES)):
                     yield batch
                     batch, size, count = [], 0, 0
-                size, count = size + task.payload.size, count + 1
+                size, count = size + own, count + 1
             batch.append(task)
     if batch:
         yield batch
