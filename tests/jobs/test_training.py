@@ -197,6 +197,10 @@ def test_logs_are_live_kept_and_of_both_streams(run, script):
             "import os; os.kill(os.getpid(), 9)",
             "AlgorithmError: train.py was killed by SIGKILL (signal 9): the machine may",
         ),
+        (
+            "import os; open(os.environ['SM_OUTPUT_DIR'] + '/failure', 'w').write('Customer error: no rows'); os._exit(2)",
+            "ClientError: no rows",
+        ),
         ("def f(:", "AlgorithmError: train.py failed with exit code 1: SyntaxError"),
         ("import argparse; argparse.ArgumentParser().parse_args(['--x'])", "error: unrecognized arguments: --x"),
     ],

@@ -87,6 +87,10 @@ def test_one_prediction_through_the_pipeline(trained):
         ROW, initial_args={"Accept": "application/jsonlines"}
     )
     assert lines == (json.dumps(answer["predictions"][0]) + "\n").encode()
+    assert predictor.predict(ROW, target_variant="AllTraffic") == answer
+    for refused in ({"target_model": "a.tar.gz"}, {"target_variant": "B"}, {"initial_args": {"SessionId": "x"}}):
+        with pytest.raises(ValueError, match=r"target_model|target_variant|SessionId"):
+            predictor.predict(ROW, **refused)
     predictor.delete_endpoint()
     with pytest.raises(EndpointError, match="no endpoint"):
         find_endpoint("abalone")

@@ -6,12 +6,12 @@ import http.client
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 from urllib.parse import urlsplit
 
 from penstock.errors import PenstockError
 
-__all__ = ["Answer", "Client", "ModelError"]
+__all__ = ["Answer", "Client", "InvokeOptions", "ModelError"]
 
 PREFIX = "X-Amzn-SageMaker-"
 MOST_MESSAGE = 2048
@@ -56,6 +56,17 @@ class Answer:
     content_type: str
     custom_attributes: str | None = None
     production_variant: str = "AllTraffic"
+
+
+class InvokeOptions(TypedDict, total=False):
+    """What :meth:`Client.invoke` takes besides the body; each has its default there."""
+
+    content_type: str
+    accept: str | None
+    custom_attributes: str | None
+    target_container_hostname: str | None
+    inference_id: str | None
+    timeout_s: float
 
 
 class Client:

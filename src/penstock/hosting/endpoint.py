@@ -11,10 +11,10 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from penstock.errors import PenstockError
-from penstock.hosting.client import Answer, Client
+from penstock.hosting.client import Answer, Client, InvokeOptions
 from penstock.hosting.registry import Entry, all_entries
 from penstock.hosting.settings import Settings
 from penstock.hosting.stage import Stage, check_stages, names_of
@@ -102,13 +102,7 @@ class Endpoint:
     def invoke(
         self,
         body: bytes | str,
-        *,
-        content_type: str = "application/json",
-        accept: str | None = None,
-        custom_attributes: str | None = None,
-        target_container_hostname: str | None = None,
-        inference_id: str | None = None,
-        timeout_s: float = 70.0,
+        **options: Unpack[InvokeOptions],
     ) -> Answer:
         """Ask it for a prediction; see :meth:`penstock.hosting.client.Client.invoke`.
 
@@ -117,15 +111,7 @@ class Endpoint:
             EndpointError: It does not run.
         """
         try:
-            return self._connected().invoke(
-                body,
-                content_type=content_type,
-                accept=accept,
-                custom_attributes=custom_attributes,
-                target_container_hostname=target_container_hostname,
-                inference_id=inference_id,
-                timeout_s=timeout_s,
-            )
+            return self._connected().invoke(body, **options)
         except ConnectionError as error:
             self._client = None
             raise EndpointError(f"the endpoint {self.name} does not answer: {error}") from error

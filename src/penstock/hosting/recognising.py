@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -119,18 +119,19 @@ def recognise(model: str | os.PathLike[str], *, entry_point: str | os.PathLike[s
     )
 
 
-def with_requirements(stage: Stage) -> Stage:
+def with_requirements(stage: Stage, *, log: Callable[[str], None] = LOG.info) -> Stage:
     """A stage of a script with the interpreter that has what the script's ``requirements.txt`` asks for.
 
     Args:
         stage: Any; its model is a folder already.
+        log: Takes the lines that pip writes.
 
     Raises:
         JobFailed: There is no script, or what it requires cannot be installed.
     """
     if stage.factory != SCRIPT or stage.interpreter is not None:
         return stage
-    own = ScriptContainer(**stage.arguments).interpreter(stage.model_dir, log=LOG.info)
+    own = ScriptContainer(**stage.arguments).interpreter(stage.model_dir, log=log)
     return stage if own is None else replace(stage, interpreter=own)
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from penstock.io.atomic import write_atomic
 from penstock.io.locks import lock, unlock
 
-__all__ = ["ABANDONED", "IN_PROGRESS", "JobFiles", "JobRecord"]
+__all__ = ["ABANDONED", "IN_PROGRESS", "JobFiles", "JobRecord", "read_named"]
+
+Record = TypeVar("Record")
 
 IN_PROGRESS = ("InProgress", "Stopping")
 ABANDONED = "InternalServerError: the process that ran this job ended without finishing it (it was killed, or the machine went down)"
@@ -167,6 +169,18 @@ class JobRecord:
     def save(self) -> None:
         """Write it."""
         write_atomic(self.files.status, (json.dumps(self.content, indent=1) + "\n").encode(), durable=False)
+
+
+def read_named(read: Callable[[Path], Record], work_dir: Path, name: str, kind: str) -> Record:
+    """The record of a job, read by ``read`` from its folder.
+
+    Raises:
+        ValueError: There is no such job.
+    """
+    try:
+        return read(Path(work_dir) / name)
+    except FileNotFoundError:
+        raise ValueError(f"there is no {kind} job {name!r} in {work_dir}") from None
 
 
 def _now() -> str:

@@ -15,7 +15,7 @@ from penstock.errors import JobFailed
 from penstock.io.locks import lock
 from penstock.jobs.artifacts import files_below, pack
 from penstock.jobs.logs import HostLog, show
-from penstock.jobs.record import JobFiles, JobRecord
+from penstock.jobs.record import JobFiles, JobRecord, read_named
 from penstock.jobs.spec import TrainingSpec
 from penstock.jobs.tree import lay_out, provide
 
@@ -23,6 +23,7 @@ __all__ = ["read_job", "request_stop", "train"]
 
 POLL_S = 0.1
 REASON_LIMIT = 1024
+CUSTOMER = "Customer error: "
 STOPS = ("Stopped", "MaxRuntimeExceeded")
 
 
@@ -79,10 +80,7 @@ def read_job(work_dir: Path, name: str) -> JobRecord:
     Raises:
         ValueError: There is no such job.
     """
-    try:
-        return JobRecord.read(Path(work_dir) / name)
-    except FileNotFoundError:
-        raise ValueError(f"there is no training job {name!r} in {work_dir}") from None
+    return read_named(JobRecord.read, work_dir, name, "training")
 
 
 def request_stop(work_dir: Path, name: str) -> None:
@@ -276,6 +274,8 @@ def _all_done(futures: list[Future[None]]) -> None:
 def _one_line(error: Exception) -> str:
     text = str(error) if isinstance(error, JobFailed) else f"InternalServerError: {type(error).__name__}: {error}"
     joined = " ".join(text.split())
+    if joined.startswith(CUSTOMER):  # as the built-in algorithms write it down, and SageMaker then calls it
+        joined = f"ClientError: {joined.removeprefix(CUSTOMER)}"
     if isinstance(error, JobFailed) and not joined.startswith(
         ("ClientError:", "AlgorithmError:", "InternalServerError:")
     ):

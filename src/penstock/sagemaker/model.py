@@ -6,12 +6,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.containers.script import ScriptContainer
 from penstock.hosting.endpoint import create_endpoint
 from penstock.hosting.recognising import linear_learner_stage, script_stage
 from penstock.hosting.settings import Settings
 from penstock.hosting.stage import Stage
-from penstock.jobs.logs import show
 from penstock.sagemaker.arguments import settle
 from penstock.sagemaker.code import UploadedCode, upload_code
 from penstock.sagemaker.image_uris import REPOSITORIES, image_name
@@ -19,12 +17,13 @@ from penstock.sagemaker.predictor import Predictor
 from penstock.sagemaker.session import Session, name_from_base
 from penstock.sagemaker.transformer import Transformable
 
-__all__ = ["FrameworkModel", "Model"]
+__all__ = ["START_S", "FrameworkModel", "Model"]
 
 PROGRAM = "SAGEMAKER_PROGRAM"
 LOG_LEVEL = "SAGEMAKER_CONTAINER_LOG_LEVEL"
 AWS_REGION = "SAGEMAKER_REGION"
 WORKERS = "SAGEMAKER_MODEL_SERVER_WORKERS"
+START_S = 900.0  # for the endpoint to come up: what a script requires is installed first
 
 
 class Model(Transformable):
@@ -126,14 +125,11 @@ class Model(Transformable):
             return linear_learner_stage(data, environment=self.env, isolated=self.isolated)
         environment = {LOG_LEVEL: "20", AWS_REGION: self.sagemaker_session.boto_region_name, **self.env}
         container: dict[str, Any] = {"rows_independent": self.rows_independent}
-        own = None
         if self._code is not None:
             container["entry_point"] = self._code.program
             container["source_dir"] = self.sagemaker_session.resolve(self._code.uri)
             environment.setdefault(PROGRAM, self._code.program)
-            # A requirements.txt beside the script means an interpreter of its own, in a process of its own.
-            own = ScriptContainer(**container).interpreter(log=show)
-        return script_stage(data, environment=environment, isolated=self.isolated, interpreter=own, **container)
+        return script_stage(data, environment=environment, isolated=self.isolated, **container)
 
     def deploy(
         self,
@@ -169,7 +165,7 @@ class Model(Transformable):
         self.endpoint_name = endpoint_name or given.get("endpoint_name") or name_from_base(self.name or self.base_name)
         if settings is None:
             settings = Settings(port=0, workers=self.workers)
-        create_endpoint(self.endpoint_name, stages, settings=settings, wait_s=240.0 if wait else None)
+        create_endpoint(self.endpoint_name, stages, settings=settings, wait_s=START_S if wait else None)
         self.sagemaker_session.save_endpoint(self.endpoint_name, str(self.name))
         return self._predictor(self.endpoint_name, serializer, deserializer)
 

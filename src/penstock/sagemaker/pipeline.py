@@ -11,7 +11,7 @@ from penstock.hosting.stage import Stage, check_stages
 from penstock.sagemaker.arguments import settle
 from penstock.sagemaker.estimator import EstimatorBase
 from penstock.sagemaker.inputs import TrainingInput
-from penstock.sagemaker.model import Model
+from penstock.sagemaker.model import START_S, Model
 from penstock.sagemaker.predictor import Predictor
 from penstock.sagemaker.session import Session, name_from_base
 from penstock.sagemaker.transformer import Transformable
@@ -129,7 +129,7 @@ class PipelineModel(Transformable):
         stages = self._stages()
         self.endpoint_name = endpoint_name or self.name or ""
         create_endpoint(
-            self.endpoint_name, stages, settings=settings or Settings(port=0), wait_s=240.0 if wait else None
+            self.endpoint_name, stages, settings=settings or Settings(port=0), wait_s=START_S if wait else None
         )
         self.sagemaker_session.save_endpoint(self.endpoint_name, str(self.name))
         predictor = (self.predictor_cls or Predictor)(self.endpoint_name, self.sagemaker_session)

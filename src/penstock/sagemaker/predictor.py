@@ -35,6 +35,19 @@ __all__ = [
     "numpy_deserializer",
 ]
 
+VARIANT = "AllTraffic"
+ARGUMENTS = {
+    "Accept",
+    "ContentType",
+    "CustomAttributes",
+    "EndpointName",
+    "InferenceId",
+    "TargetContainerHostname",
+    "TargetModel",
+    "TargetVariant",
+}
+"""Of ``InvokeEndpoint``, that are understood. ``EndpointName`` is what the predictor says it is."""
+
 
 class Predictor:
     """Sends values to an endpoint and gives back what it answers.
@@ -99,16 +112,18 @@ class Predictor:
             data: What the serializer takes.
             initial_args: Arguments of ``InvokeEndpoint`` (``ContentType``, ``Accept``, ``CustomAttributes``,
                 ``TargetContainerHostname``, ``InferenceId``) that count before everything else.
-            target_model, target_variant: Of endpoints with several; an endpoint here has one.
+            target_model, target_variant: Of endpoints with several; an endpoint here has one model and one variant,
+                ``AllTraffic``.
             inference_id: A name for the request.
             custom_attributes: For the container to read.
 
         Raises:
             ModelError: A container answered with an error, which the message holds.
             EndpointError: The endpoint does not run.
+            ValueError: Another model or variant, or an argument that InvokeEndpoint does not have here.
         """
-        del target_model, target_variant
-        given = dict(initial_args or {})
+        given = {"TargetModel": target_model, "TargetVariant": target_variant, **(initial_args or {})}
+        _check_arguments(given)
         answer = self._endpoint.invoke(
             self.serializer.serialize(data) if hasattr(self.serializer, "serialize") else self.serializer(data),
             content_type=given.get("ContentType", self.content_type),
@@ -164,3 +179,16 @@ class RealTimePredictor(Predictor):
         super().__init__(endpoint, sagemaker_session, serializer, deserializer)
         self._content_type = content_type
         self._accept = accept
+
+
+def _check_arguments(given: Mapping[str, Any]) -> None:
+    """As InvokeEndpoint does, refuse what an endpoint does not have, instead of answering with something else."""
+    unknown = sorted(name for name, value in given.items() if name not in ARGUMENTS and value is not None)
+    if unknown:
+        raise ValueError(f"InvokeEndpoint has no {', '.join(unknown)} here; it has {', '.join(sorted(ARGUMENTS))}")
+    if given["TargetModel"] is not None:
+        raise ValueError(
+            f"target_model={given['TargetModel']!r}: this is no endpoint of several models; deploy each model on its own"
+        )
+    if given["TargetVariant"] not in (None, VARIANT):
+        raise ValueError(f"target_variant={given['TargetVariant']!r}: an endpoint here has one variant, {VARIANT!r}")

@@ -6,9 +6,13 @@ import json
 import numpy as np
 import pytest
 import scipy.sparse
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
 from tests.containers.linear_learner.jobs import CSV, RECORDIO, feed, job, train, write_csv
 
 from penstock.containers.linear_learner.container import LinearLearnerContainer
+from penstock.containers.linear_learner.training.channels import _csv_blocks
 from penstock.errors import JobFailed
 from penstock.sagemaker.common import write_numpy_to_dense_tensor, write_spmatrix_to_sparse_tensor
 
@@ -118,8 +122,13 @@ def test_no_data(tmp_path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"1,2,3\n4,x,6\n", ["bad.csv", "'x'"]),
-        (b"1,2,3\n4,5\n", ["bad.csv", "columns"]),
+        (b"1,2,3\n4,x,6\n", ["bad.csv", "'x' in column 2", "record 1"]),
+        (b"x,2,3\n", ["'x' in column 1", "record 0"]),
+        (b"1,2,3\n\n4,5,\n", ["'' in column 3", "record 1"]),
+        (b"1,2,NA\n", ["'NA' in column 3"]),
+        (b"1,2,3\n" * 5000 + b"4,5,\xff\n", ["column 3", "record 5000"]),
+        (b"1,2,3\n4,5\n", ["bad.csv", "2 columns, and 3 in the first", "record 1"]),
+        (b'1,2,3\n4,5,"6\n', ["bad.csv", "record 1"]),
         (b"label,a,b\n1,2,3\n", ["bad.csv", "label", "header"]),
         (b"1\n2\n", ["bad.csv", "features"]),
         (b"nan,2\n", ["no finite number"]),
@@ -128,6 +137,24 @@ def test_no_data(tmp_path):
 def test_csv_that_cannot_be_used(tmp_path, content, said):
     put(tmp_path, "train/bad.csv", content)
     refused(tmp_path, said)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    npst.arrays(np.float32, st.tuples(st.integers(1, 30), st.integers(2, 5)), elements=st.floats(width=32)),
+    st.sampled_from(["%.9g", " %.9g ", '"%.9g"', "%+.9e"]),
+    st.sampled_from(["\n", "\r\n", "\n\n"]),
+    st.booleans(),
+)
+def test_csv_is_read_as_numpy_reads_it(tmp_path, table, form, line_end, marked):
+    path = tmp_path / "table.csv"
+    text = line_end.join(",".join(form % value for value in row) for row in table.tolist())
+    path.write_bytes((b"\xef\xbb\xbf" if marked else b"") + text.encode())
+    expected = np.loadtxt(path, np.float32, delimiter=",", quotechar='"', ndmin=2, encoding="utf-8-sig")
+    blocks = list(_csv_blocks(path, 7, 1))
+    assert all(len(block.labels) <= 7 for block in blocks)
+    np.testing.assert_array_equal(np.concatenate([block.labels for block in blocks]), expected[:, 0])
+    np.testing.assert_array_equal(np.concatenate([block.rows.values for block in blocks]), expected[:, 1:])
 
 
 def test_other_numbers_of_features(tmp_path):

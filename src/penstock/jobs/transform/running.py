@@ -12,7 +12,7 @@ from penstock.hosting.stage import Stage, check_stages
 from penstock.io.atomic import write_atomic
 from penstock.io.locks import lock
 from penstock.jobs.logs import show
-from penstock.jobs.record import JobFiles
+from penstock.jobs.record import JobFiles, read_named
 from penstock.jobs.transform.log import TransformLog
 from penstock.jobs.transform.record import TransformRecord
 from penstock.jobs.transform.run import TransformRun
@@ -81,10 +81,7 @@ def read_transform(work_dir: Path, name: str) -> TransformRecord:
     Raises:
         ValueError: There is no such job.
     """
-    try:
-        return TransformRecord.read(Path(work_dir) / name)
-    except FileNotFoundError:
-        raise ValueError(f"there is no transform job {name!r} in {work_dir}") from None
+    return read_named(TransformRecord.read, work_dir, name, "transform")
 
 
 def request_stop_transform(work_dir: Path, name: str) -> None:

@@ -6,21 +6,25 @@ Every pass reads anew, so memory does not depend on how much data there is.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from penstock.codecs.csv import CsvCodec
 from penstock.codecs.sagemaker_record import SageMakerRecordCodec
 from penstock.containers import content_types
 from penstock.containers.linear_learner.hyperparameters import Hyperparameters
 from penstock.containers.linear_learner.training.losses import Array
 from penstock.containers.linear_learner.training.rows import Rows, joined, rows_of
+from penstock.contracts.csv import CSV, CsvDialect
+from penstock.contracts.feature import Feature
 from penstock.contracts.job import TrainingJob
+from penstock.contracts.schema import Schema
 from penstock.errors import CorruptRecord, DataError, JobFailed, SchemaMismatch, Where
+from penstock.formats.csv import CsvRecords
 from penstock.formats.opening import open_records
 from penstock.sources.sagemaker_records import sagemaker_record_codec
 
@@ -28,7 +32,9 @@ __all__ = ["Examples", "MiniBatch", "channel_examples"]
 
 MAGIC = b"\x0a\x23\xd7\xce"
 FLOAT32 = 1
-CSV_ROWS = 4096  # that the text parser is given at a time
+CSV_ROWS = 4096  # that are decoded at a time
+NANS = ("nan", "NaN", "NAN", "-nan", "-NaN", "+nan", "+NaN")  # which NumPy and pandas write; other words are no numbers
+CSV_OF_NUMBERS = CSV(header=False, delimiter=",", encoding="utf-8-sig", missing=NANS)
 
 
 class MiniBatch(NamedTuple):
@@ -170,30 +176,54 @@ def _label_size(content_type: str) -> int:
 
 
 def _csv_blocks(file: Path, size: int, labels: int) -> Iterator[MiniBatch]:
-    done = 0
-    with file.open(encoding="utf-8-sig") as text:
-        while len(table := _csv_rows(text, file, min(size, CSV_ROWS), done)):
-            if table.shape[1] <= labels:
-                raise CorruptRecord(
-                    Where(path=os.fspath(file), record=done), expected="a label and features", found="one column"
-                )
-            done += len(table)
-            yield MiniBatch(rows_of(table[:, labels:]), np.ascontiguousarray(table[:, 0]))
+    path = os.fspath(file)
+    records = CsvRecords([path], options=CSV_OF_NUMBERS)
+    codec: CsvCodec | None = None
+    blocks = iter(records.iter_spans(min(size, CSV_ROWS)))
+    while True:
+        try:
+            first, spans = next(blocks)
+        except StopIteration:
+            return
+        except CorruptRecord as error:
+            raise _no_numbers(error, error.where) from error
+        if codec is None:
+            codec = _csv_codec(records.dialect, path, labels)
+        try:
+            batch = codec.decode_batch(spans)
+        except DataError as error:
+            raise _no_numbers(error, records.where_in_order(first + (error.where.record or 0))) from error
+        yield MiniBatch(rows_of(batch["features"]), batch["label"])
 
 
-def _csv_rows(text: Any, file: Path, count: int, done: int) -> Array:
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "loadtxt: input contained no data")
-            warnings.filterwarnings("ignore", "Input line")  # blank lines do not count as rows
-            return np.loadtxt(text, np.float32, delimiter=",", comments=None, quotechar='"', ndmin=2, max_rows=count)
-    except ValueError as error:
-        raise CorruptRecord(
-            Where(path=os.fspath(file), record=done),
-            expected="rows of as many numbers as the first, without a header",
-            found=str(error).rstrip("."),
-            hint="Rows in the message count from the record named here.",
-        ) from error
+def _csv_codec(dialect: CsvDialect, path: str, labels: int) -> CsvCodec:
+    """One that reads the first column, and all others as one array."""
+    features = len(dialect.names) - labels
+    if features < 1:
+        raise CorruptRecord(Where(path=path, record=0), expected="a label and features", found="one column")
+    names = ("label", *(f"features_{number}" for number in range(features)))
+    schema = Schema({"label": Feature("float32"), "features": Feature("float32", (features,))})
+    return CsvCodec(schema, replace(dialect, names=names))
+
+
+def _no_numbers(error: DataError, where: Where) -> CorruptRecord:
+    found = error.found
+    if error.where.feature:
+        found += f" in column {_column(error)}"
+    elif error.expected.endswith(" fields"):
+        found += f" columns, and {error.expected.removesuffix(' fields')} in the first"
+    return CorruptRecord(
+        replace(where, feature=None),
+        expected="rows of as many numbers as the first, without a header",
+        found=found,
+        hint="Text and empty fields are no numbers: let a featurizer turn them into some.",
+    )
+
+
+def _column(error: DataError) -> int:
+    """Counted from 1, the label being the first."""
+    name, _, number = str(error.where.feature).rpartition("_")
+    return int(number) + 2 if name else 1
 
 
 def _record_blocks(file: Path, size: int) -> Iterator[MiniBatch]:
