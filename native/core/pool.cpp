@@ -1,5 +1,6 @@
 #include "core/pool.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <new>
 
@@ -7,6 +8,7 @@ namespace penstock {
 namespace {
 
 constexpr std::align_val_t alignment{64};
+constexpr std::uint64_t between_sweeps = 1024; // takings
 
 // Size classes are eighths of a power of two: at most 1/8 of a block is unused, and batches whose sizes differ
 // a little (the last one of an epoch, ragged columns) still find each other's blocks.
@@ -39,9 +41,11 @@ Pool::Block Pool::take(std::size_t size) {
         const std::lock_guard lock(mutex_);
         ++taken_;
         used_bytes_ += capacity;
-        if (const auto found = idle_.find(capacity); found != idle_.end() && !found->second.empty()) {
-            std::byte* const data = found->second.back();
-            found->second.pop_back();
+        if (const auto found = idle_.find(capacity); found != idle_.end() && !found->second.blocks.empty()) {
+            Idle& idle = found->second;
+            std::byte* const data = idle.blocks.back();
+            idle.blocks.pop_back();
+            idle.least = std::min(idle.least, idle.blocks.size());
             idle_bytes_ -= capacity;
             ++recycled_;
             return {shared_from_this(), data, capacity};
@@ -57,19 +61,39 @@ Pool::Block Pool::take(std::size_t size) {
 }
 
 void Pool::give_back(std::byte* data, std::size_t capacity) noexcept {
+    std::vector<std::byte*> freed;
     {
         const std::lock_guard lock(mutex_);
         used_bytes_ -= capacity;
-        if (idle_bytes_ + capacity <= idle_limit_) {
-            try {
-                idle_[capacity].push_back(data);
+        try {
+            if (taken_ - swept_ >= between_sweeps) freed = sweep();
+            if (idle_bytes_ + capacity <= idle_limit_) {
+                idle_[capacity].blocks.push_back(data);
                 idle_bytes_ += capacity;
-                return;
-            } catch (const std::bad_alloc&) { // No room to remember it: free it below.
+                data = nullptr;
             }
+        } catch (const std::bad_alloc&) { // No room to remember it: free it below.
         }
     }
-    ::operator delete(data, alignment);
+    for (std::byte* const block : freed) ::operator delete(block, alignment);
+    if (data != nullptr) ::operator delete(data, alignment);
+}
+
+// Takes out what was not needed since the last time, for the caller to free.
+std::vector<std::byte*> Pool::sweep() {
+    std::size_t count = 0;
+    for (const auto& [capacity, idle] : idle_) count += idle.least;
+    std::vector<std::byte*> found;
+    found.reserve(count);
+    for (auto& [capacity, idle] : idle_) {
+        const auto end = idle.blocks.begin() + static_cast<std::ptrdiff_t>(idle.least);
+        found.insert(found.end(), idle.blocks.begin(), end);
+        idle.blocks.erase(idle.blocks.begin(), end);
+        idle_bytes_ -= capacity * idle.least;
+        idle.least = idle.blocks.size();
+    }
+    swept_ = taken_;
+    return found;
 }
 
 Pool::Stats Pool::stats() const {
@@ -79,8 +103,8 @@ Pool::Stats Pool::stats() const {
 
 void Pool::clear() {
     const std::lock_guard lock(mutex_);
-    for (auto& [capacity, blocks] : idle_)
-        for (std::byte* const data : blocks) ::operator delete(data, alignment);
+    for (auto& [capacity, idle] : idle_)
+        for (std::byte* const data : idle.blocks) ::operator delete(data, alignment);
     idle_.clear();
     idle_bytes_ = 0;
 }

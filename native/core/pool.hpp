@@ -11,7 +11,7 @@ namespace penstock {
 
 /// Memory for batch columns that is used again instead of being given back: a fresh page costs more than filling it.
 /// A block is yours from `take` until its `Block` dies; after that the next `take` of its size class may get it.
-/// Safe to use from several threads.
+/// What was not needed for a thousand takings is freed: sizes change while a loader finds its pace. Safe to use from several threads.
 class Pool : public std::enable_shared_from_this<Pool> {
   public:
     /// At most `idle_limit` bytes are kept while unused; what comes back beyond that is freed.
@@ -55,15 +55,23 @@ class Pool : public std::enable_shared_from_this<Pool> {
     void clear();
 
   private:
+    // Blocks of one size class that nobody has.
+    struct Idle {
+        std::vector<std::byte*> blocks; // the one that came back last at the end, and taken first
+        std::size_t least = 0;          // how many there were at least since the last sweep: as many are not needed
+    };
+
     void give_back(std::byte* data, std::size_t capacity) noexcept;
+    [[nodiscard]] std::vector<std::byte*> sweep();
 
     mutable std::mutex mutex_;
-    std::map<std::size_t, std::vector<std::byte*>> idle_;
+    std::map<std::size_t, Idle> idle_;
     std::size_t idle_limit_;
     std::size_t idle_bytes_ = 0;
     std::size_t used_bytes_ = 0;
     std::uint64_t taken_ = 0;
     std::uint64_t recycled_ = 0;
+    std::uint64_t swept_ = 0; // takings up to the last sweep
 };
 
 } // namespace penstock

@@ -32,6 +32,25 @@ void idle_memory_is_bounded() {
     check(pool->stats().idle_bytes == 0);
 }
 
+// Three blocks of one size and one of another are needed once, then one of the first again and again.
+void what_is_no_longer_needed_is_freed() {
+    const auto pool = std::make_shared<Pool>(1 << 30);
+    std::size_t capacity = 0;
+    {
+        const Pool::Block a = pool->take(100'000), b = pool->take(100'000), c = pool->take(100'000), other = pool->take(200'000);
+        capacity = a.capacity();
+    }
+    check(pool->stats().idle_bytes >= 500'000);
+    for (int i = 0; i < 3000; ++i) check(pool->take(100'000).capacity() == capacity);
+    check(pool->stats().idle_bytes == capacity && pool->stats().used_bytes == 0);
+    check(pool->stats().recycled == 3000);
+    // Two in turn are both kept.
+    for (int i = 0; i < 3000; ++i) {
+        const Pool::Block a = pool->take(100'000), b = pool->take(300'000);
+    }
+    check(pool->stats().taken - pool->stats().recycled == 5);
+}
+
 void a_block_outlives_its_pool() {
     auto pool = std::make_shared<Pool>(1 << 20);
     Pool::Block block = pool->take(1000);
@@ -61,6 +80,7 @@ void many_threads() {
 int main() {
     blocks_come_back();
     idle_memory_is_bounded();
+    what_is_no_longer_needed_is_freed();
     a_block_outlives_its_pool();
     many_threads();
 }
