@@ -32,7 +32,7 @@ def test_parameters():
     ],
 )
 def test_accepted(header, wanted):
-    assert accepted(header) == wanted
+    assert list(accepted(header)) == wanted
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,11 @@ def test_names_of_the_protobuf_message_are_taken_too(tmp_path):
         ({"splits": [{"name": "t", "shardLengths": ["-1"]}]}, CorruptFile, "shardLengths of t as whole numbers"),
         ({"splits": [{"name": "t", "shardLengths": [1.5]}]}, CorruptFile, "shardLengths of t as whole numbers"),
         ({"splits": [{"name": "t", "shardLengths": 5}]}, CorruptFile, "shardLengths of t as a list"),
+        (
+            {"splits": [{"name": "t", "shardLengthz": ["1"], "numBytes": "9"}]},
+            CorruptFile,
+            "shardLengths of t, which has 9",
+        ),
         ({"splits": [{"name": "t", "numShards": "99999999999"}]}, CorruptFile, "at most 10000000 files"),
         ({"fileFormat": "sqlite"}, UnsupportedData, "found 'sqlite'"),
         ({"supervisedKeys": {"tuple": {"items": [{"x": 1}]}}}, CorruptFile, "names of features as supervisedKeys"),

@@ -181,11 +181,14 @@ class _Reader:
         count = len(known) if known else stated
         if known and count != len(known):
             known = None
+        size = self.number(self.get("numBytes", fields) or 0, f"numBytes of {name}")
+        if size and not count:
+            raise CorruptFile(self.where, expected=f"shardLengths of {name}, which has {size} bytes", found="none")
         return PreparedSplit(
             name=name,
             shard_lengths=known or (() if count == 0 else None),
             num_shards=count,
-            num_bytes=self.number(self.get("numBytes", fields) or 0, f"numBytes of {name}"),
+            num_bytes=size,
             template=str(self.get("filepathTemplate", fields) or DEFAULT_TEMPLATE),
         )
 

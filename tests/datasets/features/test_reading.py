@@ -139,6 +139,11 @@ def test_older_forms(tree, feature):
         ({"pythonClassName": "x.Tensor", "tensor": {"dtype": "float99"}}, UnsupportedData, "found 'float99'"),
         ({"pythonClassName": "x.Tensor", "tensor": {}}, CorruptFile, "the parameters of Tensor"),
         (
+            {"pythonClassName": "x.Tensor", "tensor": {"shape": {"dimensions": [10**30]}, "dtype": "int64"}},
+            CorruptFile,
+            "more than 9223372036854775807 values",
+        ),
+        (
             {"pythonClassName": "x.Tensor", "tensor": {"dtype": "int8", "shape": {"dimensions": ["x"]}}},
             CorruptFile,
             "parameters",

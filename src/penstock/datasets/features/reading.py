@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ FIELDS = {
 }
 """The fields of the ``Feature`` message, and the class that each means where the name tells no other."""
 MOST_DEEP = 100
+MOST_VALUES = (1 << 63) - 1
 
 
 def read_features(path: Path) -> DatasetFeature:
@@ -107,7 +109,7 @@ class _Reader:
             )
         try:
             found: DatasetFeature = make(content, depth)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             if isinstance(error, (CorruptFile, UnsupportedData)):
                 raise
             raise self.corrupt(f"the parameters of {name}", f"{_shown(content)} ({error})") from error
@@ -240,7 +242,10 @@ def _shape(content: Content, default: tuple[int | None, ...] = ()) -> tuple[int 
     if shape is None:
         return default
     lengths = shape.get("dimensions", ()) if isinstance(shape, Mapping) else shape
-    return tuple(None if length is None or int(length) == -1 else int(length) for length in lengths)
+    found = tuple(None if length is None or int(length) == -1 else int(length) for length in lengths)
+    if math.prod(length or 1 for length in found) > MOST_VALUES:
+        raise ValueError(f"more than {MOST_VALUES} values in an example")
+    return found
 
 
 def _encoding(content: Content) -> str:
