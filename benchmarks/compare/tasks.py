@@ -115,25 +115,14 @@ class ReadTask:
         labels = np.zeros(len(self.checks), np.int64) if self.labels is None else self.labels
         expected = np.tile(np.stack([self.checks, labels]), self.times)
         if self.order == "file":
-            _expect(np.array_equal(found, expected), "every row with its label, in the order of the file")
+            expect(np.array_equal(found, expected), "every row with its label, in the order of the file")
         else:
-            _expect(np.array_equal(_sorted(found), _sorted(expected)), "every row with its label, exactly once")
-            _expect(_is_global(found[0], expected[0]), "rows from all over the file in every part of the epoch")
+            expect(np.array_equal(_sorted(found), _sorted(expected)), "every row with its label, exactly once")
+            expect(_is_global(found[0], expected[0]), "rows from all over the file in every part of the epoch")
 
     def run(self) -> Timing:
         """Iterate, looking at nothing but the number of rows."""
-        gc.collect()
-        clock = time.perf_counter
-        rows, first, last = 0, None, 0.0
-        cpu, start = cpu_seconds(), clock()
-        for image, _ in self.epoch():
-            rows += len(image)  # type: ignore[arg-type]
-            last = clock()
-            if first is None:
-                first = last - start
-        wall = clock() - start
-        _expect(rows == self._rows(), f"{self._rows()} rows, found {rows}")
-        return Timing(epoch_s=last - start, first_s=first, wall_s=wall, cpu_s=cpu_seconds() - cpu, rows=rows)
+        return timed(self.epoch, self._rows())
 
     def _rows(self) -> int:
         return len(self.checks) * self.times
@@ -143,14 +132,14 @@ class ReadTask:
         checks, labels, sizes = [], [], []
         for image, label in self.epoch():
             rows = np.asarray(image)
-            _expect(rows.dtype == np.float32 and rows.shape[1:] == (WIDTH,), "float32 rows of 784")
+            expect(rows.dtype == np.float32 and rows.shape[1:] == (WIDTH,), "float32 rows of 784")
             column = np.zeros(len(rows), np.int64) if label is None else np.asarray(label)
-            _expect(column.dtype == np.int64 and column.shape == rows.shape[:1], "one int64 label per row")
+            expect(column.dtype == np.int64 and column.shape == rows.shape[:1], "one int64 label per row")
             checks.append(row_checks(rows))
             labels.append(column.copy())
             sizes.append(len(rows))
-        _expect(set(sizes[:-1]) <= {BATCH} and sizes[-1] <= BATCH, "batches of 128")
-        _expect(sum(sizes) == self._rows(), f"{self._rows()} rows, found {sum(sizes)}")
+        expect(set(sizes[:-1]) <= {BATCH} and sizes[-1] <= BATCH, "batches of 128")
+        expect(sum(sizes) == self._rows(), f"{self._rows()} rows, found {sum(sizes)}")
         return np.stack([np.concatenate(checks), np.concatenate(labels)])
 
 
@@ -172,7 +161,7 @@ class RecordsTask:
         """Every byte of every record, in the order asked for."""
         for indices in self.calls:
             found = [zlib.crc32(payload) for payload in self.read(indices)]
-            _expect(found == self.checks[indices].tolist(), "the records asked for")
+            expect(found == self.checks[indices].tolist(), "the records asked for")
 
     def run(self) -> Timing:
         """Read, looking at nothing but the number of records."""
@@ -202,12 +191,12 @@ class MatrixTask:
     def check(self) -> None:
         """Shape, dtype and every number."""
         matrix, labels = self.read()
-        _expect(matrix.shape == self.matrix.shape and matrix.dtype == self.matrix.dtype, "the matrix's shape and dtype")
+        expect(matrix.shape == self.matrix.shape and matrix.dtype == self.matrix.dtype, "the matrix's shape and dtype")
         parts = ("data", "indices", "indptr") if hasattr(self.matrix, "indptr") else ()
         for part in parts:
-            _expect(np.array_equal(getattr(matrix, part), getattr(self.matrix, part)), f"the same {part}")
-        _expect(bool(parts) or np.array_equal(matrix, self.matrix), "every row")
-        _expect(labels.dtype == self.labels.dtype and np.array_equal(labels, self.labels), "every label")
+            expect(np.array_equal(getattr(matrix, part), getattr(self.matrix, part)), f"the same {part}")
+        expect(bool(parts) or np.array_equal(matrix, self.matrix), "every row")
+        expect(labels.dtype == self.labels.dtype and np.array_equal(labels, self.labels), "every label")
 
     def run(self) -> Timing:
         """Read, looking at nothing but the number of rows."""
@@ -215,7 +204,7 @@ class MatrixTask:
         cpu, start = cpu_seconds(), time.perf_counter()
         matrix, _ = self.read()
         wall = time.perf_counter() - start
-        _expect(matrix.shape[0] == len(self.labels), "every row")
+        expect(matrix.shape[0] == len(self.labels), "every row")
         return Timing(epoch_s=wall, first_s=None, wall_s=wall, cpu_s=cpu_seconds() - cpu, rows=matrix.shape[0])
 
 
@@ -239,7 +228,7 @@ class WriteTask:
         """The file has the bytes of a reference."""
         self.run()
         data = self.path.read_bytes()
-        _expect(any(data == path.read_bytes() for path in self.references), "the bytes of the reference file")
+        expect(any(data == path.read_bytes() for path in self.references), "the bytes of the reference file")
 
     def run(self) -> Timing:
         """Write anew, with no dirty pages of an earlier write waiting."""
@@ -252,7 +241,24 @@ class WriteTask:
         return Timing(epoch_s=wall, first_s=None, wall_s=wall, cpu_s=cpu_seconds() - cpu, rows=self.rows)
 
 
-def _expect(ok: bool, expected: str) -> None:
+def timed(epoch: Callable[[], Iterable[Pair]], expected: int) -> Timing:
+    """One epoch, of which nothing but the number of examples is looked at."""
+    gc.collect()
+    clock = time.perf_counter
+    rows, first, last = 0, None, 0.0
+    cpu, start = cpu_seconds(), clock()
+    for image, _ in epoch():
+        rows += len(image)  # type: ignore[arg-type]
+        last = clock()
+        if first is None:
+            first = last - start
+    wall = clock() - start
+    expect(rows == expected, f"{expected} examples, found {rows}")
+    return Timing(epoch_s=last - start, first_s=first, wall_s=wall, cpu_s=cpu_seconds() - cpu, rows=rows)
+
+
+def expect(ok: object, expected: str) -> None:
+    """Raise AssertionError with what was expected, unless ``ok``."""
     if not ok:
         raise AssertionError(f"expected {expected}")
 

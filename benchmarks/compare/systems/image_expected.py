@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import gc
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.compare.clocks import cpu_seconds
-from benchmarks.compare.tasks import Order, Pair, Timing
+from benchmarks.compare.tasks import Order, Pair, Timing, expect, timed
 from benchmarks.image_data import IMAGE_BATCH, SIDE, ImageFiles
 
 TOLERANCE = 3.0  # of a mean colour from 0 to 255: decoders differ by rounding, another picture by far more
@@ -37,39 +34,23 @@ class ImageTask:
         numbers = []
         for pixels, labels in self.epoch():
             images, found = np.asarray(pixels), np.array(labels).reshape(-1)  # a copy: some use their memory again
-            _expect(images.dtype == np.uint8 and images.shape[1:] == (SIDE, SIDE, 3), "uint8 pixels of 256 x 256 x 3")
-            _expect(len(images) == len(found) <= IMAGE_BATCH, "batches of 64")
+            expect(images.dtype == np.uint8 and images.shape[1:] == (SIDE, SIDE, 3), "uint8 pixels of 256 x 256 x 3")
+            expect(len(images) == len(found) <= IMAGE_BATCH, "batches of 64")
             far = np.abs(images.mean(axis=(1, 2)) - self.files.means[found]).max()
-            _expect(far < TOLERANCE, f"the picture of each number, found a mean colour {far:.1f} away")
+            expect(far < TOLERANCE, f"the picture of each number, found a mean colour {far:.1f} away")
             if self.exact:
                 self._check_pixels(images[0], int(found[0]))
             numbers.append(found)
         together = np.concatenate(numbers)
-        _expect(np.array_equal(np.sort(together), np.arange(self.files.count)), "every picture exactly once")
+        expect(np.array_equal(np.sort(together), np.arange(self.files.count)), "every picture exactly once")
         in_order = np.array_equal(together, np.arange(self.files.count))
-        _expect(in_order == (self.order == "file"), f"the order: {self.order}")
+        expect(in_order == (self.order == "file"), f"the order: {self.order}")
 
     def _check_pixels(self, image: np.ndarray, number: int) -> None:
         import simplejpeg
 
-        _expect(np.array_equal(image, simplejpeg.decode_jpeg(self.files.encoded[number])), "simplejpeg's pixels")
+        expect(np.array_equal(image, simplejpeg.decode_jpeg(self.files.encoded[number])), "simplejpeg's pixels")
 
     def run(self) -> Timing:
         """Iterate, looking at nothing but the number of pictures."""
-        gc.collect()
-        clock = time.perf_counter
-        rows, first, last = 0, None, 0.0
-        cpu, start = cpu_seconds(), clock()
-        for pixels, _ in self.epoch():
-            rows += len(pixels)  # type: ignore[arg-type]
-            last = clock()
-            if first is None:
-                first = last - start
-        wall = clock() - start
-        _expect(rows == self.files.count, f"{self.files.count} pictures, found {rows}")
-        return Timing(epoch_s=last - start, first_s=first, wall_s=wall, cpu_s=cpu_seconds() - cpu, rows=rows)
-
-
-def _expect(ok: object, expected: str) -> None:
-    if not ok:
-        raise AssertionError(f"expected {expected}")
+        return timed(self.epoch, self.files.count)

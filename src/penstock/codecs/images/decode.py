@@ -12,7 +12,7 @@ import numpy.typing as npt
 from penstock import _native
 from penstock.codecs.images.opened import ImageHeader, open_image
 from penstock.codecs.images.pixels import Pixels, common_channels
-from penstock.codecs.images.plain_png import decode_png, is_png, plain_header
+from penstock.codecs.images.plain_png import PLAIN_PIXELS, decode_png, is_png, plain_header
 from penstock.contracts.feature import IMAGE_AXES, Feature
 from penstock.contracts.image_options import ImageOptions
 from penstock.contracts.values import Ragged
@@ -21,7 +21,6 @@ from penstock.errors import CorruptRecord, DataError, MissingExtra, SchemaMismat
 __all__ = ["ImageDecoder", "feature_of_images"]
 
 LEFT = "decode=False leaves images as the bytes that they are stored as."
-MOST_PLAIN_PIXELS = 1 << 22
 FAST_JPEG = _native.jpeg_is_fast()
 JPEG_START, JPEG_CHANNELS = b"\xff\xd8\xff", (1, 3)
 BOMBS = ("DecompressionBombError", "DecompressionBombWarning")
@@ -136,9 +135,8 @@ class ImageDecoder:
         header = plain_header(images[0]) if images and is_png(images[0]) else None
         if header is None or self.options.oriented:
             return None
-        pixels = header.height * header.width
-        if pixels > self.options.most_pixels or pixels * len(images) > MOST_PLAIN_PIXELS:
-            return None  # One by one: all streams would lie in memory beside all pixels.
+        if header.height * header.width > min(PLAIN_PIXELS, self.options.most_pixels):
+            return None
         shape = (header.height, header.width, header.channels)
         wanted = (self.height or header.height, self.width or header.width, self.channels or header.channels)
         if shape != wanted or self.feature.dtype != f"uint{header.bits}":

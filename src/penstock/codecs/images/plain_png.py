@@ -24,7 +24,7 @@ from penstock.errors import CorruptRecord, Where
 __all__ = ["PLAIN_PIXELS", "PngHeader", "decode_png", "has_colour_key", "is_png", "plain_header"]
 
 PLAIN_PIXELS = 1 << 20
-"""Images of more pixels are better left to a library: here the decompressed stream of each lies in memory beside its pixels."""
+"""Images of more pixels are left to a library: here the decompressed stream of one lies in memory beside its pixels."""
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 HEADER_END = 33
