@@ -86,6 +86,18 @@ class ScriptContainer:
             environment=self.environment,
         )
 
+    def code(self, model_dir: str | os.PathLike[str] | None = None) -> Code:
+        """Where the script is.
+
+        Args:
+            model_dir: Where the model is, for scripts that come with it.
+
+        Raises:
+            JobFailed: There is none.
+        """
+        folder = None if model_dir is None else Path(model_dir).absolute()
+        return find_code(self.entry_point, self.source_dir, folder, self.environment)
+
     def interpreter(
         self, model_dir: str | os.PathLike[str] | None = None, *, log: Callable[[str], None] = print
     ) -> str | None:
@@ -101,9 +113,7 @@ class ScriptContainer:
         Raises:
             JobFailed: There is no such interpreter, or installing failed.
         """
-        folder = None if model_dir is None else Path(model_dir).absolute()
-        code = find_code(self.entry_point, self.source_dir, folder, self.environment)
-        with staged(code, self.dependencies) as prepared:
+        with staged(self.code(model_dir), self.dependencies) as prepared:
             installation = installation_of(prepared)
             if self.python is None and not installation.is_needed:
                 return None
@@ -118,7 +128,7 @@ class ScriptContainer:
             JobFailed: The script cannot be imported, its functions are not as they have to be, or one of those failed.
         """
         folder = Path(model_dir).absolute()
-        code = find_code(self.entry_point, self.source_dir, folder, self.environment)
+        code = self.code(folder)
         with ExitStack() as stack:
             code = stack.enter_context(staged(code, self.dependencies))
             with variables(self._variables(folder, code)), shim.inside():

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import tarfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from penstock.containers.script import ScriptContainer
 from penstock.errors import CorruptFile, NoFiles, UnsupportedData, Where
 from penstock.hosting.stage import Stage
 
-__all__ = ["linear_learner_stage", "recognise", "script_stage", "with_requirements"]
+__all__ = ["SCRIPT", "linear_learner_stage", "recognise", "script_stage"]
 
-LOG = logging.getLogger("penstock.hosting")
 SCRIPT = "penstock.containers.script:ScriptContainer"
 LINEAR_LEARNER = "penstock.containers.linear_learner.container:LinearLearnerContainer"
 ALGORITHM_FILE = "model_algo-1"
@@ -117,22 +114,6 @@ def recognise(model: str | os.PathLike[str], *, entry_point: str | os.PathLike[s
         found=", ".join(names[:5]) or "nothing",
         hint="Say which script serves it: entry_point.",
     )
-
-
-def with_requirements(stage: Stage, *, log: Callable[[str], None] = LOG.info) -> Stage:
-    """A stage of a script with the interpreter that has what the script's ``requirements.txt`` asks for.
-
-    Args:
-        stage: Any; its model is a folder already.
-        log: Takes the lines that pip writes.
-
-    Raises:
-        JobFailed: There is no script, or what it requires cannot be installed.
-    """
-    if stage.factory != SCRIPT or stage.interpreter is not None:
-        return stage
-    own = ScriptContainer(**stage.arguments).interpreter(stage.model_dir, log=log)
-    return stage if own is None else replace(stage, interpreter=own)
 
 
 def _names(model: Path) -> list[str]:

@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 from penstock import _optional
 from penstock.contracts.serving import Handler
 from penstock.hosting.app import create_app
-from penstock.hosting.artifacts import unpacked
 from penstock.hosting.connections import KEEP_ALIVE_S, protocol
 from penstock.hosting.invocations import Invocations, Pool
 from penstock.hosting.metrics import Metrics
-from penstock.hosting.recognising import with_requirements
+from penstock.hosting.preparing import prepared
 from penstock.hosting.settings import Settings
 from penstock.hosting.stage import Stage, check_stages
 from penstock.hosting.workers.child import build
@@ -140,9 +139,8 @@ def serve(
     """
     settings = settings or Settings()
     uvicorn = _optional.require("uvicorn", extra="serve")
-    with unpacked(stages, models) as folders, listening or bind(settings) as sock:
-        stages = [with_requirements(stage) for stage in folders]
-        app, invocations = _application(stages, settings, direct, title)
+    with prepared(stages, models) as ready, listening or bind(settings) as sock:
+        app, invocations = _application(ready, settings, direct, title)
         config = uvicorn.Config(
             app,
             log_config=None,

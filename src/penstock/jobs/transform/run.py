@@ -11,8 +11,7 @@ from typing import Literal, cast
 
 from penstock.contracts.job import Channel, Store
 from penstock.errors import JobFailed
-from penstock.hosting.artifacts import unpacked
-from penstock.hosting.recognising import with_requirements
+from penstock.hosting.preparing import prepared
 from penstock.hosting.stage import Stage
 from penstock.io.progress import Progress
 from penstock.jobs.objects import InputObject, list_objects
@@ -155,8 +154,7 @@ class TransformRun:
     def _loader(self, stack: ExitStack) -> tuple[ContainerProcess, Callable[[], ContainerProcess]]:
         """The first process, loaded, and how to make others."""
         variables = variables_of(self._spec)
-        folders = stack.enter_context(unpacked(self._stages))
-        ready = [with_requirements(stage, log=self._log.from_container) for stage in folders]
+        ready = stack.enter_context(prepared(self._stages, log=self._log.from_container))
         stages = with_environment(ready, variables)
         output = ContainerOutput(self._log.from_container)
         stack.callback(output.close)

@@ -1,0 +1,91 @@
+"""What is done once before processes load the containers."""
+
+import io
+import tarfile
+import tempfile
+
+import pytest
+from tests.hosting.places import sample
+
+from penstock.contracts.serving import Request
+from penstock.errors import JobFailed
+from penstock.hosting.preparing import prepared
+from penstock.hosting.recognising import script_stage
+from penstock.hosting.stage import load_handler
+
+SCRIPT = """
+import said
+
+def model_fn(model_dir):
+    return None
+
+def transform_fn(model, body, content_type, accept):
+    return said.WORD, "text/plain"
+"""
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+@pytest.fixture
+def script(tmp_path):
+    path = tmp_path / "own" / "script.py"
+    path.parent.mkdir()
+    path.write_text(SCRIPT)
+    return path
+
+
+def dependency(tmp_path, word):
+    path = tmp_path / "said.py"
+    path.write_text(f"WORD = {word!r}\n")
+    return path
+
+
+def answer(stage):
+    return load_handler(stage)(Request(body=b"", content_type="text/csv")).body
+
+
+def test_a_script_with_dependencies_is_put_together_once(tmp_path, temporary, script):
+    stage = script_stage(tmp_path, entry_point=script, dependencies=[dependency(tmp_path, "one")])
+    with prepared([stage]) as (ready,):
+        (folder,) = temporary.iterdir()
+        assert answer(ready) == answer(ready) == b"one"
+        assert list(temporary.iterdir()) == [folder]
+        assert sorted(path.name for path in folder.glob("*.py")) == ["said.py", "script.py"]
+    assert not list(temporary.iterdir())
+
+
+def test_a_script_in_an_archive_is_put_into_the_folder_that_was_given(tmp_path, temporary):
+    archive = tmp_path / "code.tar.gz"
+    with tarfile.open(archive, "w:gz") as opened:
+        for name, text in (("script.py", SCRIPT), ("said.py", "WORD = 'two'\n")):
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            opened.addfile(member, io.BytesIO(text.encode()))
+    stage = script_stage(tmp_path, entry_point="script.py", source_dir=archive)
+    place = tmp_path / "models"
+    (place / "2" / "code").mkdir(parents=True)
+    (place / "2" / "code" / "old.py").write_text("")
+    with prepared([sample("echo"), stage], place) as (echo, ready):
+        assert echo == sample("echo")
+        assert ready.arguments["source_dir"] == str(place / "2" / "code")
+        assert sorted(path.name for path in (place / "2" / "code").iterdir()) == ["said.py", "script.py"]
+        assert answer(ready) == b"two"
+    assert not list(temporary.iterdir())
+
+
+def test_what_is_in_one_place_stays_there(tmp_path, temporary, script):
+    stage = script_stage(tmp_path, entry_point=script)
+    with prepared([stage]) as ready:
+        assert ready == [stage]
+        assert not list(temporary.iterdir())
+
+
+def test_a_script_that_is_not_there(tmp_path):
+    with pytest.raises(JobFailed, match=r"nowhere\.py"), prepared([script_stage(tmp_path, entry_point="nowhere.py")]):
+        pass
