@@ -228,3 +228,21 @@ def test_native_code_counts_what_it_is_given():
         _native.decode_png([bytes(33)], 1, 9, 9)
     with pytest.raises(_native.FormatError):
         _native.decode_png([bytes(33)], 1 << 62, 1 << 62, 1)
+
+
+@pytest.mark.torch
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:This DataLoader will create:UserWarning")
+@pytest.mark.parametrize("workers", ["none", "fork", "spawn"])
+@pytest.mark.parametrize("kind", ["tfrecord", "array_record"])
+def test_torchs_loader_takes_it_as_it_is(kind, workers):
+    import torch
+    from torch.utils.data import DataLoader
+
+    source = data_source(GOLDEN / kind / "mini" / "1.2.0", "train").select("image", "label", "tensor")
+    workers = {} if workers == "none" else {"num_workers": 2, "multiprocessing_context": workers}
+    batches = list(DataLoader(source, batch_size=5, **workers))
+    assert [len(batch["label"]) for batch in batches] == [5, 5, 5, 5, 3]
+    expected = source.batch(range(len(source)))
+    for name, column in expected.items():
+        found = torch.cat([batch[name] for batch in batches])
+        np.testing.assert_array_equal(found.numpy(), column)

@@ -102,3 +102,11 @@ def test_two_percentages_meet(n, percent):
     cut = before[0][2] if len(before) == 2 else 0
     assert cut == round(percent * n / 100.0)
     assert after[0][1:] == ((cut, n) if cut < n else (0, n))
+
+
+def test_a_percentage_from_the_end_stays_one_where_it_rounds_to_nothing():
+    """TFDS makes -0 of it, which is the begin: ``train[-2%:]`` of 12 examples is all of them there."""
+    sizes = {"train": 12}
+    assert parse_split("train[:-2%]", sizes) == [("train", 0, 12)]
+    with pytest.raises(UnsupportedData, match="holds none"):
+        parse_split("train[-2%:]", sizes)
