@@ -18,6 +18,9 @@ namespace {
 constexpr unsigned most_helpers = 15;
 constexpr auto awake = std::chrono::microseconds(50); // A call soon after another finds its helpers awake.
 
+constexpr auto too_long = std::chrono::microseconds(200);
+constexpr unsigned least_alone = 16, most_alone = 1024; // calls
+
 void pause() noexcept {
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
     _mm_pause();
@@ -45,7 +48,7 @@ void Team::run_call(const Call& call, unsigned threads) {
     const std::size_t parts = call.stretch == 0 ? 1 : (call.count + call.stretch - 1) / call.stretch;
     const auto helpers = static_cast<unsigned>(std::min<std::size_t>({threads == 0 ? 0 : threads - 1, parts == 0 ? 0 : parts - 1, most_helpers}));
     std::unique_lock mine(busy_, std::defer_lock);
-    if (helpers == 0 || !mine.try_lock()) {
+    if (helpers == 0 || !mine.try_lock() || !is_worth_calling()) {
         if (call.count != 0) call.work(call.context, 0, call.count);
         return;
     }
@@ -63,7 +66,33 @@ void Team::run_call(const Call& call, unsigned threads) {
         const std::lock_guard lock(mutex_);
         call_ = nullptr;
     }
-    while (inside_.load(std::memory_order_acquire) != 0) pause();
+    wait_for_helpers();
+}
+
+bool Team::is_worth_calling() noexcept {
+    if (alone_ == 0) return true;
+    --alone_;
+    return false;
+}
+
+// A helper ends at most one part later than the caller. One that takes much longer has lost its core to another program: then calls go
+// without help for a while, for twice as long each time.
+void Team::wait_for_helpers() noexcept {
+    const auto begun = std::chrono::steady_clock::now();
+    auto waited = begun - begun;
+    while (inside_.load(std::memory_order_acquire) != 0) {
+        if (waited < too_long)
+            pause();
+        else
+            std::this_thread::yield();
+        waited = std::chrono::steady_clock::now() - begun;
+    }
+    if (waited < too_long) {
+        last_alone_ -= last_alone_ / 8;
+    } else {
+        last_alone_ = std::min(most_alone, std::max(least_alone, last_alone_ * 2));
+        alone_ = last_alone_;
+    }
 }
 
 void Team::take_parts(const Call& call) noexcept {

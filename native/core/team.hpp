@@ -34,9 +34,13 @@ class Team {
     void run_call(const Call& call, unsigned threads);
     void take_parts(const Call& call) noexcept;
     void help() noexcept;
+    [[nodiscard]] bool is_worth_calling() noexcept;
+    void wait_for_helpers() noexcept;
     void hire(unsigned helpers);
 
-    std::mutex busy_; // held by the caller whom helpers work for
+    std::mutex busy_;      // held by the caller whom helpers work for
+    unsigned alone_ = 0;      // calls that are to go without help
+    unsigned last_alone_ = 0; // as many as the last time
     std::mutex mutex_;
     std::condition_variable called_;
     const Call* call_ = nullptr;
