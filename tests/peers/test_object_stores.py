@@ -12,6 +12,7 @@ import hmac
 import io
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import urllib.request
@@ -47,7 +48,8 @@ def free_port():
 @contextmanager
 def running(command, ready):
     """A server, once it has said that it is ready."""
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "start_new_session": True}
+    with subprocess.Popen(command, **options) as server:
         try:
             lines = []
             for line in server.stdout:
@@ -58,7 +60,7 @@ def running(command, ready):
                 pytest.fail(f"{command[0]} did not start: {''.join(lines)}")
             yield
         finally:
-            server.kill()
+            os.killpg(server.pid, signal.SIGKILL)  # with what it has started
 
 
 @pytest.fixture(scope="module")
