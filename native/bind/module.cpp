@@ -7,6 +7,7 @@ NB_MODULE(_native, module) {
     register_pool(module);
     register_spans(module);
     register_files(module);
+    register_gzip(module);
     register_crc32c(module);
     register_tfrecord(module);
     register_recordio(module);

@@ -82,6 +82,7 @@ void register_crc32c(nb::module_& module);
 void register_csv(nb::module_& module);
 void register_errors(nb::module_& module);
 void register_files(nb::module_& module);
+void register_gzip(nb::module_& module);
 void register_jpeg(nb::module_& module);
 void register_npy(nb::module_& module);
 void register_permutation(nb::module_& module);

@@ -92,6 +92,27 @@ class MappedFile:
 
 HAS_MAPPED_FILE: bool = True
 
+class GzipInflater:
+    """
+    Inflates a GZIP file of bytes that hardly repeat, stretches of it side by side; refuses others.
+    """
+
+    def __init__(self, stretch: int = 2097152) -> None: ...
+
+    @property
+    def window(self) -> int:
+        """How many compressed bytes it takes at once."""
+
+    @property
+    def state(self) -> str:
+        """'going', 'done' or 'refused'."""
+
+    def inflate(self, data: Buffer, last: bool) -> tuple[int, list[bytes]]:
+        """How many of the bytes are used up, and what they inflate to."""
+
+def crc32(data: Buffer, before: int = 0) -> int:
+    """CRC-32 of the bytes, as GZIP has it."""
+
 def crc32c(data: Buffer) -> int:
     """CRC-32C of the bytes."""
 

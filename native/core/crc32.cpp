@@ -1,0 +1,91 @@
+#include "core/crc32.hpp"
+
+#include <array>
+
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#define PENSTOCK_CRC_PCLMUL 1
+#include <immintrin.h>
+#endif
+
+namespace penstock {
+namespace {
+
+constexpr std::uint32_t polynomial = 0xEDB88320U;
+
+using Table = std::array<std::uint32_t, 256>;
+
+// Slicing by eight: table k holds the CRC of a byte followed by k zero bytes.
+constexpr std::array<Table, 8> make_slices() {
+    std::array<Table, 8> slices{};
+    for (std::uint32_t byte = 0; byte < 256; ++byte) {
+        std::uint32_t crc = byte;
+        for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? polynomial : 0);
+        slices[0][byte] = crc;
+    }
+    for (std::size_t k = 1; k < 8; ++k)
+        for (std::size_t byte = 0; byte < 256; ++byte) slices[k][byte] = (slices[k - 1][byte] >> 8) ^ slices[0][slices[k - 1][byte] & 0xFF];
+    return slices;
+}
+
+constexpr std::array<Table, 8> slices = make_slices();
+
+std::uint32_t update_by_tables(std::uint32_t crc, const std::byte* at, std::size_t size) {
+    for (; size >= 8; size -= 8, at += 8) {
+        const std::uint64_t word = load_le<std::uint64_t>(at) ^ crc;
+        crc = slices[7][word & 0xFF] ^ slices[6][word >> 8 & 0xFF] ^ slices[5][word >> 16 & 0xFF] ^ slices[4][word >> 24 & 0xFF] ^
+              slices[3][word >> 32 & 0xFF] ^ slices[2][word >> 40 & 0xFF] ^ slices[1][word >> 48 & 0xFF] ^ slices[0][word >> 56];
+    }
+    for (; size != 0; --size) crc = (crc >> 8) ^ slices[0][(crc ^ std::to_integer<std::uint32_t>(*at++)) & 0xFF];
+    return crc;
+}
+
+#if defined(PENSTOCK_CRC_PCLMUL)
+
+// x to the power of `bits`, modulo the polynomial, bit 0 the highest power, as the multiplication of reflected halves wants it: one bit
+// further up.
+constexpr std::uint64_t power(unsigned bits) {
+    std::uint32_t value = 0x80000000U; // one
+    for (unsigned i = 0; i < bits; ++i) value = (value >> 1) ^ ((value & 1) != 0 ? polynomial : 0);
+    return std::uint64_t{value} << 1;
+}
+
+static_assert(power(512 + 32) == 0x154442BD4 && power(512 - 32) == 0x1C6E41596); // as the source has them
+
+constexpr std::size_t fold_bytes = 64;
+
+__attribute__((target("pclmul"))) inline __m128i fold(__m128i before, __m128i powers, __m128i data) {
+    return _mm_xor_si128(_mm_xor_si128(_mm_clmulepi64_si128(before, powers, 0x00), _mm_clmulepi64_si128(before, powers, 0x11)), data);
+}
+
+// Sixteen bytes moved past n bits of what follows them, and added to those, leave the same remainder. Four times side by side.
+// Source: V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel, 2009.
+__attribute__((target("pclmul"))) std::uint32_t update_by_folding(std::uint32_t crc, const std::byte* at, std::size_t size) {
+    const auto load = [](const std::byte* from) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)); };
+    const __m128i by_four = _mm_set_epi64x(static_cast<long long>(power(512 - 32)), static_cast<long long>(power(512 + 32)));
+    const __m128i by_one = _mm_set_epi64x(static_cast<long long>(power(128 - 32)), static_cast<long long>(power(128 + 32)));
+    __m128i sums[4] = {_mm_xor_si128(load(at), _mm_cvtsi32_si128(static_cast<int>(crc))), load(at + 16), load(at + 32), load(at + 48)};
+    for (at += fold_bytes, size -= fold_bytes; size >= fold_bytes; at += fold_bytes, size -= fold_bytes)
+        for (std::size_t i = 0; i < 4; ++i) sums[i] = fold(sums[i], by_four, load(at + 16 * i));
+    __m128i sum = sums[0];
+    for (std::size_t i = 1; i < 4; ++i) sum = fold(sum, by_one, sums[i]);
+    std::array<std::byte, 16> left;
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(left.data()), sum);
+    return update_by_tables(update_by_tables(0, left.data(), left.size()), at, size);
+}
+
+const bool can_fold = __builtin_cpu_supports("pclmul") != 0;
+
+#endif
+
+} // namespace
+
+std::uint32_t crc32(Bytes data, std::uint32_t before) noexcept {
+#if defined(PENSTOCK_CRC_PCLMUL)
+    if (can_fold && data.size() >= fold_bytes) return ~update_by_folding(~before, data.data(), data.size());
+#endif
+    return crc32_by_tables(data, before);
+}
+
+std::uint32_t crc32_by_tables(Bytes data, std::uint32_t before) noexcept { return ~update_by_tables(~before, data.data(), data.size()); }
+
+} // namespace penstock
