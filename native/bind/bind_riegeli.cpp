@@ -232,18 +232,19 @@ void register_riegeli(nb::module_& module) {
                      "Memory held besides the file, in bytes.");
     module.def(
         "open_chunks",
-        [](nb::object data, Indices begins, std::optional<Indices> counts, std::uint64_t most_bytes, bool verify, unsigned threads) {
+        [](nb::object data, Indices begins, std::optional<Indices> counts, std::uint64_t most_bytes, bool verify, unsigned threads,
+           std::uint64_t most_own) {
             const std::size_t count = begins.shape(0);
             if (counts && counts->shape(0) != count) throw nb::value_error("begins and counts differ in length");
             const std::span<const std::int64_t> must = counts ? std::span{counts->data(), count} : std::span<const std::int64_t>{};
-            return HeldChunks(std::move(data), {{begins.data(), count}, must, most_bytes, verify, riegeli::most_decoded_bytes, threads});
+            return HeldChunks(std::move(data), {{begins.data(), count}, must, most_bytes, verify, riegeli::most_decoded_bytes, threads, most_own});
         },
         nb::arg("data"), nb::arg("begins"), nb::arg("counts").none() = nb::none(), nb::kw_only(), nb::arg("most_bytes"), nb::arg("verify"),
-        nb::arg("threads") = 1,
+        nb::arg("threads") = 1, nb::arg("most_own") = UINT64_MAX,
         nb::sig("def open_chunks(data: collections.abc.Buffer, begins: numpy.typing.NDArray[numpy.int64], counts: "
-                "numpy.typing.NDArray[numpy.int64] | None = None, *, most_bytes: int, verify: bool, threads: int = 1) -> Chunks"),
+                "numpy.typing.NDArray[numpy.int64] | None = None, *, most_bytes: int, verify: bool, threads: int = 1, most_own: int = ...) -> Chunks"),
         "Open chunks of records, with so many records each, that begin in the data: as many as decode to at most most_bytes, but at "
-        "least one. Up to so many threads work on it.");
+        "least one. Up to so many threads work on it. Zstandard frames of more than most_own bytes become jobs for a library.");
     module.def(
         "open_chunk",
         [](nb::object data, std::int64_t begin, std::int64_t count, bool verify) {

@@ -9,7 +9,7 @@
 
 namespace penstock::riegeli {
 
-Chunks::Chunks(std::shared_ptr<Pool> pool, Bytes file, const Wanted& wanted) : pool_(std::move(pool)), threads_(wanted.threads) {
+Chunks::Chunks(std::shared_ptr<Pool> pool, Bytes file, const Wanted& wanted) : pool_(std::move(pool)), threads_(wanted.threads), most_own_(wanted.most_own) {
     read_headers(file, wanted);
     read_data(file, wanted);
     advance();
@@ -61,19 +61,25 @@ std::vector<std::uint64_t> hash_all(const std::vector<Bytes>& data, unsigned thr
 }
 
 // Says of each part whether it was unpacked: it was not where it is no Zstandard frame, or one that a library has to look at.
-std::vector<std::uint8_t> unpack_all(const std::vector<std::pair<Part*, std::span<std::byte>>>& parts, unsigned threads) {
+std::vector<std::uint8_t> unpack_all(const std::vector<std::pair<Part*, std::span<std::byte>>>& parts, unsigned threads, std::uint64_t most_own) {
     std::vector<std::uint8_t> unpacked(parts.size());
     std::size_t total = 0;
     for (const auto& [part, target] : parts) total += target.size();
     Team::shared().run(parts.size(), together, total < worth_help ? 1 : threads, [&](std::size_t i, std::size_t end) {
         thread_local const auto decoders = std::make_unique<std::array<zstd::Decoder, 2>>();
+        const auto is_own = [&](std::size_t k) { return parts[k].second.size() <= most_own; };
         for (; i + 1 < end; i += 2) {
+            if (!is_own(i) || !is_own(i + 1)) {
+                for (const std::size_t k : {i, i + 1})
+                    unpacked[k] = is_own(k) && decoders->front().unpack(parts[k].first->stored, parts[k].second);
+                continue;
+            }
             std::array<bool, 2> done{};
             zstd::Decoder::unpack_two(*decoders, {parts[i].first->stored, parts[i + 1].first->stored}, {parts[i].second, parts[i + 1].second}, done);
             unpacked[i] = done[0];
             unpacked[i + 1] = done[1];
         }
-        if (i < end) unpacked[i] = decoders->front().unpack(parts[i].first->stored, parts[i].second);
+        if (i < end) unpacked[i] = is_own(i) && decoders->front().unpack(parts[i].first->stored, parts[i].second);
     });
     return unpacked;
 }
@@ -185,7 +191,7 @@ void Chunks::start_jobs() {
         room = room.subspan(part->decoded_size);
         has_zstd = has_zstd || part->codec == Codec::zstd;
     }
-    const std::vector<std::uint8_t> unpacked = has_zstd ? unpack_all(packed, threads_) : std::vector<std::uint8_t>(packed.size());
+    const std::vector<std::uint8_t> unpacked = has_zstd ? unpack_all(packed, threads_, most_own_) : std::vector<std::uint8_t>(packed.size());
     for (std::size_t i = 0; i < packed.size(); ++i) {
         if (unpacked[i] != 0) continue;
         const auto& [number, part] = waiting_[i];

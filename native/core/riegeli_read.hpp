@@ -29,6 +29,7 @@ class Chunks {
         bool verify;                          ///< Whether data are held against their hashes.
         std::uint64_t most_decoded = most_decoded_bytes; ///< The largest content of a chunk or a part that is believed.
         unsigned threads = 1;                            ///< How many may work on it, this one included.
+        std::uint64_t most_own = UINT64_MAX;             ///< Larger Zstandard frames become jobs for a library.
     };
 
     /// Throws FormatError with `record` set to the number of the chunk and `offset` to where it begins.
@@ -76,6 +77,7 @@ class Chunks {
 
     std::shared_ptr<Pool> pool_;
     unsigned threads_;
+    std::uint64_t most_own_;
     std::vector<Chunk> chunks_;
     std::vector<std::pair<std::size_t, Part*>> waiting_; // Parts that need memory and work, with the numbers of their chunks.
     std::vector<Job> jobs_;

@@ -320,9 +320,9 @@ class Chunks:
     def held_bytes(self) -> int:
         """Memory held besides the file, in bytes."""
 
-def open_chunks(data: Buffer, begins: numpy.typing.NDArray[numpy.int64], counts: numpy.typing.NDArray[numpy.int64] | None = None, *, most_bytes: int, verify: bool, threads: int = 1) -> Chunks:
+def open_chunks(data: Buffer, begins: numpy.typing.NDArray[numpy.int64], counts: numpy.typing.NDArray[numpy.int64] | None = None, *, most_bytes: int, verify: bool, threads: int = 1, most_own: int = ...) -> Chunks:
     """
-    Open chunks of records, with so many records each, that begin in the data: as many as decode to at most most_bytes, but at least one. Up to so many threads work on it.
+    Open chunks of records, with so many records each, that begin in the data: as many as decode to at most most_bytes, but at least one. Up to so many threads work on it. Zstandard frames of more than most_own bytes become jobs for a library.
     """
 
 def open_chunk(data: Buffer, begin: int, count: int, *, verify: bool) -> Chunks:
