@@ -16,7 +16,7 @@ constexpr unsigned extra_flag = 4, name_flag = 8, comment_flag = 16;
 constexpr unsigned known_flags = 1 | extra_flag | name_flag | comment_flag; // of the checksum of the header, others take care
 constexpr double wanted_literals = 0.97; // of all symbols; where more are matches, one lane with wider tables is faster
 constexpr std::size_t most_searched = std::size_t{128} << 10; // bytes, for the beginning of a block
-constexpr std::size_t patience = 8;
+constexpr std::size_t patience = 2;
 
 // Where the header that begins at `data` ends: 0 where it goes on behind it.
 std::size_t header_end(Bytes data) {
@@ -107,6 +107,8 @@ std::size_t GzipInflater::begin_lanes(Bytes data) {
 }
 
 bool GzipInflater::take_blocks(Bytes data, std::size_t& at) {
+    const unsigned kind = data.empty() ? 0 : static_cast<unsigned>(deflate::bits_at(data, bit_ + 1U)) & 3;
+    if (!judged_ && kind != 2) return data.empty() ? false : refuse(); // stored bytes are nowhere faster than in one piece
     const std::size_t count = begin_lanes(data);
     std::array<Lane*, lane_count> lanes;
     for (std::size_t i = 0; i < count; ++i) lanes[i] = lanes_[i].get();
@@ -117,7 +119,7 @@ bool GzipInflater::take_blocks(Bytes data, std::size_t& at) {
     judged_ |= !parts_.empty();
     ++windows_;
     short_windows_ += end / 8 < std::min(data.size(), window_) / 2 ? 1U : 0U;
-    if (short_windows_ > patience + windows_ / 2) return refuse();
+    if (short_windows_ > patience + windows_ / 8) return refuse();
     bit_ = end & 7;
     at += static_cast<std::size_t>(end >> 3);
     if (next_ == Next::trailer && bit_ != 0) ++at;
