@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock import _native
+from penstock.errors import CorruptFile
 from penstock.io.compression import Inflater
 from penstock.io.side_by_side import Reader, SideBySide
 
@@ -158,3 +159,20 @@ def test_crc32() -> None:
     for size in [*range(200), 1000]:
         for start in (0, 1, 7):
             assert _native.crc32(content[start : start + size], 5) == zlib.crc32(content[start : start + size], 5)
+
+
+def test_a_file_that_changes_between_the_two_ways_is_refused() -> None:
+    damaged = bytearray(packed(floats(3_000_000, 1)))
+    damaged[-100_000:] = bytes(100_000)
+    given, whole = side_by_side(bytes(damaged), 2 << 20)
+    assert given
+    assert not whole
+
+    same = Inflater("rows.gz", "gzip", lambda: io.BytesIO(damaged))
+    assert b"".join(same).startswith(given)
+    assert same.fault is not None
+
+    versions = iter([bytes(damaged), packed(floats(3_000_000, 2))])
+    changed = Inflater("rows.gz", "gzip", lambda: io.BytesIO(next(versions)))
+    with pytest.raises(CorruptFile, match="inflated bytes as they were when they were read before, found others"):
+        b"".join(changed)

@@ -120,11 +120,11 @@ class Inflater:
         )
 
     def __iter__(self) -> Iterator[bytes]:
-        given = 0
+        given = crc = 0
         with self._open() as file:
             side_by_side = SideBySide(file) if self.compression == "gzip" else None
             for part in side_by_side or ():
-                given += len(part)
+                given, crc = given + len(part), self._library.crc32(part, crc)
                 self.size = given
                 yield part
             if side_by_side is not None and side_by_side.whole:
@@ -135,7 +135,24 @@ class Inflater:
         # It is of another kind further on, or there is a fault in it.
         self.size = 0
         with self._open() as file:
-            yield from _behind(given, self._one_by_one(file))
+            yield from self._behind_the_same(given, crc, self._one_by_one(file))
+
+    def _behind_the_same(self, given: int, crc: int, parts: Iterator[bytes]) -> Iterator[bytes]:
+        """What comes after the first bytes, which must be those that were given before."""
+        at = found = 0
+        for part in parts:
+            if at < given:
+                found = self._library.crc32(memoryview(part)[: given - at], found)
+                if at + len(part) >= given and found != crc:
+                    raise CorruptFile(
+                        Where(path=self.path, offset=0),
+                        expected=f"the first {given} inflated bytes as they were when they were read before",
+                        found="others",
+                        hint="Was the file written while it was read? Read it again.",
+                    )
+            if at + len(part) > given:
+                yield part[max(0, given - at) :]
+            at += len(part)
 
     def _one_by_one(self, file: Reader) -> Iterator[bytes]:
         try:
