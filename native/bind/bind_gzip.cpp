@@ -43,8 +43,9 @@ nb::tuple inflate(GzipInflater& inflater, nb::object data, bool last) {
 
 void register_gzip(nb::module_& module) {
     nb::class_<GzipInflater>(module, "GzipInflater", "Inflates a GZIP file of bytes that hardly repeat, stretches of it side by side; refuses others.")
-        .def(nb::init<std::size_t>(), nb::arg("stretch") = GzipInflater::default_stretch)
-        .def_prop_ro("window", &GzipInflater::window, "How many compressed bytes it takes at once.")
+        .def(nb::init<std::size_t, unsigned>(), nb::arg("stretch") = GzipInflater::default_stretch, nb::arg("threads") = 1)
+        .def_prop_ro("window", &GzipInflater::window, "How many compressed bytes it takes now: few at first, so that the first bytes come soon.")
+        .def_prop_ro("most_window", &GzipInflater::most_window, "How many compressed bytes it will ever take at once.")
         .def_prop_ro("state", [](const GzipInflater& inflater) { return name_of(inflater.state()); }, "'going', 'done' or 'refused'.")
         .def("inflate", &inflate, nb::arg("data"), nb::arg("last"),
              nb::sig("def inflate(self, data: collections.abc.Buffer, last: bool) -> tuple[int, list[bytes]]"),

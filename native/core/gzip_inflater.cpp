@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <system_error>
+#include <thread>
 
 #include "core/crc32.hpp"
 
@@ -17,6 +19,7 @@ constexpr unsigned known_flags = 1 | extra_flag | name_flag | comment_flag; // o
 constexpr double wanted_literals = 0.97; // of all symbols; where more are matches, one lane with wider tables is faster
 constexpr std::size_t most_searched = std::size_t{128} << 10; // bytes, for the beginning of a block
 constexpr std::size_t patience = 2;
+constexpr std::size_t first_stretch = std::size_t{256} << 10;
 
 // Where the header that begins at `data` ends: 0 where it goes on behind it.
 std::size_t header_end(Bytes data) {
@@ -39,9 +42,9 @@ std::size_t header_end(Bytes data) {
 
 } // namespace
 
-GzipInflater::GzipInflater(std::size_t stretch)
-    : stretch_(stretch), margin_(stretch / 4), window_(stretch * lane_count + margin_), found_codes_(new deflate::Codes) {
-    for (std::size_t i = 0; i < lane_count; ++i) lanes_.push_back(std::make_unique<Lane>(2 * stretch));
+GzipInflater::GzipInflater(std::size_t stretch, unsigned threads)
+    : most_stretch_(stretch), stretch_(std::min(stretch, first_stretch)), found_codes_(new deflate::Codes) {
+    for (std::size_t i = 0; i < deflate::most_lanes * std::max(threads, 1U); ++i) lanes_.push_back(std::make_unique<Lane>(2 * stretch));
 }
 
 std::size_t GzipInflater::inflate(Bytes data, bool last) {
@@ -58,7 +61,7 @@ std::size_t GzipInflater::inflate(Bytes data, bool last) {
         const Next step = next_;
         const bool went_on = next_ == Next::header ? take_header(left, at) : next_ == Next::blocks ? take_blocks(left, at) : take_trailer(left, at);
         if (went_on && (at != before || next_ != step || !parts_.empty())) continue;
-        if (state_ == State::going && parts_.empty() && (last || (before == 0 && data.size() >= window_))) refuse();
+        if (state_ == State::going && parts_.empty() && (last || (before == 0 && data.size() >= window()))) refuse();
         break;
     }
     return at;
@@ -92,9 +95,10 @@ bool GzipInflater::take_trailer(Bytes data, std::size_t& at) {
 
 std::size_t GzipInflater::begin_lanes(Bytes data) {
     const std::uint64_t end = std::uint64_t{data.size()} * 8;
-    std::array<std::uint64_t, lane_count + 1> starts{bit_};
+    std::vector<std::uint64_t> starts(lanes_.size() + 1);
+    starts[0] = bit_;
     std::size_t count = 1;
-    for (; count < lane_count; ++count) {
+    for (; count < lanes_.size(); ++count) {
         const std::uint64_t from = std::uint64_t{count * stretch_} * 8;
         const std::uint64_t until = std::min(from + std::uint64_t{std::min(stretch_, most_searched)} * 8, end);
         if (from >= until) break;
@@ -110,20 +114,41 @@ bool GzipInflater::take_blocks(Bytes data, std::size_t& at) {
     const unsigned kind = data.empty() ? 0 : static_cast<unsigned>(deflate::bits_at(data, bit_ + 1U)) & 3;
     if (!judged_ && kind != 2) return data.empty() ? false : refuse(); // stored bytes are nowhere faster than in one piece
     const std::size_t count = begin_lanes(data);
-    std::array<Lane*, lane_count> lanes;
-    for (std::size_t i = 0; i < count; ++i) lanes[i] = lanes_[i].get();
-    if (!judged_ && (lanes[0]->state() == Lane::State::running && lanes[0]->literal_share() < wanted_literals)) return refuse();
-    Lane::run({lanes.data(), count});
+    const Lane& first = *lanes_.front();
+    if (!judged_ && first.state() == Lane::State::running && first.literal_share() < wanted_literals) return refuse();
+    run_lanes(count);
     const std::uint64_t end = join(count);
     if (state_ == State::refused) return false;
     judged_ |= !parts_.empty();
     ++windows_;
-    short_windows_ += end / 8 < std::min(data.size(), window_) / 2 ? 1U : 0U;
+    short_windows_ += end / 8 < std::min(data.size(), window()) / 2 ? 1U : 0U;
+    stretch_ = std::min(most_stretch_, 2 * stretch_);
     if (short_windows_ > patience + windows_ / 8) return refuse();
     bit_ = end & 7;
     at += static_cast<std::size_t>(end >> 3);
     if (next_ == Next::trailer && bit_ != 0) ++at;
     return true;
+}
+
+// Milliseconds of work for each thread, which is worth beginning one.
+void GzipInflater::run_lanes(std::size_t count) {
+    constexpr std::size_t together = deflate::most_lanes;
+    const auto run = [&](std::size_t begin) {
+        std::array<Lane*, together> lanes{};
+        const std::size_t size = std::min(together, count - begin);
+        for (std::size_t i = 0; i < size; ++i) lanes[i] = lanes_[begin + i].get();
+        Lane::run({lanes.data(), size});
+    };
+    std::vector<std::thread> others;
+    for (std::size_t begin = together; begin < count; begin += together) {
+        try {
+            others.emplace_back(run, begin);
+        } catch (const std::system_error&) { // no more threads are to be had
+            run(begin);
+        }
+    }
+    run(0);
+    for (std::thread& other : others) other.join();
 }
 
 // The lanes as far as each begins where the one before it ended; returns the bit where the last of those ends.

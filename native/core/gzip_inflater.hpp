@@ -14,13 +14,15 @@ class GzipInflater {
     enum class State { going, done, refused };
 
     static constexpr std::size_t default_stretch = std::size_t{2} << 20;
-    static constexpr std::size_t lane_count = deflate::most_lanes;
 
-    /// `stretch` compressed bytes are inflated at a time by each lane.
-    explicit GzipInflater(std::size_t stretch = default_stretch);
+    /// Up to `stretch` compressed bytes are inflated at a time by each lane.
+    /// So many threads work on it at a time, if they are free, each with `deflate::most_lanes` lanes.
+    explicit GzipInflater(std::size_t stretch = default_stretch, unsigned threads = 1);
 
-    /// How many compressed bytes it takes at once.
-    [[nodiscard]] std::size_t window() const noexcept { return window_; }
+    /// How many compressed bytes it takes at once: few at first, so that the first bytes come soon.
+    [[nodiscard]] std::size_t window() const noexcept { return stretch_ * lanes_.size() + margin(); }
+    /// How many it will ever take at once.
+    [[nodiscard]] std::size_t most_window() const noexcept { return most_stretch_ * lanes_.size() + most_stretch_ / 4; }
 
     /// Goes on with `data`, the bytes behind those that were used up; `last` where the file ends with them. Returns how many are used up
     /// now.
@@ -37,10 +39,13 @@ class GzipInflater {
     [[nodiscard]] bool take_blocks(Bytes data, std::size_t& at);
     [[nodiscard]] bool take_trailer(Bytes data, std::size_t& at);
     [[nodiscard]] std::size_t begin_lanes(Bytes data);
+    void run_lanes(std::size_t count);
     [[nodiscard]] std::uint64_t join(std::size_t count);
     bool refuse() noexcept;
 
-    std::size_t stretch_, margin_, window_;
+    [[nodiscard]] std::size_t margin() const noexcept { return stretch_ / 4; }
+
+    std::size_t most_stretch_, stretch_;
     std::vector<std::unique_ptr<deflate::Lane>> lanes_;
     std::unique_ptr<deflate::Codes> found_codes_;
     std::vector<Bytes> parts_;

@@ -97,11 +97,17 @@ class GzipInflater:
     Inflates a GZIP file of bytes that hardly repeat, stretches of it side by side; refuses others.
     """
 
-    def __init__(self, stretch: int = 2097152) -> None: ...
+    def __init__(self, stretch: int = 2097152, threads: int = 1) -> None: ...
 
     @property
     def window(self) -> int:
-        """How many compressed bytes it takes at once."""
+        """
+        How many compressed bytes it takes now: few at first, so that the first bytes come soon.
+        """
+
+    @property
+    def most_window(self) -> int:
+        """How many compressed bytes it will ever take at once."""
 
     @property
     def state(self) -> str:

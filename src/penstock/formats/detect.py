@@ -83,11 +83,13 @@ def detect(path: str) -> Format:
     """
     file = None if is_pipe(path) else open_file(path)  # A pipe cannot be looked into.
     head = b"" if file is None else bytes(file.read(0, HEAD_BYTES))
+    is_gzip = wrapper_of(head) == "gzip"  # No format begins so; asking them all would load them all.
+    if file is not None and is_gzip and (inner := _inside(file, head)) is not None:
+        return inner
     for found in map(format_named, _registry.FORMATS):
         if found.knows(head):
             return found
-    inner = None if file is None else _inside(file, head)
-    if inner is not None:
+    if file is not None and not is_gzip and (inner := _inside(file, head)) is not None:
         return inner
     name = format_of_name(path)
     if name is not None:

@@ -1,4 +1,4 @@
-"""GZIP files of bytes that hardly repeat (random numbers, pictures), inflated at several places at once by one thread."""
+"""GZIP files of bytes that hardly repeat (random numbers, pictures), inflated at several places at once."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from penstock import _native
+from penstock.io.cores import usable_cores
 
 __all__ = ["PROBE_BYTES", "Reader", "SideBySide"]
 
 PROBE_BYTES = 256 << 10  # tell whether it is worth while; smaller files are not
 READ_BYTES = 1 << 20
+MOST_THREADS = 4
 
 
 class Reader(Protocol):
@@ -24,10 +26,10 @@ class SideBySide:
 
     Args:
         file: The file, at its beginning.
-        stretch: How many compressed bytes each place inflates at a time.
+        stretch: How many compressed bytes the places of one thread each inflate at a time.
     """
 
-    def __init__(self, file: Reader, *, stretch: int = 2 << 20) -> None:
+    def __init__(self, file: Reader, *, stretch: int = 1 << 20) -> None:
         self.whole = False
         """After the last part: whether that was all, and the checksums were right."""
         self._file = file
@@ -36,12 +38,13 @@ class SideBySide:
         self._head = b""
 
     def __iter__(self) -> Iterator[bytes]:
+        threads = min(usable_cores(), MOST_THREADS)
         probe = min(PROBE_BYTES, 2 * self._stretch)
         self._head = self._upto(probe)
         if len(self._head) < probe:
             return
-        inflater = _native.GzipInflater(self._stretch)
-        buffer = bytearray(inflater.window)
+        inflater = _native.GzipInflater(self._stretch, threads)
+        buffer = bytearray(inflater.most_window)
         room = memoryview(buffer)
         filled = len(self._head)
         room[:filled] = self._head
@@ -55,7 +58,7 @@ class SideBySide:
                 self.whole = inflater.state == "done"
                 return
             room[: filled - used] = room[used:filled]
-            filled = self._fill(room, filled - used)
+            filled = self._fill(room[: max(inflater.window, filled - used)], filled - used)
 
     def again(self) -> Reader:
         """The file as it was before, where no part of it was given."""
