@@ -120,22 +120,20 @@ def test_commands_load_nothing_optional():
     assert found.stdout.strip() == "[]"
 
 
-@pytest.mark.skipif(os.name != "posix", reason="resource, pseudo-terminals")
-def test_help_is_quick():
-    best = min(_cpu_seconds("--help") for _ in range(3))
-    assert best < 1.0, "0.25 s on the machine this was written on"
+def test_help_loads_little():
+    # Importing is what help takes time for, a third of a millisecond a module. Counted, not timed: machines differ by more than
+    # any mistake here would make.
+    code = (
+        "import atexit, sys; sys.argv = ['penstock', '--help']; "
+        "atexit.register(lambda: print(len(sys.modules), file=sys.stderr)); "
+        "from penstock.cli.app import main; main()"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
+    assert "convert" in found.stdout
+    assert int(found.stderr) < 900, "777 when this was written"
 
 
-def _cpu_seconds(*args):
-    import resource
-
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([*PENSTOCK, *args], capture_output=True, check=True, timeout=300)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-@pytest.mark.skipif(os.name != "posix", reason="resource, pseudo-terminals")
+@pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals")
 @pytest.mark.parametrize(
     ("settings", "is_coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]
 )
@@ -145,7 +143,7 @@ def test_colours_are_for_terminals(people, settings, is_coloured):
     assert "height" in shown
 
 
-@pytest.mark.skipif(os.name != "posix", reason="resource, pseudo-terminals")
+@pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals")
 def test_narrow_terminals(people):
     wide = on_terminal("stats", "--brief", people, columns=200)
     narrow = on_terminal("stats", "--brief", people, columns=70)
