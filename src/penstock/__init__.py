@@ -12,6 +12,7 @@ your own).
 import importlib as _importlib
 import typing as _typing
 
+from penstock import _interrupts  # noqa: F401 - before everything that takes time
 from penstock.contracts.csv import CSV
 from penstock.contracts.feature import Feature
 from penstock.contracts.image_options import ImageOptions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import json
 import os
 import shlex
@@ -109,6 +110,60 @@ def test_interrupted_conversion_goes_on(tmp_path):
     assert done["resumed"] > 0
     assert np.array_equal(ps.open(tmp_path / "y.tfrecord.gz").batch(np.arange(40_000))["a"], values)
     assert not list(tmp_path.glob(".y*"))
+
+
+HOLD = """
+import sys
+print("held", flush=True)
+try:
+    sys.stdin.readline()  # until the interrupt was sent
+finally:
+    print("tidied up")
+raise SystemExit("nobody interrupted")
+"""
+SCRIPT = "import sys\nfrom {0.module} import {0.attr}\nsys.exit({0.attr}())\n"
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """The command as an installer writes it."""
+    (entry,) = importlib.metadata.entry_points(group="console_scripts", name="penstock")
+    path = tmp_path / "bin" / "penstock"
+    path.parent.mkdir()
+    path.write_text(SCRIPT.format(entry), encoding="utf-8")
+    return (sys.executable, path)
+
+
+def interrupted(module, folder, *args, command=PENSTOCK):
+    """What a command does when it is interrupted while it imports ``module``."""
+    (folder / f"{module}.py").write_text(HOLD, encoding="utf-8")
+    process = start(*args, command=command, env={**os.environ, "PYTHONPATH": str(folder)}, stdin=subprocess.PIPE)
+    assert process.stdout.readline() == "held\n"
+    process.send_signal(signal.SIGINT)
+    return finish(process)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+@pytest.mark.parametrize("module", ["numpy", "typer"])  # the package imports the one, its command the other
+def test_interrupted_while_importing(tmp_path, installed, module):
+    for command in (PENSTOCK, installed):
+        assert interrupted(module, tmp_path, "--help", command=command) == (130, "", "interrupted\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_interrupted_commands_tidy_up(tmp_path):
+    (tmp_path / "x.parquet").write_bytes(b"PAR1")
+    done = interrupted("pyarrow", tmp_path, "schema", tmp_path / "x.parquet")
+    assert done == (130, "tidied up\n", "interrupted\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_importing_the_library_leaves_signals_alone(tmp_path):
+    code = "import signal, penstock; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    (tmp_path / "penstock_user.py").write_text(code, encoding="utf-8")
+    for call in (("-c", code), (tmp_path / "penstock_user.py",), ("-m", "penstock_user")):
+        done = finish(start(*call, command=(sys.executable,), cwd=tmp_path))
+        assert done == (0, "True\n", "")
 
 
 def test_commands_load_nothing_optional():

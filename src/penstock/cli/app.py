@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 import penstock
+from penstock._interrupts import as_usual
 from penstock.cli.convert import convert
 from penstock.cli.datasets import datasets
 from penstock.cli.demo import demo
@@ -40,6 +41,7 @@ class _Commands(TyperGroup):
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         with ending(traceback=False):  # Help and version are printed here.
+            as_usual()
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:

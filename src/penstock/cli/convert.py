@@ -120,8 +120,7 @@ def convert(
             progress=True,
         )
     except KeyboardInterrupt:
-        note("interrupted; the same command goes on from here")
-        raise
+        raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
     if as_json:
         told = {item.name: getattr(done, item.name) for item in fields(done)}
         schema = json.loads(done.schema.to_json())

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 
 import typer
 
+from penstock._interrupts import INTERRUPTED
 from penstock.cli.terminal.console import note
 from penstock.cli.terminal.values import printable
 from penstock.errors import NoFiles, NoSuchFeature, PenstockError
@@ -26,7 +27,6 @@ __all__ = ["DATA_FAULT", "INTERRUPTED", "WRONG_CALL", "ending", "exit_code", "te
 
 DATA_FAULT = 1
 WRONG_CALL = 2
-INTERRUPTED = 130
 NOBODY_READS = 141
 OPTION_NAMES = {  # what the library calls an option, and what it is called here
     "overwrite=True": "--overwrite",
@@ -80,7 +80,8 @@ def ending(*, traceback: bool) -> Iterator[None]:
     except BrokenPipeError:
         _stop_writing()
         raise typer.Exit(NOBODY_READS) from None
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        note(str(interrupt) or "interrupted")
         raise typer.Exit(INTERRUPTED) from None
     except (PenstockError, OSError, ValueError) as error:
         if traceback:
