@@ -6,34 +6,31 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.hosting.endpoint import create_endpoint
 from penstock.hosting.recognising import linear_learner_stage, script_stage
-from penstock.hosting.settings import Settings
 from penstock.hosting.stage import Stage
 from penstock.sagemaker.arguments import settle
 from penstock.sagemaker.code import UploadedCode, upload_code
+from penstock.sagemaker.deployable import Deployable
 from penstock.sagemaker.image_uris import REPOSITORIES, image_name
-from penstock.sagemaker.predictor import Predictor
 from penstock.sagemaker.session import Session, name_from_base
-from penstock.sagemaker.transformer import Transformable
 
-__all__ = ["START_S", "FrameworkModel", "Model"]
+__all__ = ["FrameworkModel", "Model"]
 
 PROGRAM = "SAGEMAKER_PROGRAM"
 LOG_LEVEL = "SAGEMAKER_CONTAINER_LOG_LEVEL"
 AWS_REGION = "SAGEMAKER_REGION"
 WORKERS = "SAGEMAKER_MODEL_SERVER_WORKERS"
-START_S = 900.0  # for the endpoint to come up: what a script requires is installed first
 
 
-class Model(Transformable):
+class Model(Deployable):
     """A model that can be deployed, or used for batch transform.
 
     Args:
         image_uri: Of Linear Learner or scikit-learn; not needed where there is an ``entry_point``.
         model_data: URI of ``model.tar.gz``.
         role: Taken, and of no use here.
-        predictor_cls: Called with endpoint name and session by :meth:`deploy`; :class:`Predictor` by default.
+        predictor_cls: Called with endpoint name and session by :meth:`deploy`; a
+            :class:`~penstock.sagemaker.predictor.Predictor` by default.
         env: Environment variables of the container.
         name: Of the model; made up by default.
         sagemaker_session: Where it is kept.
@@ -51,6 +48,7 @@ class Model(Transformable):
     """
 
     base_name = "model"
+    renamed = ("endpoint_name",)
 
     def __init__(
         self,
@@ -131,55 +129,11 @@ class Model(Transformable):
             environment.setdefault(PROGRAM, self._code.program)
         return script_stage(data, environment=environment, isolated=self.isolated, **container)
 
-    def deploy(
-        self,
-        initial_instance_count: int = 1,
-        instance_type: str = "local",
-        serializer: Any = None,
-        deserializer: Any = None,
-        endpoint_name: str | None = None,
-        *,
-        wait: bool = True,
-        settings: Settings | None = None,
-        **others: Any,
-    ) -> Any:
-        """Start an endpoint, which outlives this process.
-
-        Args:
-            initial_instance_count, instance_type: Of AWS.
-            serializer, deserializer: Of the predictor.
-            endpoint_name: Made up from the model's name by default.
-            wait: Until the model is loaded.
-            settings: How the endpoint serves: port, workers, limits.
-            others: Arguments of the SDK that only AWS has a use for.
-
-        Returns:
-            A :class:`Predictor`, or what ``predictor_cls`` gives.
-
-        Raises:
-            EndpointError: The model does not load; the message has the reason.
-        """
-        del initial_instance_count, instance_type
-        given = settle(others, known=("endpoint_name",), what=f"{type(self).__name__}.deploy")
-        stages = self._stages()
-        self.endpoint_name = endpoint_name or given.get("endpoint_name") or name_from_base(self.name or self.base_name)
-        if settings is None:
-            settings = Settings(port=0, workers=self.workers)
-        create_endpoint(self.endpoint_name, stages, settings=settings, wait_s=START_S if wait else None)
-        self.sagemaker_session.save_endpoint(self.endpoint_name, str(self.name))
-        return self._predictor(self.endpoint_name, serializer, deserializer)
-
     def _stages(self) -> list[Stage]:
         return [self.stage()]
 
-    def _predictor(self, endpoint_name: str, serializer: Any, deserializer: Any) -> Any:
-        make = self.predictor_cls or Predictor
-        predictor = make(endpoint_name, self.sagemaker_session)
-        if serializer is not None:
-            predictor.serializer = serializer
-        if deserializer is not None:
-            predictor.deserializer = deserializer
-        return predictor
+    def _name_for_endpoint(self) -> str:
+        return name_from_base(self.name or self.base_name)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name or self.model_data!r})"

@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.hosting.endpoint import create_endpoint
-from penstock.hosting.settings import Settings
 from penstock.hosting.stage import Stage, check_stages
 from penstock.sagemaker.arguments import settle
+from penstock.sagemaker.deployable import Deployable
 from penstock.sagemaker.estimator import EstimatorBase
 from penstock.sagemaker.inputs import TrainingInput
-from penstock.sagemaker.model import START_S, Model
-from penstock.sagemaker.predictor import Predictor
+from penstock.sagemaker.model import Model
 from penstock.sagemaker.session import Session, name_from_base
-from penstock.sagemaker.transformer import Transformable
 
 __all__ = ["PipelineModel"]
 
 LEAST, MOST = 2, 15
 
 
-class PipelineModel(Transformable):
+class PipelineModel(Deployable):
     """Two to fifteen models behind one endpoint, one after the other.
 
     Args:
@@ -104,40 +101,8 @@ class PipelineModel(Transformable):
         self.sagemaker_session.save_model(self.name, described)
         return stages
 
-    def deploy(
-        self,
-        initial_instance_count: int = 1,
-        instance_type: str = "local",
-        serializer: Any = None,
-        deserializer: Any = None,
-        endpoint_name: str | None = None,
-        *,
-        wait: bool = True,
-        settings: Settings | None = None,
-        **others: Any,
-    ) -> Any:
-        """Start an endpoint, which outlives this process; arguments as of :meth:`penstock.sagemaker.model.Model.deploy`.
-
-        Returns:
-            A :class:`~penstock.sagemaker.predictor.Predictor` (on SageMaker: nothing without ``predictor_cls``).
-
-        Raises:
-            EndpointError: A model does not load; the message has the reason.
-        """
-        del initial_instance_count, instance_type
-        settle(others, what="PipelineModel.deploy")
-        stages = self._stages()
-        self.endpoint_name = endpoint_name or self.name or ""
-        create_endpoint(
-            self.endpoint_name, stages, settings=settings or Settings(port=0), wait_s=START_S if wait else None
-        )
-        self.sagemaker_session.save_endpoint(self.endpoint_name, str(self.name))
-        predictor = (self.predictor_cls or Predictor)(self.endpoint_name, self.sagemaker_session)
-        if serializer is not None:
-            predictor.serializer = serializer
-        if deserializer is not None:
-            predictor.deserializer = deserializer
-        return predictor
+    def _name_for_endpoint(self) -> str:
+        return self.name or ""
 
     def __repr__(self) -> str:
         return f"PipelineModel({self.models!r})"
