@@ -1,0 +1,48 @@
+"""Examples as a user's function makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.contracts.protocols import Indices
+from penstock.contracts.schema import Schema
+from penstock.contracts.values import Batch, Example
+from penstock.sources.applying import Applied
+from penstock.sources.over import OverOne
+from penstock.sources.stacking import row, schema_of, stack
+
+if TYPE_CHECKING:
+    from penstock.sources.views import Source
+
+__all__ = ["Transforming"]
+
+
+class Transforming(OverOne):
+    """Every example through a function."""
+
+    def __init__(self, parent: Source, function: Callable[[Example], Example]) -> None:
+        super().__init__(parent)
+        self.function = function
+
+    @property
+    def cuts_cleanly(self) -> bool:
+        return False
+
+    @cached_property
+    def schema(self) -> Schema:
+        return schema_of(self._batch(np.zeros(1, np.int64))) if len(self) else self.parent.schema
+
+    def _batch(self, indices: Indices) -> Batch:
+        batch = self.parent._batch(indices)
+        made = Applied(self.function, self.parent)
+        return stack([made(row(batch, k), int(i)) for k, i in enumerate(indices)])
+
+    def __iter__(self) -> Iterator[Example]:
+        """All examples in order; needs no index where the parent needs none."""
+        made = Applied(self.function, self.parent)
+        for i, example in enumerate(self.parent):
+            yield made(example, i)
