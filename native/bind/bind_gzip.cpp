@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <deque>
 
 #include "bind/support.hpp"
 #include "core/crc32.hpp"
@@ -29,27 +30,48 @@ nb::list copies_of(const std::vector<Bytes>& parts) {
     return copies;
 }
 
-nb::tuple inflate(GzipInflater& inflater, nb::object data, bool last) {
-    const Buffer buffer(data);
-    std::size_t used = 0;
-    {
-        const nb::gil_scoped_release release;
-        used = inflater.inflate(buffer.bytes(), last);
+// With the bytes of the parts under way, which outlive the threads that read them.
+struct HeldInflater {
+    HeldInflater(std::size_t stretch, unsigned threads) : inflater(stretch, threads) {}
+
+    void give(nb::object bytes, std::size_t own, bool last) {
+        if (!inflater.has_room()) throw nb::value_error("there is no room for another part, or the last one was given");
+        data.emplace_back(bytes);
+        inflater.give(data.back().bytes(), own, last);
     }
-    return nb::make_tuple(used, copies_of(inflater.parts()));
-}
+
+    nb::list take() {
+        if (inflater.waiting() == 0) throw nb::value_error("no part was given");
+        const std::vector<Bytes>* parts = nullptr;
+        {
+            const nb::gil_scoped_release release;
+            parts = &inflater.take();
+        }
+        data.pop_front();
+        return copies_of(*parts);
+    }
+
+    std::deque<Buffer> data;
+    GzipInflater inflater;
+};
 
 } // namespace
 
 void register_gzip(nb::module_& module) {
-    nb::class_<GzipInflater>(module, "GzipInflater", "Inflates a GZIP file of bytes that hardly repeat, stretches of it side by side; refuses others.")
+    nb::class_<HeldInflater>(module, "GzipInflater", "Inflates a GZIP file of bytes that hardly repeat, stretches of it side by side; refuses others.")
         .def(nb::init<std::size_t, unsigned>(), nb::arg("stretch") = GzipInflater::default_stretch, nb::arg("threads") = 1)
-        .def_prop_ro("window", &GzipInflater::window, "How many compressed bytes it takes now: few at first, so that the first bytes come soon.")
-        .def_prop_ro("most_window", &GzipInflater::most_window, "How many compressed bytes it will ever take at once.")
-        .def_prop_ro("state", [](const GzipInflater& inflater) { return name_of(inflater.state()); }, "'going', 'done' or 'refused'.")
-        .def("inflate", &inflate, nb::arg("data"), nb::arg("last"),
-             nb::sig("def inflate(self, data: collections.abc.Buffer, last: bool) -> tuple[int, list[bytes]]"),
-             "How many of the bytes are used up, and what they inflate to.");
+        .def_prop_ro("own", [](const HeldInflater& held) { return held.inflater.own(); },
+                     "How many compressed bytes the next part is to own: few at first, so that the first bytes come soon.")
+        .def_prop_ro("most_own", [](const HeldInflater& held) { return held.inflater.most_own(); }, "How many a part is ever to own.")
+        .def_prop_ro("margin", [](const HeldInflater& held) { return held.inflater.margin(); }, "How many it is to have behind its own.")
+        .def_prop_ro("most_waiting", [](const HeldInflater& held) { return held.inflater.parts_at_once(); }, "How many parts may ever wait to be taken.")
+        .def_prop_ro("waiting", [](const HeldInflater& held) { return held.inflater.waiting(); }, "How many parts were given and not taken.")
+        .def_prop_ro("has_room", [](const HeldInflater& held) { return held.inflater.has_room(); }, "Whether another part may be given.")
+        .def_prop_ro("state", [](const HeldInflater& held) { return name_of(held.inflater.state()); }, "'going', 'done' or 'refused', as of what was taken.")
+        .def("give", &HeldInflater::give, nb::arg("data"), nb::arg("own"), nb::arg("last"),
+             nb::sig("def give(self, data: collections.abc.Buffer, own: int, last: bool) -> None"),
+             "Give the next part: its own bytes, behind those of the part before, and the margin. They must not change until it is taken.")
+        .def("take", &HeldInflater::take, nb::sig("def take(self) -> list[bytes]"), "What the oldest part inflates to.");
     module.def(
         "crc32",
         [](nb::object data, std::uint32_t before) {

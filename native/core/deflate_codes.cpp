@@ -2,6 +2,11 @@
 
 #include <algorithm>
 
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#include <immintrin.h>
+#define PENSTOCK_AVX2 1
+#endif
+
 namespace penstock::deflate {
 namespace {
 
@@ -55,6 +60,41 @@ constexpr Entry literal(unsigned value, unsigned length) { return length | 1U <<
 
 } // namespace
 
+#if defined(PENSTOCK_AVX2)
+const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
+#else
+const bool has_avx2 = false;
+#endif
+
+// The codes behind one of length n are those that the index without its first n bits begins with.
+void pair_up(const Entry* one, decltype(Codes::literals)& to) noexcept {
+    for (unsigned i = 0; i < to.size(); ++i) {
+        const Entry first = one[i];
+        const Entry second = one[i >> (first & 63)];
+        const Entry both = first + (second & 0xFFFF) + ((second & 0x00FF0000) << 8);
+        to[i] = (both & 0xFF) <= Codes::literal_bits && (first & other_flag) == 0 ? both : first;
+    }
+}
+
+#if defined(PENSTOCK_AVX2)
+__attribute__((target("avx2"))) void pair_up_avx2(const Entry* one, decltype(Codes::literals)& to) noexcept {
+    __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    for (std::size_t i = 0; i < to.size(); i += 8, index = _mm256_add_epi32(index, _mm256_set1_epi32(8))) {
+        const __m256i first = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(one + i));
+        const __m256i behind = _mm256_srlv_epi32(index, _mm256_and_si256(first, _mm256_set1_epi32(63)));
+        const __m256i second = _mm256_i32gather_epi32(reinterpret_cast<const int*>(one), behind, 4);
+        const __m256i codes = _mm256_add_epi32(first, _mm256_and_si256(second, _mm256_set1_epi32(0xFFFF)));
+        const __m256i both = _mm256_add_epi32(codes, _mm256_slli_epi32(_mm256_and_si256(second, _mm256_set1_epi32(0x00FF0000)), 8));
+        const __m256i too_long = _mm256_cmpgt_epi32(_mm256_and_si256(both, _mm256_set1_epi32(0xFF)), _mm256_set1_epi32(Codes::literal_bits));
+        const __m256i is_other = _mm256_cmpgt_epi32(_mm256_and_si256(first, _mm256_set1_epi32(other_flag)), _mm256_set1_epi32(0));
+        const __m256i found = _mm256_blendv_epi8(both, first, _mm256_or_si256(too_long, is_other));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to.data() + i), found);
+    }
+}
+#else
+void pair_up_avx2(const Entry* one, decltype(Codes::literals)& to) noexcept { pair_up(one, to); }
+#endif
+
 Canonical::Kind Canonical::open(const std::uint8_t* lengths, unsigned count) noexcept {
     counts_ = {};
     for (unsigned i = 0; i < count; ++i) ++counts_[lengths[i]];
@@ -95,27 +135,22 @@ unsigned Canonical::longest() const noexcept {
 unsigned Canonical::next_code(unsigned length) noexcept { return reversed(next_[length]++, length); }
 
 void Codes::make_literals(const std::uint8_t* lengths, unsigned count) noexcept {
-    // One symbol each first; codes too long for the table keep `other(0, 0)`.
-    std::array<Entry, std::size_t{1} << literal_bits> one;
-    if (long_literals.longest() > literal_bits) one.fill(other(0, 0));
     unsigned shares = 0;
-    for (unsigned symbol = 0; symbol < count; ++symbol) {
-        const unsigned length = lengths[symbol];
-        if (length == 0) continue;
-        const unsigned code = long_literals.next_code(length);
-        if (symbol < end_of_block) shares += 1U << 15 >> length;
-        if (length > literal_bits) continue;
-        const Entry entry = symbol < end_of_block ? literal(symbol, length) : other(symbol, length);
-        for (unsigned i = code; i < one.size(); i += 1U << length) one[i] = entry;
-    }
+    for (unsigned symbol = 0; symbol < std::min(count, end_of_block); ++symbol) shares += lengths[symbol] == 0 ? 0 : 1U << 15 >> lengths[symbol];
     literal_share = static_cast<double>(shares) / (1U << 15);
-    // Then two, where both fit: the codes behind one of length n are those that the index without its first n bits begins with.
-    for (unsigned i = 0; i < one.size(); ++i) {
-        const Entry first = one[i];
-        const Entry second = one[i >> (first & 63)];
-        const Entry both = first + (second & 0xFFFF) + ((second & 0x00FF0000) << 8);
-        literals[i] = (both & 0xFF) <= literal_bits && (first & other_flag) == 0 ? both : first;
+    // One symbol each first. A table for codes of up to n bits, twice, is one for n + 1 bits, but for the codes of that length.
+    std::array<Entry, std::size_t{1} << literal_bits> one;
+    const std::uint16_t* symbols = long_literals.sorted();
+    for (unsigned length = 1; length <= literal_bits; ++length) {
+        std::copy_n(one.data(), std::size_t{1} << (length - 1), one.data() + (std::size_t{1} << (length - 1)));
+        for (unsigned left = long_literals.count(length); left != 0; --left) {
+            const unsigned symbol = *symbols++;
+            one[long_literals.next_code(length)] = symbol < end_of_block ? literal(symbol, length) : other(symbol, length);
+        }
     }
+    for (unsigned length = literal_bits + 1; length <= long_literals.longest(); ++length)
+        for (unsigned left = long_literals.count(length); left != 0; --left) one[long_literals.next_code(length) % one.size()] = other(0, 0);
+    has_avx2 ? pair_up_avx2(one.data(), literals) : pair_up(one.data(), literals);
 }
 
 void Codes::make_distances(const std::uint8_t* lengths, unsigned count) noexcept {

@@ -38,6 +38,10 @@ class Canonical {
     /// The code that a symbol's turn of that length has, lowest bit first.
     [[nodiscard]] unsigned next_code(unsigned length) noexcept;
 
+    /// The symbols that have a code, in the order of their codes, and how many have one of that length.
+    [[nodiscard]] const std::uint16_t* sorted() const noexcept { return sorted_.data(); }
+    [[nodiscard]] unsigned count(unsigned length) const noexcept { return counts_[length]; }
+
   private:
     std::array<std::uint16_t, 16> counts_{}, first_{}, offset_{}, next_{};
     std::array<std::uint16_t, 288> sorted_{};
@@ -77,6 +81,12 @@ struct Codes {
     void make_literals(const std::uint8_t* lengths, unsigned count) noexcept;
     void make_distances(const std::uint8_t* lengths, unsigned count) noexcept;
 };
+
+/// From the meaning of one code to that of two, where both are literals and fit: in plain steps, or eight entries at a time.
+void pair_up(const Entry* one, decltype(Codes::literals)& to) noexcept;
+void pair_up_avx2(const Entry* one, decltype(Codes::literals)& to) noexcept;
+/// Whether the processor can do the latter.
+extern const bool has_avx2;
 
 /// The first bit from `from` on, before `until`, at which a block with codes of its own may begin that is not the last of its stream;
 /// `until` where there is none.

@@ -1,9 +1,12 @@
 #include "core/gzip_inflater.hpp"
 
 #include <algorithm>
-#include <array>
 #include <system_error>
-#include <thread>
+#include <utility>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <unistd.h>
+#endif
 
 #include "core/crc32.hpp"
 
@@ -18,13 +21,23 @@ constexpr unsigned extra_flag = 4, name_flag = 8, comment_flag = 16;
 constexpr unsigned known_flags = 1 | extra_flag | name_flag | comment_flag; // of the checksum of the header, others take care
 constexpr double wanted_literals = 0.97; // of all symbols; where more are matches, one lane with wider tables is faster
 constexpr std::size_t most_searched = std::size_t{128} << 10; // bytes, for the beginning of a block
-constexpr std::size_t patience = 2;
+constexpr std::uint64_t patience = std::uint64_t{8} << 20; // bits that may be inflated twice at first; later a fifth of all
+constexpr std::size_t most_others = 16; // lanes of a part, for that
 constexpr std::size_t first_stretch = std::size_t{256} << 10;
 
-// Where the header that begins at `data` ends: 0 where it goes on behind it.
+int process_id() noexcept {
+#if defined(__unix__) || defined(__APPLE__)
+    return static_cast<int>(getpid());
+#else
+    return 0;
+#endif
+}
+
+// Where the header that begins at `data` ends: 0 where it goes on behind it, or is none.
 std::size_t header_end(Bytes data) {
-    if (data.size() < fixed_header) return 0;
+    if (data.size() < fixed_header || data[0] != std::byte{0x1F} || data[1] != std::byte{0x8B} || data[2] != std::byte{8}) return 0;
     const auto flags = std::to_integer<unsigned>(data[3]);
+    if ((flags & ~known_flags) != 0) return 0;
     std::size_t at = fixed_header;
     if ((flags & extra_flag) != 0) {
         if (data.size() - at < 2) return 0;
@@ -43,138 +56,226 @@ std::size_t header_end(Bytes data) {
 } // namespace
 
 GzipInflater::GzipInflater(std::size_t stretch, unsigned threads)
-    : most_stretch_(stretch), stretch_(std::min(stretch, first_stretch)), found_codes_(new deflate::Codes) {
-    for (std::size_t i = 0; i < deflate::most_lanes * std::max(threads, 1U); ++i) lanes_.push_back(std::make_unique<Lane>(2 * stretch));
-}
+    : most_stretch_(stretch), stretch_(std::min(stretch, first_stretch)), threads_(std::max(threads, 1U)), meeting_(new Meeting) {}
 
-std::size_t GzipInflater::inflate(Bytes data, bool last) {
-    std::size_t at = 0;
-    parts_.clear();
-    while (state_ == State::going) {
-        const Bytes left = data.subspan(at);
-        if (next_ == Next::header && any_member_ && left.empty()) {
-            if (last) state_ = State::done;
-            break;
-        }
-        if (next_ == Next::blocks && !parts_.empty()) break; // they lie where the next ones will
-        const std::size_t before = at;
-        const Next step = next_;
-        const bool went_on = next_ == Next::header ? take_header(left, at) : next_ == Next::blocks ? take_blocks(left, at) : take_trailer(left, at);
-        if (went_on && (at != before || next_ != step || !parts_.empty())) continue;
-        if (state_ == State::going && parts_.empty() && (last || (before == 0 && data.size() >= window()))) refuse();
-        break;
+GzipInflater::~GzipInflater() {
+    // A forked child has the object, but not the threads, for which it would wait for ever.
+    if (!workers_.empty() && process_ != process_id()) {
+        for (std::thread& worker : workers_) worker.detach();
+        (void)meeting_.release();
+        return;
     }
-    return at;
+    {
+        const std::lock_guard lock(meeting_->mutex);
+        meeting_->stop = true;
+    }
+    meeting_->given_more.notify_all();
+    for (std::thread& worker : workers_) worker.join();
 }
 
-bool GzipInflater::refuse() noexcept {
-    state_ = State::refused;
-    return false;
+std::unique_ptr<GzipInflater::Part> GzipInflater::new_part() const {
+    auto part = std::make_unique<Part>();
+    for (auto& lane : part->lanes) lane = std::make_unique<Lane>(2 * most_stretch_);
+    part->found_codes.reset(new deflate::Codes);
+    return part;
 }
 
-bool GzipInflater::take_header(Bytes data, std::size_t& at) {
-    if (data.size() < fixed_header) return false;
-    if (data[0] != std::byte{0x1F} || data[1] != std::byte{0x8B} || data[2] != std::byte{8} || (std::to_integer<unsigned>(data[3]) & ~known_flags) != 0) return refuse();
-    const std::size_t end = header_end(data);
-    if (end == 0) return false;
-    at += end;
+void GzipInflater::give(Bytes data, std::size_t own, bool last) {
+    if (last_taken_) idle_.push_back(std::move(last_taken_));
+    if (idle_.empty()) idle_.push_back(new_part());
+    std::unique_ptr<Part> part = std::move(idle_.back());
+    idle_.pop_back();
+    part->data = data;
+    part->own = std::min(own, data.size());
+    part->is_first = given_ == 0;
+    part->is_last = ended_ = last;
+    part->count = 0;
+    part->others.clear();
+    part->failure = nullptr;
+    part->progress = Part::Progress::waiting;
+    if (given_++ != 0) stretch_ = std::min(most_stretch_, 2 * stretch_);
+    if (judged_) hire();
+    {
+        const std::lock_guard lock(meeting_->mutex);
+        queue_.push_back(std::move(part));
+    }
+    meeting_->given_more.notify_one();
+}
+
+void GzipInflater::hire() {
+    process_ = process_id();
+    while (workers_.size() < threads_) {
+        try {
+            workers_.emplace_back(&GzipInflater::work, this);
+        } catch (const std::system_error&) {
+            return; // Whoever takes the parts inflates them, then.
+        }
+    }
+}
+
+void GzipInflater::work() noexcept {
+    std::unique_lock lock(meeting_->mutex);
+    for (;;) {
+        Part* part = nullptr;
+        meeting_->given_more.wait(lock, [&] {
+            const auto found = std::find_if(queue_.begin(), queue_.end(), [](const auto& one) { return one->progress == Part::Progress::waiting; });
+            part = found == queue_.end() ? nullptr : found->get();
+            return meeting_->stop || part != nullptr;
+        });
+        if (meeting_->stop) return;
+        part->progress = Part::Progress::running;
+        lock.unlock();
+        run(*part);
+        lock.lock();
+        part->progress = Part::Progress::ready;
+        meeting_->one_ready.notify_one();
+    }
+}
+
+void GzipInflater::wait_for(Part& part) {
+    {
+        std::unique_lock lock(meeting_->mutex);
+        if (part.progress != Part::Progress::waiting) {
+            meeting_->one_ready.wait(lock, [&] { return part.progress == Part::Progress::ready; });
+            return;
+        }
+        part.progress = Part::Progress::running;
+    }
+    run(part); // No worker has had time for it.
+}
+
+void GzipInflater::run(Part& part) noexcept {
+    try {
+        inflate(part);
+    } catch (...) {
+        part.failure = std::current_exception();
+    }
+}
+
+void GzipInflater::inflate(Part& part) {
+    const std::size_t stretch = part.own / deflate::most_lanes;
+    const std::size_t searched = std::min(stretch, most_searched);
+    std::array<std::uint64_t, deflate::most_lanes + 1> starts{};
+    part.count = 0;
+    if (part.is_first) starts[part.count++] = std::uint64_t{header_end(part.data)} * 8;
+    for (std::size_t i = part.count; i < deflate::most_lanes; ++i) {
+        const std::uint64_t from = std::uint64_t{stretch * i} * 8;
+        const std::uint64_t until = from + std::uint64_t{searched} * 8;
+        const std::uint64_t found = deflate::find_block(part.data, from, until, *part.found_codes);
+        if (found != until) starts[part.count++] = found;
+    }
+    starts[part.count] = std::uint64_t{part.own} * 8;
+    std::array<Lane*, deflate::most_lanes> running{};
+    for (std::size_t i = 0; i < part.count; ++i) {
+        running[i] = part.lanes[i].get();
+        running[i]->begin(part.data, starts[i], starts[i + 1]);
+    }
+    Lane::run({running.data(), part.count});
+}
+
+const std::vector<Bytes>& GzipInflater::take() {
+    parts_.clear();
+    if (last_taken_) idle_.push_back(std::move(last_taken_));
+    Part* oldest = nullptr;
+    {
+        const std::lock_guard lock(meeting_->mutex);
+        oldest = queue_.front().get();
+    }
+    wait_for(*oldest);
+    {
+        const std::lock_guard lock(meeting_->mutex);
+        last_taken_ = std::move(queue_.front());
+        queue_.pop_front();
+    }
+    ++taken_;
+    if (last_taken_->failure) std::rethrow_exception(last_taken_->failure);
+    if (state_ == State::going) go_through(*last_taken_);
+    return parts_;
+}
+
+void GzipInflater::go_through(Part& part) {
+    const std::uint64_t own = std::uint64_t{part.own} * 8;
+    while (state_ == State::going) {
+        if (!part.is_last && at_ >= own) {
+            at_ -= own;
+            return;
+        }
+        if (next_ == Next::header && any_member_ && at_ == std::uint64_t{part.data.size()} * 8) {
+            state_ = State::done;
+            return;
+        }
+        const bool went_on = next_ == Next::header ? take_header(part) : next_ == Next::blocks ? take_blocks(part) : take_trailer(part);
+        if (!went_on) state_ = State::refused;
+    }
+}
+
+bool GzipInflater::take_header(const Part& part) {
+    const std::size_t begin = static_cast<std::size_t>(at_ >> 3);
+    if (begin > part.data.size()) return false;
+    const Bytes data = part.data.subspan(begin);
+    const std::size_t size = header_end(data);
+    if (size == 0) return false;
+    at_ += std::uint64_t{size} * 8;
     before_.clear();
-    crc_ = size_ = bit_ = 0;
+    crc_ = size_ = 0;
     next_ = Next::blocks;
     return true;
 }
 
-bool GzipInflater::take_trailer(Bytes data, std::size_t& at) {
-    if (data.size() < trailer_bytes) return false;
-    if (load_le<std::uint32_t>(data.data()) != crc_ || load_le<std::uint32_t>(data.data() + 4) != size_) return refuse();
-    at += trailer_bytes;
+bool GzipInflater::take_trailer(const Part& part) {
+    at_ = (at_ + 7) & ~std::uint64_t{7};
+    const std::size_t at = static_cast<std::size_t>(at_ >> 3);
+    if (at > part.data.size() || part.data.size() - at < trailer_bytes) return false;
+    const std::byte* const found = part.data.data() + at;
+    if (load_le<std::uint32_t>(found) != crc_ || load_le<std::uint32_t>(found + 4) != size_) return false;
+    at_ += trailer_bytes * 8;
     any_member_ = true;
     next_ = Next::header;
     return true;
 }
 
-std::size_t GzipInflater::begin_lanes(Bytes data) {
-    const std::uint64_t end = std::uint64_t{data.size()} * 8;
-    std::vector<std::uint64_t> starts(lanes_.size() + 1);
-    starts[0] = bit_;
-    std::size_t count = 1;
-    for (; count < lanes_.size(); ++count) {
-        const std::uint64_t from = std::uint64_t{count * stretch_} * 8;
-        const std::uint64_t until = std::min(from + std::uint64_t{std::min(stretch_, most_searched)} * 8, end);
-        if (from >= until) break;
-        starts[count] = deflate::find_block(data, from, until, *found_codes_);
-        if (starts[count] == until) break;
+bool GzipInflater::take_blocks(Part& part) {
+    if (!judged_) { // Stored bytes, or many matches, are nowhere faster than in one piece.
+        std::uint64_t codes = at_ + 3;
+        if ((deflate::bits_at(part.data, at_ + 1) & 3) != 2 || !part.found_codes->read(part.data, codes)) return false;
+        if (part.found_codes->literal_share < wanted_literals) return false;
     }
-    starts[count] = std::uint64_t{count * stretch_} * 8;
-    for (std::size_t i = 0; i < count; ++i) lanes_[i]->begin(data, starts[i], starts[i + 1]);
-    return count;
-}
-
-bool GzipInflater::take_blocks(Bytes data, std::size_t& at) {
-    const unsigned kind = data.empty() ? 0 : static_cast<unsigned>(deflate::bits_at(data, bit_ + 1U)) & 3;
-    if (!judged_ && kind != 2) return data.empty() ? false : refuse(); // stored bytes are nowhere faster than in one piece
-    const std::size_t count = begin_lanes(data);
-    const Lane& first = *lanes_.front();
-    if (!judged_ && first.state() == Lane::State::running && first.literal_share() < wanted_literals) return refuse();
-    run_lanes(count);
-    const std::uint64_t end = join(count);
-    if (state_ == State::refused) return false;
-    judged_ |= !parts_.empty();
-    ++windows_;
-    short_windows_ += end / 8 < std::min(data.size(), window()) / 2 ? 1U : 0U;
-    stretch_ = std::min(most_stretch_, 2 * stretch_);
-    if (short_windows_ > patience + windows_ / 8) return refuse();
-    bit_ = end & 7;
-    at += static_cast<std::size_t>(end >> 3);
-    if (next_ == Next::trailer && bit_ != 0) ++at;
+    Lane* const lane = lane_from(part, at_);
+    if (lane == nullptr || lane->end() == at_ || !lane->resolve(before_)) return false;
+    if (const Bytes bytes = lane->bytes(); !bytes.empty()) {
+        crc_ = crc32(bytes, crc_);
+        size_ += static_cast<std::uint32_t>(bytes.size());
+        parts_.push_back(bytes);
+    }
+    const Bytes last = lane->last_bytes(before_.size());
+    before_.assign(last.begin(), last.end());
+    at_ = lane->end();
+    if (lane->state() == Lane::State::last) next_ = Next::trailer;
+    judged_ = true;
     return true;
 }
 
-// Milliseconds of work for each thread, which is worth beginning one.
-void GzipInflater::run_lanes(std::size_t count) {
-    constexpr std::size_t together = deflate::most_lanes;
-    const auto run = [&](std::size_t begin) {
-        std::array<Lane*, together> lanes{};
-        const std::size_t size = std::min(together, count - begin);
-        for (std::size_t i = 0; i < size; ++i) lanes[i] = lanes_[begin + i].get();
-        Lane::run({lanes.data(), size});
-    };
-    std::vector<std::thread> others;
-    for (std::size_t begin = together; begin < count; begin += together) {
-        try {
-            others.emplace_back(run, begin);
-        } catch (const std::system_error&) { // no more threads are to be had
-            run(begin);
+Lane* GzipInflater::lane_from(Part& part, std::uint64_t at) {
+    for (std::size_t i = 0; i < part.count; ++i)
+        if (part.lanes[i]->start() == at) {
+            guessed_ += part.lanes[i]->end() - at;
+            return part.lanes[i].get();
         }
-    }
-    run(0);
-    for (std::thread& other : others) other.join();
+    return inflate_again(part, at);
 }
 
-// The lanes as far as each begins where the one before it ended; returns the bit where the last of those ends.
-std::uint64_t GzipInflater::join(std::size_t count) {
-    std::uint64_t end = bit_;
-    Bytes before = before_;
-    for (std::size_t i = 0; i < count && lanes_[i]->start() == end; ++i) {
-        Lane& lane = *lanes_[i];
-        if (!lane.resolve(before)) {
-            refuse();
-            return end;
-        }
-        if (const Bytes bytes = lane.bytes(); !bytes.empty()) {
-            crc_ = crc32(bytes, crc_);
-            size_ += static_cast<std::uint32_t>(bytes.size());
-            parts_.push_back(bytes);
-        }
-        before = lane.last_bytes(before.size());
-        end = lane.end();
-        if (lane.state() == Lane::State::last) {
-            next_ = Next::trailer;
-            break;
-        }
-    }
-    before_.assign(before.begin(), before.end());
-    return end;
+// From where nobody began, to where somebody did.
+Lane* GzipInflater::inflate_again(Part& part, std::uint64_t at) {
+    if (part.others.size() == most_others) return nullptr;
+    std::uint64_t until = std::uint64_t{part.own} * 8;
+    for (std::size_t i = 0; i < part.count; ++i)
+        if (part.lanes[i]->start() > at) until = std::min(until, part.lanes[i]->start());
+    part.others.push_back(std::make_unique<Lane>(2 * most_stretch_));
+    Lane* const lane = part.others.back().get();
+    lane->begin(part.data, at, std::max(until, at + 1));
+    Lane::run({&lane, 1});
+    again_ += lane->end() - at;
+    return again_ > patience + guessed_ / 4 ? nullptr : lane;
 }
 
 } // namespace penstock

@@ -1,61 +1,112 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <deque>
+#include <exception>
 #include <memory>
+#include <mutex>
+#include <thread>
 #include <vector>
 
 #include "core/deflate_lane.hpp"
 
 namespace penstock {
 
-/// Inflates a GZIP file of bytes that hardly repeat (random numbers, pictures), several stretches of it side by side. For nothing else:
-/// what it is not made for, and whatever is not sound, it refuses, and what it gave until then is right.
+/// Inflates a GZIP file of bytes that hardly repeat (random numbers, pictures), stretches of it side by side. For nothing else: what it is
+/// not made for, and whatever is not sound, it refuses, and what it gave until then is right.
+///
+/// The file comes in parts. Threads of its own inflate any of them, guessing where in it blocks begin; whoever takes the parts goes
+/// through them in order, uses what was guessed rightly, and inflates itself what was not. So no thread waits for another one's part.
 class GzipInflater {
   public:
     enum class State { going, done, refused };
 
-    static constexpr std::size_t default_stretch = std::size_t{2} << 20;
+    static constexpr std::size_t default_stretch = std::size_t{1} << 20;
+    static constexpr std::size_t least_margin = std::size_t{128} << 10; ///< Blocks of zlib have 32 KiB at most.
 
-    /// Up to `stretch` compressed bytes are inflated at a time by each lane.
-    /// So many threads work on it at a time, if they are free, each with `deflate::most_lanes` lanes.
+    /// Each lane inflates up to `stretch` compressed bytes of a part, which has `deflate::most_lanes` lanes. Up to so many threads.
     explicit GzipInflater(std::size_t stretch = default_stretch, unsigned threads = 1);
+    ~GzipInflater();
+    GzipInflater(const GzipInflater&) = delete;
+    GzipInflater& operator=(const GzipInflater&) = delete;
 
-    /// How many compressed bytes it takes at once: few at first, so that the first bytes come soon.
-    [[nodiscard]] std::size_t window() const noexcept { return stretch_ * lanes_.size() + margin(); }
-    /// How many it will ever take at once.
-    [[nodiscard]] std::size_t most_window() const noexcept { return most_stretch_ * lanes_.size() + most_stretch_ / 4; }
+    /// How many bytes the next part is to own: few at first, so that the first bytes come soon.
+    [[nodiscard]] std::size_t own() const noexcept { return stretch_ * deflate::most_lanes; }
+    [[nodiscard]] std::size_t most_own() const noexcept { return most_stretch_ * deflate::most_lanes; }
+    /// How many bytes behind its own it is to have: blocks begin in one part and end in the next.
+    [[nodiscard]] std::size_t margin() const noexcept { return std::max(most_stretch_ / 4, least_margin); }
 
-    /// Goes on with `data`, the bytes behind those that were used up; `last` where the file ends with them. Returns how many are used up
-    /// now.
-    [[nodiscard]] std::size_t inflate(Bytes data, bool last);
+    /// Whether another part may be given.
+    [[nodiscard]] bool has_room() const noexcept { return !ended_ && given_ - taken_ < std::min(parts_at_once(), taken_ + 1); }
+    /// How many parts may be given and not yet taken.
+    [[nodiscard]] std::size_t parts_at_once() const noexcept { return threads_ + 2; }
+    /// Gives the next part: its `own` bytes, which come behind those of the part before, and the margin; `last` where the file ends with
+    /// them. They stay where they are until the part is taken.
+    void give(Bytes data, std::size_t own, bool last);
+    /// How many parts were given and not taken.
+    [[nodiscard]] std::size_t waiting() const noexcept { return given_ - taken_; }
+    /// Takes the oldest part: what it inflates to, which lies there until the next call of `give` or `take`. There must be one.
+    [[nodiscard]] const std::vector<Bytes>& take();
 
     [[nodiscard]] State state() const noexcept { return state_; }
-    /// What the last call inflated, until the next.
-    [[nodiscard]] const std::vector<Bytes>& parts() const noexcept { return parts_; }
 
   private:
     enum class Next { header, blocks, trailer };
+    using Lanes = std::array<std::unique_ptr<deflate::Lane>, deflate::most_lanes>;
 
-    [[nodiscard]] bool take_header(Bytes data, std::size_t& at);
-    [[nodiscard]] bool take_blocks(Bytes data, std::size_t& at);
-    [[nodiscard]] bool take_trailer(Bytes data, std::size_t& at);
-    [[nodiscard]] std::size_t begin_lanes(Bytes data);
-    void run_lanes(std::size_t count);
-    [[nodiscard]] std::uint64_t join(std::size_t count);
-    bool refuse() noexcept;
+    struct Part {
+        Bytes data;
+        std::size_t own = 0;
+        bool is_first = false, is_last = false;
+        Lanes lanes;
+        std::size_t count = 0; // of lanes in use
+        std::vector<std::unique_ptr<deflate::Lane>> others; // for what was not guessed rightly
+        std::unique_ptr<deflate::Codes> found_codes;
+        std::exception_ptr failure;
+        enum class Progress { waiting, running, ready } progress = Progress::waiting;
+    };
 
-    [[nodiscard]] std::size_t margin() const noexcept { return stretch_ / 4; }
+    [[nodiscard]] std::unique_ptr<Part> new_part() const;
+    static void run(Part& part) noexcept;
+    static void inflate(Part& part);
+    void work() noexcept;
+    void hire();
+    void wait_for(Part& part);
+    void go_through(Part& part);
+    [[nodiscard]] bool take_header(const Part& part);
+    [[nodiscard]] bool take_blocks(Part& part);
+    [[nodiscard]] bool take_trailer(const Part& part);
+    [[nodiscard]] deflate::Lane* lane_from(Part& part, std::uint64_t at);
+    [[nodiscard]] deflate::Lane* inflate_again(Part& part, std::uint64_t at);
 
     std::size_t most_stretch_, stretch_;
-    std::vector<std::unique_ptr<deflate::Lane>> lanes_;
-    std::unique_ptr<deflate::Codes> found_codes_;
-    std::vector<Bytes> parts_;
-    std::vector<std::byte> before_; // the last bytes of this member
+    unsigned threads_;
+    bool ended_ = false; // the last part was given
+    std::size_t given_ = 0, taken_ = 0;
     State state_ = State::going;
+
+    // In the file, relative to the part that is taken next.
     Next next_ = Next::header;
-    unsigned bit_ = 0; // of the next byte
+    std::uint64_t at_ = 0; // bit
+    std::vector<Bytes> parts_;
+    std::vector<std::byte> before_;    // the last bytes of this member
     std::uint32_t crc_ = 0, size_ = 0; // of this member
-    std::size_t windows_ = 0, short_windows_ = 0;
+    std::uint64_t guessed_ = 0, again_ = 0; // bits
     bool any_member_ = false, judged_ = false;
+
+    std::vector<std::unique_ptr<Part>> idle_;
+    std::deque<std::unique_ptr<Part>> queue_; // what was given and is not taken, oldest first
+    std::unique_ptr<Part> last_taken_;
+    struct Meeting {
+        std::mutex mutex; // for `queue_`, the progress of parts, and `stop`
+        std::condition_variable given_more, one_ready;
+        bool stop = false;
+    };
+    std::unique_ptr<Meeting> meeting_;
+    std::vector<std::thread> workers_;
+    int process_ = 0; // in which the workers are
 };
 
 } // namespace penstock

@@ -2,7 +2,7 @@
 // changes what it gives.
 #include <algorithm>
 #include <cstdlib>
-#include <memory>
+#include <deque>
 #include <vector>
 
 #include "core/gzip_inflater.hpp"
@@ -16,18 +16,24 @@ struct Found {
     GzipInflater::State state;
 };
 
-Found inflate(Bytes file, std::size_t stretch) {
-    GzipInflater inflater(stretch);
+Found inflate(Bytes file, std::size_t stretch, unsigned threads) {
+    std::deque<std::vector<std::byte>> parts; // each on memory of its own, so that every step outside of it is seen
+    GzipInflater inflater(stretch, threads);
     Found found{};
-    for (std::size_t at = 0; inflater.state() == GzipInflater::State::going;) {
-        // On memory of its own, so that every step outside of it is seen.
-        const std::size_t size = std::min(inflater.window(), file.size() - at);
-        const std::vector<std::byte> window(file.begin() + static_cast<std::ptrdiff_t>(at), file.begin() + static_cast<std::ptrdiff_t>(at + size));
-        const std::size_t used = inflater.inflate(window, at + size == file.size());
-        if (used > size || (used == 0 && inflater.parts().empty() && inflater.state() == GzipInflater::State::going)) std::abort();
-        for (const Bytes part : inflater.parts()) found.bytes.insert(found.bytes.end(), part.begin(), part.end());
-        at += used;
+    std::size_t at = 0;
+    while (inflater.state() == GzipInflater::State::going && (inflater.has_room() || inflater.waiting() != 0)) {
+        while (inflater.has_room()) {
+            const bool last = file.size() - at <= inflater.own() + inflater.margin();
+            const std::size_t own = last ? file.size() - at : inflater.own();
+            const Bytes part = file.subspan(at, last ? own : own + inflater.margin());
+            parts.emplace_back(part.begin(), part.end());
+            inflater.give(parts.back(), own, last);
+            at += own;
+        }
+        for (const Bytes part : inflater.take()) found.bytes.insert(found.bytes.end(), part.begin(), part.end());
+        parts.pop_front();
     }
+    if (inflater.state() == GzipInflater::State::going) std::abort();
     found.state = inflater.state();
     return found;
 }
@@ -36,7 +42,7 @@ Found inflate(Bytes file, std::size_t stretch) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const Bytes bytes(reinterpret_cast<const std::byte*>(data), size);
-    const Found small = inflate(bytes, 512), large = inflate(bytes, std::size_t{64} << 10);
+    const Found small = inflate(bytes, 512, 1), large = inflate(bytes, std::size_t{64} << 10, 2);
     const std::size_t both = std::min(small.bytes.size(), large.bytes.size());
     if (!std::equal(small.bytes.begin(), small.bytes.begin() + static_cast<std::ptrdiff_t>(both), large.bytes.begin())) std::abort();
     if (small.state == GzipInflater::State::done && large.state == GzipInflater::State::done && small.bytes != large.bytes) std::abort();

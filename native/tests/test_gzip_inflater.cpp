@@ -13,16 +13,20 @@ namespace {
 struct Found {
     std::vector<std::byte> bytes;
     GzipInflater::State state;
-    std::size_t used;
 };
 
-Found inflate(Bytes file, std::size_t stretch) {
-    GzipInflater inflater(stretch);
+Found inflate(Bytes file, std::size_t stretch, unsigned threads = 1) {
+    GzipInflater inflater(stretch, threads);
     Found found{};
-    while (inflater.state() == GzipInflater::State::going) {
-        const Bytes left = file.subspan(found.used, std::min(inflater.window(), file.size() - found.used));
-        found.used += inflater.inflate(left, found.used + left.size() == file.size());
-        for (const Bytes part : inflater.parts()) found.bytes.insert(found.bytes.end(), part.begin(), part.end());
+    std::size_t at = 0;
+    while (inflater.state() == GzipInflater::State::going && (inflater.has_room() || inflater.waiting() != 0)) {
+        while (inflater.has_room()) {
+            const bool last = file.size() - at <= inflater.own() + inflater.margin();
+            const std::size_t own = last ? file.size() - at : inflater.own();
+            inflater.give(file.subspan(at, last ? own : own + inflater.margin()), own, last);
+            at += own;
+        }
+        for (const Bytes part : inflater.take()) found.bytes.insert(found.bytes.end(), part.begin(), part.end());
     }
     found.state = inflater.state();
     return found;
@@ -59,7 +63,12 @@ void blocks_and_members() {
     auto file = packed;
     file.insert(file.end(), packed.begin(), packed.end());
     check(inflate(file, 8192).state == GzipInflater::State::done && inflate(file, 8192).bytes.size() == 2 * content().size());
+    check(inflate(file, 8192, 3).state == GzipInflater::State::done && inflate(file, 8192, 3).bytes.size() == 2 * content().size());
     check(inflate(file, 64).state == GzipInflater::State::refused); // larger than what it takes at once
+    file.push_back(std::byte{0});
+    check(inflate(file, 8192).state == GzipInflater::State::refused && inflate(file, 8192).bytes.size() == 2 * content().size());
+    check(inflate({}, 8192).state == GzipInflater::State::refused);
+    GzipInflater(8192, 2).give(packed, packed.size(), true); // never taken
     check(inflate(from_hex("1f8b0800000000000003 01 0100feff 41 8b9ed9d3 01000000"), 8192).state == GzipInflater::State::refused); // stored
 }
 
@@ -89,9 +98,24 @@ void codes_are_those_of_the_standard() {
     check(codes.open(none.data(), 3) == deflate::Canonical::Kind::empty && codes.find(0).bits == 0);
 }
 
+void pairs_are_the_same_by_eights() {
+    if (!deflate::has_avx2) return;
+    decltype(deflate::Codes::literals) one, plain, wide;
+    std::uint32_t state = 1;
+    for (deflate::Entry& entry : one) {
+        state = state * 1664525 + 1013904223;
+        const deflate::Entry value = state >> 24, length = 1 + (state >> 16 & 0xFF) % deflate::Codes::literal_bits;
+        entry = (state >> 12 & 15) == 0 ? deflate::other_flag | (256 + value % 30) << 16 | length << 25 : length | 1U << 8 | value << 16;
+    }
+    deflate::pair_up(one.data(), plain);
+    deflate::pair_up_avx2(one.data(), wide);
+    check(plain == wide && plain != one);
+}
+
 } // namespace
 
 int main() {
+    pairs_are_the_same_by_eights();
     sums_agree();
     blocks_and_members();
     damage_is_refused();

@@ -97,24 +97,45 @@ class GzipInflater:
     Inflates a GZIP file of bytes that hardly repeat, stretches of it side by side; refuses others.
     """
 
-    def __init__(self, stretch: int = 2097152, threads: int = 1) -> None: ...
+    def __init__(self, stretch: int = 1048576, threads: int = 1) -> None: ...
 
     @property
-    def window(self) -> int:
+    def own(self) -> int:
         """
-        How many compressed bytes it takes now: few at first, so that the first bytes come soon.
+        How many compressed bytes the next part is to own: few at first, so that the first bytes come soon.
         """
 
     @property
-    def most_window(self) -> int:
-        """How many compressed bytes it will ever take at once."""
+    def most_own(self) -> int:
+        """How many a part is ever to own."""
+
+    @property
+    def margin(self) -> int:
+        """How many it is to have behind its own."""
+
+    @property
+    def most_waiting(self) -> int:
+        """How many parts may ever wait to be taken."""
+
+    @property
+    def waiting(self) -> int:
+        """How many parts were given and not taken."""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another part may be given."""
 
     @property
     def state(self) -> str:
-        """'going', 'done' or 'refused'."""
+        """'going', 'done' or 'refused', as of what was taken."""
 
-    def inflate(self, data: Buffer, last: bool) -> tuple[int, list[bytes]]:
-        """How many of the bytes are used up, and what they inflate to."""
+    def give(self, data: Buffer, own: int, last: bool) -> None:
+        """
+        Give the next part: its own bytes, behind those of the part before, and the margin. They must not change until it is taken.
+        """
+
+    def take(self) -> list[bytes]:
+        """What the oldest part inflates to."""
 
 def crc32(data: Buffer, before: int = 0) -> int:
     """CRC-32 of the bytes, as GZIP has it."""

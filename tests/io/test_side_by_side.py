@@ -15,6 +15,7 @@ from penstock import _native
 from penstock.errors import CorruptFile
 from penstock.io.compression import Inflater
 from penstock.io.side_by_side import Reader, SideBySide
+from tests.forks import exit_code, fork
 
 STRATEGIES = [zlib.Z_DEFAULT_STRATEGY, zlib.Z_FILTERED, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE, zlib.Z_FIXED]
 
@@ -176,3 +177,41 @@ def test_a_file_that_changes_between_the_two_ways_is_refused() -> None:
     changed = Inflater("rows.gz", "gzip", lambda: io.BytesIO(next(versions)))
     with pytest.raises(CorruptFile, match="inflated bytes as they were when they were read before, found others"):
         b"".join(changed)
+
+
+def test_parts_in_order_and_no_more_than_asked_for() -> None:
+    content = floats(100_000)
+    file = packed(content)
+    inflater = _native.GzipInflater(8192, 2)
+    with pytest.raises(ValueError, match="no part"):
+        inflater.take()
+    found, at, most = b"", 0, 0
+    while inflater.state == "going":
+        while inflater.has_room:
+            own = inflater.own
+            last = at + own + inflater.margin >= len(file)
+            inflater.give(
+                file[at : None if last else at + own + inflater.margin], own=len(file) - at if last else own, last=last
+            )
+            at += len(file) - at if last else own
+        most = max(most, inflater.waiting)
+        found += b"".join(inflater.take())
+    assert (found, inflater.state) == (content, "done")
+    assert 1 < most <= inflater.most_waiting
+    with pytest.raises(ValueError, match="no room"):
+        inflater.give(b"", own=0, last=True)
+
+
+def test_let_go_of_in_a_forked_child() -> None:
+    file = packed(floats(100_000))
+    inflater = _native.GzipInflater(8192, 2)
+    inflater.give(file, own=8192, last=False)
+    inflater.take()
+    inflater.give(file[8192:], own=8192, last=False)  # for threads that the child does not have
+
+    def work() -> bool:
+        nonlocal inflater
+        del inflater
+        return True
+
+    assert exit_code(fork(work)) == 0

@@ -44,21 +44,33 @@ class SideBySide:
         if len(self._head) < probe:
             return
         inflater = _native.GzipInflater(self._stretch, threads)
-        buffer = bytearray(inflater.most_window)
-        room = memoryview(buffer)
-        filled = len(self._head)
-        room[:filled] = self._head
-        while True:
-            used, parts = inflater.inflate(room[:filled], self._ended)
-            if self._head and not parts:
-                return  # It has a block, or a header, that is larger than that.
-            self._head = b""
-            yield from parts
-            if inflater.state != "going":
-                self.whole = inflater.state == "done"
-                return
-            room[: filled - used] = room[used:filled]
-            filled = self._fill(room[: max(inflater.window, filled - used)], filled - used)
+        own = probe // 2
+        inflater.give(self._head, own, last=False)
+        parts = inflater.take()
+        if not parts:
+            return  # It has a block, or a header, that is larger than that.
+        left = memoryview(self._head)[own:]
+        self._head = b""
+        yield from parts
+        # Parts are inflated while those before them are used, and those behind them read.
+        buffers = _Buffers(inflater)
+        while inflater.state == "going" and (inflater.has_room or inflater.waiting):
+            while inflater.has_room:
+                left = self._give(inflater, buffers.next(), left)
+            yield from inflater.take()
+        self.whole = inflater.state == "done"
+
+    def _give(self, inflater: _native.GzipInflater, buffer: memoryview, left: memoryview) -> memoryview:
+        """Give what was left and what comes behind it; what is the next part's of that."""
+        size = len(left)
+        buffer[:size] = left
+        own = inflater.own
+        wanted = own + inflater.margin
+        size += self._fill(buffer[size : max(wanted, size)])
+        if size < wanted or self._ended:
+            own = size
+        inflater.give(buffer[:size], own, last=own == size)
+        return buffer[own:size]
 
     def again(self) -> Reader:
         """The file as it was before, where no part of it was given."""
@@ -71,8 +83,9 @@ class SideBySide:
             size -= len(part)
         return b"".join(parts)
 
-    def _fill(self, room: memoryview, filled: int) -> int:
+    def _fill(self, room: memoryview) -> int:
         into = getattr(self._file, "readinto", None)
+        filled = 0
         while filled < len(room) and not self._ended:
             if into is not None:
                 size = into(room[filled:])
@@ -83,6 +96,19 @@ class SideBySide:
             filled += size
             self._ended = size == 0
         return filled
+
+
+class _Buffers:
+    """Memory for parts, used again when its part was taken."""
+
+    def __init__(self, inflater: _native.GzipInflater) -> None:
+        size = inflater.most_own + inflater.margin
+        self._buffers = [bytearray(size) for _ in range(inflater.most_waiting + 1)]
+
+    def next(self) -> memoryview:
+        buffer = self._buffers.pop(0)
+        self._buffers.append(buffer)
+        return memoryview(buffer)
 
 
 class _Again:
