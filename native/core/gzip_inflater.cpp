@@ -55,8 +55,8 @@ std::size_t header_end(Bytes data) {
 
 } // namespace
 
-GzipInflater::GzipInflater(std::size_t stretch, unsigned threads)
-    : most_stretch_(stretch), stretch_(std::min(stretch, first_stretch)), threads_(std::max(threads, 1U)), meeting_(new Meeting) {}
+GzipInflater::GzipInflater(std::size_t stretch, unsigned threads, std::size_t least_margin)
+    : most_stretch_(stretch), stretch_(std::min(stretch, first_stretch)), margin_(std::max(stretch / 4, least_margin)), threads_(std::max(threads, 1U)), meeting_(new Meeting) {}
 
 GzipInflater::~GzipInflater() {
     // A forked child has the object, but not the threads, for which it would wait for ever.

@@ -24,10 +24,10 @@ class GzipInflater {
     enum class State { going, done, refused };
 
     static constexpr std::size_t default_stretch = std::size_t{1} << 20;
-    static constexpr std::size_t least_margin = std::size_t{128} << 10; ///< Blocks of zlib have 32 KiB at most.
+    static constexpr std::size_t usual_margin = std::size_t{128} << 10; ///< Blocks of zlib have 32 KiB at most.
 
     /// Each lane inflates up to `stretch` compressed bytes of a part, which has `deflate::most_lanes` lanes. Up to so many threads.
-    explicit GzipInflater(std::size_t stretch = default_stretch, unsigned threads = 1);
+    explicit GzipInflater(std::size_t stretch = default_stretch, unsigned threads = 1, std::size_t least_margin = usual_margin);
     ~GzipInflater();
     GzipInflater(const GzipInflater&) = delete;
     GzipInflater& operator=(const GzipInflater&) = delete;
@@ -36,7 +36,7 @@ class GzipInflater {
     [[nodiscard]] std::size_t own() const noexcept { return stretch_ * deflate::most_lanes; }
     [[nodiscard]] std::size_t most_own() const noexcept { return most_stretch_ * deflate::most_lanes; }
     /// How many bytes behind its own it is to have: blocks begin in one part and end in the next.
-    [[nodiscard]] std::size_t margin() const noexcept { return std::max(most_stretch_ / 4, least_margin); }
+    [[nodiscard]] std::size_t margin() const noexcept { return margin_; }
 
     /// Whether another part may be given.
     [[nodiscard]] bool has_room() const noexcept { return !ended_ && given_ - taken_ < std::min(parts_at_once(), taken_ + 1); }
@@ -81,7 +81,7 @@ class GzipInflater {
     [[nodiscard]] deflate::Lane* lane_from(Part& part, std::uint64_t at);
     [[nodiscard]] deflate::Lane* inflate_again(Part& part, std::uint64_t at);
 
-    std::size_t most_stretch_, stretch_;
+    std::size_t most_stretch_, stretch_, margin_;
     unsigned threads_;
     bool ended_ = false; // the last part was given
     std::size_t given_ = 0, taken_ = 0;

@@ -16,9 +16,9 @@ struct Found {
     GzipInflater::State state;
 };
 
-Found inflate(Bytes file, std::size_t stretch, unsigned threads) {
+Found inflate(Bytes file, std::size_t stretch, unsigned threads, std::size_t margin) {
     std::deque<std::vector<std::byte>> parts; // each on memory of its own, so that every step outside of it is seen
-    GzipInflater inflater(stretch, threads);
+    GzipInflater inflater(stretch, threads, margin);
     Found found{};
     std::size_t at = 0;
     while (inflater.state() == GzipInflater::State::going && (inflater.has_room() || inflater.waiting() != 0)) {
@@ -42,7 +42,7 @@ Found inflate(Bytes file, std::size_t stretch, unsigned threads) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const Bytes bytes(reinterpret_cast<const std::byte*>(data), size);
-    const Found small = inflate(bytes, 512, 1), large = inflate(bytes, std::size_t{64} << 10, 2);
+    const Found small = inflate(bytes, 512, 2, 256), large = inflate(bytes, std::size_t{64} << 10, 1, std::size_t{64} << 10);
     const std::size_t both = std::min(small.bytes.size(), large.bytes.size());
     if (!std::equal(small.bytes.begin(), small.bytes.begin() + static_cast<std::ptrdiff_t>(both), large.bytes.begin())) std::abort();
     if (small.state == GzipInflater::State::done && large.state == GzipInflater::State::done && small.bytes != large.bytes) std::abort();

@@ -15,8 +15,8 @@ struct Found {
     GzipInflater::State state;
 };
 
-Found inflate(Bytes file, std::size_t stretch, unsigned threads = 1) {
-    GzipInflater inflater(stretch, threads);
+Found inflate(Bytes file, std::size_t stretch, unsigned threads = 1, std::size_t margin = GzipInflater::usual_margin) {
+    GzipInflater inflater(stretch, threads, margin);
     Found found{};
     std::size_t at = 0;
     while (inflater.state() == GzipInflater::State::going && (inflater.has_room() || inflater.waiting() != 0)) {
@@ -67,6 +67,12 @@ void blocks_and_members() {
     check(inflate(file, 64).state == GzipInflater::State::refused); // larger than what it takes at once
     file.push_back(std::byte{0});
     check(inflate(file, 8192).state == GzipInflater::State::refused && inflate(file, 8192).bytes.size() == 2 * content().size());
+    file.pop_back();
+    for (const std::size_t stretch : {100, 200, 300, 600}) {
+        const Found found = inflate(file, stretch, 2, 400); // several parts
+        check(found.state == GzipInflater::State::refused || found.bytes.size() == 2 * content().size());
+    }
+    check(inflate(file, 300, 2, 500).state == GzipInflater::State::done);
     check(inflate({}, 8192).state == GzipInflater::State::refused);
     GzipInflater(8192, 2).give(packed, packed.size(), true); // never taken
     check(inflate(from_hex("1f8b0800000000000003 01 0100feff 41 8b9ed9d3 01000000"), 8192).state == GzipInflater::State::refused); // stored

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.forks import exit_code, fork
 
 from penstock import _native
 from penstock.errors import CorruptFile
 from penstock.io.compression import Inflater
 from penstock.io.side_by_side import Reader, SideBySide
-from tests.forks import exit_code, fork
 
 STRATEGIES = [zlib.Z_DEFAULT_STRATEGY, zlib.Z_FILTERED, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE, zlib.Z_FIXED]
 
