@@ -79,11 +79,11 @@ nb::tuple column_of(const sagemaker::Spec& spec, sagemaker::Column& column) {
     return nb::make_tuple(values, array_or_none(column.offsets), keys, column.width, array_or_none(column.shapes), array_or_none(column.absent));
 }
 
-nb::list decode(const sagemaker::Decoder& decoder, const HeldSpans& held) {
+nb::list decode(const sagemaker::Decoder& decoder, const HeldSpans& held, unsigned threads, std::size_t least_bytes) {
     std::vector<sagemaker::Column> columns;
     {
         const nb::gil_scoped_release release;
-        columns = decoder.decode(held.spans, batch_pool());
+        columns = decoder.decode(held.spans, batch_pool(), threads, least_bytes);
     }
     nb::list out;
     for (std::size_t k = 0; k < columns.size(); ++k) out.append(column_of(decoder.specs()[k], columns[k]));
@@ -257,11 +257,11 @@ void register_sagemaker_record(nb::module_& module) {
             nb::arg("specs"), nb::sig("def __init__(self, specs: list[tuple[int, bytes, int, int, int, tuple[int, ...], bool]]) -> None"),
             "Specs: (place 1 features | 2 label | 3 uid | 4 metadata | 5 configuration, key, kind 0 string | 1 float32 | 2 float64 | "
             "3 int32 | 4 bytes, layout 0 fixed | 1 varying | 2 sparse | 3 text, count or width or -1, axes or -1, required).")
-        .def("decode", &decode, nb::arg("spans"),
-             nb::sig("def decode(self, spans: Spans) -> list[tuple[typing.Any, numpy.typing.NDArray[numpy.int64] | None, typing.Any, int, "
+        .def("decode", &decode, nb::arg("spans"), nb::arg("threads") = 1, nb::arg("least_bytes") = sagemaker::Decoder::usual_least_bytes,
+             nb::sig("def decode(self, spans: Spans, threads: int = 1, least_bytes: int = ...) -> list[tuple[typing.Any, numpy.typing.NDArray[numpy.int64] | None, typing.Any, int, "
                      "numpy.typing.NDArray[numpy.int64] | None, numpy.typing.NDArray[numpy.int64] | None]]"),
              "Per spec: values end to end (an array, or a list of bytes), offsets, keys (int32 or int64), width, axis lengths, records "
-             "that lack it.");
+             "that lack it. Up to so many threads work on it where a column is sparse, each on least_bytes of payloads or more.");
     nb::class_<sagemaker::Scanner>(module, "RecordScanner", "Gathers what some Records hold, for finding their schema.")
         .def(nb::init<>())
         .def(

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "core/sagemaker_record_parts.hpp"
 #include "core/sagemaker_record_rows.hpp"
 
 namespace penstock::sagemaker {
@@ -10,17 +11,27 @@ namespace {
 
 std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
-/// One call of decode: what is used again from record to record.
+// Columns of the parts but the first are copied once more by one thread: more parts than this would win little.
+constexpr std::size_t most_parts = 16;
+
+Room room_for(std::span<const Bytes> payloads) {
+    Room room{payloads.size(), 0};
+    for (const Bytes payload : payloads) room.bytes += payload.size();
+    return room;
+}
+
+/// Some rows of one call of decode: what is used again from record to record.
 class Run {
   public:
-    Run(const std::vector<Spec>& specs, const Spans& spans, const std::shared_ptr<Pool>& pool, std::vector<Column>& columns)
+    Run(const std::vector<Spec>& specs, const Spans& spans, const std::shared_ptr<Pool>& pool, std::vector<Column>& columns, const Room& room)
         : specs_(specs), spans_(spans), found_(specs.size()), has_text_(specs.size()), texts_(specs.size()) {
         rows_.reserve(specs.size());
-        for (std::size_t k = 0; k < specs.size(); ++k) rows_.emplace_back(specs[k], columns[k], pool, spans.payloads.size());
+        for (std::size_t k = 0; k < specs.size(); ++k) rows_.emplace_back(specs[k], columns[k], pool, room);
     }
 
     void record(std::size_t i) {
         feature_ = -1;
+        spans_.prefetch_after(i);
         spans_.check(i);
         for (Tensor& tensor : found_) tensor.clear();
         std::fill(has_text_.begin(), has_text_.end(), false);
@@ -94,6 +105,22 @@ class Run {
     int feature_ = -1;
 };
 
+std::vector<Column> decode_rows(const std::vector<Spec>& specs, const Spans& spans, const std::shared_ptr<Pool>& pool,
+                                std::pair<std::size_t, std::size_t> rows, const Room& room) {
+    std::vector<Column> columns(specs.size());
+    Run run(specs, spans, pool, columns, room);
+    for (std::size_t i = rows.first; i < rows.second; ++i) {
+        try {
+            run.record(i);
+        } catch (FormatError& error) {
+            error.record = static_cast<std::int64_t>(i);
+            if (error.feature < 0) error.feature = run.feature();
+            throw;
+        }
+    }
+    return columns;
+}
+
 } // namespace
 
 Bytes reading_of(const Spans& spans, std::size_t i) {
@@ -106,19 +133,15 @@ Bytes reading_of(const Spans& spans, std::size_t i) {
 
 Decoder::Decoder(std::vector<Spec> specs) : specs_(std::move(specs)) {}
 
-std::vector<Column> Decoder::decode(const Spans& spans, const std::shared_ptr<Pool>& pool) const {
-    std::vector<Column> columns(specs_.size());
-    Run run(specs_, spans, pool, columns);
-    for (std::size_t i = 0; i < spans.payloads.size(); ++i) {
-        try {
-            run.record(i);
-        } catch (FormatError& error) {
-            error.record = static_cast<std::int64_t>(i);
-            if (error.feature < 0) error.feature = run.feature();
-            throw;
-        }
-    }
-    return columns;
+std::vector<Column> Decoder::decode(const Spans& spans, const std::shared_ptr<Pool>& pool, unsigned threads, std::size_t least_bytes) const {
+    const bool is_sparse = std::any_of(specs_.begin(), specs_.end(), [](const Spec& spec) { return spec.layout == Layout::sparse; });
+    const std::vector<std::size_t> cuts = cut_rows(spans.payloads, is_sparse ? std::min<std::size_t>(threads, most_parts) : 1, least_bytes);
+    std::vector<std::vector<Column>> parts(cuts.size() - 1);
+    on_threads(parts.size(), [&](std::size_t k) {
+        const std::size_t end = k == 0 ? spans.payloads.size() : cuts[k + 1]; // The first takes up the others.
+        parts[k] = decode_rows(specs_, spans, pool, {cuts[k], cuts[k + 1]}, room_for(std::span(spans.payloads).subspan(cuts[k], end - cuts[k])));
+    });
+    return join_parts(specs_, std::move(parts), cuts, pool);
 }
 
 } // namespace penstock::sagemaker

@@ -45,6 +45,9 @@ struct Column {
 /// Decodes batches of Records into columns. Immutable: one decoder serves many threads.
 class Decoder {
   public:
+    /// Fewer bytes of payloads than this are not worth a thread: about a millisecond of work.
+    static constexpr std::size_t usual_least_bytes = std::size_t{1} << 20;
+
     explicit Decoder(std::vector<Spec> specs);
 
     [[nodiscard]] const std::vector<Spec>& specs() const noexcept { return specs_; }
@@ -52,8 +55,10 @@ class Decoder {
     /// One column per spec. Seals are checked, each right before its payload is read; where the frame leaves two readings of a
     /// payload, the second is taken when it is a Record and the first is not. Throws FormatError with `record` (and `feature`,
     /// where it is one) set: payload_checksum, wire, truncated; wrong_kind, wrong_count, wrong_shape, missing; tensor; range for a key
-    /// beyond the width.
-    [[nodiscard]] std::vector<Column> decode(const Spans& spans, const std::shared_ptr<Pool>& pool) const;
+    /// beyond the width. Up to `threads` threads, this one included, work on it where a column is sparse (its keys take the time),
+    /// each on `least_bytes` of payloads or more; what is returned or thrown is that of one thread.
+    [[nodiscard]] std::vector<Column> decode(const Spans& spans, const std::shared_ptr<Pool>& pool, unsigned threads = 1,
+                                             std::size_t least_bytes = usual_least_bytes) const;
 
   private:
     std::vector<Spec> specs_;

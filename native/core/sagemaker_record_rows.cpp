@@ -7,14 +7,13 @@ namespace {
 
 [[noreturn]] void fail(Fault fault, std::uint64_t expected = 0, std::uint64_t found = 0) { throw FormatError(fault, 0, expected, found); }
 
-/// A longer block with the same first `used` bytes.
-void grow(Pool::Block& block, std::size_t size, std::size_t used, const std::shared_ptr<Pool>& pool) {
-    Pool::Block larger = pool->take(size);
-    if (used != 0) std::memcpy(larger.data(), block.data(), used);
-    block = std::move(larger);
-}
-
 bool agrees(std::int64_t wanted, std::uint64_t found) { return wanted < 0 || static_cast<std::uint64_t>(wanted) == found; }
+
+/// Bytes on the wire of a number, and of its key where it has one.
+std::size_t least_size(const Spec& spec) {
+    const std::size_t number = spec.kind == Kind::float32 ? 4 : spec.kind == Kind::float64 ? 8 : 1;
+    return number + (spec.layout == Layout::sparse ? 1 : 0);
+}
 
 /// `count` keys to `to`, each below `width`.
 template <typename Key> void copy_keys(const Pieces& pieces, std::uint64_t width, std::size_t count, Key* to) {
@@ -29,8 +28,15 @@ template <typename Key> void copy_keys(const Pieces& pieces, std::uint64_t width
 
 } // namespace
 
-Rows::Rows(const Spec& spec, Column& column, const std::shared_ptr<Pool>& pool, std::size_t n)
-    : spec_(&spec), column_(&column), pool_(&pool), n_(n), item_(size_of(spec.kind)) {
+void grow(Pool::Block& block, std::size_t size, std::size_t used, const std::shared_ptr<Pool>& pool) {
+    Pool::Block larger = pool->take(size);
+    if (used != 0) std::memcpy(larger.data(), block.data(), used);
+    block = std::move(larger);
+}
+
+Rows::Rows(const Spec& spec, Column& column, const std::shared_ptr<Pool>& pool, const Room& room)
+    : spec_(&spec), column_(&column), pool_(&pool), n_(room.rows), most_(room.bytes / least_size(spec)), item_(size_of(spec.kind)) {
+    const std::size_t n = n_;
     if (spec.layout == Layout::varying || spec.layout == Layout::sparse) {
         column.offsets.reserve(n + 1);
         column.offsets.push_back(0);
@@ -38,7 +44,7 @@ Rows::Rows(const Spec& spec, Column& column, const std::shared_ptr<Pool>& pool, 
     if (spec.layout == Layout::sparse) {
         column.wide = spec.count < 0 || spec.count > INT32_MAX;
         column.width = spec.count < 0 ? 0 : static_cast<std::uint64_t>(spec.count);
-        key_item_ = column.wide ? sizeof(std::int64_t) : sizeof(std::int32_t);
+        key_item_ = size_of_key(column);
     }
     if (spec.layout == Layout::text) {
         column.texts.reserve(n);
@@ -175,11 +181,10 @@ void Rows::put_shape(std::size_t count) {
 
 void Rows::add_texts(const Tensor& tensor) { column_->texts.insert(column_->texts.end(), tensor.values.begin(), tensor.values.end()); }
 
-/// Room for `count` numbers in all, and for as many as the rows so far suggest, but at most four times as many.
+/// Room for `count` numbers in all, and for as many as the rows so far suggest and the payloads can hold.
 void Rows::reserve(std::size_t count) {
-    const std::size_t most = std::max<std::size_t>(4 * count, n_);
-    const std::size_t each = count / (row_ + 1) + 1;
-    const std::size_t guess = n_ > most / each ? most : each * n_;
+    const std::size_t each = (count + count / 16) / (row_ + 1) + 1;
+    const std::size_t guess = n_ > most_ / each ? most_ : each * n_;
     room_ = std::max(count + count / 16, guess);
     grow(column_->numbers, room_ * item_, column_->number_count * item_, *pool_);
     if (key_item_ != 0) grow(column_->keys, room_ * key_item_, column_->number_count * key_item_, *pool_);

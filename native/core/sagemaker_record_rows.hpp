@@ -4,11 +4,23 @@
 
 namespace penstock::sagemaker {
 
+/// A longer block with the same first `used` bytes takes the place of `block`.
+void grow(Pool::Block& block, std::size_t size, std::size_t used, const std::shared_ptr<Pool>& pool);
+
+/// Bytes per key of a sparse column.
+[[nodiscard]] inline std::size_t size_of_key(const Column& column) noexcept { return column.wide ? sizeof(std::int64_t) : sizeof(std::int32_t); }
+
+/// What a column is to have room for.
+struct Room {
+    std::size_t rows = 0;
+    std::size_t bytes = 0; ///< Of the payloads of all rows: they cannot hold more numbers than that.
+};
+
 /// Fills one column, row by row.
 class Rows {
   public:
-    /// A column of `n` rows of what `spec` says.
-    Rows(const Spec& spec, Column& column, const std::shared_ptr<Pool>& pool, std::size_t n);
+    /// A column of what `spec` says.
+    Rows(const Spec& spec, Column& column, const std::shared_ptr<Pool>& pool, const Room& room);
 
     /// The next row is this tensor. Throws FormatError: wrong_kind, wrong_count, wrong_shape, missing, tensor, range, wire.
     void put(const Tensor& tensor);
@@ -32,6 +44,7 @@ class Rows {
     Column* column_;
     const std::shared_ptr<Pool>* pool_;
     std::size_t n_;
+    std::size_t most_;         ///< Numbers that there can be.
     std::size_t row_ = 0;
     std::size_t item_;         ///< Bytes per number.
     std::size_t key_item_ = 0; ///< Bytes per key.

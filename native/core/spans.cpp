@@ -13,6 +13,18 @@ const Alternative* Spans::alternative(std::size_t i) const noexcept {
     return found != alternatives.end() && found->record == i ? &*found : nullptr;
 }
 
+void Spans::prefetch_after(std::size_t i) const noexcept {
+#if defined(__GNUC__) || defined(__clang__)
+    constexpr std::size_t ahead = 1, line = 64, most = 4096;
+    if (i + ahead >= payloads.size()) return;
+    const Bytes payload = payloads[i + ahead];
+    const std::size_t size = std::min(payload.size(), most);
+    for (std::size_t at = 0; at < size; at += line) __builtin_prefetch(payload.data() + at);
+#else
+    (void)i;
+#endif
+}
+
 void Spans::check(std::size_t i) const {
     if (seal == Seal::none) return;
     const Bytes payload = payloads[i];

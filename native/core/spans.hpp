@@ -28,6 +28,10 @@ struct Spans {
     /// The other reading of record `i`, or nothing.
     [[nodiscard]] const Alternative* alternative(std::size_t i) const noexcept;
 
+    /// Asks for the first lines of a payload that is read soon after record `i`: the processor foresees a long stream, but not that
+    /// the checksum of a record is taken in three places at once, nor where the next record of a shuffled batch lies.
+    void prefetch_after(std::size_t i) const noexcept;
+
     /// Checks the seal of record `i`. Throws FormatError{payload_checksum} with `record` set.
     void check(std::size_t i) const;
 };

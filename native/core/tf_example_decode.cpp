@@ -14,18 +14,6 @@ std::size_t size_of_number(Kind kind) { return kind == Kind::float32 ? sizeof(fl
 
 [[noreturn]] void fail(Fault fault, std::uint64_t expected, std::uint64_t found) { throw FormatError(fault, 0, expected, found); }
 
-/// Asks for the first lines of a payload that is read soon: the processor foresees a long stream, but not that the checksum
-/// of a record is taken in three places at once, nor where the next record of a shuffled batch lies.
-void prefetch(Bytes payload) {
-#if defined(__GNUC__) || defined(__clang__)
-    constexpr std::size_t line = 64, most = 4096;
-    const std::size_t size = std::min(payload.size(), most);
-    for (std::size_t at = 0; at < size; at += line) __builtin_prefetch(payload.data() + at);
-#else
-    (void)payload;
-#endif
-}
-
 /// Room for numbers whose count is not known beforehand, from the pool.
 class Growing {
   public:
@@ -75,7 +63,7 @@ class Run {
 
     void record(std::size_t i) {
         feature_ = -1;
-        if (i + ahead < spans_.payloads.size()) prefetch(spans_.payloads[i + ahead]);
+        spans_.prefetch_after(i);
         spans_.check(i);
         for (List& list : found_) list.clear();
         for (auto& steps : steps_) steps.clear();
@@ -220,7 +208,6 @@ class Run {
         if (found != static_cast<std::size_t>(spec.count)) fail(Fault::wrong_count, static_cast<std::uint64_t>(spec.count), found);
     }
 
-    static constexpr std::size_t ahead = 1;
 
     // Records with more keys than this are looked up key by key; the guesses must not grow with what a file says.
     static constexpr std::size_t most_guesses = 4096;

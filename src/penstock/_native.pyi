@@ -267,9 +267,9 @@ class RecordDecoder:
         Specs: (place 1 features | 2 label | 3 uid | 4 metadata | 5 configuration, key, kind 0 string | 1 float32 | 2 float64 | 3 int32 | 4 bytes, layout 0 fixed | 1 varying | 2 sparse | 3 text, count or width or -1, axes or -1, required).
         """
 
-    def decode(self, spans: Spans) -> list[tuple[Any, numpy.typing.NDArray[numpy.int64] | None, Any, int, numpy.typing.NDArray[numpy.int64] | None, numpy.typing.NDArray[numpy.int64] | None]]:
+    def decode(self, spans: Spans, threads: int = 1, least_bytes: int = ...) -> list[tuple[Any, numpy.typing.NDArray[numpy.int64] | None, Any, int, numpy.typing.NDArray[numpy.int64] | None, numpy.typing.NDArray[numpy.int64] | None]]:
         """
-        Per spec: values end to end (an array, or a list of bytes), offsets, keys (int32 or int64), width, axis lengths, records that lack it.
+        Per spec: values end to end (an array, or a list of bytes), offsets, keys (int32 or int64), width, axis lengths, records that lack it. Up to so many threads work on it where a column is sparse, each on least_bytes of payloads or more.
         """
 
 class RecordScanner:

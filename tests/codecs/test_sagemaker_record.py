@@ -413,3 +413,18 @@ def test_texts_of_a_shape_are_written_without_one(shape):
         assert example["b"] == number
         assert np.asarray(example["a"]).tolist() == words[0].tolist()
         assert np.asarray(example["c"]).tolist() == words[0].astype("S").astype(object).tolist()
+
+
+def test_a_call_of_megabytes_takes_the_cores_that_are_spare(monkeypatch):
+    """Three megabytes of sparse rows on three threads: what one thread makes of them."""
+    rows = scipy.sparse.random_array((2000, 50000), density=0.005, format="csr", dtype=np.float32, rng=1)
+    schema = Schema({"values": Feature("float32", (50000,), sparse=True), "uid": Feature("str")})
+    codec = SageMakerRecordCodec(schema)
+    names = np.array([f"row {i}" for i in range(2000)], object)
+    spans = _native.spans_of_buffers(encoded(codec, {"values": rows, "uid": names}, 2000))
+    for cores in (1, 3):
+        monkeypatch.setattr("penstock.codecs.sagemaker_record.spare_cores", lambda cores=cores: cores)
+        batch = codec.decode_batch(spans)
+        assert batch["uid"].tolist() == names.tolist()
+        for part in ("data", "indices", "indptr"):
+            assert np.array_equal(getattr(batch["values"], part), getattr(rows, part))

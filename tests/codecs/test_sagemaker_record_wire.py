@@ -76,3 +76,53 @@ def test_columns_hold_what_the_reference_reads(payloads):
     assert label[0].tolist() == [v for row in labels if row for v in row["values"]]
     assert uid[0] == [record["uid"] or b"" for record in records]
     assert (uid[5].tolist() if uid[5] is not None else []) == [i for i, r in enumerate(records) if r["uid"] is None]
+
+
+LAYOUTS = [
+    spec(1, b"sparse", 1, 2, 30),
+    spec(1, b"sparse", 2, 2, -1),
+    (1, b"sparse", 1, 2, 30, (), True),
+    spec(1, b"values", 1, 2, -1),
+    spec(1, b"values", 1, 0, 2),
+    spec(1, b"values", 4, 1, -1),
+    spec(2, b"values", 3, 1, -1),
+    (2, b"values", 3, 1, -1, (-1, 2), False),
+    (2, b"values", 4, 0, 1, (), False),
+    spec(3, b"", 0, 3, 1),
+]
+
+
+def plain_columns(decoder, spans, *threads):
+    """The columns as lists, or every number of the error."""
+    try:
+        parts = decoder.decode(spans, *threads)
+    except _native.FormatError as error:
+        return error.fault, error.offset, error.expected, error.found, error.record, error.feature
+    return [
+        [(str(part.dtype), part.tobytes()) if isinstance(part, np.ndarray) else part for part in column]
+        for column in parts
+    ]
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(sagemaker_wire.records() | st.binary(max_size=3), max_size=12),
+    st.lists(st.sampled_from(LAYOUTS), min_size=1, max_size=4),
+    st.integers(2, 5),
+)
+def test_several_threads_make_the_columns_and_the_errors_of_one(payloads, specs, threads):
+    decoder = _native.RecordDecoder([LAYOUTS[0], *specs])
+    spans = _native.spans_of_buffers(payloads)
+    assert plain_columns(decoder, spans, threads, 1) == plain_columns(decoder, spans)
+
+
+def test_the_first_faulty_record_is_told_wherever_it_stands():
+    """Later parts have faults, too, and meet them sooner."""
+    good = sagemaker_wire.field(1, sagemaker_wire.field(1, b"x"))
+    decoder = _native.RecordDecoder([spec(1, b"sparse", 1, 2, 30)])
+    for at in range(12):
+        payloads = [good] * at + [b"\x00"] + [b"\x0a\x7f"] * (11 - at)
+        found = plain_columns(decoder, _native.spans_of_buffers(payloads), 4, 1)
+        assert found == plain_columns(decoder, _native.spans_of_buffers(payloads))
+        assert found[0] == "wire"
+        assert found[4] == at

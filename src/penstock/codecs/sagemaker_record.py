@@ -20,6 +20,7 @@ from penstock.codecs.sagemaker_record_places import Place, place_of
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
 from penstock.errors import DataError, UnsupportedData, Where
+from penstock.io.cores import spare_cores
 
 __all__ = ["SageMakerRecordCodec"]
 
@@ -56,7 +57,7 @@ class SageMakerRecordCodec:
         self._decoder = _native.RecordDecoder([column.spec for column in self._columns])
 
     def decode_batch(self, spans: _native.Spans) -> Batch:
-        """Decode ``n`` payloads.
+        """Decode ``n`` payloads; where a feature is sparse, megabytes of them on all cores that a call may use.
 
         Returns:
             One column per feature of the schema: ``ndarray (n, *shape)``; :class:`~penstock.Ragged` where a length varies;
@@ -68,7 +69,7 @@ class SageMakerRecordCodec:
             MissingExtra: A feature is sparse and SciPy is not installed.
         """
         try:
-            parts = self._decoder.decode(spans)
+            parts = self._decoder.decode(spans, spare_cores())
         except _native.FormatError as error:
             raise explain(error, spans, self.schema, self.places) from error
         n = len(spans)
