@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "core/crc_tables.hpp"
+
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #define PENSTOCK_CRC_PCLMUL 1
 #include <immintrin.h>
@@ -12,32 +14,7 @@ namespace {
 
 constexpr std::uint32_t polynomial = 0xEDB88320U;
 
-using Table = std::array<std::uint32_t, 256>;
-
-// Slicing by eight: table k holds the CRC of a byte followed by k zero bytes.
-constexpr std::array<Table, 8> make_slices() {
-    std::array<Table, 8> slices{};
-    for (std::uint32_t byte = 0; byte < 256; ++byte) {
-        std::uint32_t crc = byte;
-        for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? polynomial : 0);
-        slices[0][byte] = crc;
-    }
-    for (std::size_t k = 1; k < 8; ++k)
-        for (std::size_t byte = 0; byte < 256; ++byte) slices[k][byte] = (slices[k - 1][byte] >> 8) ^ slices[0][slices[k - 1][byte] & 0xFF];
-    return slices;
-}
-
-constexpr std::array<Table, 8> slices = make_slices();
-
-std::uint32_t update_by_tables(std::uint32_t crc, const std::byte* at, std::size_t size) {
-    for (; size >= 8; size -= 8, at += 8) {
-        const std::uint64_t word = load_le<std::uint64_t>(at) ^ crc;
-        crc = slices[7][word & 0xFF] ^ slices[6][word >> 8 & 0xFF] ^ slices[5][word >> 16 & 0xFF] ^ slices[4][word >> 24 & 0xFF] ^
-              slices[3][word >> 32 & 0xFF] ^ slices[2][word >> 40 & 0xFF] ^ slices[1][word >> 48 & 0xFF] ^ slices[0][word >> 56];
-    }
-    for (; size != 0; --size) crc = (crc >> 8) ^ slices[0][(crc ^ std::to_integer<std::uint32_t>(*at++)) & 0xFF];
-    return crc;
-}
+using Tables = CrcTables<polynomial>;
 
 #if defined(PENSTOCK_CRC_PCLMUL)
 
@@ -70,7 +47,7 @@ __attribute__((target("pclmul"))) std::uint32_t update_by_folding(std::uint32_t 
     for (std::size_t i = 1; i < 4; ++i) sum = fold(sum, by_one, sums[i]);
     std::array<std::byte, 16> left;
     _mm_storeu_si128(reinterpret_cast<__m128i*>(left.data()), sum);
-    return update_by_tables(update_by_tables(0, left.data(), left.size()), at, size);
+    return Tables::update(Tables::update(0, left), {at, size});
 }
 
 const bool can_fold = __builtin_cpu_supports("pclmul") != 0;
@@ -86,6 +63,6 @@ std::uint32_t crc32(Bytes data, std::uint32_t before) noexcept {
     return crc32_by_tables(data, before);
 }
 
-std::uint32_t crc32_by_tables(Bytes data, std::uint32_t before) noexcept { return ~update_by_tables(~before, data.data(), data.size()); }
+std::uint32_t crc32_by_tables(Bytes data, std::uint32_t before) noexcept { return ~Tables::update(~before, data); }
 
 } // namespace penstock

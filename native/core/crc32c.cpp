@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "core/crc_tables.hpp"
+
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #define PENSTOCK_CRC_SSE42 1
 #include <immintrin.h>
@@ -19,44 +21,13 @@ namespace {
 
 constexpr std::uint32_t polynomial = 0x82F63B78U;
 
-using Table = std::array<std::uint32_t, 256>;
-
-// Slicing by eight: table k holds the CRC of a byte followed by k zero bytes.
-constexpr std::array<Table, 8> make_slices() {
-    std::array<Table, 8> slices{};
-    for (std::uint32_t byte = 0; byte < 256; ++byte) {
-        std::uint32_t crc = byte;
-        for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? polynomial : 0);
-        slices[0][byte] = crc;
-    }
-    for (std::size_t k = 1; k < 8; ++k)
-        for (std::size_t byte = 0; byte < 256; ++byte)
-            slices[k][byte] = (slices[k - 1][byte] >> 8) ^ slices[0][slices[k - 1][byte] & 0xFF];
-    return slices;
-}
-
-constexpr std::array<Table, 8> slices = make_slices();
-
-std::uint32_t by_bytes(std::uint32_t crc, const std::byte* at, std::size_t size) {
-    for (; size != 0; --size) crc = (crc >> 8) ^ slices[0][(crc ^ std::to_integer<std::uint32_t>(*at++)) & 0xFF];
-    return crc;
-}
-
-std::uint32_t update_by_tables(std::uint32_t crc, const std::byte* at, std::size_t size) {
-    for (; size >= 8; size -= 8, at += 8) {
-        const std::uint64_t word = load_le<std::uint64_t>(at) ^ crc;
-        crc = slices[7][word & 0xFF] ^ slices[6][word >> 8 & 0xFF] ^ slices[5][word >> 16 & 0xFF] ^
-              slices[4][word >> 24 & 0xFF] ^ slices[3][word >> 32 & 0xFF] ^ slices[2][word >> 40 & 0xFF] ^
-              slices[1][word >> 48 & 0xFF] ^ slices[0][word >> 56];
-    }
-    return by_bytes(crc, at, size);
-}
+using Tables = CrcTables<polynomial>;
 
 #if defined(PENSTOCK_CRC_SSE42) || defined(PENSTOCK_CRC_ARM)
 
 // The instruction takes three cycles and can start every cycle, so three stretches are summed side by side. To join
 // them, the CRC of a stretch is moved past the next one, as if that many zero bytes followed: one table look-up a byte.
-using Shift = std::array<Table, 4>;
+using Shift = std::array<Tables::Table, 4>;
 
 template <std::size_t zeros> constexpr Shift make_shift() {
     Shift shift{};
@@ -64,7 +35,7 @@ template <std::size_t zeros> constexpr Shift make_shift() {
         std::array<std::uint32_t, 8> bits{};
         for (std::size_t bit = 0; bit < 8; ++bit) {
             std::uint32_t crc = std::uint32_t{1} << (part * 8 + bit);
-            for (std::size_t i = 0; i < zeros; ++i) crc = (crc >> 8) ^ slices[0][crc & 0xFF];
+            for (std::size_t i = 0; i < zeros; ++i) crc = Tables::step(crc, std::byte{});
             bits[bit] = crc;
         }
         for (std::size_t byte = 0; byte < 256; ++byte)
@@ -135,7 +106,7 @@ bool has_instruction() {
 } // namespace
 
 std::uint32_t crc32c_by_tables(Bytes data, std::uint32_t before) noexcept {
-    return ~update_by_tables(~before, data.data(), data.size());
+    return ~Tables::update(~before, data);
 }
 
 #if defined(PENSTOCK_CRC_SSE42) || defined(PENSTOCK_CRC_ARM)

@@ -39,19 +39,6 @@ void repeat(std::byte* to, std::size_t distance, std::size_t size, std::size_t r
     }
 }
 
-constexpr auto crc_tables = [] {
-    std::array<std::array<std::uint32_t, 256>, 8> tables{};
-    for (std::uint32_t i = 0; i < 256; ++i) {
-        std::uint32_t crc = i;
-        for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1U) != 0 ? 0xEDB88320U : 0U);
-        tables[0][i] = crc;
-    }
-    for (std::size_t t = 1; t < 8; ++t) {
-        for (std::size_t i = 0; i < 256; ++i) tables[t][i] = (tables[t - 1][i] >> 8) ^ tables[0][tables[t - 1][i] & 0xFF];
-    }
-    return tables;
-}();
-
 } // namespace
 
 /// Bits of a stream, the lowest of each byte first.
@@ -292,17 +279,6 @@ std::uint32_t adler32(Bytes bytes) noexcept {
         high %= prime;
     }
     return high << 16 | low;
-}
-
-std::uint32_t crc32(Bytes bytes) noexcept {
-    std::uint32_t crc = 0xFFFFFFFFU;
-    for (; bytes.size() >= 8; bytes = bytes.subspan(8)) {
-        const auto word = load_le<std::uint64_t>(bytes.data()) ^ crc;
-        crc = 0;
-        for (unsigned i = 0; i < 8; ++i) crc ^= crc_tables[7 - i][(word >> (8 * i)) & 0xFF];
-    }
-    for (const std::byte value : bytes) crc = (crc >> 8) ^ crc_tables[0][(crc ^ std::to_integer<std::uint32_t>(value)) & 0xFF];
-    return crc ^ 0xFFFFFFFFU;
 }
 
 } // namespace penstock

@@ -48,7 +48,4 @@ class Inflater {
 /// Adler-32 of RFC 1950.
 [[nodiscard]] std::uint32_t adler32(Bytes bytes) noexcept;
 
-/// CRC-32 as PNG and gzip have it (reflected polynomial 0xEDB88320, start and end xor 0xFFFFFFFF).
-[[nodiscard]] std::uint32_t crc32(Bytes bytes) noexcept;
-
 } // namespace penstock

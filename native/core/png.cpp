@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/crc32.hpp"
+
 namespace penstock {
 namespace {
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "check.hpp"
-#include "core/crc32.hpp"
 
 using namespace penstock;
 using namespace penstock::testing;
@@ -45,17 +44,6 @@ std::vector<std::byte> content() {
     std::vector<std::byte> bytes(500);
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(65 + (i * i + i / 7) % 41);
     return bytes;
-}
-
-void sums_agree() {
-    std::vector<std::byte> bytes(1000);
-    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7 + i / 256);
-    for (std::size_t begin = 0; begin < 20; ++begin)
-        for (std::size_t end = begin; end <= bytes.size(); end += 13) {
-            const Bytes part = Bytes(bytes).subspan(begin, end - begin);
-            check(crc32(part, 9) == crc32_by_tables(part, 9));
-        }
-    check(crc32(bytes_of("123456789")) == 0xCBF43926);
 }
 
 void blocks_and_members() {
@@ -122,7 +110,6 @@ void pairs_are_the_same_by_eights() {
 
 int main() {
     pairs_are_the_same_by_eights();
-    sums_agree();
     blocks_and_members();
     damage_is_refused();
     codes_are_those_of_the_standard();

@@ -61,6 +61,5 @@ int main() {
     check(fault_in("\170\234\3\0\0\0\0\2"sv, 0) == Fault::payload_checksum);
     check(inflate("\170\234\3\0\0\0\0\1"sv, 0).empty());
     check(adler32(bytes_of("Wikipedia"sv)) == 0x11E60398); // the example that everybody gives
-    check(crc32(bytes_of("123456789"sv)) == 0xCBF43926);   // the check value of its catalogue
-    check(crc32({}) == 0 && adler32({}) == 1);
+    check(adler32({}) == 1);
 }

@@ -1,0 +1,22 @@
+#include "core/crc32.hpp"
+
+#include "check.hpp"
+#include "crc_by_bits.hpp"
+
+using namespace penstock;
+using namespace penstock::testing;
+
+int main() {
+    check(crc32(bytes_of("123456789")) == 0xCBF43926); // the check value of its catalogue
+    check(crc32({}) == 0);
+
+    std::vector<std::byte> data(1000);
+    for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * 7 + i / 256);
+    for (std::size_t begin = 0; begin < 20; ++begin)
+        for (std::size_t end = begin; end <= data.size(); end += 13) {
+            const Bytes part = Bytes(data).subspan(begin, end - begin);
+            const std::uint32_t expected = crc_by_bits(part, 0xEDB88320U, 9);
+            check(crc32(part, 9) == expected, "folded");
+            check(crc32_by_tables(part, 9) == expected, "tables");
+        }
+}
