@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.sources.alike import alike
 
 import penstock as ps
 from penstock.errors import NoFiles, Unreachable
@@ -130,15 +131,6 @@ def base(request, monkeypatch):
     yield f"{request.param}://bucket"
     found = listing.keys_below(f"{request.param}://bucket")
     uploads.remove_objects(found)
-
-
-def alike(url, path, **options):
-    there, here = ps.open(url, **options), ps.open(path, **options)
-    assert there.schema == here.schema
-    assert [str(example) for example in there] == [str(example) for example in here]
-    batches = [[str(b) for b in ps.Loader(source, 32, shuffle=True, seed=1)] for source in (there, here)]
-    assert batches[0] == batches[1]
-    return len(there)
 
 
 @pytest.mark.parametrize("ending", FORMATS)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.io.store_server import DATE, KINDS, environment, etag_of, serving_store
+from tests.sources.alike import alike
 
 import penstock as ps
 from penstock.errors import NoFiles, Unreachable, UnsupportedData
@@ -38,16 +39,6 @@ def s3(monkeypatch):
         monkeypatch.setattr(store_line, "RETRIES", 2)
         store.base = "s3://bucket"
         yield store
-
-
-def alike(url, path, **options):
-    """The same examples, in order and shuffled."""
-    there, here = ps.open(url, **options), ps.open(path, **options)
-    assert there.schema == here.schema
-    assert [str(example) for example in there] == [str(example) for example in here]
-    batches = [[str(b) for b in ps.Loader(source, 32, shuffle=True, seed=1)] for source in (there, here)]
-    assert batches[0] == batches[1]
-    return len(there)
 
 
 @pytest.mark.parametrize("ending", FORMATS)

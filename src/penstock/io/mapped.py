@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock import _native
 from penstock.errors import CorruptFile, NoFiles, Where
+from penstock.io.changed import changed
 from penstock.io.locks import lock
 from penstock.io.paths import absolute
 
@@ -94,12 +95,7 @@ class MappedFile:
         """What native functions take; views of it keep the mapping alive."""
         self.signature = Signature(self.size, status.st_mtime_ns, self._fingerprint())
         if expected is not None and not self.signature.same_version(expected):
-            raise CorruptFile(
-                Where(path=self.path),
-                expected=f"the file as it was when it was first looked at ({expected.size} bytes)",
-                found=f"another version ({self.size} bytes)",
-                hint="The file was changed meanwhile: open it again.",
-            )
+            raise changed(self.path, size=expected.size, found=self.size, what="file")
 
     @property
     def opened(self) -> str:

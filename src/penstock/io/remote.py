@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from penstock.errors import CorruptFile, Where
+from penstock.io.changed import changed
 from penstock.io.extents import fetch_extents
 from penstock.io.mapped import Signature
 from penstock.io.mirrors import mirrored
@@ -69,12 +69,7 @@ class RemoteFile:
 
     def _check(self) -> None:
         if self._expected is not None and not self._signature().same_version(self._expected):
-            raise CorruptFile(
-                Where(path=self.path),
-                expected=f"the object as it was when it was first looked at ({self._expected.size} bytes)",
-                found=f"another version ({self._known_version().size} bytes)",
-                hint="The object was changed meanwhile: open it again.",
-            )
+            raise changed(self.path, size=self._expected.size, found=self._known_version().size, what="object")
 
     @property
     def head(self) -> bytes:

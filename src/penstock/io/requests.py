@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from penstock.errors import CorruptFile, Where
+from penstock.io.changed import changed
 from penstock.io.store_faults import NoRanges, worded
 from penstock.io.store_line import Line, line_to, obstore_for, run_all, store_of, submit
 from penstock.io.urls import Url
@@ -171,14 +172,8 @@ def _version(meta: Any) -> Version:
 
 def _check_version(ask: Ask, found: Version) -> None:
     if ask.version is not None and not ask.version.same_as(found):
-        raise _changed(ask, f"another version ({found.size} bytes)")
+        raise _changed(ask, found.size)
 
 
-def _changed(ask: Ask, found: str) -> CorruptFile:
-    size = "" if ask.version is None else f" ({ask.version.size} bytes)"
-    return CorruptFile(
-        Where(path=ask.url),
-        expected=f"the object as it was when it was first looked at{size}",
-        found=found,
-        hint="The object was changed meanwhile: open it again.",
-    )
+def _changed(ask: Ask, found: str | int) -> CorruptFile:
+    return changed(ask.url, size=None if ask.version is None else ask.version.size, found=found, what="object")
