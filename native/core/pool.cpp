@@ -4,6 +4,20 @@
 #include <bit>
 #include <new>
 
+// With AddressSanitizer, which sees what is written behind the end of a block, but not of a mapping.
+#if (defined(__unix__) || defined(__APPLE__)) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__has_feature)
+#if !__has_feature(address_sanitizer)
+#define PENSTOCK_MAPPED_BLOCKS 1
+#endif
+#else
+#define PENSTOCK_MAPPED_BLOCKS 1
+#endif
+#endif
+#if defined(PENSTOCK_MAPPED_BLOCKS)
+#include <sys/mman.h>
+#endif
+
 namespace penstock {
 namespace {
 
@@ -16,6 +30,31 @@ std::size_t size_class(std::size_t size) {
     if (size <= 512) return 512;
     const std::size_t step = std::bit_floor(size) / 8;
     return (size + step - 1) / step * step;
+}
+
+// Large blocks are mappings of their own: freed between others that are in use, they would stay the process's in a heap.
+[[maybe_unused]] constexpr std::size_t mapped_from = std::size_t{64} << 10;
+
+std::byte* new_block(std::size_t capacity) {
+#if defined(PENSTOCK_MAPPED_BLOCKS)
+    if (capacity >= mapped_from) {
+        void* const found = ::mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (found == MAP_FAILED) throw std::bad_alloc();
+        return static_cast<std::byte*>(found);
+    }
+#endif
+    return static_cast<std::byte*>(::operator new(capacity, alignment));
+}
+
+void free_block(std::byte* block, std::size_t capacity) noexcept {
+#if defined(PENSTOCK_MAPPED_BLOCKS)
+    if (capacity >= mapped_from) {
+        ::munmap(block, capacity);
+        return;
+    }
+#endif
+    static_cast<void>(capacity);
+    ::operator delete(block, alignment);
 }
 
 } // namespace
@@ -52,7 +91,7 @@ Pool::Block Pool::take(std::size_t size) {
         }
     }
     try {
-        return {shared_from_this(), static_cast<std::byte*>(::operator new(capacity, alignment)), capacity};
+        return {shared_from_this(), new_block(capacity), capacity};
     } catch (...) {
         const std::lock_guard lock(mutex_);
         used_bytes_ -= capacity;
@@ -61,7 +100,7 @@ Pool::Block Pool::take(std::size_t size) {
 }
 
 void Pool::give_back(std::byte* data, std::size_t capacity) noexcept {
-    std::vector<std::byte*> freed;
+    std::vector<Unused> freed;
     {
         const std::lock_guard lock(mutex_);
         used_bytes_ -= capacity;
@@ -75,19 +114,19 @@ void Pool::give_back(std::byte* data, std::size_t capacity) noexcept {
         } catch (const std::bad_alloc&) { // No room to remember it: free it below.
         }
     }
-    for (std::byte* const block : freed) ::operator delete(block, alignment);
-    if (data != nullptr) ::operator delete(data, alignment);
+    for (const auto& [block, size] : freed) free_block(block, size);
+    if (data != nullptr) free_block(data, capacity);
 }
 
 // Takes out what was not needed since the last time, for the caller to free.
-std::vector<std::byte*> Pool::sweep() {
+std::vector<Pool::Unused> Pool::sweep() {
     std::size_t count = 0;
     for (const auto& [capacity, idle] : idle_) count += idle.least;
-    std::vector<std::byte*> found;
+    std::vector<Unused> found;
     found.reserve(count);
     for (auto& [capacity, idle] : idle_) {
         const auto end = idle.blocks.begin() + static_cast<std::ptrdiff_t>(idle.least);
-        found.insert(found.end(), idle.blocks.begin(), end);
+        for (auto block = idle.blocks.begin(); block != end; ++block) found.push_back({*block, capacity});
         idle.blocks.erase(idle.blocks.begin(), end);
         idle_bytes_ -= capacity * idle.least;
         idle.least = idle.blocks.size();
@@ -104,7 +143,7 @@ Pool::Stats Pool::stats() const {
 void Pool::clear() {
     const std::lock_guard lock(mutex_);
     for (auto& [capacity, idle] : idle_)
-        for (std::byte* const data : idle.blocks) ::operator delete(data, alignment);
+        for (std::byte* const data : idle.blocks) free_block(data, capacity);
     idle_.clear();
     idle_bytes_ = 0;
 }

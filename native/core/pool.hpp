@@ -62,7 +62,11 @@ class Pool : public std::enable_shared_from_this<Pool> {
     };
 
     void give_back(std::byte* data, std::size_t capacity) noexcept;
-    [[nodiscard]] std::vector<std::byte*> sweep();
+    struct Unused {
+        std::byte* data;
+        std::size_t capacity;
+    };
+    [[nodiscard]] std::vector<Unused> sweep();
 
     mutable std::mutex mutex_;
     std::map<std::size_t, Idle> idle_;

@@ -1,7 +1,12 @@
 #include "core/pool.hpp"
 
 #include <cstring>
+#include <fstream>
 #include <thread>
+
+#if defined(__linux__)
+#include <unistd.h>
+#endif
 
 #include "check.hpp"
 
@@ -75,9 +80,36 @@ void many_threads() {
     check(pool->stats().used_bytes == 0 && pool->stats().taken == 8000);
 }
 
+#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)
+std::size_t resident_bytes() {
+    std::size_t whole = 0, resident = 0;
+    std::ifstream("/proc/self/statm") >> whole >> resident;
+    return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// Also where every other one of them stays in use.
+void freed_blocks_are_no_longer_the_process_s() {
+    const auto pool = std::make_shared<Pool>(1 << 30);
+    constexpr std::size_t size = 200'000;
+    std::vector<Pool::Block> kept, freed;
+    for (int i = 0; i < 100; ++i)
+        for (auto* blocks : {&kept, &freed}) {
+            blocks->push_back(pool->take(size));
+            std::memset(blocks->back().data(), 1, size);
+        }
+    const std::size_t before = resident_bytes();
+    freed.clear();
+    pool->clear();
+    check(resident_bytes() + 90 * size < before);
+}
+#else
+void freed_blocks_are_no_longer_the_process_s() {}
+#endif
+
 } // namespace
 
 int main() {
+    freed_blocks_are_no_longer_the_process_s();
     blocks_come_back();
     idle_memory_is_bounded();
     what_is_no_longer_needed_is_freed();
