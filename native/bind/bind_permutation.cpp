@@ -38,6 +38,21 @@ nb::object permute_at(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch, 
     return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {count});
 }
 
+// NumPy takes some microseconds for each of both, whatever the size.
+nb::tuple bounds(Indices numbers) {
+    const std::span<const std::int64_t> all(numbers.data(), numbers.shape(0));
+    if (all.empty()) throw nb::value_error("no numbers have no bounds");
+    std::int64_t least = all.front(), largest = all.front();
+    {
+        const nb::gil_scoped_release release;
+        for (const std::int64_t number : all) {
+            least = std::min(least, number);
+            largest = std::max(largest, number);
+        }
+    }
+    return nb::make_tuple(least, largest);
+}
+
 } // namespace
 
 void register_permutation(nb::module_& module) {
@@ -48,6 +63,8 @@ void register_permutation(nb::module_& module) {
                nb::sig("def permute_at(n: int, seed: int, epoch: int, positions: numpy.typing.NDArray[numpy.int64]) -> "
                        "numpy.typing.NDArray[numpy.int64]"),
                "Indices at the given positions of that order.");
+    module.def("bounds", &bounds, nb::arg("numbers"), nb::sig("def bounds(numbers: numpy.typing.NDArray[numpy.int64]) -> tuple[int, int]"),
+               "The least and the largest of them.");
 }
 
 } // namespace penstock::bind

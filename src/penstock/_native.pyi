@@ -460,6 +460,9 @@ def permute(n: int, seed: int, epoch: int, start: int, stop: int) -> numpy.typin
 def permute_at(n: int, seed: int, epoch: int, positions: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.int64]:
     """Indices at the given positions of that order."""
 
+def bounds(numbers: numpy.typing.NDArray[numpy.int64]) -> tuple[int, int]:
+    """The least and the largest of them."""
+
 def read_files(paths: list[bytes], head: bytes, size: int) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]:
     """
     Many small files that should all be `head` and `size` bytes behind it: those bytes, uint8 (n, size), and of each file 0, an errno, or -1 where its head or its size is another (its bytes are then of no meaning).

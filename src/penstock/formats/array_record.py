@@ -172,7 +172,7 @@ class ArrayRecordRecords:
         table, reader = self._open()
         if not len(indices):
             return _native.spans_of_buffers([])
-        low, high = int(indices.min()), int(indices.max())
+        low, high = _native.bounds(indices)
         if low < 0 or high >= len(table):
             raise IndexError(f"records {low} to {high} of {len(table)}")
         spans = reader.spans(indices)

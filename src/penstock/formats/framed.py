@@ -145,8 +145,7 @@ class FramedRecords:
         """
         index = self.index
         if len(indices):
-            # Of one record, the least and the largest need no search: that would be a tenth of what reading it costs.
-            low, high = (indices.min(), indices.max()) if len(indices) > 1 else (indices[0], indices[0])
+            low, high = _native.bounds(indices)
             if not 0 <= low <= high < len(index):
                 raise IndexError(f"records {low} to {high} of {len(index)}")
         try:

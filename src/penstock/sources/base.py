@@ -16,6 +16,7 @@ from penstock.contracts.protocols import Indices
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
 from penstock.errors import Where
+from penstock.formats.bounds import bounds
 from penstock.sources.stacking import row
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def as_indices(indices: npt.ArrayLike, n: int) -> Indices:
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise TypeError(f"indices are a sequence of integers, got {array.dtype} with shape {array.shape}")
     array = array.astype(np.int64, copy=False)
-    low, high = int(array.min()), int(array.max())
+    low, high = bounds(array)
     if low < -n or high >= n:
         raise IndexError(f"index {low if low < -n else high} is outside a source of {n} examples")
     return np.where(array < 0, array + n, array) if low < 0 else array

@@ -174,8 +174,8 @@ class Dispatcher:
             if batch:
                 channel = self._free.popleft()
                 self._busy.add(channel)
-                self._metrics.batch_size.observe(len(batch))
                 channel.start(batch)
+                self._metrics.batch_size.observe(len(batch))
 
     def _take(self, most: int) -> list[Waiting]:
         """The next requests whose clients are still there."""

@@ -252,10 +252,9 @@ class _ProcessChannel(asyncio.Protocol):
 
     def start(self, batch: Sequence[Waiting]) -> None:
         self._batch = batch
-        timeout_s = self._worker.settings.timeout_s
-        self._timer = self._worker.loop.call_later(timeout_s, self._too_slow)
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(pack_requests([waiting.request for waiting in batch]))
+        self._timer = self._worker.loop.call_later(self._worker.settings.timeout_s, self._too_slow)
 
     def fail(self, how: str) -> None:
         batch, self._batch = self._batch, ()
@@ -274,10 +273,10 @@ class _ProcessChannel(asyncio.Protocol):
             return
         self._stop_timer()
         batch, self._batch = self._batch, ()
-        for name, seconds, _ in message[0]["calls"]:
-            self._worker.metrics.container_seconds.observe(seconds, container=name)
         self._worker.dispatcher.settle(batch, answers_from(message))
         self._worker.dispatcher.done(self)
+        for name, seconds, _ in message[0]["calls"]:  # when the clients have their answers
+            self._worker.metrics.container_seconds.observe(seconds, container=name)
 
     def _too_slow(self) -> None:
         """It hangs: its requests have been answered with 504, or are now, and nothing else ends it."""
