@@ -208,7 +208,6 @@ class Run {
         if (found != static_cast<std::size_t>(spec.count)) fail(Fault::wrong_count, static_cast<std::uint64_t>(spec.count), found);
     }
 
-
     // Records with more keys than this are looked up key by key; the guesses must not grow with what a file says.
     static constexpr std::size_t most_guesses = 4096;
 
