@@ -75,10 +75,41 @@ def test_the_front_door_is_what_it_says():
     assert sorted(penstock.__all__) == sorted(public)  # ruff keeps their order
 
 
-def test_importing_loads_nothing_optional():
-    code = f"import sys, penstock; print([name for name in {OPTIONAL!r} if name in sys.modules])"
+@pytest.mark.parametrize("statement", ["import penstock", "from penstock import *"])
+def test_importing_loads_nothing_optional(statement):
+    code = f"import sys; {statement}; print([name for name in {OPTIONAL!r} if name in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_importing_loads_what_is_asked_for():
+    code = (
+        "import sys, penstock; few = len(sys.modules); early = 'numpy' in sys.modules; penstock.Loader;"
+        "print(early, 'penstock.loading.loader' in sys.modules, len(sys.modules) > few + 50, penstock.errors.DataError.__name__)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "False True True DataError"
+
+
+def test_the_front_door_leads_to_its_packages_only():
+    assert penstock.testing.__name__ == "penstock.testing"
+    for name in ("nothing", "re", "_registries"):
+        with pytest.raises(AttributeError, match=name):
+            getattr(penstock, name)
+
+
+def test_type_checkers_and_python_find_the_same_things_behind_the_front_door():
+    tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
+    told = {
+        alias.name: node.module
+        for branch in tree.body
+        if isinstance(branch, ast.If)
+        for node in branch.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    homes = {name: f"penstock.{penstock._HOME.get(name, 'errors')}" for name in penstock.__all__}
+    assert told == homes
 
 
 def test_the_version_is_said_once():

@@ -336,6 +336,7 @@ IMPORT = Workload(
     note="The check of the Penstock row also fails when anything optional gets loaded.",
     systems=(
         _import("penstock", role="penstock"),
+        System(name="import penstock, its three doors", role="penstock", start="imports:doors"),
         _import("numpy", role="limit"),
         System(name="bare interpreter", role="limit", start="imports:bare"),
         _import("datasets", epochs=3),

@@ -114,9 +114,9 @@ def test_interrupted_conversion_goes_on(tmp_path):
 
 HOLD = """
 import sys
-print("held", flush=True)
 try:
-    sys.stdin.readline()  # until the interrupt was sent
+    print("held", flush=True)  # in here: the interrupt may come at once
+    sys.stdin.readline()  # until it was sent
 finally:
     print("tidied up")
 raise SystemExit("nobody interrupted")
@@ -233,13 +233,19 @@ def on_terminal(*args, columns=80, **settings):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a shell")
-@pytest.mark.parametrize("arguments", [("--help",), ("inspect", "PEOPLE"), ("head", "PEOPLE", "--json")])
-def test_a_full_disk_behind_the_output_is_one_line(people, arguments):
+@pytest.mark.parametrize("buffered", [True, False])
+@pytest.mark.parametrize(
+    "arguments", [("--help",), ("inspect", "PEOPLE"), ("head", "PEOPLE", "--json"), ("verify", "PEOPLE")]
+)
+def test_a_full_disk_behind_the_output_is_one_line(people, arguments, buffered):
     if not os.path.exists("/dev/full"):
         pytest.skip("needs /dev/full")
     call = [people if argument == "PEOPLE" else argument for argument in arguments]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "" if buffered else "1"}
     with open("/dev/full", "w") as full:
-        done = subprocess.run([*PENSTOCK, *call], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(
+            [*PENSTOCK, *call], stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment
+        )
     assert (done.returncode, done.stderr) == (1, "penstock: error: No space left on device\n")
 
 

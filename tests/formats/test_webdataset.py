@@ -75,7 +75,7 @@ def test_a_member_that_is_missing(put):
 def test_arrays_of_different_shapes(put):
     members = [(f"{at:09d}.x.npy", npy(np.ones((at + 1, 2), np.float32))) for at in range(3)]
     source = ps.open(put(*members))
-    assert source.schema == ps.contracts.schema.Schema({"x": ps.Feature("float32", (None, 2))})
+    assert source.schema == ps.Schema({"x": ps.Feature("float32", (None, 2))})
     assert source.batch([2, 0])["x"].lengths.tolist() == [3, 1]
     images = [(f"{at:09d}.x.npy", npy(np.full((at + 1, at + 2), at))) for at in range(3)]
     source = ps.open(put(*images))

@@ -18,9 +18,10 @@ OPTIONAL += ("simplejpeg", "starlette", "tensorflow", "torch", "typer", "uvicorn
 
 @dataclass(frozen=True, slots=True)
 class ImportTask:
-    """``python -c "import <module>"``; an empty name is the bare interpreter."""
+    """``python -c "import <module>; <then>"``; an empty name is the bare interpreter."""
 
     module: str
+    then: str = ""
 
     def check(self) -> None:
         """The import works, and Penstock's loads nothing optional."""
@@ -37,7 +38,7 @@ class ImportTask:
         return Timing(epoch_s=wall, first_s=None, wall_s=wall, cpu_s=cpu, rows=1)
 
     def _statement(self) -> str:
-        return f"import {self.module}" if self.module else "pass"
+        return "; ".join(filter(None, (f"import {self.module}" if self.module else "pass", self.then)))
 
     def _python(self, code: str) -> None:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -58,6 +59,11 @@ def numpy(_files: Files) -> ImportTask:
 def penstock(_files: Files) -> ImportTask:
     """Penstock."""
     return ImportTask("penstock")
+
+
+def doors(_files: Files) -> ImportTask:
+    """Penstock, and what lies behind its three doors: they are loaded when they are first asked for."""
+    return ImportTask("penstock", then="penstock.records, penstock.open, penstock.Loader")
 
 
 def datasets(_files: Files) -> ImportTask:

@@ -75,8 +75,8 @@ def ending(*, traceback: bool) -> Iterator[None]:
         typer.Exit: With the code.
     """
     try:
-        yield
-        sys.stdout.flush()
+        with _flushed():
+            yield
     except BrokenPipeError:
         _stop_writing()
         raise typer.Exit(NOBODY_READS) from None
@@ -84,10 +84,25 @@ def ending(*, traceback: bool) -> Iterator[None]:
         note(str(interrupt) or "interrupted")
         raise typer.Exit(INTERRUPTED) from None
     except (PenstockError, OSError, ValueError) as error:
+        try:
+            sys.stdout.flush()
+        except OSError:  # which may be the very error
+            _stop_writing()
         if traceback:
             raise
         tell(error)
         raise typer.Exit(exit_code(error)) from error
+
+
+@contextlib.contextmanager
+def _flushed() -> Iterator[None]:
+    """What was printed goes out while a failure can still be told: when Python flushes at its end, it is too late for that."""
+    try:
+        yield
+    except typer.Exit:
+        sys.stdout.flush()
+        raise
+    sys.stdout.flush()
 
 
 def _stop_writing() -> None:
