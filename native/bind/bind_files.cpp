@@ -2,6 +2,7 @@
 
 #if defined(__unix__) || defined(__APPLE__)
 #define PENSTOCK_HAS_MMAP 1
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -66,6 +67,15 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     return PyBuffer_FillInfo(view, self, data, static_cast<Py_ssize_t>(mapping.size()), 1, flags);
 }
 
+bool start_writing_back(int fd, std::int64_t offset, std::int64_t size) {
+#ifdef SYNC_FILE_RANGE_WRITE
+    return sync_file_range(fd, offset, size, SYNC_FILE_RANGE_WRITE) == 0; // An error of the disk is met again by fsync.
+#else
+    (void)fd, (void)offset, (void)size;
+    return false;
+#endif
+}
+
 PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {0, nullptr}};
 
 } // namespace
@@ -81,9 +91,14 @@ void register_files(nb::module_& module) {
             "prefetch", [](const Mapping& self, std::size_t offset, std::size_t size) { self.advise(offset, size, MADV_WILLNEED); },
             nb::arg("offset"), nb::arg("size"), "Ask for the pages of a range to be read ahead.");
     module.attr("HAS_MAPPED_FILE") = true;
+    module.def("start_writing_back", &start_writing_back, nb::arg("fd"), nb::arg("offset"), nb::arg("size"), nb::call_guard<nb::gil_scoped_release>(),
+               "Have the system begin to bring what was written of a range to the disk, and wait for none of it. False where it knows no such advice.");
 }
 #else
-void register_files(nb::module_& module) { module.attr("HAS_MAPPED_FILE") = false; }
+void register_files(nb::module_& module) {
+    module.attr("HAS_MAPPED_FILE") = false;
+    module.def("start_writing_back", [](int, std::int64_t, std::int64_t) { return false; }, nb::arg("fd"), nb::arg("offset"), nb::arg("size"));
+}
 #endif
 
 } // namespace penstock::bind

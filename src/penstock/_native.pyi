@@ -92,6 +92,11 @@ class MappedFile:
 
 HAS_MAPPED_FILE: bool = True
 
+def start_writing_back(fd: int, offset: int, size: int) -> bool:
+    """
+    Have the system begin to bring what was written of a range to the disk, and wait for none of it. False where it knows no such advice.
+    """
+
 class GzipInflater:
     """
     Inflates a GZIP file of bytes that hardly repeat, stretches of it side by side; refuses others.

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from tests.forks import exit_code, fork
 
-from penstock.io import atomic
+from penstock import _native
+from penstock.io import appending, atomic
 from penstock.io.atomic import AtomicFile, write_atomic
 from penstock.io.paths import expand
 
@@ -45,13 +46,26 @@ def test_small_and_large_parts_keep_their_order(tmp_path):
     assert (tmp_path / "x").read_bytes() == b"".join(bytes(part) for part in parts)
 
 
-def test_writing_back_early_changes_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(atomic, "WRITE_BACK_BYTES", 1 << 20)
+@pytest.mark.parametrize("way", ["write", "give"])
+def test_writing_back_early_changes_nothing(tmp_path, monkeypatch, way):
+    monkeypatch.setattr(appending, "WRITE_BACK_BYTES", 1 << 20)
     content = np.random.default_rng(0).bytes(9 << 20)
     with AtomicFile(tmp_path / "x") as file:
         for start in range(0, len(content), 700_001):
-            file.write(content[start : start + 700_001])
+            getattr(file, way)(content[start : start + 700_001])
     assert (tmp_path / "x").read_bytes() == content
+
+
+def test_the_disk_begins_before_the_end(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(_native, "start_writing_back", lambda fd, offset, size: asked.append((offset, size)))
+    with AtomicFile(tmp_path / "x") as file:
+        for _ in range(10):
+            file.give(bytes(1 << 20))
+    assert asked == [(0, 4 << 20), (4 << 20, 4 << 20)]
+    with AtomicFile(tmp_path / "y", durable=False) as file:
+        file.write(bytes(10 << 20))
+    assert len(asked) == 2
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -62,14 +76,16 @@ def test_parts_of_any_size_keep_their_place(tmp_path, seed):
         for size in rng.choice([10, 5000, 1 << 20, 3 << 20], 12):
             part = np.frombuffer(rng.bytes(int(size)), np.uint8)
             written.append(part.tobytes())
-            file.write(part)
+            (file.write if rng.random() < 0.5 else file.give)(part)
+            assert file.size == sum(map(len, written))
         file.overwrite(3, b"abc")
     whole = bytearray(b"".join(written))
     whole[3:6] = b"abc"
     assert (tmp_path / "x").read_bytes() == whole
 
 
-def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch):
+@pytest.mark.parametrize("way", ["write", "give"])
+def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch, way):
     real, calls = os.write, []
 
     def full(fd, view):
@@ -82,7 +98,7 @@ def test_a_write_that_fails_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(atomic.os, "write", full)
     with pytest.raises(OSError, match="No space") as caught:
         for _ in range(20):
-            file.write(bytes(2 << 20))
+            getattr(file, way)(bytes(2 << 20))
     assert caught.value.filename == str(tmp_path / "x")
     monkeypatch.undo()
     with pytest.raises(OSError, match=r"bytes were written|No space"):
@@ -119,6 +135,30 @@ def test_a_forgotten_file_leaves_nothing(tmp_path):
     file.write(b"abc")
     del file
     assert os.listdir(tmp_path) == []
+
+
+def test_a_forgotten_file_with_bytes_still_to_be_written_leaves_nothing(tmp_path):
+    file = AtomicFile(tmp_path / "x")
+    for _ in range(6):
+        file.give(bytes(2 << 20))
+    del file
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_forked_child_leaves_bytes_still_to_be_written_to_its_parent(tmp_path):
+    content = np.random.default_rng(0).bytes(2 << 20)
+    file = AtomicFile(tmp_path / "x")
+    for _ in range(6):
+        file.give(content)
+
+    def forget():
+        nonlocal file
+        del file
+        return True
+
+    assert exit_code(fork(forget)) == 0
+    file.close()
+    assert (tmp_path / "x").read_bytes() == content * 6
 
 
 def test_a_folder_that_vanishes_is_an_error(tmp_path):
@@ -189,7 +229,7 @@ block = bytes(range(256)) * 4096
 while True:
     with AtomicFile(sys.argv[1]) as file:
         for _ in range(8):
-            file.write(block)
+            file.give(block)
     print("x", flush=True)
 """
 

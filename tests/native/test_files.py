@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -109,3 +110,13 @@ def test_nothing_stays_behind(path):
     del kept
     gc.collect()
     assert state() == before
+
+
+def test_writing_back_starts_or_says_that_it_cannot(path):
+    fd = os.open(path, os.O_WRONLY)
+    try:
+        assert _native.start_writing_back(fd, 0, len(CONTENT)) == (sys.platform == "linux")
+    finally:
+        os.close(fd)
+    assert not _native.start_writing_back(fd, 0, len(CONTENT))
+    assert path.read_bytes() == CONTENT

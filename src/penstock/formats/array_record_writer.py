@@ -126,7 +126,7 @@ class ArrayRecordWriter(RecordWriter):
             self._put(part)
 
     def _put(self, framed: npt.NDArray[np.uint8]) -> None:
-        self._file.write(framed)
+        self._file.give(framed)
         self._position += len(framed)
 
 

@@ -44,7 +44,8 @@ class FramedWriter(RecordWriter):
         """Append records that lie in one array with room round each payload; what surrounds them is filled in there.
 
         Args:
-            block: Writable ``uint8``: for each record ``head`` bytes, its payload, ``tail`` bytes, one behind the other.
+            block: Writable ``uint8``: for each record ``head`` bytes, its payload, ``tail`` bytes, one behind the other. Given
+                away: a thread may write it while the next one is being made.
             starts: ``int64 (n,)``: where each *payload* begins in ``block``.
             sizes: ``int64 (n,)``: how long each payload is.
         """
@@ -63,4 +64,4 @@ class FramedWriter(RecordWriter):
             self._file.write(self._deflater.flush())
 
     def _put(self, framed: npt.NDArray[np.uint8]) -> None:
-        self._file.write(framed if self._deflater is None else self._deflater.compress(framed))
+        self._file.give(framed if self._deflater is None else self._deflater.compress(framed))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from penstock.io.appending import Appending
 from penstock.io.locks import lock
 from penstock.io.paths import TEMPORARY_SUFFIX, PathLike
 from penstock.io.uploads import check_writable, is_uploaded, staging_folder, upload
@@ -23,9 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["AtomicFile", "Closing", "sync_folder", "write_atomic"]
 
 GATHER_BYTES = (
-    1 << 20
+    128 << 10
 )  # small writes are joined up to here: a system call for each record would cost more than its bytes
-WRITE_BACK_BYTES = 16 << 20  # measured: fsync at the end then takes 3-7 ms instead of 50 ms for 190 MB
 STALE_AFTER_S = 60
 NAME_BYTES = 100  # of the final name kept in the temporary one, which must fit into 255
 
@@ -75,13 +75,10 @@ class AtomicFile(Closing):
         self._is_uploaded = is_uploaded(self.path)
         if self._is_uploaded:
             check_writable(self.path)
-        self.size = 0
-        """Bytes written so far."""
         self._durable = durable
         self._process = os.getpid()
         self._target = os.path.join(staging_folder(), "object") if self._is_uploaded else os.path.realpath(self.path)
         self._gathered = bytearray()
-        self._written_back = 0
         folder, name = os.path.split(self._target)
         prefix = "." + os.fsdecode(os.fsencode(name)[:NAME_BYTES]) + "."
         _remove_stale(folder, prefix)
@@ -89,6 +86,12 @@ class AtomicFile(Closing):
         self._fd = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
         # Held as long as this process lives: how the next writer tells an abandoned temporary from a busy one.
         lock(self._fd)
+        self._bytes = Appending(self._fd, self.path, durable=durable and not self._is_uploaded)
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far."""
+        return self._bytes.size + len(self._gathered)
 
     @property
     def folder(self) -> str:
@@ -102,17 +105,11 @@ class AtomicFile(Closing):
 
     def write(self, part: Buffer | npt.NDArray[Any]) -> int:
         """Append bytes (of an array: in C order). Large parts are not copied."""
-        if self._fd < 0:
-            raise ValueError(f"{self.path} is closed")
-        view = _bytes_of(part)
-        if len(self._gathered) + len(view) >= GATHER_BYTES:
-            self._flush()
-        self.size += len(view)
-        if len(view) < GATHER_BYTES:
-            self._gathered += view
-        else:
-            self._put(view, self.size)
-        return len(view)
+        return self._take(part, given=False)
+
+    def give(self, part: Buffer | npt.NDArray[Any]) -> int:
+        """Append bytes that nobody will change any more: a thread may write them while the next ones are being made."""
+        return self._take(part, given=True)
 
     def write_text(self, text: str) -> int:
         """Append text as UTF-8."""
@@ -124,9 +121,7 @@ class AtomicFile(Closing):
         if self._fd < 0 or not 0 <= offset <= self.size - len(view):
             raise ValueError(f"bytes {offset} to {offset + len(view)} of {self.path} are not there to be overwritten")
         self._flush()
-        os.lseek(self._fd, offset, os.SEEK_SET)
-        self._put(view, self._written_back)
-        os.lseek(self._fd, 0, os.SEEK_END)
+        self._bytes.overwrite(offset, view)
 
     def close(self) -> None:
         """Put the complete file into its place. A second call does nothing.
@@ -139,6 +134,7 @@ class AtomicFile(Closing):
             return
         try:
             self._flush()
+            self._bytes.settle()
             self._check_size()
             if self._durable and not self._is_uploaded:
                 os.fsync(self._fd)
@@ -162,24 +158,24 @@ class AtomicFile(Closing):
     def __del__(self) -> None:
         self.abort()
 
+    def _take(self, part: Buffer | npt.NDArray[Any], *, given: bool) -> int:
+        if self._fd < 0:
+            raise ValueError(f"{self.path} is closed")
+        view = _bytes_of(part)
+        if len(self._gathered) + len(view) >= GATHER_BYTES:
+            self._flush()
+        if len(view) < GATHER_BYTES:
+            self._gathered += view
+        elif given:
+            self._bytes.give(view)
+        else:
+            self._bytes.append(view)
+        return len(view)
+
     def _flush(self) -> None:
         if self._gathered:
             gathered, self._gathered = self._gathered, bytearray()
-            self._put(memoryview(gathered), self.size)
-
-    def _put(self, view: memoryview, written: int) -> None:
-        """Write bytes behind the last ones; ``written`` is how many there are then."""
-        try:
-            while view:
-                view = view[os.write(self._fd, view) :]
-        except OSError as error:
-            raise OSError(
-                error.errno, error.strerror, self.path
-            ) from error  # which file it is: the disk of another may be full, too
-        # Let the disk begin while we go on: on Linux this advice starts writing and does not wait for it.
-        if self._durable and written - self._written_back >= WRITE_BACK_BYTES and hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(self._fd, self._written_back, written - self._written_back, os.POSIX_FADV_DONTNEED)
-            self._written_back = written
+            self._bytes.append(memoryview(gathered))
 
     def _check_size(self) -> None:
         """Somebody may close a file although writing to it failed."""
@@ -192,11 +188,16 @@ class AtomicFile(Closing):
         return fd
 
     def _discard(self) -> None:
+        is_ours = (
+            self._process == os.getpid()
+        )  # A forked child drops its copy of this object; the file is its parent's.
         if self._fd >= 0:
+            if is_ours:
+                self._bytes.abandon()
             os.close(self._release())
         self._gathered = bytearray()
-        if self._process != os.getpid():
-            return  # A forked child drops its copy of this object; the file is its parent's.
+        if not is_ours:
+            return
         with contextlib.suppress(OSError):  # Gone already, or the folder is.
             os.unlink(self._temporary)
 

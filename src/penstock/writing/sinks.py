@@ -17,7 +17,6 @@ from penstock.errors import SchemaMismatch, UnsupportedData, Where
 from penstock.formats.detect import format_named
 from penstock.io.paths import PathLike
 from penstock.sources.views import Source
-from penstock.writing.behind import Behind
 from penstock.writing.encoding import EncodingSink, encoders_of
 
 RecordCodec: TypeAlias = ExampleCodec | RawCodec | SageMakerRecordCodec
@@ -26,8 +25,6 @@ __all__ = ["RecordCodec", "codec_for", "open_sink", "open_writer", "rows_of", "s
 
 
 PIXEL_FORMATS = ("npy", "npz")
-BEHIND_BYTES = 1 << 20
-"""Blocks of at least this size are written by a thread while the next one is encoded."""
 
 
 class RecordSink:
@@ -36,25 +33,14 @@ class RecordSink:
     def __init__(self, writer: RecordWriter, codec: RecordCodec) -> None:
         self.writer = writer
         self.codec = codec
-        self._behind: Behind | None = None
 
     def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
-        block, starts, sizes = self.codec.encode_batch(batch, n, self.writer.head, self.writer.tail)
-        if self._behind is None and len(block) >= BEHIND_BYTES:
-            self._behind = Behind()
-        if self._behind is None:
-            self.writer.write_block(block, starts, sizes)
-        else:
-            self._behind.add(lambda: self.writer.write_block(block, starts, sizes))
+        self.writer.write_block(*self.codec.encode_batch(batch, n, self.writer.head, self.writer.tail))
 
     def close(self) -> None:
-        if self._behind is not None:
-            self._behind.finish()
         self.writer.close()
 
     def abort(self) -> None:
-        if self._behind is not None:
-            self._behind.abandon()
         self.writer.abort()
 
 

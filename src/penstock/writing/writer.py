@@ -22,7 +22,7 @@ from penstock.writing.targets import Target
 
 __all__ = ["Writer"]
 
-BLOCK_BYTES = 512 << 10  # what is encoded, framed and written at a time: small enough to stay in the cache meanwhile
+BLOCK_BYTES = 1 << 20  # what is encoded, framed and written at a time: small enough to stay in a cache meanwhile
 BLOCK_EXAMPLES = 1024
 
 
