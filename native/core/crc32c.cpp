@@ -1,6 +1,7 @@
 #include "core/crc32c.hpp"
 
 #include <array>
+#include <type_traits>
 
 #include "core/crc_tables.hpp"
 
@@ -66,26 +67,53 @@ PENSTOCK_CRC_TARGET inline std::uint64_t step8(std::uint64_t crc, std::uint64_t 
 PENSTOCK_CRC_TARGET inline std::uint32_t step1(std::uint32_t crc, std::uint8_t byte) { return __crc32cb(crc, byte); }
 #endif
 
-template <std::size_t stretch>
-PENSTOCK_CRC_TARGET inline std::uint64_t three_stretches(std::uint64_t crc, const std::byte* at, const Shift& shift) {
+/// Memory to be asked for, a line of the cache at a time.
+class Fetching {
+  public:
+    explicit Fetching(Bytes next) : at_(next.data()), end_(next.data() + next.size()) {}
+
+    void lines(int count) noexcept {
+        for (; count != 0 && at_ < end_; --count, at_ += line) __builtin_prefetch(at_);
+    }
+    void rest() noexcept {
+        for (; at_ < end_; at_ += line) __builtin_prefetch(at_);
+    }
+
+  private:
+    static constexpr std::size_t line = 64;
+    const std::byte* at_;
+    const std::byte* end_;
+};
+
+struct FetchingNothing {
+    void lines(int) noexcept {}
+};
+
+template <std::size_t stretch, typename Fetch>
+PENSTOCK_CRC_TARGET inline std::uint64_t three_stretches(std::uint64_t crc, const std::byte* at, const Shift& shift, Fetch& fetch) {
     std::uint64_t second = 0;
     std::uint64_t third = 0;
-    for (const std::byte* const end = at + stretch; at != end; at += 8) {
-        crc = step8(crc, load_le<std::uint64_t>(at));
-        second = step8(second, load_le<std::uint64_t>(at + stretch));
-        third = step8(third, load_le<std::uint64_t>(at + 2 * stretch));
+    for (const std::byte* const end = at + stretch; at != end;) {
+        fetch.lines(3); // as many as are read below
+        for (const std::byte* const part = at + 64; at != part; at += 8) {
+            crc = step8(crc, load_le<std::uint64_t>(at));
+            second = step8(second, load_le<std::uint64_t>(at + stretch));
+            third = step8(third, load_le<std::uint64_t>(at + 2 * stretch));
+        }
     }
     crc = moved(shift, static_cast<std::uint32_t>(crc)) ^ second;
     return moved(shift, static_cast<std::uint32_t>(crc)) ^ third;
 }
 
-PENSTOCK_CRC_TARGET std::uint32_t update_by_instruction(std::uint32_t start, const std::byte* at, std::size_t size) {
+template <typename Fetch>
+PENSTOCK_CRC_TARGET std::uint32_t update_by_instruction(std::uint32_t start, const std::byte* at, std::size_t size, Fetch fetch) {
     std::uint64_t crc = start;
     for (; size >= 3 * long_stretch; size -= 3 * long_stretch, at += 3 * long_stretch)
-        crc = three_stretches<long_stretch>(crc, at, long_shift);
+        crc = three_stretches<long_stretch>(crc, at, long_shift, fetch);
     for (; size >= 3 * short_stretch; size -= 3 * short_stretch, at += 3 * short_stretch)
-        crc = three_stretches<short_stretch>(crc, at, short_shift);
+        crc = three_stretches<short_stretch>(crc, at, short_shift, fetch);
     for (; size >= 8; size -= 8, at += 8) crc = step8(crc, load_le<std::uint64_t>(at));
+    if constexpr (std::is_same_v<Fetch, Fetching>) fetch.rest();
     auto narrow = static_cast<std::uint32_t>(crc);
     for (; size != 0; --size) narrow = step1(narrow, std::to_integer<std::uint8_t>(*at++));
     return narrow;
@@ -113,7 +141,12 @@ std::uint32_t crc32c_by_tables(Bytes data, std::uint32_t before) noexcept {
 
 std::uint32_t crc32c(Bytes data, std::uint32_t before) noexcept {
     static const bool fast = has_instruction();
-    return fast ? ~update_by_instruction(~before, data.data(), data.size()) : crc32c_by_tables(data, before);
+    return fast ? ~update_by_instruction(~before, data.data(), data.size(), FetchingNothing{}) : crc32c_by_tables(data, before);
+}
+
+std::uint32_t crc32c_fetching(Bytes data, Bytes next) noexcept {
+    static const bool fast = has_instruction();
+    return fast ? ~update_by_instruction(~0U, data.data(), data.size(), Fetching(next)) : crc32c_by_tables(data, 0);
 }
 
 const char* crc32c_engine() noexcept {
@@ -127,6 +160,7 @@ const char* crc32c_engine() noexcept {
 #else
 
 std::uint32_t crc32c(Bytes data, std::uint32_t before) noexcept { return crc32c_by_tables(data, before); }
+std::uint32_t crc32c_fetching(Bytes data, Bytes) noexcept { return crc32c_by_tables(data, 0); }
 const char* crc32c_engine() noexcept { return "table"; }
 
 #endif

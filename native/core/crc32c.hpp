@@ -8,7 +8,10 @@ namespace penstock {
 /// CRC of what came before it. By the processor's own instruction where it has one, chosen at run time.
 [[nodiscard]] std::uint32_t crc32c(Bytes data, std::uint32_t before = 0) noexcept;
 
-/// The same by tables alone, whatever the processor can do. For tests and other processors.
+/// The CRC of `data` alone, while memory brings `next` into the cache: requests that are spread over the work do not wait for each other.
+[[nodiscard]] std::uint32_t crc32c_fetching(Bytes data, Bytes next) noexcept;
+
+/// `crc32c` by tables alone, whatever the processor can do. For tests and other processors.
 [[nodiscard]] std::uint32_t crc32c_by_tables(Bytes data, std::uint32_t before = 0) noexcept;
 
 /// What `crc32c` uses here: "sse4.2", "armv8" or "table".

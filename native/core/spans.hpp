@@ -34,6 +34,12 @@ struct Spans {
 
     /// Checks the seal of record `i`. Throws FormatError{payload_checksum} with `record` set.
     void check(std::size_t i) const;
+
+    /// Both for record `i`: the next payload is asked for while the checksum of this one is taken.
+    void check_and_prefetch(std::size_t i) const;
+
+  private:
+    void compare(std::size_t i, std::uint32_t crc) const;
 };
 
 } // namespace penstock

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "core/tf_example_mould.hpp"
 #include "core/tf_example_values.hpp"
 
 namespace penstock::example {
@@ -63,12 +64,8 @@ class Run {
 
     void record(std::size_t i) {
         feature_ = -1;
-        spans_.prefetch_after(i);
-        spans_.check(i);
-        for (List& list : found_) list.clear();
-        for (auto& steps : steps_) steps.clear();
-        guess_ = 0;
-        walk(spans_.payloads[i], [this](bool in_lists, Part bytes) { entry(in_lists, bytes); });
+        spans_.check_and_prefetch(i);
+        if (!mould_.fill(spans_.payloads[i], found_)) find(spans_.payloads[i]);
         for (std::size_t k = 0; k < columns_.size(); ++k) {
             feature_ = static_cast<int>(k);
             const Spec& spec = decoder_.specs_[k];
@@ -93,6 +90,16 @@ class Run {
         return possible ? n * count : bytes;
     }
 
+    void find(Bytes payload) {
+        for (List& list : found_) list.clear();
+        for (auto& steps : steps_) steps.clear();
+        guess_ = 0;
+        takes_mould_ = decoder_.lists_.empty() && mould_.wants(payload);
+        passed_over_.clear();
+        walk(payload, [this](bool in_lists, Part bytes) { entry(in_lists, bytes); });
+        if (takes_mould_) mould_.take(payload, found_, passed_over_);
+    }
+
     struct Guess {
         std::string key;
         bool list;
@@ -102,7 +109,10 @@ class Run {
     void entry(bool in_lists, Part bytes) {
         read_entry(bytes, entry_);
         const int spec = look_up(in_lists);
-        if (spec < 0) return;
+        if (spec < 0) {
+            if (takes_mould_ && entry_.has_value && entry_.more.empty() && passed_over_.size() < most_passed_over) passed_over_.push_back(entry_.value);
+            return;
+        }
         feature_ = spec;
         const auto k = static_cast<std::size_t>(spec);
         if (in_lists) {
@@ -210,6 +220,7 @@ class Run {
 
     // Records with more keys than this are looked up key by key; the guesses must not grow with what a file says.
     static constexpr std::size_t most_guesses = 4096;
+    static constexpr std::size_t most_passed_over = 64;
 
     const Decoder& decoder_;
     const Spans& spans_;
@@ -221,6 +232,9 @@ class Run {
     std::size_t guess_ = 0;
     Entry entry_;
     List step_;
+    Mould mould_;
+    bool takes_mould_ = false;
+    std::vector<Part> passed_over_; ///< Values of entries that nobody asked for, while a form is taken.
     int feature_ = -1;
 };
 

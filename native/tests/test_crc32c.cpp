@@ -20,6 +20,7 @@ int main() {
         const std::uint32_t expected = crc_by_bits(part, 0x82F63B78U);
         check(crc32c(part) == expected, "instruction");
         check(crc32c_by_tables(part) == expected, "tables");
+        check(crc32c_fetching(part, Bytes(data).first(size * 2 % 9000)) == expected, "with the next one asked for");
         const std::size_t cut = size / 3;
         check(crc32c(part.subspan(cut), crc32c(part.first(cut))) == expected, "continued");
     }

@@ -18,7 +18,7 @@ from penstock.loading.slicing import bytes_of, check_rows, cut
 
 __all__ = ["Block", "Maker", "Pace", "Stream"]
 
-TARGET_NS = 500_000
+TARGET_NS = 1_000_000
 """A job should take this long: far more than handing it over costs, far less than anyone would wait for."""
 MAX_BLOCK_BYTES = 2 << 20
 """More than this in one job falls out of the core's cache before the consumer looks at it."""

@@ -1,0 +1,87 @@
+#include "core/tf_example_mould.hpp"
+
+#include <algorithm>
+
+#include "check.hpp"
+
+using namespace penstock;
+using namespace penstock::testing;
+using example::Kind;
+using example::List;
+using example::Mould;
+using example::Part;
+
+namespace {
+
+// A form with two values: two bytes at 2, three bytes at 5, and what nobody asked for at 9.
+constexpr std::string_view first = "ab12c345d?e";
+constexpr std::string_view same_form = "ab98c765d!e";
+
+List list(std::string_view payload, Kind kind, std::size_t begin, std::size_t size) {
+    List out;
+    out.kind = kind;
+    out.piece = {bytes_of(payload).subspan(begin, size), bytes_of(payload).data()};
+    return out;
+}
+
+Mould taken() {
+    Mould mould;
+    mould.take(bytes_of(first), {list(first, Kind::float32, 5, 3), List{}, list(first, Kind::int64, 2, 2)},
+               {{bytes_of(first).subspan(9, 1), bytes_of(first).data()}});
+    return mould;
+}
+
+bool is(Part part, std::string_view text) { return std::ranges::equal(part.bytes, bytes_of(text)); }
+
+void the_same_form_fits() {
+    std::vector<List> lists(3);
+    lists[1].kind = Kind::bytes;
+    lists[2].more.resize(2);
+    check(taken().fill(bytes_of(same_form), lists));
+    check(lists[0].kind == Kind::float32 && is(lists[0].piece, "765") && lists[0].piece.origin == bytes_of(same_form).data());
+    check(lists[1].kind == Kind::none);
+    check(lists[2].kind == Kind::int64 && is(lists[2].piece, "98") && lists[2].more.empty());
+}
+
+void another_form_does_not() {
+    std::vector<List> lists(3);
+    for (const std::string_view other : {"ab98c765d!f", "Ab98c765d!e", "ab98C765d!e", "ab98c765D!e", "ab98c765d!", "ab98c765d!ee", ""}) {
+        check(!taken().fill(bytes_of(other), lists));
+        check(lists[0].kind == Kind::none);
+    }
+    check(!Mould{}.fill(bytes_of(first), lists) && !Mould{}.fill({}, lists));
+}
+
+void what_is_given_in_pieces_is_left_alone() {
+    Mould mould = taken();
+    List pieces = list(first, Kind::int64, 2, 1);
+    pieces.more.push_back({bytes_of(first).subspan(3, 1), bytes_of(first).data()});
+    mould.take(bytes_of(first), {pieces}, {});
+    std::vector<List> lists(3);
+    check(!mould.fill(bytes_of(first), lists));
+}
+
+void much_around_the_values_is_not_compared() {
+    const std::string large(10'000, 'x');
+    Mould mould;
+    mould.take(bytes_of(large), {list(large, Kind::bytes, 4096, 10'000 - 4096)}, {});
+    std::vector<List> lists(1);
+    check(mould.fill(bytes_of(large), lists));
+    mould.take(bytes_of(large), {list(large, Kind::bytes, 4096, 10'000 - 4097)}, {});
+    check(!mould.fill(bytes_of(large), lists));
+}
+
+void a_form_is_wanted_when_a_length_comes_again() {
+    Mould mould;
+    check(!mould.wants(bytes_of("abc")) && !mould.wants(bytes_of("ab")) && mould.wants(bytes_of("de")) && !mould.wants(bytes_of("abc")));
+}
+
+} // namespace
+
+int main() {
+    the_same_form_fits();
+    another_form_does_not();
+    what_is_given_in_pieces_is_left_alone();
+    much_around_the_values_is_not_compared();
+    a_form_is_wanted_when_a_length_comes_again();
+}
