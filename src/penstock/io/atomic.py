@@ -7,6 +7,7 @@ import errno
 import os
 import time
 from abc import ABC, abstractmethod
+from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,12 +17,14 @@ import numpy.typing as npt
 from penstock.io.appending import Appending
 from penstock.io.locks import lock
 from penstock.io.paths import TEMPORARY_SUFFIX, PathLike
+from penstock.io.synced import sync_folder
+from penstock.io.together import joined
 from penstock.io.uploads import check_writable, is_uploaded, staging_folder, upload
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["AtomicFile", "Closing", "sync_folder", "write_atomic"]
+__all__ = ["AtomicFile", "Closing", "write_atomic"]
 
 GATHER_BYTES = (
     128 << 10
@@ -76,6 +79,7 @@ class AtomicFile(Closing):
         if self._is_uploaded:
             check_writable(self.path)
         self._durable = durable
+        self._ended = False
         self._process = os.getpid()
         self._target = os.path.join(staging_folder(), "object") if self._is_uploaded else os.path.realpath(self.path)
         self._gathered = bytearray()
@@ -101,7 +105,7 @@ class AtomicFile(Closing):
     @property
     def closed(self) -> bool:
         """Whether the file was closed or aborted."""
-        return self._fd < 0
+        return self._ended or self._fd < 0
 
     def write(self, part: Buffer | npt.NDArray[Any]) -> int:
         """Append bytes (of an array: in C order). Large parts are not copied."""
@@ -118,37 +122,53 @@ class AtomicFile(Closing):
     def overwrite(self, offset: int, part: Buffer) -> None:
         """Put other bytes in the place of some that were written."""
         view = _bytes_of(part)
-        if self._fd < 0 or not 0 <= offset <= self.size - len(view):
+        if self.closed or not 0 <= offset <= self.size - len(view):
             raise ValueError(f"bytes {offset} to {offset + len(view)} of {self.path} are not there to be overwritten")
         self._flush()
         self._bytes.overwrite(offset, view)
 
     def close(self) -> None:
-        """Put the complete file into its place. A second call does nothing.
+        """Put the complete file into its place, now or together with others (:class:`Together`). A second call does nothing.
 
         Raises:
             OSError: The disk is full, the folder vanished, ...; nothing carries the final name then.
             Unreachable: The store does not take it; likewise.
         """
-        if self._fd < 0:
+        if self.closed:
             return
+        self._ended = True
         try:
             self._flush()
             self._bytes.settle()
             self._check_size()
-            if self._durable and not self._is_uploaded:
-                os.fsync(self._fd)
+            if not self._is_uploaded and joined(self):
+                return
+            self.make_durable()
+            folder = self.give_name()
+        except BaseException:
+            self._discard()
+            raise
+        if folder:
+            sync_folder(folder)
+
+    def make_durable(self) -> None:
+        """Wait until the disk has the bytes, where that is asked for."""
+        if self._durable and not self._is_uploaded:
+            os.fsync(self._fd)
+
+    def give_name(self) -> str:
+        """Put the file, which has ended, into its place; returns the folder, whose names the disk does not have yet, or ""."""
+        try:
             os.close(self._release())
             if self._is_uploaded:
                 upload(self._temporary, self.path)
                 os.unlink(self._temporary)
-            else:
-                os.replace(self._temporary, self._target)
+                return ""
+            os.replace(self._temporary, self._target)
         except BaseException:
             self._discard()
             raise
-        if self._durable and not self._is_uploaded:
-            sync_folder(os.path.dirname(self._target))
+        return os.path.dirname(self._target) if self._durable else ""
 
     def abort(self) -> None:
         """Throw away what was written. Does nothing after ``close``."""
@@ -159,7 +179,7 @@ class AtomicFile(Closing):
         self.abort()
 
     def _take(self, part: Buffer | npt.NDArray[Any], *, given: bool) -> int:
-        if self._fd < 0:
+        if self.closed:
             raise ValueError(f"{self.path} is closed")
         view = _bytes_of(part)
         if len(self._gathered) + len(view) >= GATHER_BYTES:
@@ -214,22 +234,17 @@ def _bytes_of(part: Buffer | npt.NDArray[Any]) -> memoryview:
     return memoryview(part).cast("B")
 
 
-def sync_folder(folder: str) -> None:
-    """Wait until the disk has the names in a folder: a rename must reach it too."""
-    if os.name != "posix":
-        return
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
 def _remove_stale(folder: str, prefix: str) -> None:
     """Delete temporaries of this file whose writer is dead: those that nobody holds a lock on."""
-    for name in os.listdir(folder):
-        if name.startswith(prefix) and name.endswith(TEMPORARY_SUFFIX):
+    for name in _temporaries(folder, int(time.monotonic())):
+        if name.startswith(prefix):
             _remove_if_abandoned(os.path.join(folder, name))
+
+
+@lru_cache(maxsize=4)
+def _temporaries(folder: str, _second: int) -> list[str]:
+    """Those in a folder, listed once a second: each of a thousand shards would go over all before it. Stale ones are older."""
+    return [name for name in os.listdir(folder) if name.endswith(TEMPORARY_SUFFIX)]
 
 
 def _remove_if_abandoned(path: str) -> None:

@@ -14,6 +14,7 @@ from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Example
 from penstock.io.progress import Progress
+from penstock.io.together import Together
 from penstock.sources.views import Source
 from penstock.writing.sinks import open_writer, rows_of, slice_rows, storable
 from penstock.writing.targets import Target
@@ -50,6 +51,9 @@ def write_records(
         for payload in records:
             writers[count % len(writers)].write(payload)
             count += 1
+        with Together() as together:
+            for writer in writers:
+                together.close(writer)
     return count
 
 
@@ -112,22 +116,34 @@ def _write_runs(
 ) -> int:
     """Consecutive runs of examples, one run per shard. All shards get their names together, at the end."""
     bounds = target.bounds(total)
-    with _Runs(target, codec, None if schema is None else Schema(schema), bounds) as runs:
+    with (
+        Together() as together,
+        _Runs(target, codec, None if schema is None else Schema(schema), bounds, together) as runs,
+    ):
         for batch in batches:
             bar.advance(runs.add(batch))
     return total
 
 
 class _Runs:
-    """Cuts what comes in at the shard bounds."""
+    """Cuts what comes in at the shard bounds. A shard ends as soon as it is complete, and waits for its name."""
 
-    def __init__(self, target: Target, codec: str | None, schema: Schema | None, bounds: list[tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        target: Target,
+        codec: str | None,
+        schema: Schema | None,
+        bounds: list[tuple[int, int]],
+        together: Together,
+    ) -> None:
         self.target = target
         self.codec = codec
         self.schema = schema
         self.bounds = bounds
         self.done = 0
         self.writers: list[Writer] = []
+        self.ended = 0  # of the writers: the first ones
+        self.together = together
 
     def add(self, item: Any) -> int:
         n = rows_of(item) if isinstance(item, dict) else 1
@@ -140,14 +156,20 @@ class _Runs:
             else:
                 writer.write(item[0])
             self.done += stop - start
+            if stop - start == room:
+                self._end()
             start = stop
         return n
 
     def _writer(self) -> tuple[Writer, int]:
-        shard = next(i for i, (_, stop) in enumerate(self.bounds) if self.done < stop)
-        while len(self.writers) <= shard:
+        while not self.writers or self.bounds[len(self.writers) - 1][1] <= self.done:
             self._open_next()
-        return self.writers[shard], self.bounds[shard][1] - self.done
+        return self.writers[-1], self.bounds[len(self.writers) - 1][1] - self.done
+
+    def _end(self) -> None:
+        while self.ended < len(self.writers):
+            self.together.close(self.writers[self.ended])
+            self.ended += 1
 
     def _open_next(self) -> None:
         if self.schema is None and self.writers:
@@ -168,11 +190,11 @@ class _Runs:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            for writer in self.writers:
+        try:
+            if kind is None:
+                while len(self.writers) < len(self.bounds):
+                    self._open_next()
+                self._end()
+        finally:
+            for writer in self.writers[self.ended :]:
                 writer.abort()
-            return
-        while len(self.writers) < len(self.bounds):
-            self._open_next()
-        for writer in self.writers:
-            writer.close()

@@ -16,6 +16,7 @@ from penstock.contracts.values import Example, Ragged
 from penstock.errors import NoSuchFeature, Where
 from penstock.formats.detect import format_named
 from penstock.io.atomic import Closing
+from penstock.io.together import Together
 from penstock.sources.stacking import reordered, schema_of, stack
 from penstock.writing.sinks import bytes_of, open_sink, rows_of, slice_rows
 from penstock.writing.targets import Target
@@ -98,8 +99,9 @@ class Writer(Closing):
             if self.schema is None:
                 self._start(Schema({}))
             self._open = False
-            for sink in self._sinks:
-                sink.close()
+            with Together() as together:
+                for sink in self._sinks:
+                    together.close(sink)
         except BaseException:
             self.abort()
             raise

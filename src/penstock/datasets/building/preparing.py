@@ -22,9 +22,10 @@ from penstock.datasets.prepared import INFO_FILE, Prepared, read_prepared
 from penstock.datasets.shards import DEFAULT_TEMPLATE, shard_names
 from penstock.errors import DataError, SchemaMismatch, UnsupportedData, Where
 from penstock.formats.detect import format_named
-from penstock.io.atomic import sync_folder, write_atomic
+from penstock.io.atomic import write_atomic
 from penstock.io.locks import lock
 from penstock.io.progress import Progress, say
+from penstock.io.synced import sync_folder
 
 __all__ = ["Examples", "Preparation", "prepare"]
 

@@ -1,0 +1,18 @@
+"""Names that the disk has."""
+
+from __future__ import annotations
+
+import os
+
+__all__ = ["sync_folder"]
+
+
+def sync_folder(folder: str) -> None:
+    """Wait until the disk has the names in a folder: a rename must reach it too."""
+    if os.name != "posix":
+        return
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,107 @@
+"""Shards get their names together: all of them or, when something fails, none."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import penstock as ps
+
+COUNT = 12
+
+
+@pytest.mark.parametrize("format", ["tfrecord", "recordio", "array_record", "npy", "csv", "parquet", "jsonl"])
+def test_no_shard_has_its_name_before_the_last_is_complete(tmp_path, format):
+    if format == "parquet":
+        pytest.importorskip("pyarrow")
+    seen = []
+
+    class Rows(list):
+        def __iter__(self):
+            for row in super().__iter__():
+                seen.append(visible(tmp_path))
+                yield row
+
+    rows = Rows({"x": number, "y": np.full(3, number, np.float32)} for number in range(COUNT))
+    ps.write(tmp_path / f"a.{format}@4", rows)
+    assert seen == [[]] * COUNT
+    names = visible(tmp_path)
+    assert len(names) == 4
+    assert ps.open(tmp_path / f"a.{format}@4").batch(range(COUNT))["x"].tolist() == list(range(COUNT))
+
+
+@pytest.mark.parametrize("at", [0, 4, 11])
+def test_a_row_that_does_not_fit_leaves_no_shard(tmp_path, at):
+    rows = [{"x": np.zeros(3, np.float32)} for _ in range(COUNT)]
+    rows[at] = {"x": np.zeros(2, np.float32)}
+    with pytest.raises(ps.PenstockError):
+        ps.write(tmp_path / "a.tfrecord@4", rows, schema={"x": ps.Feature("float32", (3,))})
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_failing_iterable_leaves_no_shard(tmp_path):
+    def rows():
+        for number in range(COUNT):
+            yield {"x": number}
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        ps.write(tmp_path / "a.tfrecord@4", rows())
+    with pytest.raises(RuntimeError):
+        ps.write_records(tmp_path / "b.tfrecord@4", (row["x"].to_bytes(1, "big") for row in rows()))
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_full_disk_leaves_no_shard(tmp_path, monkeypatch):
+    sync, calls = os.fsync, []
+
+    def full(fd):
+        calls.append(fd)
+        if len(calls) == 3:
+            raise OSError(28, "No space left on device")
+        sync(fd)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        ps.write(tmp_path / "a.tfrecord@5", {"x": np.arange(20)})
+    assert os.listdir(tmp_path) == []
+
+
+def test_records_are_dealt_to_shards_that_appear_together(tmp_path):
+    assert ps.write_records(tmp_path / "a.tfrecord@3", [b"a", b"b", b"c", b"d"]) == 4
+    assert [[bytes(record) for record in ps.records([tmp_path / name])] for name in visible(tmp_path)] == [
+        [b"a", b"d"],
+        [b"b"],
+        [b"c"],
+    ]
+
+
+KILLED = """
+import sys
+import numpy as np
+import penstock as ps
+columns = {"x": np.arange(40 * 2000).reshape(40, 2000)}
+while True:
+    ps.write(sys.argv[1], columns)
+    print("x", flush=True)
+"""
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.003, 0.009])
+def test_killed_at_any_moment_every_shard_is_whole(tmp_path, delay_s):
+    path = tmp_path / "a.tfrecord@8"
+    with subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE) as writer:
+        writer.stdout.readline()
+        time.sleep(delay_s)
+        writer.send_signal(signal.SIGKILL)
+    assert len(visible(tmp_path)) == 8
+    assert ps.verify(path).ok
+    assert np.array_equal(ps.open(path).batch(range(40))["x"], np.arange(40 * 2000).reshape(40, 2000))
+
+
+def visible(folder):
+    return sorted(name for name in os.listdir(folder) if not name.startswith("."))
