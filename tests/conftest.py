@@ -1,5 +1,6 @@
 """What every test gets: a cache folder of its own, so that nothing is left behind and nothing is found there."""
 
+import os
 import signal
 
 import pytest
@@ -8,6 +9,11 @@ from hypothesis import settings
 # A shell that runs tests in the background has SIGINT ignored, and what is started here would inherit that: tests of Ctrl-C
 # would wait for an interrupt that never comes.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# What a developer's shell says to every Python must not decide what the tests see: unbuffered output has hidden a fault of the
+# command once, which users met who have no such setting.
+for _name in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONOPTIMIZE", "PYTHONUTF8", "PYTHONWARNINGS"):
+    os.environ.pop(_name, None)
 
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
 settings.register_profile("night", max_examples=5000, deadline=None)

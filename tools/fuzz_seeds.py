@@ -61,7 +61,9 @@ def main() -> None:
     for path in sorted(GOLDEN.rglob("*")):
         if not path.is_file() or path.suffix in (".json", ".md", ".toml"):
             continue
-        seeds = [path.read_bytes(), *payloads(path), *chunks(path), *frames(path)]
+        records = payloads(path)
+        twice = [record + record for record in records]  # two of one form, for `fuzz_tf_example`
+        seeds = [path.read_bytes(), *records, *twice, *chunks(path), *frames(path)]
         for number, seed in enumerate(seeds):
             if len(seed) <= LARGEST:
                 (folder / f"{path.name}-{number}").write_bytes(seed)
