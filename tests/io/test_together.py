@@ -17,6 +17,12 @@ def begun(folder, count, content=b"abc"):
     return files
 
 
+def _one(path):
+    file = AtomicFile(path)
+    file.write(b"abc")
+    return file
+
+
 @pytest.mark.parametrize("count", [0, 1, 2, 30])
 def test_names_appear_when_the_context_is_left(tmp_path, count):
     with Together() as names:
@@ -41,6 +47,26 @@ def test_bytes_reach_the_disk_before_the_first_name_and_the_folder_once(tmp_path
         for file in begun(tmp_path, 20):
             names.close(file)
     assert events == ["bytes"] * 20 + ["name"] * 20 + [str(tmp_path)]
+
+
+def test_few_files_are_open_at_a_time(tmp_path):
+    before = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
+    count = together.MOST_OPEN + 50
+    with Together() as names:
+        for number in range(count):
+            names.close(_one(tmp_path / str(number)))
+        if before:
+            assert len(os.listdir("/proc/self/fd")) - before <= together.MOST_OPEN + 2
+        assert all(name.startswith(".") for name in os.listdir(tmp_path))
+    assert len(os.listdir(tmp_path)) == count
+
+
+def test_an_exception_leaves_nothing_of_many(tmp_path):
+    with pytest.raises(RuntimeError), Together() as names:
+        for number in range(together.MOST_OPEN + 10):
+            names.close(_one(tmp_path / str(number)))
+        raise RuntimeError
+    assert os.listdir(tmp_path) == []
 
 
 def test_an_exception_leaves_nothing(tmp_path):

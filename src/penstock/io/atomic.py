@@ -80,6 +80,7 @@ class AtomicFile(Closing):
             check_writable(self.path)
         self._durable = durable
         self._ended = False
+        self._is_pending = False  # its temporary is there
         self._process = os.getpid()
         self._target = os.path.join(staging_folder(), "object") if self._is_uploaded else os.path.realpath(self.path)
         self._gathered = bytearray()
@@ -88,6 +89,7 @@ class AtomicFile(Closing):
         _remove_stale(folder, prefix)
         self._temporary = os.path.join(folder, f"{prefix}{os.getpid()}-{os.urandom(6).hex()}{TEMPORARY_SUFFIX}")
         self._fd = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        self._is_pending = True
         # Held as long as this process lives: how the next writer tells an abandoned temporary from a busy one.
         lock(self._fd)
         self._bytes = Appending(self._fd, self.path, durable=durable and not self._is_uploaded)
@@ -156,23 +158,31 @@ class AtomicFile(Closing):
         if self._durable and not self._is_uploaded:
             os.fsync(self._fd)
 
+    def let_go(self) -> None:
+        """Close a file that has ended, as long as only its name is missing. Whoever writes the same name a minute later takes it for left behind."""
+        if self._fd >= 0:
+            os.close(self._release())
+
     def give_name(self) -> str:
         """Put the file, which has ended, into its place; returns the folder, whose names the disk does not have yet, or ""."""
         try:
-            os.close(self._release())
+            self.let_go()
             if self._is_uploaded:
                 upload(self._temporary, self.path)
                 os.unlink(self._temporary)
-                return ""
-            os.replace(self._temporary, self._target)
+            else:
+                os.replace(self._temporary, self._target)
         except BaseException:
             self._discard()
             raise
+        self._is_pending = False
+        if self._is_uploaded:
+            return ""
         return os.path.dirname(self._target) if self._durable else ""
 
     def abort(self) -> None:
-        """Throw away what was written. Does nothing after ``close``."""
-        if self._fd >= 0:
+        """Throw away what was written. Does nothing once the file is in its place."""
+        if self._is_pending:
             self._discard()
 
     def __del__(self) -> None:
@@ -216,6 +226,7 @@ class AtomicFile(Closing):
                 self._bytes.abandon()
             os.close(self._release())
         self._gathered = bytearray()
+        self._is_pending = False
         if not is_ours:
             return
         with contextlib.suppress(OSError):  # Gone already, or the folder is.

@@ -14,6 +14,9 @@ __all__ = ["Closable", "Ended", "Together", "joined"]
 MOST_THREADS = 8  # that wait for the disk: what they wait for is mostly one commit of its journal, for all of them
 
 
+MOST_OPEN = 64  # files that wait; a process may often have no more than 256 open, or 1,024
+
+
 class Closable(Protocol):
     """Whatever writes files, and ends them by ``close``."""
 
@@ -25,6 +28,9 @@ class Ended(Protocol):
 
     def make_durable(self) -> None:
         """Wait until the disk has the bytes."""
+
+    def let_go(self) -> None:
+        """Close it: only its name is missing."""
 
     def give_name(self) -> str:
         """Put it into its place; returns the folder, whose names the disk does not have yet, or "" if it need not."""
@@ -64,6 +70,10 @@ class Together:
             self._threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="penstock-make-durable")
         while len(self._waiting) < len(self._files):
             self._waiting.append(self._threads.submit(self._files[len(self._waiting)].make_durable))
+        durable = len(self._files) - MOST_OPEN - 1
+        if durable >= 0:
+            self._waiting[durable].result()
+            self._files[durable].let_go()
 
     def __enter__(self) -> Self:
         return self
