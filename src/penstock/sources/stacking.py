@@ -56,7 +56,7 @@ def _stack_values(values: list[Any]) -> Any:
     arrays = [np.asarray(value) for value in values]
     if all(array.shape == arrays[0].shape for array in arrays):
         return np.stack(arrays)
-    if arrays[0].ndim and len({array.shape[1:] for array in arrays if len(array)}) <= 1:
+    if all(array.ndim for array in arrays) and len({array.shape[1:] for array in arrays if len(array)}) <= 1:
         return Ragged.from_list(arrays)
     return values
 
