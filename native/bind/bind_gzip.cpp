@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <deque>
 
 #include "bind/support.hpp"
@@ -8,26 +7,24 @@
 namespace penstock::bind {
 namespace {
 
-constexpr std::size_t most_at_once = std::size_t{1} << 20; // bytes that are handed on together
-
 const char* name_of(GzipInflater::State state) {
     return state == GzipInflater::State::going ? "going" : state == GzipInflater::State::done ? "done" : "refused";
 }
 
-nb::list copies_of(const std::vector<Bytes>& parts) {
-    nb::list copies;
-    std::vector<std::pair<Bytes, char*>> places;
-    for (const Bytes part : parts)
-        for (std::size_t at = 0; at < part.size(); at += most_at_once) {
-            const Bytes piece = part.subspan(at, std::min(most_at_once, part.size() - at));
-            const nb::object copy = nb::steal(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(piece.size())));
-            if (!copy.is_valid()) throw nb::python_error();
-            places.emplace_back(piece, PyBytes_AsString(copy.ptr()));
-            copies.append(copy);
-        }
-    const nb::gil_scoped_release release;
-    for (const auto& [piece, place] : places) std::memcpy(place, piece.data(), piece.size());
-    return copies;
+int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+    const Bytes bytes = nb::inst_ptr<GzipInflater::Piece>(self)->bytes;
+    return PyBuffer_FillInfo(view, self, const_cast<std::byte*>(bytes.data()), static_cast<Py_ssize_t>(bytes.size()), 1, flags);
+}
+
+PyType_Slot piece_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {0, nullptr}};
+
+nb::list views_of(const std::vector<GzipInflater::Piece>& pieces) {
+    nb::list views;
+    for (const GzipInflater::Piece& piece : pieces) {
+        const nb::object holder = nb::cast(piece);
+        views.append(nb::steal(PyMemoryView_FromObject(holder.ptr())));
+    }
+    return views;
 }
 
 // With the bytes of the parts under way, which outlive the threads that read them.
@@ -42,13 +39,13 @@ struct HeldInflater {
 
     nb::list take() {
         if (inflater.waiting() == 0) throw nb::value_error("no part was given");
-        const std::vector<Bytes>* parts = nullptr;
+        const std::vector<GzipInflater::Piece>* pieces = nullptr;
         {
             const nb::gil_scoped_release release;
-            parts = &inflater.take();
+            pieces = &inflater.take();
         }
         data.pop_front();
-        return copies_of(*parts);
+        return views_of(*pieces);
     }
 
     std::deque<Buffer> data;
@@ -58,6 +55,7 @@ struct HeldInflater {
 } // namespace
 
 void register_gzip(nb::module_& module) {
+    nb::class_<GzipInflater::Piece>(module, "InflatedPiece", nb::type_slots(piece_slots), "Inflated bytes, through the buffer protocol: read-only, not copied.");
     nb::class_<HeldInflater>(module, "GzipInflater", "Inflates a GZIP file of bytes that hardly repeat, stretches of it side by side; refuses others.")
         .def(nb::init<std::size_t, unsigned>(), nb::arg("stretch") = GzipInflater::default_stretch, nb::arg("threads") = 1)
         .def_prop_ro("own", [](const HeldInflater& held) { return held.inflater.own(); },
@@ -71,7 +69,8 @@ void register_gzip(nb::module_& module) {
         .def("give", &HeldInflater::give, nb::arg("data"), nb::arg("own"), nb::arg("last"),
              nb::sig("def give(self, data: collections.abc.Buffer, own: int, last: bool) -> None"),
              "Give the next part: its own bytes, behind those of the part before, and the margin. They must not change until it is taken.")
-        .def("take", &HeldInflater::take, nb::sig("def take(self) -> list[bytes]"), "What the oldest part inflates to.");
+        .def("take", &HeldInflater::take, nb::sig("def take(self) -> list[memoryview]"), "What the oldest part inflates to: views of where it was inflated to.")
+        .def_prop_ro("taken_crc", [](const HeldInflater& held) { return held.inflater.taken_crc(); }, "The CRC-32 of all that was taken.");
     module.def(
         "crc32",
         [](nb::object data, std::uint32_t before) {

@@ -16,6 +16,13 @@ constexpr std::uint32_t polynomial = 0xEDB88320U;
 
 using Tables = CrcTables<polynomial>;
 
+// The product of two polynomials modulo that of the CRC, bit 31 of each the coefficient of one.
+constexpr std::uint32_t product(std::uint32_t a, std::uint32_t b) {
+    std::uint32_t sum = 0;
+    for (; a != 0; a <<= 1, b = (b >> 1) ^ ((b & 1) != 0 ? polynomial : 0)) sum ^= (a >> 31) != 0 ? b : 0;
+    return sum;
+}
+
 #if defined(PENSTOCK_CRC_PCLMUL)
 
 // x to the power of `bits`, modulo the polynomial, bit 0 the highest power, as the multiplication of reflected halves wants it: one bit
@@ -61,6 +68,14 @@ std::uint32_t crc32(Bytes data, std::uint32_t before) noexcept {
     if (can_fold && data.size() >= fold_bytes) return ~update_by_folding(~before, data.data(), data.size());
 #endif
     return crc32_by_tables(data, before);
+}
+
+// Bytes behind others move those up by as many times x^8.
+std::uint32_t crc32_joined(std::uint32_t first, std::uint32_t second, std::uint64_t size) noexcept {
+    std::uint32_t power = 0x00800000U; // x^8
+    for (; size != 0; size >>= 1, power = product(power, power))
+        if ((size & 1) != 0) first = product(first, power);
+    return first ^ second;
 }
 
 std::uint32_t crc32_by_tables(Bytes data, std::uint32_t before) noexcept { return ~Tables::update(~before, data); }

@@ -1,11 +1,8 @@
 #include "core/deflate_codes.hpp"
 
 #include <algorithm>
-
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#include <immintrin.h>
-#define PENSTOCK_AVX2 1
-#endif
+#include <bit>
+#include <span>
 
 namespace penstock::deflate {
 namespace {
@@ -14,12 +11,17 @@ constexpr std::array<std::uint8_t, 19> order = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5
 constexpr unsigned most_literals = 286;
 constexpr unsigned most_distances = 30;
 
+constexpr std::array<std::uint8_t, 256> make_reversed_bytes() {
+    std::array<std::uint8_t, 256> bytes{};
+    for (unsigned byte = 0; byte < bytes.size(); ++byte)
+        for (unsigned bit = 0; bit < 8; ++bit) bytes[byte] = static_cast<std::uint8_t>(bytes[byte] | (byte >> bit & 1) << (7 - bit));
+    return bytes;
+}
+
+constexpr std::array<std::uint8_t, 256> reversed_bytes = make_reversed_bytes();
+
 constexpr unsigned reversed(unsigned code, unsigned length) {
-    code = (code & 0x5555) << 1 | (code >> 1 & 0x5555);
-    code = (code & 0x3333) << 2 | (code >> 2 & 0x3333);
-    code = (code & 0x0F0F) << 4 | (code >> 4 & 0x0F0F);
-    code = (code & 0x00FF) << 8 | (code >> 8 & 0x00FF);
-    return code >> (16 - length);
+    return (unsigned{reversed_bytes[code & 255]} << 8 | reversed_bytes[code >> 8]) >> (16 - length);
 }
 
 // How much of all codes four lengths of three bits each take, in 128ths.
@@ -59,41 +61,6 @@ constexpr Entry other(unsigned symbol, unsigned length) { return other_flag | sy
 constexpr Entry literal(unsigned value, unsigned length) { return length | 1U << 8 | value << 16; }
 
 } // namespace
-
-#if defined(PENSTOCK_AVX2)
-const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
-#else
-const bool has_avx2 = false;
-#endif
-
-// The codes behind one of length n are those that the index without its first n bits begins with.
-void pair_up(const Entry* one, decltype(Codes::literals)& to) noexcept {
-    for (unsigned i = 0; i < to.size(); ++i) {
-        const Entry first = one[i];
-        const Entry second = one[i >> (first & 63)];
-        const Entry both = first + (second & 0xFFFF) + ((second & 0x00FF0000) << 8);
-        to[i] = (both & 0xFF) <= Codes::literal_bits && (first & other_flag) == 0 ? both : first;
-    }
-}
-
-#if defined(PENSTOCK_AVX2)
-__attribute__((target("avx2"))) void pair_up_avx2(const Entry* one, decltype(Codes::literals)& to) noexcept {
-    __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    for (std::size_t i = 0; i < to.size(); i += 8, index = _mm256_add_epi32(index, _mm256_set1_epi32(8))) {
-        const __m256i first = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(one + i));
-        const __m256i behind = _mm256_srlv_epi32(index, _mm256_and_si256(first, _mm256_set1_epi32(63)));
-        const __m256i second = _mm256_i32gather_epi32(reinterpret_cast<const int*>(one), behind, 4);
-        const __m256i codes = _mm256_add_epi32(first, _mm256_and_si256(second, _mm256_set1_epi32(0xFFFF)));
-        const __m256i both = _mm256_add_epi32(codes, _mm256_slli_epi32(_mm256_and_si256(second, _mm256_set1_epi32(0x00FF0000)), 8));
-        const __m256i too_long = _mm256_cmpgt_epi32(_mm256_and_si256(both, _mm256_set1_epi32(0xFF)), _mm256_set1_epi32(Codes::literal_bits));
-        const __m256i is_other = _mm256_cmpgt_epi32(_mm256_and_si256(first, _mm256_set1_epi32(other_flag)), _mm256_set1_epi32(0));
-        const __m256i found = _mm256_blendv_epi8(both, first, _mm256_or_si256(too_long, is_other));
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to.data() + i), found);
-    }
-}
-#else
-void pair_up_avx2(const Entry* one, decltype(Codes::literals)& to) noexcept { pair_up(one, to); }
-#endif
 
 Canonical::Kind Canonical::open(const std::uint8_t* lengths, unsigned count) noexcept {
     counts_ = {};
@@ -139,18 +106,32 @@ void Codes::make_literals(const std::uint8_t* lengths, unsigned count) noexcept 
     for (unsigned symbol = 0; symbol < std::min(count, end_of_block); ++symbol) shares += lengths[symbol] == 0 ? 0 : 1U << 15 >> lengths[symbol];
     literal_share = static_cast<double>(shares) / (1U << 15);
     // One symbol each first. A table for codes of up to n bits, twice, is one for n + 1 bits, but for the codes of that length.
-    std::array<Entry, std::size_t{1} << literal_bits> one;
+    struct Literal {
+        unsigned code, length;
+        Entry entry;
+    };
+    std::array<Literal, end_of_block> short_ones;
+    std::size_t found = 0;
     const std::uint16_t* symbols = long_literals.sorted();
     for (unsigned length = 1; length <= literal_bits; ++length) {
-        std::copy_n(one.data(), std::size_t{1} << (length - 1), one.data() + (std::size_t{1} << (length - 1)));
+        std::copy_n(literals.data(), std::size_t{1} << (length - 1), literals.data() + (std::size_t{1} << (length - 1)));
         for (unsigned left = long_literals.count(length); left != 0; --left) {
             const unsigned symbol = *symbols++;
-            one[long_literals.next_code(length)] = symbol < end_of_block ? literal(symbol, length) : other(symbol, length);
+            const unsigned code = long_literals.next_code(length);
+            literals[code] = symbol < end_of_block ? literal(symbol, length) : other(symbol, length);
+            if (symbol < end_of_block) short_ones[found++] = {code, length, literals[code]};
         }
     }
     for (unsigned length = literal_bits + 1; length <= long_literals.longest(); ++length)
-        for (unsigned left = long_literals.count(length); left != 0; --left) one[long_literals.next_code(length) % one.size()] = other(0, 0);
-    has_avx2 ? pair_up_avx2(one.data(), literals) : pair_up(one.data(), literals);
+        for (unsigned left = long_literals.count(length); left != 0; --left) literals[long_literals.next_code(length) % literals.size()] = other(0, 0);
+    // Then two, where both fit.
+    for (const Literal& first : std::span(short_ones).first(found))
+        for (const Literal& second : std::span(short_ones).first(found)) {
+            const unsigned length = first.length + second.length;
+            if (length > literal_bits) break;
+            const Entry both = first.entry + (second.entry & 0xFFFF) + ((second.entry & 0x00FF0000) << 8);
+            for (unsigned i = first.code | second.code << first.length; i < literals.size(); i += 1U << length) literals[i] = both;
+        }
 }
 
 void Codes::make_distances(const std::uint8_t* lengths, unsigned count) noexcept {
@@ -220,13 +201,28 @@ void Codes::fix() noexcept {
     make_distances(lengths.data(), 32);
 }
 
+// The bits at which something looks like the beginning of such a block: not the last of its stream, with codes of its own, and not more of
+// them than there may be. Right for all but the 12 highest bits.
+constexpr std::uint64_t candidates(std::uint64_t word) {
+    const std::uint64_t kind = ~word & ~(word >> 1) & word >> 2;
+    const std::uint64_t too_many_literals = word >> 4 & word >> 5 & word >> 6 & word >> 7;
+    const std::uint64_t too_many_distances = word >> 9 & word >> 10 & word >> 11 & word >> 12;
+    return kind & ~too_many_literals & ~too_many_distances;
+}
+
 std::uint64_t find_block(Bytes data, std::uint64_t from, std::uint64_t until, Codes& room) noexcept {
-    for (std::uint64_t at = from; at < until; ++at) {
-        const std::uint64_t bits = bits_at(data, at);
-        if ((bits & 7) != 4 || (bits >> 3 & 31) > most_literals - 257 || (bits >> 8 & 31) > most_distances - 1) continue;
-        if (share_of(bits_at(data, at + 17), 4 + (bits >> 13 & 15)) != 128) continue;
-        std::uint64_t after = at + 3;
-        if (room.read(data, after, true)) return at;
+    constexpr unsigned at_once = 57 - 17 + 1; // the first 17 bits of each are in the word
+    for (std::uint64_t begin = from; begin < until; begin += at_once) {
+        const std::uint64_t word = bits_at(data, begin);
+        std::uint64_t left = candidates(word) & ((std::uint64_t{1} << at_once) - 1);
+        for (; left != 0; left &= left - 1) {
+            const auto behind = static_cast<unsigned>(std::countr_zero(left));
+            const std::uint64_t at = begin + behind;
+            if (at >= until) return until;
+            if (share_of(bits_at(data, at + 17), 4 + (word >> (behind + 13) & 15)) != 128) continue;
+            std::uint64_t after = at + 3;
+            if (room.read(data, after, true)) return at;
+        }
     }
     return until;
 }

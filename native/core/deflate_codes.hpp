@@ -82,12 +82,6 @@ struct Codes {
     void make_distances(const std::uint8_t* lengths, unsigned count) noexcept;
 };
 
-/// From the meaning of one code to that of two, where both are literals and fit: in plain steps, or eight entries at a time.
-void pair_up(const Entry* one, decltype(Codes::literals)& to) noexcept;
-void pair_up_avx2(const Entry* one, decltype(Codes::literals)& to) noexcept;
-/// Whether the processor can do the latter.
-extern const bool has_avx2;
-
 /// The first bit from `from` on, before `until`, at which a block with codes of its own may begin that is not the last of its stream;
 /// `until` where there is none.
 [[nodiscard]] std::uint64_t find_block(Bytes data, std::uint64_t from, std::uint64_t until, Codes& room) noexcept;

@@ -1,6 +1,7 @@
 #include "core/deflate_lane.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #define PENSTOCK_BMI2 1
@@ -16,7 +17,7 @@ constexpr std::array<std::uint8_t, 29> length_extra = {0, 0, 0, 0, 0, 0, 0, 0, 1
 constexpr unsigned looks = 4;             // literals, or pairs of them, between two loads
 constexpr unsigned step_bits = 64;        // no step takes more
 constexpr unsigned step_bytes = 2 * looks; // no step gives more
-static_assert(looks * Codes::literal_bits <= 57);
+static_assert(looks * Codes::literal_bits < 57);
 constexpr std::size_t slack = 16;
 constexpr std::size_t bytes_per_match = 16;
 constexpr std::size_t other_costs = 33; // a match gives as much as so many steps may
@@ -69,22 +70,26 @@ template <std::size_t count> inline void Lane::run_side_by_side(Lane* const* lan
         return;
     }
     while (steps > other_costs) {
+        std::uint64_t bits[count];
         Entry stopped[count];
+#pragma GCC unroll 4
+        for (std::size_t k = 0; k < count; ++k)
+            bits[k] = load_le<std::uint64_t>(input + (at[k] >> 3)) >> (at[k] & 7) | std::uint64_t{1} << 63; // which tells how far they were shifted
+#pragma GCC unroll 4
+        for (unsigned i = 0; i < looks; ++i) {
+#pragma GCC unroll 4
+            for (std::size_t k = 0; k < count; ++k) { // by turns: a processor does not look so far ahead as all looks of one lane
+                const Entry entry = stopped[k] = table[k][bits[k] & ((1U << Codes::literal_bits) - 1)];
+                bits[k] >>= entry & 63;
+                store_le(to[k], static_cast<std::uint16_t>(entry >> 16));
+                to[k] += static_cast<std::uint8_t>(entry >> 8);
+            }
+        }
         Entry any = 0;
 #pragma GCC unroll 4
         for (std::size_t k = 0; k < count; ++k) {
-            std::uint64_t bits = load_le<std::uint64_t>(input + (at[k] >> 3)) >> (at[k] & 7);
-            Entry sum = 0, entry = 0;
-#pragma GCC unroll 4
-            for (unsigned i = 0; i < looks; ++i) {
-                entry = table[k][bits & ((1U << Codes::literal_bits) - 1)];
-                bits >>= entry & 63;
-                store_le(to[k], static_cast<std::uint16_t>(entry >> 16));
-                to[k] += static_cast<std::uint8_t>(entry >> 8);
-                sum += entry;
-            }
-            at[k] += sum & 63;
-            any |= stopped[k] = entry;
+            at[k] += static_cast<unsigned>(std::countl_zero(bits[k]));
+            any |= stopped[k];
         }
         --steps;
         if ((any & other_flag) == 0) [[likely]] continue;
@@ -118,7 +123,7 @@ void Lane::run_all(Lane* const* lanes, std::size_t count) noexcept {
 }
 
 #if defined(PENSTOCK_BMI2)
-__attribute__((target("bmi,bmi2"))) void Lane::run_all_bmi2(Lane* const* lanes, std::size_t count) noexcept {
+__attribute__((target("bmi,bmi2,lzcnt"))) void Lane::run_all_bmi2(Lane* const* lanes, std::size_t count) noexcept {
     switch (count) {
     case 3: return run_side_by_side<3>(lanes);
     case 2: return run_side_by_side<2>(lanes);

@@ -4,11 +4,8 @@
 #include <system_error>
 #include <utility>
 
-#if defined(__unix__) || defined(__APPLE__)
-#include <unistd.h>
-#endif
-
 #include "core/crc32.hpp"
+#include "core/process.hpp"
 
 namespace penstock {
 namespace {
@@ -24,14 +21,6 @@ constexpr std::size_t most_searched = std::size_t{128} << 10; // bytes, for the 
 constexpr std::uint64_t patience = std::uint64_t{8} << 20; // bits that may be inflated twice at first; later a fifth of all
 constexpr std::size_t most_others = 16; // lanes of a part, for that
 constexpr std::size_t first_stretch = std::size_t{256} << 10;
-
-int process_id() noexcept {
-#if defined(__unix__) || defined(__APPLE__)
-    return static_cast<int>(getpid());
-#else
-    return 0;
-#endif
-}
 
 // Where the header that begins at `data` ends: 0 where it goes on behind it, or is none.
 std::size_t header_end(Bytes data) {
@@ -56,7 +45,8 @@ std::size_t header_end(Bytes data) {
 } // namespace
 
 GzipInflater::GzipInflater(std::size_t stretch, unsigned threads, std::size_t least_margin)
-    : most_stretch_(stretch), stretch_(std::min(stretch, first_stretch)), margin_(std::max(stretch / 4, least_margin)), threads_(std::max(threads, 1U)), meeting_(new Meeting) {}
+    : most_stretch_(stretch), stretch_(std::min(stretch, first_stretch)), margin_(std::max(stretch / 4, least_margin)), threads_(std::max(threads, 1U)),
+      stock_(deflate::LaneStock::make(2 * stretch, (threads_ + 4) * deflate::most_lanes)), meeting_(new Meeting) {}
 
 GzipInflater::~GzipInflater() {
     // A forked child has the object, but not the threads, for which it would wait for ever.
@@ -75,13 +65,12 @@ GzipInflater::~GzipInflater() {
 
 std::unique_ptr<GzipInflater::Part> GzipInflater::new_part() const {
     auto part = std::make_unique<Part>();
-    for (auto& lane : part->lanes) lane = std::make_unique<Lane>(2 * most_stretch_);
     part->found_codes.reset(new deflate::Codes);
     return part;
 }
 
 void GzipInflater::give(Bytes data, std::size_t own, bool last) {
-    if (last_taken_) idle_.push_back(std::move(last_taken_));
+    let_go();
     if (idle_.empty()) idle_.push_back(new_part());
     std::unique_ptr<Part> part = std::move(idle_.back());
     idle_.pop_back();
@@ -90,7 +79,7 @@ void GzipInflater::give(Bytes data, std::size_t own, bool last) {
     part->is_first = given_ == 0;
     part->is_last = ended_ = last;
     part->count = 0;
-    part->others.clear();
+    for (auto& lane : part->lanes) lane = stock_->take();
     part->failure = nullptr;
     part->progress = Part::Progress::waiting;
     if (given_++ != 0) stretch_ = std::min(most_stretch_, 2 * stretch_);
@@ -173,9 +162,17 @@ void GzipInflater::inflate(Part& part) {
     Lane::run({running.data(), part.count});
 }
 
-const std::vector<Bytes>& GzipInflater::take() {
-    parts_.clear();
-    if (last_taken_) idle_.push_back(std::move(last_taken_));
+// Of the part that was taken last: its lanes are those's who have the pieces.
+void GzipInflater::let_go() {
+    pieces_.clear();
+    if (!last_taken_) return;
+    for (auto& lane : last_taken_->lanes) lane.reset();
+    last_taken_->others.clear();
+    idle_.push_back(std::move(last_taken_));
+}
+
+const std::vector<GzipInflater::Piece>& GzipInflater::take() {
+    let_go();
     Part* oldest = nullptr;
     {
         const std::lock_guard lock(meeting_->mutex);
@@ -190,7 +187,7 @@ const std::vector<Bytes>& GzipInflater::take() {
     ++taken_;
     if (last_taken_->failure) std::rethrow_exception(last_taken_->failure);
     if (state_ == State::going) go_through(*last_taken_);
-    return parts_;
+    return pieces_;
 }
 
 void GzipInflater::go_through(Part& part) {
@@ -240,12 +237,14 @@ bool GzipInflater::take_blocks(Part& part) {
         if ((deflate::bits_at(part.data, at_ + 1) & 3) != 2 || !part.found_codes->read(part.data, codes)) return false;
         if (part.found_codes->literal_share < wanted_literals) return false;
     }
-    Lane* const lane = lane_from(part, at_);
-    if (lane == nullptr || lane->end() == at_ || !lane->resolve(before_)) return false;
+    const std::shared_ptr<Lane> lane = lane_from(part, at_);
+    if (!lane || lane->end() == at_ || !lane->resolve(before_)) return false;
     if (const Bytes bytes = lane->bytes(); !bytes.empty()) {
-        crc_ = crc32(bytes, crc_);
+        const std::uint32_t crc = crc32(bytes);
+        crc_ = crc32_joined(crc_, crc, bytes.size());
+        taken_crc_ = crc32_joined(taken_crc_, crc, bytes.size());
         size_ += static_cast<std::uint32_t>(bytes.size());
-        parts_.push_back(bytes);
+        pieces_.push_back({bytes, lane});
     }
     const Bytes last = lane->last_bytes(before_.size());
     before_.assign(last.begin(), last.end());
@@ -255,25 +254,26 @@ bool GzipInflater::take_blocks(Part& part) {
     return true;
 }
 
-Lane* GzipInflater::lane_from(Part& part, std::uint64_t at) {
+std::shared_ptr<Lane> GzipInflater::lane_from(Part& part, std::uint64_t at) {
     for (std::size_t i = 0; i < part.count; ++i)
         if (part.lanes[i]->start() == at) {
             guessed_ += part.lanes[i]->end() - at;
-            return part.lanes[i].get();
+            return part.lanes[i];
         }
     return inflate_again(part, at);
 }
 
 // From where nobody began, to where somebody did.
-Lane* GzipInflater::inflate_again(Part& part, std::uint64_t at) {
+std::shared_ptr<Lane> GzipInflater::inflate_again(Part& part, std::uint64_t at) {
     if (part.others.size() == most_others) return nullptr;
     std::uint64_t until = std::uint64_t{part.own} * 8;
     for (std::size_t i = 0; i < part.count; ++i)
         if (part.lanes[i]->start() > at) until = std::min(until, part.lanes[i]->start());
-    part.others.push_back(std::make_unique<Lane>(2 * most_stretch_));
-    Lane* const lane = part.others.back().get();
-    lane->begin(part.data, at, std::max(until, at + 1));
-    Lane::run({&lane, 1});
+    part.others.push_back(stock_->take());
+    const std::shared_ptr<Lane>& lane = part.others.back();
+    Lane* const alone = lane.get();
+    alone->begin(part.data, at, std::max(until, at + 1));
+    Lane::run({&alone, 1});
     again_ += lane->end() - at;
     return again_ > patience + guessed_ / 4 ? nullptr : lane;
 }

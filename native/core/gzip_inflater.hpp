@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/deflate_lane.hpp"
+#include "core/deflate_stock.hpp"
 
 namespace penstock {
 
@@ -22,6 +22,12 @@ namespace penstock {
 class GzipInflater {
   public:
     enum class State { going, done, refused };
+
+    /// Inflated bytes, which lie there as long as the lane is held.
+    struct Piece {
+        Bytes bytes;
+        std::shared_ptr<const deflate::Lane> lane;
+    };
 
     static constexpr std::size_t default_stretch = std::size_t{1} << 20;
     static constexpr std::size_t usual_margin = std::size_t{128} << 10; ///< Blocks of zlib have 32 KiB at most.
@@ -47,14 +53,16 @@ class GzipInflater {
     void give(Bytes data, std::size_t own, bool last);
     /// How many parts were given and not taken.
     [[nodiscard]] std::size_t waiting() const noexcept { return given_ - taken_; }
-    /// Takes the oldest part: what it inflates to, which lies there until the next call of `give` or `take`. There must be one.
-    [[nodiscard]] const std::vector<Bytes>& take();
+    /// Takes the oldest part: what it inflates to. There must be one. Until the next call of `give` or `take`; the pieces may be kept.
+    [[nodiscard]] const std::vector<Piece>& take();
+    /// The CRC-32 of all that was taken.
+    [[nodiscard]] std::uint32_t taken_crc() const noexcept { return taken_crc_; }
 
     [[nodiscard]] State state() const noexcept { return state_; }
 
   private:
     enum class Next { header, blocks, trailer };
-    using Lanes = std::array<std::unique_ptr<deflate::Lane>, deflate::most_lanes>;
+    using Lanes = std::array<std::shared_ptr<deflate::Lane>, deflate::most_lanes>;
 
     struct Part {
         Bytes data;
@@ -62,7 +70,7 @@ class GzipInflater {
         bool is_first = false, is_last = false;
         Lanes lanes;
         std::size_t count = 0; // of lanes in use
-        std::vector<std::unique_ptr<deflate::Lane>> others; // for what was not guessed rightly
+        std::vector<std::shared_ptr<deflate::Lane>> others; // for what was not guessed rightly
         std::unique_ptr<deflate::Codes> found_codes;
         std::exception_ptr failure;
         enum class Progress { waiting, running, ready } progress = Progress::waiting;
@@ -73,13 +81,14 @@ class GzipInflater {
     static void inflate(Part& part);
     void work() noexcept;
     void hire();
+    void let_go();
     void wait_for(Part& part);
     void go_through(Part& part);
     [[nodiscard]] bool take_header(const Part& part);
     [[nodiscard]] bool take_blocks(Part& part);
     [[nodiscard]] bool take_trailer(const Part& part);
-    [[nodiscard]] deflate::Lane* lane_from(Part& part, std::uint64_t at);
-    [[nodiscard]] deflate::Lane* inflate_again(Part& part, std::uint64_t at);
+    [[nodiscard]] std::shared_ptr<deflate::Lane> lane_from(Part& part, std::uint64_t at);
+    [[nodiscard]] std::shared_ptr<deflate::Lane> inflate_again(Part& part, std::uint64_t at);
 
     std::size_t most_stretch_, stretch_, margin_;
     unsigned threads_;
@@ -90,12 +99,14 @@ class GzipInflater {
     // In the file, relative to the part that is taken next.
     Next next_ = Next::header;
     std::uint64_t at_ = 0; // bit
-    std::vector<Bytes> parts_;
+    std::vector<Piece> pieces_;
     std::vector<std::byte> before_;    // the last bytes of this member
     std::uint32_t crc_ = 0, size_ = 0; // of this member
+    std::uint32_t taken_crc_ = 0;
     std::uint64_t guessed_ = 0, again_ = 0; // bits
     bool any_member_ = false, judged_ = false;
 
+    std::shared_ptr<deflate::LaneStock> stock_;
     std::vector<std::unique_ptr<Part>> idle_;
     std::deque<std::unique_ptr<Part>> queue_; // what was given and is not taken, oldest first
     std::unique_ptr<Part> last_taken_;

@@ -30,7 +30,7 @@ Found inflate(Bytes file, std::size_t stretch, unsigned threads, std::size_t mar
             inflater.give(parts.back(), own, last);
             at += own;
         }
-        for (const Bytes part : inflater.take()) found.bytes.insert(found.bytes.end(), part.begin(), part.end());
+        for (const GzipInflater::Piece& piece : inflater.take()) found.bytes.insert(found.bytes.end(), piece.bytes.begin(), piece.bytes.end());
         parts.pop_front();
     }
     if (inflater.state() == GzipInflater::State::going) std::abort();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "check.hpp"
+#include "core/crc32.hpp"
 
 using namespace penstock;
 using namespace penstock::testing;
@@ -25,7 +26,7 @@ Found inflate(Bytes file, std::size_t stretch, unsigned threads = 1, std::size_t
             inflater.give(file.subspan(at, last ? own : own + inflater.margin()), own, last);
             at += own;
         }
-        for (const Bytes part : inflater.take()) found.bytes.insert(found.bytes.end(), part.begin(), part.end());
+        for (const GzipInflater::Piece& piece : inflater.take()) found.bytes.insert(found.bytes.end(), piece.bytes.begin(), piece.bytes.end());
     }
     found.state = inflater.state();
     return found;
@@ -92,24 +93,125 @@ void codes_are_those_of_the_standard() {
     check(codes.open(none.data(), 3) == deflate::Canonical::Kind::empty && codes.find(0).bits == 0);
 }
 
-void pairs_are_the_same_by_eights() {
-    if (!deflate::has_avx2) return;
-    decltype(deflate::Codes::literals) one, plain, wide;
-    std::uint32_t state = 1;
-    for (deflate::Entry& entry : one) {
-        state = state * 1664525 + 1013904223;
-        const deflate::Entry value = state >> 24, length = 1 + (state >> 16 & 0xFF) % deflate::Codes::literal_bits;
-        entry = (state >> 12 & 15) == 0 ? deflate::other_flag | (256 + value % 30) << 16 | length << 25 : length | 1U << 8 | value << 16;
+// Every entry of the table against the codes themselves.
+void the_table_says_what_the_codes_say(const deflate::Codes& codes) {
+    constexpr unsigned bits = deflate::Codes::literal_bits;
+    for (unsigned i = 0; i < codes.literals.size(); ++i) {
+        const deflate::Symbol first = codes.long_literals.find(i);
+        const deflate::Entry entry = codes.literals[i];
+        check(first.bits != 0);
+        if (first.bits > bits || first.value >= deflate::end_of_block) {
+            check(entry == (first.bits > bits ? deflate::other_flag : deflate::other_flag | first.value << 16 | first.bits << 25));
+            continue;
+        }
+        const deflate::Symbol second = codes.long_literals.find(i >> first.bits);
+        const unsigned both = first.bits + second.bits;
+        if (both > bits || second.value >= deflate::end_of_block)
+            check(entry == (first.bits | 1U << 8 | first.value << 16));
+        else
+            check(entry == (both | 2U << 8 | first.value << 16 | second.value << 24));
     }
-    deflate::pair_up(one.data(), plain);
-    deflate::pair_up_avx2(one.data(), wide);
-    check(plain == wide && plain != one);
+}
+
+void tables_are_right() {
+    const auto codes = std::make_unique<deflate::Codes>();
+    codes->fix();
+    the_table_says_what_the_codes_say(*codes);
+    std::uint32_t state = 1;
+    unsigned pairs = 0, longer = 0;
+    for (int turn = 0; turn < 200; ++turn) {
+        // A tree of random shape: leaves are split until there are enough of them.
+        const auto random = [&](std::uint32_t below) { return (state = state * 1664525 + 1013904223) / 65536 % below; };
+        std::vector<unsigned> leaves{1, 1};
+        const std::size_t wanted = 258 + random(28);
+        while (leaves.size() < wanted) {
+            const std::size_t at = random(3) == 0 ? leaves.size() - 1 : random(static_cast<std::uint32_t>(leaves.size()));
+            if (leaves[at] == 15) continue;
+            leaves.push_back(++leaves[at]);
+        }
+        for (std::size_t i = leaves.size(); i > 1; --i) std::swap(leaves[i - 1], leaves[random(static_cast<std::uint32_t>(i))]);
+        // As a block has it: the lengths 0 to 15 with codes of four bits each, one distance of one bit.
+        std::vector<std::byte> block(400);
+        std::size_t at = 0;
+        const auto put = [&](unsigned value, unsigned count) {
+            for (unsigned bit = 0; bit < count; ++bit, ++at) block[at / 8] |= static_cast<std::byte>((value >> bit & 1) << (at % 8));
+        };
+        put(static_cast<unsigned>(wanted) - 257, 5), put(0, 5), put(15, 4);
+        for (unsigned i = 0; i < 19; ++i) put(i < 3 ? 0 : 4, 3); // not the three that repeat
+        leaves.push_back(1);
+        for (const unsigned length : leaves)
+            for (unsigned bit = 4; bit-- != 0;) put(length >> bit & 1, 1);
+        std::uint64_t from = 0;
+        check(codes->read(block, from) && from == at);
+        the_table_says_what_the_codes_say(*codes);
+        for (const deflate::Entry entry : codes->literals) pairs += (entry >> 8 & 0xFF) == 2 ? 1 : 0, longer += entry == deflate::other_flag ? 1 : 0;
+    }
+    check(pairs > 1000 && longer > 100);
+}
+
+// A block's beginning as the standard has it, bit by bit.
+std::uint64_t find_plainly(Bytes data, std::uint64_t from, std::uint64_t until, deflate::Codes& room) {
+    for (std::uint64_t at = from; at < until; ++at) {
+        const std::uint64_t bits = deflate::bits_at(data, at);
+        std::uint64_t after = at + 3;
+        if ((bits & 7) == 4 && room.read(data, after, true)) return at;
+    }
+    return until;
+}
+
+void blocks_are_found_at_any_bit() {
+    deflate::Codes room;
+    std::vector<std::byte> bytes = packed;
+    bytes[10] ^= std::byte{1}; // as if it were not the last block
+    const std::vector<std::byte> block = bytes;
+    std::uint32_t state = 1;
+    for (int i = 0; i < 3000; ++i) bytes.push_back(static_cast<std::byte>((state = state * 1664525 + 1013904223) >> 24));
+    bytes.insert(bytes.end(), block.begin(), block.end());
+    std::size_t found = 0;
+    for (std::uint64_t from = 0; from < bytes.size() * 8; from += 37) {
+        const std::uint64_t until = std::min<std::uint64_t>(from + 1500, bytes.size() * 8);
+        const std::uint64_t at = find_plainly(bytes, from, until, room);
+        check(deflate::find_block(bytes, from, until, room) == at);
+        found += at != until ? 1U : 0U;
+    }
+    check(found > 10);
+}
+
+void pieces_may_be_kept() {
+    std::vector<std::byte> file;
+    for (int i = 0; i < 40; ++i) file.insert(file.end(), packed.begin(), packed.end());
+    std::vector<GzipInflater::Piece> kept;
+    std::size_t size = 0;
+    {
+        GzipInflater inflater(700, 2, 600);
+        std::size_t at = 0;
+        while (inflater.state() == GzipInflater::State::going && (inflater.has_room() || inflater.waiting() != 0)) {
+            while (inflater.has_room()) {
+                const bool last = file.size() - at <= inflater.own() + inflater.margin();
+                const std::size_t own = last ? file.size() - at : inflater.own();
+                inflater.give(Bytes(file).subspan(at, last ? own : own + inflater.margin()), own, last);
+                at += own;
+            }
+            const auto& pieces = inflater.take();
+            kept.insert(kept.end(), pieces.begin(), pieces.end());
+        }
+        check(inflater.state() == GzipInflater::State::done);
+        std::uint32_t crc = 0;
+        for (const auto& piece : kept) crc = crc32(piece.bytes, crc);
+        check(crc == inflater.taken_crc());
+    }
+    const auto expected = content();
+    for (const auto& piece : kept)
+        for (const std::byte byte : piece.bytes) check(byte == expected[size++ % expected.size()]);
+    check(size == 40 * expected.size());
 }
 
 } // namespace
 
 int main() {
-    pairs_are_the_same_by_eights();
+    blocks_are_found_at_any_bit();
+    pieces_may_be_kept();
+    tables_are_right();
     blocks_and_members();
     damage_is_refused();
     codes_are_those_of_the_standard();

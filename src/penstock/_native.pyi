@@ -97,6 +97,9 @@ def start_writing_back(fd: int, offset: int, size: int) -> bool:
     Have the system begin to bring what was written of a range to the disk, and wait for none of it. False where it knows no such advice.
     """
 
+class InflatedPiece:
+    """Inflated bytes, through the buffer protocol: read-only, not copied."""
+
 class GzipInflater:
     """
     Inflates a GZIP file of bytes that hardly repeat, stretches of it side by side; refuses others.
@@ -139,8 +142,12 @@ class GzipInflater:
         Give the next part: its own bytes, behind those of the part before, and the margin. They must not change until it is taken.
         """
 
-    def take(self) -> list[bytes]:
-        """What the oldest part inflates to."""
+    def take(self) -> list[memoryview]:
+        """What the oldest part inflates to: views of where it was inflated to."""
+
+    @property
+    def taken_crc(self) -> int:
+        """The CRC-32 of all that was taken."""
 
 def crc32(data: Buffer, before: int = 0) -> int:
     """CRC-32 of the bytes, as GZIP has it."""

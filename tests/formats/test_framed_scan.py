@@ -7,6 +7,7 @@ from tests.reference import tfrecord as reference
 
 from penstock import _native
 from penstock.errors import CorruptRecord
+from penstock.formats import framed_scan
 from penstock.formats.framed_scan import Scan
 from penstock.formats.recordio_framing import MAGIC, RecordIOFraming
 from penstock.formats.tfrecord_framing import TFRecordFraming, is_tfrecord, resume_after
@@ -70,6 +71,78 @@ def test_skipping_gives_only_sound_records_and_counts_every_byte(tmp_path_factor
         for start, view in zip(run.starts.tolist(), views_of(run), strict=True):
             assert reference.framed(bytes(view)) == content[start : start + 16 + len(view)]
     assert covered + sum(size for _, size in scan.faults) == len(content)
+
+
+class Parts:
+    """A stream of given parts."""
+
+    path = "x"
+    fault = None
+
+    def __init__(self, content, sizes):
+        self.parts = []
+        for size in sizes:
+            self.parts.append(content[:size])
+            content = content[size:]
+        self.parts.append(content)
+
+    def __iter__(self):
+        return map(memoryview, self.parts)
+
+
+def told(content, on_corrupt):
+    """Everything that a scan says."""
+    scan = Scan(TFRecordFraming(), content, verify=True, on_corrupt=on_corrupt)
+    records, error = [], None
+    try:
+        for run in scan:
+            assert run.first == len(records) + len(scan.faults)
+            stops = [*run.starts.tolist()[1:], run.end]
+            places = zip(run.starts.tolist(), stops, views_of(run), strict=True)
+            records += [(run.base + start, run.base + stop, bytes(view)) for start, stop, view in places]
+    except CorruptRecord as raised:
+        error = str(raised)
+    return records, scan.records, [(str(fault), size) for fault, size in scan.faults], error
+
+
+@pytest.mark.parametrize("seam", [1, 7, 100])
+@given(content=maybe_damaged(), sizes=st.lists(st.integers(0, 90), max_size=12))
+def test_a_stream_in_any_parts_holds_the_records_of_the_file(tmp_path_factory, seam, content, sizes):
+    path = tmp_path_factory.mktemp("parts") / "x"
+    path.write_bytes(content)
+    for on_corrupt in ("raise", "skip"):
+        file, stream = MappedFile(str(path)), Parts(content, sizes)
+        file.path = "x"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(framed_scan, "SEAM_BYTES", seam)
+            found = told(stream, on_corrupt)
+        assert found == told(file, on_corrupt)
+
+
+def test_records_are_not_copied_but_where_parts_meet():
+    content = b"".join(reference.framed(bytes([number]) * 100_000) for number in range(30))
+    stream = Parts(content, [1_000_000, 150_000, 40_000, 1_000_000])
+    runs = list(Scan(TFRecordFraming(), stream, verify=True))
+    assert sum(map(len, runs)) == 30
+    copied = sum(run.size for run in runs if not any(run.buffer.obj is part for part in stream.parts))
+    assert 0 < copied < 500_000
+
+
+def test_a_record_comes_as_soon_as_it_is_there():
+    framed = reference.framed(b"small")
+    taken = []
+
+    def parts():
+        for number in range(5):
+            taken.append(number)
+            yield framed[:9]
+            yield framed[9:]
+
+    stream = Parts(b"", [])
+    stream.parts = parts()
+    for number, run in enumerate(Scan(TFRecordFraming(), stream, verify=True)):
+        assert len(run) == 1
+        assert len(taken) == number + 1
 
 
 def test_cutting_a_run(tmp_path):

@@ -154,3 +154,39 @@ def test_records_of_compressed_shards_are_those_of_plain_ones(tmp_path, monkeypa
     next(records)
     records.close()
     assert not running()
+
+
+def test_the_first_bytes_are_to_be_had_without_threads_and_without_a_copy(packed, monkeypatch):
+    monkeypatch.setattr(inflated, "SMALL_BYTES", 1000)
+    order = InOrder(files_of(packed), only_first=True)
+    before = threading.active_count()
+    parts = iter(order.content(0))
+    assert CONTENT[0].startswith(next(parts) + next(parts))
+    assert threading.active_count() == before
+    parts.close()
+    order.close()
+    assert not list(cache_folder("inflated").iterdir())
+
+
+@pytest.mark.parametrize("head", [1, 1 << 20, 2_500_000, 1 << 30])
+@pytest.mark.parametrize("small", [1000, 1 << 30])
+def test_whoever_goes_on_behind_the_first_bytes_gets_all_of_them(packed, tmp_path, monkeypatch, head, small):
+    monkeypatch.setattr(inflated, "HEAD_BYTES", head)
+    monkeypatch.setattr(inflated, "SMALL_BYTES", small)
+    (tmp_path / "cut.gz").write_bytes((packed / "0.gz").read_bytes()[:-1000])
+    for path, is_sound in ((packed / "0.gz", True), (tmp_path / "cut.gz", False)):
+        stream = InflatedStream(str(path), "gzip")
+        first = inflated.InflatedHead(InflatedStream(str(path), "gzip"))
+        content = b"".join(first)
+        assert content == b"".join(stream)
+        assert (content == CONTENT[0]) == is_sound == (first.fault is None)
+        assert str(first.fault) == str(stream.fault)
+
+
+def test_opening_inflates_no_more_than_it_looks_at(tmp_path, monkeypatch):
+    rows = np.random.default_rng(1).random((5000, 784), dtype=np.float32)
+    ps.write(tmp_path / "rows.tfrecord.gz", {"image": rows})
+    begun = []
+    monkeypatch.setattr(InflatedStream, "parts", lambda stream, opened=None: begun.append(stream))
+    assert ps.open(tmp_path / "rows.tfrecord.gz").schema["image"].shape == (784,)
+    assert not begun

@@ -202,16 +202,30 @@ def test_parts_in_order_and_no_more_than_asked_for() -> None:
         inflater.give(b"", own=0, last=True)
 
 
+def test_what_is_held_is_not_written_over() -> None:
+    content = floats(400_000)
+    file = packed(content)
+    stream = SideBySide(io.BytesIO(file), stretch=8192)
+    parts = list(stream)
+    assert stream.crc == zlib.crc32(content)
+    assert b"".join(parts) == content
+    del parts[::2]
+    parts += SideBySide(io.BytesIO(file), stretch=8192)
+    assert b"".join(parts[-len(parts) // 2 :]) in content
+    with pytest.raises(TypeError):
+        parts[0][0] = 1
+
+
 def test_let_go_of_in_a_forked_child() -> None:
     file = packed(floats(100_000))
     inflater = _native.GzipInflater(8192, 2)
     inflater.give(file, own=8192, last=False)
-    inflater.take()
+    held = inflater.take()
     inflater.give(file[8192:], own=8192, last=False)  # for threads that the child does not have
 
     def work() -> bool:
-        nonlocal inflater
-        del inflater
+        nonlocal inflater, held
+        del inflater, held
         return True
 
     assert exit_code(fork(work)) == 0

@@ -15,7 +15,7 @@ from penstock._faults import describe
 from penstock.contracts.protocols import Indices
 from penstock.contracts.records import OnCorrupt, Skipped
 from penstock.errors import DataError, UnsupportedData, Where
-from penstock.formats.framed_scan import Run, Scan, Stream
+from penstock.formats.framed_scan import RUN_BYTES, Run, Scan, Stream
 from penstock.formats.framing import Framing
 from penstock.formats.index import RecordIndex
 from penstock.formats.index_build import record_index
@@ -173,8 +173,12 @@ class FramedRecords:
         """What was scanned in order to skip was verified then."""
         return self.verify and self.on_corrupt == "raise"
 
+    def first_spans(self, records: int) -> Iterator[tuple[int, _native.Spans]]:
+        """As :meth:`iter_spans`, for who needs the first blocks only, as a rule: nothing is inflated ahead, nor kept."""
+        return self._iter_spans(records, max_bytes=RUN_BYTES, only_first=True)
+
     def iter_spans(
-        self, records: int | None = None, *, max_bytes: int = 1 << 20
+        self, records: int | None = None, *, max_bytes: int = RUN_BYTES
     ) -> Iterator[tuple[int, _native.Spans]]:
         """All records in order, without an index.
 
@@ -188,8 +192,14 @@ class FramedRecords:
         Raises:
             CorruptRecord, CorruptFile: At the first fault, after the block of what comes before it.
         """
+        return self._iter_spans(records, max_bytes=max_bytes, only_first=False)
+
+    def _iter_spans(
+        self, records: int | None, *, max_bytes: int, only_first: bool
+    ) -> Iterator[tuple[int, _native.Spans]]:
         first = 0
-        runs = self._runs(verify=self.on_corrupt == "skip" and self.verify, run_bytes=max_bytes)
+        verify = self.on_corrupt == "skip" and self.verify
+        runs = self._runs(verify=verify, run_bytes=max_bytes, only_first=only_first)
         for block in ([run] for run in runs) if records is None else _regrouped(runs, records):
             spans = self._gathered(block)
             yield first, spans
@@ -202,8 +212,8 @@ class FramedRecords:
         starts = np.concatenate([run.starts for run in block])
         return self.framing.gather([run.buffer for run in block], which, starts, verify=self._verify_later)
 
-    def _runs(self, *, verify: bool, run_bytes: int = 1 << 20) -> Iterator[Run]:
-        for number, content in enumerate(self.contents()):
+    def _runs(self, *, verify: bool, run_bytes: int = RUN_BYTES, only_first: bool = False) -> Iterator[Run]:
+        for number, content in enumerate(self.contents(only_first=only_first)):
             scan = Scan(self.framing, content, verify=verify, on_corrupt=self.on_corrupt, run_bytes=run_bytes)
             try:
                 yield from scan
@@ -211,9 +221,9 @@ class FramedRecords:
                 if len(scan.faults) > self._skipped.get(number, Skipped()).records:
                     self._skipped[number] = Skipped(len(scan.faults), sum(size for _, size in scan.faults))
 
-    def contents(self) -> Iterator[MappedFile | Stream]:
+    def contents(self, *, only_first: bool = False) -> Iterator[MappedFile | Stream]:
         """What each file holds, decompressed, for one pass in order. Of a pipe: what comes out of it."""
-        with closing(InOrder(self._files)) as files:
+        with closing(InOrder(self._files, only_first=only_first)) as files:
             for number, path in enumerate(self.paths):
                 if number not in self._pipes and is_pipe(path):
                     self._pipes[number] = PipeStream(path)

@@ -156,7 +156,7 @@ class CacheEntry:
         """Whether it was committed or aborted."""
         return self._fd < 0
 
-    def write(self, part: bytes) -> bool:
+    def write(self, part: bytes | memoryview) -> bool:
         """Append; ``False`` when the disk does not take it."""
         view = memoryview(part)
         try:

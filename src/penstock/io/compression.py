@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -18,6 +18,9 @@ __all__ = [
     "Compression",
     "Inflater",
     "Opens",
+    "Part",
+    "PlainInflater",
+    "behind",
     "checked",
     "deflater",
     "head_of",
@@ -37,6 +40,10 @@ PART_BYTES = 1 << 20  # of inflated bytes that are handed on together: from thre
 
 Opens: TypeAlias = Callable[[], AbstractContextManager[Reader]]
 """Opens a compressed file, at its beginning."""
+
+
+Part: TypeAlias = "bytes | memoryview"
+"""Inflated bytes. A view keeps the memory that they were inflated into from being used again."""
 
 
 class Decompressor(Protocol):
@@ -119,25 +126,25 @@ class Inflater:
             _optional.require("isal.isal_zlib", extra="compress") if _optional.available("isal") else zlib
         )
 
-    def __iter__(self) -> Iterator[bytes]:
-        given = crc = 0
+    def __iter__(self) -> Iterator[Part]:
+        given = 0
         with self._open() as file:
             side_by_side = SideBySide(file) if self.compression == "gzip" else None
             for part in side_by_side or ():
-                given, crc = given + len(part), self._library.crc32(part, crc)
+                given += len(part)
                 self.size = given
                 yield part
             if side_by_side is not None and side_by_side.whole:
                 return
-            if not given:
+            if side_by_side is None or not given:
                 yield from self._one_by_one(file if side_by_side is None else side_by_side.again())
                 return
         # It is of another kind further on, or there is a fault in it.
         self.size = 0
         with self._open() as file:
-            yield from self._behind_the_same(given, crc, self._one_by_one(file))
+            yield from self._behind_the_same(given, side_by_side.crc, self._one_by_one(file))
 
-    def _behind_the_same(self, given: int, crc: int, parts: Iterator[bytes]) -> Iterator[bytes]:
+    def _behind_the_same(self, given: int, crc: int, parts: Iterator[Part]) -> Iterator[Part]:
         """What comes after the first bytes, which must be those that were given before."""
         at = found = 0
         for part in parts:
@@ -154,7 +161,7 @@ class Inflater:
                 yield part[max(0, given - at) :]
             at += len(part)
 
-    def _one_by_one(self, file: Reader) -> Iterator[bytes]:
+    def _one_by_one(self, file: Reader) -> Iterator[Part]:
         try:
             yield from _gathered(self._parts(file, fine_from=None))
             whole = self.fault is None or self._library is zlib
@@ -187,13 +194,13 @@ class Inflater:
             if inflated:
                 yield inflated
 
-    def _up_to_the_fault(self) -> Iterator[bytes]:
+    def _up_to_the_fault(self) -> Iterator[Part]:
         # A fault that one library meets at the end of one part, the other may meet at the beginning of the next.
         given, failing = self.size, max(0, self._at - 2 * READ_BYTES)
         self.size, self._at, self.fault, self._library = 0, 0, None, zlib
         try:
             with self._open() as file:
-                yield from _behind(given, self._parts(file, fine_from=failing))
+                yield from behind(given, self._parts(file, fine_from=failing))
         except zlib.error as error:
             reason = str(error).partition(": ")[2] or str(error)
             self.fault = self._corrupt(f"a sound {self.compression} stream", reason)
@@ -210,7 +217,15 @@ class Inflater:
         )
 
 
-def _behind(given: int, parts: Iterator[bytes]) -> Iterator[bytes]:
+class PlainInflater(Inflater):
+    """The same, by a library alone: in the thread that iterates, and no further than it does."""
+
+    def __iter__(self) -> Iterator[Part]:
+        with self._open() as file:
+            yield from self._one_by_one(file)
+
+
+def behind(given: int, parts: Iterable[Part]) -> Iterator[Part]:
     """What comes after the first bytes."""
     at = 0
     for part in parts:

@@ -18,14 +18,25 @@ from pathlib import Path
 from penstock.errors import CorruptFile, UnsupportedData, Where
 from penstock.io.ahead import ahead
 from penstock.io.cache import CacheEntry, boot_id, cache_folder, cache_key, cache_limit_bytes
-from penstock.io.compression import Compression, Inflater, Opens
+from penstock.io.compression import Compression, Inflater, Opens, Part, PlainInflater, behind
 from penstock.io.mapped import MappedFile, Signature
 from penstock.io.paths import absolute
 from penstock.io.transcoding import Transcoder
 
-__all__ = ["LIMIT_HINT", "InflatedStream", "Packed", "find_inflated", "inflated", "note_of", "read_note"]
+__all__ = [
+    "LIMIT_HINT",
+    "InflatedHead",
+    "InflatedStream",
+    "Packed",
+    "find_inflated",
+    "inflated",
+    "note_of",
+    "read_note",
+]
 
 VERSION = 1
+HEAD_BYTES = 4 << 20  # inflated in the thread that asks for them: some 20 ms at most
+SMALL_BYTES = 2 << 20  # compressed: such a file is inflated as a whole where others have their beginning inflated
 END = struct.Struct("<I8s")  # length of the note before it, magic
 MAGIC = b"penstock"
 LIMIT_HINT = (
@@ -110,7 +121,7 @@ class InflatedStream:
         self._compression = compression
         self._wait = wait
 
-    def __iter__(self) -> Iterator[bytes]:
+    def __iter__(self) -> Iterator[Part]:
         parts = self.parts()
         if (first := next(parts, None)) is None:
             return
@@ -119,7 +130,7 @@ class InflatedStream:
             self.begun()
         yield from parts
 
-    def parts(self, opened: Callable[[str], None] | None = None) -> Iterator[bytes]:
+    def parts(self, opened: Callable[[str], None] | None = None) -> Iterator[Part]:
         """The bytes. ``opened`` is called with the path of the copy before anything is written to it."""
         entry = self._claim()
         if entry is None and self._wait:
@@ -136,6 +147,14 @@ class InflatedStream:
             yield from self._into_copy(inflated, entry, inflater)
         self.fault = inflater.fault
 
+    def head(self) -> PlainInflater | None:
+        """What inflates the first bytes for who needs no more; ``None`` where they are not to be had for less than all."""
+        if self._packed is not None or self._compression not in ("gzip", "zlib"):
+            return None
+        if Signature.of(self.path).size <= SMALL_BYTES:
+            return None
+        return PlainInflater(self.path, self._compression)
+
     def _claim(self) -> CacheEntry | None:
         try:
             return CacheEntry.claim(_entry(self.path, self._compression, self._packed), wait=self._wait)
@@ -144,7 +163,7 @@ class InflatedStream:
                 raise
             return None  # No copy can be kept; what is read in order needs none.
 
-    def _into_copy(self, parts: Iterator[bytes], entry: CacheEntry, inflater: Inflater | Transcoder) -> Iterator[bytes]:
+    def _into_copy(self, parts: Iterator[Part], entry: CacheEntry, inflater: Inflater | Transcoder) -> Iterator[Part]:
         limit = cache_limit_bytes(entry.path.parent)
         try:
             for part in parts:
@@ -170,6 +189,36 @@ class InflatedStream:
             f"{self.path} is inflated anew each time: the cache in {entry.path.parent} has no room for it. {LIMIT_HINT}",
             stacklevel=2,
         )
+
+
+class InflatedHead:
+    """The decompressed bytes of a file for who needs the first of them only: no thread and no copy is begun for those.
+
+    Whoever goes on beyond them gets the others from the stream, which begins anew.
+
+    Args:
+        stream: The file.
+    """
+
+    def __init__(self, stream: InflatedStream) -> None:
+        self.path = stream.path
+        self.fault: CorruptFile | None = None
+        """After the last part: what the stream ends in."""
+        self._stream = stream
+
+    def __iter__(self) -> Iterator[Part]:
+        given = 0
+        if (inflater := self._stream.head()) is not None:
+            for part in inflater:
+                yield part
+                given += len(part)
+                if given >= HEAD_BYTES:
+                    break
+            else:
+                self.fault = inflater.fault
+                return
+        yield from behind(given, self._stream)
+        self.fault = self._stream.fault
 
 
 def _reader(path: str, compression: Compression, packed: Packed | None) -> Inflater | Transcoder:

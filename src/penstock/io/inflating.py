@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.errors import CorruptFile, DataError
+from penstock.io.compression import Part
 from penstock.io.cores import usable_cores
-from penstock.io.inflated import InflatedStream
+from penstock.io.inflated import InflatedHead, InflatedStream
 from penstock.io.mapped import MappedFile
 from penstock.io.remote_streams import RemoteStream
 
@@ -26,7 +27,7 @@ __all__ = ["InOrder", "InflatingAhead"]
 READ_BYTES = 1 << 20
 MOST_WAITING = 16  # parts of a megabyte in memory, where the cache takes none
 MOST_AHEAD = 3  # files: more cores than that are seldom free
-Content: TypeAlias = "MappedFile | InflatedStream | InflatingAhead | RemoteStream"
+Content: TypeAlias = "MappedFile | InflatedHead | InflatedStream | InflatingAhead | RemoteStream"
 
 
 class InflatingAhead:
@@ -47,7 +48,7 @@ class InflatingAhead:
         self._copy = -1
         """The copy in the cache, open for reading; of that so many bytes are there."""
         self._copied = 0
-        self._waiting: deque[bytes] = deque()
+        self._waiting: deque[Part] = deque()
         self._done = self._stop = False
         self._error: BaseException | None = None
         self._process = os.getpid()
@@ -70,7 +71,7 @@ class InflatingAhead:
         """Open the copy while it has this name: once it is given up or put into its place, it is read on by this."""
         self._copy = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
 
-    def _add(self, part: bytes) -> bool:
+    def _add(self, part: Part) -> bool:
         """Note a part that is in the copy, or hand it over; true when nobody wants more."""
         with self._changed:
             if self._stream.copied > self._copied and not self._waiting:
@@ -82,7 +83,7 @@ class InflatingAhead:
             self._changed.notify_all()
             return self._stop
 
-    def __iter__(self) -> Iterator[bytes]:
+    def __iter__(self) -> Iterator[Part]:
         at = 0
         try:
             while (part := self._next(at)) is not None:
@@ -96,7 +97,7 @@ class InflatingAhead:
         finally:
             self.close()
 
-    def _next(self, at: int) -> bytes | None:
+    def _next(self, at: int) -> Part | None:
         if self._process != os.getpid():
             raise RuntimeError("this reading began before the process was forked; begin it anew in the child")
         with self._changed:
@@ -132,10 +133,12 @@ class InOrder:
 
     Args:
         files: The files.
+        only_first: No more than the first records are wanted, as a rule: nothing is done ahead.
     """
 
-    def __init__(self, files: FileSet) -> None:
+    def __init__(self, files: FileSet, *, only_first: bool = False) -> None:
         self._files = files
+        self._only_first = only_first
         self._ahead: dict[int, InflatingAhead] = {}
         self._current: InflatingAhead | None = None
         self._room = min(usable_cores() - 1, MOST_AHEAD) if hasattr(os, "pread") else 0
@@ -144,6 +147,10 @@ class InOrder:
         """Of file ``number``. With its second part, inflating of the next files begins: who wants the first records only
         is not to wait for others.
         """
+        content: Content
+        if self._only_first:
+            content = self._files.stream(number)
+            return InflatedHead(content) if isinstance(content, InflatedStream) else content
         self._current = self._ahead.pop(number, None)
         content = self._files.stream(number) if self._current is None else self._current
         if isinstance(content, (InflatedStream, InflatingAhead)):

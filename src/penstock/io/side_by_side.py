@@ -32,12 +32,14 @@ class SideBySide:
     def __init__(self, file: Reader, *, stretch: int = 1 << 20) -> None:
         self.whole = False
         """After the last part: whether that was all, and the checksums were right."""
+        self.crc = 0
+        """The CRC-32 of the parts so far."""
         self._file = file
         self._stretch = stretch
         self._ended = False
         self._head = b""
 
-    def __iter__(self) -> Iterator[bytes]:
+    def __iter__(self) -> Iterator[memoryview]:
         threads = min(usable_cores(), MOST_THREADS)
         probe = min(PROBE_BYTES, 2 * self._stretch)
         self._head = self._upto(probe)
@@ -51,13 +53,16 @@ class SideBySide:
             return  # It has a block, or a header, that is larger than that.
         left = memoryview(self._head)[own:]
         self._head = b""
+        self.crc = inflater.taken_crc
         yield from parts
         # Parts are inflated while those before them are used, and those behind them read.
         buffers = _Buffers(inflater)
         while inflater.state == "going" and (inflater.has_room or inflater.waiting):
             while inflater.has_room:
                 left = self._give(inflater, buffers.next(), left)
-            yield from inflater.take()
+            parts = inflater.take()
+            self.crc = inflater.taken_crc
+            yield from parts
         self.whole = inflater.state == "done"
 
     def _give(self, inflater: _native.GzipInflater, buffer: memoryview, left: memoryview) -> memoryview:

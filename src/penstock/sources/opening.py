@@ -207,8 +207,9 @@ def find_schema(records: Any, most: int | None) -> Schema:
 def _sample(records: Any, most: int | None = SAMPLE) -> Iterator[Any]:
     """Blocks of the first records. Damage further on is left for reading to report."""
     seen = 0
+    blocks = records.iter_spans if most is None else getattr(records, "first_spans", records.iter_spans)
     try:
-        for _, spans in records.iter_spans(64):
+        for _, spans in blocks(64):
             yield spans
             seen += len(spans)
             if most is not None and seen >= most:

@@ -12,7 +12,7 @@ from penstock.formats.framed_scan import Scan, Stream
 from penstock.formats.framing import Framing
 from penstock.formats.recordio_framing import RecordIOFraming
 from penstock.formats.tfrecord_framing import TFRecordFraming
-from penstock.io.compression import Inflater
+from penstock.io.compression import Inflater, Part
 from penstock.jobs.transform.payloads import Chunk, Payload, gather, too_large
 from penstock.jobs.transform.spec import Split
 
@@ -81,7 +81,7 @@ def _whole(stream: Stream, limit: int) -> Iterator[Chunk]:
 def _lines(stream: Stream, limit: int) -> Iterator[Chunk]:
     waiting: list[bytes] = []
     size, base, count = 0, 0, 0
-    for part in stream:
+    for part in map(bytes, stream):
         cut = part.rfind(b"\n") + 1
         if cut:
             chunk = _chunk_of_lines(b"".join([*waiting, part[:cut]]), base, count)
@@ -133,7 +133,7 @@ class _Watched:
         self._stream = stream
         self._limit = limit
 
-    def __iter__(self) -> Iterator[bytes]:
+    def __iter__(self) -> Iterator[Part]:
         given = 0
         for part in self._stream:
             if self._limit and given - self.passed > 2 * (self._limit + 2 * PART_BYTES):
