@@ -142,7 +142,7 @@ void split_simple(const SimpleChunk& chunk, std::uint64_t num_records, std::vect
     }
     Cursor sizes(chunk.sizes.decoded);
     Cursor values(chunk.values.decoded);
-    records.reserve(records.size() + num_records);
+    if (num_records > records.capacity() - records.size()) records.reserve(std::max<std::size_t>(records.size() + num_records, records.size() * 2));
     for (std::uint64_t i = 0; i < num_records; ++i) records.push_back(values.take(sizes.varint()));
     if (!sizes.done() || !values.done()) throw FormatError(Fault::structure, 0);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/highway_hash.hpp"
+#include "core/riegeli_single.hpp"
 #include "core/team.hpp"
 #include "core/zstd_decoder.hpp"
 #include "core/zstd_stored.hpp"
@@ -11,6 +12,7 @@ namespace penstock::riegeli {
 
 Chunks::Chunks(std::shared_ptr<Pool> pool, Bytes file, const Wanted& wanted) : pool_(std::move(pool)), threads_(wanted.threads), most_own_(wanted.most_own) {
     read_headers(file, wanted);
+    read_whole(file, wanted);
     read_data(file, wanted);
     advance();
 }
@@ -30,18 +32,19 @@ template <typename Do> void Chunks::each(Do&& act) {
 
 namespace {
 
-// Chunks wanted together lie anywhere: the data of each are asked for while the headers of the next ones are read.
-void prefetch(Bytes file, const ChunkHeader& header) {
+// Chunks wanted together lie anywhere: the headers of the next ones are asked for while one is read.
+void prefetch(Bytes file, std::int64_t position) {
 #if defined(__GNUC__) || defined(__clang__)
-    constexpr std::uint64_t line = 64, most = 4096;
-    const std::uint64_t size = std::min(header.data_size, most);
-    for (std::uint64_t at = 0; at < size; at += line) __builtin_prefetch(file.data() + header.data_begin + at);
+    if (position >= 0 && static_cast<std::uint64_t>(position) < file.size()) __builtin_prefetch(file.data() + position);
 #else
     static_cast<void>(file);
-    static_cast<void>(header);
+    static_cast<void>(position);
 #endif
 }
 
+constexpr std::size_t ahead = 8;                 // headers
+constexpr std::size_t least_singles = 2;         // worth a pass of their own
+constexpr std::uint64_t most_single = 128 << 10; // bytes, which are set aside before the data are looked at
 constexpr std::size_t together = 8;          // chunks that a thread takes at a time
 constexpr std::size_t worth_help = 64 << 10; // bytes: some ten microseconds of hashing or decompressing
 
@@ -90,6 +93,7 @@ void Chunks::read_headers(Bytes file, const Wanted& wanted) {
     chunks_.reserve(wanted.begins.size());
     std::uint64_t decoded = 0;
     for (std::size_t i = 0; i < wanted.begins.size(); ++i) {
+        if (i + ahead < wanted.begins.size()) prefetch(file, wanted.begins[i + ahead]);
         Chunk chunk{};
         try {
             chunk.header = read_chunk_header(file, static_cast<std::uint64_t>(wanted.begins[i]));
@@ -102,25 +106,60 @@ void Chunks::read_headers(Bytes file, const Wanted& wanted) {
         const std::uint64_t size = chunk.header.decoded_size;
         if (i != 0 && (size > wanted.most_bytes || decoded > wanted.most_bytes - size)) break;
         decoded += size;
-        prefetch(file, chunk.header);
         chunks_.push_back(std::move(chunk));
     }
 }
 
+// Chunks of one small record each. What is wrong with one of them, or too unusual, comes out when it is read as all others are.
+void Chunks::read_whole(Bytes file, const Wanted& wanted) {
+    const std::uint64_t most = std::min({most_single, wanted.most_own, wanted.most_decoded});
+    const auto fits = [&](const Chunk& chunk) {
+        const ChunkHeader& header = chunk.header;
+        return header.type == ChunkType::simple && header.num_records == 1 && header.decoded_size != 0 && header.decoded_size <= most;
+    };
+    std::vector<std::size_t> numbers;
+    std::size_t total = 0;
+    for (std::size_t i = 0; i < chunks_.size(); ++i) {
+        if (!fits(chunks_[i])) continue;
+        numbers.push_back(i);
+        total += chunks_[i].header.decoded_size;
+    }
+    if (numbers.size() < least_singles) return;
+    std::span<std::byte> room = take(total);
+    std::vector<Single> singles;
+    singles.reserve(numbers.size());
+    for (const std::size_t i : numbers) {
+        const ChunkHeader& header = chunks_[i].header;
+        singles.push_back({header, room.first(header.decoded_size)});
+        room = room.subspan(header.decoded_size);
+    }
+    read_singles(file, singles, wanted.verify, threads_);
+    bool is_used = false;
+    for (std::size_t k = 0; k < singles.size(); ++k) {
+        Chunk& chunk = chunks_[numbers[k]];
+        chunk.is_done = singles[k].done;
+        chunk.simple.values.decoded = singles[k].record;
+        is_used = is_used || singles[k].record.data() == singles[k].target.data();
+    }
+    if (!is_used) let_go();
+}
+
 void Chunks::read_data(Bytes file, const Wanted& wanted) {
+    if (std::all_of(chunks_.begin(), chunks_.end(), [](const Chunk& chunk) { return chunk.is_done; })) return;
     std::uint64_t joined = 0;
     for (const Chunk& chunk : chunks_)
-        if (chunk.header.interrupted()) joined += chunk.header.data_size;
+        if (!chunk.is_done && chunk.header.interrupted()) joined += chunk.header.data_size;
     std::span<std::byte> room = joined == 0 ? std::span<std::byte>{} : take(joined);
     std::vector<Bytes> data;
     data.reserve(chunks_.size());
     for (const Chunk& chunk : chunks_) {
-        data.push_back(read_chunk_data(file, chunk.header, room));
-        if (chunk.header.interrupted()) room = room.subspan(chunk.header.data_size);
+        data.push_back(chunk.is_done ? Bytes{} : read_chunk_data(file, chunk.header, room));
+        if (!chunk.is_done && chunk.header.interrupted()) room = room.subspan(chunk.header.data_size);
     }
     std::vector<std::uint64_t> hashes;
     if (wanted.verify) hashes = hash_all(data, threads_);
     each([&](std::size_t i, Chunk& chunk) {
+        if (chunk.is_done) return;
         if (wanted.verify) check_hash(chunk.header, hashes[i]);
         parse(chunk, data[i], wanted.most_decoded);
     });
@@ -205,6 +244,7 @@ void Chunks::finish() {
     std::size_t total = 0;
     for (const Chunk& chunk : chunks_)
         if (chunk.transposed) total += chunk.header.decoded_size;
+    records_.reserve(chunks_.size()); // at least
     std::span<std::byte> room = total == 0 ? std::span<std::byte>{} : take(total);
     each([&](std::size_t, Chunk& chunk) {
         if (chunk.transposed) {
@@ -217,6 +257,12 @@ void Chunks::finish() {
         }
     });
     stage_ = Stage::done;
+}
+
+void Chunks::let_go() {
+    held_bytes_ -= blocks_.back().capacity();
+    blocks_.pop_back();
+    memory_.pop_back();
 }
 
 std::span<std::byte> Chunks::take(std::size_t size) {

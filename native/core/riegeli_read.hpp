@@ -61,11 +61,13 @@ class Chunks {
         ChunkHeader header;
         SimpleChunk simple;
         std::unique_ptr<Transposed> transposed;
+        bool is_done = false; // The record of the simple chunk is there already.
     };
 
     enum class Stage : std::uint8_t { opened, headers, parts, done };
 
     void read_headers(Bytes file, const Wanted& wanted);
+    void read_whole(Bytes file, const Wanted& wanted);
     void read_data(Bytes file, const Wanted& wanted);
     static void parse(Chunk& chunk, Bytes data, std::uint64_t most_decoded);
     // The one size of one record is the size of its value: such a part is `optional`, and not worth decompressing.
@@ -74,6 +76,7 @@ class Chunks {
     void finish();
     template <typename Do> void each(Do&& act);
     [[nodiscard]] std::span<std::byte> take(std::size_t size);
+    void let_go(); // of what was taken last
 
     std::shared_ptr<Pool> pool_;
     unsigned threads_;

@@ -16,8 +16,9 @@ namespace penstock {
 namespace {
 
 constexpr unsigned most_helpers = 15;
-constexpr auto awake = std::chrono::microseconds(50); // A call soon after another finds its helpers awake.
-
+// A call soon after another finds its helpers awake: waking one takes as long as it then has left to do. They wait longer where the last
+// call came soon enough for that.
+constexpr auto awake = std::chrono::microseconds(50), awake_in_series = std::chrono::microseconds(300);
 constexpr auto too_long = std::chrono::microseconds(200);
 constexpr unsigned least_alone = 16, most_alone = 1024; // calls
 
@@ -115,8 +116,9 @@ void Team::hire(unsigned helpers) {
 
 void Team::help() noexcept {
     unsigned seen = 0;
+    auto patience = awake;
     for (;;) {
-        const auto until = std::chrono::steady_clock::now() + awake;
+        const auto begun = std::chrono::steady_clock::now(), until = begun + patience;
         while (number_.load(std::memory_order_acquire) == seen && std::chrono::steady_clock::now() < until)
             for (int i = 0; i < 16; ++i) pause();
         const Call* call = nullptr;
@@ -130,6 +132,7 @@ void Team::help() noexcept {
                 inside_.fetch_add(1, std::memory_order_relaxed);
             }
         }
+        patience = std::chrono::steady_clock::now() - begun < awake_in_series ? awake_in_series : awake;
         if (call == nullptr) continue;
         take_parts(*call);
         inside_.fetch_sub(1, std::memory_order_release);

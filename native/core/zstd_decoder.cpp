@@ -42,12 +42,19 @@ std::optional<LiteralsHeader> read_literals_header(Bytes& block) noexcept {
 
 } // namespace
 
-bool Decoder::unpack(Bytes frame, std::span<std::byte> target) noexcept { return start(frame, target) && finish(); }
+bool Decoder::unpack(Bytes frame, std::span<std::byte> target) noexcept { return start(frame, target) && read_code() && finish(); }
 
 void Decoder::unpack_two(std::array<Decoder, 2>& decoders, const std::array<Bytes, 2>& frames, const std::array<std::span<std::byte>, 2>& targets,
                          std::array<bool, 2>& done) noexcept {
     auto& [one, other] = decoders;
     for (std::size_t i = 0; i < 2; ++i) done[i] = decoders[i].start(frames[i], targets[i]);
+    if (done[0] && done[1] && one.block_.has_code && other.block_.has_code) {
+        std::array<std::size_t, 2> sizes{};
+        HuffmanTable::read_two(one.code_, other.code_, {one.block_.stored, other.block_.stored}, sizes);
+        for (std::size_t i = 0; i < 2; ++i) done[i] = decoders[i].open_streams(sizes[i]);
+    } else {
+        for (std::size_t i = 0; i < 2; ++i) done[i] = done[i] && decoders[i].read_code();
+    }
     if (done[0] && done[1] && one.block_.waits && other.block_.waits) HuffmanTable::decode_eight(one.code_, one.four_, other.code_, other.four_);
     for (std::size_t i = 0; i < 2; ++i) done[i] = done[i] && decoders[i].finish();
 }
@@ -67,7 +74,7 @@ bool Decoder::finish() noexcept {
         if (!finish_block()) return false;
         target_ = target_.subspan(block_.size);
         if (block_.last) return target_.empty() && frame_.rest.empty();
-        if (!start_block()) return false;
+        if (!start_block() || !read_code()) return false;
     }
 }
 
@@ -110,13 +117,25 @@ bool Decoder::start_literals(Bytes coded) noexcept {
         if (!literals.empty()) std::memset(to, std::to_integer<int>(stored[0]), literals.size());
         return true;
     }
-    std::size_t description = 0;
-    if (header->type == LiteralsType::coded && (description = code_.read(stored)) == 0) return false;
-    if (!code_.ready() || literals.empty()) return false;
-    const Bytes streams = stored.subspan(description);
-    if (header->single) return code_.decode_one(streams, literals);
+    block_.stored = stored;
+    block_.decoded = literals;
+    block_.single = header->single;
+    block_.has_code = header->type == LiteralsType::coded;
+    block_.has_streams = true;
+    return !literals.empty();
+}
+
+bool Decoder::read_code() noexcept {
+    if (!block_.has_streams) return true;
+    return open_streams(block_.has_code ? code_.read(block_.stored) : 0);
+}
+
+bool Decoder::open_streams(std::size_t description) noexcept {
+    if (!code_.ready()) return false;
+    const Bytes streams = block_.stored.subspan(description);
+    if (block_.single) return code_.decode_one(streams, block_.decoded);
     block_.waits = true;
-    return HuffmanTable::open_four(streams, literals, four_);
+    return HuffmanTable::open_four(streams, block_.decoded, four_);
 }
 
 bool Decoder::finish_block() noexcept {

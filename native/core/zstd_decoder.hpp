@@ -24,8 +24,13 @@ class Decoder {
     // A block between its literals and its sequences.
     struct Block {
         bool last = true;
-        bool waits = false;   // for its four streams of literals
-        bool is_done = false; // It has nothing but literals.
+        bool has_streams = false;
+        bool has_code = false; // described before the streams
+        bool single = false;   // one stream rather than four
+        bool waits = false;    // for its four streams of literals
+        bool is_done = false;  // It has nothing but literals.
+        Bytes stored; // of literals: a code, and streams
+        std::span<std::byte> decoded;
         Literals literals;
         Bytes section;
         std::span<std::byte> target; // as far as it may reach
@@ -35,6 +40,8 @@ class Decoder {
     [[nodiscard]] bool start(Bytes frame, std::span<std::byte> target) noexcept;
     [[nodiscard]] bool start_block() noexcept;
     [[nodiscard]] bool start_literals(Bytes coded) noexcept;
+    [[nodiscard]] bool read_code() noexcept;
+    [[nodiscard]] bool open_streams(std::size_t description) noexcept;
     [[nodiscard]] bool finish_block() noexcept;
     [[nodiscard]] bool finish() noexcept;
     [[nodiscard]] std::byte* room() noexcept;

@@ -1,0 +1,127 @@
+#include "core/riegeli_single.hpp"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <new>
+
+#include "core/highway_hash.hpp"
+#include "core/team.hpp"
+#include "core/zstd_decoder.hpp"
+#include "core/zstd_stored.hpp"
+
+namespace penstock::riegeli {
+namespace {
+
+constexpr std::size_t together = 8;            // chunks that a thread takes at a time
+constexpr std::size_t worth_help = 32 << 10;   // bytes: some ten microseconds of work
+constexpr std::uint64_t most_joined = 1 << 20; // bytes of a chunk that block headers interrupt
+
+// The chunks lie anywhere: the data of the next two are asked for before two are read.
+void prefetch(Bytes file, const ChunkHeader& header) noexcept {
+#if defined(__GNUC__) || defined(__clang__)
+    constexpr std::uint64_t line = 64, most = 4096;
+    const std::uint64_t size = std::min(header.data_size, most);
+    for (std::uint64_t at = 0; at < size; at += line) __builtin_prefetch(file.data() + header.data_begin + at);
+#else
+    static_cast<void>(file);
+    static_cast<void>(header);
+#endif
+}
+
+// Whether the one size that a chunk has, where it needs no unpacking, is that of its record.
+bool size_fits(Part& sizes, std::uint64_t size) {
+    if (sizes.codec == Codec::zstd) sizes.decoded = zstd_raw_content(sizes.stored, sizes.decoded_size).value_or(Bytes{});
+    if (sizes.decoded.empty()) return true;
+    Cursor cursor(sizes.decoded);
+    return cursor.varint() == size && cursor.done();
+}
+
+// Two chunks at a time, with memory that is kept for the next ones.
+class Reader {
+  public:
+    void read(Bytes file, std::span<Single> singles, bool verify) {
+        std::array<Bytes, 2> data;
+        for (std::size_t i = 0; i < singles.size(); ++i) data[i] = data_of(file, singles[i].header, joined_[i]);
+        if (verify && !are_sound(singles, data)) return;
+        std::array<Bytes, 2> frames;
+        std::size_t packed = 0;
+        for (std::size_t i = 0; i < singles.size(); ++i) {
+            frames[i] = frame_of(singles[i], data[i]);
+            if (!frames[i].empty()) ++packed;
+        }
+        std::array<bool, 2> unpacked{};
+        if (packed == 2)
+            zstd::Decoder::unpack_two(decoders_, frames, {singles[0].target, singles[1].target}, unpacked);
+        else
+            for (std::size_t i = 0; i < singles.size(); ++i) unpacked[i] = !frames[i].empty() && decoders_[i].unpack(frames[i], singles[i].target);
+        for (std::size_t i = 0; i < singles.size(); ++i) {
+            if (!unpacked[i]) continue;
+            singles[i].record = singles[i].target;
+            singles[i].done = true;
+        }
+    }
+
+  private:
+    // Empty where joining its parts would take much memory: then its hash is wrong, and parsing it fails.
+    static Bytes data_of(Bytes file, const ChunkHeader& header, std::vector<std::byte>& room) {
+        if (header.interrupted()) {
+            if (header.data_size > most_joined) return {};
+            if (room.size() < header.data_size) room.resize(header.data_size);
+        }
+        return read_chunk_data(file, header, room);
+    }
+
+    static bool are_sound(std::span<const Single> singles, const std::array<Bytes, 2>& data) noexcept {
+        if (singles.size() == 1) return riegeli_hash(data[0]) == singles[0].header.data_hash;
+        const auto hashes = riegeli_hash_two(data[0], data[1]);
+        return hashes[0] == singles[0].header.data_hash && hashes[1] == singles[1].header.data_hash;
+    }
+
+    // What is to be unpacked. Empty where that is nothing: because the record is there already, or because something is wrong.
+    static Bytes frame_of(Single& single, Bytes data) {
+        SimpleChunk chunk;
+        try {
+            chunk = parse_simple(data, single.header);
+            if (!size_fits(chunk.sizes, single.header.decoded_size)) return {};
+        } catch (const FormatError&) {
+            return {};
+        }
+        std::optional<Bytes> content;
+        if (chunk.values.codec == Codec::none) content = chunk.values.stored;
+        if (chunk.values.codec == Codec::zstd) {
+            content = zstd_raw_content(chunk.values.stored, chunk.values.decoded_size);
+            if (!content) return chunk.values.stored;
+        }
+        if (!content) return {};
+        single.record = *content;
+        if (single.header.interrupted()) {
+            std::memcpy(single.target.data(), content->data(), content->size());
+            single.record = single.target;
+        }
+        single.done = true;
+        return {};
+    }
+
+    std::array<zstd::Decoder, 2> decoders_;
+    std::array<std::vector<std::byte>, 2> joined_;
+};
+
+} // namespace
+
+void read_singles(Bytes file, std::span<Single> singles, bool verify, unsigned threads) {
+    std::size_t total = 0;
+    for (const Single& single : singles) total += single.target.size();
+    Team::shared().run(singles.size(), together, total < worth_help ? 1 : threads, [&](std::size_t at, std::size_t end) {
+        try {
+            thread_local const auto reader = std::make_unique<Reader>();
+            for (; at < end; at += 2) {
+                for (std::size_t next = at + 2; next < std::min(at + 4, end); ++next) prefetch(file, singles[next].header);
+                reader->read(file, singles.subspan(at, std::min<std::size_t>(2, end - at)), verify);
+            }
+        } catch (const std::bad_alloc&) { // The rest is left undone.
+        }
+    });
+}
+
+} // namespace penstock::riegeli
