@@ -14,6 +14,7 @@ import pytest
 from tests.hosting.places import PATIENCE_S, Server, children, sample, wait
 
 from penstock.hosting import connections
+from penstock.hosting.heads import KnownHeads
 
 
 @pytest.fixture(scope="module")
@@ -97,25 +98,25 @@ def answers(data):
     return found
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        b"Content-Length: 5\r\n\r\nhello",
-        b"Content-Length: 0\r\n\r\n",
-        b"\r\n",
-        b"Content-Length: 10\r\n\r\nheader yes",
-        b"Content-Length: 14\r\n\r\nstatus 418 tea",
-        b"Content-Length: 12\r\n\r\nstatus 204 x",
-        b"Content-Length: 14\r\n\r\nstatus 999 one",
-        b"Content-Length: 14\r\n\r\nrefuse 415 why",
-        b"Content-Length: 9\r\n\r\nraise why",
-        b"Content-Length: 7\r\n\r\nnothing",
-        b"X-Amzn-SageMaker-Inference-Id:\r\nContent-Length: 2\r\n\r\nhi",
-        b"Transfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n",
-        b"Content-Length: 7000000\r\n\r\n" + b"a" * 7_000_000,
-        b"Content-Length: 3000000\r\n\r\n" + b"a" * 3_000_000,
-    ],
-)
+ASKED = [
+    b"Content-Length: 5\r\n\r\nhello",
+    b"Content-Length: 0\r\n\r\n",
+    b"\r\n",
+    b"Content-Length: 10\r\n\r\nheader yes",
+    b"Content-Length: 14\r\n\r\nstatus 418 tea",
+    b"Content-Length: 12\r\n\r\nstatus 204 x",
+    b"Content-Length: 14\r\n\r\nstatus 999 one",
+    b"Content-Length: 14\r\n\r\nrefuse 415 why",
+    b"Content-Length: 9\r\n\r\nraise why",
+    b"Content-Length: 7\r\n\r\nnothing",
+    b"X-Amzn-SageMaker-Inference-Id:\r\nContent-Length: 2\r\n\r\nhi",
+    b"Transfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n",
+    b"Content-Length: 7000000\r\n\r\n" + b"a" * 7_000_000,
+    b"Content-Length: 3000000\r\n\r\n" + b"a" * 3_000_000,
+]
+
+
+@pytest.mark.parametrize("asked", ASKED)
 def test_the_short_way_answers_as_the_application_does(server, asked):
     last = POST + b"Connection: close\r\nContent-Length: 1\r\n\r\nz"
     (alone, end) = answers(converse(server, POST + asked, last))
@@ -123,6 +124,26 @@ def test_the_short_way_answers_as_the_application_does(server, asked):
     (_, second, end_too) = answers(converse(server, POST + b"Content-Length: 5\r\n\r\nfirst" + POST + asked, last))
     assert alone == second
     assert end == end_too
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_a_head_that_is_known_is_answered_as_before(server, asked):
+    parts = urlsplit(server.address)
+    kept = http.client.HTTPConnection(parts.hostname, parts.port, timeout=PATIENCE_S)
+    kept.connect()
+    found = []
+    for _ in range(3):
+        try:
+            kept.sock.sendall(POST + asked)
+        except ConnectionError:
+            break  # It did not want to read it all.
+        answer = http.client.HTTPResponse(kept.sock, method="POST")
+        answer.begin()
+        headers = sorted((name, value) for name, value in answer.getheaders() if name != "date")
+        found.append((answer.status, headers, answer.read()))
+    kept.close()
+    assert found
+    assert found == found[:1] * len(found)
 
 
 def test_a_client_that_reads_late_gets_every_answer(server):
@@ -173,8 +194,12 @@ def test_silent_connections_are_closed(monkeypatch):
     asked = []
 
     class Base:
+        cycle = None
+        get_extra_info = {}.get
+
         def __init__(self):
-            self.loop, self.transport = self, self
+            self.loop, self.transport, self.now = self, self, 0.0
+            self.time = lambda: self.now
 
         def call_later(self, seconds, call):
             asked.append((seconds, call))
@@ -198,13 +223,15 @@ def test_silent_connections_are_closed(monkeypatch):
         def data_received(self, data):
             pass
 
-    connection = type("Tested", (connections._Connection, Base), {})()
+    connection = type("Tested", (connections._Connection, Base), {"heads": KnownHeads()})()
     connection.connection_made(connection)
     ((seconds, give_up),) = asked
     assert seconds == connections.KEEP_ALIVE_S
+    connection.now += seconds
     give_up()
     assert asked[1:] == ["closed"]  # nothing was said, and nothing is answered
     connection.data_received(b"GET /pi")
+    connection.now += seconds
     asked[-1][1]()
     assert refusal(asked[-2]) == 408
     assert asked[-1] == "closed"

@@ -15,6 +15,7 @@ from penstock.hosting.workers.frames import (
     Receiver,
     Unpacker,
     answers_from,
+    calls_from,
     pack,
     pack_answers,
     pack_requests,
@@ -59,7 +60,7 @@ def test_answers_come_out_as_they_went_in(answers, sizes):
         else:
             assert type(got) is type(sent)
             assert vars(got) == vars(sent)
-    assert message[0]["calls"] == [["a", 0.5, 2]]
+    assert calls_from(message) == [("a", 0.5, 2)]
 
 
 def test_every_truncation_is_waited_for_and_then_an_end():
@@ -74,7 +75,13 @@ def test_every_truncation_is_waited_for_and_then_an_end():
 
 
 @pytest.mark.parametrize(
-    "blob", [b"Traceback (most recent call last)", PREFIX.pack(b"PNS1", 1 << 31, 0), PREFIX.pack(b"PNS1", 2, 1 << 62)]
+    "blob",
+    [
+        b"Traceback (most recent call last)",
+        PREFIX.pack(b"PNS2", 1 << 31, 0, 0),
+        PREFIX.pack(b"PNS2", 2, 1 << 31, 0),
+        PREFIX.pack(b"PNS2", 2, 0, 1 << 62),
+    ],
 )
 def test_what_is_no_message_is_refused(blob):
     with pytest.raises(ConnectionError, match="expected a message"):
@@ -84,12 +91,12 @@ def test_what_is_no_message_is_refused(blob):
 def test_receive_takes_one_message_at_a_time():
     ours, theirs = socket.socketpair()
     bodies = [b"x" * (1 << 20), b"", b"y"]
-    blob = b"".join(pack({"n": number}, [body]) for number, body in enumerate(bodies))
+    blob = b"".join(pack({"n": number}, (), [body]) for number, body in enumerate(bodies))
     sender = threading.Thread(target=theirs.sendall, args=(blob,))
     with ours, theirs:
         sender.start()
         receiver = Receiver(ours)
         for number, body in enumerate(bodies):
-            head, found = receiver.receive()
-            assert (head["n"], bytes(found)) == (number, body)
+            message = receiver.receive()
+            assert (message.head["n"], bytes(message.bodies)) == (number, body)
         sender.join()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from penstock import _optional
 from penstock.errors import RequestError
-from penstock.hosting.invocations import WITHOUT_BODY, Answer, Head, Invocations, phrase_of
-from penstock.hosting.workers.dispatch import Waiting
+from penstock.hosting.alarms import Alarm
+from penstock.hosting.exchange import Exchange, over_http
+from penstock.hosting.heads import KnownHeads
+from penstock.hosting.invocations import Answer, Head, Invocations, phrase_of
+from penstock.hosting.sending import descriptor_of, send
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as _Base
@@ -52,39 +54,7 @@ def protocol(invocations: Invocations) -> type[asyncio.Protocol]:
         MissingExtra: uvicorn or httptools is not installed.
     """
     base = _optional.require("uvicorn.protocols.http.httptools_impl", extra="serve").HttpToolsProtocol
-    return type("Connection", (_Connection, base), {"invocations": invocations})
-
-
-class _Invocation:
-    """One request on the short way. For the server's protocol it is a cycle of request and answer like its own."""
-
-    __slots__ = (
-        "body",
-        "disconnected",
-        "head",
-        "is_whole",
-        "keep_alive",
-        "response_complete",
-        "size",
-        "timer",
-        "waiting",
-    )
-
-    def __init__(self, *, keep_alive: bool) -> None:
-        self.head: Head | None = None
-        self.body: list[bytes] = []
-        self.size = 0
-        self.is_whole = self.disconnected = self.response_complete = False
-        self.keep_alive = keep_alive
-        self.timer: asyncio.TimerHandle | None = None
-        self.waiting: Waiting | None = None
-
-    @property
-    def message_event(self) -> _Invocation:
-        return self
-
-    def set(self) -> None:
-        """Nobody sleeps until something comes."""
+    return type("Connection", (_Connection, base), {"invocations": invocations, "heads": KnownHeads()})
 
 
 class _Connection(_Base):
@@ -92,29 +62,33 @@ class _Connection(_Base):
 
     Invocations do not go through the application, its layers and a task, which would take as long again as everything else
     that a server does for a request. Whatever is not the usual case does: a request that came before the last answer, a
-    client that does not read, another path.
+    client that does not read, another path. One that arrives in one piece and has a head that is known is not even parsed.
     """
 
     invocations: Invocations
+    heads: KnownHeads
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._presence = Presence()
         self._head_bytes = 0
         self._in_head, self._has_begun = True, False
-        self._silence: asyncio.TimerHandle | None = None
+        self._is_between = True  # the parser has seen no part of a request but whole ones
+        self._silence = Alarm(self.loop, KEEP_ALIVE_S, self._give_up)
+        self._descriptor = -1
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._silence = self.loop.call_later(KEEP_ALIVE_S, self._give_up)
+        self._descriptor = descriptor_of(transport)
+        self._silence.start()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
+        self._silence.close()
         super().connection_lost(exc)
         if self._presence.on_lost is not None:
             self._presence.on_lost()
         cycle = self._cycle
-        if isinstance(cycle, _Invocation) and not cycle.response_complete:
+        if isinstance(cycle, Exchange) and not cycle.response_complete:
             self._note_loss(cycle)
 
     @property
@@ -122,46 +96,75 @@ class _Connection(_Base):
         return self.cycle
 
     def data_received(self, data: bytes) -> None:
+        was_between = self._is_between
+        if was_between and (known := self.heads.find(data)) is not None and self._is_free():
+            self._silence.stop()
+            self.cycle = cycle = Exchange(keep_alive=True)  # type: ignore[assignment]
+            cycle.is_whole = True
+            self._submit(cycle, *known)
+            return
         self._has_begun = False
+        if not self._in_head:
+            self._silence.stop()
         super().data_received(data)
-        if self._in_head and not self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        if self._in_head:
             self._watch_head(len(data))
-        elif isinstance(cycle := self._cycle, _Invocation) and not cycle.is_whole and cycle.timer is None:
+        elif self._is_between:
+            self._finish_piece(data if was_between and self._has_begun else b"")
+        elif isinstance(cycle := self._cycle, Exchange) and cycle.timer is None:
             cycle.timer = self.loop.call_later(self.invocations.timeout_s, self._give_up_body, cycle)
+
+    def _finish_piece(self, request: bytes) -> None:
+        """What has come ended with a request, or was that request."""
+        cycle = self._cycle
+        if cycle.response_complete and not self._silence.is_running:
+            self._silence.start()
+        if not isinstance(cycle, Exchange) or cycle.head is None:
+            return
+        if cycle.keep_alive and not self.expect_100_continue:
+            self.heads.keep(request, cycle.head, cycle.size)
 
     def _watch_head(self, size: int) -> None:
         if not self._has_begun:
             self._head_bytes += size
         if self._head_bytes > MOST_HEAD_BYTES:
             self._refuse(431, f"the head of the request has more than {MOST_HEAD_BYTES} bytes")
-        elif self._silence is None:
-            self._silence = self.loop.call_later(KEEP_ALIVE_S, self._give_up)
+        elif not self._silence.is_running:
+            self._silence.start()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self.scope[PRESENCE] = self._presence  # type: ignore[literal-required]
         self._in_head, self._has_begun, self._head_bytes = True, True, 0
+        self._is_between = False
 
     def on_headers_complete(self) -> None:
-        self._in_head = False
-        self._stop_waiting()
+        self._in_head, self._head_bytes = False, 0
+        self._silence.stop()
         if self._is_usual():
             self._begin()
         else:
             super().on_headers_complete()
 
+    def _is_free(self) -> bool:
+        cycle = self._cycle
+        return (cycle is None or cycle.response_complete) and not (
+            self.flow.write_paused or self.transport.is_closing()
+        )
+
     def _is_usual(self) -> bool:
         return (
             self.url == PATH
             and self.parser.get_method() == b"POST"
-            and (self._cycle is None or self._cycle.response_complete)
-            and not self.flow.write_paused
+            and self._is_free()
             and not self.parser.should_upgrade()
         )
 
     def _begin(self) -> None:
         keep_alive = self.parser.should_keep_alive() and self.parser.get_http_version() != "1.0"
-        cycle = _Invocation(keep_alive=keep_alive)
+        cycle = Exchange(keep_alive=keep_alive)
         self.cycle = cycle  # type: ignore[assignment]
         try:
             cycle.head = self.invocations.head(self.headers)
@@ -173,7 +176,7 @@ class _Connection(_Base):
 
     def on_body(self, body: bytes) -> None:
         cycle = self._cycle
-        if not isinstance(cycle, _Invocation):
+        if not isinstance(cycle, Exchange):
             super().on_body(body)
         elif not cycle.response_complete:
             cycle.size += len(body)
@@ -184,8 +187,9 @@ class _Connection(_Base):
                 self._write(cycle, self.invocations.refused(error))
 
     def on_message_complete(self) -> None:
+        self._is_between = True
         cycle = self._cycle
-        if not isinstance(cycle, _Invocation):
+        if not isinstance(cycle, Exchange):
             super().on_message_complete()
             return
         cycle.is_whole = True
@@ -194,9 +198,12 @@ class _Connection(_Base):
         if cycle.head is not None and not cycle.response_complete:
             body = cycle.body[0] if len(cycle.body) == 1 else b"".join(cycle.body)
             cycle.body = []
-            cycle.waiting = self.invocations.submit(cycle.head, body, lambda answer: self._write(cycle, answer))
+            self._submit(cycle, cycle.head, body)
 
-    def _write(self, cycle: _Invocation, answer: Answer) -> None:
+    def _submit(self, cycle: Exchange, head: Head, body: bytes) -> None:
+        cycle.waiting = self.invocations.submit(head, body, lambda answer: self._write(cycle, answer))
+
+    def _write(self, cycle: Exchange, answer: Answer) -> None:
         """Answer in one piece, so that the client is woken up once."""
         if cycle.response_complete:
             return  # It has left.
@@ -204,25 +211,28 @@ class _Connection(_Base):
         cycle.waiting = None
         cycle.body = []
         if not self.transport.is_closing():
-            parts = [_status_line(answer.status)]
-            for name, value in (*self.server_state.default_headers, *answer.headers):
-                parts += (name, b": ", value, b"\r\n")
-            if answer.status not in WITHOUT_BODY:
-                parts.append(b"content-length: %d\r\n" % len(answer.body))
-            parts += (b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n", answer.body)
-            self.transport.write(b"".join(parts))
+            defaults = tuple(self.server_state.default_headers)
+            send(self.transport, self._descriptor, over_http(answer, defaults, keep_alive=cycle.keep_alive))
             if not cycle.keep_alive:
                 self.transport.close()
         self.on_response_complete()
 
-    def _give_up_body(self, cycle: _Invocation) -> None:
+    def on_response_complete(self) -> None:
+        if self.pipeline or self.transport.is_closing():
+            super().on_response_complete()
+            return
+        self.server_state.total_requests += 1
+        self.flow.resume_reading()
+        self._silence.start()
+
+    def _give_up_body(self, cycle: Exchange) -> None:
         cycle.keep_alive = False  # the rest of the body would be taken for a request
         if not cycle.response_complete:
             self._write(cycle, self.invocations.refused(self.invocations.too_slow()))
         else:
             self.transport.close()
 
-    def _note_loss(self, cycle: _Invocation) -> None:
+    def _note_loss(self, cycle: Exchange) -> None:
         cycle.response_complete = True
         if cycle.timer is not None:
             cycle.timer.cancel()
@@ -238,16 +248,10 @@ class _Connection(_Base):
         """Whoever asks for another protocol gets an answer in this one."""
 
     def _give_up(self) -> None:
-        self._silence = None
-        if self._head_bytes or self._has_begun:
+        if self._in_head and (self._head_bytes or not self._is_between):
             self._refuse(408, f"the head of the request was not complete within {KEEP_ALIVE_S} s")
         else:
             self.transport.close()
-
-    def _stop_waiting(self) -> None:
-        if self._silence is not None:
-            self._silence.cancel()
-            self._silence = None
 
     def _refuse(self, status: int, reason: str) -> None:
         """Answer what never became a request, and close."""
@@ -256,8 +260,3 @@ class _Connection(_Base):
         head = f"HTTP/1.1 {status} {phrase}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
         self.transport.write(head.encode() + body)
         self.transport.close()
-
-
-@lru_cache(maxsize=64)
-def _status_line(status: int) -> bytes:
-    return f"HTTP/1.1 {status} {phrase_of(status)}\r\n".encode()

@@ -182,8 +182,8 @@ class Invocations:
 
     def _count(self, status: int, seconds: float) -> None:
         text = str(status)
-        self._metrics.requests.add(status=text)
-        self._metrics.request_seconds.observe(seconds, status=text)
+        self._metrics.requests.add(text)
+        self._metrics.request_seconds.observe(seconds, text)
 
     def _answer(self, found: Response | Exception) -> Answer:
         try:

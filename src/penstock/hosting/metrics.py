@@ -13,65 +13,77 @@ SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Counter:
-    """A number that only grows, for each value of its labels."""
+    """A number that only grows, for each value of its label if it has one."""
 
-    def __init__(self, name: str, text: str) -> None:
-        self.name, self.text = name, text
-        self._counts: dict[tuple[tuple[str, str], ...], float] = {(): 0}
+    def __init__(self, name: str, text: str, label: str | None = None) -> None:
+        self.name, self.text, self._label = name, text, label
+        self._counts: dict[str, float] = {"": 0}
 
-    def add(self, amount: float = 1, /, **labels: str) -> None:
-        """Count."""
-        self._counts.pop((), None) if labels else None
-        key = tuple(labels.items())
-        self._counts[key] = self._counts.get(key, 0) + amount
+    def add(self, of: str = "") -> None:
+        """Count.
+
+        Args:
+            of: The label's value.
+        """
+        if of:
+            self._counts.pop("", None)
+        self._counts[of] = self._counts.get(of, 0) + 1
 
     def lines(self) -> Iterator[str]:
         """Its part of the page."""
         yield from _head(self.name, self.text, "counter")
-        for labels, count in self._counts.items():
-            yield f"{self.name}{_labels(labels)} {count:g}"
+        for of, count in self._counts.items():
+            yield f"{self.name}{_labels(self._label, of)} {count:g}"
 
 
 class Histogram:
-    """How many values were at most so large, for each value of its labels."""
+    """How many values were at most so large, for each value of its label if it has one."""
 
-    def __init__(self, name: str, text: str, bounds: tuple[float, ...]) -> None:
-        self.name, self.text, self._bounds = name, text, bounds
-        self._counts: dict[tuple[tuple[str, str], ...], list[int]] = {}
-        self._sums: dict[tuple[tuple[str, str], ...], float] = {}
+    def __init__(self, name: str, text: str, bounds: tuple[float, ...], label: str | None = None) -> None:
+        self.name, self.text, self._bounds, self._label = name, text, bounds, label
+        self._counts: dict[str, list[int]] = {}
+        self._sums: dict[str, float] = {}
 
-    def observe(self, value: float, /, **labels: str) -> None:
-        """Count a value."""
-        key = tuple(labels.items())
-        counts = self._counts.get(key)
+    def observe(self, value: float, of: str = "") -> None:
+        """Count a value.
+
+        Args:
+            value: What was measured.
+            of: The label's value.
+        """
+        counts = self._counts.get(of)
         if counts is None:
-            counts = self._counts[key] = [0] * (len(self._bounds) + 1)
+            counts = self._counts[of] = [0] * (len(self._bounds) + 1)
+            self._sums[of] = 0.0
         counts[bisect_left(self._bounds, value)] += 1
-        self._sums[key] = self._sums.get(key, 0.0) + value
+        self._sums[of] += value
 
     def lines(self) -> Iterator[str]:
         """Its part of the page."""
         yield from _head(self.name, self.text, "histogram")
-        for labels, counts in self._counts.items():
+        for of, counts in self._counts.items():
             total = 0
             for bound, count in zip((*map("{:g}".format, self._bounds), "+Inf"), counts, strict=True):
                 total += count
-                yield f"{self.name}_bucket{_labels((*labels, ('le', bound)))} {total}"
-            yield f"{self.name}_sum{_labels(labels)} {self._sums[labels]:.9g}"
-            yield f"{self.name}_count{_labels(labels)} {total}"
+                yield f"{self.name}_bucket{_labels(self._label, of, bound)} {total}"
+            yield f"{self.name}_sum{_labels(self._label, of)} {self._sums[of]:.9g}"
+            yield f"{self.name}_count{_labels(self._label, of)} {total}"
 
 
 class Metrics:
     """Everything that an endpoint counts."""
 
     def __init__(self) -> None:
-        self.requests = Counter("penstock_requests_total", "Answered invocations by HTTP status.")
+        self.requests = Counter("penstock_requests_total", "Answered invocations by HTTP status.", "status")
         self.request_seconds = Histogram(
-            "penstock_request_seconds", "From the whole request to its answer, by HTTP status.", SECONDS
+            "penstock_request_seconds", "From the whole request to its answer, by HTTP status.", SECONDS, "status"
         )
         self.batch_size = Histogram("penstock_batch_size", "Requests that were answered together.", SIZES)
         self.container_seconds = Histogram(
-            "penstock_container_seconds", "One call of a container, for one request or a batch.", SECONDS
+            "penstock_container_seconds",
+            "One call of a container, for one request or a batch.",
+            SECONDS,
+            "container",
         )
         self.restarts = Counter("penstock_worker_restarts_total", "Workers that ended and were replaced.")
         self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
@@ -96,11 +108,10 @@ def _head(name: str, text: str, kind: str) -> Iterator[str]:
     yield f"# TYPE {name} {kind}"
 
 
-def _labels(labels: tuple[tuple[str, str], ...]) -> str:
-    if not labels:
-        return ""
-    quoted = (f'{name}="{_escaped(value)}"' for name, value in labels)
-    return "{" + ",".join(quoted) + "}"
+def _labels(label: str | None, of: str, bound: str | None = None) -> str:
+    pairs = [(label, of)] if label is not None and of else []
+    pairs += [] if bound is None else [("le", bound)]
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in pairs) + "}" if pairs else ""
 
 
 def _escaped(value: str) -> str:

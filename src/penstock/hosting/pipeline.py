@@ -90,10 +90,11 @@ class SerialPipeline:
         """As :meth:`_answer` does for one request, without the lists."""
         asked = request
         answer: Response | Exception = UNANSWERED
+        last = len(self.members) - 1
         for position, member in enumerate(self.members):
-            (found,) = self._call(member, [self._request_for(position, asked, request)])
+            found = self._call_once(member, self._request_for(position, asked, request))
             answer = self._checked(position, found)
-            if isinstance(answer, Exception):
+            if position == last or isinstance(answer, Exception):
                 break
             asked = _next_request(answer, request)
         return answer
@@ -121,7 +122,7 @@ class SerialPipeline:
             found = f"is {name!r}" if name else "is missing"
             names = ", ".join(self._by_name)
             return RequestError(400, f"the header {TARGET_CONTAINER} {found}: it must name one of {names}")
-        (answer,) = self._call(member, [_with_default(request, member)])
+        answer = self._call_once(member, _with_default(request, member))
         return named(answer, member.name) if isinstance(answer, Exception) else answer
 
     def _request_for(self, position: int, request: Request, first: Request) -> Request:
@@ -163,6 +164,13 @@ class SerialPipeline:
         if self._observe is not None:
             self._observe(member.name, time.perf_counter() - start, len(requests))
         return answers
+
+    def _call_once(self, member: Member, request: Request) -> Response | Exception:
+        start = time.perf_counter()
+        answer = _ask_one(member.handler, request)
+        if self._observe is not None:
+            self._observe(member.name, time.perf_counter() - start, 1)
+        return answer
 
 
 class BatchingPipeline(SerialPipeline):

@@ -95,7 +95,7 @@ def main() -> None:
     if message is None:
         return
     with shim.inside():  # for good: going in and out for each request costs some per cent of it
-        _work(message[0]["order"], channels, receivers)
+        _work(message.head["order"], channels, receivers)
     # What the script has left behind (threads, exit handlers) must not keep an orphan alive.
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()

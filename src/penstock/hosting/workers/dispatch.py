@@ -28,29 +28,26 @@ class Waiting:
         is_answered: Whether there is nobody any more who wants an answer.
     """
 
-    __slots__ = ("_deliver", "_dispatcher", "_timer", "is_answered", "request", "since")
+    __slots__ = ("_deliver", "_dispatcher", "is_answered", "request", "since")
 
     def __init__(
         self,
         request: Request,
         deliver: Callable[[Response | Exception], None],
         dispatcher: Dispatcher,
-        loop: asyncio.AbstractEventLoop,
-        timeout_s: float,
+        since: float,
     ) -> None:
         self.request = request
-        self.since = loop.time()
+        self.since = since
         self.is_answered = False
         self._deliver = deliver
         self._dispatcher = dispatcher
-        self._timer = loop.call_later(timeout_s, self._give_up, timeout_s)
 
     def settle(self, answer: Response | Exception) -> None:
         """Give the answer, unless one was given: its client has gone, or its time was over."""
         if not self.is_answered:
             self.is_answered = True
-            self._timer.cancel()
-            self._dispatcher.in_flight -= 1
+            self._dispatcher.strike_out(self)
             self._deliver(answer)
 
     def leave(self) -> None:
@@ -58,11 +55,6 @@ class Waiting:
         if not self.is_answered:
             self._dispatcher.forget(self)
             self.settle(RequestError(CLIENT_LEFT, "the client left before it had its answer"))
-
-    def _give_up(self, timeout_s: float) -> None:
-        self._dispatcher.forget(self)
-        reason = f"Your invocation timed out: there was no answer within {timeout_s:g} s"
-        self.settle(RequestError(504, reason))
 
 
 class Channel(Protocol):
@@ -79,8 +71,9 @@ class Channel(Protocol):
 class Dispatcher:
     """Gives requests that wait to channels that are free. Lives in one event loop.
 
-    A request that finds everything idle goes at once. While others are being worked on it waits for company, until a
-    batch is full, everything else is done, or ``gather_ms`` are over.
+    A request that finds everything idle goes at once: this moment where the last one came alone, at the end of the turn of
+    the loop otherwise, with those that arrive in the same turn. While others are being worked on it waits for company, until
+    a batch is full, everything else is done, or ``gather_ms`` are over.
     """
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
@@ -91,7 +84,9 @@ class Dispatcher:
         self._busy: set[Channel] = set()
         self._timer: asyncio.Handle | None = None
         self._at_once = False
-        self.in_flight = 0
+        self._came_alone = True
+        self._open: dict[Waiting, None] = {}  # in the order in which their time is over
+        self._patience: asyncio.TimerHandle | None = None
 
     def submit(self, request: Request, deliver: Callable[[Response | Exception], None]) -> Waiting:
         """Have a request answered.
@@ -104,18 +99,46 @@ class Dispatcher:
         Raises:
             RequestError: 503, there are too many requests.
         """
-        if self.in_flight >= self._settings.concurrency:
-            raise RequestError(503, f"{self.in_flight} requests are waiting already; try again later")
-        waiting = Waiting(request, deliver, self, asyncio.get_running_loop(), self._settings.timeout_s)
-        self.in_flight += 1
-        self._queue.append(waiting)
-        self._schedule()
+        if len(self._open) >= self._settings.concurrency:
+            raise RequestError(503, f"{len(self._open)} requests are waiting already; try again later")
+        loop = asyncio.get_running_loop()
+        waiting = Waiting(request, deliver, self, loop.time())
+        self._open[waiting] = None
+        if self._patience is None:
+            self._patience = loop.call_later(self._settings.timeout_s, self._give_up, loop)
+        if self._came_alone and self._free and not self._busy and not self._queue:
+            self._start(self._free.popleft(), [waiting])
+        else:
+            self._queue.append(waiting)
+            self._schedule()
         return waiting
+
+    def strike_out(self, waiting: Waiting) -> None:
+        """It is answered."""
+        del self._open[waiting]
+
+    def _give_up(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Answer those whose time is over. One timer is for all: each of their own would cost more than the rest of this."""
+        self._patience = None
+        timeout_s = self._settings.timeout_s
+        for waiting in list(self._open):
+            left_s = waiting.since + timeout_s - loop.time()
+            if left_s > 0:
+                self._patience = loop.call_later(left_s, self._give_up, loop)
+                return
+            self.forget(waiting)
+            reason = f"Your invocation timed out: there was no answer within {timeout_s:g} s"
+            waiting.settle(RequestError(504, reason))
 
     def forget(self, waiting: Waiting) -> None:
         """Where no worker has taken a request yet, do not keep its body."""
         with contextlib.suppress(ValueError):
             self._queue.remove(waiting)
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that have no answer yet."""
+        return len(self._open)
 
     @property
     def waiting(self) -> int:
@@ -172,10 +195,13 @@ class Dispatcher:
         while self._queue and self._free:
             batch = self._take(self._settings.batch if self._free[0].many else 1)
             if batch:
-                channel = self._free.popleft()
-                self._busy.add(channel)
-                channel.start(batch)
-                self._metrics.batch_size.observe(len(batch))
+                self._start(self._free.popleft(), batch)
+
+    def _start(self, channel: Channel, batch: Sequence[Waiting]) -> None:
+        self._busy.add(channel)
+        self._came_alone = len(batch) == 1
+        channel.start(batch)
+        self._metrics.batch_size.observe(len(batch))
 
     def _take(self, most: int) -> list[Waiting]:
         """The next requests whose clients are still there."""

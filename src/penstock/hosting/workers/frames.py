@@ -1,4 +1,4 @@
-"""Messages between a server and its workers: a JSON head, then bodies as they are."""
+"""Messages between a server and its workers: a JSON head of what is mostly said again, numbers, then bodies as they are."""
 
 from __future__ import annotations
 
@@ -6,29 +6,66 @@ import json
 import socket
 import struct
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from penstock.contracts.serving import Request, Response
 from penstock.hosting.failures import failure_from_json, failure_to_json
 
-__all__ = ["Receiver", "Unpacker", "answers_from", "pack", "pack_answers", "pack_requests", "requests_from"]
+__all__ = [
+    "Message",
+    "Receiver",
+    "Unpacker",
+    "answers_from",
+    "calls_from",
+    "pack",
+    "pack_answers",
+    "pack_requests",
+    "requests_from",
+]
 
-PREFIX = struct.Struct("<4sIQ")
-MAGIC = b"PNS1"  # tells our messages from what a script writes to a descriptor that is not its own
+PREFIX = struct.Struct("<4sIIQ")
+MAGIC = b"PNS2"  # tells our messages from what a script writes to a descriptor that is not its own
 MOST_HEAD_BYTES = 256 << 20
+MOST_NUMBERS = 16 << 20
 MOST_BODY_BYTES = 64 << 30
 CHUNK_BYTES = 1 << 16  # larger ones are mapped and unmapped by the allocator each time
+SHORT_HEAD_BYTES = 1 << 10
 
-Message = tuple[dict[str, Any], memoryview]
+Calls = Sequence[tuple[str, float, int]]
+"""What containers did: name, seconds, requests."""
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
-def pack(head: Mapping[str, Any], bodies: Sequence[bytes] = ()) -> bytes:
-    """One message."""
-    text = _encode(head).encode()
-    return b"".join([PREFIX.pack(MAGIC, len(text), sum(map(len, bodies))), text, *bodies])
+class Message(NamedTuple):
+    """One message.
+
+    Attributes:
+        head: Shared with other messages that say the same: not to be changed.
+        numbers: What differs from one message to the next: sizes of the bodies, seconds.
+        bodies: One behind the other.
+    """
+
+    head: dict[str, Any]
+    numbers: tuple[float, ...]
+    bodies: memoryview
+
+
+def pack(head: Mapping[str, Any], numbers: Sequence[float] = (), bodies: Sequence[bytes] = ()) -> bytes:
+    """One message. Whole numbers come out as they went in up to 2**53."""
+    return _joined(_encode(head).encode(), numbers, bodies)
+
+
+def _joined(head: bytes, numbers: Sequence[float], bodies: Sequence[bytes]) -> bytes:
+    prefix = PREFIX.pack(MAGIC, len(head), len(numbers), sum(map(len, bodies)))
+    return b"".join((prefix, head, _doubles(len(numbers)).pack(*numbers), *bodies))
+
+
+@lru_cache(maxsize=64)
+def _doubles(count: int) -> struct.Struct:
+    return struct.Struct(f"<{count}d")
 
 
 class Unpacker:
@@ -37,15 +74,17 @@ class Unpacker:
     def __init__(self) -> None:
         self._gathered = bytearray()
 
-    def feed(self, piece: bytes) -> Iterator[Message]:
+    def feed(self, piece: bytes) -> Iterable[Message]:
         """The messages that this piece completes.
 
         Raises:
             ConnectionError: These are no messages of ours.
         """
         if not self._gathered and _size_of(piece) == len(piece):
-            yield _open(piece)  # as it nearly always is, and then nothing is copied
-            return
+            return (_open(piece),)  # as it nearly always is, and then nothing is copied
+        return self._gather(piece)
+
+    def _gather(self, piece: bytes) -> Iterator[Message]:
         self._gathered += piece
         while (size := _size_of(self._gathered)) is not None and len(self._gathered) >= size:
             whole = bytes(self._gathered[:size])
@@ -80,66 +119,113 @@ class Receiver:
 
 def pack_requests(requests: Sequence[Request]) -> bytes:
     """Requests to be answered together."""
-    heads = [[r.content_type, r.accept, dict(r.headers), len(r.body)] for r in requests]
-    return pack({"requests": heads}, [r.body for r in requests])
+    if len(requests) == 1 and not requests[0].headers:
+        head = _head_of_one(requests[0].content_type, requests[0].accept)
+    else:
+        head = _head_of_requests([[r.content_type, r.accept, dict(r.headers)] for r in requests])
+    bodies = [r.body for r in requests]
+    return _joined(head, [len(body) for body in bodies], bodies)
+
+
+@lru_cache(maxsize=64)
+def _head_of_one(content_type: str, accept: str) -> bytes:
+    return _head_of_requests([[content_type, accept, {}]])
+
+
+def _head_of_requests(requests: list[list[Any]]) -> bytes:
+    return _encode({"requests": requests}).encode()
 
 
 def requests_from(message: Message) -> list[Request]:
     """From what :func:`pack_requests` made."""
-    head, body = message
-    requests, start = [], 0
-    for content_type, accept, headers, size in head["requests"]:
-        part = bytes(body[start : start + size])
-        requests.append(Request(body=part, content_type=content_type, accept=accept, headers=headers))
-        start += size
-    return requests
+    return [
+        Request(body=body, content_type=content_type, accept=accept, headers=dict(headers))
+        for (content_type, accept, headers), body in zip(
+            message.head["requests"], _cut(message.bodies, message.numbers), strict=True
+        )
+    ]
 
 
-def pack_answers(answers: Sequence[Response | Exception], calls: Sequence[tuple[str, float, int]] = ()) -> bytes:
+def pack_answers(answers: Sequence[Response | Exception], calls: Calls = ()) -> bytes:
     """Answers in the order of the requests.
 
     Args:
         answers: A response, or what went wrong, for each.
-        calls: What each container did for them: its name, seconds, requests.
+        calls: What each container did for them.
     """
-    heads: list[Any] = []
-    bodies = []
-    for answer in answers:
-        if isinstance(answer, Response):
-            heads.append([answer.status, answer.content_type, dict(answer.headers), len(answer.body)])
-            bodies.append(answer.body)
-        else:
-            heads.append(failure_to_json(answer))
-    return pack({"answers": heads, "calls": calls}, bodies)
+    names = tuple(name for name, _, _ in calls)
+    bodies = [answer.body if isinstance(answer, Response) else b"" for answer in answers]
+    numbers: list[float] = [len(body) for body in bodies]
+    numbers += [number for _, seconds, count in calls for number in (seconds, count)]
+    (first, *others) = answers or (None,)
+    if isinstance(first, Response) and not others and not first.headers:
+        head = _head_of_answer(first.status, first.content_type, names)
+    else:
+        head = _head_of_answers([_as_json(answer) for answer in answers], names)
+    return _joined(head, numbers, bodies)
+
+
+@lru_cache(maxsize=64)
+def _head_of_answer(status: int, content_type: str, names: tuple[str, ...]) -> bytes:
+    return _head_of_answers([[status, content_type, {}]], names)
+
+
+def _head_of_answers(answers: list[Any], names: tuple[str, ...]) -> bytes:
+    return _encode({"answers": answers, "calls": names}).encode()
+
+
+def _as_json(answer: Response | Exception) -> Any:
+    if isinstance(answer, Response):
+        return [answer.status, answer.content_type, dict(answer.headers)]
+    return failure_to_json(answer)
 
 
 def answers_from(message: Message) -> list[Response | Exception]:
     """From what :func:`pack_answers` made."""
-    head, body = message
     answers: list[Response | Exception] = []
-    start = 0
-    for plain in head["answers"]:
+    told = message.head["answers"]
+    for plain, body in zip(told, _cut(message.bodies, message.numbers[: len(told)]), strict=True):
         if isinstance(plain, dict):
             answers.append(failure_from_json(plain))
-            continue
-        status, content_type, headers, size = plain
-        part = bytes(body[start : start + size])
-        answers.append(Response(body=part, content_type=content_type, status=status, headers=headers))
-        start += size
+        else:
+            status, content_type, headers = plain
+            answers.append(Response(body=body, content_type=content_type, status=status, headers=dict(headers)))
     return answers
+
+
+def calls_from(message: Message) -> list[tuple[str, float, int]]:
+    """The calls that :func:`pack_answers` was told of."""
+    numbers = message.numbers[len(message.head["answers"]) :]
+    return [
+        (name, seconds, int(count))
+        for name, seconds, count in zip(message.head["calls"], numbers[::2], numbers[1::2], strict=True)
+    ]
+
+
+def _cut(bodies: memoryview, sizes: Sequence[float]) -> Iterator[bytes]:
+    start = 0
+    for size in map(int, sizes):
+        yield bytes(bodies[start : start + size])
+        start += size
 
 
 def _size_of(begun: bytes | bytearray) -> int | None:
     """Bytes of the message that begins here; ``None`` where too little of it is there to tell."""
     if len(begun) < PREFIX.size:
         return None
-    magic, head, body = PREFIX.unpack_from(begun)
-    if magic != MAGIC or head > MOST_HEAD_BYTES or body > MOST_BODY_BYTES:
+    magic, head, numbers, bodies = PREFIX.unpack_from(begun)
+    if magic != MAGIC or head > MOST_HEAD_BYTES or numbers > MOST_NUMBERS or bodies > MOST_BODY_BYTES:
         raise ConnectionError(f"expected a message, found {bytes(begun[: PREFIX.size])!r}")
-    return PREFIX.size + int(head) + int(body)
+    return PREFIX.size + int(head) + 8 * int(numbers) + int(bodies)
 
 
 def _open(whole: bytes) -> Message:
-    _, head, _ = PREFIX.unpack_from(whole)
-    view = memoryview(whole)
-    return json.loads(str(view[PREFIX.size : PREFIX.size + head], "utf-8")), view[PREFIX.size + head :]
+    _, size, count, _ = PREFIX.unpack_from(whole)
+    end = PREFIX.size + size
+    head = whole[PREFIX.size : end]
+    read = _read_again if size <= SHORT_HEAD_BYTES else json.loads
+    numbers = _doubles(count)
+    return Message(read(head), numbers.unpack_from(whole, end), memoryview(whole)[end + numbers.size :])
+
+
+_read_again = lru_cache(maxsize=64)(json.loads)

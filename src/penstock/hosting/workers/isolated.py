@@ -124,7 +124,7 @@ class _Running:
         self._free: queue.SimpleQueue[Any] = queue.SimpleQueue()
         connections = [(sock, Receiver(sock)) for sock in self.process.sockets]
         message = connections[0][1].receive()
-        self.told = {"reason": f"its process {self._end()}"} if message is None else message[0]
+        self.told = {"reason": f"its process {self._end()}"} if message is None else message.head
         if not self.told.get("ready"):
             self.process.kill()
             raise ContainerError("LoadError", self.told["reason"], trace=self.told.get("trace", ""))

@@ -74,7 +74,7 @@ class LocalPool:
 
         def observe(name: str, seconds: float, count: int) -> None:  # noqa: ARG001 - batches are counted where they start
             with contextlib.suppress(RuntimeError):  # The loop is closed: nobody looks at the metrics any more.
-                loop.call_soon_threadsafe(lambda: self._metrics.container_seconds.observe(seconds, container=name))
+                loop.call_soon_threadsafe(lambda: self._metrics.container_seconds.observe(seconds, name))
 
         try:
             handler = await loop.run_in_executor(self._threads, self._make, observe)

@@ -12,10 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from penstock.errors import PenstockError, RequestError
+from penstock.hosting.alarms import Alarm
 from penstock.hosting.metrics import Metrics
+from penstock.hosting.sending import descriptor_of, send
 from penstock.hosting.settings import Settings
 from penstock.hosting.workers.dispatch import Dispatcher, Waiting
-from penstock.hosting.workers.frames import Message, Unpacker, answers_from, pack_requests
+from penstock.hosting.workers.frames import Message, Unpacker, answers_from, calls_from, pack_requests
 from penstock.hosting.workers.process import WorkerProcess, numeric_threads
 
 __all__ = ["WorkerPool"]
@@ -83,7 +85,7 @@ class WorkerPool:
     @property
     def accepts(self) -> bool:
         """Whether a request will find a worker: now, or in a moment when one is replaced."""
-        return self.ready > 0 or self._ever_ready
+        return self._ever_ready or self.ready > 0
 
     async def _keep(self) -> None:
         """Have one worker, all the time."""
@@ -230,18 +232,20 @@ class _ProcessChannel(asyncio.Protocol):
         self._unpacker = Unpacker()
         self._batch: Sequence[Waiting] = ()
         self._transport: asyncio.Transport | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._descriptor = -1
+        self._patience = Alarm(worker.loop, worker.settings.timeout_s, self._too_slow)
         self.lost: asyncio.Future[None] = worker.loop.create_future()
         self.told: asyncio.Future[dict[str, Any]] = worker.loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
+        self._descriptor = descriptor_of(transport)
 
     def data_received(self, data: bytes) -> None:
         try:
             for message in self._unpacker.feed(data):
                 self._receive(message)
-        except (ConnectionError, ValueError, KeyError):
+        except (ConnectionError, ValueError, OverflowError, KeyError):
             LOG.exception("worker %d sent what is no answer", self._worker.process.pid)
             self.close()
 
@@ -253,30 +257,31 @@ class _ProcessChannel(asyncio.Protocol):
     def start(self, batch: Sequence[Waiting]) -> None:
         self._batch = batch
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(pack_requests([waiting.request for waiting in batch]))
-        self._timer = self._worker.loop.call_later(self._worker.settings.timeout_s, self._too_slow)
+            send(self._transport, self._descriptor, pack_requests([waiting.request for waiting in batch]))
+        self._patience.start()
 
     def fail(self, how: str) -> None:
         batch, self._batch = self._batch, ()
         error = RequestError(503, f"the worker {how} while it had this request; send it again")
         self._worker.dispatcher.settle(batch, [error] * len(batch))
-        self._stop_timer()
+        self._patience.close()
 
     def close(self) -> None:
-        self._stop_timer()
+        self._patience.close()
         if self._transport is not None:
             self._transport.close()
 
     def _receive(self, message: Message) -> None:
-        if "answers" not in message[0]:
-            self.told.set_result(message[0])
+        if "answers" not in message.head:
+            self.told.set_result(message.head)
             return
-        self._stop_timer()
+        answers = answers_from(message)
+        self._patience.stop()
         batch, self._batch = self._batch, ()
-        self._worker.dispatcher.settle(batch, answers_from(message))
+        self._worker.dispatcher.settle(batch, answers)
         self._worker.dispatcher.done(self)
-        for name, seconds, _ in message[0]["calls"]:  # when the clients have their answers
-            self._worker.metrics.container_seconds.observe(seconds, container=name)
+        for name, seconds, _ in calls_from(message):  # when the clients have their answers
+            self._worker.metrics.container_seconds.observe(seconds, name)
 
     def _too_slow(self) -> None:
         """It hangs: its requests have been answered with 504, or are now, and nothing else ends it."""
@@ -286,8 +291,3 @@ class _ProcessChannel(asyncio.Protocol):
         self._worker.dispatcher.settle(batch, [RequestError(504, reason)] * len(batch))
         self._worker.too_slow = True
         self._worker.loop.run_in_executor(None, self._worker.process.kill)
-
-    def _stop_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None

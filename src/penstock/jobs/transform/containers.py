@@ -88,7 +88,7 @@ class ContainerProcess:
             process = self._process = WorkerProcess(self._order, environment=self._variables, output=self._output)
         receiver = self._receiver = Receiver(process.sockets[0])
         message = receiver.receive()
-        told = {"reason": f"its process {self._reap()}"} if message is None else message[0]
+        told = {"reason": f"its process {self._reap()}"} if message is None else message.head
         if not told.get("ready"):
             if message is not None:
                 self._reap()

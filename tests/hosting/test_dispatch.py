@@ -1,0 +1,111 @@
+"""Who waits, who is given to whom and when, and whose time is over: one timer for all does what one for each would."""
+
+import asyncio
+
+import pytest
+
+from penstock.contracts.serving import Request, Response
+from penstock.errors import RequestError
+from penstock.hosting.metrics import Metrics
+from penstock.hosting.settings import Settings
+from penstock.hosting.workers.dispatch import Dispatcher
+
+ANSWER = Response(body=b"", content_type="text/plain")
+
+
+class Held:
+    """A channel that works until it is told to be done."""
+
+    def __init__(self, dispatcher, *, many=True):
+        self.many, self.dispatcher, self.batches = many, dispatcher, []
+        dispatcher.attach(self)
+
+    def start(self, batch):
+        self.batches.append(batch)
+
+    def finish(self):
+        self.dispatcher.settle(self.batches[-1], [ANSWER] * len(self.batches[-1]))
+        self.dispatcher.done(self)
+
+    @property
+    def sizes(self):
+        return [len(batch) for batch in self.batches]
+
+
+def dispatcher(**settings):
+    return Dispatcher(Settings(**settings), Metrics())
+
+
+def ask(dispatcher, answers):
+    return dispatcher.submit(Request(body=b"", content_type="a/b"), answers.append)
+
+
+def test_one_alone_goes_at_once_and_those_of_one_turn_together():
+    async def run():
+        gives, answers = dispatcher(gather_ms=0), []
+        channel = Held(gives)
+        ask(gives, answers)
+        assert channel.sizes == [1]  # not at the end of the turn
+        for _ in range(3):
+            ask(gives, answers)
+        channel.finish()
+        await asyncio.sleep(0)
+        assert channel.sizes == [1, 3]
+        channel.finish()
+        for _ in range(2):
+            ask(gives, answers)
+        assert channel.sizes == [1, 3]  # the last ones had company: these may, too
+        await asyncio.sleep(0)
+        assert channel.sizes == [1, 3, 2]
+        channel.finish()
+        assert answers == [ANSWER] * 6
+        assert (gives.in_flight, gives.waiting) == (0, 0)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_each_has_as_much_time_as_it_would_have_alone(taken):
+    async def run():
+        loop = asyncio.get_running_loop()
+        gives, answers = dispatcher(timeout_s=0.2), []
+        channel = Held(gives, many=False) if taken else None
+        for place in range(4):
+            begun = loop.time()
+
+            def note(answer, place=place, begun=begun):
+                answers.append((place, answer, loop.time() - begun))
+
+            waiting = gives.submit(Request(body=b"", content_type="a/b"), note)
+            if place == 1:
+                waiting.leave()
+            await asyncio.sleep(0.06)
+        if taken:
+            channel.finish()  # too late for those whose time is over, and for nobody else
+        while gives.in_flight:
+            await asyncio.sleep(0.01)
+        found = {place: (answer, seconds) for place, answer, seconds in answers}
+        assert len(answers) == len(found) == 4
+        assert found.pop(1)[0].status == 499
+        for answer, seconds in found.values():
+            assert answer.status == 504
+            assert seconds >= 0.199
+        assert gives.waiting == 0
+
+    asyncio.run(run())
+
+
+def test_too_many_are_refused_until_some_are_answered():
+    async def run():
+        gives, answers = dispatcher(concurrency=2), []
+        first, _ = ask(gives, answers), ask(gives, answers)
+        with pytest.raises(RequestError, match="2 requests are waiting already"):
+            ask(gives, answers)
+        first.leave()
+        ask(gives, answers)
+        assert gives.in_flight == 2
+        gives.refuse(RequestError(503, "the endpoint is stopping"))
+        assert [answer.status for answer in answers] == [499, 503, 503]
+        assert gives.in_flight == 0
+
+    asyncio.run(run())
