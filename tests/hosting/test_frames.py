@@ -50,6 +50,15 @@ def test_requests_come_out_as_they_went_in(batches, sizes):
     assert [requests_from(message) for message in unpack(blob, sizes)] == batches
 
 
+@given(REQUESTS, RESPONSES, st.lists(st.tuples(TEXT, st.floats(0, 9), st.integers(1, 9)), max_size=3))
+def test_one_is_said_as_several_are(request, answer, calls):
+    asked = {"requests": [[request.content_type, request.accept, request.headers]]}
+    assert pack_requests([request]) == pack(asked, [len(request.body)], [request.body])
+    told = {"answers": [[answer.status, answer.content_type, answer.headers]], "calls": [name for name, _, _ in calls]}
+    numbers = [len(answer.body), *(number for _, seconds, count in calls for number in (seconds, count))]
+    assert pack_answers([answer], calls) == pack(told, numbers, [answer.body])
+
+
 @given(st.lists(RESPONSES | REFUSED | FAILED, max_size=5), st.lists(st.integers(1, 40)))
 def test_answers_come_out_as_they_went_in(answers, sizes):
     (message,) = unpack(pack_answers(answers, [("a", 0.5, 2)]), sizes)

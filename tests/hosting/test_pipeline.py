@@ -177,6 +177,28 @@ def test_together_is_as_one_by_one(bodies, length, limit):
     assert list(map(described, fast.answer_many(requests))) == list(map(described, expected))
 
 
+class Telling:
+    """Answers with what it was asked."""
+
+    def __call__(self, request):
+        told = [request.content_type, request.accept, dict(request.headers), request.body.decode()]
+        return Response(body=json.dumps(told).encode(), content_type=f"{request.accept}; told")
+
+    def answer_many(self, requests):
+        return [self(request) for request in requests]
+
+
+@given(
+    st.integers(1, 3),
+    st.dictionaries(st.integers(1, 3), st.sampled_from(["text/csv", "x/y"])),
+    st.sampled_from(["", " */* ", "*/*", "x/y", "application/json"]),
+)
+def test_one_request_is_asked_as_several_are(length, defaults, accept):
+    chain = serial_pipeline(members(*[Telling()] * length, defaults=defaults))
+    request = ask(accept=accept, **{"x-amzn-sagemaker-inference-id": "7"})
+    assert [chain(request)] * 2 == chain.answer_many([request, request])
+
+
 def test_calls_are_told():
     calls = []
     chain = serial_pipeline(members(Batching(), Batching()), observe=lambda *call: calls.append(call))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock import _optional
@@ -12,7 +13,7 @@ from penstock.errors import RequestError
 from penstock.hosting.alarms import Alarm
 from penstock.hosting.exchange import Exchange, over_http
 from penstock.hosting.heads import KnownHeads
-from penstock.hosting.invocations import Answer, Head, Invocations, phrase_of
+from penstock.hosting.invocations import Answer, Invocations, phrase_of
 from penstock.hosting.sending import descriptor_of, send
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class _Connection(_Base):
             self._silence.stop()
             self.cycle = cycle = Exchange(keep_alive=True)  # type: ignore[assignment]
             cycle.is_whole = True
-            self._submit(cycle, *known)
+            cycle.waiting = self.invocations.submit(*known, partial(self._write, cycle))
             return
         self._has_begun = False
         if not self._in_head:
@@ -149,7 +150,7 @@ class _Connection(_Base):
             super().on_headers_complete()
 
     def _is_free(self) -> bool:
-        cycle = self._cycle
+        cycle: Any = self.cycle  # not by the property: every request comes here
         return (cycle is None or cycle.response_complete) and not (
             self.flow.write_paused or self.transport.is_closing()
         )
@@ -198,10 +199,7 @@ class _Connection(_Base):
         if cycle.head is not None and not cycle.response_complete:
             body = cycle.body[0] if len(cycle.body) == 1 else b"".join(cycle.body)
             cycle.body = []
-            self._submit(cycle, cycle.head, body)
-
-    def _submit(self, cycle: Exchange, head: Head, body: bytes) -> None:
-        cycle.waiting = self.invocations.submit(head, body, lambda answer: self._write(cycle, answer))
+            cycle.waiting = self.invocations.submit(cycle.head, body, partial(self._write, cycle))
 
     def _write(self, cycle: Exchange, answer: Answer) -> None:
         """Answer in one piece, so that the client is woken up once."""

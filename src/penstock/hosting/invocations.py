@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from penstock.contracts.serving import Request, Response
 from penstock.errors import RequestError
@@ -74,13 +74,17 @@ class Head:
     headers: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What goes back over HTTP."""
+class Answer(NamedTuple):
+    """What goes back over HTTP.
+
+    Attributes:
+        status: The status.
+        headers: Names in lower case; all but those of the connection.
+        body: The body.
+    """
 
     status: int
     headers: Headers
-    """Names in lower case; all but those of the connection."""
     body: bytes
 
 

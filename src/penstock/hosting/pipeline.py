@@ -90,13 +90,16 @@ class SerialPipeline:
         """As :meth:`_answer` does for one request, without the lists."""
         asked = request
         answer: Response | Exception = UNANSWERED
-        last = len(self.members) - 1
         for position, member in enumerate(self.members):
-            found = self._call_once(member, self._request_for(position, asked, request))
-            answer = self._checked(position, found)
-            if position == last or isinstance(answer, Exception):
+            accept = self._accept_for(position, request)
+            if isinstance(answer, Response):  # that of the member before
+                body, content_type = answer.body, answer.content_type
+                asked = Request(body=body, content_type=content_type, accept=accept, headers=request.headers)
+            elif accept != request.accept:
+                asked = _accepting(request, accept)
+            answer = self._checked(position, self._call_once(member, asked))
+            if isinstance(answer, Exception):
                 break
-            asked = _next_request(answer, request)
         return answer
 
     def _answer(self, requests: Sequence[Request]) -> list[Response | Exception]:
@@ -127,10 +130,13 @@ class SerialPipeline:
 
     def _request_for(self, position: int, request: Request, first: Request) -> Request:
         """What the member at ``position`` is asked: the accept header is what differs."""
-        member = self.members[position]
-        if position == len(self.members) - 1:
-            return _with_default(_accepting(request, first.accept), member)
-        return _accepting(request, member.default_accept or DEFAULT_ACCEPT)
+        return _accepting(request, self._accept_for(position, first))
+
+    def _accept_for(self, position: int, first: Request) -> str:
+        default = self.members[position].default_accept
+        if position < len(self.members) - 1:
+            return default or DEFAULT_ACCEPT
+        return default if default and first.accept.strip() in ANY else first.accept
 
     def _checked(self, position: int, answer: Response | Exception) -> Response | Exception:
         """An answer as it goes on, or the failure that ends the chain."""
@@ -166,11 +172,15 @@ class SerialPipeline:
         return answers
 
     def _call_once(self, member: Member, request: Request) -> Response | Exception:
+        answer: Any
         start = time.perf_counter()
-        answer = _ask_one(member.handler, request)
+        try:
+            answer = member.handler(request)
+        except Exception as error:  # noqa: BLE001 - whatever a container raises is the answer to this request
+            answer = as_failure(error)
         if self._observe is not None:
             self._observe(member.name, time.perf_counter() - start, 1)
-        return answer
+        return answer if isinstance(answer, Response) else _as_answer(answer)
 
 
 class BatchingPipeline(SerialPipeline):

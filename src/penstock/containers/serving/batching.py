@@ -44,7 +44,7 @@ class BatchingScriptHandler(ScriptHandler):
     def _groups(self, requests: Sequence[Request]) -> list[_Group]:
         groups: dict[tuple[str, str], _Group] = {}
         for place, request in enumerate(requests):
-            content_type, accept = self._types(request)
+            content_type, accept = self._types(request.content_type, request.accept)
             groups.setdefault((content_type, accept), _Group(content_type, accept, [])).places.append(place)
         return list(groups.values())
 

@@ -6,6 +6,7 @@ import os
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import lru_cache
 from typing import Any
 
 from penstock.containers import content_types, encoding
@@ -54,13 +55,15 @@ class ScriptHandler:
         self._dialect = dialect
         name_of_default = params.DEFAULT_INVOCATIONS_ACCEPT_ENV
         default = environment.get(name_of_default) or os.environ.get(name_of_default)
-        self._default_accept = default or content_types.JSON
         self._input_fn = functions.input_fn or Function("input_fn", dialect.input_fn)
         self._predict_fn = functions.predict_fn or Function("predict_fn", _predict)
         # What may be answered is known only where it is left to the default.
         has_own = functions.output_fn is not None or functions.transform_fn is not None
-        self._answers = () if has_own else encoding.ENCODED
+        self._types = _remembered_types(dialect, default or content_types.JSON, () if has_own else encoding.ENCODED)
         self._output_fn = functions.output_fn or Function("output_fn", dialect.output_fn)
+        called = (functions.transform_fn, self._input_fn, self._predict_fn, self._output_fn)
+        self._uses_context = any(function is not None and function.wants_context for function in called)
+        self._unused_context = Context(model_dir)
 
     def __call__(self, request: Request, /) -> Response:
         """Answer one request.
@@ -84,20 +87,15 @@ class ScriptHandler:
         self._end()
 
     def _answer(self, request: Request) -> Response:
-        context = self._context(request)
-        content_type, accept = self._types(request)
+        context = self._context(request) if self._uses_context else self._unused_context
+        content_type, accept = self._types(request.content_type, request.accept)
         body = self._input_data(request, content_type)
         if self.functions.transform_fn is not None:
             result = self._call(self.functions.transform_fn, context, self.model, body, content_type, accept)
             return self._response(result, accept, context)
-        return self._output(self._predict(self._input(body, content_type, context), context), accept, context)
-
-    def _types(self, request: Request) -> tuple[str, str]:
-        """Content type and ``Accept`` as the script is told."""
-        return (
-            self._dialect.content_type(request.content_type),
-            self._dialect.accept(request.accept, self._default_accept, self._answers),
-        )
+        rows = self._call(self._input_fn, context, body, content_type)
+        prediction = self._call(self._predict_fn, context, rows, self.model)
+        return self._response(self._call(self._output_fn, context, prediction, accept), accept, context)
 
     def _input_data(self, request: Request, content_type: str) -> Any:
         try:
@@ -122,7 +120,7 @@ class ScriptHandler:
 
     def _call(self, function: Function, context: Context, *args: Any) -> Any:
         try:
-            return function(context, *args)
+            return function.call(*args, context) if function.wants_context else function.call(*args)
         except (Exception, SystemExit) as error:
             raise request_error(error, function.name, self._dialect, self.name) from error
 
@@ -141,11 +139,15 @@ class ScriptHandler:
     def _as_response(self, result: Any, accept: str) -> Response:
         """Whatever a script returns as an answer: a Response, ``(body, content type)``, text, bytes, or values."""
         if hasattr(result, "get_data") and hasattr(result, "status_code"):  # the toolkit's, or Flask's own
-            headers = {name.lower(): value for name, value in result.headers.items()}
-            headers.pop("content-length", None)
-            content_type = headers.pop("content-type", "") or accept
+            content_type, headers = "", {}
+            for name, value in result.headers.items():
+                lower = name.lower()
+                if lower == "content-type":
+                    content_type = value
+                elif lower != "content-length":
+                    headers[lower] = value
             return Response(
-                body=result.get_data(), content_type=content_type, status=result.status_code, headers=headers
+                body=result.get_data(), content_type=content_type or accept, status=result.status_code, headers=headers
             )
         if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], str):
             return Response(body=self._body(result[0], result[1]), content_type=result[1])
@@ -160,6 +162,18 @@ class ScriptHandler:
         if not self._dialect.is_strict:
             raise TypeError(f"the script returned {type(value).__name__}, where text, bytes or a Response is taken")
         return encoding.encode(value, content_types.media_type(accept))
+
+
+def _remembered_types(
+    dialect: Dialect, default_accept: str, answers: tuple[str, ...]
+) -> Callable[[str, str], tuple[str, str]]:
+    """Content type and ``Accept`` as the script is told, for the two headers of a request."""
+
+    @lru_cache(maxsize=64)
+    def types(content_type: str, accept: str) -> tuple[str, str]:
+        return dialect.content_type(content_type), dialect.accept(accept, default_accept, answers)
+
+    return types
 
 
 def _predict(rows: Any, model: Any) -> Any:

@@ -16,6 +16,8 @@ class Headers(dict[str, str]):
 
     def __init__(self, given: Any = None) -> None:
         super().__init__()
+        if given is None:
+            return
         pairs = given.items() if isinstance(given, Mapping) or hasattr(given, "items") else given or ()
         for name, value in pairs:
             self[name] = value

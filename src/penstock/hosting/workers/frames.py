@@ -63,6 +63,13 @@ def _joined(head: bytes, numbers: Sequence[float], bodies: Sequence[bytes]) -> b
     return b"".join((prefix, head, _doubles(len(numbers)).pack(*numbers), *bodies))
 
 
+def _joined_one(head: bytes, body: bytes, numbers: Sequence[float] = ()) -> bytes:
+    """A message with one body, whose size comes before the other numbers."""
+    size = len(body)
+    prefix = PREFIX.pack(MAGIC, len(head), 1 + len(numbers), size)
+    return b"".join((prefix, head, _doubles(1 + len(numbers)).pack(size, *numbers), body))
+
+
 @lru_cache(maxsize=64)
 def _doubles(count: int) -> struct.Struct:
     return struct.Struct(f"<{count}d")
@@ -80,8 +87,10 @@ class Unpacker:
         Raises:
             ConnectionError: These are no messages of ours.
         """
-        if not self._gathered and _size_of(piece) == len(piece):
-            return (_open(piece),)  # as it nearly always is, and then nothing is copied
+        if not self._gathered and len(piece) >= PREFIX.size:
+            magic, head, numbers, bodies = PREFIX.unpack_from(piece)
+            if magic == MAGIC and PREFIX.size + head + 8 * numbers + bodies == len(piece):
+                return (_open(piece, head, numbers),)  # as it nearly always is, and then nothing is copied
         return self._gather(piece)
 
     def _gather(self, piece: bytes) -> Iterator[Message]:
@@ -89,7 +98,8 @@ class Unpacker:
         while (size := _size_of(self._gathered)) is not None and len(self._gathered) >= size:
             whole = bytes(self._gathered[:size])
             del self._gathered[:size]
-            yield _open(whole)
+            _, head, numbers, _ = PREFIX.unpack_from(whole)
+            yield _open(whole, head, numbers)
 
 
 class Receiver:
@@ -120,9 +130,9 @@ class Receiver:
 def pack_requests(requests: Sequence[Request]) -> bytes:
     """Requests to be answered together."""
     if len(requests) == 1 and not requests[0].headers:
-        head = _head_of_one(requests[0].content_type, requests[0].accept)
-    else:
-        head = _head_of_requests([[r.content_type, r.accept, dict(r.headers)] for r in requests])
+        (one,) = requests
+        return _joined_one(_head_of_one(one.content_type, one.accept), one.body)
+    head = _head_of_requests([[r.content_type, r.accept, dict(r.headers)] for r in requests])
     bodies = [r.body for r in requests]
     return _joined(head, [len(body) for body in bodies], bodies)
 
@@ -138,11 +148,14 @@ def _head_of_requests(requests: list[list[Any]]) -> bytes:
 
 def requests_from(message: Message) -> list[Request]:
     """From what :func:`pack_requests` made."""
+    told = message.head["requests"]
+    if len(told) == 1 == len(message.numbers):  # as it mostly is
+        ((content_type, accept, headers),) = told
+        body = bytes(message.bodies[: int(message.numbers[0])])
+        return [Request(body=body, content_type=content_type, accept=accept, headers=dict(headers))]
     return [
         Request(body=body, content_type=content_type, accept=accept, headers=dict(headers))
-        for (content_type, accept, headers), body in zip(
-            message.head["requests"], _cut(message.bodies, message.numbers), strict=True
-        )
+        for (content_type, accept, headers), body in zip(told, _cut(message.bodies, message.numbers), strict=True)
     ]
 
 
@@ -153,16 +166,16 @@ def pack_answers(answers: Sequence[Response | Exception], calls: Calls = ()) -> 
         answers: A response, or what went wrong, for each.
         calls: What each container did for them.
     """
-    names = tuple(name for name, _, _ in calls)
+    names = tuple([name for name, _, _ in calls])  # a generator takes longer
+    if len(answers) == 1 and isinstance(one := answers[0], Response) and not one.headers:
+        numbers: list[float] = []
+        for _, seconds, count in calls:
+            numbers += (seconds, count)
+        return _joined_one(_head_of_answer(one.status, one.content_type, names), one.body, numbers)
     bodies = [answer.body if isinstance(answer, Response) else b"" for answer in answers]
-    numbers: list[float] = [len(body) for body in bodies]
+    numbers = [len(body) for body in bodies]
     numbers += [number for _, seconds, count in calls for number in (seconds, count)]
-    (first, *others) = answers or (None,)
-    if isinstance(first, Response) and not others and not first.headers:
-        head = _head_of_answer(first.status, first.content_type, names)
-    else:
-        head = _head_of_answers([_as_json(answer) for answer in answers], names)
-    return _joined(head, numbers, bodies)
+    return _joined(_head_of_answers([_as_json(answer) for answer in answers], names), numbers, bodies)
 
 
 @lru_cache(maxsize=64)
@@ -184,6 +197,10 @@ def answers_from(message: Message) -> list[Response | Exception]:
     """From what :func:`pack_answers` made."""
     answers: list[Response | Exception] = []
     told = message.head["answers"]
+    if len(told) == 1 and not isinstance(told[0], dict) and message.numbers:  # as it mostly is
+        status, content_type, headers = told[0]
+        body = bytes(message.bodies[: int(message.numbers[0])])
+        return [Response(body=body, content_type=content_type, status=status, headers=dict(headers))]
     for plain, body in zip(told, _cut(message.bodies, message.numbers[: len(told)]), strict=True):
         if isinstance(plain, dict):
             answers.append(failure_from_json(plain))
@@ -219,8 +236,7 @@ def _size_of(begun: bytes | bytearray) -> int | None:
     return PREFIX.size + int(head) + 8 * int(numbers) + int(bodies)
 
 
-def _open(whole: bytes) -> Message:
-    _, size, count, _ = PREFIX.unpack_from(whole)
+def _open(whole: bytes, size: int, count: int) -> Message:
     end = PREFIX.size + size
     head = whole[PREFIX.size : end]
     read = _read_again if size <= SHORT_HEAD_BYTES else json.loads
