@@ -74,13 +74,13 @@ class AtomicFile(Closing):
 
     def __init__(self, path: PathLike, *, durable: bool = True) -> None:
         self._fd = -1
+        self._is_pending = False  # its temporary is there
         self.path = os.fspath(path)
         self._is_uploaded = is_uploaded(self.path)
         if self._is_uploaded:
             check_writable(self.path)
         self._durable = durable
         self._ended = False
-        self._is_pending = False  # its temporary is there
         self._process = os.getpid()
         self._target = os.path.join(staging_folder(), "object") if self._is_uploaded else os.path.realpath(self.path)
         self._gathered = bytearray()
