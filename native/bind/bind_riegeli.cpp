@@ -34,13 +34,36 @@ nb::object memoryview_of(nb::handle owner, std::span<std::byte> memory, bool wri
 }
 
 struct HeldChunks {
-    HeldChunks(nb::object data, const Chunks::Wanted& wanted) : file(data), file_object(std::move(data)) {
+    HeldChunks(nb::object data, Chunks::Wanted wanted, nb::object bytes_wanted = {})
+        : file(data), file_object(std::move(data)), bytes_wanted(std::move(bytes_wanted)) {
+        if (this->bytes_wanted && nb::cast<BytesWanted&>(this->bytes_wanted).take())
+            wanted.rooms = [this](std::span<const std::uint64_t> sizes) { return make_rooms(sizes); };
         const nb::gil_scoped_release release;
         chunks = std::make_unique<Chunks>(batch_pool(), file.bytes(), wanted);
     }
 
+    // Bytes objects that nobody else knows yet, to be filled without the interpreter. Nothing where there is no memory for them.
+    std::vector<std::span<std::byte>> make_rooms(std::span<const std::uint64_t> sizes) {
+        const nb::gil_scoped_acquire acquire;
+        std::vector<std::span<std::byte>> made;
+        made.reserve(sizes.size());
+        rooms.reserve(sizes.size());
+        for (const std::uint64_t size : sizes) {
+            rooms.push_back(nb::steal(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size))));
+            if (!rooms.back()) {
+                PyErr_Clear();
+                rooms.clear();
+                return {};
+            }
+            made.emplace_back(reinterpret_cast<std::byte*>(PyBytes_AsString(rooms.back().ptr())), size);
+        }
+        return made;
+    }
+
     Buffer file;
     nb::object file_object;
+    nb::object bytes_wanted;
+    std::vector<nb::object> rooms; // Bytes objects, of which `chunks` says what they hold.
     std::unique_ptr<Chunks> chunks;
 };
 
@@ -88,9 +111,13 @@ nb::list jobs_of(nb::handle self) {
 }
 
 HeldSpans spans_of(nb::handle self) {
+    const auto& from = nb::cast<const HeldChunks&>(self);
     HeldSpans held;
-    held.spans.payloads = nb::cast<const HeldChunks&>(self).chunks->records();
+    held.spans.payloads = from.chunks->records();
     held.parent = nb::borrow(self);
+    if (from.chunks->has_unpacked_small()) held.wanted = from.bytes_wanted; // Everything else has to be copied anyway.
+    if (!from.chunks->given().empty()) held.whole.resize(held.spans.payloads.size());
+    for (const Chunks::Given& given : from.chunks->given()) held.whole[given.record] = from.rooms[given.room];
     return held;
 }
 
@@ -167,8 +194,14 @@ HeldSpans join(nb::list parts) {
     for (nb::handle object : parts) count += nb::cast<const HeldSpans&>(object).spans.payloads.size();
     held.spans.payloads.reserve(count);
     for (nb::handle object : parts) {
-        const Spans& part = nb::cast<const HeldSpans&>(object).spans;
+        const auto& from = nb::cast<const HeldSpans&>(object);
+        const Spans& part = from.spans;
         if (part.seal != Seal::none) throw nb::value_error("these spans have payloads that are still to be checked");
+        if (from.wanted) held.wanted = from.wanted;
+        if (!from.whole.empty()) {
+            held.whole.resize(held.spans.payloads.size()); // of the parts before, where they have none
+            held.whole.insert(held.whole.end(), from.whole.begin(), from.whole.end());
+        }
         held.spans.payloads.insert(held.spans.payloads.end(), part.payloads.begin(), part.payloads.end());
     }
     held.parent = nb::list(parts);
@@ -233,18 +266,22 @@ void register_riegeli(nb::module_& module) {
     module.def(
         "open_chunks",
         [](nb::object data, Indices begins, std::optional<Indices> counts, std::uint64_t most_bytes, bool verify, unsigned threads,
-           std::uint64_t most_own) {
+           std::uint64_t most_own, nb::object bytes_wanted) {
             const std::size_t count = begins.shape(0);
             if (counts && counts->shape(0) != count) throw nb::value_error("begins and counts differ in length");
             const std::span<const std::int64_t> must = counts ? std::span{counts->data(), count} : std::span<const std::int64_t>{};
-            return HeldChunks(std::move(data), {{begins.data(), count}, must, most_bytes, verify, riegeli::most_decoded_bytes, threads, most_own});
+            if (!bytes_wanted.is_none() && !nb::isinstance<BytesWanted>(bytes_wanted)) throw nb::type_error("bytes_wanted must be a BytesWanted");
+            Chunks::Wanted wanted{{begins.data(), count}, must, most_bytes, verify, riegeli::most_decoded_bytes, threads, most_own};
+            return HeldChunks(std::move(data), std::move(wanted), bytes_wanted.is_none() ? nb::object() : std::move(bytes_wanted));
         },
         nb::arg("data"), nb::arg("begins"), nb::arg("counts").none() = nb::none(), nb::kw_only(), nb::arg("most_bytes"), nb::arg("verify"),
-        nb::arg("threads") = 1, nb::arg("most_own") = UINT64_MAX,
+        nb::arg("threads") = 1, nb::arg("most_own") = UINT64_MAX, nb::arg("bytes_wanted").none() = nb::none(),
         nb::sig("def open_chunks(data: collections.abc.Buffer, begins: numpy.typing.NDArray[numpy.int64], counts: "
-                "numpy.typing.NDArray[numpy.int64] | None = None, *, most_bytes: int, verify: bool, threads: int = 1, most_own: int = ...) -> Chunks"),
+                "numpy.typing.NDArray[numpy.int64] | None = None, *, most_bytes: int, verify: bool, threads: int = 1, most_own: int = ..., bytes_wanted: BytesWanted | None = None) -> "
+                "Chunks"),
         "Open chunks of records, with so many records each, that begin in the data: as many as decode to at most most_bytes, but at "
-        "least one. Up to so many threads work on it. Zstandard frames of more than most_own bytes become jobs for a library.");
+        "least one. Up to so many threads work on it. Zstandard frames of more than most_own bytes become jobs for a library. Where "
+        "bytes are wanted, small records are decoded into bytes objects.");
     module.def(
         "open_chunk",
         [](nb::object data, std::int64_t begin, std::int64_t count, bool verify) {

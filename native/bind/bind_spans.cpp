@@ -12,6 +12,20 @@ nb::object view_of(nb::handle owner, std::size_t index) {
     return nb::steal(PyMemoryView_FromObject(array.ptr()));
 }
 
+nb::object to_bytes(const HeldSpans& self) {
+    const std::size_t count = self.spans.payloads.size();
+    nb::object out = nb::steal(PyList_New(static_cast<Py_ssize_t>(count)));
+    if (!out) throw nb::python_error();
+    if (self.wanted) nb::cast<BytesWanted&>(self.wanted).note();
+    for (std::size_t i = 0; i < count; ++i) {
+        self.spans.check(i);
+        const Bytes payload = self.spans.payloads[i];
+        nb::object item = i < self.whole.size() && self.whole[i] ? self.whole[i] : nb::bytes(payload.data(), payload.size());
+        if (PyList_SetItem(out.ptr(), static_cast<Py_ssize_t>(i), item.release().ptr()) != 0) throw nb::python_error();
+    }
+    return out;
+}
+
 } // namespace
 
 void register_spans(nb::module_& module) {
@@ -19,6 +33,7 @@ void register_spans(nb::module_& module) {
         .def(nb::init<nb::sequence>(), nb::arg("buffers"),
              nb::sig("def __init__(self, buffers: collections.abc.Sequence[collections.abc.Buffer]) -> None"))
         .def("__len__", [](const HeldBuffers& self) { return self.bytes.size(); });
+    nb::class_<BytesWanted>(module, "BytesWanted", "Whether the records of a reader are made into bytes objects.").def(nb::init<>());
     nb::class_<HeldSpans>(module, "Spans", "The payloads of some records, in the order they were asked for.")
         .def("__len__", [](const HeldSpans& self) { return self.spans.payloads.size(); })
         .def(
@@ -32,17 +47,7 @@ void register_spans(nb::module_& module) {
             nb::arg("index"), nb::sig("def view(self, index: int) -> memoryview"),
             "Payload `index` as a read-only view that keeps these spans alive; its checksum is checked first.")
         .def(
-            "to_bytes",
-            [](const HeldSpans& self) {
-                nb::list out;
-                for (std::size_t i = 0; i < self.spans.payloads.size(); ++i) {
-                    self.spans.check(i);
-                    const Bytes payload = self.spans.payloads[i];
-                    out.append(nb::bytes(payload.data(), payload.size()));
-                }
-                return out;
-            },
-            nb::sig("def to_bytes(self) -> list[bytes]"), "Every payload, copied; checksums are checked.")
+            "to_bytes", &to_bytes, nb::sig("def to_bytes(self) -> list[bytes]"), "Every payload, copied unless it is a bytes object already; checksums are checked.")
         .def(
             "part",
             [](nb::handle self, std::size_t start, std::size_t stop) {

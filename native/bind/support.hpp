@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -49,6 +50,21 @@ struct HeldBuffers {
 /// The `Buffers` that `object` is, or one made of the sequence of buffers that it is.
 [[nodiscard]] nb::object hold_buffers(nb::object object);
 
+/// Whether somebody makes the records of a reader into bytes objects: then the next ones are decoded into such, and need not be
+/// copied. For everybody else one block of memory from the pool is made sooner than many objects.
+class BytesWanted {
+  public:
+    /// Says that they were. It holds for a few calls: for those of other threads, too, which are under way.
+    void note() noexcept { left_ = for_calls; }
+
+    /// Whether the records of one more call shall be.
+    [[nodiscard]] bool take() noexcept { return left_ > 0 && left_-- > 0; }
+
+  private:
+    static constexpr int for_calls = 8;
+    std::atomic<int> left_{0};
+};
+
 /// What Python holds of some records: the spans, and the parent (or the blocks) that keep their bytes alive.
 struct HeldSpans {
     HeldSpans() = default;
@@ -57,7 +73,9 @@ struct HeldSpans {
 
     Spans spans;
     std::vector<Pool::Block> blocks;
-    nb::object parent; ///< The Buffers that these lie in, or the Spans that they are a part of.
+    nb::object parent;             ///< The Buffers that these lie in, or the Spans that they are a part of.
+    std::vector<nb::object> whole; ///< Of each payload the bytes object that it is the content of, where there is one. Empty: of none.
+    nb::object wanted;             ///< The BytesWanted that is to know of `to_bytes`.
 };
 
 /// The pool that every batch column comes from.

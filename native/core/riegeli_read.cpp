@@ -118,30 +118,32 @@ void Chunks::read_whole(Bytes file, const Wanted& wanted) {
         return header.type == ChunkType::simple && header.num_records == 1 && header.decoded_size != 0 && header.decoded_size <= most;
     };
     std::vector<std::size_t> numbers;
-    std::size_t total = 0;
+    std::vector<std::uint64_t> sizes;
     for (std::size_t i = 0; i < chunks_.size(); ++i) {
         if (!fits(chunks_[i])) continue;
         numbers.push_back(i);
-        total += chunks_[i].header.decoded_size;
+        sizes.push_back(chunks_[i].header.decoded_size);
     }
     if (numbers.size() < least_singles) return;
-    std::span<std::byte> room = take(total);
+    std::vector<std::span<std::byte>> rooms;
+    if (wanted.rooms) rooms = wanted.rooms(sizes);
+    const bool is_given = !rooms.empty();
+    if (!is_given) rooms = take_each(sizes);
     std::vector<Single> singles;
     singles.reserve(numbers.size());
-    for (const std::size_t i : numbers) {
-        const ChunkHeader& header = chunks_[i].header;
-        singles.push_back({header, room.first(header.decoded_size)});
-        room = room.subspan(header.decoded_size);
-    }
+    for (std::size_t k = 0; k < numbers.size(); ++k) singles.push_back({chunks_[numbers[k]].header, rooms[k]});
     read_singles(file, singles, wanted.verify, threads_);
-    bool is_used = false;
     for (std::size_t k = 0; k < singles.size(); ++k) {
         Chunk& chunk = chunks_[numbers[k]];
         chunk.is_done = singles[k].done;
         chunk.simple.values.decoded = singles[k].record;
-        is_used = is_used || singles[k].record.data() == singles[k].target.data();
+        if (!singles[k].done || singles[k].record.data() != singles[k].target.data()) continue;
+        has_unpacked_small_ = true;
+        if (!is_given) continue;
+        chunk.room = k;
+        held_bytes_ += sizes[k];
     }
-    if (!is_used) let_go();
+    if (!is_given && !has_unpacked_small_) let_go();
 }
 
 void Chunks::read_data(Bytes file, const Wanted& wanted) {
@@ -253,10 +255,24 @@ void Chunks::finish() {
             chunk.transposed->assemble(chunk.header.num_records, output, records_);
             chunk.transposed.reset();
         } else {
+            if (chunk.room) given_.push_back({records_.size(), *chunk.room});
             split_simple(chunk.simple, chunk.header.num_records, records_);
         }
     });
     stage_ = Stage::done;
+}
+
+std::vector<std::span<std::byte>> Chunks::take_each(std::span<const std::uint64_t> sizes) {
+    std::size_t total = 0;
+    for (const std::uint64_t size : sizes) total += size;
+    std::span<std::byte> room = take(total);
+    std::vector<std::span<std::byte>> rooms;
+    rooms.reserve(sizes.size());
+    for (const std::uint64_t size : sizes) {
+        rooms.push_back(room.first(size));
+        room = room.subspan(size);
+    }
+    return rooms;
 }
 
 void Chunks::let_go() {

@@ -26,18 +26,27 @@ void do_jobs(Chunks& chunks) {
     }
 }
 
-std::vector<std::vector<std::byte>> read(Bytes file, std::span<const std::int64_t> begins, bool verify) {
-    Chunks chunks(std::make_shared<Pool>(0), file, {begins, {}, most << 4, verify, most});
+std::vector<std::vector<std::byte>> read(Bytes file, std::span<const std::int64_t> begins, bool verify, bool in_rooms = false) {
+    std::vector<std::vector<std::byte>> rooms;
+    Chunks::Wanted wanted{begins, {}, most << 4, verify, most};
+    if (in_rooms)
+        wanted.rooms = [&](std::span<const std::uint64_t> sizes) {
+            for (const std::uint64_t size : sizes) rooms.emplace_back(size);
+            return std::vector<std::span<std::byte>>(rooms.begin(), rooms.end());
+        };
+    Chunks chunks(std::make_shared<Pool>(0), file, wanted);
     do_jobs(chunks);
     std::vector<std::vector<std::byte>> records;
     for (const Bytes record : chunks.records()) records.emplace_back(record.begin(), record.end());
+    for (const Chunks::Given& given : chunks.given())
+        must(chunks.records()[given.record].data() == rooms[given.room].data() && records[given.record] == rooms[given.room]);
     return records;
 }
 
 // Many chunks at once give what one by one gives, or a fault where one of them has one.
 void together(Bytes file, std::span<const std::int64_t> begins) {
-    std::vector<std::vector<std::byte>> alone, found;
-    bool faulty = false, all_faulty = false;
+    std::vector<std::vector<std::byte>> alone;
+    bool faulty = false;
     std::size_t size = 0;
     for (const std::int64_t begin : begins) {
         size += read_chunk_header(file, static_cast<std::uint64_t>(begin)).decoded_size;
@@ -48,12 +57,14 @@ void together(Bytes file, std::span<const std::int64_t> begins) {
             faulty = true;
         }
     }
-    try {
-        found = read(file, begins, true);
-    } catch (const FormatError&) {
-        all_faulty = true;
+    for (const bool in_rooms : {false, true}) {
+        try {
+            const auto found = read(file, begins, true, in_rooms);
+            must(!faulty && alone == found);
+        } catch (const FormatError&) {
+            must(faulty);
+        }
     }
-    must(faulty == all_faulty && (faulty || alone == found));
 }
 
 void open(Bytes file, std::int64_t begin, bool verify) {

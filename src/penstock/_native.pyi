@@ -49,6 +49,11 @@ class Buffers:
 
     def __len__(self) -> int: ...
 
+class BytesWanted:
+    """Whether the records of a reader are made into bytes objects."""
+
+    def __init__(self) -> None: ...
+
 class Spans:
     """The payloads of some records, in the order they were asked for."""
 
@@ -60,7 +65,9 @@ class Spans:
         """
 
     def to_bytes(self) -> list[bytes]:
-        """Every payload, copied; checksums are checked."""
+        """
+        Every payload, copied unless it is a bytes object already; checksums are checked.
+        """
 
     def part(self, start: int, stop: int) -> Spans:
         """Records `start` up to `stop`, over the same bytes."""
@@ -359,9 +366,9 @@ class Chunks:
     def held_bytes(self) -> int:
         """Memory held besides the file, in bytes."""
 
-def open_chunks(data: Buffer, begins: numpy.typing.NDArray[numpy.int64], counts: numpy.typing.NDArray[numpy.int64] | None = None, *, most_bytes: int, verify: bool, threads: int = 1, most_own: int = ...) -> Chunks:
+def open_chunks(data: Buffer, begins: numpy.typing.NDArray[numpy.int64], counts: numpy.typing.NDArray[numpy.int64] | None = None, *, most_bytes: int, verify: bool, threads: int = 1, most_own: int = ..., bytes_wanted: BytesWanted | None = None) -> Chunks:
     """
-    Open chunks of records, with so many records each, that begin in the data: as many as decode to at most most_bytes, but at least one. Up to so many threads work on it. Zstandard frames of more than most_own bytes become jobs for a library.
+    Open chunks of records, with so many records each, that begin in the data: as many as decode to at most most_bytes, but at least one. Up to so many threads work on it. Zstandard frames of more than most_own bytes become jobs for a library. Where bytes are wanted, small records are decoded into bytes objects.
     """
 
 def open_chunk(data: Buffer, begin: int, count: int, *, verify: bool) -> Chunks:

@@ -197,6 +197,52 @@ def test_works_after_a_fork(tmp_path):
     assert exit_code(fork(lambda: all_of(records) == payloads and bytes(records[3]) == payloads[3])) == 0
 
 
+@pytest.mark.parametrize("codec", CODECS)
+def test_bytes_are_the_same_whether_copied_or_decoded_into(tmp_path, codec):
+    payloads = some_payloads(300, most=3000)
+    payloads[5] = bytes(range(256)) * 1000  # larger than what is decoded so
+    path = write(tmp_path / "x.array_record", payloads, group_size=1, compression=codec)
+    records = ArrayRecordRecords([path])
+    rng = np.random.default_rng(0)
+    for call in range(4):
+        order = np.append(rng.integers(0, 300, 100), [5, 4, 4])
+        spans = records.spans(order)
+        views = [spans.view(i) for i in range(len(order))]
+        made = spans.to_bytes()
+        same = [one is other for one, other in zip(made, spans.to_bytes(), strict=True)]
+        expected = [payloads[i] for i in order]
+        assert made == expected
+        part = spans.part(3, 50)
+        del spans
+        _native.pool_clear()
+        assert made == expected
+        assert [bytes(view) for view in views] == expected
+        assert part.to_bytes() == expected[3:50]
+        # Half of the records are packed; objects of up to one byte are the interpreter's own.
+        is_packed = np.array([i % 2 == 0 and len(payloads[i]) > 50 for i in order])
+        assert np.array(same)[is_packed].all() == (codec == "zstd" and call > 0)
+
+
+def test_bytes_are_decoded_into_only_while_they_are_wanted(tmp_path):
+    payloads = [bytes([number]) * 1000 for number in range(50)]
+    path = write(tmp_path / "x.array_record", payloads, group_size=1, compression="zstd")
+    records = ArrayRecordRecords([path])
+
+    def shares():
+        made = spans.to_bytes()
+        assert made == payloads
+        return all(one is other for one, other in zip(made, spans.to_bytes(), strict=True))
+
+    spans = records.spans(np.arange(50))
+    assert not shares()
+    spans = records.spans(np.arange(50))
+    assert shares()
+    for _ in range(20):
+        spans = records.spans(np.arange(50))
+        assert [bytes(spans.view(i)) for i in range(50)] == payloads
+    assert not shares()
+
+
 def test_large_chunks_are_kept_up_to_a_bound(tmp_path, monkeypatch):
     monkeypatch.setattr(reader, "KEPT_BYTES", 20_000)
     payloads = [bytes([i]) * 1000 for i in range(100)]

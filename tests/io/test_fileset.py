@@ -59,15 +59,29 @@ def test_a_bounded_number_stays_mapped(paths, monkeypatch):
 def test_pages_are_let_go(paths, monkeypatch):
     dropped = []
     monkeypatch.setattr(MappedFile, "drop", lambda self, *range: dropped.append(self.path))
-    monkeypatch.setattr(mapping_limits, "scattered_limit", lambda: 1000)
+    monkeypatch.setattr(mapping_limits, "scattered_limit", lambda: 99)
     files = FileSet(paths[:2])
     files.content(0)
-    files.touched(999)
+    files.touched(98)
     assert dropped == []
     files.touched(1)
     assert dropped == [paths[0]]
     files.touched(0, scattered=1)
     assert dropped == [paths[0], paths[0]]
+
+
+def test_pages_stay_where_all_of_them_may(paths, monkeypatch):
+    dropped = []
+    monkeypatch.setattr(MappedFile, "drop", lambda self, *range: dropped.append(self.path))
+    monkeypatch.setattr(mapping_limits, "scattered_limit", lambda: 200)
+    files = FileSet(paths[:3])
+    files.content(0), files.content(1)
+    for _ in range(10):
+        files.touched(10_000, scattered=100)
+    assert dropped == []
+    files.content(2)
+    files.touched(200)
+    assert dropped == paths[:3]
 
 
 def test_small_sets_are_mapped_and_large_ones_read(paths, monkeypatch):

@@ -221,13 +221,18 @@ class FileSet:
     def touched(self, size: int, *, scattered: int = 0) -> None:
         """For readers that map whatever the size: note that ``size`` bytes were taken, in ``scattered`` places.
 
-        Lets go of all pages each time as many bytes have been taken as may stay mapped.
+        Lets go of all pages each time as many bytes have been taken as may stay mapped, unless the mapped files have no more
+        than that altogether.
         """
         self._touched_bytes += size + scattered * mapping_limits.WINDOW_BYTES
-        if self._touched_bytes < mapping_limits.scattered_limit():
+        limit = mapping_limits.scattered_limit()
+        if self._touched_bytes < limit:
             return
         self._touched_bytes = 0
-        for file in list(self._mapped.values()):
+        mapped = list(self._mapped.values())
+        if sum(file.size for file in mapped) <= limit:
+            return
+        for file in mapped:
             file.drop()
 
     def descriptors(self, which: npt.NDArray[np.int32] | None) -> tuple[list[Descriptor], npt.NDArray[np.int32] | None]:

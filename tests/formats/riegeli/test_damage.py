@@ -144,6 +144,29 @@ def test_the_chunk_and_its_first_record_are_named(sound, path, tmp_path):
     assert ArrayRecordRecords([str(path)], verify=False).spans(np.array([0])).to_bytes() == payloads[:1]
 
 
+def test_damage_is_the_same_where_bytes_are_decoded_into(path, tmp_path):
+    payloads = [bytes([number]) * 300 + bytes(range(number)) for number in range(12)]
+    packed = write(tmp_path / "x.array_record", payloads, group_size=1, compression="zstd")
+    data = Path(packed).read_bytes()
+    chunks = [chunk for chunk in chunks_of(data, tmp_path) if chunk[2] == ord("r")][2:6]
+    outcomes = {"read": 0, "refused": 0}
+    for at in places(data, chunks):
+        path.write_bytes(flipped(data, at))
+        for verify in (True, False):
+            found = []
+            for is_wanted in (False, True):
+                records = ArrayRecordRecords([str(path)], verify=verify)
+                if is_wanted:
+                    assert records.spans(np.array([0, 1])).to_bytes() == payloads[:2]
+                try:
+                    found.append(records.spans(np.arange(12)).to_bytes())
+                except DataError as error:
+                    found.append(str(error))
+            assert found[0] == found[1]
+            outcomes["refused" if isinstance(found[0], str) else "read"] += 1
+    assert min(outcomes.values()) > 10
+
+
 def test_single_record_chunks_are_named(tmp_path, path):
     data = Path(write(tmp_path / "x.array_record", some_payloads(30), compression="none")).read_bytes()
     begin = chunks_of(data, tmp_path)[8][0]

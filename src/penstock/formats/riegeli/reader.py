@@ -55,6 +55,7 @@ class ChunkReader:
         self._verify = verify
         self._keeps = len(table) >= KEPT_RECORDS * max(1, len(table.begins))
         self._is_slow = False
+        self._bytes_wanted = _native.BytesWanted()
         # No lock: single operations on a dict are atomic, and a lock could be held by another thread when we are forked.
         self._kept: dict[int, _native.Chunks] = {}
 
@@ -143,14 +144,21 @@ class ChunkReader:
 
     def _spans_of_singles(self, chunks: Indices) -> _native.Spans:
         """Of one file. All that is decoded is handed over, so that nothing bounds how much that is."""
+        begins = self._table.begins[chunks]
+        counts = np.ones(len(chunks), np.int64)
 
         def opened(start: int, stop: int) -> list[_native.Spans]:
             parts = []
             while start < stop:
-                part = self._opened(chunks[start:stop])
-                parts.append(part.chunks.spans())
-                start += part.number
-                self._is_slow = part.chunks.needed in SLOW
+                try:
+                    part = self._read(
+                        0, begins[start:stop], counts[start:stop], HELD_BYTES, bytes_wanted=self._bytes_wanted
+                    )
+                except BadChunk as error:
+                    raise self._placed(error, int(chunks[start + error.number])) from error
+                parts.append(part.spans())
+                start += len(part)
+                self._is_slow = part.needed in SLOW
             return parts
 
         parts = spread(opened, len(chunks), least=LEAST_CHUNKS) if self._is_slow else opened(0, len(chunks))
@@ -212,11 +220,28 @@ class ChunkReader:
         Raises:
             BadChunk: One of them is damaged, or is not what the footer says.
         """
-        file = self._files.content(int(self._table.file_of[chunks[0]]))
-        counts = self._table.counts(chunks)
-        begins = self._table.begins[chunks]
-        opened = open_chunks(file, begins, counts, verify=self._verify, most_bytes=most_bytes, threads=spare_cores())
+        file = int(self._table.file_of[chunks[0]])
+        opened = self._read(file, self._table.begins[chunks], self._table.counts(chunks), most_bytes)
         return _Opened(opened, len(opened))
+
+    def _read(
+        self,
+        file: int,
+        begins: Indices,
+        counts: Indices,
+        most_bytes: int,
+        *,
+        bytes_wanted: _native.BytesWanted | None = None,
+    ) -> _native.Chunks:
+        return open_chunks(
+            self._files.content(file),
+            begins,
+            counts,
+            verify=self._verify,
+            most_bytes=most_bytes,
+            threads=spare_cores(),
+            bytes_wanted=bytes_wanted,
+        )
 
     def _placed(self, error: BadChunk, chunk: int) -> CorruptRecord:
         """The error with the number of the first record of the chunk."""

@@ -45,6 +45,7 @@ def open_chunks(
     verify: bool,
     most_bytes: int = MOST_BYTES,
     threads: int = 1,
+    bytes_wanted: _native.BytesWanted | None = None,
 ) -> _native.Chunks:
     """Read, check and decompress chunks: as many as decode to ``most_bytes`` together, but at least one.
 
@@ -55,6 +56,7 @@ def open_chunks(
         verify: Whether their data are held against their hashes. Headers always are.
         most_bytes: See above.
         threads: How many may work on it.
+        bytes_wanted: Whether records are better decoded into ``bytes`` objects, because they are asked for as such.
 
     Raises:
         BadChunk: One of them is damaged.
@@ -62,7 +64,14 @@ def open_chunks(
     """
     try:
         chunks = _native.open_chunks(
-            file.buffer, begins, counts, most_bytes=most_bytes, verify=verify, threads=threads, most_own=_most_own()
+            file.buffer,
+            begins,
+            counts,
+            most_bytes=most_bytes,
+            verify=verify,
+            threads=threads,
+            most_own=_most_own(),
+            bytes_wanted=bytes_wanted,
         )
         unpack(chunks, file)
     except _native.FormatError as error:
