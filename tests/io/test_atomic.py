@@ -1,5 +1,6 @@
 """Files appear whole or not at all."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 from tests.forks import exit_code, fork
 
 from penstock import _native
+from penstock.errors import PenstockError
 from penstock.io import appending, atomic
 from penstock.io.atomic import AtomicFile, write_atomic
 from penstock.io.paths import expand
@@ -246,3 +248,13 @@ def test_killed_at_any_moment(tmp_path, delay_s):
     writer.stdout.close()
     assert path.stat().st_size == 8 << 20
     assert expand(tmp_path) == [str(path)]
+
+
+@pytest.mark.parametrize("path", ["https://nobody.invalid/x", "folder-that-is-not-there/x", None])
+def test_a_file_that_never_was_complains_of_nothing_when_it_goes(path, monkeypatch):
+    heard = []
+    monkeypatch.setattr(sys, "unraisablehook", heard.append)
+    with pytest.raises((PenstockError, OSError, TypeError)):
+        AtomicFile(path)
+    gc.collect()
+    assert heard == []

@@ -89,10 +89,10 @@ class AtomicFile(Closing):
         _remove_stale(folder, prefix)
         self._temporary = os.path.join(folder, f"{prefix}{os.getpid()}-{os.urandom(6).hex()}{TEMPORARY_SUFFIX}")
         self._fd = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        self._bytes = Appending(self._fd, self.path, durable=durable and not self._is_uploaded)
         self._is_pending = True
         # Held as long as this process lives: how the next writer tells an abandoned temporary from a busy one.
         lock(self._fd)
-        self._bytes = Appending(self._fd, self.path, durable=durable and not self._is_uploaded)
 
     @property
     def size(self) -> int:
