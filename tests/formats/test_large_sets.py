@@ -5,13 +5,13 @@ import pytest
 
 import penstock as ps
 from penstock.io import mapping_limits
+from penstock.io.mapped import MappedFile
 
 N = 300
 
 
 @pytest.fixture
 def read_everything(monkeypatch):
-    monkeypatch.setattr(mapping_limits, "IN_ORDER_MAPPED_BYTES", 0)
     monkeypatch.setattr(mapping_limits, "scattered_limit", lambda: 0)
 
 
@@ -34,6 +34,20 @@ def test_read_is_as_mapped(tmp_path, name, order, read_everything, monkeypatch):
     assert read.keys() == mapped.keys()
     for feature in mapped:
         assert np.array_equal(read[feature], mapped[feature])
+
+
+def test_pages_are_let_go_of_behind_a_reader_in_order(tmp_path, monkeypatch):
+    values = np.random.default_rng(3).random((N, 17), dtype=np.float32)
+    ps.write(tmp_path / "x.tfrecord@2", {"x": values})
+    monkeypatch.setattr(mapping_limits, "IN_ORDER_MAPPED_BYTES", 1000)
+    monkeypatch.setattr(mapping_limits, "PASSED_BYTES", 5000)
+    dropped, drop = [], MappedFile.drop
+    monkeypatch.setattr(MappedFile, "drop", lambda file, *range: (dropped.append(file.path), drop(file, *range)))
+    source = ps.open(tmp_path / "x.tfrecord@2")
+    for start in range(0, N, 20):
+        assert np.array_equal(source.batch(np.arange(start, start + 20))["x"], values[start : start + 20])
+    size = sum(path.stat().st_size for path in tmp_path.iterdir())
+    assert 2 * (size // 5000 - 1) <= len(dropped) <= 2 * (size // 5000 + 1)
 
 
 def test_skipped_records_between_are_no_trouble(tmp_path, read_everything):

@@ -84,14 +84,29 @@ def test_pages_stay_where_all_of_them_may(paths, monkeypatch):
     assert dropped == paths[:3]
 
 
+def test_pages_behind_a_reader_in_order_go_where_the_set_is_large(paths, monkeypatch):
+    dropped = []
+    monkeypatch.setattr(MappedFile, "drop", lambda self, *range: dropped.append(self.path))
+    monkeypatch.setattr(mapping_limits, "IN_ORDER_MAPPED_BYTES", 1000)
+    monkeypatch.setattr(mapping_limits, "PASSED_BYTES", 100)
+    files = FileSet(paths[:2])
+    files.content(0), files.content(1)
+    files.passed(5000, of=1000)
+    files.passed(99, of=1001)
+    assert dropped == []
+    files.passed(1, of=1001)
+    assert dropped == paths[:2]
+    files.passed(99, of=1001)
+    assert dropped == paths[:2]
+
+
 def test_small_sets_are_mapped_and_large_ones_read(paths, monkeypatch):
     files = FileSet(paths)
-    assert files.worth_mapping(mapping_limits.IN_ORDER_MAPPED_BYTES, scattered=False)
-    assert not files.worth_mapping(mapping_limits.IN_ORDER_MAPPED_BYTES + 1, scattered=False)
-    assert files.worth_mapping(mapping_limits.IN_ORDER_MAPPED_BYTES + 1, scattered=True)
+    assert files.worth_mapping(mapping_limits.scattered_limit())
+    assert not files.worth_mapping(mapping_limits.scattered_limit() + 1)
     mapping_limits.scattered_limit.cache_clear()
     monkeypatch.setenv("PENSTOCK_MAPPED_BYTES", "100")
-    assert not files.worth_mapping(101, scattered=True)
+    assert not files.worth_mapping(101)
     mapping_limits.scattered_limit.cache_clear()
 
 

@@ -160,8 +160,10 @@ class FramedRecords:
         if self._is_remote and len(indices) and self._files.worth_fetching():
             return self._files.fetched(which, offsets, index.ends(indices, self._files.size) - offsets)
         scattered = len(indices) > 0 and abs(int(indices[-1]) - int(indices[0])) >= 2 * len(indices)
-        if not len(indices) or self._files.worth_mapping(index.total_bytes, scattered=scattered):
+        if not len(indices) or self._files.worth_mapping(index.total_bytes):
             buffers, which = self._files.buffers(which)
+            if not scattered:
+                self._files.passed(index.total_bytes * len(indices) // max(len(index), 1), of=index.total_bytes)
             return buffers, which, offsets
         sizes = index.ends(indices, self._files.size) - offsets
         files, which = self._files.descriptors(which)

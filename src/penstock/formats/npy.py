@@ -153,7 +153,7 @@ class NpyRecords:
         """The bytes of some rows, one behind the other."""
         # In order too: rows need no decoding, so copying them from a warm map is three times as fast as reading them.
         fetches = self._files.worth_fetching()
-        mapped = not fetches and self._files.worth_mapping(len(self) * layout.row_bytes, scattered=True)
+        mapped = not fetches and self._files.worth_mapping(len(self) * layout.row_bytes)
         if mapped and len(self.paths) == 1:
             buffer, header = self._files.content(0).buffer, layout.headers[0]
             return _native.take_rows(buffer, header.data_offset, layout.row_bytes, header.rows, indices)

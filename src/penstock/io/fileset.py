@@ -63,6 +63,7 @@ class FileSet:
         self._wrappers: dict[int, Compression] = {}
         self._open = Descriptors()
         self._touched_bytes = 0
+        self._passed_bytes = 0
         self._remote: dict[int, RemoteFile] = {}
 
     def __len__(self) -> int:
@@ -214,9 +215,22 @@ class FileSet:
         table[numbers] = np.arange(len(numbers), dtype=np.int32)
         return numbers.tolist(), table[which]
 
-    def worth_mapping(self, total: int, *, scattered: bool) -> bool:
+    def worth_mapping(self, total: int) -> bool:
         """Whether records of a set of ``total`` bytes are better taken from maps than read."""
-        return mapping_limits.worth_mapping(total, scattered=scattered)
+        return mapping_limits.worth_mapping(total)
+
+    def passed(self, size: int, *, of: int) -> None:
+        """For readers in order: note that ``size`` bytes ``of`` so many were taken, which nobody asks for again soon.
+
+        Lets go of all pages each time as many bytes have been taken as may stay mapped of what is read in order.
+        """
+        if of <= mapping_limits.IN_ORDER_MAPPED_BYTES:
+            return
+        self._passed_bytes += size
+        if self._passed_bytes >= mapping_limits.PASSED_BYTES:
+            self._passed_bytes = 0
+            for file in list(self._mapped.values()):
+                file.drop()
 
     def touched(self, size: int, *, scattered: int = 0) -> None:
         """For readers that map whatever the size: note that ``size`` bytes were taken, in ``scattered`` places.
