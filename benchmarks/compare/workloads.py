@@ -127,6 +127,7 @@ W1Z = Workload(
     ),
 )
 
+_UNDURABLE = "Penstock, ps.write, without fsync"
 _BATCHES = "Penstock, Writer.write_batch of 128"
 _WRITER, _TUNED = "tf.train.Example + TFRecordWriter (as tutorials do)", "the same with tolist()"
 _BARE, _SYNCED = "limit: bare write of the finished bytes", "limit: bare write and fsync"
@@ -137,6 +138,7 @@ W1W = Workload(
     row_bytes=EXAMPLE_BYTES,
     systems=(
         _ours("Penstock, ps.write", "write"),
+        _ours(_UNDURABLE, "write_undurable"),
         _ours(_BATCHES, "write_batches"),
         _peer(_WRITER, "tf_data:write_tutorial", epochs=3),
         _peer(_TUNED, "tf_data:write_tuned", epochs=3),
@@ -150,6 +152,7 @@ W1W = Workload(
             measure=faster("Penstock, ps.write", _WRITER),
         ),
         Target(text="of a bare write with fsync", required=0.7, measure=faster("Penstock, ps.write", _SYNCED)),
+        Target(text="of a bare write, neither with fsync", required=0.7, measure=faster(_UNDURABLE, _BARE)),
         Target(text="of a bare write without fsync", required=0.7, measure=faster("Penstock, ps.write", _BARE)),
     ),
 )

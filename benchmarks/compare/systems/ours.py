@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -10,6 +11,7 @@ import penstock as ps
 from benchmarks.compare.systems import expected
 from benchmarks.compare.tasks import Pair, ReadTask, RecordsTask, WriteTask
 from benchmarks.data import BATCH, Files, batch_bounds
+from penstock import _native
 
 _SEEDS = count()
 
@@ -113,6 +115,14 @@ def write(files: Files) -> WriteTask:
     """``ps.write`` of the two arrays."""
     columns = {"image": files.images, "label": files.labels}
     return expected.written(files, "penstock", lambda path: ps.write(path, columns))
+
+
+def write_undurable(files: Files) -> WriteTask:
+    """The same, which leaves bringing the bytes to the disk to the system, as a bare write does: only for the comparison with one."""
+    columns = {"image": files.images, "label": files.labels}
+    os.fsync = lambda _: None  # this process does nothing else
+    _native.start_writing_back = lambda *_: True
+    return expected.written(files, "penstock-undurable", lambda path: ps.write(path, columns))
 
 
 def write_batches(files: Files) -> WriteTask:
