@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from benchmarks.compare.tasks import System
 from benchmarks.compare.workloads import WORKLOADS
 from benchmarks.data import TINY, Files
 from tests.benchmarks.prepared_folder import prepare
+
+from penstock import _native
 
 SYSTEMS = {system.start: system for workload in WORKLOADS.values() for system in workload.systems}
 PREPARED = "prepared:"  # these read what TFDS itself has prepared
@@ -31,9 +35,13 @@ def _own_cache(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("system", PEER_FREE)
 def test_system_reads_or_writes_exactly_the_data(system: System, files: Files):
+    before = {module: dict(vars(module)) for module in (os, _native)}
     task = system.task(files)
     task.check()
     assert task.run().rows > 0
+    assert {module: dict(vars(module)) for module in before} == before, (
+        "a benchmark changed what others use and did not put it back"
+    )
 
 
 def test_micro_bodies(files: Files):
