@@ -147,19 +147,23 @@ def test_a_forgotten_file_with_bytes_still_to_be_written_leaves_nothing(tmp_path
     assert os.listdir(tmp_path) == []
 
 
-def test_a_forked_child_leaves_bytes_still_to_be_written_to_its_parent(tmp_path):
-    content = np.random.default_rng(0).bytes(2 << 20)
-    file = AtomicFile(tmp_path / "x")
-    for _ in range(6):
-        file.give(content)
+def forget_in_a_child(files):
+    """A child lets go of its copies of what is in the list, the last ones there are."""
 
     def forget():
-        nonlocal file
-        del file
+        files.clear()
         return True
 
     assert exit_code(fork(forget)) == 0
-    file.close()
+
+
+def test_a_forked_child_leaves_bytes_still_to_be_written_to_its_parent(tmp_path):
+    content = np.random.default_rng(0).bytes(2 << 20)
+    files = [AtomicFile(tmp_path / "x")]
+    for _ in range(6):
+        files[0].give(content)
+    forget_in_a_child(files)
+    files[0].close()
     assert (tmp_path / "x").read_bytes() == content * 6
 
 
@@ -197,16 +201,10 @@ def test_permissions_are_the_usual_ones(tmp_path):
 
 
 def test_a_forked_child_leaves_the_file_to_its_parent(tmp_path):
-    file = AtomicFile(tmp_path / "x")
-    file.write(b"abc")
-
-    def forget():
-        nonlocal file
-        del file
-        return True
-
-    assert exit_code(fork(forget)) == 0
-    file.close()
+    files = [AtomicFile(tmp_path / "x")]
+    files[0].write(b"abc")
+    forget_in_a_child(files)
+    files[0].close()
     assert (tmp_path / "x").read_bytes() == b"abc"
 
 

@@ -61,6 +61,16 @@ def test_few_files_are_open_at_a_time(tmp_path):
     assert len(os.listdir(tmp_path)) == count
 
 
+def test_names_that_are_cut_alike_are_not_taken_for_left_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr(together, "MOST_OPEN", 1)
+    monkeypatch.setattr(atomic, "STALE_AFTER_S", -1)
+    monkeypatch.setattr(atomic, "_temporaries", lambda folder, _: os.listdir(folder))
+    with Together() as names:
+        for number in range(5):
+            names.close(_one(tmp_path / ("x" * 120 + str(number))))
+    assert len(os.listdir(tmp_path)) == 5
+
+
 def test_an_exception_leaves_nothing_of_many(tmp_path):
     with pytest.raises(RuntimeError), Together() as names:
         for number in range(together.MOST_OPEN + 10):

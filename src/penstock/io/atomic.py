@@ -159,7 +159,7 @@ class AtomicFile(Closing):
             os.fsync(self._fd)
 
     def let_go(self) -> None:
-        """Close a file that has ended, as long as only its name is missing. Whoever writes the same name a minute later takes it for left behind."""
+        """Close a file that has ended: only its name is missing. Another process that writes the same name a minute later takes it for left behind."""
         if self._fd >= 0:
             os.close(self._release())
 
@@ -218,9 +218,8 @@ class AtomicFile(Closing):
         return fd
 
     def _discard(self) -> None:
-        is_ours = (
-            self._process == os.getpid()
-        )  # A forked child drops its copy of this object; the file is its parent's.
+        # A forked child drops its copy of this object; the file is its parent's.
+        is_ours = self._process == os.getpid()
         if self._fd >= 0:
             if is_ours:
                 self._bytes.abandon()
@@ -247,8 +246,9 @@ def _bytes_of(part: Buffer | npt.NDArray[Any]) -> memoryview:
 
 def _remove_stale(folder: str, prefix: str) -> None:
     """Delete temporaries of this file whose writer is dead: those that nobody holds a lock on."""
+    ours = f"{prefix}{os.getpid()}-"  # may wait for their names unlocked, and names of more than a hundred bytes may be cut alike
     for name in _temporaries(folder, int(time.monotonic())):
-        if name.startswith(prefix):
+        if name.startswith(prefix) and not name.startswith(ours):
             _remove_if_abandoned(os.path.join(folder, name))
 
 

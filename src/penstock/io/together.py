@@ -12,8 +12,6 @@ from penstock.io.synced import sync_folder
 __all__ = ["Closable", "Ended", "Together", "joined"]
 
 MOST_THREADS = 8  # that wait for the disk: what they wait for is mostly one commit of its journal, for all of them
-
-
 MOST_OPEN = 64  # files that wait; a process may often have no more than 256 open, or 1,024
 
 
