@@ -34,36 +34,13 @@ nb::object memoryview_of(nb::handle owner, std::span<std::byte> memory, bool wri
 }
 
 struct HeldChunks {
-    HeldChunks(nb::object data, Chunks::Wanted wanted, nb::object bytes_wanted = {})
-        : file(data), file_object(std::move(data)), bytes_wanted(std::move(bytes_wanted)) {
-        if (this->bytes_wanted && nb::cast<BytesWanted&>(this->bytes_wanted).take())
-            wanted.rooms = [this](std::span<const std::uint64_t> sizes) { return make_rooms(sizes); };
+    HeldChunks(nb::object data, const Chunks::Wanted& wanted) : file(data), file_object(std::move(data)) {
         const nb::gil_scoped_release release;
         chunks = std::make_unique<Chunks>(batch_pool(), file.bytes(), wanted);
     }
 
-    // Bytes objects that nobody else knows yet, to be filled without the interpreter. Nothing where there is no memory for them.
-    std::vector<std::span<std::byte>> make_rooms(std::span<const std::uint64_t> sizes) {
-        const nb::gil_scoped_acquire acquire;
-        std::vector<std::span<std::byte>> made;
-        made.reserve(sizes.size());
-        rooms.reserve(sizes.size());
-        for (const std::uint64_t size : sizes) {
-            rooms.push_back(nb::steal(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size))));
-            if (!rooms.back()) {
-                PyErr_Clear();
-                rooms.clear();
-                return {};
-            }
-            made.emplace_back(reinterpret_cast<std::byte*>(PyBytes_AsString(rooms.back().ptr())), size);
-        }
-        return made;
-    }
-
     Buffer file;
     nb::object file_object;
-    nb::object bytes_wanted;
-    std::vector<nb::object> rooms; // Bytes objects, of which `chunks` says what they hold.
     std::unique_ptr<Chunks> chunks;
 };
 
@@ -115,9 +92,6 @@ HeldSpans spans_of(nb::handle self) {
     HeldSpans held;
     held.spans.payloads = from.chunks->records();
     held.parent = nb::borrow(self);
-    if (from.chunks->has_unpacked_small()) held.wanted = from.bytes_wanted; // Everything else has to be copied anyway.
-    if (!from.chunks->given().empty()) held.whole.resize(held.spans.payloads.size());
-    for (const Chunks::Given& given : from.chunks->given()) held.whole[given.record] = from.rooms[given.room];
     return held;
 }
 
@@ -167,6 +141,21 @@ HeldSpans gather(nb::list sources, nb::ndarray<const std::int32_t, nb::ndim<1>, 
     return held;
 }
 
+// The bytes objects that records of the parts are, for those that were picked from them.
+void keep_whole(HeldSpans& held, nb::list parts, const std::int32_t* which, const std::int64_t* positions) {
+    std::vector<const HeldSpans*> from;
+    for (nb::handle object : parts) {
+        from.push_back(&nb::cast<const HeldSpans&>(object));
+        if (from.back()->wanted) held.wanted = from.back()->wanted;
+        if (!from.back()->whole.empty()) held.whole.resize(held.spans.payloads.size());
+    }
+    for (std::size_t i = 0; i < held.whole.size(); ++i) {
+        const auto& whole = from[static_cast<std::size_t>(which[i])]->whole;
+        const auto position = static_cast<std::size_t>(positions[i]);
+        if (position < whole.size()) held.whole[i] = whole[position];
+    }
+}
+
 // Some spans of several, in another order.
 HeldSpans pick(nb::list parts, nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> which, Indices positions) {
     const std::size_t count = which.shape(0);
@@ -185,6 +174,7 @@ HeldSpans pick(nb::list parts, nb::ndarray<const std::int32_t, nb::ndim<1>, nb::
         if (position < 0 || static_cast<std::size_t>(position) >= payloads.size()) throw nb::index_error("no such record in its spans");
         held.spans.payloads.push_back(payloads[static_cast<std::size_t>(position)]);
     }
+    keep_whole(held, parts, which.data(), positions.data());
     return held;
 }
 
@@ -266,22 +256,18 @@ void register_riegeli(nb::module_& module) {
     module.def(
         "open_chunks",
         [](nb::object data, Indices begins, std::optional<Indices> counts, std::uint64_t most_bytes, bool verify, unsigned threads,
-           std::uint64_t most_own, nb::object bytes_wanted) {
+           std::uint64_t most_own) {
             const std::size_t count = begins.shape(0);
             if (counts && counts->shape(0) != count) throw nb::value_error("begins and counts differ in length");
             const std::span<const std::int64_t> must = counts ? std::span{counts->data(), count} : std::span<const std::int64_t>{};
-            if (!bytes_wanted.is_none() && !nb::isinstance<BytesWanted>(bytes_wanted)) throw nb::type_error("bytes_wanted must be a BytesWanted");
-            Chunks::Wanted wanted{{begins.data(), count}, must, most_bytes, verify, riegeli::most_decoded_bytes, threads, most_own};
-            return HeldChunks(std::move(data), std::move(wanted), bytes_wanted.is_none() ? nb::object() : std::move(bytes_wanted));
+            return HeldChunks(std::move(data), {{begins.data(), count}, must, most_bytes, verify, riegeli::most_decoded_bytes, threads, most_own});
         },
         nb::arg("data"), nb::arg("begins"), nb::arg("counts").none() = nb::none(), nb::kw_only(), nb::arg("most_bytes"), nb::arg("verify"),
-        nb::arg("threads") = 1, nb::arg("most_own") = UINT64_MAX, nb::arg("bytes_wanted").none() = nb::none(),
+        nb::arg("threads") = 1, nb::arg("most_own") = UINT64_MAX,
         nb::sig("def open_chunks(data: collections.abc.Buffer, begins: numpy.typing.NDArray[numpy.int64], counts: "
-                "numpy.typing.NDArray[numpy.int64] | None = None, *, most_bytes: int, verify: bool, threads: int = 1, most_own: int = ..., bytes_wanted: BytesWanted | None = None) -> "
-                "Chunks"),
+                "numpy.typing.NDArray[numpy.int64] | None = None, *, most_bytes: int, verify: bool, threads: int = 1, most_own: int = ...) -> Chunks"),
         "Open chunks of records, with so many records each, that begin in the data: as many as decode to at most most_bytes, but at "
-        "least one. Up to so many threads work on it. Zstandard frames of more than most_own bytes become jobs for a library. Where "
-        "bytes are wanted, small records are decoded into bytes objects.");
+        "least one. Up to so many threads work on it. Zstandard frames of more than most_own bytes become jobs for a library.");
     module.def(
         "open_chunk",
         [](nb::object data, std::int64_t begin, std::int64_t count, bool verify) {

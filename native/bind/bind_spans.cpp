@@ -33,7 +33,6 @@ void register_spans(nb::module_& module) {
         .def(nb::init<nb::sequence>(), nb::arg("buffers"),
              nb::sig("def __init__(self, buffers: collections.abc.Sequence[collections.abc.Buffer]) -> None"))
         .def("__len__", [](const HeldBuffers& self) { return self.bytes.size(); });
-    nb::class_<BytesWanted>(module, "BytesWanted", "Whether the records of a reader are made into bytes objects.").def(nb::init<>());
     nb::class_<HeldSpans>(module, "Spans", "The payloads of some records, in the order they were asked for.")
         .def("__len__", [](const HeldSpans& self) { return self.spans.payloads.size(); })
         .def(

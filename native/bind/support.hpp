@@ -109,6 +109,7 @@ void register_pool(nb::module_& module);
 void register_recordio(nb::module_& module);
 void register_sagemaker_record(nb::module_& module);
 void register_riegeli(nb::module_& module);
+void register_riegeli_single(nb::module_& module);
 void register_read(nb::module_& module);
 void register_spans(nb::module_& module);
 void register_tf_example(nb::module_& module);

@@ -44,7 +44,6 @@ void prefetch(Bytes file, std::int64_t position) {
 
 constexpr std::size_t ahead = 8;                 // headers
 constexpr std::size_t least_singles = 2;         // worth a pass of their own
-constexpr std::uint64_t most_single = 128 << 10; // bytes, which are set aside before the data are looked at
 constexpr std::size_t together = 8;          // chunks that a thread takes at a time
 constexpr std::size_t worth_help = 64 << 10; // bytes: some ten microseconds of hashing or decompressing
 
@@ -113,37 +112,27 @@ void Chunks::read_headers(Bytes file, const Wanted& wanted) {
 // Chunks of one small record each. What is wrong with one of them, or too unusual, comes out when it is read as all others are.
 void Chunks::read_whole(Bytes file, const Wanted& wanted) {
     const std::uint64_t most = std::min({most_single, wanted.most_own, wanted.most_decoded});
-    const auto fits = [&](const Chunk& chunk) {
-        const ChunkHeader& header = chunk.header;
-        return header.type == ChunkType::simple && header.num_records == 1 && header.decoded_size != 0 && header.decoded_size <= most;
-    };
     std::vector<std::size_t> numbers;
     std::vector<std::uint64_t> sizes;
     for (std::size_t i = 0; i < chunks_.size(); ++i) {
-        if (!fits(chunks_[i])) continue;
+        if (!is_single(chunks_[i].header, most)) continue;
         numbers.push_back(i);
         sizes.push_back(chunks_[i].header.decoded_size);
     }
     if (numbers.size() < least_singles) return;
-    std::vector<std::span<std::byte>> rooms;
-    if (wanted.rooms) rooms = wanted.rooms(sizes);
-    const bool is_given = !rooms.empty();
-    if (!is_given) rooms = take_each(sizes);
+    const std::vector<std::span<std::byte>> rooms = take_each(sizes);
     std::vector<Single> singles;
     singles.reserve(numbers.size());
-    for (std::size_t k = 0; k < numbers.size(); ++k) singles.push_back({chunks_[numbers[k]].header, rooms[k]});
-    read_singles(file, singles, wanted.verify, threads_);
+    for (std::size_t k = 0; k < numbers.size(); ++k) singles.push_back({file, chunks_[numbers[k]].header.begin, chunks_[numbers[k]].header, rooms[k]});
+    read_singles(singles, wanted.verify, threads_);
+    bool is_used = false;
     for (std::size_t k = 0; k < singles.size(); ++k) {
         Chunk& chunk = chunks_[numbers[k]];
         chunk.is_done = singles[k].done;
         chunk.simple.values.decoded = singles[k].record;
-        if (!singles[k].done || singles[k].record.data() != singles[k].target.data()) continue;
-        has_unpacked_small_ = true;
-        if (!is_given) continue;
-        chunk.room = k;
-        held_bytes_ += sizes[k];
+        is_used = is_used || (singles[k].done && singles[k].record.data() == singles[k].target.data());
     }
-    if (!is_given && !has_unpacked_small_) let_go();
+    if (!is_used) let_go();
 }
 
 void Chunks::read_data(Bytes file, const Wanted& wanted) {
@@ -255,7 +244,6 @@ void Chunks::finish() {
             chunk.transposed->assemble(chunk.header.num_records, output, records_);
             chunk.transposed.reset();
         } else {
-            if (chunk.room) given_.push_back({records_.size(), *chunk.room});
             split_simple(chunk.simple, chunk.header.num_records, records_);
         }
     });

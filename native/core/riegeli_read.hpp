@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 
 #include "core/pool.hpp"
@@ -22,9 +21,6 @@ class Chunks {
         std::size_t chunk; ///< Which of the chunks it is of.
     };
 
-    /// Gives room for records of these sizes, in one piece each; nothing where it has none to give.
-    using Rooms = std::function<std::vector<std::span<std::byte>>(std::span<const std::uint64_t> sizes)>;
-
     /// What is to be opened.
     struct Wanted {
         std::span<const std::int64_t> begins;
@@ -34,7 +30,6 @@ class Chunks {
         std::uint64_t most_decoded = most_decoded_bytes; ///< The largest content of a chunk or a part that is believed.
         unsigned threads = 1;                            ///< How many may work on it, this one included.
         std::uint64_t most_own = UINT64_MAX;             ///< Larger Zstandard frames become jobs for a library.
-        Rooms rooms{};                                   ///< Asked once, for chunks of one small record. None: those are in memory of the pool, too.
     };
 
     /// Throws FormatError with `record` set to the number of the chunk and `offset` to where it begins.
@@ -52,18 +47,6 @@ class Chunks {
     /// The records of all chunks, in order.
     [[nodiscard]] const std::vector<Bytes>& records() const noexcept { return records_; }
 
-    /// A record that lies in a room that was given for it, and fills it.
-    struct Given {
-        std::size_t record; ///< Its number among the records.
-        std::size_t room;   ///< And of its room.
-    };
-
-    /// All that do, in order.
-    [[nodiscard]] const std::vector<Given>& given() const noexcept { return given_; }
-
-    /// Whether chunks of one small record were unpacked: those for which rooms are of use.
-    [[nodiscard]] bool has_unpacked_small() const noexcept { return has_unpacked_small_; }
-
     /// The codec of the last job that there was; `none` if there was none.
     [[nodiscard]] Codec needed() const noexcept { return needed_; }
 
@@ -79,7 +62,6 @@ class Chunks {
         SimpleChunk simple;
         std::unique_ptr<Transposed> transposed;
         bool is_done = false; // The record of the simple chunk is there already.
-        std::optional<std::size_t> room{}; // The number of the room that it lies in.
     };
 
     enum class Stage : std::uint8_t { opened, headers, parts, done };
@@ -107,8 +89,6 @@ class Chunks {
     std::vector<std::span<std::byte>> memory_; // What is used of the blocks.
     std::size_t held_bytes_ = 0;
     std::vector<Bytes> records_;
-    std::vector<Given> given_;
-    bool has_unpacked_small_ = false;
     Codec needed_ = Codec::none;
     Stage stage_ = Stage::opened;
 };

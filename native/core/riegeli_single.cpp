@@ -13,19 +13,23 @@
 namespace penstock::riegeli {
 namespace {
 
-constexpr std::size_t together = 8;            // chunks that a thread takes at a time
+constexpr std::size_t together = 2;            // chunks that a thread takes at a time
 constexpr std::size_t worth_help = 32 << 10;   // bytes: some ten microseconds of work
 constexpr std::uint64_t most_joined = 1 << 20; // bytes of a chunk that block headers interrupt
+constexpr std::size_t headers_together = 16;   // that a thread takes at a time
+constexpr std::size_t headers_ahead = 8;       // asked for
+constexpr std::uint64_t most_ahead = 1024;     // bytes of data; the processor goes on by itself
 
-// The chunks lie anywhere: the data of the next two are asked for before two are read.
-void prefetch(Bytes file, const ChunkHeader& header) noexcept {
+// The chunks lie anywhere: what is needed next is asked for before this is read.
+void prefetch(Bytes file, std::uint64_t begin, std::uint64_t size) noexcept {
 #if defined(__GNUC__) || defined(__clang__)
-    constexpr std::uint64_t line = 64, most = 4096;
-    const std::uint64_t size = std::min(header.data_size, most);
-    for (std::uint64_t at = 0; at < size; at += line) __builtin_prefetch(file.data() + header.data_begin + at);
+    constexpr std::uint64_t line = 64;
+    if (begin >= file.size()) return;
+    for (const std::uint64_t end = begin + std::min(size, file.size() - begin); begin < end; begin += line) __builtin_prefetch(file.data() + begin);
 #else
     static_cast<void>(file);
-    static_cast<void>(header);
+    static_cast<void>(begin);
+    static_cast<void>(size);
 #endif
 }
 
@@ -40,9 +44,9 @@ bool size_fits(Part& sizes, std::uint64_t size) {
 // Two chunks at a time, with memory that is kept for the next ones.
 class Reader {
   public:
-    void read(Bytes file, std::span<Single> singles, bool verify) {
+    void read(std::span<Single> singles, bool verify) {
         std::array<Bytes, 2> data;
-        for (std::size_t i = 0; i < singles.size(); ++i) data[i] = data_of(file, singles[i].header, joined_[i]);
+        for (std::size_t i = 0; i < singles.size(); ++i) data[i] = data_of(singles[i].file, singles[i].header, joined_[i]);
         if (verify && !are_sound(singles, data)) return;
         std::array<Bytes, 2> frames;
         std::size_t packed = 0;
@@ -109,15 +113,32 @@ class Reader {
 
 } // namespace
 
-void read_singles(Bytes file, std::span<Single> singles, bool verify, unsigned threads) {
+void read_single_headers(std::span<Single> singles, unsigned threads) {
+    Team::shared().run(singles.size(), headers_together, threads, [&](std::size_t i, std::size_t end) {
+        for (; i < end; ++i) {
+            if (i + headers_ahead < singles.size()) prefetch(singles[i + headers_ahead].file, singles[i + headers_ahead].begin, 1);
+            Single& single = singles[i];
+            try {
+                single.header = read_chunk_header(single.file, single.begin);
+                if (!is_single(single.header)) single.header = {};
+            } catch (const FormatError&) { // It has none, then.
+            }
+        }
+    });
+}
+
+void read_singles(std::span<Single> singles, bool verify, unsigned threads) {
     std::size_t total = 0;
     for (const Single& single : singles) total += single.target.size();
     Team::shared().run(singles.size(), together, total < worth_help ? 1 : threads, [&](std::size_t at, std::size_t end) {
         try {
             thread_local const auto reader = std::make_unique<Reader>();
             for (; at < end; at += 2) {
-                for (std::size_t next = at + 2; next < std::min(at + 4, end); ++next) prefetch(file, singles[next].header);
-                reader->read(file, singles.subspan(at, std::min<std::size_t>(2, end - at)), verify);
+                for (std::size_t next = at + 2; next < std::min(at + 4, singles.size()); ++next) {
+                    const ChunkHeader& header = singles[next].header;
+                    prefetch(singles[next].file, header.data_begin, std::min(header.data_size, most_ahead));
+                }
+                reader->read(singles.subspan(at, std::min<std::size_t>(2, end - at)), verify);
             }
         } catch (const std::bad_alloc&) { // The rest is left undone.
         }

@@ -15,12 +15,11 @@
 namespace penstock {
 namespace {
 
-constexpr unsigned most_helpers = 15;
 // A call soon after another finds its helpers awake: waking one takes as long as it then has left to do. They wait longer where the last
 // call came soon enough for that.
 constexpr auto awake = std::chrono::microseconds(50), awake_in_series = std::chrono::microseconds(300);
 constexpr auto too_long = std::chrono::microseconds(200);
-constexpr unsigned least_alone = 16, most_alone = 1024; // calls
+constexpr unsigned least_alone = 4, most_alone = 1024; // calls
 
 void pause() noexcept {
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
@@ -45,8 +44,8 @@ Team& Team::shared() {
     return *none;
 }
 
-void Team::run_call(const Call& call, unsigned threads) {
-    const std::size_t parts = call.stretch == 0 ? 1 : (call.count + call.stretch - 1) / call.stretch;
+void Team::run_call(Call call, unsigned threads) {
+    const std::size_t parts = call.parts();
     const auto helpers = static_cast<unsigned>(std::min<std::size_t>({threads == 0 ? 0 : threads - 1, parts == 0 ? 0 : parts - 1, most_helpers}));
     std::unique_lock mine(busy_, std::defer_lock);
     if (helpers == 0 || !mine.try_lock() || !is_worth_calling()) {
@@ -56,13 +55,14 @@ void Team::run_call(const Call& call, unsigned threads) {
     {
         const std::lock_guard lock(mutex_);
         hire(helpers);
-        next_.store(0, std::memory_order_relaxed);
+        call.regions = helpers + 1;
+        for (unsigned region = 0; region < call.regions; ++region) places_[region].next.store(call.begin_of(region), std::memory_order_relaxed);
         call_ = &call;
         wanted_ = helpers;
         number_.fetch_add(1, std::memory_order_release);
     }
     called_.notify_all();
-    take_parts(call);
+    take_parts(call, 0);
     {
         const std::lock_guard lock(mutex_);
         call_ = nullptr;
@@ -89,18 +89,19 @@ void Team::wait_for_helpers() noexcept {
         waited = std::chrono::steady_clock::now() - begun;
     }
     if (waited < too_long) {
-        last_alone_ -= last_alone_ / 8;
+        last_alone_ -= (last_alone_ + 7) / 8;
     } else {
         last_alone_ = std::min(most_alone, std::max(least_alone, last_alone_ * 2));
         alone_ = last_alone_;
     }
 }
 
-void Team::take_parts(const Call& call) noexcept {
-    for (;;) {
-        const std::size_t begin = next_.fetch_add(call.stretch, std::memory_order_relaxed);
-        if (begin >= call.count) return;
-        call.work(call.context, begin, std::min(begin + call.stretch, call.count));
+void Team::take_parts(const Call& call, unsigned region) noexcept {
+    for (unsigned left = call.regions; left != 0; --left, region = (region + 1) % call.regions) {
+        std::atomic<std::size_t>& next = places_[region].next;
+        const std::size_t end = call.begin_of(region + 1);
+        for (std::size_t begin = 0; (begin = next.fetch_add(call.stretch, std::memory_order_relaxed)) < end;)
+            call.work(call.context, begin, std::min(begin + call.stretch, end));
     }
 }
 
@@ -122,19 +123,20 @@ void Team::help() noexcept {
         while (number_.load(std::memory_order_acquire) == seen && std::chrono::steady_clock::now() < until)
             for (int i = 0; i < 16; ++i) pause();
         const Call* call = nullptr;
+        unsigned region = 0;
         {
             std::unique_lock lock(mutex_);
             called_.wait(lock, [&] { return number_.load(std::memory_order_relaxed) != seen; });
             seen = number_.load(std::memory_order_relaxed);
             if (call_ != nullptr && wanted_ != 0) {
-                --wanted_;
                 call = call_;
+                region = call->regions - wanted_--;
                 inside_.fetch_add(1, std::memory_order_relaxed);
             }
         }
         patience = std::chrono::steady_clock::now() - begun < awake_in_series ? awake_in_series : awake;
         if (call == nullptr) continue;
-        take_parts(*call);
+        take_parts(*call, region);
         inside_.fetch_sub(1, std::memory_order_release);
     }
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -17,10 +19,12 @@ class Team {
     [[nodiscard]] static Team& shared();
 
     /// Calls `work(begin, end)` for stretches of `count` items, of `stretch` each, on up to `threads` threads, this one included, and
-    /// returns when all are done. Alone, where helpers work for another caller. `work` must not throw.
+    /// returns when all are done. Alone, where helpers work for another caller. `work` must not throw. Every thread has a region of
+    /// the items, of which it takes one stretch after another, so that work may look ahead of its stretch; whoever is done with its
+    /// own takes from those of others.
     template <typename Work> void run(std::size_t count, std::size_t stretch, unsigned threads, Work&& work) {
         const auto call = [](void* context, std::size_t begin, std::size_t end) { (*static_cast<std::remove_reference_t<Work>*>(context))(begin, end); };
-        run_call({call, &work, count, stretch}, threads);
+        run_call({call, &work, count, stretch, 1}, threads);
     }
 
   private:
@@ -29,10 +33,21 @@ class Team {
         void* context;
         std::size_t count;
         std::size_t stretch;
+        unsigned regions;
+
+        [[nodiscard]] std::size_t parts() const noexcept { return stretch == 0 ? 1 : (count + stretch - 1) / stretch; }
+        [[nodiscard]] std::size_t begin_of(unsigned region) const noexcept { return std::min(count, parts() * region / regions * stretch); }
     };
 
-    void run_call(const Call& call, unsigned threads);
-    void take_parts(const Call& call) noexcept;
+    // Threads write to different ones: each is in a piece of the cache of its own.
+    struct alignas(64) Place {
+        std::atomic<std::size_t> next{0};
+    };
+
+    static constexpr unsigned most_helpers = 15;
+
+    void run_call(Call call, unsigned threads);
+    void take_parts(const Call& call, unsigned region) noexcept;
     void help() noexcept;
     [[nodiscard]] bool is_worth_calling() noexcept;
     void wait_for_helpers() noexcept;
@@ -48,7 +63,7 @@ class Team {
     unsigned helpers_ = 0;
     std::atomic<unsigned> number_{0}; // of calls that there were
     std::atomic<unsigned> inside_{0}; // helpers at work
-    std::atomic<std::size_t> next_{0};
+    std::array<Place, most_helpers + 1> places_; // in the regions
 };
 
 } // namespace penstock

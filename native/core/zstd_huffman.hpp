@@ -6,6 +6,8 @@
 
 namespace penstock::zstd {
 
+struct Weights;
+
 /// One of several streams of codes.
 struct HuffmanStream {
     std::uint64_t bits;    ///< The next ones at its top; the lowest one set marks where they end.
@@ -48,7 +50,7 @@ class HuffmanTable {
     static constexpr unsigned most_log = 11; ///< Bits of the longest code.
 
   private:
-    [[nodiscard]] bool build(std::array<std::uint8_t, 256>& weights, std::size_t count) noexcept;
+    [[nodiscard]] bool build(const Weights& weights) noexcept;
 
     static constexpr std::size_t slack = 32; // behind what is filled in, eight symbols at a time
 

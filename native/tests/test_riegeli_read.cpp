@@ -54,7 +54,7 @@ void stored_frames_need_no_library() {
     const auto begin = static_cast<std::int64_t>(maker.put_data(ChunkType::simple, 1, 5, zstd_data(true)));
     const Chunks chunks = open(maker.file, {begin});
     check(chunks.jobs().empty() && texts(chunks) == std::vector<std::string>{"hello"} && chunks.held_bytes() == 0);
-    check(!open(maker.file, {begin, begin}).has_unpacked_small());
+    check(open(maker.file, {begin, begin}).held_bytes() == 0);
 }
 
 void other_frames_are_jobs() {
@@ -68,36 +68,6 @@ void other_frames_are_jobs() {
     }
     chunks.advance();
     check(chunks.jobs().empty() && texts(chunks) == std::vector<std::string>{"first", "other"});
-}
-
-// One record of five times the same letter, packed.
-std::vector<std::byte> packed_data() { return from_hex("7a 0b 01 28b52ffd 20 01 090000 05 05 28b52ffd 20 05 2b0000 78"); }
-
-void small_records_lie_in_rooms_that_are_given() {
-    FileMaker maker;
-    std::vector<std::int64_t> begins;
-    begins.push_back(static_cast<std::int64_t>(maker.put_records({"a", "bc"})));
-    begins.push_back(static_cast<std::int64_t>(maker.put_data(ChunkType::simple, 1, 5, packed_data())));
-    begins.push_back(static_cast<std::int64_t>(maker.put_data(ChunkType::simple, 1, 5, zstd_data(true)))); // lies in the file
-    begins.push_back(begins[1]);
-    std::vector<std::string> given;
-    const auto rooms = [&](std::span<const std::uint64_t> sizes) {
-        check(std::vector<std::uint64_t>(sizes.begin(), sizes.end()) == std::vector<std::uint64_t>{5, 5, 5});
-        given.assign(sizes.size(), "-----");
-        return std::vector<std::span<std::byte>>{std::as_writable_bytes(std::span{given[0]}), std::as_writable_bytes(std::span{given[1]}),
-                                                 std::as_writable_bytes(std::span{given[2]})};
-    };
-    Chunks::Wanted wanted{begins, {}, 1 << 20, true};
-    const std::vector<std::string> expected = {"a", "bc", "xxxxx", "hello", "xxxxx"};
-    wanted.rooms = rooms;
-    const Chunks chunks(std::make_shared<Pool>(0), maker.file, wanted);
-    check(texts(chunks) == expected && given == std::vector<std::string>{"xxxxx", "-----", "xxxxx"});
-    check(chunks.held_bytes() == 10 && chunks.has_unpacked_small() && chunks.given().size() == 2);
-    check(chunks.given()[0].record == 2 && chunks.given()[0].room == 0 && chunks.given()[1].record == 4 && chunks.given()[1].room == 2);
-
-    wanted.rooms = [](std::span<const std::uint64_t>) { return std::vector<std::span<std::byte>>(); };
-    const Chunks refused(std::make_shared<Pool>(0), maker.file, wanted);
-    check(texts(refused) == expected && refused.given().empty() && refused.has_unpacked_small());
 }
 
 void bounded_but_never_empty() {
@@ -136,7 +106,6 @@ int main() {
     interrupted_chunks_are_joined();
     stored_frames_need_no_library();
     other_frames_are_jobs();
-    small_records_lie_in_rooms_that_are_given();
     bounded_but_never_empty();
     faults_say_which();
 }

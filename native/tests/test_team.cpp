@@ -12,15 +12,16 @@ using namespace penstock::testing;
 namespace {
 
 void every_item_once() {
-    for (const unsigned threads : {0U, 1U, 2U, 5U})
-        for (const std::size_t count : {0U, 1U, 7U, 8U, 9U, 1000U}) {
-            std::vector<int> seen(count);
-            Team::shared().run(count, 8, threads, [&](std::size_t begin, std::size_t end) {
-                check(begin < end && end <= count);
-                for (; begin < end; ++begin) ++seen[begin];
-            });
-            check(std::accumulate(seen.begin(), seen.end(), 0) == static_cast<int>(count));
-        }
+    for (const unsigned threads : {0U, 1U, 2U, 5U, 100U})
+        for (const std::size_t stretch : {1U, 3U, 8U})
+            for (const std::size_t count : {0U, 1U, 7U, 8U, 9U, 1000U}) {
+                std::vector<int> seen(count);
+                Team::shared().run(count, stretch, threads, [&](std::size_t begin, std::size_t end) {
+                    check(begin < end && end <= count);
+                    for (; begin < end; ++begin) ++seen[begin];
+                });
+                check(seen == std::vector<int>(count, 1));
+            }
 }
 
 // Callers at the same time, and calls within calls: whoever finds the helpers busy works alone.

@@ -49,11 +49,6 @@ class Buffers:
 
     def __len__(self) -> int: ...
 
-class BytesWanted:
-    """Whether the records of a reader are made into bytes objects."""
-
-    def __init__(self) -> None: ...
-
 class Spans:
     """The payloads of some records, in the order they were asked for."""
 
@@ -366,9 +361,9 @@ class Chunks:
     def held_bytes(self) -> int:
         """Memory held besides the file, in bytes."""
 
-def open_chunks(data: Buffer, begins: numpy.typing.NDArray[numpy.int64], counts: numpy.typing.NDArray[numpy.int64] | None = None, *, most_bytes: int, verify: bool, threads: int = 1, most_own: int = ..., bytes_wanted: BytesWanted | None = None) -> Chunks:
+def open_chunks(data: Buffer, begins: numpy.typing.NDArray[numpy.int64], counts: numpy.typing.NDArray[numpy.int64] | None = None, *, most_bytes: int, verify: bool, threads: int = 1, most_own: int = ...) -> Chunks:
     """
-    Open chunks of records, with so many records each, that begin in the data: as many as decode to at most most_bytes, but at least one. Up to so many threads work on it. Zstandard frames of more than most_own bytes become jobs for a library. Where bytes are wanted, small records are decoded into bytes objects.
+    Open chunks of records, with so many records each, that begin in the data: as many as decode to at most most_bytes, but at least one. Up to so many threads work on it. Zstandard frames of more than most_own bytes become jobs for a library.
     """
 
 def open_chunk(data: Buffer, begin: int, count: int, *, verify: bool) -> Chunks:
@@ -404,6 +399,16 @@ def bad_block_headers(data: Buffer) -> list[int]:
 
 def riegeli_hash(data: Buffer) -> int:
     """HighwayHash-64 under Riegeli's key."""
+
+class BytesWanted:
+    """Whether the records of a reader are made into bytes objects."""
+
+    def __init__(self) -> None: ...
+
+def gather_singles(buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, begins: numpy.typing.NDArray[numpy.int64], *, verify: bool, threads: int, bytes_wanted: BytesWanted) -> tuple[Spans, numpy.typing.NDArray[numpy.int64] | None]:
+    """
+    The records of chunks of one each, which begin there in those buffers, and the numbers of those chunks that have to be opened instead, if there are any: which are damaged, hold another number of records or more than 128 KiB, or are not of the usual kind. Up to so many threads work on it. Where bytes are wanted, records are decoded into bytes objects.
+    """
 
 def frame_chunks(position: int, codec: int, values: Sequence[Buffer], sizes: numpy.typing.NDArray[numpy.int64], *, group_size: int, packed_sizes: Sequence[Buffer] | None = None, pad: bool = False) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64], int]:
     """

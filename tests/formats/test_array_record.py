@@ -3,6 +3,7 @@
 import os
 import pickle
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from tests.reference import riegeli as reference
 import penstock as ps
 from penstock import _native, _optional
 from penstock.contracts.records import Records, Skipped
-from penstock.errors import CorruptFile, NoFiles, UnsupportedData
+from penstock.errors import CorruptFile, CorruptRecord, NoFiles, UnsupportedData
 from penstock.formats.array_record import ArrayRecordRecords
 from penstock.formats.riegeli import codecs, reader
 from penstock.formats.riegeli.codecs import NONE
@@ -221,6 +222,47 @@ def test_bytes_are_the_same_whether_copied_or_decoded_into(tmp_path, codec):
         # Half of the records are packed; objects of up to one byte are the interpreter's own.
         is_packed = np.array([i % 2 == 0 and len(payloads[i]) > 50 for i in order])
         assert np.array(same)[is_packed].all() == (codec == "zstd" and call > 0)
+
+
+@pytest.mark.parametrize("files", [1, 3])
+def test_chunks_of_other_kinds_among_those_of_one_small_record(tmp_path, monkeypatch, files):
+    monkeypatch.setattr(reader, "USUAL_AT_ONCE", 64)
+    payloads = some_payloads(300, most=2000)
+    payloads[7], payloads[150], payloads[299] = b"", bytes(200_000), b""
+    parts = np.array_split(np.arange(300), files)
+    paths = [
+        write(tmp_path / f"{i}.array_record", [payloads[k] for k in part], group_size=1, compression="zstd")
+        for i, part in enumerate(parts)
+    ]
+    records = ArrayRecordRecords(paths)
+    rng = np.random.default_rng(0)
+    for order in (
+        np.arange(300),
+        rng.permutation(300),
+        rng.integers(0, 300, 100),
+        np.array([7]),
+        np.array([150, 7, 299, 150, 3]),
+    ):
+        for _ in range(2):
+            assert records.spans(order).to_bytes() == [payloads[i] for i in order]
+    assert [bytes(records[i]) for i in (7, 150, 299, 1)] == [payloads[i] for i in (7, 150, 299, 1)]
+
+
+@pytest.mark.parametrize("where", [10, 45], ids=["header", "data"])
+def test_a_damaged_chunk_among_small_ones_is_named(tmp_path, where):
+    payloads = some_payloads(100, most=900)
+    path = write(tmp_path / "x.array_record", payloads, group_size=1, compression="zstd")
+    begin = int(ArrayRecordRecords([path])._table.begins[40])
+    data = bytearray(Path(path).read_bytes())
+    data[begin + where] ^= 1
+    Path(path).write_bytes(data)
+    records = ArrayRecordRecords([path])
+    for _ in range(3):
+        with pytest.raises(CorruptRecord) as caught:
+            records.spans(np.arange(30, 60))
+        assert (caught.value.where.record, caught.value.where.offset) == (40, begin)
+        order = np.delete(np.arange(100), 40)
+        assert records.spans(order).to_bytes() == [payloads[i] for i in order]
 
 
 def test_bytes_are_decoded_into_only_while_they_are_wanted(tmp_path):

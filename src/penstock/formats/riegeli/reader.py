@@ -26,6 +26,7 @@ SLOW = (ZSTD, BROTLI)  # enough of it is worth waking another core: microseconds
 LEAST_CHUNKS = 32
 KEPT_BYTES = 64 << 20  # of decoded chunks between calls
 KEPT_RECORDS = 8  # chunks of fewer are decoded again, several at once, rather than kept one by one
+USUAL_AT_ONCE = 2048  # chunks of one record, of at most 128 KiB
 HELD_BYTES = 256 << 20  # of decoded chunks at a time, before the records are taken out of them
 
 
@@ -55,6 +56,7 @@ class ChunkReader:
         self._verify = verify
         self._keeps = len(table) >= KEPT_RECORDS * max(1, len(table.begins))
         self._is_slow = False
+        self._is_usual = table.single  # until it turns out not to be
         self._bytes_wanted = _native.BytesWanted()
         # No lock: single operations on a dict are atomic, and a lock could be held by another thread when we are forked.
         self._kept: dict[int, _native.Chunks] = {}
@@ -68,6 +70,38 @@ class ChunkReader:
         wanted = self._table.chunks_of(indices)
         if self._fetches:
             return self._reaching(np.unique(wanted)).spans(indices)
+        return self._usual_spans(indices) if self._is_usual else self._opened_spans(indices, wanted)
+
+    def _usual_spans(self, indices: Indices) -> _native.Spans:
+        """Of chunks of one small record, as writers of training data make them; what other chunks there are is opened."""
+        parts = [
+            self._singles(indices[start : start + USUAL_AT_ONCE]) for start in range(0, len(indices), USUAL_AT_ONCE)
+        ]
+        return parts[0] if len(parts) == 1 else _native.join_spans(parts)
+
+    def _singles(self, indices: Indices) -> _native.Spans:
+        which = None if len(self._files) == 1 else self._table.file_of[indices].astype(np.int32)
+        buffers, which = self._set.buffers(which)
+        spans, left = _native.gather_singles(
+            buffers,
+            which,
+            self._table.begins[indices],
+            verify=self._verify,
+            threads=spare_cores(),
+            bytes_wanted=self._bytes_wanted,
+        )
+        if left is None:
+            return spans
+        if 2 * len(left) > len(indices):
+            opened = self._opened_spans(indices, indices)
+            self._is_usual = False  # Nothing was damaged.
+            return opened
+        others = self._opened_spans(indices[left], indices[left])
+        part_of, place_in = np.zeros(len(indices), np.int32), np.arange(len(indices))
+        part_of[left], place_in[left] = 1, np.arange(len(left))
+        return _native.pick_spans([spans, others], part_of, place_in)
+
+    def _opened_spans(self, indices: Indices, wanted: Indices) -> _native.Spans:
         if self._table.single and len(self._files) == 1:
             return self._spans_of_singles(wanted)
         chunks, inverse = np.unique(wanted, return_inverse=True)
@@ -139,7 +173,7 @@ class ChunkReader:
 
     def _near(self, files: Reached, pinned: dict[int, _native.Chunks]) -> ChunkReader:
         near = copy(self)
-        near._files, near._pinned = files, pinned
+        near._files, near._pinned, near._is_usual = files, pinned, False
         return near
 
     def _spans_of_singles(self, chunks: Indices) -> _native.Spans:
@@ -151,9 +185,7 @@ class ChunkReader:
             parts = []
             while start < stop:
                 try:
-                    part = self._read(
-                        0, begins[start:stop], counts[start:stop], HELD_BYTES, bytes_wanted=self._bytes_wanted
-                    )
+                    part = self._read(0, begins[start:stop], counts[start:stop], HELD_BYTES)
                 except BadChunk as error:
                     raise self._placed(error, int(chunks[start + error.number])) from error
                 parts.append(part.spans())
@@ -224,15 +256,7 @@ class ChunkReader:
         opened = self._read(file, self._table.begins[chunks], self._table.counts(chunks), most_bytes)
         return _Opened(opened, len(opened))
 
-    def _read(
-        self,
-        file: int,
-        begins: Indices,
-        counts: Indices,
-        most_bytes: int,
-        *,
-        bytes_wanted: _native.BytesWanted | None = None,
-    ) -> _native.Chunks:
+    def _read(self, file: int, begins: Indices, counts: Indices, most_bytes: int) -> _native.Chunks:
         return open_chunks(
             self._files.content(file),
             begins,
@@ -240,7 +264,6 @@ class ChunkReader:
             verify=self._verify,
             most_bytes=most_bytes,
             threads=spare_cores(),
-            bytes_wanted=bytes_wanted,
         )
 
     def _placed(self, error: BadChunk, chunk: int) -> CorruptRecord:

@@ -45,7 +45,6 @@ def open_chunks(
     verify: bool,
     most_bytes: int = MOST_BYTES,
     threads: int = 1,
-    bytes_wanted: _native.BytesWanted | None = None,
 ) -> _native.Chunks:
     """Read, check and decompress chunks: as many as decode to ``most_bytes`` together, but at least one.
 
@@ -56,7 +55,6 @@ def open_chunks(
         verify: Whether their data are held against their hashes. Headers always are.
         most_bytes: See above.
         threads: How many may work on it.
-        bytes_wanted: Whether records are better decoded into ``bytes`` objects, because they are asked for as such.
 
     Raises:
         BadChunk: One of them is damaged.
@@ -71,7 +69,6 @@ def open_chunks(
             verify=verify,
             threads=threads,
             most_own=_most_own(),
-            bytes_wanted=bytes_wanted,
         )
         unpack(chunks, file)
     except _native.FormatError as error:

@@ -1,0 +1,123 @@
+#include <algorithm>
+
+#include "bind/support.hpp"
+#include "core/riegeli_single.hpp"
+
+namespace penstock::bind {
+namespace {
+
+using riegeli::Single;
+
+// Bytes objects that nobody else knows yet, to be filled without the interpreter.
+std::vector<nb::object> make_bytes(std::span<Single> singles) {
+    std::vector<nb::object> made;
+    made.reserve(singles.size());
+    for (Single& single : singles) {
+        const std::size_t size = single.header.decoded_size;
+        made.push_back(nb::steal(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size))));
+        if (!made.back()) throw nb::python_error();
+        single.target = {reinterpret_cast<std::byte*>(PyBytes_AsString(made.back().ptr())), size};
+    }
+    return made;
+}
+
+// Room for all records, one behind the other.
+Pool::Block take_room(std::span<Single> singles) {
+    std::size_t total = 0;
+    for (const Single& single : singles) total += single.header.decoded_size;
+    Pool::Block block = batch_pool()->take(total);
+    std::byte* to = block.data();
+    for (Single& single : singles) {
+        single.target = {to, single.header.decoded_size};
+        to += single.header.decoded_size;
+    }
+    return block;
+}
+
+// Some chunks of one record each.
+struct Singles {
+    std::vector<Single> of;
+    std::vector<std::size_t> places; // Which of the chunks that were asked for they are.
+    std::vector<std::size_t> left;   // Those that are no such chunks.
+
+    Singles(const std::vector<Bytes>& files, const std::int32_t* which, std::span<const std::int64_t> begins, unsigned threads) {
+        of.reserve(begins.size());
+        for (std::size_t i = 0; i < begins.size(); ++i) {
+            const auto file = which == nullptr ? 0 : static_cast<std::size_t>(which[i]);
+            if (file >= files.size()) throw nb::index_error("no such buffer");
+            of.push_back({files[file], static_cast<std::uint64_t>(begins[i])});
+        }
+        riegeli::read_single_headers(of, threads);
+        places.reserve(of.size());
+        for (std::size_t i = 0; i < of.size(); ++i) {
+            if (of[i].header.num_records == 0) {
+                left.push_back(i);
+                continue;
+            }
+            if (!left.empty()) of[places.size()] = of[i];
+            places.push_back(i);
+        }
+        of.resize(places.size(), {{}, 0});
+    }
+};
+
+nb::object numbers_of(const std::vector<std::size_t>& numbers) {
+    if (numbers.empty()) return nb::none();
+    Pool::Block block = batch_pool()->take(numbers.size() * sizeof(std::int64_t));
+    static_assert(sizeof(std::size_t) == sizeof(std::int64_t));
+    std::memcpy(block.data(), numbers.data(), numbers.size() * sizeof(std::int64_t));
+    return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {numbers.size()});
+}
+
+nb::tuple gather_singles(nb::object buffers, std::optional<Which> which, Indices begins, bool verify, unsigned threads, nb::handle_t<BytesWanted> wanted) {
+    const std::size_t count = begins.shape(0);
+    if (which && which->shape(0) != count) throw nb::value_error("which and begins differ in length");
+    HeldSpans held;
+    held.parent = hold_buffers(std::move(buffers));
+    std::optional<Singles> singles;
+    {
+        const std::vector<Bytes>& files = nb::cast<const HeldBuffers&>(held.parent).bytes;
+        const nb::gil_scoped_release release;
+        singles.emplace(files, which ? which->data() : nullptr, std::span{begins.data(), count}, threads);
+    }
+    std::vector<nb::object> made;
+    if (nb::cast<BytesWanted&>(wanted).take())
+        made = make_bytes(singles->of);
+    else
+        held.blocks.push_back(take_room(singles->of));
+    {
+        const nb::gil_scoped_release release;
+        riegeli::read_singles(singles->of, verify, threads);
+    }
+    held.spans.payloads.resize(count);
+    if (!made.empty()) held.whole.resize(count);
+    bool is_unpacked = false;
+    for (std::size_t k = 0; k < singles->of.size(); ++k) {
+        const Single& single = singles->of[k];
+        const std::size_t i = singles->places[k];
+        held.spans.payloads[i] = single.record;
+        if (!single.done) singles->left.push_back(i);
+        if (!single.done || single.record.data() != single.target.data()) continue;
+        is_unpacked = true;
+        if (!made.empty()) held.whole[i] = std::move(made[k]);
+    }
+    if (is_unpacked) held.wanted = nb::borrow(wanted); // Everything else has to be copied anyway.
+    std::ranges::sort(singles->left);
+    return nb::make_tuple(std::move(held), numbers_of(singles->left));
+}
+
+} // namespace
+
+void register_riegeli_single(nb::module_& module) {
+    nb::class_<BytesWanted>(module, "BytesWanted", "Whether the records of a reader are made into bytes objects.").def(nb::init<>());
+    module.def("gather_singles", &gather_singles, nb::arg("buffers"), nb::arg("which").none(), nb::arg("begins"), nb::kw_only(), nb::arg("verify"),
+               nb::arg("threads"), nb::arg("bytes_wanted"),
+               nb::sig("def gather_singles(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | None, begins: "
+                       "numpy.typing.NDArray[numpy.int64], *, verify: bool, threads: int, bytes_wanted: BytesWanted) -> tuple[Spans, "
+                       "numpy.typing.NDArray[numpy.int64] | None]"),
+               "The records of chunks of one each, which begin there in those buffers, and the numbers of those chunks that have to be opened instead, if "
+               "there are any: which are damaged, hold another number of records or more than 128 KiB, or are not of the usual kind. Up to so many "
+               "threads work on it. Where bytes are wanted, records are decoded into bytes objects.");
+}
+
+} // namespace penstock::bind

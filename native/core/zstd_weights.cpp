@@ -1,0 +1,202 @@
+#include "core/zstd_weights.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <type_traits>
+#include <utility>
+
+#include "core/zstd_bits.hpp"
+#include "core/zstd_by_turns.hpp"
+#include "core/zstd_fse.hpp"
+#include "core/zstd_huffman.hpp"
+
+namespace penstock::zstd {
+namespace {
+
+constexpr std::size_t most_weights = 255; // That of the last symbol follows from the others.
+constexpr unsigned most_weight_log = 6;
+
+// Weights in four bits each.
+std::size_t plain_weights(Bytes from, Weights& weights) noexcept {
+    weights.count = std::to_integer<std::size_t>(from[0]) - 127;
+    const std::size_t bytes = 1 + (weights.count + 1) / 2;
+    if (bytes > from.size()) return 0;
+    for (std::size_t i = 0; i < weights.count; ++i) {
+        const auto two = std::to_integer<std::uint8_t>(from[1 + i / 2]);
+        weights.of[i] = static_cast<std::uint8_t>(i % 2 == 0 ? two >> 4 : two & 15);
+        weights.present = static_cast<std::uint16_t>(weights.present | 1U << weights.of[i]);
+    }
+    return bytes;
+}
+
+// Calls `act` with the numbers below `number`, each a constant.
+template <std::size_t number, typename Act> PENSTOCK_ZSTD_INLINE void for_each(Act&& act) noexcept {
+    [&]<std::size_t... i>(std::index_sequence<i...>) PENSTOCK_ZSTD_LAMBDA { (act(std::integral_constant<std::size_t, i>()), ...); }(std::make_index_sequence<number>());
+}
+
+using WeightCells = std::array<FseCell, std::size_t{1} << most_weight_log>;
+
+// Weights in finite state entropy: two states take turns until the bits run out.
+struct PackedWeights {
+    const FseCell* cells;
+    const std::byte* begin;
+    const std::byte* at; // where the word was loaded
+    std::uint64_t word;  // the next bits at its top; the lowest one set marks where they end
+    std::size_t one, other;
+    std::uint16_t present;
+
+    // Returns how many bytes the description takes; 0 where it is unsound. Eight bytes before it are readable.
+    [[nodiscard]] std::size_t open(Bytes from, WeightCells& room) noexcept {
+        const auto size = std::to_integer<std::size_t>(from[0]);
+        if (size >= from.size()) return 0;
+        const Bytes packed = from.subspan(1, size);
+        FseCounts counts;
+        const std::size_t head = read_fse_counts(packed, most_weight_log, HuffmanTable::most_log + 1, counts);
+        if (head == 0) return 0;
+        build_fse_cells(counts, room);
+        for (unsigned weight = 0; weight < counts.symbols; ++weight)
+            if (counts.of[weight] != 0) present = static_cast<std::uint16_t>(present | 1U << weight);
+        const Bytes stream = packed.subspan(head);
+        if (stream.empty() || stream.back() == std::byte{0}) return 0;
+        cells = room.data();
+        begin = stream.data();
+        at = stream.data() + stream.size() - sizeof word;
+        word = (load_le<std::uint64_t>(at) | 1) << (std::countl_zero(std::to_integer<std::uint8_t>(stream.back())) + 1);
+        for (std::size_t* const state : {&one, &other}) {
+            *state = static_cast<std::size_t>(word >> (64 - counts.log));
+            word <<= counts.log;
+        }
+        return left() < 0 ? 0 : size + 1;
+    }
+
+    // How many bits are left; negative where more were taken than there were.
+    [[nodiscard]] PENSTOCK_ZSTD_INLINE std::ptrdiff_t left() const noexcept { return (at - begin + readable_before) * 8 - std::countr_zero(word); }
+
+    PENSTOCK_ZSTD_INLINE void refill() noexcept {
+        const auto used = static_cast<unsigned>(std::countr_zero(word));
+        at -= used >> 3;
+        word = (load_le<std::uint64_t>(at) | 1) << (used & 7);
+    }
+
+    PENSTOCK_ZSTD_INLINE std::uint8_t next(std::size_t& state) noexcept {
+        const FseCell cell = cells[state];
+        state = static_cast<std::size_t>(cell.base + (word >> 1 >> (63 - cell.bits)));
+        word <<= cell.bits;
+        return cell.symbol;
+    }
+};
+
+constexpr std::size_t weights_at_once = 8; // of at most six bits each
+
+// Most of the weights of several descriptions, by turns, so that none waits for what it looks up. Returns how many of each. Those that
+// were read while the bits of one ran out are read again by who looks at each weight.
+template <std::size_t number>
+PENSTOCK_ZSTD_INLINE std::size_t read_most_weights(std::array<PackedWeights, number>& packed, const std::array<std::uint8_t*, number>& to) noexcept {
+    std::array<PackedWeights, number> these = packed; // in registers
+    const auto all_have = [&](std::ptrdiff_t bits) PENSTOCK_ZSTD_LAMBDA {
+        bool all = true;
+        for_each<number>([&](auto i) PENSTOCK_ZSTD_LAMBDA { all = all && these[i].left() >= bits; });
+        return all;
+    };
+    std::size_t count = 0;
+    for (; count + weights_at_once < most_weights; count += weights_at_once) {
+        const bool is_sure = all_have(weights_at_once * most_weight_log);
+        if (!is_sure) packed = these;
+        for_each<number>([&](auto i) PENSTOCK_ZSTD_LAMBDA { these[i].refill(); });
+        for_each<weights_at_once / 2>([&](auto k) PENSTOCK_ZSTD_LAMBDA {
+            for_each<number>([&](auto i) PENSTOCK_ZSTD_LAMBDA { to[i][count + k * 2] = these[i].next(these[i].one); });
+            for_each<number>([&](auto i) PENSTOCK_ZSTD_LAMBDA { to[i][count + k * 2 + 1] = these[i].next(these[i].other); });
+        });
+        if (is_sure || all_have(0)) continue;
+        for_each<number>([&](auto i) PENSTOCK_ZSTD_LAMBDA { std::memset(to[i] + count, 0, weights_at_once); });
+        return count;
+    }
+    packed = these;
+    return count;
+}
+
+// All the others; false where there are too many.
+bool read_other_weights(PackedWeights& packed, std::uint8_t* weights, std::size_t& count) noexcept {
+    while (count + 2 <= most_weights) {
+        packed.refill();
+        weights[count++] = packed.next(packed.one);
+        if (packed.left() < 0) {
+            weights[count++] = packed.cells[packed.other].symbol;
+            return true;
+        }
+        std::swap(packed.one, packed.other);
+    }
+    return false;
+}
+
+// Reads descriptions, and says how many bytes they take; 0 where one is unsound.
+template <std::size_t number> PENSTOCK_ZSTD_INLINE void read_by_turns(const std::array<Bytes, number>& from, std::array<Weights, number>& weights,
+                                                                     std::array<std::size_t, number>& sizes) noexcept {
+    std::array<WeightCells, number> cells;
+    std::array<PackedWeights, number> packed{};
+    std::array<std::uint8_t*, number> to;
+    std::array<bool, number> goes_on{};
+    for (std::size_t i = 0; i < number; ++i) {
+        to[i] = weights[i].of.data();
+        if (from[i].empty())
+            sizes[i] = 0;
+        else if (std::to_integer<unsigned>(from[i][0]) >= 128)
+            sizes[i] = plain_weights(from[i], weights[i]);
+        else
+            goes_on[i] = (sizes[i] = packed[i].open(from[i], cells[i])) != 0;
+    }
+    const std::size_t most = std::all_of(goes_on.begin(), goes_on.end(), [](bool one) { return one; }) ? read_most_weights(packed, to) : 0;
+    for (std::size_t i = 0; i < number; ++i) {
+        if (!goes_on[i]) continue;
+        weights[i].count = most;
+        weights[i].present = packed[i].present;
+        if (!read_other_weights(packed[i], to[i], weights[i].count)) sizes[i] = 0;
+    }
+}
+
+void one_plain(const std::array<Bytes, 1>& from, std::array<Weights, 1>& weights, std::array<std::size_t, 1>& sizes) noexcept { read_by_turns(from, weights, sizes); }
+void two_plain(const std::array<Bytes, 2>& from, std::array<Weights, 2>& weights, std::array<std::size_t, 2>& sizes) noexcept { read_by_turns(from, weights, sizes); }
+
+#ifdef PENSTOCK_ZSTD_BMI2
+__attribute__((target("bmi,bmi2"))) void one_bmi2(const std::array<Bytes, 1>& from, std::array<Weights, 1>& weights, std::array<std::size_t, 1>& sizes) noexcept {
+    read_by_turns(from, weights, sizes);
+}
+
+__attribute__((target("bmi,bmi2"))) void two_bmi2(const std::array<Bytes, 2>& from, std::array<Weights, 2>& weights, std::array<std::size_t, 2>& sizes) noexcept {
+    read_by_turns(from, weights, sizes);
+}
+#endif
+
+struct Best {
+    decltype(&one_plain) one = one_plain;
+    decltype(&two_plain) two = two_plain;
+
+    Best() noexcept {
+#ifdef PENSTOCK_ZSTD_BMI2
+        if (__builtin_cpu_supports("bmi2") == 0) return;
+        one = one_bmi2;
+        two = two_bmi2;
+#endif
+    }
+};
+
+const Best& best() noexcept {
+    static const Best found;
+    return found;
+}
+
+} // namespace
+
+std::size_t read_weights(Bytes from, Weights& weights) noexcept {
+    std::array<Weights, 1> one;
+    std::array<std::size_t, 1> sizes{};
+    best().one({from}, one, sizes);
+    weights = one[0];
+    return sizes[0];
+}
+
+void read_two_weights(const std::array<Bytes, 2>& from, std::array<Weights, 2>& weights, std::array<std::size_t, 2>& sizes) noexcept {
+    best().two(from, weights, sizes);
+}
+
+} // namespace penstock::zstd
