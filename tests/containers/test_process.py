@@ -39,7 +39,8 @@ def test_one_that_closes_its_output_is_waited_for():
 
 def test_one_that_closes_its_output_is_stopped_too():
     stop = threading.Event()
-    code = "import os, signal, time\nsignal.signal(15, lambda *_: os._exit(9))\nprint('ready', flush=True)\nos.close(1); os.close(2); time.sleep(600)"
+    # Many short sleeps: a signal that arrives just before a sleep begins is seen to when it ends.
+    code = "import os, signal, time\nsignal.signal(15, lambda *_: os._exit(9))\nprint('ready', flush=True)\nos.close(1); os.close(2)\nwhile True: time.sleep(0.05)"
     ended, _ = python(code, stop=stop, log=lambda line: stop.set())
     assert (ended.status, ended.was_stopped, ended.was_killed) == (9, True, False)
 

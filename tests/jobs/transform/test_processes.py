@@ -197,7 +197,8 @@ def _children(pid):
 def test_a_killed_job_goes_on_where_it_was(jobs, tmp_path):
     jobs.put(a="1\n2\n", b="3\nwait\n5\n", c="6\n")
     process = subprocess.Popen([sys.executable, "-c", _program(tmp_path, jobs.store)])
-    wait(lambda: _asked(tmp_path) == 4)  # a is through, b is half through
+    wait(lambda: _asked(tmp_path) == 4)  # b is half through
+    wait(lambda: len(read_transform(jobs.work_dir, "job").files()) == 1)  # a is through, and noted
     workers = _children(process.pid)
     process.send_signal(signal.SIGKILL)
     process.wait()
