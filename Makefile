@@ -4,6 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
 FUZZ_SECONDS ?= 600
+# Tests that do not mind the clock: every core takes files of them. Those of endpoints, jobs and worker processes have the machine to themselves.
+SIDE_BY_SIDE := $(addprefix tests/,benchmarks cli codecs datasets docs examples formats io native sources writing)
 NATIVE := $(shell find native -name '*.[ch]pp' -o -name CMakeLists.txt) CMakeLists.txt pyproject.toml
 # Keep pip quiet about itself, and let a plain `pip install` of torch find a CPU build where one is offered.
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -35,7 +37,8 @@ demo: $(VENV)/.installed
 	$(BIN)/penstock demo
 
 test: $(VENV)/.test check cpp-test
-	$(BIN)/python -m pytest -q -m "not peer"
+	$(BIN)/python -m pytest -q -m "not peer" -n $(JOBS) --dist loadfile $(SIDE_BY_SIDE)
+	$(BIN)/python -m pytest -q -m "not peer" $(addprefix --ignore=,$(SIDE_BY_SIDE))
 
 check: $(VENV)/.test
 	$(BIN)/ruff check src tests benchmarks examples
