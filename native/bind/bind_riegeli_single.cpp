@@ -38,7 +38,7 @@ Pool::Block take_room(std::span<Single> singles) {
 struct Singles {
     std::vector<Single> of;
     std::vector<std::size_t> places; // Which of the chunks that were asked for they are.
-    std::vector<std::size_t> left;   // Those that are no such chunks.
+    std::vector<std::int64_t> left;  // Those that are no such chunks.
 
     Singles(const std::vector<Bytes>& files, const std::int32_t* which, std::span<const std::int64_t> begins, unsigned threads) {
         of.reserve(begins.size());
@@ -51,7 +51,7 @@ struct Singles {
         places.reserve(of.size());
         for (std::size_t i = 0; i < of.size(); ++i) {
             if (of[i].header.num_records == 0) {
-                left.push_back(i);
+                left.push_back(static_cast<std::int64_t>(i));
                 continue;
             }
             if (!left.empty()) of[places.size()] = of[i];
@@ -61,10 +61,9 @@ struct Singles {
     }
 };
 
-nb::object numbers_of(const std::vector<std::size_t>& numbers) {
+nb::object numbers_of(const std::vector<std::int64_t>& numbers) {
     if (numbers.empty()) return nb::none();
     Pool::Block block = batch_pool()->take(numbers.size() * sizeof(std::int64_t));
-    static_assert(sizeof(std::size_t) == sizeof(std::int64_t));
     std::memcpy(block.data(), numbers.data(), numbers.size() * sizeof(std::int64_t));
     return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {numbers.size()});
 }
@@ -96,7 +95,7 @@ nb::tuple gather_singles(nb::object buffers, std::optional<Which> which, Indices
         const Single& single = singles->of[k];
         const std::size_t i = singles->places[k];
         held.spans.payloads[i] = single.record;
-        if (!single.done) singles->left.push_back(i);
+        if (!single.done) singles->left.push_back(static_cast<std::int64_t>(i));
         if (!single.done || single.record.data() != single.target.data()) continue;
         is_unpacked = true;
         if (!made.empty()) held.whole[i] = std::move(made[k]);
