@@ -246,6 +246,7 @@ def test_chunks_of_other_kinds_among_those_of_one_small_record(tmp_path, monkeyp
         for _ in range(2):
             assert records.spans(order).to_bytes() == [payloads[i] for i in order]
     assert [bytes(records[i]) for i in (7, 150, 299, 1)] == [payloads[i] for i in (7, 150, 299, 1)]
+    assert records._open()[1]._is_usual  # A call for nothing but the others does not make all the rest slower.
 
 
 @pytest.mark.parametrize("where", [10, 45], ids=["header", "data"])

@@ -94,7 +94,7 @@ class ChunkReader:
             return spans
         if 2 * len(left) > len(indices):
             opened = self._opened_spans(indices, indices)
-            self._is_usual = False  # Nothing was damaged.
+            self._is_usual = len(indices) < LEAST_CHUNKS  # Nothing was damaged; a few say little of the others.
             return opened
         others = self._opened_spans(indices[left], indices[left])
         part_of, place_in = np.zeros(len(indices), np.int32), np.arange(len(indices))
