@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
-import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -15,8 +13,8 @@ from pathlib import Path
 from benchmarks.compare.results import SystemResult, Table, Verdict, judge
 from benchmarks.compare.tasks import Timing
 from benchmarks.compare.workloads import WORKLOADS, Workload
+from benchmarks.machine import commit, machine
 
-ROOT = Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- compare: begin -->", "<!-- compare: end -->"
 _PACKAGES = ("penstock", "numpy", "isal", "tensorflow-cpu", "datasets", "pyarrow", "grain", "array_record", "torch")
 
@@ -62,8 +60,8 @@ def setting(size: str, rounds: int) -> dict[str, str]:
     """When and on what a run was made."""
     return {
         "when": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "commit": _commit(),
-        "machine": _machine(),
+        "commit": commit(),
+        "machine": machine(),
         "versions": ", ".join([f"Python {platform.python_version()}", *_versions()]),
         "sizes": f"{size}; {rounds} rounds",
     }
@@ -147,30 +145,6 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int) 
 
 def _pad(cell: str, width: int, left: bool) -> str:
     return cell.ljust(width) if left else cell.rjust(width)
-
-
-def _commit() -> str:
-    dirty = _git("status", "--porcelain", "--", "src", "native")
-    return (_git("rev-parse", "--short=12", "HEAD") or "unknown") + (" with local changes" if dirty else "")
-
-
-def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
-    return done.stdout.strip()
-
-
-def _machine() -> str:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    return f"{_processor()}, {cores} cores, {memory:.0f} GB memory, {platform.system()} {platform.release()}"
-
-
-def _processor() -> str:
-    info = Path("/proc/cpuinfo")
-    for line in info.read_text().splitlines() if info.exists() else []:
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
 
 
 def _versions() -> Iterable[str]:

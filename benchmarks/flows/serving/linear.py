@@ -25,20 +25,18 @@ class Linear:
         return answer
 
     def answer_many(self, requests, /):
-        rows, sizes = [], []
-        for request in requests:
-            found = self._rows(request)
-            sizes.append(found if isinstance(found, Exception) else len(found))
-            rows.extend([] if isinstance(found, Exception) else found)
-        scores = iter((np.array(rows) @ self._coefficients + self._intercept).tolist() if rows else ())
+        rows = [self._rows(request) for request in requests]
+        sizes = [found if isinstance(found, Exception) else len(found) for found in rows]
+        right = [found for found in rows if not isinstance(found, Exception)]
+        scores = iter((np.concatenate(right) @ self._coefficients + self._intercept).tolist() if right else ())
         return [size if isinstance(size, Exception) else self._response(scores, size) for size in sizes]
 
     def _rows(self, request):
         if not request.content_type.startswith("application/json"):
             return RequestError(415, f"{request.content_type} is not application/json")
         try:
-            found = [instance["features"] for instance in json.loads(request.body)["instances"]]
-            if np.array(found, dtype=float).shape[1:] != self._coefficients.shape:
+            found = np.array([instance["features"] for instance in json.loads(request.body)["instances"]], dtype=float)
+            if found.shape[1:] != self._coefficients.shape:
                 raise ValueError("another number of features")
         except (ValueError, KeyError, TypeError) as error:
             return RequestError(400, f"unable to evaluate payload provided: {error}")

@@ -25,7 +25,7 @@ class Outcome:
     seconds: float = 0.0
     own_cpu_s: float = 0.0
     loop_s: list[float] = field(default_factory=list)
-    """Calls of the chain without a server, timed right after."""
+    """Calls of the chain without a server, timed in between."""
 
     def add(self, other):
         """Take in what came of more of the same load."""
@@ -35,6 +35,7 @@ class Outcome:
         self.lost += other.lost
         self.seconds += other.seconds
         self.own_cpu_s += other.own_cpu_s
+        self.loop_s += other.loop_s
 
     @property
     def per_second(self):

@@ -12,6 +12,7 @@ from statistics import median
 
 from benchmarks.flows.serving.load import Outcome
 from benchmarks.flows.serving.systems import SYSTEMS
+from benchmarks.machine import commit, machine
 
 README = Path(__file__).parents[2] / "README.md"
 BEGIN, END = "<!-- serving: begin -->", "<!-- serving: end -->"
@@ -117,7 +118,7 @@ def setting(options, load_before):
     versions = ", ".join([f"Python {platform.python_version()}", *(f"{name} {version(name)}" for name in PACKAGES)])
     servers = ", ".join(filter(None, map(_version, ("starlette", "gunicorn", "bentoml", "litserve", "ray"))))
     return (
-        f"On a 2-vCPU AMD EPYC VM, {datetime.now(UTC):%Y-%m-%d}, {versions}; {servers}, MLflow in an environment of its own "
+        f"{machine()}; {datetime.now(UTC):%Y-%m-%d}, commit {commit()}, {versions}; {servers}, MLflow in an environment of its own "
         f"(`flows/serving/setup_peers.sh`). {options.rounds} rounds of {options.seconds:g} s for each server. Programs that ran "
         f"when it began, besides it (load average): {load_before:.1f}; at the end, with it: {os.getloadavg()[0]:.1f}."
     )
