@@ -20,27 +20,34 @@ def abalone_like(n=3000):
     return np.column_stack([numbers, sex]), rings
 
 
-def split(features, labels):
-    return model_selection.train_test_split(features, labels, test_size=0.25, random_state=0)
+def split(features, labels, seed=0):
+    return model_selection.train_test_split(features, labels, test_size=0.25, random_state=seed)
+
+
+# Small mini-batches, and the default ones, of which such data fills few.
+each_split = pytest.mark.parametrize(("seed", "mini_batch_size"), [(0, 32), (3, 32), (5, 1000), (6, 1000)])
 
 
 def rmse(predicted, labels):
     return float(np.sqrt(np.mean((predicted - labels) ** 2)))
 
 
+@each_split
 @pytest.mark.parametrize("data", [abalone_like, lambda: datasets.load_diabetes(return_X_y=True)])
-def test_regression_is_as_good_as_ridge(tmp_path, data):
-    train, test, train_labels, test_labels = split(*data())
-    handler, _ = train_csv(tmp_path, train, train_labels, predictor_type="regressor", mini_batch_size=32)
+def test_regression_is_as_good_as_ridge(tmp_path, data, seed, mini_batch_size):
+    train, test, train_labels, test_labels = split(*data(), seed)
+    handler, _ = train_csv(tmp_path, train, train_labels, predictor_type="regressor", mini_batch_size=mini_batch_size)
     scale = preprocessing.StandardScaler().fit(train)
     ridge = linear_model.Ridge(1.0).fit(scale.transform(train), train_labels)
     ours = rmse(handler.model.scores(test)[:, 0], test_labels)
     assert ours <= 1.02 * rmse(ridge.predict(scale.transform(test)), test_labels)
 
 
-def test_a_binary_classifier_is_as_good_as_logistic_regression(tmp_path):
-    train, test, train_labels, test_labels = split(*datasets.load_breast_cancer(return_X_y=True))
-    handler, _ = train_csv(tmp_path, train, train_labels, predictor_type="binary_classifier", mini_batch_size=32)
+@each_split
+def test_a_binary_classifier_is_as_good_as_logistic_regression(tmp_path, seed, mini_batch_size):
+    train, test, train_labels, test_labels = split(*datasets.load_breast_cancer(return_X_y=True), seed)
+    options = {"predictor_type": "binary_classifier", "mini_batch_size": mini_batch_size}
+    handler, _ = train_csv(tmp_path, train, train_labels, **options)
     scale = preprocessing.StandardScaler().fit(train)
     other = linear_model.LogisticRegression().fit(scale.transform(train), train_labels)
     model = handler.model
@@ -48,22 +55,42 @@ def test_a_binary_classifier_is_as_good_as_logistic_regression(tmp_path):
     assert ours >= 0.98 * other.score(scale.transform(test), test_labels)
 
 
-def test_several_classes_are_told_apart_as_by_multinomial_regression(tmp_path):
-    train, test, train_labels, test_labels = split(*datasets.load_digits(return_X_y=True))
-    handler, _ = train_csv(
-        tmp_path,
-        train,
-        train_labels,
-        predictor_type="multiclass_classifier",
-        num_classes=10,
-        mini_batch_size=100,
-        num_models=8,
-    )
+@pytest.mark.parametrize(("seed", "mini_batch_size"), [(0, 100), (7, 32), (5, 1000)])
+def test_several_classes_are_told_apart_as_by_multinomial_regression(tmp_path, seed, mini_batch_size):
+    train, test, train_labels, test_labels = split(*datasets.load_digits(return_X_y=True), seed)
+    options = {"predictor_type": "multiclass_classifier", "num_classes": 10, "mini_batch_size": mini_batch_size}
+    handler, _ = train_csv(tmp_path, train, train_labels, **options)
     scale = preprocessing.StandardScaler().fit(train)
     other = linear_model.LogisticRegression().fit(scale.transform(train), train_labels)
     model = handler.model
     ours = np.mean(model.labels(model.answers(model.scores(test))) == test_labels)
     assert ours >= 0.98 * other.score(scale.transform(test), test_labels)
+
+
+def test_a_few_rows_are_enough_for_a_line(tmp_path):
+    features = np.column_stack([np.arange(50.0), np.arange(50) % 3])
+    labels = 2 * features[:, 0]
+    handler, _ = train_csv(tmp_path, features, labels, predictor_type="regressor")
+    assert rmse(handler.model.scores(features)[:, 0], labels) < 0.03 * labels.std()
+
+
+def test_given_rates_learn_from_whole_mini_batches(tmp_path):
+    """One step of plain descent for each, as who gives a rate counts on."""
+    features = np.array([[0.0], [2.0], [4.0]])
+    options = {
+        "optimizer": "sgd",
+        "learning_rate": 0.5,
+        "use_lr_scheduler": "false",
+        "use_bias": "false",
+        "l1": 0,
+        "wd": 0,
+    }
+    given = {"normalize_data": "false", "normalize_label": "false", "early_stopping_tolerance": 1e-9, "num_models": 1}
+    handler, _ = train_csv(tmp_path, features, features[:, 0], predictor_type="regressor", epochs=3, **options, **given)
+    start = np.random.default_rng(0).uniform(-0.07, 0.07)
+    # The error shrinks by 1 - rate * mean of squares = 1 - 0.5 * 20 / 3 in each of three steps, and the first is best.
+    reached = [1 + (start - 1) * (1 - 0.5 * 20 / 3) ** steps for steps in (1, 2, 3)]
+    assert np.abs(handler.model.weights[0, 0] - reached).min() < 1e-4
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd", "adagrad", "rmsprop"])
@@ -151,6 +178,50 @@ def test_the_threshold_keeps_the_target(tmp_path, criterion, settings, measure):
     right = np.sum((called == 1) & (labels == 1))
     found = right / labels.sum() if measure == "recall" else right / called.sum()
     assert 0.9 <= found + 1e-9 < 0.99
+
+
+@pytest.mark.parametrize(
+    ("criterion", "settings", "expected"),
+    [
+        ("precision_at_target_recall", {"target_recall": 0.9}, 1),
+        ("recall_at_target_precision", {"target_precision": 0.9}, 0),
+        ("accuracy", {}, 0),
+    ],
+)
+def test_few_scores_leave_the_ends_as_thresholds(tmp_path, criterion, settings, expected):
+    """One feature that is 0 or 1 and tells little: only calling all, or none, positive does what is asked for."""
+    features = np.tile([[0.0], [1.0]], (500, 1))
+    labels = np.tile([1, 0, 0, 1, 0, 1, 0, 0, 0, 0], 100)
+    handler, _ = train_csv(
+        tmp_path,
+        features,
+        labels,
+        predictor_type="binary_classifier",
+        binary_classifier_model_selection_criteria=criterion,
+        **settings,
+    )
+    model = handler.model
+    called = model.labels(model.answers(model.scores(features)))
+    if criterion == "recall_at_target_precision":
+        assert model.threshold == pytest.approx(0.5, abs=0.3)
+    else:
+        assert (called == expected).all()
+
+
+def test_examples_of_one_class_only(tmp_path):
+    features = np.random.default_rng(0).normal(size=(200, 2))
+    for label in (0, 1):
+        handler, _ = train_csv(
+            tmp_path / str(label),
+            features,
+            np.full(200, label),
+            predictor_type="binary_classifier",
+            positive_example_weight_mult="balanced",
+        )
+        model = handler.model
+        answers = model.answers(model.scores(features))
+        assert (model.labels(answers) == label).all()
+        assert (np.abs(answers - label) < 0.3).all()
 
 
 def test_rare_positive_examples_count_more_where_that_is_asked_for(tmp_path):

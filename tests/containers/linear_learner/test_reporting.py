@@ -128,6 +128,59 @@ def test_measures_of_several_classes(tmp_path):
         assert measure(lines, f"validation {name}") == pytest.approx(value, rel=1e-4)
 
 
+@pytest.mark.parametrize("loss", ["squared_loss", "absolute_loss", "huber_loss", "quantile_loss", "eps_insensitive_squared_loss", "eps_insensitive_absolute_loss"])  # fmt: skip
+def test_a_loss_of_validation_counts_in_units_of_the_label(tmp_path, loss):
+    """Ten times the label is ten, or a hundred, times the loss: distances count in spreads of the label."""
+    features, labels = examples()
+    found = []
+    for times in (1, 10):
+        _, lines = train_csv(
+            tmp_path / str(times),
+            features,
+            labels * times,
+            (features, labels * times),
+            predictor_type="regressor",
+            mini_batch_size=50,
+            loss=loss,
+        )
+        name = "mse_objective" if loss == "squared_loss" else f"{loss}_objective"
+        of_epochs = [line for line in lines if f"validation {name} <loss>=" in line and "epoch=" in line]
+        criteria = [line for line in lines if "#early_stopping_criteria_metric" in line]
+        values = [float(line.rpartition("=")[2]) for line in (of_epochs[-1], criteria[-1])]
+        found.append([*values, measure(lines, f"validation {name}")])
+    one, ten = found
+    assert np.divide(ten, one) == pytest.approx(10 if "absolute" in loss or "quantile" in loss else 100, rel=0.01)
+    assert one[1] <= one[0] * 1.001  # the best of all models; the other line is the first one's
+    assert one[2] <= one[1] * 1.001
+
+
+def test_the_lines_count_as_the_real_ones_do(tmp_path):
+    _, lines = train_csv(
+        tmp_path,
+        *examples(),
+        predictor_type="regressor",
+        mini_batch_size=100,
+        epochs=15,
+        learning_rate=1e-9,
+        num_models=1,
+    )
+    text = "\n".join(lines)
+    assert "completed 6 % of epochs" in text
+    stale = re.findall(r"Epoch \d+: Loss has not improved for (\d+) epochs\.", text)
+    assert stale == ["0", "1", "2", "3"]
+    chosen = json.loads(text.rpartition("Best model found for hyperparameters: ")[2].partition("\n")[0])
+    assert list(chosen) == [
+        "optimizer",
+        "learning_rate",
+        "l1",
+        "wd",
+        "lr_scheduler_step",
+        "lr_scheduler_factor",
+        "lr_scheduler_minimum_lr",
+    ]
+    assert chosen["lr_scheduler_step"] >= 1
+
+
 def test_training_stops_early(tmp_path):
     features, labels = examples()
     _, lines = train_csv(

@@ -131,7 +131,9 @@ def test_no_data(tmp_path):
         (b'1,2,3\n4,5,"6\n', ["bad.csv", "record 1"]),
         (b"label,a,b\n1,2,3\n", ["bad.csv", "label", "header"]),
         (b"1\n2\n", ["bad.csv", "features"]),
-        (b"nan,2\n", ["no finite number"]),
+        (b"1,2\nnan,2\n", ["label is no finite number", "'train'", "bad.csv", "record 1"]),
+        (b"1,2,3\n" * 5000 + b"4,5,nan\n", ["feature 1 is no finite number", "'train'", "bad.csv", "record 5000"]),
+        (b"1,2,3\n4,1e39,6\n", ["feature 0 is no finite number", "bad.csv", "record 1"]),
     ],
 )
 def test_csv_that_cannot_be_used(tmp_path, content, said):
@@ -155,6 +157,21 @@ def test_csv_is_read_as_numpy_reads_it(tmp_path, table, form, line_end, marked):
     assert all(len(block.labels) <= 7 for block in blocks)
     np.testing.assert_array_equal(np.concatenate([block.labels for block in blocks]), expected[:, 0])
     np.testing.assert_array_equal(np.concatenate([block.rows.values for block in blocks]), expected[:, 1:])
+
+
+@pytest.mark.parametrize("form", [dense, sparse])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_records_with_features_that_are_no_finite_numbers(tmp_path, form, value):
+    features, labels = examples(150)
+    put(tmp_path, "train/a.pbr", form(features, labels))
+    features[40, 3] = value
+    put(tmp_path, "train/b.pbr", form(features, labels))
+    refused(tmp_path, ["feature 3 is no finite number", "b.pbr", "record 40"], channels={"train": RECORDIO})
+
+
+def test_large_features_are_finite(tmp_path):
+    put(tmp_path, "train/x.csv", b"1,1e30\n2,2e30\n3,3e30\n")
+    assert train(tmp_path, **OPTIONS)[0].model.weights[0, 0] > 0
 
 
 def test_other_numbers_of_features(tmp_path):

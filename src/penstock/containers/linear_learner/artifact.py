@@ -82,7 +82,8 @@ class Model:
         if self.predictor_type == REGRESSOR:
             return None
         if self.predictor_type == BINARY:
-            return (answers[:, 0] > self.threshold).astype(np.int64)
+            # In float64, as thresholds are: one may lie between two neighbours of float32.
+            return (answers[:, 0].astype(np.float64) > self.threshold).astype(np.int64)
         return np.asarray(answers.argmax(axis=1))
 
 

@@ -43,6 +43,10 @@ class MiniBatch(NamedTuple):
     rows: Rows
     labels: Array
 
+    def part(self, which: slice) -> MiniBatch:
+        """Some of the examples."""
+        return MiniBatch(self.rows.part(which), self.labels[which])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examples:
@@ -80,9 +84,7 @@ class Examples:
         """Mini-batches go on over the ends of files."""
         waiting: list[MiniBatch] = []
         count = 0
-        width = self.parameters.feature_dim
-        for block in (block for file in files for block in self._blocks(file, self.size)):
-            width = self._check(block, width)
+        for block in self._checked(files):
             rest: MiniBatch | None = block
             while rest is not None and count + len(rest.labels) >= self.size:
                 head, rest = _cut(rest, self.size - count)
@@ -93,6 +95,15 @@ class Examples:
                 count += len(rest.labels)
         if waiting:
             yield _joined(waiting)
+
+    def _checked(self, files: list[Path]) -> Iterator[MiniBatch]:
+        width = self.parameters.feature_dim
+        for file in files:
+            first = 0
+            for block in self._blocks(file, self.size):
+                width = self._check(block, width, file, first)
+                first += len(block.labels)
+                yield block
 
     def _blocks(self, file: Path, size: int) -> Iterator[MiniBatch]:
         kind = self.job.channels[self.name].content_type or ""
@@ -111,14 +122,25 @@ class Examples:
             return _record_blocks(file, size)
         return _csv_blocks(file, size, 1)
 
-    def _check(self, block: MiniBatch, width: int | None) -> int:
+    def _check(self, block: MiniBatch, width: int | None, file: Path, first: int) -> int:
+        """The number of features, after a look at a block whose first example is number ``first`` of a file."""
         found = block.rows.width
         if width is not None and width != found:
             raise JobFailed(
                 f"Customer error: {width} features were expected (feature_dim, or the first example), but the channel "
-                f"{self.name!r} has an example with {found}"
+                f"{self.name!r} has an example with {found}{_at(file, first)}"
             )
-        _check_labels(block.labels, self.parameters, self.name)
+        wrong = _wrong_label(block.labels, self.parameters)
+        if wrong is not None:
+            number, said = wrong
+            raise JobFailed(f"Customer error: {said} in the channel {self.name!r}{_at(file, first + number)}")
+        place = block.rows.not_finite()
+        if place is not None:
+            number, column = place
+            raise JobFailed(
+                f"Customer error: feature {column} is no finite number in the channel {self.name!r}"
+                f"{_at(file, first + number)}. Let a featurizer fill in what is missing."
+            )
         return found
 
 
@@ -138,28 +160,29 @@ def _begins_with(file: Path, magic: bytes) -> bool:
         return opened.read(len(magic)) == magic
 
 
-def _check_labels(labels: Array, parameters: Hyperparameters, channel: str) -> None:
-    if not np.isfinite(labels).all():
-        raise JobFailed(f"Customer error: the channel {channel!r} has a label that is no finite number")
+def _at(file: Path, record: int) -> str:
+    return f" - at {Where(path=os.fspath(file), record=record)}"
+
+
+def _wrong_label(labels: Array, parameters: Hyperparameters) -> tuple[int, str] | None:
+    """Which label cannot be learned from, and why."""
+    bad = ~np.isfinite(labels)
+    if bad.any():
+        return int(bad.argmax()), "a label is no finite number"
     if parameters.is_regressor:
-        return
+        return None
     classes = max(2, parameters.outputs)
-    wrong = (labels != np.floor(labels)) | (labels < 0) | (labels >= classes)
-    if wrong.any():
-        found = labels[np.flatnonzero(wrong)[0]]
-        raise JobFailed(
-            f"Customer error: labels of a {parameters.predictor_type} are 0 to {classes - 1}, "
-            f"but the channel {channel!r} has the label {found:g}"
-        )
+    bad = (labels != np.floor(labels)) | (labels < 0) | (labels >= classes)
+    if not bad.any():
+        return None
+    number = int(bad.argmax())
+    return number, f"labels of a {parameters.predictor_type} are 0 to {classes - 1}, but there is {labels[number]:g}"
 
 
 def _cut(block: MiniBatch, count: int) -> tuple[MiniBatch, MiniBatch | None]:
     if count == len(block.labels):
         return block, None
-    values: Any = getattr(block.rows, "values", None)
-    values = block.rows.matrix if values is None else values  # type: ignore[attr-defined]
-    head = MiniBatch(rows_of(values[:count]), block.labels[:count])
-    return head, MiniBatch(rows_of(values[count:]), block.labels[count:])
+    return block.part(slice(count)), block.part(slice(count, None))
 
 
 def _joined(parts: list[MiniBatch]) -> MiniBatch:

@@ -17,7 +17,7 @@ from penstock.containers.linear_learner.training.losses import Array
 from penstock.containers.linear_learner.training.reporting import Reporting
 from penstock.containers.linear_learner.training.rows import joined
 from penstock.containers.linear_learner.training.scaling import Scaler, fit_scaler
-from penstock.containers.linear_learner.training.scores import Scores, calibrated, scores_of
+from penstock.containers.linear_learner.training.scores import calibrated, scores_of
 from penstock.containers.linear_learner.training.tally import Tally
 from penstock.containers.linear_learner.training.threads import numeric_threads
 from penstock.containers.linear_learner.training.weighing import Models
@@ -29,9 +29,10 @@ __all__ = ["fit"]
 
 @dataclass(slots=True)
 class _Best:
-    """The best model so far: of which epoch and candidate, and its weights for raw features."""
+    """The best model so far: its criterion and loss, its candidate, and its weights for raw features."""
 
     value: float
+    loss: float
     candidate: Candidate
     weights: Array
     bias: Array
@@ -69,6 +70,7 @@ class _Fitting:
         self._train = _Passes(train)
         self._validation = self._other("validation")
         self._test = self._other("test")
+        self._judge = "train" if self._validation is None else "validation"
         self._best: _Best | None = None
         self._stale = 0
 
@@ -89,7 +91,7 @@ class _Fitting:
                     break
                 if epoch + 1 < self.parameters.epochs:
                     batches = self._train.next()
-        return self._finished()
+        return self._finished(models)
 
     def _scaler(self, batches: Iterator[MiniBatch]) -> tuple[list[MiniBatch], Scaler]:
         taken: list[MiniBatch] = []
@@ -106,7 +108,7 @@ class _Fitting:
 
     def _models(self, scaler: Scaler) -> Models:
         counts = scaler.classes
-        balanced = float(counts[0] / counts[1]) if self.parameters.is_binary and counts[1] else 1.0
+        balanced = float(counts[0] / counts[1]) if self.parameters.is_binary and counts.all() else 1.0
         return Models(self.parameters, candidates(self.parameters, balanced), scaler)
 
     def _epoch(self, models: Models, epoch: int, batches: Iterator[MiniBatch]) -> bool:
@@ -119,7 +121,7 @@ class _Fitting:
             if self.job.stop.is_set():
                 break
         if epoch == 0:
-            models.schedule.plan(tally.batches * (self.parameters.epochs - 1))
+            models.plan(tally.examples, self.parameters.epochs - 1)
         self.reporting.epoch("training", "train", epoch, tally, models.scaler, begun)
         judge = tally
         if self._validation is not None:
@@ -131,20 +133,24 @@ class _Fitting:
         return self._judged(models, epoch, judge, tally.examples, begun)
 
     def _judged(self, models: Models, epoch: int, tally: Tally, examples: int, begun: float) -> bool:
-        number = tally.best()
-        value = float(tally.criterion()[number])
-        self.reporting.criterion(epoch, tally, value)
+        # No penalty could be chosen by the loss of examples that were learned from: without any it is always the smallest.
+        burden = models.burden(examples) if self._validation is None else 0.0
+        number = tally.best(burden)
+        value = float(tally.criterion(burden)[number])
+        self.reporting.criterion(self._judge, epoch, tally, value, models.scaler)
         tolerance = self.parameters.early_stopping_tolerance
         improved = self._best is None or value < self._best.value - tolerance * abs(self._best.value)
-        if self._best is None or value < self._best.value:
+        loss = float(tally.losses(burden)[number])
+        # Many epochs may call as many examples rightly: the surest of them is kept.
+        if self._best is None or (value, loss) < (self._best.value, self._best.loss):
             weights, bias = models.folded(number)
             if np.isfinite(weights).all() and np.isfinite(bias).all():
-                self._best = _Best(value, models.candidates[number], weights, bias)
+                self._best = _Best(value, loss, models.candidates[number], weights, bias)
         self._stale = 0 if improved else self._stale + 1
         self.reporting.judged(epoch, self._stale, examples, begun, improved=improved)
         return self._stale > self.parameters.early_stopping_patience
 
-    def _finished(self) -> Model:
+    def _finished(self, models: Models) -> Model:
         best = self._best
         if best is None:
             raise JobFailed(
@@ -159,16 +165,14 @@ class _Fitting:
         if self.job.stop.is_set():
             return model
         judge = self._train if self._validation is None else self._validation
-        found = scores_of(model, judge.next(), self.parameters)
+        deviation = models.scaler.label_deviation
+        found = scores_of(model, judge.next(), self.parameters, deviation)
         model = calibrated(model, found)
-        self.reporting.final("train" if self._validation is None else "validation", self._measured(found, model))
-        self.reporting.chosen(best.candidate)
+        self.reporting.final(self._judge, found.measures(model, self.parameters))
+        self.reporting.chosen(best.candidate, models.schedule)
         if self._test is None:
             self.reporting.line("Test data is not provided.")
         else:
-            found = scores_of(model, self._test.next(), self.parameters)
-            self.reporting.final("test", self._measured(found, model))
+            found = scores_of(model, self._test.next(), self.parameters, deviation)
+            self.reporting.final("test", found.measures(model, self.parameters))
         return model
-
-    def _measured(self, found: Scores, model: Model) -> dict[str, float]:
-        return found.measures(model, self.parameters)

@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from penstock.containers.linear_learner.hyperparameters import Hyperparameters
 
-__all__ = ["Array", "Loss", "loss_of", "sigmoid"]
+__all__ = ["Array", "Loss", "loss_of", "loss_unit", "sigmoid"]
 
 Array = npt.NDArray[Any]
+OF_SQUARES = ("squared_loss", "eps_insensitive_squared_loss", "huber_loss")
 
 
 class Loss(Protocol):
@@ -145,6 +146,11 @@ def _signs(labels: Array) -> Array:
 
 def _of_class(scores: Array, labels: Array) -> Array:
     return np.asarray(scores[np.arange(len(labels)), :, labels.astype(np.int64)])
+
+
+def loss_unit(loss: str, deviation: float) -> float:
+    """What a loss grows by where labels, scores and the loss's own distances all grow by ``deviation``."""
+    return deviation * deviation if loss in OF_SQUARES else deviation
 
 
 def loss_of(parameters: Hyperparameters) -> Loss:

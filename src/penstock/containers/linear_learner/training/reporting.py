@@ -6,15 +6,14 @@ import json
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any
 
 import numpy as np
 
 from penstock.containers.linear_learner.hyperparameters import DEFAULTS, Hyperparameters
-from penstock.containers.linear_learner.training.candidates import FACTOR, MINIMUM_RATE, Candidate
-from penstock.containers.linear_learner.training.losses import Array
+from penstock.containers.linear_learner.training.candidates import Candidate, Schedule
+from penstock.containers.linear_learner.training.losses import Array, loss_unit
 from penstock.containers.linear_learner.training.scaling import Scaler
 from penstock.containers.linear_learner.training.tally import Tally
 from penstock.contracts.job import TrainingJob
@@ -65,17 +64,17 @@ class Reporting:
 
     def epoch(self, operation: str, channel: str, epoch: int, tally: Tally, scaler: Scaler, begun: float) -> None:
         """The loss of every model in a pass."""
-        unit = 1.0
-        if channel != "train":  # Training counts in units of the scaled label, everything else in the label's own.
-            unit = {"squared_loss": scaler.label_deviation**2, "absolute_loss": scaler.label_deviation}.get(
-                self._parameters.loss, 1.0
-            )
+        unit = self._unit(channel, scaler)
         for number in range(len(tally.sum)):
             self._metrics(f"{channel}_{self._objective}", operation, epoch, number, tally, unit, begun)
         mean = unit * float(tally.mean[0])
         self.line(
             f"#quality_metric: host={self._job.current_host}, epoch={epoch}, {channel} {self._objective} <loss>={mean}"
         )
+
+    def _unit(self, channel: str, scaler: Scaler) -> float:
+        """Training counts in units of the scaled label, everything else in the label's own."""
+        return 1.0 if channel == "train" else loss_unit(self._parameters.loss, scaler.label_deviation)
 
     def _metrics(
         self, name: str, operation: str, epoch: int, model: int, tally: Tally, unit: float, begun: float
@@ -96,14 +95,14 @@ class Reporting:
         line = {"StartTime": begun, "EndTime": time.time(), "Dimensions": dimensions, "Metrics": {name: of_batches}}
         self._job.log("#metrics " + json.dumps(_finite(line)))
 
-    def criterion(self, epoch: int, tally: Tally, value: float) -> None:
-        """What early stopping looks at."""
+    def criterion(self, channel: str, epoch: int, tally: Tally, value: float, scaler: Scaler) -> None:
+        """What early stopping looks at, in the units of the channel that judges."""
         name = (
             self._objective
             if tally.by_loss
             else f"sampled_{self._parameters.binary_classifier_model_selection_criteria}"
         )
-        shown = value if tally.by_loss else -value
+        shown = value * self._unit(channel, scaler) if tally.by_loss else -value
         self.line(
             f"#early_stopping_criteria_metric: host={self._job.current_host}, epoch={epoch}, criteria={name}, "
             f"value={shown}"
@@ -114,8 +113,9 @@ class Reporting:
         if improved:
             self.line(f"Epoch {epoch}: Loss improved. Updating best model")
         else:
-            self.line(f"Epoch {epoch}: Loss has not improved for {stale} epochs.")
-        done = round(100 * (epoch + 1) / self._parameters.epochs)
+            # The real line begins to count at 0.
+            self.line(f"Epoch {epoch}: Loss has not improved for {stale - 1} epochs.")
+        done = 100 * (epoch + 1) // self._parameters.epochs
         self.line(f"#progress_metric: host={self._job.current_host}, completed {done} % of epochs")
         rate = examples / max(1e-9, time.time() - begun)
         self.line(f"#throughput_metric: host={self._job.current_host}, train throughput={rate} records/second")
@@ -129,13 +129,19 @@ class Reporting:
             kind = "loss" if name.endswith(("objective", "loss", "mse")) else "score"
             self.line(f"#quality_metric: host={host}, {channel} {name} <{kind}>={value}")
 
-    def chosen(self, candidate: Candidate) -> None:
+    def chosen(self, candidate: Candidate, schedule: Schedule) -> None:
         """What the chosen model was trained with."""
-        parameters = self._parameters
-        settings: dict[str, Any] = {"optimizer": parameters.optimizer, **asdict(candidate)}
-        settings["lr_scheduler_step"] = parameters.lr_scheduler_step or "auto"
-        settings["lr_scheduler_factor"] = parameters.lr_scheduler_factor or FACTOR
-        settings["lr_scheduler_minimum_lr"] = parameters.lr_scheduler_minimum_lr or MINIMUM_RATE
+        settings: dict[str, Any] = {
+            "optimizer": self._parameters.optimizer,
+            "learning_rate": candidate.learning_rate,
+            "l1": candidate.l1,
+            "wd": candidate.wd,
+            "lr_scheduler_step": schedule.step,
+            "lr_scheduler_factor": schedule.factor,
+            "lr_scheduler_minimum_lr": schedule.minimum,
+        }
+        if self._parameters.positive_example_weight_mult == "auto":
+            settings["positive_example_weight_mult"] = candidate.positive_weight
         self.line(f"Best model found for hyperparameters: {json.dumps(settings)}")
 
 

@@ -18,6 +18,8 @@ class Rows(Protocol):
     @property
     def width(self) -> int: ...
     def __len__(self) -> int: ...
+    def part(self, which: slice, /) -> Rows: ...
+    def not_finite(self) -> tuple[int, int] | None: ...
     def moments(self) -> tuple[Array, Array]: ...
     def scaled(self, mean: Array, deviation: Array, /) -> Rows: ...
     def times(self, weights: Array, /) -> Array: ...
@@ -36,6 +38,17 @@ class Dense:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def part(self, which: slice) -> Dense:
+        """Some of the rows."""
+        return Dense(self.values[which])
+
+    def not_finite(self) -> tuple[int, int] | None:
+        """Row and column of the first value that is NaN or infinite."""
+        if _all_finite(self.values):
+            return None
+        row, column = np.argwhere(~np.isfinite(self.values))[0]
+        return int(row), int(column)
 
     def moments(self) -> tuple[Array, Array]:
         """Mean and standard deviation of each column, ``float64 (width,)``."""
@@ -72,6 +85,17 @@ class Sparse:
     def __len__(self) -> int:
         return int(self.matrix.shape[0])
 
+    def part(self, which: slice) -> Sparse:
+        """Some of the rows."""
+        return Sparse(self.matrix[which], self._mean, self._deviation)
+
+    def not_finite(self) -> tuple[int, int] | None:
+        """Row and column of the first value that is NaN or infinite."""
+        if _all_finite(self.matrix.data):
+            return None
+        place = int((~np.isfinite(self.matrix.data)).argmax())
+        return int(np.searchsorted(self.matrix.indptr, place, side="right")) - 1, int(self.matrix.indices[place])
+
     def moments(self) -> tuple[Array, Array]:
         """Mean and standard deviation of each column, zeros included, ``float64 (width,)``."""
         columns, values = self.matrix.indices, self.matrix.data.astype(np.float64)
@@ -100,6 +124,13 @@ class Sparse:
             return product
         taken = product - self._mean[:, None] * derivatives.sum(axis=0)
         return np.asarray(taken / self._deviation[:, None], np.float32)
+
+
+def _all_finite(values: Array) -> bool:
+    flat = values.reshape(-1)
+    # A sum of squares is the fastest look at all of them. That of large ones may be infinite, too.
+    with np.errstate(over="ignore"):
+        return bool(np.isfinite(np.dot(flat, flat))) or bool(np.isfinite(flat).all())
 
 
 def rows_of(features: Any) -> Rows:

@@ -12,7 +12,7 @@ from penstock.containers.linear_learner.artifact import Model
 from penstock.containers.linear_learner.hyperparameters import Hyperparameters
 from penstock.containers.linear_learner.training.channels import MiniBatch
 from penstock.containers.linear_learner.training.cuts import Cuts, area_under_curve, f_score
-from penstock.containers.linear_learner.training.losses import Array, loss_of
+from penstock.containers.linear_learner.training.losses import Array, loss_of, loss_unit
 
 __all__ = ["Scores", "calibrated", "scores_of"]
 
@@ -24,9 +24,18 @@ class Scores(Protocol):
     def measures(self, model: Model, parameters: Hyperparameters, /) -> dict[str, float]: ...
 
 
-def scores_of(model: Model, batches: Iterable[MiniBatch], parameters: Hyperparameters) -> Scores:
-    """Score the examples of a pass with raw scores ``(n, outputs)``."""
-    found: Scores = _Regression(parameters)
+def scores_of(
+    model: Model, batches: Iterable[MiniBatch], parameters: Hyperparameters, deviation: float = 1.0
+) -> Scores:
+    """Score the examples of a pass with raw scores ``(n, outputs)``.
+
+    Args:
+        model: What scores them.
+        batches: The pass.
+        parameters: Of the job.
+        deviation: What labels were divided by in training, and the distances of the loss count in.
+    """
+    found: Scores = _Regression(parameters, deviation)
     if parameters.is_binary:
         found = _Binary(parameters)
     elif not parameters.is_regressor:
@@ -43,15 +52,17 @@ def calibrated(model: Model, found: Scores) -> Model:
 
 
 class _Regression:
-    def __init__(self, parameters: Hyperparameters) -> None:
+    def __init__(self, parameters: Hyperparameters, deviation: float) -> None:
         self._loss = loss_of(parameters)
+        self._deviation = deviation
+        self._unit = loss_unit(parameters.loss, deviation)
         self._count = 0
         self._sums = np.zeros(3)
 
     def add(self, scores: Array, labels: Array) -> None:
         errors = scores[:, 0].astype(np.float64) - labels
-        objective = self._loss.value(scores[:, None, :].astype(np.float64), labels)
-        self._sums += [objective.sum(), np.square(errors).sum(), np.abs(errors).sum()]
+        objective = self._loss.value(errors[:, None, None] / self._deviation, np.zeros(len(labels)))
+        self._sums += [self._unit * objective.sum(), np.square(errors).sum(), np.abs(errors).sum()]
         self._count += len(labels)
 
     def measures(self, model: Model, parameters: Hyperparameters) -> dict[str, float]:  # noqa: ARG002 - one protocol
@@ -90,10 +101,10 @@ class _Binary:
             return default
         known, positive, negative = self._counts()
         answers = model.answers(known[:, None])[:, 0].astype(np.float64)
-        if len(answers) == 1:
-            return default
-        between = (answers[1:] + answers[:-1]) / 2
-        merit = Cuts.of(positive, negative).merit(self._parameters)[1:-1]
+        # Below all that were seen and above them, too: few scores leave no other way to reach a target.
+        ends = min(default, float(np.nextafter(answers[0], -np.inf))), max(default, float(answers[-1]))
+        between = np.concatenate([ends[:1], (answers[1:] + answers[:-1]) / 2, ends[1:]])
+        merit = Cuts.of(positive, negative).merit(self._parameters)
         best = np.flatnonzero(merit == merit.max())
         # Of cuts that are equally good, the one nearest to where it would be without calibration.
         return float(between[best[np.argmin(np.abs(between[best] - default))]])

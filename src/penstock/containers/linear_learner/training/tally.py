@@ -66,13 +66,17 @@ class Tally:
         criterion = self._parameters.binary_classifier_model_selection_criteria
         return not self._parameters.is_binary or criterion in ("loss_function", "cross_entropy_loss")
 
-    def criterion(self) -> Array:
-        """What models are chosen by, ``(models,)``: the smaller, the better."""
+    def losses(self, burden: Array | float = 0.0) -> Array:
+        """The mean loss of each model with what it has to bear beside it, ``(models,)``."""
+        return np.asarray(self.mean + burden)
+
+    def criterion(self, burden: Array | float = 0.0) -> Array:
+        """What models are chosen by, ``(models,)``: the smaller, the better; ``burden`` as for :meth:`losses`."""
         if self.by_loss:
-            return self.mean
+            return self.losses(burden)
         merit = Cuts.of(self._positive, self._negative).merit(self._parameters).max(axis=1)
         return np.where(np.isfinite(self.mean), -merit, np.inf)
 
-    def best(self) -> int:
-        """The model to choose: by the criterion, then by the loss."""
-        return int(np.lexsort((self.mean, self.criterion()))[0])
+    def best(self, burden: Array | float = 0.0) -> int:
+        """The model to choose: by the criterion, then by the loss; ``burden`` as for :meth:`losses`."""
+        return int(np.lexsort((self.losses(burden), self.criterion(burden)))[0])

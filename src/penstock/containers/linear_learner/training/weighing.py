@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import os
 
 import numpy as np
@@ -18,6 +20,8 @@ from penstock.errors import JobFailed
 __all__ = ["Models"]
 
 ARRAYS = 5  # of the size of the weights: they, their gradient, what an optimizer remembers
+STEPS = 1500  # that models of our own rates need to arrive
+FEWEST = 8  # examples that a step is made from where we choose
 SEED = 0  # what a job trains on decides what it learns; nothing else does
 
 
@@ -49,16 +53,37 @@ class Models:
         self._bias_optimizer = optimizer_of(parameters.optimizer, self.bias.shape, **memory)
         self._positive = np.array([one.positive_weight for one in candidates], np.float32)
         self._classes = _class_weights(scaler.classes) if parameters.balance_multiclass_weights else None
+        self._examples_a_step = parameters.mini_batch_size
 
     def __len__(self) -> int:
         return len(self.candidates)
+
+    def plan(self, examples: int, passes: int) -> None:
+        """What the job leaves open, for ``passes`` more over so many examples. Known after the first epoch.
+
+        Small data in large mini-batches gives few steps, too few for any rate. They are made from parts of a mini-batch then.
+        """
+        size = self.parameters.mini_batch_size
+        if self.parameters.learning_rate is None:
+            size = min(size, max(FEWEST, math.ceil(examples * passes / STEPS)))
+        self._examples_a_step = size
+        self.schedule.plan(math.ceil(examples / size) * passes)
 
     def step(self, batch: MiniBatch) -> tuple[Array, Array, Array]:
         """Learn from one mini-batch.
 
         Returns:
-            What :meth:`score` returns, from before the step.
+            What :meth:`score` returns, from before each step.
         """
+        count = max(1, round(len(batch.labels) / self._examples_a_step))
+        if count == 1:
+            return self._stepped(batch)
+        bounds = [len(batch.labels) * number // count for number in range(count + 1)]
+        found = [self._stepped(batch.part(slice(*ends))) for ends in itertools.pairwise(bounds)]
+        scores, labels, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return scores, labels, values
+
+    def _stepped(self, batch: MiniBatch) -> tuple[Array, Array, Array]:
         rows = batch.rows.scaled(self.scaler.mean, self.scaler.deviation)
         scores, labels, values = self._scored(rows, batch.labels)
         derivative = self.loss.derivative(scores, labels)
@@ -85,6 +110,14 @@ class Models:
         scores = (rows.times(self.weights) + self.bias).reshape(len(raw), len(self), self._outputs)
         labels = self.scaler.label(raw)
         return scores, labels, self.loss.value(scores, labels)
+
+    def burden(self, examples: int) -> Array:
+        """What large weights cost each model beside its loss, ``(models,)``, where only examples that it has learned from judge it.
+
+        Half their squares, shared among the examples: what ridge and logistic regression take off by default elsewhere.
+        """
+        squares = np.square(self.weights, dtype=np.float64).sum(axis=0).reshape(len(self), self._outputs)
+        return np.asarray(squares.sum(axis=1) / (2 * max(1, examples)))
 
     def folded(self, model: int) -> tuple[Array, Array]:
         """Weights ``(features, outputs)`` and bias ``(outputs,)`` of one model, for raw features."""
