@@ -28,7 +28,7 @@ def make_table(path, rows=1500):
     diameter, height = length * 0.78 + random.normal(0, 0.01, rows), length * 0.27 + random.normal(0, 0.01, rows)
     whole = 5.6 * length**3 * random.normal(1, 0.08, rows)
     shucked, viscera, shell = (whole * share * random.normal(1, 0.1, rows) for share in (0.43, 0.22, 0.29))
-    rings = 4.2 + 8 * diameter + 11 * shell - 9 * shucked + 4 * whole + random.gamma(2, 1, rows)
+    rings = 2.8 + 8 * diameter + 11 * shell - 9 * shucked + 4 * whole + random.gamma(2, 1, rows)
     columns = (length, diameter, height, whole, shucked, viscera, shell)
     with Path(path).open("w") as file:
         file.writelines(
@@ -37,9 +37,19 @@ def make_table(path, rows=1500):
         )
 
 
-def flow(session, table):
-    """Three jobs and an endpoint; gives what the endpoint answers, and the learner's error beside that of least squares."""
-    train = session.upload_data(table, key_prefix="abalone/train")
+def split(table, folder):
+    """Two tables in a folder: every fifth row is for the test."""
+    rows = Path(table).read_text().splitlines(keepends=True)
+    parts = {"train": [row for number, row in enumerate(rows) if number % 5], "test": rows[::5]}
+    for name, part in parts.items():
+        path = Path(folder) / f"{name}.csv"
+        path.write_text("".join(part))
+        yield path
+
+
+def flow(session, train, test):
+    """Four jobs and an endpoint; gives what the endpoint answers, and the learner's error beside that of least squares."""
+    train, test = (session.upload_data(part, key_prefix=f"abalone/{part.stem}") for part in (train, test))
 
     featurizer = sagemaker.SKLearn(
         entry_point=SCRIPT, framework_version="1.2-1", instance_type="local", sagemaker_session=session
@@ -47,13 +57,15 @@ def flow(session, table):
     featurizer.fit({"train": train}, logs=False)
 
     transformer = featurizer.transformer(assemble_with="Line", accept="text/csv")
-    transformer.transform(train, content_type="text/csv", logs=False)
+    features = {}
+    for channel, rows in (("train", train), ("test", test)):
+        transformer.transform(rows, content_type="text/csv", logs=False)
+        features[channel] = sagemaker.TrainingInput(transformer.output_path, content_type="text/csv")
 
     learner = sagemaker.LinearLearner(
         predictor_type="regressor", feature_dim=10, mini_batch_size=32, sagemaker_session=session
     )
-    features = sagemaker.TrainingInput(transformer.output_path, content_type="text/csv")
-    learner.fit({"train": features}, logs=False)
+    learner.fit(features, logs=False)
 
     pipeline = sagemaker.PipelineModel(models=[featurizer.create_model(), learner.create_model()])
     predictor = pipeline.deploy(serializer=CSVSerializer(), deserializer=JSONDeserializer())
@@ -61,17 +73,19 @@ def flow(session, table):
         answer = predictor.predict(ROW)
     finally:
         predictor.delete_endpoint()
-    return answer, errors(session, transformer.output_path, learner)
+    return answer, errors(session, features, learner)
 
 
 def errors(session, features, learner):
-    """Root mean squared errors on the features that the transform job wrote: the learner's, and that of least squares."""
-    rows = np.concatenate([np.loadtxt(one.path, delimiter=",") for one in session.objects(features)])
-    labels, known = rows[:, 0], np.column_stack([rows[:, 1:], np.ones(len(rows))])
-    best = known @ np.linalg.lstsq(known, labels, rcond=None)[0]
+    """Root mean squared errors on the test rows: the learner's, and that of least squares on the features of the train rows."""
+    labels, known = {}, {}
+    for channel, given in features.items():
+        rows = np.concatenate([np.loadtxt(one.path, delimiter=",") for one in session.objects(given.s3_data)])
+        labels[channel], known[channel] = rows[:, 0], np.column_stack([rows[:, 1:], np.ones(len(rows))])
+    best = known["test"] @ np.linalg.lstsq(known["train"], labels["train"], rcond=None)[0]
     job = session.logs_for_job(learner.training_job_name)
-    ours = float(job.rpartition("train rmse <loss>=")[2].partition("\n")[0])
-    return ours, float(np.sqrt(np.mean((best - labels) ** 2)))
+    ours = float(job.rpartition("test rmse <loss>=")[2].partition("\n")[0])
+    return ours, float(np.sqrt(np.mean((best - labels["test"]) ** 2)))
 
 
 def main():
@@ -82,9 +96,11 @@ def main():
             table = Path(sys.argv[1])
         else:
             make_table(table)
-        answer, (ours, least_squares) = flow(sagemaker.Session(Path(folder) / "store"), table)
+        answer, (ours, least_squares) = flow(sagemaker.Session(Path(folder) / "store"), *split(table, folder))
     print(f"{ROW}  ->  {answer}")
-    print(f"root mean squared error {ours:.3f} rings; least squares on the same features {least_squares:.3f}")
+    print(
+        f"root mean squared error on test rows {ours:.3f} rings; least squares on the same features {least_squares:.3f}"
+    )
 
 
 if __name__ == "__main__":
