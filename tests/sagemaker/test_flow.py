@@ -145,6 +145,23 @@ def test_linear_learner_takes_arrays(session):
     predictor.delete_endpoint()
 
 
+def test_hyperparameters_of_linear_learner_are_attributes(session):
+    bucket = f"s3://{session.default_bucket()}/records"
+    learner = sagemaker.LinearLearner(predictor_type="regressor", data_location=bucket, sagemaker_session=session)
+    learner.epochs = 3
+    assert (learner.predictor_type, learner.epochs) == ("regressor", 3)
+    assert learner.hyperparameters() == {"predictor_type": "regressor", "epochs": 3}
+    with pytest.raises(ValueError, match="epochs"):
+        learner.epochs = 0
+    with pytest.raises(ValueError, match="epoch"):
+        learner.set_hyperparameters(epoch=3)
+    assert learner.epochs == 3
+    learner.epochs = None
+    assert not hasattr(learner, "epochs")
+    records = learner.record_set(np.ones((2, 2), np.float32), np.ones(2, np.float32))
+    assert records.s3_data.startswith(f"{bucket}/linear-learner-train-")
+
+
 def test_names_of_version_1(session, tmp_path):
     (tmp_path / "train.csv").write_text("".join(f"{2 * n},{n}\n" for n in range(40)))
     train = session.upload_data(tmp_path / "train.csv")
@@ -214,8 +231,12 @@ def test_what_is_refused(session, tmp_path):
         sagemaker.Estimator("123.dkr.ecr.us-east-1.amazonaws.com/xgboost:1", sagemaker_session=session)
     with pytest.raises(ValueError, match="2 to 15"):
         sagemaker.PipelineModel(models=[])
-    with pytest.raises(JobFailed, match="epochs"):
-        sagemaker.LinearLearner(predictor_type="regressor", epochs="many", sagemaker_session=session)
+    with pytest.raises(ValueError, match="^epochs: .*; wd: "):
+        sagemaker.LinearLearner(predictor_type="regressor", epochs="many", wd=-1, sagemaker_session=session)
+    with pytest.raises(ValueError, match="'num_classes' should be set to a value greater than 2"):
+        sagemaker.LinearLearner(predictor_type="multiclass_classifier", num_classes=2, sagemaker_session=session)
+    with pytest.raises(ValueError, match="Expecting an S3 URL"):
+        sagemaker.LinearLearner(predictor_type="regressor", data_location="x/y", sagemaker_session=session)
     estimator = sagemaker.SKLearn(entry_point=tmp_path / "none.py", sagemaker_session=session)
     with pytest.raises(JobFailed, match="none.py"):
         estimator.fit(logs=False)

@@ -269,7 +269,9 @@ def _together(values: Mapping[str, Any]) -> list[str]:
     """What is wrong with values that are each right."""
     predictor, loss, problems = values["predictor_type"], values["loss"], []
     if predictor == MULTICLASS and values["num_classes"] < 3:
-        problems.append("num_classes: expected at least 3 for predictor_type 'multiclass_classifier'")
+        problems.append(
+            "For predictor_type 'multiclass_classifier', 'num_classes' should be set to a value greater than 2."
+        )
     if loss != "auto" and loss not in LOSSES[predictor]:
         allowed = ", ".join(LOSSES[predictor])
         problems.append(f"loss: expected one of {allowed} for predictor_type {predictor!r}, found {loss!r}")

@@ -8,6 +8,7 @@ from typing import Any
 from penstock.containers.linear_learner.container import LinearLearnerContainer
 from penstock.containers.linear_learner.hyperparameters import Hyperparameters
 from penstock.contracts.job import Container
+from penstock.errors import JobFailed
 from penstock.jobs.hyperparameters import as_text
 from penstock.sagemaker.amazon.record_set import RecordSet, upload_shards
 from penstock.sagemaker.deserializers import RecordDeserializer
@@ -51,17 +52,36 @@ class LinearLearnerModel(Model):
         super().__init__(image, model_data, role, sagemaker_session=session, **options)
 
 
+class _Hyperparameter:
+    """A hyperparameter as an attribute: set, it is checked; before that there is none."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, learner: LinearLearner | None, kind: type | None = None) -> Any:
+        if learner is None:
+            return self
+        given = learner.hyperparameters()
+        if self._name not in given:
+            raise AttributeError(f"{self._name} is not set; its default is the algorithm's")
+        return given[self._name]
+
+    def __set__(self, learner: LinearLearner, value: Any) -> None:
+        learner.set_hyperparameters(**{self._name: value})
+
+
 class LinearLearner(EstimatorBase):
     """SageMaker's algorithm for linear models.
 
     Args:
         role, instance_count, instance_type: As of :class:`~penstock.sagemaker.estimator.EstimatorBase`.
         predictor_type: ``"regressor"``, ``"binary_classifier"`` or ``"multiclass_classifier"``.
+        data_location: ``s3://`` URI of a folder for what :meth:`record_set` writes; the default bucket otherwise.
         options: Hyperparameters of Linear Learner by their names, and arguments of
-            :class:`~penstock.sagemaker.estimator.EstimatorBase`.
+            :class:`~penstock.sagemaker.estimator.EstimatorBase`. Hyperparameters are attributes, too: ``learner.epochs = 5``.
 
     Raises:
-        JobFailed: Hyperparameters that the algorithm does not take; all of them in one message.
+        ValueError: Hyperparameters that the algorithm does not take; all of them in one message.
 
     >>> learner = LinearLearner(predictor_type="regressor", feature_dim=10, sagemaker_session=Session(tmp))
     >>> learner.hyperparameters()
@@ -76,13 +96,29 @@ class LinearLearner(EstimatorBase):
         instance_count: int = 1,
         instance_type: str = "local",
         predictor_type: str | None = None,
+        *,
+        data_location: str | None = None,
         **options: Any,
     ) -> None:
+        if data_location is not None and not data_location.startswith("s3://"):
+            raise ValueError(f'Expecting an S3 URL beginning with "s3://". Got "{data_location}"')
+        self.data_location = data_location
         chosen = {name: options.pop(name) for name in NAMES if name in options}
         given = {"predictor_type": predictor_type, **chosen, **dict(options.pop("hyperparameters", None) or {})}
         hyperparameters = {name: value for name, value in given.items() if value is not None}
-        Hyperparameters.parse(as_text(hyperparameters))
+        _check(hyperparameters)
         super().__init__(role, instance_count, instance_type, hyperparameters=hyperparameters, **options)
+
+    def set_hyperparameters(self, **hyperparameters: Any) -> None:
+        """Set some more; ``None`` is the algorithm's default.
+
+        Raises:
+            ValueError: The algorithm does not take them.
+        """
+        given = {**self._hyperparameters, **hyperparameters}
+        checked = {name: value for name, value in given.items() if value is not None}
+        _check(checked)
+        self._hyperparameters = checked
 
     def record_set(
         self,
@@ -100,7 +136,8 @@ class LinearLearner(EstimatorBase):
             encrypt: Of AWS.
         """
         del encrypt
-        prefix = f"s3://{self.sagemaker_session.default_bucket()}/{name_from_base(f'{self.base_name}-{channel}')}"
+        folder = (self.data_location or f"s3://{self.sagemaker_session.default_bucket()}").rstrip("/")
+        prefix = f"{folder}/{name_from_base(f'{self.base_name}-{channel}')}"
         uri = upload_shards(self.sagemaker_session, prefix, train, labels, self.instance_count)
         return RecordSet(s3_data=uri, num_records=train.shape[0], feature_dim=train.shape[1], channel=channel)
 
@@ -152,3 +189,14 @@ class LinearLearner(EstimatorBase):
         estimator = cls(hyperparameters=given, sagemaker_session=session)
         estimator._attach(training_job_name)
         return estimator
+
+
+for _name in NAMES:
+    setattr(LinearLearner, _name, _Hyperparameter(_name))
+
+
+def _check(hyperparameters: Mapping[str, Any]) -> None:
+    try:
+        Hyperparameters.parse(as_text(hyperparameters))
+    except JobFailed as error:
+        raise ValueError(str(error).removeprefix("Customer error: ")) from error
