@@ -61,6 +61,7 @@ def test_a_quirk_can_be_had_back(load):
         (ask("[" * 100_000, "application/json"), 400, "JSON"),
         (ask(b"\xff\xfe", "text/csv"), 400, "byte 0 is 0xff"),
         (ask("1", "text/csv; charset=klingon"), 415, "klingon"),
+        (ask("1", "text/csv; charset=undefined"), 400, "undefined"),
         (ask(b"abc", "application/x-npy"), 400, "array"),
         (ask(b"PK", "application/x-npz"), 400, "npz"),
         (ask(b"abcdefgh", "application/x-recordio-protobuf"), 400, "RecordIO"),
@@ -195,6 +196,30 @@ def test_context_comes_last_where_it_is_taken(load):
     answer = handler(ask("x", **{"x-me": "hello"}))
     assert (answer.body, answer.status, answer.content_type) == (b"hello,warm", 202, "a/b")
     assert handler.execution_parameters() == {"MaxConcurrentTransforms": 2}
+
+
+@pytest.mark.parametrize(
+    "given", ["found", "json.dumps(found)", "json.dumps(found).encode()", "worker.Response(json.dumps(found))"]
+)
+def test_execution_parameters_in_each_form(load, given):
+    handler = load(f"""
+    import json
+    from sagemaker_containers.beta.framework import worker
+    def model_fn(model_dir): return 1
+    def execution_parameters_fn():
+        found = {{"MaxConcurrentTransforms": 2}}
+        return {given}
+    """)
+    assert handler.execution_parameters() == {"MaxConcurrentTransforms": 2}
+
+
+def test_execution_parameters_that_are_no_json(load):
+    handler = load("""
+    def model_fn(model_dir): return 1
+    def execution_parameters_fn(): return "many"
+    """)
+    with pytest.raises(RequestError, match="execution_parameters_fn failed with JSONDecodeError"):
+        handler.execution_parameters()
 
 
 def test_all_problems_are_told_together(load):

@@ -9,6 +9,7 @@ import threading
 import pytest
 from tests.hosting.places import local, sample
 
+from penstock.hosting.metrics import Metrics
 from penstock.hosting.settings import Settings
 
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
@@ -189,6 +190,19 @@ def test_metrics_are_what_happened():
         assert 'penstock_container_seconds_count{container="container-1"} 3' in lines
         for line in lines:
             assert re.fullmatch(r'# (HELP|TYPE) \w+ .+|\w+(\{\w+="[^"]*"(,\w+="[^"]*")*\})? [0-9.e+-]+', line), line
+
+
+def test_large_counts_are_told_to_the_last_one():
+    metrics = Metrics()
+    for _ in range(3):
+        metrics.requests.add("200")
+    metrics.requests._counts["200"] += 12_345_678
+    metrics.batch_size.observe(12_345_678)
+    metrics.gauge("many", "So many.", lambda: 12_345_678)
+    lines = metrics.text().splitlines()
+    assert 'penstock_requests_total{status="200"} 12345681' in lines
+    assert "penstock_batch_size_sum 12345678" in lines
+    assert "many 12345678" in lines
 
 
 def test_the_page_needs_nothing_from_elsewhere(echo):

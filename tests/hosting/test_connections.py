@@ -303,3 +303,26 @@ def test_a_log_that_cannot_be_written_fails_no_request(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code, tmp_path, script], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("InService\n", "")
+
+
+UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n"
+
+
+@pytest.mark.parametrize("framing", ["length", "chunks"])
+@pytest.mark.parametrize("cuts", ["whole", "head", "bytes"])
+def test_who_asks_for_another_protocol_is_answered_in_this_one(server, framing, cuts):
+    """With the body that was sent, which is no request of its own: clients of HTTP/2 ask so by themselves."""
+    body = b"GET /ping HTTP/1.1\r\n\r\n"
+    head = POST + UPGRADE
+    if framing == "length":
+        request = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    else:
+        request = head + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    ping = b"GET /ping HTTP/1.1\r\nHost: x\r\n" + UPGRADE + b"\r\n"
+    last = request.replace(b"Connection: Upgrade", b"Connection: close, Upgrade")
+    sent = request + request + ping + last
+    at = sent.index(b"\r\n\r\n") + 4
+    parts = {"whole": [sent], "head": [sent[:at], sent[at:]], "bytes": [sent[n : n + 1] for n in range(len(sent))]}
+    answers = converse(server, *parts[cuts])
+    assert answers.count(b"HTTP/1.1 200 OK\r\n") == 4, answers
+    assert answers.count(b"GET /PING HTTP/1.1\r\n\r\n") == 3, answers

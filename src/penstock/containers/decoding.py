@@ -44,6 +44,8 @@ def as_text(body: bytes, content_type: str) -> str:
     except UnicodeDecodeError as error:
         reason = f"the body is no {name} text: byte {error.start} is 0x{body[error.start]:02x}"
         raise RequestError(400, reason) from error
+    except UnicodeError as error:  # of charsets that do not say where, such as idna
+        raise RequestError(400, f"the body is no {name} text: {error}") from error
 
 
 def decode(body: bytes, content_type: str) -> Any:

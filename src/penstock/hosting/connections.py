@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -75,6 +77,7 @@ class _Connection(_Base):
         self._head_bytes = 0
         self._in_head, self._has_begun = True, False
         self._is_between = True  # the parser has seen no part of a request but whole ones
+        self._piece, self._is_upgrade = b"", False
         self._silence = Alarm(self.loop, KEEP_ALIVE_S, self._give_up)
         self._descriptor = -1
 
@@ -107,7 +110,7 @@ class _Connection(_Base):
         self._has_begun = False
         if not self._in_head:
             self._silence.stop()
-        super().data_received(data)
+        self._feed(data)
         if self.transport.is_closing():
             return
         if self._in_head:
@@ -116,6 +119,11 @@ class _Connection(_Base):
             self._finish_piece(data if was_between and self._has_begun else b"")
         elif isinstance(cycle := self._cycle, Exchange) and cycle.timer is None:
             cycle.timer = self.loop.call_later(self.invocations.timeout_s, self._give_up_body, cycle)
+
+    def _feed(self, piece: bytes) -> None:
+        self._piece = piece
+        super().data_received(piece)
+        self._piece = b""
 
     def _finish_piece(self, request: bytes) -> None:
         """What has come ended with a request, or was that request."""
@@ -142,6 +150,9 @@ class _Connection(_Base):
         self._is_between = False
 
     def on_headers_complete(self) -> None:
+        self._is_upgrade = self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
+        if self._is_upgrade:
+            return
         self._in_head, self._head_bytes = False, 0
         self._silence.stop()
         if self._is_usual():
@@ -156,12 +167,7 @@ class _Connection(_Base):
         )
 
     def _is_usual(self) -> bool:
-        return (
-            self.url == PATH
-            and self.parser.get_method() == b"POST"
-            and self._is_free()
-            and not self.parser.should_upgrade()
-        )
+        return self.url == PATH and self.parser.get_method() == b"POST" and self._is_free()
 
     def _begin(self) -> None:
         keep_alive = self.parser.should_keep_alive() and self.parser.get_http_version() != "1.0"
@@ -188,6 +194,8 @@ class _Connection(_Base):
                 self._write(cycle, self.invocations.refused(error))
 
     def on_message_complete(self) -> None:
+        if self._is_upgrade:
+            return
         self._is_between = True
         cycle = self._cycle
         if not isinstance(cycle, Exchange):
@@ -243,7 +251,22 @@ class _Connection(_Base):
         self._refuse(400, msg)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Whoever asks for another protocol gets an answer in this one."""
+        """Whoever asks for another protocol, as clients of HTTP/2 do, gets an answer in this one.
+
+        The parser takes what follows such a head for that protocol's, and not for the body that it is: it is given the head
+        once more, without the wish.
+        """
+        error = sys.exc_info()[1]  # this is called where the parser's exception is caught
+        if not self._is_upgrade or error is None:
+            return
+        self._is_upgrade = False
+        before = self.parser
+        lines = [b"%b %b HTTP/%b\r\n" % (before.get_method(), self.url, before.get_http_version().encode())]
+        lines += [b"%b: %b\r\n" % pair for pair in self.headers if pair[0] != b"upgrade"]
+        self.parser = type(before)(self)  # the old one takes nothing more where the connection is to be closed
+        with contextlib.suppress(AttributeError):  # httptools before 0.6.3
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._feed(b"".join([*lines, b"\r\n", self._piece[error.args[0] :]]))
 
     def _give_up(self) -> None:
         if self._in_head and (self._head_bytes or not self._is_between):

@@ -17,7 +17,7 @@ class Counter:
 
     def __init__(self, name: str, text: str, label: str | None = None) -> None:
         self.name, self.text, self._label = name, text, label
-        self._counts: dict[str, float] = {"": 0}
+        self._counts: dict[str, int] = {"": 0}
 
     def add(self, of: str = "") -> None:
         """Count.
@@ -33,7 +33,7 @@ class Counter:
         """Its part of the page."""
         yield from _head(self.name, self.text, "counter")
         for of, count in self._counts.items():
-            yield f"{self.name}{_labels(self._label, of)} {count:g}"
+            yield f"{self.name}{_labels(self._label, of)} {count}"
 
 
 class Histogram:
@@ -66,7 +66,7 @@ class Histogram:
             for bound, count in zip((*map("{:g}".format, self._bounds), "+Inf"), counts, strict=True):
                 total += count
                 yield f"{self.name}_bucket{_labels(self._label, of, bound)} {total}"
-            yield f"{self.name}_sum{_labels(self._label, of)} {self._sums[of]:.9g}"
+            yield f"{self.name}_sum{_labels(self._label, of)} {self._sums[of]:.15g}"
             yield f"{self.name}_count{_labels(self._label, of)} {total}"
 
 
@@ -99,7 +99,7 @@ class Metrics:
             lines.extend(metric.lines())
         for name, (text, value) in self._gauges.items():
             lines.extend(_head(name, text, "gauge"))
-            lines.append(f"{name} {value():g}")
+            lines.append(f"{name} {value()}")
         return "\n".join(lines) + "\n"
 
 

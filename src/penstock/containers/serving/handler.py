@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import weakref
 from collections.abc import Callable, Mapping
@@ -80,7 +81,7 @@ class ScriptHandler:
         if function is None:
             return None
         with shim.inside():
-            return self._call(function, self._context(None))
+            return self._call(Function(function.name, lambda: _parameters(function.call())), self._context(None))
 
     def close(self) -> None:
         """Delete the script's temporary folder, where it has one. Happens by itself when the handler is gone."""
@@ -179,3 +180,9 @@ def _remembered_types(
 def _predict(rows: Any, model: Any) -> Any:
     """The default ``predict_fn``."""
     return model.predict(rows)
+
+
+def _parameters(found: Any) -> Any:
+    """What ``execution_parameters_fn`` says: with SageMaker it gives a whole answer, a ``Response`` or its text."""
+    text = found.get_data() if hasattr(found, "get_data") else found
+    return json.loads(text) if isinstance(text, str | bytes) else text
