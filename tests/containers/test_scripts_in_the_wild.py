@@ -136,6 +136,17 @@ def test_today_training_and_serving_apart_and_tables_with_names(place):
         endpoint.delete()
 
 
+def test_2021_with_answers_of_flask_and_werkzeug(place):
+    container = ScriptContainer(entry_point=SCRIPTS / "answers_of_flask.py")
+    archive = place.train(container, {"train": place.channel("train", "M,1\nF,3\n")})
+    handler = place.handler(container, archive)
+    answer = handler(ask("M,3", accept="application/json"))
+    assert json.loads(answer.body) == {"instances": [{"features": [1.0, 0.0, 1.0]}]}
+    assert answer.content_type == "application/json"
+    answer = handler(ask("M,3\nF,1", accept="text/csv"))
+    assert (answer.body, answer.content_type) == (b"1.0,0.0,1.0\n-1.0,1.0,0.0\n", "text/csv; charset=utf-8")
+
+
 def test_the_environment_as_an_object(place):
     container = ScriptContainer(entry_point=SCRIPTS / "environment_object.py")
     archive = place.train(container, {"training": place.channel("training", "1,2\n3,4\n")}, power=2)

@@ -261,3 +261,33 @@ def test_joblib_is_not_left_in_sklearn():
     with shim.inside():
         from sklearn.externals import joblib as again
     assert again is joblib
+
+
+def test_flask_and_werkzeug_where_they_are_not_installed(monkeypatch):
+    monkeypatch.setattr(sys, "path", [])  # of whatever is installed here
+    for _ in range(2):
+        with shim.inside():
+            import flask
+            import werkzeug
+            from werkzeug.wrappers import Response
+
+            answer = Response("a,b", 201, {"x-a": "1"}, mimetype="text/csv")
+            assert (answer.data, answer.status_code, answer.headers["X-A"]) == (b"a,b", 201, "1")
+            assert answer.content_type == "text/csv; charset=utf-8"
+            assert flask.Response("a").content_type == "text/html; charset=utf-8"
+            assert flask.Response("a", content_type="text/csv").content_type == "text/csv"
+            assert werkzeug.wrappers.Response is flask.Response
+            with pytest.raises(
+                AttributeError, match="not installed, and of theirs Penstock has only Response, not Flask"
+            ):
+                flask.Flask
+        assert not {"flask", "werkzeug", "werkzeug.wrappers"} & sys.modules.keys()
+
+
+def test_flask_where_it_is_installed(tmp_path, monkeypatch):
+    (tmp_path / "flask.py").write_text("Response = 'its own'\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with shim.inside():
+        from flask import Response
+    assert Response == "its own"
+    assert sys.modules.pop("flask").__file__ == str(tmp_path / "flask.py")

@@ -63,6 +63,10 @@ MODULES = {
 }
 """What a script imports, and what it gets: a module of this folder, or one of another package."""
 
+STAND_INS = {"flask": ".web", "werkzeug.wrappers": ".web"}
+"""What SageMaker's images have installed and scripts take an answer's class from: found only where it is not installed here."""
+STAND_IN_PACKAGES = ("werkzeug",)
+
 NAMES = (*PACKAGES, *MODULES)
 ROOTS = {"sagemaker_containers", "sagemaker_inference", "sagemaker_training"}
 
@@ -95,10 +99,10 @@ class _Package(importlib.abc.Loader):
         name = module.__name__
 
         def get(attribute: str) -> Any:
-            extra = PACKAGES[name]
+            extra = PACKAGES.get(name)
             if extra is not None and extra[1] == attribute:
                 return getattr(importlib.import_module(f".{extra[0]}", __package__), attribute)
-            if f"{name}.{attribute}" in MODULES or f"{name}.{attribute}" in PACKAGES:
+            if any(f"{name}.{attribute}" in known for known in (MODULES, PACKAGES, STAND_INS)):
                 return importlib.import_module(f"{name}.{attribute}")
             raise AttributeError(f"module {name!r} has no attribute {attribute!r}")
 
@@ -119,10 +123,28 @@ class _Finder(importlib.abc.MetaPathFinder):
         return None
 
 
+class _StandInFinder(importlib.abc.MetaPathFinder):
+    """Finds what stands in for packages that are not installed: the last one to be asked."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        _ = path, target
+        if fullname in STAND_IN_PACKAGES:
+            _standing_in.add(fullname)
+            return importlib.util.spec_from_loader(fullname, _Package(), is_package=True)
+        if fullname in STAND_INS:
+            _standing_in.add(fullname)
+            return importlib.util.spec_from_loader(fullname, _Alias(STAND_INS[fullname]))
+        return None
+
+
 _FINDER = _Finder()
+_LAST_FINDER = _StandInFinder()
 _LOCK = threading.RLock()
 _ours: dict[str, ModuleType] = {}
 _others: dict[str, ModuleType] = {}
+_standing_in: set[str] = set()
 _depth = 0
 
 
@@ -130,6 +152,7 @@ def install() -> None:
     """Let the names be found from now on."""
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
+        sys.meta_path.append(_LAST_FINDER)
 
 
 class _Inside:
@@ -172,7 +195,10 @@ def _enter() -> None:
 
 def _leave() -> None:
     sys.meta_path.remove(_FINDER)
+    sys.meta_path.remove(_LAST_FINDER)
     _ours.update({name: sys.modules.pop(name) for name in NAMES if name in sys.modules})
+    while _standing_in:
+        sys.modules.pop(_standing_in.pop(), None)
     if _others:
         sys.modules.update(_others)
         _others.clear()
