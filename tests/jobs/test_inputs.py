@@ -270,6 +270,12 @@ def test_everything_beyond_a_limit_is_told_together():
         assert words in told, words
 
 
+@pytest.mark.parametrize("setting", ["input_mode", "distribution", "record_wrapper", "compression", "data_type"])
+def test_words_that_mean_nothing(setting):
+    with pytest.raises(ValueError, match=f"channel 'c': {setting} must be one of .*, got 'pipe'"):
+        TrainingSpec(name="job", output_path="s3://x", channels={"c": Channel(uri="x", **{setting: "pipe"})})
+
+
 @pytest.mark.parametrize("name", ["a", "a-b", "a" * 63, "0"])
 def test_good_names(name):
     assert TrainingSpec(name=name, output_path="x").name == name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Literal, get_args, get_origin, get_type_hints
 
 from penstock.contracts.job import DAY_S, Channel
 
@@ -18,6 +19,12 @@ KEY_CHARACTERS = 256
 VALUE_CHARACTERS = 2500
 VARIABLE_CHARACTERS = 512
 LONGEST_RUN_S = 28 * DAY_S
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    name: get_args(annotation)
+    for name, annotation in get_type_hints(Channel).items()
+    if get_origin(annotation) is Literal
+}
+"""What those settings of a channel that are one of a few words may be."""
 JOB_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 CHANNEL_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 VARIABLE_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -101,6 +108,9 @@ class TrainingSpec:
 
 
 def _of_channel(channel: Channel) -> Iterator[str]:
+    for name, known in CHOICES.items():
+        if getattr(channel, name) not in known:
+            yield f"{name} must be one of {', '.join(known)}, got {getattr(channel, name)!r}"
     is_augmented = channel.data_type == "AugmentedManifestFile"
     if channel.input_mode != "Pipe":
         if channel.record_wrapper != "None":
