@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import signal
 import subprocess
 import sys
 import tarfile
@@ -92,6 +93,45 @@ def test_a_job_that_fails(run, tmp_path):
     assert "'train' is required" in done.err.splitlines()[-1]
 
 
+def test_a_job_that_is_asked_to_stop(tmp_path, own_cache):
+    Path("saves.py").write_text(
+        "import os, signal, sys, time\n"
+        "def save(*_):\n"
+        "    open(os.path.join(os.environ['SM_MODEL_DIR'], 'model'), 'w').write('so far')\n"
+        "    sys.exit()\n"
+        "signal.signal(signal.SIGTERM, save)\n"
+        "print('begun', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    command = [sys.executable, "-m", "penstock", "train", "saves.py", "--name", "stopped"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert "begun" in process.stderr.readline()
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (143, "stopped/output/model.tar.gz\n")
+    assert err == "the job was stopped: it was asked to by SIGTERM\n"
+    with tarfile.open("stopped/output/model.tar.gz") as model:
+        assert model.getnames() == ["model"]
+
+
+def test_a_job_that_runs_too_long(run):
+    Path("sleeps.py").write_text("import time\ntime.sleep(60)\n")
+    done = run("train", "sleeps.py", "--max-run", "0.5", "--name", "long")
+    assert (done.code, done.out) == (0, "long/output/model.tar.gz\n")
+    assert done.err.splitlines()[-1] == "the job was stopped: it ran longer than --max-run"
+
+
+def test_a_model_that_does_not_load_shows_its_log_as_lines(run):
+    archive("empty.tar.gz", "model.joblib")
+    Path("fails.py").write_text("raise SystemExit('no luck')\n")
+    done = run("serve", "empty.tar.gz", "--script", "fails.py", "--name", "unlucky", "--workers", "1")
+    first, second, *log = done.err.splitlines()
+    assert done.code == 1
+    assert first.startswith("penstock: error: the endpoint unlucky cannot be created: the model does not load")
+    assert (second, len(log) > 3) == ("End of its log:", True)
+    assert not any("\\n" in line for line in (first, *log))
+
+
 def archive(path, *names):
     with tarfile.open(path, "w:gz") as tar:
         for name in names:
@@ -113,10 +153,12 @@ def archive(path, *names):
         (["invoke", "nobody", "x", "--file", "y"], 2, "--file"),
         (["invoke", "http://127.0.0.1:1", "x"], 1, "127.0.0.1:1"),
         (["endpoints", "--delete", "nobody"], 1, "nobody"),
-        (["train", "x.py", "--channel", "train"], 2, "NAME=VALUE"),
+        (["train", "x.py", "--channel", "train"], 2, "NAME=PATH"),
+        (["train", "x.py", "-p", "power"], 2, "NAME=VALUE"),
+        (["train", "x.py", "-p", "a=1", "-p", "a=2"], 2, "--hyperparameter a is given twice"),
         (["train", "x.py", "--channel", "train=nothing.csv"], 2, "nothing.csv"),
         (["train", "x.py", "--input-mode", "Fast", "--channel", "a=damaged.tar.gz"], 2, "FastFile"),
-        (["train", "none.py"], 1, "none.py"),
+        (["train", "none.py"], 2, "a script, or linear-learner, found nothing - at none.py"),
         (["transform", "plain.tar.gz", "--input", "nothing", "--output", "out"], 2, "nothing"),
     ],
 )

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
+import signal
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from penstock.cli.options import AsJson
 from penstock.cli.terminal.console import note, print_json, print_line
+from penstock.cli.terminal.failures import TERMINATED
 from penstock.containers.linear_learner.container import LinearLearnerContainer
 from penstock.containers.script import ScriptContainer
 from penstock.contracts.job import Channel, Container
+from penstock.errors import NoFiles, Where
 from penstock.hosting.registry import state_folder
 from penstock.jobs.spec import TrainingSpec
 from penstock.jobs.store import PathStore
@@ -24,6 +29,9 @@ __all__ = ["train"]
 
 LINEAR_LEARNER = "linear-learner"
 SECONDS_A_DAY = 86400.0
+STOPPED = {True: "it was asked to by SIGTERM", False: "it ran longer than --max-run"}
+
+T = TypeVar("T")
 
 
 def train(
@@ -69,7 +77,7 @@ def train(
 ) -> None:
     """Run a training job as SageMaker does, and print where its model is.
 
-    A script finds SageMaker's folders, SM_ variables and arguments. The log goes to stderr. The exit code is 1 when the job fails; the message is the reason.
+    A script finds SageMaker's folders, SM_ variables and arguments. The log goes to stderr. The exit code is 1 when the job fails; the message is the reason. SIGTERM stops the job: the script gets it too, and what the model is by then is kept.
 
     Examples:
       penstock train featurizer.py --channel train=abalone.csv
@@ -78,35 +86,67 @@ def train(
     job_name = name or name_from_base(LINEAR_LEARNER if algorithm == LINEAR_LEARNER else Path(algorithm).stem)
     spec = TrainingSpec(
         name=job_name,
-        channels=dict(_channel(one, input_mode) for one in channel),
-        hyperparameters=dict(_pair(one, "--hyperparameter") for one in hyperparameter),
+        channels=_once((_channel(one, input_mode) for one in channel), "--channel"),
+        hyperparameters=_once((_pair(one, "--hyperparameter") for one in hyperparameter), "--hyperparameter"),
         output_path=str(output.absolute()),
         num_hosts=hosts,
         max_runtime_s=max_run,
     )
     container = _container(algorithm, source_dir, job_name)
-    record = run_job(spec, container, PathStore(), work_dir=state_folder() / "training-jobs", on_line=note)
+    stop = threading.Event()
+    with _set_by_sigterm(stop):
+        record = run_job(
+            spec, container, PathStore(), work_dir=state_folder() / "training-jobs", on_line=note, stop=stop
+        )
+    if record.status == "Stopped":
+        note(f"the job was stopped: {STOPPED[stop.is_set()]}")
     if as_json:
         print_json(record.content)
     elif record.model_uri is not None:
         print_line(os.path.relpath(record.model_uri))
+    if stop.is_set() and record.status == "Stopped":
+        raise typer.Exit(TERMINATED)
+
+
+@contextlib.contextmanager
+def _set_by_sigterm(stop: threading.Event) -> Iterator[None]:
+    """Let SIGTERM set an event, where the process gets it: in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _container(algorithm: str, source_dir: Path | None, name: str) -> Container:
     if algorithm == LINEAR_LEARNER:
         return LinearLearnerContainer()
+    if source_dir is None and not Path(algorithm).is_file():
+        raise NoFiles(Where(path=algorithm), expected=f"a script, or {LINEAR_LEARNER}", found="nothing")
     return ScriptContainer(entry_point=algorithm, source_dir=source_dir, name=name)
 
 
-def _pair(text: str, option: str) -> tuple[str, str]:
+def _once(pairs: Iterable[tuple[str, T]], option: str) -> dict[str, T]:
+    found: dict[str, T] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{option} {name} is given twice")
+        found[name] = value
+    return found
+
+
+def _pair(text: str, option: str, value_name: str = "VALUE") -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise ValueError(f"{option} takes NAME=VALUE, got {text!r}")
+        raise ValueError(f"{option} takes NAME={value_name}, got {text!r}")
     return name, value
 
 
 def _channel(text: str, input_mode: str) -> tuple[str, Channel]:
-    name, place = _pair(text, "--channel")
+    name, place = _pair(text, "--channel", "PATH[;TYPE]")
     path, _, content_type = place.partition(";")
     if not Path(path).exists():
         raise FileNotFoundError(2, "No such file or directory", path)

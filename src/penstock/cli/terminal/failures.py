@@ -7,6 +7,7 @@
 | 2 | the command was not called rightly: an unknown option, a path with nothing there, a feature that is not in the data |
 | 130 | interrupted with Ctrl-C |
 | 141 | whoever read the output stopped reading |
+| 143 | a training job was stopped by SIGTERM |
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ from penstock.cli.terminal.console import note
 from penstock.cli.terminal.values import printable
 from penstock.errors import NoFiles, NoSuchFeature, PenstockError
 
-__all__ = ["DATA_FAULT", "INTERRUPTED", "WRONG_CALL", "ending", "exit_code", "tell"]
+__all__ = ["DATA_FAULT", "INTERRUPTED", "TERMINATED", "WRONG_CALL", "ending", "exit_code", "tell"]
 
 DATA_FAULT = 1
 WRONG_CALL = 2
 NOBODY_READS = 141
+TERMINATED = 143
+LOG_MARK = "\nEnd of its log:\n"  # with which an endpoint that cannot be created ends its message: lines, as they are
 OPTION_NAMES = {  # what the library calls an option, and what it is called here
     "overwrite=True": "--overwrite",
     "on_corrupt='skip'": "--skip-corrupt",
@@ -51,7 +54,10 @@ def tell(error: Exception) -> None:
     text = _sentence(error)
     for more in getattr(error, "__notes__", ()):
         text = f"{text.removesuffix('.')}. {more}"
+    text, mark, log = text.partition(LOG_MARK)
     note(f"penstock: error: {printable(text)}")
+    if mark:
+        note("\n".join([mark.strip(), *map(printable, log.splitlines())]))
 
 
 def _sentence(error: Exception) -> str:
