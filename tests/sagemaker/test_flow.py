@@ -198,6 +198,11 @@ def test_names_of_version_1(session, tmp_path):
             "one", session, serializer=CSVSerializer(), content_type="text/csv", accept="application/jsonlines"
         )
     assert json.loads(predictor.predict("3"))["score"] is not None
+    with pytest.raises(ValueError, match="deploy first"):
+        learner.delete_endpoint()
+    learner.deploy(1, "ml.c4.xlarge", endpoint_name="two")
+    learner.delete_endpoint()
+    assert [one["EndpointName"] for one in session.sagemaker_client.list_endpoints()["Endpoints"]] == ["one"]
 
 
 def test_a_failing_script_says_why(session, tmp_path):
@@ -220,6 +225,21 @@ def test_a_job_in_the_background(session, tmp_path):
     estimator.latest_training_job.wait()
     found = sagemaker.SKLearn.attach(estimator.training_job_name, session)
     assert found.model_data == estimator.model_data
+
+
+def test_a_job_of_another_process_is_waited_for(session, tmp_path):
+    (tmp_path / "slow.py").write_text("import time\nprint('awake', flush=True)\ntime.sleep(2)\n")
+    code = (
+        "import sys; from penstock import sagemaker\n"
+        "estimator = sagemaker.SKLearn(entry_point=sys.argv[1], sagemaker_session=sagemaker.Session(sys.argv[2]))\n"
+        "estimator.fit(job_name='theirs')\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "slow.py"), str(session.root)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert "awake" in process.stdout.readline()
+        found = sagemaker.SKLearn.attach("theirs", session)
+        assert found.model_data == "s3://sagemaker-us-east-1-000000000000/theirs/output/model.tar.gz"
+        assert "awake" in session.logs_for_job("theirs", wait=True)
 
 
 def test_what_is_refused(session, tmp_path):

@@ -115,3 +115,4 @@ def test_inputs():
         channels_of("x.csv", "File")
     with pytest.raises(ValueError, match="Cannot format input"):
         channels_of([1], "File")
+    assert TrainingInput("s3://b-b/x", instance_groups=["one"], target_attribute_name="y").input_mode is None

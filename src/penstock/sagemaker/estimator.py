@@ -77,7 +77,7 @@ class EstimatorBase(ABC):
         self.checkpoint_s3_uri = checkpoint_s3_uri
         self.latest_training_job: RunningJob | None = None
         self._hyperparameters: dict[str, Any] = dict(hyperparameters or {})
-        self._transform_name: str | None = None
+        self._endpoint_name: str | None = None
 
     def hyperparameters(self) -> dict[str, Any]:
         """What was set so far."""
@@ -187,9 +187,22 @@ class EstimatorBase(ABC):
         **options: Any,
     ) -> Any:
         """Start an endpoint with the model of the last job; see :meth:`penstock.sagemaker.model.Model.deploy`."""
-        return self.create_model().deploy(
+        model = self.create_model()
+        predictor = model.deploy(
             initial_instance_count, instance_type, serializer, deserializer, endpoint_name, wait=wait, **options
         )
+        self._endpoint_name = model.endpoint_name
+        return predictor
+
+    def delete_endpoint(self) -> None:
+        """Stop the endpoint that :meth:`deploy` started, and forget it.
+
+        Raises:
+            ValueError: Nothing was deployed.
+        """
+        if self._endpoint_name is None:
+            raise ValueError("Endpoint was not created yet: call deploy first")
+        self.sagemaker_session.delete_endpoint(self._endpoint_name)
 
     def transformer(self, instance_count: int = 1, instance_type: str = "local", **options: Any) -> Transformer:
         """Batch transform with the model of the last job; see :meth:`penstock.sagemaker.model.Model.transformer`."""

@@ -33,6 +33,7 @@ class TrainingInput:
         input_mode: ``"File"``, ``"FastFile"`` or ``"Pipe"``; the job's by default.
         attribute_names: Of an augmented manifest.
         shuffle_config: Shuffles objects.
+        instance_groups, target_attribute_name: Taken, and of no use here: a job has one group of hosts, and no AutoML.
     """
 
     s3_data: str
@@ -44,6 +45,8 @@ class TrainingInput:
     input_mode: str | None = None
     attribute_names: Sequence[str] | None = None
     shuffle_config: ShuffleConfig | None = None
+    instance_groups: Sequence[str] | None = None
+    target_attribute_name: str | None = None
 
     def channel(self, input_mode: str) -> Channel:
         """The channel that this is in a job of ``input_mode``."""

@@ -103,19 +103,29 @@ class Model(Deployable):
         return self.image_uri is not None and image_name(self.image_uri) == REPOSITORIES["linear-learner"]
 
     def prepare(self, name: str | None = None) -> None:
-        """Give the model a name, put its code into the store and write it down. Does nothing a second time."""
+        """Give the model a name, and put its code into the store. Does nothing a second time."""
         if self.name is None:
             self.name = name or name_from_base(self.base_name)
         if self._code is None and self._entry_point is not None:
             self._code = upload_code(
                 self.sagemaker_session, self.name, self._entry_point, self._source_dir, self._dependencies
             )
-        described = {"ModelName": self.name, "ModelDataUrl": self.model_data, "Image": self.image_uri, "Environment": self.env}  # fmt: skip
-        self.sagemaker_session.save_model(self.name, described)
 
     def stage(self) -> Stage:
-        """What hosting takes: how a worker gets hold of this model's handler."""
+        """What hosting takes: how a worker gets hold of this model's handler. Writes the model down."""
         self.prepare()
+        stage = self._stage()
+        described = {
+            "ModelName": self.name,
+            "ModelDataUrl": self.model_data,
+            "Image": self.image_uri,
+            "Environment": self.env,
+            "Containers": [stage.to_json()],
+        }
+        self.sagemaker_session.save_model(str(self.name), described)
+        return stage
+
+    def _stage(self) -> Stage:
         if self.model_data is None:
             raise ValueError(f"{self!r} has no model_data: the URI of a model.tar.gz")
         data = self.sagemaker_session.resolve(self.model_data)

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,8 @@ from penstock.hosting.endpoint import find_endpoint
 from penstock.hosting.registry import state_folder
 from penstock.io.atomic import write_atomic
 from penstock.jobs.training import read_job, request_stop
+from penstock.sagemaker.arguments import settle
+from penstock.sagemaker.clients import BotoSession, RuntimeClient, SageMakerClient
 from penstock.sagemaker.inputs import TrainingInput, s3_input
 from penstock.sagemaker.store import LocalStore
 
@@ -35,7 +38,9 @@ class Session:
     Args:
         root: The folder; by default ``PENSTOCK_SAGEMAKER_DIR``, else one for this user.
         default_bucket: What :meth:`default_bucket` gives.
-        boto_session, sagemaker_client, sagemaker_runtime_client: Taken from notebooks and not used: there is no AWS here.
+        boto_session: Of AWS, which may also be given first, as the SDK has it. Only its region counts.
+        sagemaker_client, sagemaker_runtime_client: Taken from notebooks and not used: there is no AWS here.
+        others: More arguments of the SDK that only AWS has a use for.
 
     >>> session = Session(tmp)
     >>> session.default_bucket()
@@ -44,18 +49,25 @@ class Session:
 
     def __init__(
         self,
-        root: str | os.PathLike[str] | None = None,
+        root: Any = None,
+        sagemaker_client: Any = None,
+        sagemaker_runtime_client: Any = None,
         *,
         default_bucket: str | None = None,
         boto_session: Any = None,
-        sagemaker_client: Any = None,
-        sagemaker_runtime_client: Any = None,
+        **others: Any,
     ) -> None:
-        del boto_session, sagemaker_client, sagemaker_runtime_client
+        del sagemaker_client, sagemaker_runtime_client
+        settle(others, what="Session")
+        if root is not None and not isinstance(root, str | os.PathLike):
+            root, boto_session = None, root
         given = root or os.environ.get("PENSTOCK_SAGEMAKER_DIR") or state_folder() / "sagemaker"
         self.root = Path(given).expanduser().absolute()
         self.store = LocalStore(self.root / "s3")
-        self.boto_region_name = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or REGION
+        region = getattr(boto_session, "region_name", None)
+        self.boto_region_name = str(
+            region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or REGION
+        )
         self.local_mode = True
         self._bucket = default_bucket
 
@@ -68,6 +80,21 @@ class Session:
     def transform_dir(self) -> Path:
         """Where transform jobs have their folders."""
         return self.root / "transform-jobs"
+
+    @property
+    def boto_session(self) -> BotoSession:
+        """In the place of ``boto3.Session()``: its ``client("sagemaker")`` knows what is here."""
+        return BotoSession(self)
+
+    @property
+    def sagemaker_client(self) -> SageMakerClient:
+        """In the place of ``boto3.client("sagemaker")``."""
+        return SageMakerClient(self)
+
+    @property
+    def sagemaker_runtime_client(self) -> RuntimeClient:
+        """In the place of ``boto3.client("sagemaker-runtime")``."""
+        return RuntimeClient()
 
     def account_id(self) -> str:
         """Of nobody."""
@@ -175,8 +202,24 @@ class Session:
         """Ask a training job to stop, whichever process runs it."""
         request_stop(self.training_dir, job_name)
 
-    def logs_for_job(self, job_name: str) -> str:
-        """What all hosts of a training job have written."""
+    def wait_for_job(self, job: str, poll: float = 1) -> dict[str, Any]:
+        """Wait until a training job is over, whichever process runs it.
+
+        Args:
+            job: Its name.
+            poll: Seconds between two looks.
+
+        Returns:
+            What is known of it.
+        """
+        while not (record := read_job(self.training_dir, job)).is_done:
+            time.sleep(poll)
+        return dict(record.content)
+
+    def logs_for_job(self, job_name: str, wait: bool = False, poll: float = 1) -> str:
+        """What all hosts of a training job have written; with ``wait``, when it is over."""
+        if wait:
+            self.wait_for_job(job_name, poll)
         files = read_job(self.training_dir, job_name).files
         logs = sorted((files.folder / "logs").glob("*.log"))
         return "".join(log.read_text(encoding="utf-8", errors="replace") for log in logs)
@@ -237,9 +280,9 @@ class Session:
         return self.root / kind / f"{name}.json"
 
 
-def get_execution_role(sagemaker_session: Session | None = None) -> str:
+def get_execution_role(sagemaker_session: Session | None = None, use_default: bool = False) -> str:
     """A role, for the argument that wants one. Nobody checks it here."""
-    del sagemaker_session
+    del sagemaker_session, use_default
     return f"arn:aws:iam::{ACCOUNT}:role/penstock-local"
 
 

@@ -14,6 +14,8 @@ from penstock.sagemaker.session import Session
 
 __all__ = ["RunningJob", "begin_job", "find_job"]
 
+POLL_S = 0.2
+
 
 class RunningJob:
     """A job by its name. Got from an estimator's ``latest_training_job``.
@@ -39,7 +41,7 @@ class RunningJob:
         return self._session.describe_training_job(self.name)
 
     def wait(self, logs: str | bool = True) -> None:
-        """Wait until it is over, if this process runs it.
+        """Wait until it is over, whichever process runs it.
 
         Raises:
             JobFailed: It failed; the message is the reason.
@@ -56,6 +58,7 @@ class RunningJob:
             self._thread = None
             if self._error is not None:
                 raise self._error
+        self._session.wait_for_job(self.name, POLL_S)
         record = read_job(self._session.training_dir, self.name)
         if record.status == "Failed":
             raise JobFailed(record.failure_reason or "it failed")

@@ -48,7 +48,7 @@ class Transformable(ABC):
         settle(others, what=f"{type(self).__name__}.transformer")
         self._stages()
         return Transformer(
-            model=self,
+            self,
             strategy=strategy,
             assemble_with=assemble_with,
             output_path=output_path,
@@ -60,6 +60,12 @@ class Transformable(ABC):
             base_transform_job_name=self.base_name,
         )
 
+    def create(self, instance_type: str | None = None, **others: Any) -> None:
+        """Give it a name and write it down, so that :class:`Transformer` finds it by that name, in any process."""
+        del instance_type
+        settle(others, what=f"{type(self).__name__}.create")
+        self._stages()
+
     def delete_model(self) -> None:
         """Forget it; artifacts, and the models of a pipeline, stay.
 
@@ -69,6 +75,21 @@ class Transformable(ABC):
         if self.name is None:
             raise ValueError("The SageMaker model must be created before attempting to delete.")
         self.sagemaker_session.delete_model(self.name)
+
+
+class _WrittenModel(Transformable):
+    """A model, or a pipeline, that was written down, maybe by another process."""
+
+    def __init__(self, name: str, session: Session) -> None:
+        self.name = name
+        self.base_name = name
+        self.sagemaker_session = session
+
+    def _stages(self) -> list[Stage]:
+        containers = self.sagemaker_session.describe_model(str(self.name)).get("Containers", ())
+        if not containers:
+            raise ValueError(f"the model {self.name!r} has no containers written down: create it anew")
+        return [Stage.from_json(container) for container in containers]
 
 
 class _TransformJob:
@@ -92,7 +113,9 @@ class Transformer:
     """Sends the objects of a prefix through a model, and keeps what it answers.
 
     Args:
-        model: What answers. Got by ``transformer(...)`` of a model, an estimator or a pipeline.
+        model_name: The name of a model, or of a pipeline, that was created or deployed; ``transformer(...)`` of a model, an
+            estimator or a pipeline gives itself.
+        instance_count, instance_type: Of AWS.
         strategy: ``"MultiRecord"`` or ``"SingleRecord"``.
         assemble_with: ``"Line"``, or ``None`` for one answer behind the other.
         output_path: Where answers go; ``s3://<default bucket>/<job name>`` by default.
@@ -102,35 +125,54 @@ class Transformer:
         max_payload: Of a request, in MB.
         sagemaker_session: Where everything is.
         base_transform_job_name: What names of jobs begin with.
+        others: Arguments of the SDK that only AWS has a use for.
+
+    Raises:
+        ValueError: There is no such model.
     """
 
     def __init__(
         self,
-        model: Transformable,
+        model_name: str | Transformable,
+        instance_count: int = 1,
+        instance_type: str = "local",
         strategy: str | None = None,
         assemble_with: str | None = None,
         output_path: str | None = None,
+        output_kms_key: str | None = None,
         accept: str | None = None,
-        env: Mapping[str, str] | None = None,
         max_concurrent_transforms: int | None = None,
         max_payload: int | None = None,
-        sagemaker_session: Session | None = None,
+        tags: Any = None,
+        env: Mapping[str, str] | None = None,
         base_transform_job_name: str | None = None,
+        sagemaker_session: Session | None = None,
+        **others: Any,
     ) -> None:
-        self.model = model
+        del instance_count, instance_type, output_kms_key, tags
+        settle(others, what="Transformer")
+        session = sagemaker_session or Session()
+        if isinstance(model_name, str):
+            session.describe_model(model_name)  # that there is none should be known now
+        self.model = _WrittenModel(model_name, session) if isinstance(model_name, str) else model_name
         self.strategy = strategy
         self.assemble_with = assemble_with
         self.accept = accept
         self.env = dict(env or {})
         self.max_concurrent_transforms = max_concurrent_transforms
         self.max_payload = max_payload
-        self.sagemaker_session = sagemaker_session or Session()
+        self.sagemaker_session = session
         self.base_transform_job_name = base_transform_job_name
         self.output_path = output_path
         self.latest_transform_job: _TransformJob | None = None
         self._made_output_path = output_path is None
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
+
+    @property
+    def model_name(self) -> str | None:
+        """The name of the model."""
+        return self.model.name
 
     def transform(
         self,

@@ -126,6 +126,7 @@ class LinearLearner(EstimatorBase):
         labels: Any = None,
         channel: str = "train",
         encrypt: bool = False,
+        distribution: str | None = None,
     ) -> RecordSet:
         """Arrays as training data, put into the store as Records.
 
@@ -134,8 +135,9 @@ class LinearLearner(EstimatorBase):
             labels: ``(n,)``.
             channel: What it is for.
             encrypt: Of AWS.
+            distribution: Taken, and of no use here: the algorithm trains in one process, which needs all of it.
         """
-        del encrypt
+        del encrypt, distribution
         folder = (self.data_location or f"s3://{self.sagemaker_session.default_bucket()}").rstrip("/")
         prefix = f"{folder}/{name_from_base(f'{self.base_name}-{channel}')}"
         uri = upload_shards(self.sagemaker_session, prefix, train, labels, self.instance_count)
@@ -143,12 +145,14 @@ class LinearLearner(EstimatorBase):
 
     def fit(  # type: ignore[override]
         self,
-        inputs: Any,
+        inputs: Any = None,
         mini_batch_size: int | None = None,
         wait: bool = True,
         logs: str | bool | None = True,
         job_name: str | None = None,
         experiment_config: Any = None,
+        *,
+        records: Any = None,
     ) -> None:
         """Train.
 
@@ -156,7 +160,9 @@ class LinearLearner(EstimatorBase):
             inputs: A :class:`RecordSet` or several, or what :meth:`EstimatorBase.fit` takes (a URI is the channel ``train``).
             mini_batch_size: By default ``min(1000, records)`` for record sets, else the algorithm's.
             wait, logs, job_name, experiment_config: As of :meth:`EstimatorBase.fit`.
+            records: ``inputs`` by its name in the SDK.
         """
+        inputs = records if inputs is None else inputs
         sets = [inputs] if isinstance(inputs, RecordSet) else inputs
         if isinstance(sets, list) and sets and all(isinstance(one, RecordSet) for one in sets):
             first = next((one for one in sets if one.channel == "train"), sets[0])

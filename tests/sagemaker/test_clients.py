@@ -1,0 +1,127 @@
+"""What notebooks ask AWS's own clients for."""
+
+import json
+import tarfile
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from penstock import sagemaker
+from penstock.hosting.endpoint import EndpointError
+from penstock.sagemaker import Session
+from penstock.sagemaker.local import LocalSession
+from penstock.sagemaker.s3 import S3Downloader, S3Uploader, parse_s3_url, s3_path_join
+from penstock.sagemaker.transformer import Transformer
+from penstock.sagemaker.utils import name_from_image, sagemaker_timestamp, unique_name_from_base
+
+SCRIPT = """
+def model_fn(model_dir):
+    return 3
+
+def predict_fn(rows, factor):
+    return rows * factor
+"""
+
+
+@pytest.fixture
+def model(session, tmp_path):
+    (tmp_path / "serve.py").write_text(SCRIPT)
+
+    with tarfile.open(tmp_path / "model.tar.gz", "w:gz"):
+        pass
+    data = session.upload_data(tmp_path / "model.tar.gz", "my-bucket", "models")
+    return sagemaker.SKLearnModel(
+        data, "role", tmp_path / "serve.py", framework_version="1.2-1", name="times-three", sagemaker_session=session
+    )
+
+
+def test_an_endpoint_by_the_clients(session, model):
+    model.deploy(1, "ml.m5.large", endpoint_name="three", model_data_download_timeout=60, routing_config={})
+    client = session.boto_session.client("sagemaker")
+    found = client.describe_endpoint(EndpointName="three")
+    assert (found["EndpointName"], found["EndpointStatus"]) == ("three", "InService")
+    assert [one["EndpointName"] for one in session.sagemaker_client.list_endpoints()["Endpoints"]] == ["three"]
+    assert client.list_endpoints(NameContains="four") == {"Endpoints": []}
+    for runtime in (session.sagemaker_runtime_client, session.boto_session.client("runtime.sagemaker")):
+        answer = runtime.invoke_endpoint(
+            EndpointName="three", ContentType="text/csv", Accept="application/json", Body="1,2"
+        )
+        assert json.loads(answer["Body"].read()) == [[3, 6]]
+        assert (answer["ContentType"], answer["InvokedProductionVariant"]) == ("application/json", "AllTraffic")
+    assert client.describe_model(ModelName="times-three")["ModelName"] == "times-three"
+    client.delete_endpoint_config(EndpointConfigName="three")
+    client.delete_model(ModelName="times-three")
+    client.delete_endpoint(EndpointName="three")
+    with pytest.raises(EndpointError, match="no endpoint 'three'"):
+        client.describe_endpoint(EndpointName="three")
+    with pytest.raises(ValueError, match="no client of 's3'"):
+        session.boto_session.client("s3")
+
+
+def test_a_transformer_by_the_name_of_a_model(session, model, tmp_path):
+    with pytest.raises(ValueError, match="no model 'times-three'"):
+        Transformer("times-three", 1, "ml.m5.large", sagemaker_session=session)
+    model.create("ml.m5.large")
+    pipeline = sagemaker.PipelineModel([model, model], name="times-nine", sagemaker_session=session)
+    pipeline.create("ml.m5.large")
+    np.savetxt(tmp_path / "rows.csv", [[1, 2], [3, 4]], delimiter=",", fmt="%d")
+    rows = session.upload_data(tmp_path / "rows.csv")
+    elsewhere = Session(session.root)
+    for name, factor in (("times-three", 3), ("times-nine", 9)):
+        transformer = Transformer(
+            model_name=name,
+            instance_count=1,
+            instance_type="ml.m5.large",
+            strategy="SingleRecord",
+            assemble_with="Line",
+            output_path="s3://my-bucket/" + name,
+            accept="text/csv",
+            base_transform_job_name="by-name",
+            volume_kms_key="key",
+            sagemaker_session=elsewhere,
+        )
+        transformer.transform(rows, content_type="text/csv", split_type="Line", logs=False)
+        assert transformer.model_name == name
+        job = session.sagemaker_client.describe_transform_job(TransformJobName=transformer.latest_transform_job.name)
+        assert (job["TransformJobName"][:8], job["TransformJobStatus"]) == ("by-name-", "Completed")
+        answers = session.read_s3_file("my-bucket", f"{name}/rows.csv.out").split()
+        assert [[float(cell) for cell in row.split(",")] for row in answers] == [
+            [factor, 2 * factor],
+            [3 * factor, 4 * factor],
+        ]
+
+
+def test_a_session_of_aws_is_taken_for_its_region(tmp_path, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_SAGEMAKER_DIR", str(tmp_path / "here"))
+    for make in (Session, LocalSession):
+        session = make(SimpleNamespace(region_name="eu-west-1"), sagemaker_client=object())
+        assert session.root == tmp_path / "here"
+        assert session.boto_region_name == session.boto_session.region_name == "eu-west-1"
+    session.config = {"local": {"local_code": True}}
+    assert Session(boto_session=SimpleNamespace(region_name=None)).boto_region_name == "us-east-1"
+    with pytest.raises(TypeError, match="no argument 'sagemaker_cleint'"):
+        Session(sagemaker_cleint=None)
+
+
+def test_files_by_the_names_of_the_sdk(session, tmp_path):
+    (tmp_path / "a.csv").write_text("1\n")
+    uri = S3Uploader.upload(str(tmp_path / "a.csv"), "s3://my-bucket/deep/down", sagemaker_session=session)
+    assert uri == "s3://my-bucket/deep/down/a.csv"
+    assert S3Downloader.list("s3://my-bucket/deep", session) == [uri]
+    assert S3Downloader.read_file(uri, session) == "1\n"
+    (copy,) = S3Downloader.download(uri, str(tmp_path / "back"), sagemaker_session=session)
+    assert copy == str(tmp_path / "back" / "a.csv")
+    text = S3Uploader.upload_string_as_file_body("x", "s3://my-bucket/t.txt", sagemaker_session=session)
+    assert (text, S3Downloader.read_file(text, session)) == ("s3://my-bucket/t.txt", "x")
+    assert s3_path_join("a/", "/b") == "a/b"
+    with pytest.raises(ValueError, match="s3://"):
+        parse_s3_url("a/b")
+
+
+def test_names():
+    image = sagemaker.image_uris.retrieve("linear-learner", "us-east-1")
+    assert name_from_image(image).startswith("linear-learner-2")
+    assert len({unique_name_from_base("a" * 80) for _ in range(5)}) == 5
+    assert len(unique_name_from_base("a" * 80)) == 63
+    assert len(sagemaker_timestamp()) == len("2026-01-31-23-59-59-123")
