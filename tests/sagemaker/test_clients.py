@@ -9,7 +9,7 @@ import pytest
 
 from penstock import sagemaker
 from penstock.hosting.endpoint import EndpointError
-from penstock.sagemaker import Session
+from penstock.sagemaker import Predictor, Session, SKLearnPredictor
 from penstock.sagemaker.local import LocalSession
 from penstock.sagemaker.s3 import S3Downloader, S3Uploader, parse_s3_url, s3_path_join
 from penstock.sagemaker.transformer import Transformer
@@ -57,6 +57,24 @@ def test_an_endpoint_by_the_clients(session, model):
         client.describe_endpoint(EndpointName="three")
     with pytest.raises(ValueError, match="no client of 's3'"):
         session.boto_session.client("s3")
+
+
+def test_a_predictor_that_is_told_types_later(session, model):
+    model.deploy(endpoint_name="three")
+    with pytest.warns(DeprecationWarning, match="endpoint is called endpoint_name"):
+        predictor = Predictor(endpoint="three", sagemaker_session=session, component_name=None)
+    predictor.content_type = "text/csv"
+    predictor.accept = "application/json"
+    assert (predictor.content_type, predictor.accept) == ("text/csv", "application/json")
+    assert predictor.predict("1,2") == b"[[3.0, 6.0]]"
+    predictor.accept = None
+    assert predictor.accept == "*/*"
+    with pytest.raises(ValueError, match="InferenceComponentName"):
+        predictor.predict("1,2", component_name="part")
+    with pytest.raises(TypeError, match="no argument 'seralizer'"):
+        Predictor("three", seralizer=None)
+    with pytest.raises(TypeError, match="needs an endpoint_name"):
+        SKLearnPredictor()
 
 
 def test_a_transformer_by_the_name_of_a_model(session, model, tmp_path):

@@ -1,6 +1,8 @@
 """A folder in the place of an account."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -116,3 +118,17 @@ def test_inputs():
     with pytest.raises(ValueError, match="Cannot format input"):
         channels_of([1], "File")
     assert TrainingInput("s3://b-b/x", instance_groups=["one"], target_attribute_name="y").input_mode is None
+
+
+def test_modules_are_there_without_importing_them():
+    code = (
+        "from penstock import sagemaker\n"
+        "sagemaker.s3.S3Uploader, sagemaker.utils.name_from_base, sagemaker.local.LocalSession, sagemaker.LocalSession\n"
+        "sagemaker.content_types.CONTENT_TYPE_CSV, sagemaker.amazon.amazon_estimator.get_image_uri\n"
+        "sagemaker.amazon.common.write_numpy_to_dense_tensor, sagemaker.amazon.linear_learner.LinearLearner\n"
+        "sagemaker.sklearn.estimator.SKLearn, sagemaker.estimator.Estimator, sagemaker.model.Model\n"
+        "sagemaker.pipeline.PipelineModel, sagemaker.predictor.Predictor, sagemaker.session.s3_input\n"
+        "sagemaker.inputs.TrainingInput, sagemaker.transformer.Transformer, sagemaker.image_uris.retrieve\n"
+        "sagemaker.serializers.CSVSerializer, sagemaker.deserializers.JSONDeserializer\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -7,11 +7,13 @@
 
 from __future__ import annotations
 
+from penstock.sagemaker import content_types, local, s3, utils
 from penstock.sagemaker.amazon.linear_learner import LinearLearner, LinearLearnerModel, LinearLearnerPredictor
 from penstock.sagemaker.amazon.record_set import RecordSet
 from penstock.sagemaker.estimator import Estimator
 from penstock.sagemaker.image_uris import get_image_uri
 from penstock.sagemaker.inputs import TrainingInput, s3_input
+from penstock.sagemaker.local import LocalSession
 from penstock.sagemaker.model import FrameworkModel, Model
 from penstock.sagemaker.pipeline import PipelineModel
 from penstock.sagemaker.predictor import ModelError, Predictor, RealTimePredictor
@@ -25,6 +27,7 @@ __all__ = [
     "LinearLearner",
     "LinearLearnerModel",
     "LinearLearnerPredictor",
+    "LocalSession",
     "Model",
     "ModelError",
     "PipelineModel",
@@ -37,7 +40,11 @@ __all__ = [
     "Session",
     "TrainingInput",
     "Transformer",
+    "content_types",
     "get_execution_role",
     "get_image_uri",
+    "local",
+    "s3",
     "s3_input",
+    "utils",
 ]

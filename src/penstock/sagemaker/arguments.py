@@ -87,6 +87,7 @@ AWS_ONLY = frozenset(
         "image_config",
         "additional_model_data_sources",
         "model_reference_arn",
+        "component_name",
         "settings",
         "sagemaker_config",
         "sagemaker_metrics_client",

@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.hosting.client import ModelError
 from penstock.hosting.endpoint import find_endpoint
+from penstock.sagemaker.arguments import settle
 from penstock.sagemaker.deserializers import (
     BytesDeserializer,
     StreamDeserializer,
@@ -57,25 +58,29 @@ class Predictor:
         sagemaker_session: Where its model was written down.
         serializer: Turns a value into a body; :class:`~penstock.sagemaker.serializers.IdentitySerializer` by default.
         deserializer: Turns the answer's body into a value; bytes by default.
+        others: The endpoint's name as ``endpoint``, as in version 1 of the SDK, and what only AWS has a use for.
 
     Raises:
         EndpointError: There is no such endpoint.
+        TypeError: No name of an endpoint, or an argument that neither version of the SDK has.
     """
 
     def __init__(
         self,
-        endpoint_name: str,
+        endpoint_name: str | None = None,
         sagemaker_session: Session | None = None,
         serializer: Any = None,
         deserializer: Any = None,
         **others: Any,
     ) -> None:
-        del others
-        self.endpoint_name = endpoint_name
+        name = settle(others, known=("endpoint_name",), what=type(self).__name__).get("endpoint_name", endpoint_name)
+        if name is None:
+            raise TypeError(f"{type(self).__name__} needs an endpoint_name")
+        self.endpoint_name = str(name)
         self.sagemaker_session = sagemaker_session or Session()
         self.serializer = IdentitySerializer() if serializer is None else serializer
         self.deserializer = BytesDeserializer() if deserializer is None else deserializer
-        self._endpoint = find_endpoint(endpoint_name)
+        self._endpoint = find_endpoint(self.endpoint_name)
         self._content_type: str | None = None
         self._accept: str | None = None
 
@@ -89,6 +94,10 @@ class Predictor:
         """What requests are sent as."""
         return self._content_type or str(getattr(self.serializer, "content_type", "application/octet-stream"))
 
+    @content_type.setter
+    def content_type(self, value: str | None) -> None:
+        self._content_type = value
+
     @property
     def accept(self) -> str:
         """What is asked for."""
@@ -96,6 +105,10 @@ class Predictor:
             return self._accept
         accepted = getattr(self.deserializer, "ACCEPT", ("*/*",))
         return accepted if isinstance(accepted, str) else ", ".join(accepted)
+
+    @accept.setter
+    def accept(self, value: str | None) -> None:
+        self._accept = value
 
     def predict(
         self,
@@ -105,6 +118,7 @@ class Predictor:
         target_variant: str | None = None,
         inference_id: str | None = None,
         custom_attributes: str | None = None,
+        component_name: str | None = None,
     ) -> Any:
         """Ask for a prediction.
 
@@ -116,13 +130,19 @@ class Predictor:
                 ``AllTraffic``.
             inference_id: A name for the request.
             custom_attributes: For the container to read.
+            component_name: Of endpoints with several, which there are none of here.
 
         Raises:
             ModelError: A container answered with an error, which the message holds.
             EndpointError: The endpoint does not run.
             ValueError: Another model or variant, or an argument that InvokeEndpoint does not have here.
         """
-        given = {"TargetModel": target_model, "TargetVariant": target_variant, **(initial_args or {})}
+        given = {
+            "TargetModel": target_model,
+            "TargetVariant": target_variant,
+            "InferenceComponentName": component_name,
+            **(initial_args or {}),
+        }
         _check_arguments(given)
         answer = self._endpoint.invoke(
             self.serializer.serialize(data) if hasattr(self.serializer, "serialize") else self.serializer(data),

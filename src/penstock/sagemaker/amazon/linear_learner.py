@@ -28,7 +28,9 @@ NAMES = tuple(Hyperparameters.__dataclass_fields__)
 class LinearLearnerPredictor(Predictor):
     """Sends arrays as Records, and gets Records: ``record.label["score"].float32_tensor.values``."""
 
-    def __init__(self, endpoint_name: str, sagemaker_session: Session | None = None, **options: Any) -> None:
+    def __init__(
+        self, endpoint_name: str | None = None, sagemaker_session: Session | None = None, **options: Any
+    ) -> None:
         options.setdefault("serializer", RecordSerializer())
         options.setdefault("deserializer", RecordDeserializer())
         super().__init__(endpoint_name, sagemaker_session, **options)

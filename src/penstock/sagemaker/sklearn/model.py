@@ -17,7 +17,9 @@ __all__ = ["SKLearnModel", "SKLearnPredictor"]
 class SKLearnPredictor(Predictor):
     """Sends and gets arrays as npy."""
 
-    def __init__(self, endpoint_name: str, sagemaker_session: Session | None = None, **options: Any) -> None:
+    def __init__(
+        self, endpoint_name: str | None = None, sagemaker_session: Session | None = None, **options: Any
+    ) -> None:
         options.setdefault("serializer", NumpySerializer())
         options.setdefault("deserializer", NumpyDeserializer())
         super().__init__(endpoint_name, sagemaker_session, **options)
