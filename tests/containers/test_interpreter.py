@@ -10,6 +10,7 @@ import pytest
 from tests.containers.conftest import DOUBLE
 
 from penstock.containers.script import ScriptContainer
+from penstock.containers.training import interpreter as of_interpreter
 from penstock.containers.training.interpreter import Installation, interpreter, prepare
 from penstock.errors import JobFailed
 
@@ -115,3 +116,34 @@ def test_a_program_that_is_no_python(tmp_path):
     path.write_text("x\n")
     with pytest.raises(JobFailed, match="does not work as a Python interpreter"):
         prepare("false", Installation(requirements=path), log=pytest.fail)
+
+
+@pytest.mark.parametrize(
+    ("there", "options"),
+    [
+        ((), []),
+        (("setuptools",), []),  # as it comes with Python 3.11: it cannot make a wheel
+        (("setuptools", "setuptools, wheel"), ["--no-build-isolation"]),
+        (("setuptools", "setuptools.command.bdist_wheel"), ["--no-build-isolation"]),
+    ],
+)
+def test_a_package_is_built_in_isolation_where_nothing_here_can(monkeypatch, there, options):
+    monkeypatch.setattr(of_interpreter, "_has", lambda _, module: module in there)
+    assert of_interpreter._isolation("python") == options
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["WARNING: old", "ERROR: no such package", "ERROR: none"], "ERROR: no such package"),
+        (
+            ["  error: subprocess-exited-with-error", "  x did not run", "      Traceback", "      NameError: name 'x'",
+             "      [end of output]", "  note: not pip", "error: metadata-generation-failed"],
+            "NameError: name 'x'",
+        ),
+        (["killed"], "killed"),
+        ([], "nothing was said"),
+    ],
+)  # fmt: skip
+def test_what_pip_says_is_wrong(lines, said):
+    assert of_interpreter._what_is_wrong(lines) == said

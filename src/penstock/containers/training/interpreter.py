@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from penstock.io.locks import lock
 __all__ = ["Installation", "interpreter", "prepare"]
 
 COMPLETE = "complete"
+END_OF_OUTPUT = "[end of output]"  # of what pip has run
 DESCRIBE = "import json, sys, sysconfig; print(json.dumps([sys.version, sys.prefix, sysconfig.get_paths()['purelib'], sysconfig.get_paths()['platlib']]))"
 
 
@@ -149,8 +150,12 @@ def _install(
 
 
 def _isolation(python: str) -> list[str]:
-    """An isolated build downloads setuptools, which is not needed where it is there."""
-    return ["--no-build-isolation"] if _has(python, "setuptools") else []
+    """An isolated build downloads setuptools, which is not needed where there is one that makes wheels.
+
+    That which comes with Python before 3.12 makes none by itself.
+    """
+    makes_wheels = any(_has(python, module) for module in ("setuptools.command.bdist_wheel", "setuptools, wheel"))
+    return ["--no-build-isolation"] if makes_wheels else []
 
 
 def _has(python: str, module: str) -> bool:
@@ -163,5 +168,13 @@ def _checked(command: list[str], act: str, cwd: Path, log: Callable[[str], None]
     if ended.was_stopped:
         raise JobFailed(f"stopped while {act}")
     if ended.status != 0:
-        wrong = [line for line in ended.errors if line.startswith("ERROR")] or list(ended.errors)
-        raise JobFailed(f"{act} failed with exit code {ended.status}: {wrong[0] if wrong else 'nothing was said'}")
+        raise JobFailed(f"{act} failed with exit code {ended.status}: {_what_is_wrong(ended.errors)}")
+
+
+def _what_is_wrong(lines: Sequence[str]) -> str:
+    """The line of pip's that says it: its own error, or the last one of what it ran."""
+    said = [line.strip() for line in lines]
+    wrong = [line for line in said if line.startswith("ERROR")]
+    if not wrong and END_OF_OUTPUT in said:
+        wrong = said[: said.index(END_OF_OUTPUT)][-1:]
+    return (wrong or said or ["nothing was said"])[0]
