@@ -245,7 +245,7 @@ def test_missing_input(run, script, options, words):
 
 
 def test_an_output_path_that_is_none_is_told_before_training(run, script):
-    with pytest.raises(JobFailed, match="https://nowhere"):
+    with pytest.raises(JobFailed, match="^ClientError: .*https://nowhere"):
         run(script("print('trained')"), output_path="https://nowhere")
     assert run.lines == []
 

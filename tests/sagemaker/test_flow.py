@@ -227,6 +227,23 @@ def test_a_job_in_the_background(session, tmp_path):
     assert found.model_data == estimator.model_data
 
 
+def test_a_model_to_go_on_from_is_a_channel(session, tmp_path):
+    (tmp_path / "again.py").write_text(
+        "import os\nprint(os.environ['SM_CHANNELS'], os.listdir(os.environ['SM_CHANNEL_BEFORE']))\n"
+    )
+    (tmp_path / "model.tar.gz").write_bytes(b"x")
+    model = session.upload_data(tmp_path / "model.tar.gz")
+    estimator = sagemaker.SKLearn(
+        tmp_path / "again.py",
+        model_uri=model,
+        model_channel_name="before",
+        input_mode="Pipe",
+        sagemaker_session=session,
+    )
+    estimator.fit(logs=False)
+    assert estimator.logs() == "[\"before\"] ['model.tar.gz']\n"
+
+
 def test_a_job_of_another_process_is_waited_for(session, tmp_path):
     (tmp_path / "slow.py").write_text("import time\nprint('awake', flush=True)\ntime.sleep(2)\n")
     code = (
@@ -247,6 +264,11 @@ def test_what_is_refused(session, tmp_path):
         sagemaker.SKLearn(entry_point="x.py", instance_type="ml.p3.2xlarge", sagemaker_session=session)
     with pytest.raises(TypeError, match="no argument 'entry_pont'"):
         sagemaker.SKLearn(entry_point="x.py", entry_pont="y.py", sagemaker_session=session)
+    with pytest.raises(ValueError, match="git_config: code is not fetched from git here: clone"):
+        sagemaker.SKLearn(entry_point="x.py", git_config={"repo": "https://x"}, sagemaker_session=session)
+    assert sagemaker.SKLearn(entry_point="x.py", git_config=None, sagemaker_session=session).entry_point == "x.py"
+    with pytest.raises(TypeError, match="hyperparameter 'rate': Object of type float32"):
+        sagemaker.SKLearn(__file__, hyperparameters={"rate": np.float32(1)}, sagemaker_session=session).fit()
     with pytest.raises(ValueError, match="does not run here"):
         sagemaker.Estimator("123.dkr.ecr.us-east-1.amazonaws.com/xgboost:1", sagemaker_session=session)
     with pytest.raises(ValueError, match="2 to 15"):

@@ -14,8 +14,20 @@ def as_json(values: Mapping[str, Any]) -> dict[str, str]:
 
     >>> as_json({"n": 3, "name": "abc", "on": True, "no": None})
     {'n': '3', 'name': '"abc"', 'on': 'true', 'no': 'null'}
+
+    Raises:
+        TypeError: A value that JSON does not have; the message names the hyperparameter.
     """
-    return {str(name): json.dumps(value) for name, value in values.items()}
+    return {str(name): _json(name, value) for name, value in values.items()}
+
+
+def _json(name: str, value: Any) -> str:
+    try:
+        return json.dumps(value)
+    except TypeError as error:
+        raise TypeError(
+            f"hyperparameter {name!r}: {error}; give a number, a text, a list or a dict of Python"
+        ) from None
 
 
 def as_text(values: Mapping[str, Any]) -> dict[str, str]:

@@ -177,11 +177,14 @@ class _Run:
         )
 
     def _prepare(self, jobs: list[TrainingJob], stack: ExitStack) -> None:
-        self._store.resolve(self._artifact("model.tar.gz"))  # that this is no place should be known before training
-        self._record.enter("Downloading", "Downloading input data")
-        for job in jobs:
-            lay_out(job, self._spec, self._store)
-            provide(job, self._store, stack, self._fail)
+        try:
+            self._store.resolve(self._artifact("model.tar.gz"))  # that this is no place should be known before training
+            self._record.enter("Downloading", "Downloading input data")
+            for job in jobs:
+                lay_out(job, self._spec, self._store)
+                provide(job, self._store, stack, self._fail)
+        except ValueError as error:  # a URI that is none of the store's
+            raise JobFailed(f"ClientError: {error}") from error
 
     def _fail(self, error: Exception) -> None:
         """Something beside the containers went wrong."""

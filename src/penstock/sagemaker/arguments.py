@@ -45,8 +45,6 @@ AWS_ONLY = frozenset(
         "tensorboard_output_config",
         "rules",
         "experiment_config",
-        "model_uri",
-        "model_channel_name",
         "metric_definitions",
         "code_location",
         "image_uri_region",
@@ -66,7 +64,6 @@ AWS_ONLY = frozenset(
         "initial_instance_count",
         "instance_type",
         "role",
-        "git_config",
         "training_repository_access_mode",
         "training_repository_credentials_provider_arn",
         "training_plan",
@@ -95,6 +92,10 @@ AWS_ONLY = frozenset(
     }
 )
 """Arguments that are taken and have no effect on one machine."""
+REFUSED: Mapping[str, str] = {
+    "git_config": "code is not fetched from git here: clone the repository, and give its folder as source_dir",
+}
+"""Arguments without which something else would come out, and what to do instead."""
 
 
 def settle(given: Mapping[str, Any], *, known: tuple[str, ...] = (), what: str) -> dict[str, Any]:
@@ -110,6 +111,7 @@ def settle(given: Mapping[str, Any], *, known: tuple[str, ...] = (), what: str) 
 
     Raises:
         TypeError: A name that neither version of the SDK has.
+        ValueError: An argument without which something else would come out.
     """
     settled: dict[str, Any] = {}
     for name, value in given.items():
@@ -117,7 +119,10 @@ def settle(given: Mapping[str, Any], *, known: tuple[str, ...] = (), what: str) 
         if new != name:
             message = f"{what}: {name} is called {new} in version 2 of the SDK and here"
             warnings.warn(message, DeprecationWarning, stacklevel=4)
-        if new in known:
+        if new in REFUSED:
+            if value is not None:
+                raise ValueError(f"{name}: {REFUSED[new]}")
+        elif new in known:
             settled[new] = value
         elif new not in AWS_ONLY:
             raise TypeError(f"{what} has no argument {name!r}")

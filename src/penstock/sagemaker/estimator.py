@@ -15,7 +15,7 @@ from penstock.jobs.spec import TrainingSpec
 from penstock.sagemaker.arguments import settle
 from penstock.sagemaker.code import UploadedCode, upload_code
 from penstock.sagemaker.image_uris import REPOSITORIES, image_name
-from penstock.sagemaker.inputs import channels_of
+from penstock.sagemaker.inputs import TrainingInput, channels_of
 from penstock.sagemaker.model import FrameworkModel, Model
 from penstock.sagemaker.session import Session, get_execution_role, name_from_base
 from penstock.sagemaker.training_job import RunningJob, begin_job, find_job
@@ -24,6 +24,7 @@ from penstock.sagemaker.transformer import Transformer
 __all__ = ["Estimator", "EstimatorBase", "Framework"]
 
 DAY_S = 24 * 3600
+MODEL_TYPE = "application/x-sagemaker-model"
 RENAMED = ("instance_count", "instance_type", "max_run", "image_uri")
 
 
@@ -41,6 +42,8 @@ class EstimatorBase(ABC):
         sagemaker_session: Where everything is.
         environment: Variables of the container.
         checkpoint_s3_uri: Where checkpoints are kept, and found by the next job.
+        model_uri: Of a model to go on from, which the job finds as one more channel.
+        model_channel_name: What that channel is called.
         others: Names of version 1 of the SDK, and arguments that only AWS has a use for.
     """
 
@@ -61,6 +64,8 @@ class EstimatorBase(ABC):
         environment: Mapping[str, str] | None = None,
         checkpoint_s3_uri: str | None = None,
         checkpoint_local_path: str | None = None,
+        model_uri: str | None = None,
+        model_channel_name: str = "model",
         **others: Any,
     ) -> None:
         given = settle(others, known=RENAMED, what=type(self).__name__)
@@ -75,6 +80,8 @@ class EstimatorBase(ABC):
         self.sagemaker_session = sagemaker_session or Session()
         self.environment = {str(key): str(value) for key, value in (environment or {}).items()}
         self.checkpoint_s3_uri = checkpoint_s3_uri
+        self.model_uri = model_uri
+        self.model_channel_name = model_channel_name
         self.latest_training_job: RunningJob | None = None
         self._hyperparameters: dict[str, Any] = dict(hyperparameters or {})
         self._endpoint_name: str | None = None
@@ -129,10 +136,15 @@ class EstimatorBase(ABC):
         """
         del experiment_config
         name = job_name or name_from_base(self.base_job_name or self.base_name)
-        spec = self._spec(name, channels_of(inputs, self.input_mode))
+        spec = self._spec(name, {**channels_of(inputs, self.input_mode), **self._model_channel()})
         self.latest_training_job = begin_job(self.sagemaker_session, spec, self._container(name), show=bool(logs))
         if wait:
             self.latest_training_job.wait()
+
+    def _model_channel(self) -> dict[str, Channel]:
+        if self.model_uri is None:
+            return {}
+        return {self.model_channel_name: TrainingInput(self.model_uri, content_type=MODEL_TYPE).channel("File")}
 
     def _spec(self, name: str, channels: Mapping[str, Channel]) -> TrainingSpec:
         return TrainingSpec(
