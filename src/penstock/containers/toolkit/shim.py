@@ -20,6 +20,7 @@ from typing import Any
 __all__ = ["MODULES", "PACKAGES", "inside", "install"]
 
 FRAMEWORK = "sagemaker_containers.beta.framework"
+JOBLIB = "sklearn.externals.joblib"
 
 PACKAGES = {
     "sagemaker_containers": ("environment", "training_env"),
@@ -59,7 +60,7 @@ MODULES = {
     "sagemaker_training.mapping": ".mapping",
     "sagemaker_training.modules": ".modules",
     "sagemaker_training.params": ".params",
-    "sklearn.externals.joblib": "joblib",
+    JOBLIB: "joblib",
 }
 """What a script imports, and what it gets: a module of this folder, or one of another package."""
 
@@ -190,6 +191,8 @@ def _enter() -> None:
         outside = [name for name in sys.modules if name.partition(".")[0] in ROOTS]
         _others.update({name: sys.modules.pop(name) for name in outside})
     sys.modules.update(_ours)
+    if JOBLIB in _ours and (externals := sys.modules.get("sklearn.externals")) is not None:
+        vars(externals)["joblib"] = _ours[JOBLIB]  # what importing it has done the first time
     install()
 
 
@@ -203,5 +206,5 @@ def _leave() -> None:
         sys.modules.update(_others)
         _others.clear()
     externals = sys.modules.get("sklearn.externals")
-    if externals is not None and "sklearn.externals.joblib" not in sys.modules:
+    if externals is not None and JOBLIB not in sys.modules:
         vars(externals).pop("joblib", None)
