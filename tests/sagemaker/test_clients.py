@@ -67,8 +67,11 @@ def test_a_predictor_that_is_told_types_later(session, model):
     predictor.accept = "application/json"
     assert (predictor.content_type, predictor.accept) == ("text/csv", "application/json")
     assert predictor.predict("1,2") == b"[[3.0, 6.0]]"
-    predictor.accept = None
-    assert predictor.accept == "*/*"
+    predictor.accept = predictor.content_type = None
+    assert (predictor.accept, predictor.content_type) == ("*/*", "application/octet-stream")
+    predictor.serializer = SimpleNamespace(CONTENT_TYPE="text/csv", serialize=str)
+    predictor.deserializer = SimpleNamespace(ACCEPT=("text/csv",), deserialize=lambda stream, _: stream.read())
+    assert (predictor.content_type, predictor.predict("1,2")) == ("text/csv", b"3.0,6.0\n")
     with pytest.raises(ValueError, match="InferenceComponentName"):
         predictor.predict("1,2", component_name="part")
     with pytest.raises(TypeError, match="no argument 'seralizer'"):

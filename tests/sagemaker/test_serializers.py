@@ -83,6 +83,64 @@ def test_as_the_sdk_does_it(call):
 def test_files_are_read():
     assert serializers.CSVSerializer().serialize(io.StringIO("5,6")) == "5,6"
     assert serializers.IdentitySerializer().serialize(io.BytesIO(b"x")) == b"x"
+    for kind in (serializers.JSONSerializer, serializers.JSONLinesSerializer, serializers.LibSVMSerializer):
+        assert kind().serialize(io.BytesIO(b"1 1:2")) == b"1 1:2"
+        assert kind().serialize(io.StringIO("1 1:2")) == "1 1:2"
+
+
+def test_a_row_of_a_table_is_a_row():
+    table = pd.DataFrame({"a": [1, 2], "b": ["x", "y"]})
+    assert serializers.CSVSerializer().serialize(table.iloc[1]) == "2,y"
+    assert serializers.CSVSerializer().serialize(table) == "1,x\n2,y\n"
+
+
+def test_line_ends_in_cells_are_quoted():
+    rows = [["a\nb", 1], ["c\r", "d\n"]]
+    body = serializers.CSVSerializer().serialize(rows)
+    assert body == '"a\nb",1\n"c\r","d\n"'
+    assert pd.read_csv(io.StringIO(body), header=None).to_numpy().tolist() == [["a\nb", "1"], ["c\r", "d\n"]]
+
+
+def test_what_is_no_text_and_no_file(tmp_path):
+    (tmp_path / "x").write_bytes(b"12")
+    given = serializers.DataSerializer()
+    assert [given.serialize(one) for one in (b"1", str(tmp_path / "x"), {"data": b"2"})] == [b"1", b"12", b"2"]
+    with pytest.raises(ValueError, match="Could not open/read file"):
+        given.serialize(str(tmp_path / "y"))
+    with pytest.raises(ValueError, match="not Data serializable"):
+        given.serialize(0)
+    with pytest.raises(ValueError, match="Unable to handle input format"):
+        serializers.LibSVMSerializer().serialize([1])
+
+
+def test_serializers_of_a_notebook():
+    class Lines(serializers.BaseSerializer):
+        CONTENT_TYPE = "text/lines"
+
+        def serialize(self, data):
+            return "\n".join(data)
+
+    class Upper(serializers.SimpleBaseSerializer):
+        def serialize(self, data):
+            return data.upper()
+
+    class Words(deserializers.BaseDeserializer):
+        ACCEPT = ("text/lines",)
+
+        def deserialize(self, stream, content_type):
+            return [content_type, *stream.read().decode().split()]
+
+    class Lower(deserializers.SimpleBaseDeserializer):
+        def deserialize(self, stream, content_type):
+            return stream.read().decode().lower()
+
+    assert (Lines().serialize("ab"), Upper().content_type, Upper("a/b").content_type) == (
+        "a\nb",
+        "application/json",
+        "a/b",
+    )
+    assert (Words().ACCEPT, Words().deserialize(io.BytesIO(b"a b"), "x")) == (("text/lines",), ["x", "a", "b"])
+    assert (Lower("a/b").ACCEPT, Lower().deserialize(io.BytesIO(b"AB"), "x")) == (("a/b",), "ab")
 
 
 def test_what_the_sdk_would_pickle_or_scramble_is_refused():

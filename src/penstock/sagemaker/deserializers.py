@@ -17,6 +17,7 @@ from penstock.containers.content_types import media_type
 from penstock.sagemaker.common import read_records
 
 __all__ = [
+    "BaseDeserializer",
     "BytesDeserializer",
     "CSVDeserializer",
     "JSONDeserializer",
@@ -24,6 +25,7 @@ __all__ = [
     "NumpyDeserializer",
     "PandasDeserializer",
     "RecordDeserializer",
+    "SimpleBaseDeserializer",
     "StreamDeserializer",
     "StringDeserializer",
     "csv_deserializer",
@@ -32,7 +34,15 @@ __all__ = [
 ]
 
 
-class Deserializer(ABC):
+class BaseDeserializer(ABC):
+    """What deserializers of notebooks are made of: ``ACCEPT``, which may be a property, and ``deserialize``."""
+
+    @abstractmethod
+    def deserialize(self, stream: Any, content_type: str) -> Any:
+        """The value of a stream of bytes."""
+
+
+class Deserializer(BaseDeserializer):
     """Turns the body of an answer into a value.
 
     Args:
@@ -50,12 +60,12 @@ class Deserializer(ABC):
         """The header."""
         return ", ".join(self.ACCEPT)
 
-    @abstractmethod
-    def deserialize(self, stream: Any, content_type: str) -> Any:
-        """The value of a stream of bytes."""
-
     def __call__(self, stream: Any, content_type: str = "*/*") -> Any:
         return self.deserialize(stream, content_type)
+
+
+class SimpleBaseDeserializer(Deserializer):
+    """What deserializers of notebooks are made of whose content types are said when they are made."""
 
 
 class BodyDeserializer(Deserializer):

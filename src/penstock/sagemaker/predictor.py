@@ -92,7 +92,10 @@ class Predictor:
     @property
     def content_type(self) -> str:
         """What requests are sent as."""
-        return self._content_type or str(getattr(self.serializer, "content_type", "application/octet-stream"))
+        if self._content_type is not None:
+            return self._content_type
+        own = getattr(self.serializer, "content_type", None) or getattr(self.serializer, "CONTENT_TYPE", None)
+        return str(own or "application/octet-stream")
 
     @content_type.setter
     def content_type(self, value: str | None) -> None:

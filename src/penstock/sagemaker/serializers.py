@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import warnings
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from penstock._optional import available, require
 from penstock.containers.recordio_bodies import encode_recordio
 
 __all__ = [
+    "BaseSerializer",
     "CSVSerializer",
     "DataSerializer",
     "IdentitySerializer",
@@ -23,6 +26,7 @@ __all__ = [
     "LibSVMSerializer",
     "NumpySerializer",
     "RecordSerializer",
+    "SimpleBaseSerializer",
     "SparseMatrixSerializer",
     "StringSerializer",
     "csv_serializer",
@@ -35,7 +39,15 @@ __all__ = [
 TABLE_AXES = 2
 
 
-class Serializer(ABC):
+class BaseSerializer(ABC):
+    """What serializers of notebooks are made of: a ``CONTENT_TYPE``, which may be a property, and ``serialize``."""
+
+    @abstractmethod
+    def serialize(self, data: Any) -> bytes | str:
+        """The body."""
+
+
+class Serializer(BaseSerializer):
     """Turns a value into a body.
 
     Args:
@@ -47,12 +59,14 @@ class Serializer(ABC):
     def __init__(self, content_type: str | None = None) -> None:
         self.content_type = content_type or self.CONTENT_TYPE
 
-    @abstractmethod
-    def serialize(self, data: Any) -> bytes | str:
-        """The body."""
-
     def __call__(self, data: Any) -> bytes | str:
         return self.serialize(data)
+
+
+class SimpleBaseSerializer(Serializer):
+    """What serializers of notebooks are made of whose content type is said when they are made."""
+
+    CONTENT_TYPE = "application/json"
 
 
 class IdentitySerializer(Serializer):
@@ -79,10 +93,21 @@ class DataSerializer(Serializer):
     CONTENT_TYPE = "file-path/raw-bytes"
 
     def serialize(self, data: Any) -> bytes:
+        """The bytes.
+
+        Raises:
+            ValueError: Neither bytes nor the path of a file that can be read.
+        """
         if isinstance(data, bytes):
             return data
-        with open(data, "rb") as file:  # noqa: PTH123 - whatever open takes
-            return file.read()
+        if isinstance(data, dict) and "data" in data:
+            return self.serialize(data["data"])
+        if not isinstance(data, str | os.PathLike):
+            raise ValueError(f"Object of type {type(data)} is not Data serializable.")  # noqa: TRY004 - as the SDK
+        try:
+            return Path(data).read_bytes()
+        except OSError as error:
+            raise ValueError(f"Could not open/read file: {data}. {error}") from error
 
 
 class CSVSerializer(Serializer):
@@ -103,7 +128,7 @@ class CSVSerializer(Serializer):
         if isinstance(data, str):
             return data
         if hasattr(data, "to_csv"):
-            return str(data.to_csv(header=False, index=False))
+            return str(data.to_csv(header=False, index=False)) if data.ndim == TABLE_AXES else _csv_row(list(data))
         if len(data) == 0:
             raise ValueError("Cannot serialize empty array")
         if isinstance(data, np.ndarray) and data.ndim > TABLE_AXES:
@@ -123,8 +148,8 @@ def _csv_row(row: Any) -> str:
     if len(row) == 0:
         raise ValueError("Cannot serialize empty array")
     buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="").writerow(row)
-    return buffer.getvalue()
+    csv.writer(buffer).writerow(row)  # what ends a line is quoted in a cell
+    return buffer.getvalue().removesuffix("\r\n")
 
 
 class JSONSerializer(Serializer):
@@ -132,9 +157,9 @@ class JSONSerializer(Serializer):
 
     CONTENT_TYPE = "application/json"
 
-    def serialize(self, data: Any) -> str:
+    def serialize(self, data: Any) -> bytes | str:
         if hasattr(data, "read"):
-            return str(data.read())
+            return data.read()  # type: ignore[no-any-return]
         return json.dumps(data, default=_plain)
 
 
@@ -149,11 +174,11 @@ class JSONLinesSerializer(Serializer):
 
     CONTENT_TYPE = "application/jsonlines"
 
-    def serialize(self, data: Any) -> str:
+    def serialize(self, data: Any) -> bytes | str:
         if isinstance(data, str):
             return data
         if hasattr(data, "read"):
-            return str(data.read())
+            return data.read()  # type: ignore[no-any-return]
         if not hasattr(data, "__iter__"):
             raise ValueError(f"Object of type {type(data)} is not JSON Lines serializable.")
         return "\n".join(json.dumps(item, default=_plain) for item in data)
@@ -204,6 +229,16 @@ class LibSVMSerializer(IdentitySerializer):
     """Lines of LIBSVM as they are."""
 
     CONTENT_TYPE = "text/libsvm"
+
+    def serialize(self, data: Any) -> bytes | str:
+        """The lines.
+
+        Raises:
+            ValueError: Neither a text nor a file.
+        """
+        if isinstance(data, str) or hasattr(data, "read"):
+            return super().serialize(data)
+        raise ValueError(f"Unable to handle input format: {type(data)}")
 
 
 class RecordSerializer(Serializer):
