@@ -36,7 +36,8 @@ def output_fn(prediction, accept):
 
 CELLS = st.sampled_from(
     ["1", "-2", "007", "3.5", ".5", "1e3", "1e400", "M", "F", "abc", "", " ", "nan", "NA", "None", "True", "FALSE", "inf", "-Inf", " 4", "5 ",
-     " x", "12345678901234567890", "1_0", "0x10", "+7", "1.", "2024-01-01", "é", "#1", "a b", '"q"', "1,2", "#N/A", "null"]
+     " x", "12345678901234567890", "1_0", "0x10", "+7", "1.", "2024-01-01", "é", "#1", "a b", '"q"', "1,2", "#N/A", "null",
+     "<NA>", "\t1", "１", "1_000", "2j"]
 )  # fmt: skip
 BODIES = st.lists(st.lists(CELLS, min_size=2, max_size=2).map(",".join), min_size=1, max_size=3).map("\n".join)
 LIKELY = st.lists(
@@ -69,6 +70,10 @@ def same(one, other):
 
 @settings(max_examples=150)
 @example(["1,3.5", "1,12345678901234567890"])
+@example(["\t1,a", "b,c"])
+@example(["<NA>,a", "b,c"])
+@example(["１,a", "b,c"])
+@example(["1_000,a", "b,c"])
 @given(st.lists(BODIES | LIKELY, min_size=2, max_size=6))
 def test_no_cell_is_read_otherwise_than_alone(table_handler, bodies):
     requests = [ask(body) for body in bodies]
@@ -76,6 +81,22 @@ def test_no_cell_is_read_otherwise_than_alone(table_handler, bodies):
     together = table_handler.answer_many(requests)
     for body, one, other in zip(bodies, alone, together, strict=True):
         assert same(one, other), (body, one, other)
+
+
+@pytest.mark.parametrize("cells", ["1,2", "a,b"])
+def test_a_script_that_reads_one_row_as_an_axis_is_asked_one_by_one(load, cells):
+    handler = load(
+        """
+    import io
+    import numpy as np
+    def model_fn(d): return None
+    def input_fn(data, content_type): return np.genfromtxt(io.StringIO(data), delimiter=",", dtype=None, encoding="utf-8")
+    def predict_fn(rows, model): return [str(rows.shape)] * len(rows)
+    """,
+        rows_independent=True,
+    )
+    requests = [ask(cells), ask(cells), ask(f"{cells}\n{cells}")]
+    assert handler.answer_many(requests) == list(one_by_one(handler, requests))
 
 
 def test_bodies_that_look_alike_are_read_as_one(table_handler):

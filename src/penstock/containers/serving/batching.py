@@ -31,6 +31,8 @@ class BatchingScriptHandler(ScriptHandler):
     Whenever that cannot be done without changing an answer, or a function fails, the requests are answered one by one.
     """
 
+    _one_is_a_table: bool | None = None
+
     def answer_many(self, requests: Sequence[Request], /) -> Sequence[Response | Exception]:
         """Answer requests; in the place of one that fails is its error."""
         answers: list[Response | Exception | None] = [None] * len(requests)
@@ -69,10 +71,22 @@ class BatchingScriptHandler(ScriptHandler):
             except RequestError:
                 bodies.append(None)
         if group.content_type == "text/csv":
-            joined = join_csv(bodies)
-            read = [(members, self._read(text, sizes, group)) for members, text, sizes in joined]
-            return [(members, rows) for members, rows in read if rows is not None]
+            return self._tables(bodies, group)
         return join_rows([None if body is None else self._read(body, None, group) for body in bodies])
+
+    def _tables(self, bodies: list[Any], group: _Group) -> list[tuple[list[int], Rows]]:
+        found = []
+        for members, text, sizes in join_csv(bodies):
+            rows = self._read(text, sizes, group)
+            if rows is not None and (1 not in sizes or self._keeps_rows(bodies[members[sizes.index(1)]], group)):
+                found.append((members, rows))
+        return found
+
+    def _keeps_rows(self, body: Any, group: _Group) -> bool:
+        """Whether the script reads one row as a table of one row, and not as an axis, as ``genfromtxt`` does: seen once."""
+        if self._one_is_a_table is None:
+            self._one_is_a_table = self._read(body, [1], group) is not None
+        return self._one_is_a_table
 
     def _read(self, body: Any, sizes: list[int] | None, group: _Group) -> Rows | None:
         try:

@@ -16,7 +16,10 @@ __all__ = ["Rows", "join_csv", "join_rows", "split_rows"]
 INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 # What readers of tables take for a missing value, a truth value or an infinity in a column of one kind and not in another.
-SPECIAL = re.compile(r"#?n/?a.*|-?nan.*|null|none|true|false|yes|no|[+-]?inf(inity)?|-?1\.#.*", re.IGNORECASE)
+SPECIAL = re.compile(r"#?n/?a.*|<na>|-?nan.*|null|none|true|false|yes|no|[+-]?inf(inity)?|-?1\.#.*", re.IGNORECASE)
+
+# And what some take for a number where the whole column is of such: blanks other than spaces, digits of other scripts, 1_000, 2j.
+ODD = re.compile(r"^\s|\s$|(?![0-9])\d|\d_\d|\d[jJ]$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,7 @@ def _kind(cell: str) -> str:
         return "i" + padding
     if NUMBER.fullmatch(text):  # whole numbers of more digits become this or that, as the others in the column allow
         return "f" + padding if not text.lstrip("+-").isdigit() else ""
-    if not text or SPECIAL.fullmatch(text):
+    if not text or SPECIAL.fullmatch(text) or ODD.search(text):
         return ""
     return "t" + padding
 
