@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 from tests.containers.linear_learner.jobs import RECORDIO, train
 
 from penstock.containers.linear_learner.hyperparameters import Hyperparameters
+from penstock.containers.linear_learner.training.candidates import candidates
+from penstock.containers.linear_learner.training.channels import MiniBatch
 from penstock.containers.linear_learner.training.losses import loss_of
 from penstock.containers.linear_learner.training.optimizers import Penalty, optimizer_of
 from penstock.containers.linear_learner.training.rows import Dense, Sparse, joined, rows_of
 from penstock.containers.linear_learner.training.scaling import fit_scaler
 from penstock.containers.linear_learner.training.threads import numeric_threads
+from penstock.containers.linear_learner.training.weighing import Models
 from penstock.sagemaker.common import write_numpy_to_dense_tensor
 
 REGRESSION = [
@@ -180,6 +183,31 @@ def test_a_sparse_column_that_does_not_vary_is_divided_by_nothing():
     assert sparse.moments()[1][0] < 1e-12
     scaler = fit_scaler(sparse, np.arange(10_000, dtype=np.float32), parameters())
     assert scaler.deviation[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("width", "given", "examples", "expected"),
+    [
+        (10, {}, 400, 50),  # 14 passes of parts of 8
+        (10, {}, 3000, 36),  # 14 passes of three mini-batches of parts of 28: 1,500 steps
+        (10, {}, 200_000, 1),
+        (10, {"learning_rate": 0.1}, 400, 1),
+        (100_000, {}, 3000, 1),  # each step would cost more than it brings
+    ],
+)
+def test_small_data_gives_more_steps_than_mini_batches(width, given, examples, expected):
+    found = parameters(mini_batch_size=1000, **given)
+    count = min(examples, 1000)
+    ones = np.ones(count, np.float32), (np.arange(count), np.arange(count) % width)
+    rows, labels = rows_of(scipy.sparse.coo_array(ones, shape=(count, width))), np.float32([0, 1] * (count // 2))
+    models = Models(found, candidates(found, 1.0), fit_scaler(rows, labels, found))
+    models.plan(examples, 14)
+    before = models.schedule.next
+    steps = []
+    models.schedule.next = lambda: steps.append(1) or before()
+    scores, scaled, values = models.step(MiniBatch(rows, labels))
+    assert len(steps) == expected
+    assert len(scores) == len(scaled) == len(values) == len(rows)
 
 
 def test_blocks_of_rows_below_each_other():

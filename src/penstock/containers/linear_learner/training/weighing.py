@@ -21,6 +21,7 @@ __all__ = ["Models"]
 
 ARRAYS = 5  # of the size of the weights: they, their gradient, what an optimizer remembers
 STEPS = 1500  # that models of our own rates need to arrive
+WORTH_STEPS = 1 << 27  # weights that all those steps may change: some seconds
 FEWEST = 8  # examples that a step is made from where we choose
 SEED = 0  # what a job trains on decides what it learns; nothing else does
 
@@ -65,7 +66,8 @@ class Models:
         """
         size = self.parameters.mini_batch_size
         if self.parameters.learning_rate is None:
-            size = min(size, max(FEWEST, math.ceil(examples * passes / STEPS)))
+            steps = min(STEPS, max(1, WORTH_STEPS // self.weights.size))
+            size = min(size, max(FEWEST, math.ceil(examples * passes / steps)))
         self._examples_a_step = size
         self.schedule.plan(math.ceil(examples / size) * passes)
 
