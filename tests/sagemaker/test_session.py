@@ -1,5 +1,6 @@
 """A folder in the place of an account."""
 
+import io
 import re
 import subprocess
 import sys
@@ -7,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from penstock import sagemaker
 from penstock.sagemaker import Session, TrainingInput, get_execution_role, get_image_uri, image_uris, s3_input
+from penstock.sagemaker.deserializers import csv_deserializer
 from penstock.sagemaker.inputs import channels_of
+from penstock.sagemaker.serializers import csv_serializer, numpy_to_record_serializer
 from penstock.sagemaker.session import name_from_base
 
 BUCKET = "sagemaker-us-east-1-000000000000"
@@ -118,6 +122,32 @@ def test_inputs():
     with pytest.raises(ValueError, match="Cannot format input"):
         channels_of([1], "File")
     assert TrainingInput("s3://b-b/x", instance_groups=["one"], target_attribute_name="y").input_mode is None
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda session, image: sagemaker.SKLearn("x.py", train_instance_type="a", sagemaker_session=session),
+        lambda session, image: sagemaker.Estimator(image_name=image, sagemaker_session=session),
+        lambda session, image: sagemaker.LinearLearner(
+            predictor_type="regressor", train_max_run=3, sagemaker_session=session
+        ),
+        lambda session, image: sagemaker.Model(image=image, sagemaker_session=session),
+        lambda session, image: sagemaker.SKLearnModel(
+            "s3://b-b/x", "r", "x.py", image=image, sagemaker_session=session
+        ),
+        lambda session, image: s3_input("s3://b-b/x"),
+        lambda session, image: get_image_uri("us-east-1", "linear-learner"),
+        lambda session, image: csv_serializer([1]),
+        lambda session, image: csv_deserializer(io.BytesIO(b"1")),
+        lambda session, image: numpy_to_record_serializer(),
+    ],
+)
+def test_old_names_are_told_where_they_are_used(session, call):
+    image = image_uris.retrieve("linear-learner", "us-east-1")
+    with pytest.warns(DeprecationWarning, match="version 2 of the SDK") as told:
+        call(session, image)
+    assert {one.filename for one in told} == {__file__}
 
 
 def test_modules_are_there_without_importing_them():

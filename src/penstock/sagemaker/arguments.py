@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["AWS_ONLY", "V1", "settle"]
+__all__ = ["AWS_ONLY", "V1", "settle", "tell_old_name"]
 
 V1: Mapping[str, str] = {
     "train_instance_count": "instance_count",
@@ -118,7 +119,7 @@ def settle(given: Mapping[str, Any], *, known: tuple[str, ...] = (), what: str) 
         new = V1.get(name, name)
         if new != name:
             message = f"{what}: {name} is called {new} in version 2 of the SDK and here"
-            warnings.warn(message, DeprecationWarning, stacklevel=4)
+            tell_old_name(message)
         if new in REFUSED:
             if value is not None:
                 raise ValueError(f"{name}: {REFUSED[new]}")
@@ -127,3 +128,11 @@ def settle(given: Mapping[str, Any], *, known: tuple[str, ...] = (), what: str) 
         elif new not in AWS_ONLY:
             raise TypeError(f"{what} has no argument {name!r}")
     return settled
+
+
+def tell_old_name(message: str) -> None:
+    """Warn of a name of version 1, at the line outside of Penstock that used it: Python shows only warnings of the notebook's own lines."""
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("penstock."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, DeprecationWarning, stacklevel=level)

@@ -6,7 +6,6 @@ import codecs
 import csv
 import io
 import json
-import warnings
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from penstock._optional import require
 from penstock.containers.content_types import media_type
+from penstock.sagemaker.arguments import tell_old_name
 from penstock.sagemaker.common import read_records
 
 __all__ = [
@@ -220,7 +220,7 @@ class _Deprecated:
 
     def deserialize(self, stream: Any, content_type: str) -> Any:
         message = f"{self._name} is {self._kind.__name__}() in version 2 of the SDK and here"
-        warnings.warn(message, DeprecationWarning, stacklevel=3)
+        tell_old_name(message)
         return self._kind().deserialize(stream, content_type)
 
     def __call__(self, stream: Any, content_type: str = "*/*") -> Any:

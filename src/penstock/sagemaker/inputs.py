@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.contracts.job import Channel, InputMode
+from penstock.sagemaker.arguments import tell_old_name
 
 __all__ = ["ShuffleConfig", "TrainingInput", "channels_of", "s3_input"]
 
@@ -70,7 +70,7 @@ class TrainingInput:
 
 def s3_input(s3_data: str, distribution: str = "FullyReplicated", **options: Any) -> TrainingInput:
     """:class:`TrainingInput` by its name in version 1 of the SDK."""
-    warnings.warn("s3_input is called TrainingInput in version 2 of the SDK and here", DeprecationWarning, stacklevel=2)
+    tell_old_name("s3_input is called TrainingInput in version 2 of the SDK and here")
     return TrainingInput(s3_data, distribution, **options)
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import io
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 from penstock.hosting.client import ModelError
 from penstock.hosting.endpoint import find_endpoint
-from penstock.sagemaker.arguments import settle
+from penstock.sagemaker.arguments import settle, tell_old_name
 from penstock.sagemaker.deserializers import (
     BytesDeserializer,
     StreamDeserializer,
@@ -198,7 +197,7 @@ class RealTimePredictor(Predictor):
         accept: str | None = None,
     ) -> None:
         message = "RealTimePredictor is called Predictor in version 2 of the SDK and here"
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        tell_old_name(message)
         super().__init__(endpoint, sagemaker_session, serializer, deserializer)
         self._content_type = content_type
         self._accept = accept

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import os
-import warnings
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 
 from penstock._optional import available, require
 from penstock.containers.recordio_bodies import encode_recordio
+from penstock.sagemaker.arguments import tell_old_name
 
 __all__ = [
     "BaseSerializer",
@@ -268,7 +268,7 @@ class _Deprecated:
 
     def serialize(self, data: Any) -> bytes | str:
         message = f"{self._name} is {self._kind.__name__}() in version 2 of the SDK and here"
-        warnings.warn(message, DeprecationWarning, stacklevel=3)
+        tell_old_name(message)
         return self._kind().serialize(data)
 
     def __call__(self, data: Any) -> bytes | str:
@@ -283,5 +283,5 @@ npy_serializer = _Deprecated("npy_serializer", NumpySerializer)
 def numpy_to_record_serializer() -> RecordSerializer:
     """:class:`RecordSerializer` by its name in version 1 of the SDK."""
     message = "numpy_to_record_serializer is RecordSerializer in version 2 of the SDK and here"
-    warnings.warn(message, DeprecationWarning, stacklevel=2)
+    tell_old_name(message)
     return RecordSerializer()
