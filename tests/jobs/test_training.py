@@ -3,6 +3,7 @@
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -257,8 +258,10 @@ def test_a_missing_script(run, tmp_path):
 
 def test_names_are_unique(run, script):
     run(script("pass"))
-    with pytest.raises(ValueError, match="there is a training job 'job' already"):
+    with pytest.raises(ValueError, match="there is a training job 'job' already.*or remove") as told:
         run(script("pass"))
+    shutil.rmtree(str(told.value).rpartition(" ")[2])
+    run(script("pass"))
     with pytest.raises(ValueError, match="there is no training job 'other'"):
         read_job(run.work_dir, "other")
 

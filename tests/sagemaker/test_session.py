@@ -13,7 +13,7 @@ from penstock.sagemaker import Session, TrainingInput, get_execution_role, get_i
 from penstock.sagemaker.deserializers import csv_deserializer
 from penstock.sagemaker.inputs import channels_of
 from penstock.sagemaker.serializers import csv_serializer, numpy_to_record_serializer
-from penstock.sagemaker.session import name_from_base
+from penstock.sagemaker.session import base_from_name, name_from_base
 
 BUCKET = "sagemaker-us-east-1-000000000000"
 
@@ -62,6 +62,17 @@ def test_uris_that_lead_elsewhere(session, uri, said):
         session.resolve(uri)
 
 
+def test_relative_files_as_in_local_mode(session, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data" / "deep").mkdir(parents=True)
+    (tmp_path / "data" / "deep" / "a b.csv").write_bytes(b"1\n")
+    for uri in ("file://./data", "file://data", (tmp_path / "data").as_uri(), f"file://localhost{tmp_path}/data"):
+        assert session.resolve(uri) == tmp_path / "data"
+        (one,) = session.objects(uri)
+        assert (one.uri, one.path.read_bytes()) == (f"{uri}/deep/a b.csv", b"1\n")
+    assert session.resolve("file://data/deep/a%20b.csv").read_bytes() == b"1\n"
+
+
 def test_what_is_not_there(session, tmp_path):
     with pytest.raises(ValueError, match="no file or folder"):
         session.upload_data(tmp_path / "nothing")
@@ -95,6 +106,13 @@ def test_names():
     names = [name_from_base("a" * 100) for _ in range(5)]
     assert len(set(names)) == 5
     assert all(len(name) == 63 for name in names)
+    assert [base_from_name(name) for name in (name_from_base("a-b"), "a-2026", "-2026-01-02-03-04-05-006")] == [
+        "a-b",
+        "a-2026",
+        "-2026-01-02-03-04-05-006",
+    ]
+    model = sagemaker.SKLearnModel("s3://b-b/x", "r", "x.py", name=name_from_base("mine"))
+    assert re.fullmatch(r"mine(-\d+){7}", model._name_for_endpoint())
     assert re.fullmatch(r"job-\d{4}-\d\d-\d\d-\d\d-\d\d-\d\d-\d{3}", name_from_base("job"))
 
 

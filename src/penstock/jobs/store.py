@@ -16,14 +16,15 @@ class PathStore:
     """Paths and ``file://`` URIs, which name what they say."""
 
     def resolve(self, uri: str, /) -> Path:
-        """The path of a URI.
+        """The path of a URI. ``file://./data`` and ``file://data`` are relative, as the SDK's local mode takes them.
 
         Raises:
             ValueError: It has another scheme.
         """
         parts = urlsplit(uri)
-        if parts.scheme == "file" and parts.netloc in ("", "localhost"):
-            return Path(unquote(parts.path))
+        if parts.scheme == "file":
+            begin = "" if parts.netloc == "localhost" else parts.netloc
+            return Path(os.path.abspath(unquote(begin + parts.path)))  # noqa: PTH100 - as below
         if "://" in uri:
             raise ValueError(f"{uri} is neither a path nor a file:// URI")
         return Path(os.path.abspath(Path(uri).expanduser()))  # noqa: PTH100 - absolute() would keep "..", which names nothing

@@ -62,7 +62,9 @@ def train(
     try:
         files.folder.mkdir(parents=True)
     except FileExistsError:
-        raise ValueError(f"there is a training job {spec.name!r} already: job names are unique") from None
+        raise ValueError(
+            f"there is a training job {spec.name!r} already: job names are unique; take another name, or remove {files.folder}"
+        ) from None
     with files.lock.open("w") as held:
         lock(held.fileno())
         record = JobRecord.create(files, spec.name, _described(spec))

@@ -12,7 +12,7 @@ from penstock.sagemaker.arguments import settle
 from penstock.sagemaker.code import UploadedCode, upload_code
 from penstock.sagemaker.deployable import Deployable
 from penstock.sagemaker.image_uris import REPOSITORIES, image_name
-from penstock.sagemaker.session import Session, name_from_base
+from penstock.sagemaker.session import Session, base_from_name, name_from_base
 
 __all__ = ["FrameworkModel", "Model"]
 
@@ -143,7 +143,7 @@ class Model(Deployable):
         return [self.stage()]
 
     def _name_for_endpoint(self) -> str:
-        return name_from_base(self.name or self.base_name)
+        return name_from_base(base_from_name(self.name or self.base_name))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name or self.model_data!r})"

@@ -22,11 +22,12 @@ from penstock.sagemaker.clients import BotoSession, RuntimeClient, SageMakerClie
 from penstock.sagemaker.inputs import TrainingInput, s3_input
 from penstock.sagemaker.store import LocalStore
 
-__all__ = ["Session", "TrainingInput", "get_execution_role", "name_from_base", "s3_input"]
+__all__ = ["Session", "TrainingInput", "base_from_name", "get_execution_role", "name_from_base", "s3_input"]
 
 ACCOUNT = "000000000000"
 REGION = "us-east-1"
 NAME_CHARACTERS = 63
+STAMP = re.compile(r"-\d{4}(-\d\d){5}-\d{3}$")
 
 
 class Session:
@@ -297,6 +298,15 @@ def name_from_base(base: str, max_length: int = NAME_CHARACTERS) -> str:
             pass  # Two jobs within a millisecond must not have one name.
         _last_stamp[0] = stamp
     return f"{base[: max_length - len(stamp) - 1].rstrip('-')}-{stamp}"
+
+
+def base_from_name(name: str) -> str:
+    """What a name was made of by :func:`name_from_base`; another name as it is.
+
+    >>> base_from_name("linear-learner-2026-01-31-23-59-59-123")
+    'linear-learner'
+    """
+    return STAMP.sub("", name) or name
 
 
 def _stamp() -> str:

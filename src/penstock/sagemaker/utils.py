@@ -6,9 +6,9 @@ import uuid
 from datetime import UTC, datetime
 
 from penstock.sagemaker.image_uris import image_name
-from penstock.sagemaker.session import NAME_CHARACTERS, name_from_base
+from penstock.sagemaker.session import NAME_CHARACTERS, base_from_name, name_from_base
 
-__all__ = ["name_from_base", "name_from_image", "sagemaker_timestamp", "unique_name_from_base"]
+__all__ = ["base_from_name", "name_from_base", "name_from_image", "sagemaker_timestamp", "unique_name_from_base"]
 
 
 def name_from_image(image: str, max_length: int = NAME_CHARACTERS) -> str:
