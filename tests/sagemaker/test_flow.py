@@ -2,8 +2,10 @@
 
 import importlib.util
 import json
+import signal
 import subprocess
 import sys
+import tarfile
 import warnings
 from pathlib import Path
 
@@ -227,6 +229,15 @@ def test_a_job_in_the_background(session, tmp_path):
     assert found.model_data == estimator.model_data
 
 
+@pytest.mark.parametrize(
+    ("logs", "shown"), [("All", True), (True, True), ("None", False), (None, False), (False, False)]
+)
+def test_logs_are_shown_where_they_are_wanted(session, tmp_path, capsys, logs, shown):
+    (tmp_path / "says.py").write_text("print('hello')\n")
+    sagemaker.SKLearn(tmp_path / "says.py", sagemaker_session=session).fit(logs=logs)
+    assert ("hello" in capsys.readouterr().out) is shown
+
+
 def test_a_model_to_go_on_from_is_a_channel(session, tmp_path):
     (tmp_path / "again.py").write_text(
         "import os\nprint(os.environ['SM_CHANNELS'], os.listdir(os.environ['SM_CHANNEL_BEFORE']))\n"
@@ -242,6 +253,35 @@ def test_a_model_to_go_on_from_is_a_channel(session, tmp_path):
     )
     estimator.fit(logs=False)
     assert estimator.logs() == "[\"before\"] ['model.tar.gz']\n"
+
+
+def test_ctrl_c_stops_the_job_and_keeps_its_model(session, tmp_path):
+    (tmp_path / "saves.py").write_text(
+        "import os, signal, sys, time\n"
+        "def save(*_):\n"
+        "    time.sleep(1)\n"
+        "    open(os.path.join(os.environ['SM_MODEL_DIR'], 'model'), 'w').write('so far')\n"
+        "    sys.exit()\n"
+        "signal.signal(signal.SIGTERM, save)\n"
+        "print('begun', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    code = (
+        "import signal, sys; from penstock import sagemaker\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "estimator = sagemaker.SKLearn(entry_point=sys.argv[1], sagemaker_session=sagemaker.Session(sys.argv[2]))\n"
+        "estimator.fit(job_name='interrupted')\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "saves.py"), str(session.root)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert "begun" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+    assert told.rstrip().endswith("KeyboardInterrupt")
+    job = session.describe_training_job("interrupted")
+    assert job["TrainingJobStatus"] == "Stopped"
+    with tarfile.open(session.resolve(job["ModelArtifacts"]["S3ModelArtifacts"])) as model:
+        assert model.getnames() == ["model"]
 
 
 def test_a_job_of_another_process_is_waited_for(session, tmp_path):

@@ -24,6 +24,7 @@ from penstock.sagemaker.transformer import Transformer
 __all__ = ["Estimator", "EstimatorBase", "Framework"]
 
 DAY_S = 24 * 3600
+SILENT = (None, False, "None")  # the last as version 2 of the SDK spells it
 MODEL_TYPE = "application/x-sagemaker-model"
 RENAMED = ("instance_count", "instance_type", "max_run", "image_uri")
 
@@ -126,7 +127,7 @@ class EstimatorBase(ABC):
         Args:
             inputs: A URI (channel ``training``), a :class:`~penstock.sagemaker.inputs.TrainingInput`, or a dict of channels.
             wait: Until it is over. Otherwise it goes on in this process; ``latest_training_job.wait()`` waits later.
-            logs: Whether its output is shown.
+            logs: Whether its output is shown; version 2 of the SDK says ``"All"`` and ``"None"``.
             job_name: Made up from ``base_job_name`` by default.
             experiment_config: Of AWS.
 
@@ -137,7 +138,9 @@ class EstimatorBase(ABC):
         del experiment_config
         name = job_name or name_from_base(self.base_job_name or self.base_name)
         spec = self._spec(name, {**channels_of(inputs, self.input_mode), **self._model_channel()})
-        self.latest_training_job = begin_job(self.sagemaker_session, spec, self._container(name), show=bool(logs))
+        self.latest_training_job = begin_job(
+            self.sagemaker_session, spec, self._container(name), show=logs not in SILENT
+        )
         if wait:
             self.latest_training_job.wait()
 

@@ -28,7 +28,7 @@ class RunningJob:
     def __init__(self, session: Session, name: str) -> None:
         self.name = name
         self._session = session
-        self._thread: threading.Thread | None = None
+        self._ended: threading.Event | None = None  # not the thread: join() of one that was interrupted waits no more
         self._error: BaseException | None = None
 
     @property
@@ -47,15 +47,15 @@ class RunningJob:
             JobFailed: It failed; the message is the reason.
         """
         del logs
-        thread = self._thread
-        if thread is not None:
+        ended = self._ended
+        if ended is not None:
             try:
-                thread.join()
+                ended.wait()
             except KeyboardInterrupt:
                 self.stop()
-                thread.join()
+                ended.wait()
                 raise
-            self._thread = None
+            self._ended = None
             if self._error is not None:
                 raise self._error
         self._session.wait_for_job(self.name, POLL_S)
@@ -81,7 +81,7 @@ class RunningJob:
 
     def run(self, spec: TrainingSpec, container: Container, *, show: bool) -> None:
         """Run it in a thread of its own."""
-        begun = threading.Event()
+        ended = self._ended = threading.Event()
 
         def work() -> None:
             try:
@@ -95,10 +95,9 @@ class RunningJob:
             except BaseException as error:  # noqa: BLE001 - raised where somebody waits
                 self._error = error
             finally:
-                begun.set()
+                ended.set()
 
-        self._thread = threading.Thread(target=work, name=f"penstock job {spec.name}")
-        self._thread.start()
+        threading.Thread(target=work, name=f"penstock job {spec.name}").start()
 
     def __repr__(self) -> str:
         return f"<training job {self.name}>"

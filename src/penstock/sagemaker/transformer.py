@@ -166,7 +166,7 @@ class Transformer:
         self.output_path = output_path
         self.latest_transform_job: _TransformJob | None = None
         self._made_output_path = output_path is None
-        self._thread: threading.Thread | None = None
+        self._ended: threading.Event | None = None  # not the thread: join() of one that was interrupted waits no more
         self._error: BaseException | None = None
 
     @property
@@ -246,6 +246,7 @@ class Transformer:
     def _begin(self, spec: TransformSpec, stages: list[Stage], *, logs: bool) -> None:
         session = self.sagemaker_session
         self._error = None
+        ended = self._ended = threading.Event()
 
         def work() -> None:
             try:
@@ -259,9 +260,10 @@ class Transformer:
                 )
             except BaseException as error:  # noqa: BLE001 - raised where somebody waits
                 self._error = error
+            finally:
+                ended.set()
 
-        self._thread = threading.Thread(target=work, name=f"penstock job {spec.name}")
-        self._thread.start()
+        threading.Thread(target=work, name=f"penstock job {spec.name}").start()
 
     def wait(self, logs: bool = True) -> None:
         """Wait until the last job is over.
@@ -272,14 +274,14 @@ class Transformer:
         """
         del logs
         job = self._job()
-        if self._thread is not None:
+        if self._ended is not None:
             try:
-                self._thread.join()
+                self._ended.wait()
             except KeyboardInterrupt:
                 self.stop_transform_job(wait=False)
-                self._thread.join()
+                self._ended.wait()
                 raise
-            self._thread = None
+            self._ended = None
             if self._error is not None:
                 raise self._error
         found = job.describe()
@@ -289,8 +291,8 @@ class Transformer:
     def stop_transform_job(self, wait: bool = True) -> None:
         """Ask the last job to stop."""
         request_stop_transform(self.sagemaker_session.transform_dir, self._job().name)
-        if wait and self._thread is not None:
-            self._thread.join()
+        if wait and self._ended is not None:
+            self._ended.wait()
 
     def delete_model(self) -> None:
         """Forget the model; its artifact stays."""
