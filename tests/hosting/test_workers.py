@@ -189,6 +189,18 @@ def test_an_isolated_container_that_dies_is_started_again():
         handler.close()
 
 
+def test_an_isolated_container_that_died_idle_fails_no_request():
+    handler = isolated_handler(sample("obedient", isolated=True), "container-2")
+    try:
+        first = handler.pid
+        os.kill(first, signal.SIGKILL)
+        wait(lambda: handler._running.process.has_ended)
+        assert handler(Request(body=b"hello", content_type="x")).body == b"HELLO"
+        assert handler.pid != first
+    finally:
+        handler.close()
+
+
 def test_an_isolated_container_answers_together_where_it_can():
     handler = isolated_handler(sample("batching", isolated=True), "container-1")
     try:

@@ -25,8 +25,9 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 30.0
 class IsolatedHandler:
     """A handler whose container runs in another process, with its own environment and perhaps another Python.
 
-    When that process dies, the requests that it had are answered with 503, and the next request starts it anew: after a
-    pause that grows while it dies again and again, and during which requests are answered with 503 at once.
+    When that process dies, the requests that it had are answered with 503 (none, where it had none), and the next request
+    starts it anew: after a pause that grows while it dies again and again, and during which requests are answered with 503
+    at once.
     """
 
     def __init__(self, stage: Stage, name: str, running: _Running) -> None:
@@ -74,7 +75,9 @@ class IsolatedHandler:
     def _alive(self) -> _Running:
         with self._lock:
             if not self._running.dead:
-                return self._running
+                if not self._running.process.has_ended:
+                    return self._running
+                self._bury(self._running)
             wait_s = self._not_before - time.monotonic()
             if wait_s > 0:
                 raise RequestError(
@@ -90,11 +93,14 @@ class IsolatedHandler:
     def _lost(self, running: _Running) -> str:
         with self._lock:
             if running is self._running and not running.dead:
-                running.dead = True
-                running.process.kill()
-                self._postpone(running.process.wait())
-                LOG.warning("the process of %s %s", self._name, self._why)
+                self._bury(running)
             return self._why
+
+    def _bury(self, running: _Running) -> None:
+        running.dead = True
+        running.process.kill()
+        self._postpone(running.process.wait())
+        LOG.warning("the process of %s %s", self._name, self._why)
 
     def _postpone(self, why: str) -> None:
         self._why = why

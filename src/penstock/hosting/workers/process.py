@@ -113,6 +113,11 @@ class WorkerProcess:
         with contextlib.suppress(OSError):  # It died already: whoever waits for its answer sees that.
             self.sockets[0].sendall(pack({"order": order if interpreter is None else _elsewhere(order)}))
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is over."""
+        return self._process.poll() is not None
+
     def wait(self, timeout_s: float | None = None) -> str:
         """Wait for its end, and say how it ended.
 
