@@ -5,12 +5,14 @@ import os
 import signal
 import sys
 import threading
+from types import SimpleNamespace
 
 import pytest
 from tests.hosting.places import Server, children, lives, ping, sample, wait
 
 from penstock.contracts.serving import Request
 from penstock.errors import RequestError
+from penstock.hosting import server as server_module
 from penstock.hosting.failures import ContainerError
 from penstock.hosting.workers.isolated import isolated_handler
 
@@ -113,6 +115,20 @@ def test_sigterm_finishes_what_is_in_flight():
         assert found == [(200, b"slept")]
         assert server.end() == 0
         wait(lambda: not any(map(lives, pids)), "the end of the workers")
+
+
+def test_a_signal_that_comes_while_the_log_is_written_is_not_lost(monkeypatch):
+    def busy(*_):
+        raise RuntimeError("reentrant call inside <_io.BufferedWriter name='<stderr>'>")
+
+    monkeypatch.setattr(server_module.LOG, "info", busy)
+    running = SimpleNamespace(should_exit=False, force_exit=False)
+    with server_module._signals(running):
+        os.kill(os.getpid(), signal.SIGTERM)
+        wait(lambda: running.should_exit)
+        assert not running.force_exit
+        os.kill(os.getpid(), signal.SIGINT)
+        wait(lambda: running.force_exit)
 
 
 def test_nothing_is_left_when_the_server_is_killed():

@@ -10,6 +10,7 @@ import pytest
 from penstock.contracts.job import Channel
 from penstock.errors import JobFailed
 from penstock.formats.recordio_stream import read_stream
+from penstock.io.atomic import AtomicFile
 from penstock.jobs.objects import InputObject, list_objects, shuffled
 from penstock.jobs.pipes import PipeFeeder, epoch_bytes
 from penstock.jobs.spec import TrainingSpec
@@ -205,6 +206,18 @@ def test_paths_as_a_store(tmp_path, monkeypatch):
         assert [one.name for one in list_objects(Channel(uri=uri), PathStore(), "channel train")] == names
     with pytest.raises(ValueError, match="neither a path nor"):
         PathStore().resolve("s3://bucket/key")
+
+
+@pytest.mark.parametrize("prefix", ["out", "out/", "out/a"])
+def test_what_is_still_being_written_is_no_object(store, prefix):
+    """Also where its writer was killed: jobs take the answers of other jobs."""
+    store.put("s3://data/out/b/a.csv", "1")
+    folder = store.resolve("s3://data/out")
+    names = [one.uri for one in store.objects(f"s3://data/{prefix}")]
+    with AtomicFile(folder / "b" / "a.csv") as file, AtomicFile(folder / "a.csv"):
+        file.write(b"half")
+        assert [one.uri for one in store.objects(f"s3://data/{prefix}")] == names
+        assert [one.path.name for one in PathStore().objects(str(folder))] == ["a.csv"]
 
 
 def test_a_feeder_ends_while_nobody_reads(tmp_path):

@@ -173,9 +173,10 @@ def _signals(server: Any) -> Iterator[None]:
         return
 
     def stop(number: int, _: object) -> None:
-        LOG.info("%s: finishing what is in flight", signal.Signals(number).name)
         server.force_exit = server.should_exit
         server.should_exit = True
+        with contextlib.suppress(RuntimeError):  # The log was being written to when the signal came.
+            LOG.info("%s: finishing what is in flight", signal.Signals(number).name)
 
     before = {number: signal.signal(number, stop) for number in SIGNALS}
     try:

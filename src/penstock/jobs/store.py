@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from penstock.contracts.job import StoredObject
+from penstock.io.paths import TEMPORARY_SUFFIX
 
 __all__ = ["PathStore", "objects_below"]
 
@@ -40,6 +41,8 @@ class PathStore:
 def objects_below(path: Path, uri: str, *, ends_in_slash: bool = False) -> list[StoredObject]:
     """The files whose path begins with a path, as S3 lists keys that begin with a prefix; ordered by URI.
 
+    What is still being written, or was when its writer was killed, is none of them.
+
     Args:
         path: What they begin with: a file, a folder, or the first letters of some.
         uri: The URI of ``path``.
@@ -53,6 +56,7 @@ def objects_below(path: Path, uri: str, *, ends_in_slash: bool = False) -> list[
             [one for one in path.parent.glob("*") if one.name.startswith(path.name)] if path.parent.is_dir() else []
         )
         found = [file for one in beginning for file in (_files(one) if one.is_dir() else [one])]
+    found = [file for file in found if not file.name.endswith(TEMPORARY_SUFFIX)]
     objects = [StoredObject(uri=stem + str(file)[len(str(path)) :].replace(os.sep, "/"), path=file) for file in found]
     return sorted(objects, key=lambda one: one.uri)
 
