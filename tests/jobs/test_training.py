@@ -396,6 +396,9 @@ def test_a_killed_job_leaves_no_artifact_and_says_so(script, tmp_path):
     assert "ended without finishing" in record.failure_reason
     assert not (tmp_path / "out").exists()
     assert is_over(int(line.split()[-1]))
+    tree = tmp_path / "job" / "hosts" / "algo-1"
+    assert (tree / "code").exists()
+    assert not (tree / "input" / "data").exists()
 
 
 def test_an_interrupted_job_stops_its_script(script, tmp_path):

@@ -15,7 +15,7 @@ from penstock.errors import JobFailed
 from penstock.io.locks import lock
 from penstock.jobs.artifacts import files_below, pack
 from penstock.jobs.logs import HostLog, show
-from penstock.jobs.record import JobFiles, JobRecord, read_named
+from penstock.jobs.record import ABANDONED, JobFiles, JobRecord, read_named
 from penstock.jobs.spec import TrainingSpec
 from penstock.jobs.tree import lay_out, provide
 
@@ -82,7 +82,11 @@ def read_job(work_dir: Path, name: str) -> JobRecord:
     Raises:
         ValueError: There is no such job.
     """
-    return read_named(JobRecord.read, work_dir, name, "training")
+    record = read_named(JobRecord.read, work_dir, name, "training")
+    if record.failure_reason == ABANDONED:  # nobody was left to tidy up: copies of inputs may be large
+        for inputs in (record.files.folder / "hosts").glob("*/input/data"):
+            shutil.rmtree(inputs, ignore_errors=True)
+    return record
 
 
 def request_stop(work_dir: Path, name: str) -> None:
