@@ -178,23 +178,24 @@ __attribute__((target("bmi,bmi2"))) bool eight_bmi2(HuffmanTable::Four& four, co
     };
     std::byte* to = lanes;
     const std::byte* const most = lanes + room * between_refills;
-    while (const std::size_t turns = std::min<std::size_t>(static_cast<std::size_t>(most - to) / between_refills, turns_left()))
-    for (const std::byte* const end = to + turns * between_refills; to != end; to += between_refills) {
-        std::uint64_t cell;
-        asm(PENSTOCK_ZSTD_ROUND(0)
-            PENSTOCK_ZSTD_REFILL("a", "%[at_ab]") PENSTOCK_ZSTD_REFILL("e", "%[at_ef]")
-            PENSTOCK_ZSTD_ROUND(1)
-            PENSTOCK_ZSTD_REFILL("b", "%H[at_ab]") PENSTOCK_ZSTD_REFILL("f", "%H[at_ef]")
-            PENSTOCK_ZSTD_ROUND(2)
-            PENSTOCK_ZSTD_REFILL("c", "%[at_cd]") PENSTOCK_ZSTD_REFILL("g", "%[at_gh]")
-            PENSTOCK_ZSTD_ROUND(3)
-            PENSTOCK_ZSTD_REFILL("d", "%H[at_cd]")
-            PENSTOCK_ZSTD_ROUND(4)
-            PENSTOCK_ZSTD_REFILL("h", "%H[at_gh]")
-            : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [d] "+r"(d), [e] "+r"(e), [f] "+r"(f), [g] "+r"(g), [h] "+r"(h), [cell] "=&Q"(cell),
-              [at_ab] "+m"(at_ab), [at_cd] "+m"(at_cd), [at_ef] "+m"(at_ef), [at_gh] "+m"(at_gh)
-            : [shift] "r"(shift), [cells] "r"(code.cells), [other_cells] "r"(other_code.cells), [to] "R"(to)
-            : "memory", "cc");
+    while (const std::size_t turns = std::min<std::size_t>(static_cast<std::size_t>(most - to) / between_refills, turns_left())) {
+        for (const std::byte* const end = to + turns * between_refills; to != end; to += between_refills) {
+            std::uint64_t cell;
+            asm(PENSTOCK_ZSTD_ROUND(0)
+                PENSTOCK_ZSTD_REFILL("a", "%[at_ab]") PENSTOCK_ZSTD_REFILL("e", "%[at_ef]")
+                PENSTOCK_ZSTD_ROUND(1)
+                PENSTOCK_ZSTD_REFILL("b", "%H[at_ab]") PENSTOCK_ZSTD_REFILL("f", "%H[at_ef]")
+                PENSTOCK_ZSTD_ROUND(2)
+                PENSTOCK_ZSTD_REFILL("c", "%[at_cd]") PENSTOCK_ZSTD_REFILL("g", "%[at_gh]")
+                PENSTOCK_ZSTD_ROUND(3)
+                PENSTOCK_ZSTD_REFILL("d", "%H[at_cd]")
+                PENSTOCK_ZSTD_ROUND(4)
+                PENSTOCK_ZSTD_REFILL("h", "%H[at_gh]")
+                : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [d] "+r"(d), [e] "+r"(e), [f] "+r"(f), [g] "+r"(g), [h] "+r"(h), [cell] "=&Q"(cell),
+                  [at_ab] "+m"(at_ab), [at_cd] "+m"(at_cd), [at_ef] "+m"(at_ef), [at_gh] "+m"(at_gh)
+                : [shift] "r"(shift), [cells] "r"(code.cells), [other_cells] "r"(other_code.cells), [to] "R"(to)
+                : "memory", "cc");
+        }
     }
     const std::uint64_t bits[] = {a, b, c, d, e, f, g, h};
     const std::byte* const at[] = {at_ab[0], at_ab[1], at_cd[0], at_cd[1], at_ef[0], at_ef[1], at_gh[0], at_gh[1]};
