@@ -83,5 +83,5 @@ def test_what_cannot_be_told(model, tmp_path):
     with pytest.raises(NoFiles):
         recognise(tmp_path / "nope")
     (tmp_path / "no.tar.gz").write_bytes(b"x")
-    with pytest.raises(CorruptFile):
+    with pytest.raises(CorruptFile, match="found a file that begins with b'x'"):
         recognise(tmp_path / "no.tar.gz")

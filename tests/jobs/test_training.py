@@ -38,6 +38,32 @@ def test_protocols(store):
     assert isinstance(PathStore(), Store)
 
 
+def test_channels_are_described_as_the_api_does(run, script, store):
+    store.put("s3://in/data/a.csv", "1")
+    plain = Channel(uri="s3://in/data")
+    sharded = Channel(uri="s3://in/data", content_type="text/csv", distribution="ShardedByS3Key", shuffle_seed=7)
+    record = run(script("import os"), channels={"plain": plain, "sharded": sharded})
+    source = {"S3DataType": "S3Prefix", "S3Uri": "s3://in/data"}
+    assert record.content["InputDataConfig"] == [
+        {
+            "ChannelName": "plain",
+            "DataSource": {"S3DataSource": {**source, "S3DataDistributionType": "FullyReplicated"}},
+            "CompressionType": "None",
+            "RecordWrapperType": "None",
+            "InputMode": "File",
+        },
+        {
+            "ChannelName": "sharded",
+            "DataSource": {"S3DataSource": {**source, "S3DataDistributionType": "ShardedByS3Key"}},
+            "ContentType": "text/csv",
+            "CompressionType": "None",
+            "RecordWrapperType": "None",
+            "InputMode": "File",
+            "ShuffleConfig": {"Seed": 7},
+        },
+    ]
+
+
 def test_what_a_script_is_told(run, script, store, model, tmp_path):
     store.put("s3://in/data/a.csv", "1")
     store.put("s3://in/data/b/c.csv", "2")
@@ -534,6 +560,9 @@ def test_source_dir_as_an_archive(run, store, tmp_path, model):
     handler.close()
     with pytest.raises(JobFailed, match="there is no file other.py"):
         run(ScriptContainer(entry_point="other.py", source_dir=archive), name="other")
+    archive.write_bytes(archive.read_bytes()[:40])
+    with pytest.raises(JobFailed, match=r"no sound \.tar\.gz of one: Compressed file ended"):
+        run(ScriptContainer(entry_point="main.py", source_dir=archive), name="cut")
 
 
 def test_a_package_is_installed_and_run_as_a_module(run, tmp_path, model):

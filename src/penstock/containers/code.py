@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 from penstock.containers.toolkit import params
 from penstock.errors import JobFailed
+from penstock.io.tar_faults import ARCHIVE_FAULTS, archive_fault
 
 __all__ = ["Code", "find_code", "staged"]
 
@@ -108,11 +109,18 @@ def stage(code: Code, dependencies: Sequence[str | os.PathLike[str]], target: Pa
         code: What to copy. Its folder may be a ``.tar.gz`` of one.
         dependencies: Files and folders that go beside it.
         target: Where to.
+
+    Raises:
+        JobFailed: The archive cannot be unpacked, or the program is not in it.
     """
     target.mkdir(parents=True, exist_ok=True)
     if code.folder.is_file():
-        with tarfile.open(code.folder) as archive:
-            archive.extractall(target, filter="data")
+        try:
+            with tarfile.open(code.folder) as archive:
+                archive.extractall(target, filter="data")
+        except ARCHIVE_FAULTS as error:
+            found = archive_fault(error, code.folder)
+            raise JobFailed(f"source_dir {code.folder} is no folder and no sound .tar.gz of one: {found}") from error
     elif code.is_whole:
         shutil.copytree(code.folder, target, ignore=LEFT_OUT, dirs_exist_ok=True, symlinks=True)
     else:

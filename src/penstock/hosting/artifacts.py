@@ -7,7 +7,6 @@ import os
 import shutil
 import tarfile
 import tempfile
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import IO
 
 from penstock.errors import CorruptFile, NoFiles, Where
 from penstock.hosting.stage import Stage
+from penstock.io.tar_faults import ARCHIVE_FAULTS, archive_fault
 
 __all__ = ["unpack_model", "unpacked"]
 
@@ -41,14 +41,12 @@ def unpack_model(archive: str | os.PathLike[str], folder: str | os.PathLike[str]
             # A cut or damaged end shows only in the sum behind it, which nobody has read yet.
             while stream.read(CHUNK_BYTES):
                 pass
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+    except ARCHIVE_FAULTS as error:
         shutil.rmtree(folder, ignore_errors=True)
-        if isinstance(error, OSError) and error.errno is not None:
-            raise  # The disk, not the archive.
         raise CorruptFile(
             Where(path=str(archive)),
             expected="a model.tar.gz",
-            found=str(error) or type(error).__name__,
+            found=archive_fault(error, archive),
             hint="Make it again: tar -czf model.tar.gz -C FOLDER .",
         ) from error
 

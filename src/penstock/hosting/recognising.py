@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock.errors import CorruptFile, NoFiles, UnsupportedData, Where
 from penstock.hosting.stage import Stage
+from penstock.io.tar_faults import ARCHIVE_FAULTS, archive_fault
 
 __all__ = ["SCRIPT", "linear_learner_stage", "recognise", "script_stage"]
 
@@ -125,8 +126,9 @@ def _names(model: Path) -> list[str]:
     try:
         with tarfile.open(model) as archive:
             return sorted(member.name.removeprefix("./") for member in archive if member.isfile())
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise CorruptFile(Where(path=str(model)), expected="a model.tar.gz", found=str(error)) from error
+    except ARCHIVE_FAULTS as error:
+        found = archive_fault(error, model)
+        raise CorruptFile(Where(path=str(model)), expected="a model.tar.gz", found=found) from error
 
 
 def _absolute(path: str | os.PathLike[str]) -> str:

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from penstock.contracts.job import Container, Store, TrainingJob
+from penstock.contracts.job import Channel, Container, Store, TrainingJob
 from penstock.errors import JobFailed
 from penstock.io.locks import lock
 from penstock.jobs.artifacts import files_below, pack
@@ -103,14 +103,30 @@ def request_stop(work_dir: Path, name: str) -> None:
 def _described(spec: TrainingSpec) -> dict[str, object]:
     return {
         "HyperParameters": dict(spec.hyperparameters),
-        "InputDataConfig": [
-            {"ChannelName": name, "S3Uri": channel.uri, "InputMode": channel.input_mode}
-            for name, channel in spec.channels.items()
-        ],
+        "InputDataConfig": [_described_channel(name, channel) for name, channel in spec.channels.items()],
         "OutputDataConfig": {"S3OutputPath": spec.output_path},
         "ResourceConfig": {"InstanceCount": spec.num_hosts, "InstanceType": spec.instance_type},
         "StoppingCondition": {"MaxRuntimeInSeconds": spec.max_runtime_s},
         "Environment": dict(spec.environment),
+    }
+
+
+def _described_channel(name: str, channel: Channel) -> dict[str, object]:
+    source: dict[str, object] = {
+        "S3DataType": channel.data_type,
+        "S3Uri": channel.uri,
+        "S3DataDistributionType": channel.distribution,
+    }
+    if channel.attribute_names:
+        source["AttributeNames"] = list(channel.attribute_names)
+    return {
+        "ChannelName": name,
+        "DataSource": {"S3DataSource": source},
+        **({} if channel.content_type is None else {"ContentType": channel.content_type}),
+        "CompressionType": channel.compression,
+        "RecordWrapperType": channel.record_wrapper,
+        "InputMode": channel.input_mode,
+        **({} if channel.shuffle_seed is None else {"ShuffleConfig": {"Seed": channel.shuffle_seed}}),
     }
 
 
