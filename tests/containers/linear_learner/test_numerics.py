@@ -75,7 +75,8 @@ def test_every_loss_and_its_derivative(predictor, loss, outputs, seed, first, se
     one = loss_of(found)
     plain = [[plain_value(loss, found, score, label) for score in row] for row, label in zip(scores, labels)]
     np.testing.assert_allclose(one.value(scores, labels), plain, rtol=1e-6, atol=1e-9)
-    derivative = one.derivative(scores, labels)
+    value, derivative = one.both(scores, labels)
+    np.testing.assert_array_equal(value, one.value(scores, labels))
     assert derivative.shape == scores.shape
     step = 1e-6
     for place in np.ndindex(scores.shape):
@@ -84,11 +85,30 @@ def test_every_loss_and_its_derivative(predictor, loss, outputs, seed, first, se
         down[place] -= step
         example, model, _ = place
         slope = (one.value(up, labels) - one.value(down, labels))[example, model] / (2 * step)
-        near_a_kink = abs(one.derivative(up, labels)[place] - one.derivative(down, labels)[place]) > 1e-3
+        near_a_kink = abs(one.both(up, labels)[1][place] - one.both(down, labels)[1][place]) > 1e-3
         assume(not near_a_kink)
         # Of squares, half is stepped down: the factor belongs to the learning rate.
         factor = 2 if loss in ("squared_loss", "eps_insensitive_squared_loss") else 1
         assert factor * derivative[place] == pytest.approx(slope, rel=1e-3, abs=1e-5)
+
+
+@pytest.mark.parametrize("outputs", [1, 4])
+def test_scores_far_from_zero_overflow_nothing(outputs):
+    one = loss_of(parameters("multiclass_classifier" if outputs > 1 else "binary_classifier"))
+    ends = np.array([-1e30, -1e4, -90.0, -1e-6, 0.0, 1e-6, 90.0, 1e4, 1e30], np.float32)
+    scores = np.stack(np.meshgrid(*[ends] * outputs), axis=-1).reshape(-1, 1, outputs)
+    labels = np.arange(len(scores)) % max(2, outputs)
+    with np.errstate(over="raise", divide="raise", invalid="raise"):
+        value, derivative = one.both(scores, labels)
+    wide = scores.astype(np.float64)
+    if outputs == 1:
+        plain = np.logaddexp(0, -(2 * labels[:, None] - 1) * wide[..., 0])
+    else:
+        wide -= wide.max(axis=2, keepdims=True)
+        plain = np.log(np.exp(wide).sum(axis=2)) - wide[np.arange(len(labels)), :, labels]
+    np.testing.assert_allclose(value, plain, rtol=1e-6, atol=1e-6)
+    assert np.abs(derivative).max() <= 1
+    assert value.dtype == derivative.dtype == np.float32
 
 
 def plain_steps(name, weights, gradients, rate):

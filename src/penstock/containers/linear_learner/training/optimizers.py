@@ -44,16 +44,25 @@ class Adam:
         self._betas = beta_1, beta_2
         self._mean = np.zeros(shape, np.float32)
         self._square = np.zeros(shape, np.float32)
+        self._work = np.empty(shape, np.float32)
         self._steps = 0
 
     def step(self, weights: Array, gradient: Array, rates: Array) -> None:
         self._steps += 1
         beta_1, beta_2 = self._betas
-        self._mean += (1 - beta_1) * (gradient - self._mean)
-        self._square += (1 - beta_2) * (np.square(gradient) - self._square)
+        work = np.subtract(gradient, self._mean, out=self._work)
+        work *= 1 - beta_1
+        self._mean += work
+        np.square(gradient, out=work)
+        work -= self._square
+        work *= 1 - beta_2
+        self._square += work
+        np.sqrt(self._square, out=work)
+        work += np.float32(EPSILON)
+        np.divide(self._mean, work, out=work)
         # Both means begin at zero: this takes that back.
-        corrected = rates * np.float32(np.sqrt(1 - beta_2**self._steps) / (1 - beta_1**self._steps))
-        weights -= corrected * self._mean / (np.sqrt(self._square) + np.float32(EPSILON))
+        work *= rates * np.float32(np.sqrt(1 - beta_2**self._steps) / (1 - beta_1**self._steps))
+        weights -= work
 
 
 class AdaGrad:
@@ -87,10 +96,13 @@ class Penalty:
 
     def add(self, gradient: Array, weights: Array) -> None:
         """Add it to a gradient, in place."""
+        work = np.empty_like(weights)
         if self._wd is not None:
-            gradient += self._wd * weights
+            gradient += np.multiply(self._wd, weights, out=work)
         if self._l1 is not None:
-            gradient += self._l1 * np.sign(weights)
+            np.sign(weights, out=work)
+            work *= self._l1
+            gradient += work
 
 
 def optimizer_of(

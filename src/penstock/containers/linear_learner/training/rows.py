@@ -56,7 +56,9 @@ class Dense:
 
     def scaled(self, mean: Array, deviation: Array) -> Dense:
         """The rows less ``mean``, over ``deviation``."""
-        return Dense((self.values - mean) / deviation)
+        scaled = self.values - mean
+        scaled /= deviation
+        return Dense(scaled)
 
     def times(self, weights: Array) -> Array:
         """``rows @ weights``: ``float32 (n, k)``."""

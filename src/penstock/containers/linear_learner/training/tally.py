@@ -26,8 +26,7 @@ class Tally:
         self.least = np.full(models, np.inf)
         """The smallest mean of a mini-batch."""
         self.most = np.full(models, -np.inf)
-        self._positive = np.zeros((models, BINS), np.int64)
-        self._negative = np.zeros((models, BINS), np.int64)
+        self._counts = np.zeros((2, models, BINS), np.int64)  # of examples whose label is 0, and 1
 
     def add(self, scores: Array, labels: Array, values: Array) -> None:
         """One mini-batch.
@@ -44,15 +43,17 @@ class Tally:
         self.sum += sums
         self.least = np.minimum(self.least, means)
         self.most = np.maximum(self.most, means)
-        if self._parameters.is_binary:
+        if not self.by_loss:
             self._count(scores[..., 0], labels)
 
     def _count(self, scores: Array, labels: Array) -> None:
-        likely = np.nan_to_num(sigmoid(scores), nan=0.0)
-        bins = np.minimum((likely * BINS).astype(np.int64), BINS - 1) + np.arange(self._models) * BINS
-        size = self._models * BINS
-        self._positive += np.bincount(bins[labels == 1].reshape(-1), minlength=size).reshape(self._models, BINS)
-        self._negative += np.bincount(bins[labels == 0].reshape(-1), minlength=size).reshape(self._models, BINS)
+        likely = sigmoid(scores)
+        likely *= BINS
+        np.fmax(likely, 0, out=likely)  # which takes 0 for a score that is none
+        places = np.fmin(likely, BINS - 1, out=likely).astype(np.int64)
+        places += np.arange(self._models) * BINS
+        places += (labels == 1)[:, None] * (self._models * BINS)
+        self._counts += np.bincount(places.reshape(-1), minlength=self._counts.size).reshape(self._counts.shape)
 
     @property
     def mean(self) -> Array:
@@ -74,7 +75,8 @@ class Tally:
         """What models are chosen by, ``(models,)``: the smaller, the better; ``burden`` as for :meth:`losses`."""
         if self.by_loss:
             return self.losses(burden)
-        merit = Cuts.of(self._positive, self._negative).merit(self._parameters).max(axis=1)
+        negative, positive = self._counts
+        merit = Cuts.of(positive, negative).merit(self._parameters).max(axis=1)
         return np.where(np.isfinite(self.mean), -merit, np.inf)
 
     def best(self, burden: Array | float = 0.0) -> int:

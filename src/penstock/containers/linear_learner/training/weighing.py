@@ -87,12 +87,13 @@ class Models:
 
     def _stepped(self, batch: MiniBatch) -> tuple[Array, Array, Array]:
         rows = batch.rows.scaled(self.scaler.mean, self.scaler.deviation)
-        scores, labels, values = self._scored(rows, batch.labels)
-        derivative = self.loss.derivative(scores, labels)
+        scores, labels = self._scores(rows), self.scaler.label(batch.labels)
+        values, derivative = self.loss.both(scores, labels)
         weights = self._example_weights(batch.labels)
         if weights is not None:
-            derivative = derivative * weights
-        flat = (derivative / np.float32(len(labels))).reshape(len(labels), -1).astype(np.float32)
+            derivative *= weights
+        derivative /= np.float32(len(labels))
+        flat = derivative.reshape(len(labels), -1).astype(np.float32, copy=False)
         rates = np.repeat(self.schedule.next(), self._outputs)
         gradient = rows.back(flat)
         self._penalty.add(gradient, self.weights)
@@ -106,12 +107,14 @@ class Models:
 
     def score(self, batch: MiniBatch) -> tuple[Array, Array, Array]:
         """Scores ``(n, models, outputs)``, labels in the units of training ``(n,)``, values of the loss ``(n, models)``."""
-        return self._scored(batch.rows.scaled(self.scaler.mean, self.scaler.deviation), batch.labels)
-
-    def _scored(self, rows: Rows, raw: Array) -> tuple[Array, Array, Array]:
-        scores = (rows.times(self.weights) + self.bias).reshape(len(raw), len(self), self._outputs)
-        labels = self.scaler.label(raw)
+        scores = self._scores(batch.rows.scaled(self.scaler.mean, self.scaler.deviation))
+        labels = self.scaler.label(batch.labels)
         return scores, labels, self.loss.value(scores, labels)
+
+    def _scores(self, rows: Rows) -> Array:
+        scores = rows.times(self.weights)
+        scores += self.bias
+        return scores.reshape(len(scores), len(self), self._outputs)
 
     def burden(self, examples: int) -> Array:
         """What large weights cost each model beside its loss, ``(models,)``, where only examples that it has learned from judge it.
