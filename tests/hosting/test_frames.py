@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 
 import pytest
 from hypothesis import given
@@ -109,3 +110,27 @@ def test_receive_takes_one_message_at_a_time():
             message = receiver.receive()
             assert (message.head["n"], bytes(message.bodies)) == (number, body)
         sender.join()
+
+
+@pytest.mark.parametrize("pause_s", [0.0, 0.02])
+@pytest.mark.parametrize("awake_s", [0.0, 0.005, 10.0])
+def test_a_receiver_that_stays_awake_gets_the_same(awake_s, pause_s):
+    ours, theirs = socket.socketpair()
+    bodies = [b"a", b"b" * 200_000, b""]  # the second comes in pieces
+
+    def send():
+        with theirs:
+            for body in bodies:
+                time.sleep(pause_s)
+                theirs.sendall(pack({"n": len(body)}, (), [body]))
+            time.sleep(pause_s)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    with ours:
+        receiver = Receiver(ours)
+        for body in bodies:
+            message = receiver.receive(awake_s)
+            assert (message.head["n"], bytes(message.bodies)) == (len(body), body)
+        assert receiver.receive(awake_s) is None
+    sender.join()

@@ -21,9 +21,12 @@ from penstock.hosting.stage import Stage, load_handler, names_of
 from penstock.hosting.workers.frames import Receiver, pack, pack_answers, requests_from
 from penstock.hosting.workers.isolated import isolated_handler
 from penstock.hosting.workers.life import end_with, print_anyway
+from penstock.io.cores import usable_cores
 
 __all__ = ["Calls", "build", "describe", "main"]
 
+AWAKE_S = 1e-3
+"""How long a worker looks for its next request before it sleeps: as long as a client that has its answer takes to ask again."""
 DEFAULT_ACCEPT = "SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT"
 
 
@@ -108,7 +111,9 @@ def _work(order: dict[str, Any], channels: Sequence[socket.socket], receivers: S
     handler = _loaded(order, channels, calls)
     for channel, receiver in list(zip(channels, receivers, strict=True))[1:]:
         threading.Thread(target=_serve, args=(channel, receiver, handler, calls), daemon=True).start()
-    _serve(channels[0], receivers[0], handler, calls)
+    # Looking for requests in several threads would keep each from its work.
+    is_alone = len(channels) == 1 and usable_cores() > 1 and hasattr(os, "sched_yield")
+    _serve(channels[0], receivers[0], handler, calls, awake_s=AWAKE_S if is_alone else 0.0)
 
 
 def _loaded(order: dict[str, Any], channels: Sequence[socket.socket], calls: Calls) -> SerialPipeline:
@@ -136,8 +141,8 @@ def _loaded(order: dict[str, Any], channels: Sequence[socket.socket], calls: Cal
     return pipeline
 
 
-def _serve(channel: socket.socket, receiver: Receiver, handler: Handler, calls: Calls) -> None:
-    while (message := receiver.receive()) is not None:
+def _serve(channel: socket.socket, receiver: Receiver, handler: Handler, calls: Calls, *, awake_s: float = 0.0) -> None:
+    while (message := receiver.receive(awake_s)) is not None:
         requests = requests_from(message)
         answers = _answers(handler, requests)
         for answer in answers:

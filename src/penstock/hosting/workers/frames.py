@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import struct
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -110,21 +112,37 @@ class Receiver:
         self._unpacker = Unpacker()
         self._complete: deque[Message] = deque()
 
-    def receive(self) -> Message | None:
+    def receive(self, awake_s: float = 0.0) -> Message | None:
         """The next message; ``None`` when the other side is gone.
+
+        Args:
+            awake_s: How long to look for it again and again, before sleeping until it comes. A processor that sleeps takes
+                a while to wake, and on a shared machine somebody else has its caches by then.
 
         Raises:
             ConnectionError: These are no messages of ours.
         """
         while not self._complete:
             try:
-                piece = self._connection.recv(CHUNK_BYTES)
+                piece = self._soon(awake_s) if awake_s else None
+                if piece is None:
+                    piece = self._connection.recv(CHUNK_BYTES)
             except ConnectionResetError:
                 return None
             if not piece:
                 return None
             self._complete.extend(self._unpacker.feed(piece))
         return self._complete.popleft()
+
+    def _soon(self, within_s: float) -> bytes | None:
+        """What comes while somebody looks; ``None`` where nothing does. Whoever wants the processor gets it in between."""
+        end = time.perf_counter() + within_s
+        while time.perf_counter() < end:
+            try:
+                return self._connection.recv(CHUNK_BYTES, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                os.sched_yield()
+        return None
 
 
 def pack_requests(requests: Sequence[Request]) -> bytes:
