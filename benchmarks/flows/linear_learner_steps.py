@@ -1,6 +1,7 @@
-"""``python -m benchmarks.flows.linear_learner_steps``: a step of Linear Learner's 32 models, and the same step by PyTorch.
+"""``python -m benchmarks.flows.linear_learner_steps``: a step of Linear Learner's 32 models, by NumPy and by PyTorch.
 
-Each library has a process of its own, by turns: the threads of one would keep those of the other waiting.
+Each library has a process of its own, by turns: the threads of one would keep those of the other waiting. ``--busy`` has
+another program take one processor meanwhile.
 """
 
 from __future__ import annotations
@@ -9,116 +10,109 @@ import argparse
 import subprocess
 import sys
 import time
-from contextlib import nullcontext
+from contextlib import ExitStack, contextmanager
 from statistics import median
 
 import numpy as np
+import scipy.sparse
 
 from penstock.containers.linear_learner.hyperparameters import Hyperparameters
 from penstock.containers.linear_learner.training.candidates import candidates
 from penstock.containers.linear_learner.training.channels import MiniBatch
-from penstock.containers.linear_learner.training.rows import Dense
+from penstock.containers.linear_learner.training.libraries import NUMPY, torch_library
+from penstock.containers.linear_learner.training.memory import keep_freed_memory
+from penstock.containers.linear_learner.training.rows import rows_of
 from penstock.containers.linear_learner.training.scaling import fit_scaler
 from penstock.containers.linear_learner.training.threads import numeric_threads
 from penstock.containers.linear_learner.training.weighing import Models
 
-EXAMPLES, MODELS, STEPS = 1000, 32, 60
-CASES = ((8, 2), (50, 2), (500, 2), (64, 10), (784, 10))
-LIBRARIES = ("penstock", "torch")
+EXAMPLES, STEPS = 1000, 60
+CASES = ((8, None, 2), (50, None, 2), (128, None, 2), (500, None, 2), (64, None, 10), (784, None, 10), (1_000, 20, 2), (10_000, 50, 2), (10_000, 50, 10))  # fmt: skip
+"""Features; how many of an example are not zero, where the rows are sparse; classes."""
+LIBRARIES = {"NumPy": lambda: NUMPY, "PyTorch": torch_library}
 
 
-def data(features, classes):
-    """Rows and labels of one mini-batch."""
+class Only:
+    """In the place of what chooses by itself."""
+
+    def __init__(self, name):
+        self.library = LIBRARIES[name]()
+
+    def took(self, seconds, examples):
+        """Nothing follows from it."""
+
+
+def stepping(name, features, filled, classes):
+    """A step over one mini-batch, and how many multiplications its product has."""
     random = np.random.default_rng(0)
-    return random.normal(size=(EXAMPLES, features)).astype(np.float32), random.integers(0, classes, EXAMPLES)
-
-
-def of_penstock(features, classes):
-    """A step of ours."""
-    rows, labels = data(features, classes)
+    if filled is None:
+        values = random.normal(size=(EXAMPLES, features)).astype(np.float32)
+    else:
+        values = scipy.sparse.random_array(
+            (EXAMPLES, features), density=filled / features, format="csr", dtype=np.float32, rng=random
+        )
+    rows, labels = rows_of(values), random.integers(0, classes, EXAMPLES).astype(np.float32)
     given = {"predictor_type": "binary_classifier"}
     if classes > 2:
         given = {"predictor_type": "multiclass_classifier", "num_classes": str(classes)}
     parameters = Hyperparameters.parse(given)
-    scaler = fit_scaler(Dense(rows), labels.astype(np.float32), parameters)
-    models = Models(parameters, candidates(parameters, 1.0), scaler)
-    batch = MiniBatch(Dense(rows), labels.astype(np.float32))
-    return lambda: models.step(batch)
+    models = Models(parameters, candidates(parameters, 1.0), fit_scaler(rows, labels, parameters))
+    models.choice = Only(name)
+    batch = MiniBatch(rows, labels)
+    return lambda: models.step(batch), models.weights.size * EXAMPLES
 
 
-def of_torch(features, classes):
-    """The same: scaling, scores, loss and derivative, penalties, Adam with a rate for each model."""
-    import torch
-
-    rows, labels = map(torch.from_numpy, data(features, classes))
-    outputs = 1 if classes == 2 else classes
-    columns = MODELS * outputs
-    mean, deviation = rows.mean(0), rows.std(0)
-    weights, bias = torch.zeros(features, columns), torch.zeros(columns)
-    memory = [(torch.zeros_like(one), torch.zeros_like(one)) for one in (weights, bias)]
-    rates, wd, l1 = (torch.full((columns,), value) for value in (1e-3, 1e-4, 1e-5))
-    own = torch.arange(EXAMPLES)
-
-    def adam(values, gradient, first, second):
-        first.lerp_(gradient, 0.1)
-        second.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
-        values.sub_(first.div(second.sqrt().add_(1e-8)).mul_(rates))
-
-    def step():
-        scaled = (rows - mean) / deviation
-        scores = torch.addmm(bias, scaled, weights).reshape(EXAMPLES, MODELS, outputs)
-        if outputs == 1:
-            kinds = labels[:, None, None].float()
-            values = torch.nn.functional.softplus((1 - 2 * kinds) * scores)
-            derivative = torch.sigmoid(scores) - kinds
-        else:
-            likely = torch.log_softmax(scores, 2)
-            values = -likely[own, :, labels]
-            derivative = likely.exp()
-            derivative[own, :, labels] -= 1
-        flat = derivative.reshape(EXAMPLES, columns) / EXAMPLES
-        adam(weights, (scaled.T @ flat).addcmul_(wd, weights).addcmul_(l1, weights.sign()), *memory[0])
-        adam(bias, flat.sum(0), *memory[1])
-        return scores, values
-
-    return step
-
-
-def measure(library):
+def measure(name):
     """Microseconds of a step, a line for each case."""
-    for features, classes in CASES:
-        step = {"penstock": of_penstock, "torch": of_torch}[library](features, classes)
-        weights = features * MODELS * (1 if classes == 2 else classes)
+    keep_freed_memory()
+    for case in CASES:
+        step, multiplications = stepping(name, *case)
         times = []
-        # As a job does; PyTorch chooses its threads by itself.
-        with numeric_threads(weights * EXAMPLES) if library == "penstock" else nullcontext():
+        with numeric_threads(multiplications):  # as a job does; PyTorch chooses its threads by itself
             for _ in range(STEPS):
                 begun = time.perf_counter()
                 step()
                 times.append(time.perf_counter() - begun)
-        print(1e6 * median(times))
+        print(1e6 * median(times), flush=True)
+
+
+@contextmanager
+def another_program():
+    """One that never rests."""
+    busy = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        yield
+    finally:
+        busy.kill()
+        busy.wait()
 
 
 def main(arguments=None):
     """Print a line for each case."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--busy", action="store_true", help="beside a program that takes one processor")
     parser.add_argument("--only", choices=LIBRARIES, help="one library, in this process")
     given = parser.parse_args(arguments)
     if given.only:
         measure(given.only)
         return 0
-    found = {library: [] for library in LIBRARIES}
-    for _ in range(given.rounds):
-        for library in LIBRARIES:
-            command = [sys.executable, "-m", "benchmarks.flows.linear_learner_steps", "--only", library]
-            printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            found[library].append([float(line) for line in printed.split()])
-    for number, (features, classes) in enumerate(CASES):
-        ours, torchs = ([one[number] for one in found[library]] for library in LIBRARIES)
+    found = {name: [] for name in LIBRARIES}
+    with ExitStack() as stack:
+        if given.busy:
+            stack.enter_context(another_program())
+        for _ in range(given.rounds):
+            for name in LIBRARIES:
+                command = [sys.executable, "-m", "benchmarks.flows.linear_learner_steps", "--only", name]
+                printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+                found[name].append([float(line) for line in printed.split()])
+    for number, (features, filled, classes) in enumerate(CASES):
+        ours, torchs = ([one[number] for one in found[name]] for name in LIBRARIES)
         ratio = median(other / mine for mine, other in zip(ours, torchs, strict=True))
+        kind = "dense" if filled is None else f"{filled} of them filled"
         print(
-            f"{features:4} features, {classes:2} classes: {median(ours):7,.0f} us, PyTorch {median(torchs):7,.0f} us, {ratio:.2f}x"
+            f"{features:6,} features, {kind:17} {classes:2} classes: NumPy {median(ours):7,.0f} us, "
+            f"PyTorch {median(torchs):7,.0f} us, {ratio:.2f}x"
         )
     return 0
 

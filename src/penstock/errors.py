@@ -26,6 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 __all__ = [
+    "LOG_MARK",
     "CorruptFile",
     "CorruptRecord",
     "DataError",
@@ -45,6 +46,8 @@ __all__ = [
     "Where",
     "WorkerDied",
 ]
+
+LOG_MARK = "\nEnd of its log:\n"  # in a message that ends with lines of a log, which are shown as they are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

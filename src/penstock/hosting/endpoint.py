@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Literal, Unpack
 
-from penstock.errors import PenstockError
+from penstock.errors import LOG_MARK, PenstockError
 from penstock.hosting.client import Answer, Client, InvokeOptions
 from penstock.hosting.registry import Entry, all_entries
 from penstock.hosting.settings import Settings
@@ -176,7 +176,7 @@ class Endpoint:
         self._entry.write("state", {"failure": reason})
         tail = self.logs(MOST_LOG_LINES).rstrip()
         raise EndpointError(
-            f"the endpoint {self.name} cannot be created: {reason}" + (f"\nEnd of its log:\n{tail}" if tail else "")
+            f"the endpoint {self.name} cannot be created: {reason}" + (f"{LOG_MARK}{tail}" if tail else "")
         )
 
 

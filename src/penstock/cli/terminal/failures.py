@@ -22,7 +22,7 @@ import typer
 from penstock._interrupts import INTERRUPTED
 from penstock.cli.terminal.console import note
 from penstock.cli.terminal.values import printable
-from penstock.errors import NoFiles, NoSuchFeature, PenstockError
+from penstock.errors import LOG_MARK, NoFiles, NoSuchFeature, PenstockError
 
 __all__ = ["DATA_FAULT", "INTERRUPTED", "TERMINATED", "WRONG_CALL", "ending", "exit_code", "tell"]
 
@@ -30,7 +30,6 @@ DATA_FAULT = 1
 WRONG_CALL = 2
 NOBODY_READS = 141
 TERMINATED = 143
-LOG_MARK = "\nEnd of its log:\n"  # with which an endpoint that cannot be created ends its message: lines, as they are
 OPTION_NAMES = {  # what the library calls an option, and what it is called here
     "overwrite=True": "--overwrite",
     "on_corrupt='skip'": "--skip-corrupt",

@@ -14,6 +14,7 @@ from penstock.containers.linear_learner.hyperparameters import Hyperparameters
 from penstock.containers.linear_learner.training.candidates import Candidate, candidates
 from penstock.containers.linear_learner.training.channels import Examples, MiniBatch, channel_examples
 from penstock.containers.linear_learner.training.losses import Array
+from penstock.containers.linear_learner.training.memory import keep_freed_memory
 from penstock.containers.linear_learner.training.reporting import Reporting
 from penstock.containers.linear_learner.training.rows import joined
 from penstock.containers.linear_learner.training.scaling import Scaler, fit_scaler
@@ -84,6 +85,7 @@ class _Fitting:
         models = self._models(scaler)
         batches: Iterator[MiniBatch] = itertools.chain(taken, first)
         del taken  # The chain lets go of what it has given.
+        keep_freed_memory()
         # A model that runs away is left behind, and the others go on.
         with np.errstate(all="ignore"), numeric_threads(models.weights.size * self.parameters.mini_batch_size):
             for epoch in range(self.parameters.epochs):
@@ -91,6 +93,7 @@ class _Fitting:
                     break
                 if epoch + 1 < self.parameters.epochs:
                     batches = self._train.next()
+        self.reporting.libraries(models.choice.steps)
         return self._finished(models)
 
     def _scaler(self, batches: Iterator[MiniBatch]) -> tuple[list[MiniBatch], Scaler]:

@@ -1,7 +1,8 @@
 """Steps down a gradient, for many models at once: every model has its own rates.
 
-Weights are ``float32 (features, models * outputs)``; rates and penalties broadcast against that. Sources: Kingma and Ba 2015
-(Adam), Duchi et al. 2011 (AdaGrad), Tieleman and Hinton 2012 (RMSProp).
+Weights are ``float32 (features, models * outputs)``; rates and penalties broadcast against that. What an optimizer remembers
+is NumPy's, and every step may be by another library. Sources: Kingma and Ba 2015 (Adam), Duchi et al. 2011 (AdaGrad),
+Tieleman and Hinton 2012 (RMSProp).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
+from penstock.containers.linear_learner.training.libraries import NUMPY, Library
 from penstock.containers.linear_learner.training.losses import Array
 
 __all__ = ["Optimizer", "Penalty", "optimizer_of"]
@@ -21,7 +23,7 @@ RMS_DECAY = 0.9
 class Optimizer(Protocol):
     """Changes weights in place."""
 
-    def step(self, weights: Array, gradient: Array, rates: Array, /) -> None: ...
+    def step(self, weights: Array, gradient: Array, rates: Array, by: Library = NUMPY, /) -> None: ...
 
 
 class Sgd:
@@ -31,10 +33,12 @@ class Sgd:
         self._momentum = momentum
         self._velocity = np.zeros(shape, np.float32)
 
-    def step(self, weights: Array, gradient: Array, rates: Array) -> None:
-        self._velocity *= self._momentum
-        self._velocity -= rates * gradient
-        weights += self._velocity
+    def step(self, weights: Array, gradient: Array, rates: Array, by: Library = NUMPY) -> None:
+        velocity = by.share(self._velocity)
+        velocity *= self._momentum
+        velocity -= by.share(rates) * by.share(gradient)
+        now = by.share(weights)
+        now += velocity
 
 
 class Adam:
@@ -47,22 +51,26 @@ class Adam:
         self._work = np.empty(shape, np.float32)
         self._steps = 0
 
-    def step(self, weights: Array, gradient: Array, rates: Array) -> None:
+    def step(self, weights: Array, gradient: Array, rates: Array, by: Library = NUMPY) -> None:
         self._steps += 1
         beta_1, beta_2 = self._betas
-        work = np.subtract(gradient, self._mean, out=self._work)
+        library, share = by.module, by.share
+        slope, now = share(gradient), share(weights)
+        mean, square, work = share(self._mean), share(self._square), share(self._work)
+        library.subtract(slope, mean, out=work)
         work *= 1 - beta_1
-        self._mean += work
-        np.square(gradient, out=work)
-        work -= self._square
+        mean += work
+        library.square(slope, out=work)
+        work -= square
         work *= 1 - beta_2
-        self._square += work
-        np.sqrt(self._square, out=work)
-        work += np.float32(EPSILON)
-        np.divide(self._mean, work, out=work)
+        square += work
+        library.sqrt(square, out=work)
+        work += EPSILON
+        library.divide(mean, work, out=work)
         # Both means begin at zero: this takes that back.
-        work *= rates * np.float32(np.sqrt(1 - beta_2**self._steps) / (1 - beta_1**self._steps))
-        weights -= work
+        unbiased = np.float32(np.sqrt(1 - beta_2**self._steps) / (1 - beta_1**self._steps))
+        work *= share(rates * unbiased)
+        now -= work
 
 
 class AdaGrad:
@@ -71,9 +79,10 @@ class AdaGrad:
     def __init__(self, shape: tuple[int, ...]) -> None:
         self._square = np.zeros(shape, np.float32)
 
-    def step(self, weights: Array, gradient: Array, rates: Array) -> None:
-        self._square += np.square(gradient)
-        weights -= rates * gradient / np.sqrt(self._square + np.float32(EPSILON))
+    def step(self, weights: Array, gradient: Array, rates: Array, by: Library = NUMPY) -> None:
+        square, slope, now = by.share(self._square), by.share(gradient), by.share(weights)
+        square += by.module.square(slope)
+        now -= by.share(rates) * slope / by.module.sqrt(square + EPSILON)
 
 
 class RmsProp:
@@ -82,9 +91,10 @@ class RmsProp:
     def __init__(self, shape: tuple[int, ...]) -> None:
         self._square = np.zeros(shape, np.float32)
 
-    def step(self, weights: Array, gradient: Array, rates: Array) -> None:
-        self._square += (1 - RMS_DECAY) * (np.square(gradient) - self._square)
-        weights -= rates * gradient / np.sqrt(self._square + np.float32(EPSILON))
+    def step(self, weights: Array, gradient: Array, rates: Array, by: Library = NUMPY) -> None:
+        square, slope, now = by.share(self._square), by.share(gradient), by.share(weights)
+        square += (1 - RMS_DECAY) * (by.module.square(slope) - square)
+        now -= by.share(rates) * slope / by.module.sqrt(square + EPSILON)
 
 
 class Penalty:
@@ -94,15 +104,16 @@ class Penalty:
         self._wd = wd if np.any(wd) else None
         self._l1 = l1 if np.any(l1) else None
 
-    def add(self, gradient: Array, weights: Array) -> None:
+    def add(self, gradient: Array, weights: Array, by: Library = NUMPY) -> None:
         """Add it to a gradient, in place."""
-        work = np.empty_like(weights)
+        slope, now = by.share(gradient), by.share(weights)
+        work = by.share(np.empty_like(weights))
         if self._wd is not None:
-            gradient += np.multiply(self._wd, weights, out=work)
+            slope += by.module.multiply(by.share(self._wd), now, out=work)
         if self._l1 is not None:
-            np.sign(weights, out=work)
-            work *= self._l1
-            gradient += work
+            by.module.sign(now, out=work)
+            work *= by.share(self._l1)
+            slope += work
 
 
 def optimizer_of(

@@ -120,6 +120,11 @@ class Reporting:
         rate = examples / max(1e-9, time.time() - begun)
         self.line(f"#throughput_metric: host={self._job.current_host}, train throughput={rate} records/second")
 
+    def libraries(self, steps: Mapping[str, int]) -> None:
+        """Who has taken the steps, where it was not NumPy alone."""
+        if len(steps) > 1:
+            self.line("Steps: " + ", ".join(f"{count} by {name}" for name, count in steps.items()))
+
     def final(self, channel: str, measures: Mapping[str, float]) -> None:
         """How good the chosen model is."""
         host = self._job.current_host

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from penstock._optional import require
+from penstock.containers.linear_learner.training.libraries import NUMPY, Library
 from penstock.containers.linear_learner.training.losses import Array
 
 __all__ = ["Dense", "Rows", "Sparse", "joined", "rows_of"]
@@ -21,16 +22,22 @@ class Rows(Protocol):
     def part(self, which: slice, /) -> Rows: ...
     def not_finite(self) -> tuple[int, int] | None: ...
     def moments(self) -> tuple[Array, Array]: ...
-    def scaled(self, mean: Array, deviation: Array, /) -> Rows: ...
+    def scaled(self, mean: Array, deviation: Array, by: Library = NUMPY, /) -> Rows: ...
     def times(self, weights: Array, /) -> Array: ...
     def back(self, derivatives: Array, /) -> Array: ...
 
 
 class Dense:
-    """Rows of ``float32``."""
+    """Rows of ``float32``.
 
-    def __init__(self, values: Array) -> None:
+    Args:
+        values: Of the features, ``(n, width)``.
+        by: Which library multiplies them.
+    """
+
+    def __init__(self, values: Array, by: Library = NUMPY) -> None:
         self.values = np.ascontiguousarray(values, np.float32)
+        self._by = by
 
     @property
     def width(self) -> int:
@@ -41,7 +48,7 @@ class Dense:
 
     def part(self, which: slice) -> Dense:
         """Some of the rows."""
-        return Dense(self.values[which])
+        return Dense(self.values[which], self._by)
 
     def not_finite(self) -> tuple[int, int] | None:
         """Row and column of the first value that is NaN or infinite."""
@@ -54,31 +61,40 @@ class Dense:
         """Mean and standard deviation of each column, ``float64 (width,)``."""
         return self.values.mean(axis=0, dtype=np.float64), self.values.std(axis=0, dtype=np.float64)
 
-    def scaled(self, mean: Array, deviation: Array) -> Dense:
+    def scaled(self, mean: Array, deviation: Array, by: Library = NUMPY) -> Dense:
         """The rows less ``mean``, over ``deviation``."""
-        scaled = self.values - mean
-        scaled /= deviation
-        return Dense(scaled)
+        scaled = by.share(self.values) - by.share(mean)
+        scaled /= by.share(deviation)
+        return Dense(np.asarray(scaled), by)
 
     def times(self, weights: Array) -> Array:
         """``rows @ weights``: ``float32 (n, k)``."""
-        return np.asarray(self.values @ weights)
+        return np.asarray(self._by.share(self.values) @ self._by.share(weights))
 
     def back(self, derivatives: Array) -> Array:
         """``rows.T @ derivatives``: ``float32 (width, k)``."""
-        return np.asarray(self.values.T @ derivatives)
+        return np.asarray(self._by.share(self.values).T @ self._by.share(derivatives))
 
 
 class Sparse:
     """Rows of a SciPy CSR array. Scaling stays beside the matrix, so that it stays sparse.
 
     ``((x - m) / s) @ w`` is ``x @ (w / s) - m @ (w / s)``, and in the same way for the transposed product.
+
+    Args:
+        matrix: The rows.
+        mean: What is taken from them.
+        deviation: What they are divided by.
+        by: Which library multiplies them.
     """
 
-    def __init__(self, matrix: Any, mean: Array | None = None, deviation: Array | None = None) -> None:
+    def __init__(
+        self, matrix: Any, mean: Array | None = None, deviation: Array | None = None, by: Library = NUMPY
+    ) -> None:
         self.matrix = matrix
         self._mean = mean
         self._deviation = deviation
+        self._by = by
 
     @property
     def width(self) -> int:
@@ -89,7 +105,7 @@ class Sparse:
 
     def part(self, which: slice) -> Sparse:
         """Some of the rows."""
-        return Sparse(self.matrix[which], self._mean, self._deviation)
+        return Sparse(self.matrix[which], self._mean, self._deviation, self._by)
 
     def not_finite(self) -> tuple[int, int] | None:
         """Row and column of the first value that is NaN or infinite."""
@@ -108,24 +124,30 @@ class Sparse:
         zeros = len(self) - np.bincount(columns, minlength=self.width)
         return mean, np.sqrt((squares + zeros * mean * mean) / len(self))
 
-    def scaled(self, mean: Array, deviation: Array) -> Sparse:
+    def scaled(self, mean: Array, deviation: Array, by: Library = NUMPY) -> Sparse:
         """The same rows, with what is to be taken from them and what they are to be divided by."""
-        return Sparse(self.matrix, mean, deviation)
+        return Sparse(self.matrix, mean, deviation, by)
 
     def times(self, weights: Array) -> Array:
         """``rows @ weights``: ``float32 (n, k)``."""
+        share = self._by.share
         if self._mean is None or self._deviation is None:
-            return np.asarray(self.matrix @ weights)
-        over = weights / self._deviation[:, None]
-        return np.asarray(self.matrix @ over - self._mean @ over, np.float32)
+            return np.asarray(self._by.product(self.matrix, share(weights)))
+        over = share(weights) / share(self._deviation)[:, None]
+        product = self._by.product(self.matrix, over)
+        product -= share(self._mean) @ over
+        return np.asarray(product, np.float32)
 
     def back(self, derivatives: Array) -> Array:
         """``rows.T @ derivatives``: ``float32 (width, k)``."""
-        product = np.asarray(self.matrix.T @ derivatives)
+        share = self._by.share
+        product = np.asarray(self.matrix.T @ derivatives)  # PyTorch has no fast way to multiply with columns.
         if self._mean is None or self._deviation is None:
             return product
-        taken = product - self._mean[:, None] * derivatives.sum(axis=0)
-        return np.asarray(taken / self._deviation[:, None], np.float32)
+        taken = share(product)
+        taken -= share(self._mean)[:, None] * share(derivatives.sum(axis=0))
+        taken /= share(self._deviation)[:, None]
+        return product
 
 
 def _all_finite(values: Array) -> bool:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import time
 
 import numpy as np
 
 from penstock.containers.linear_learner.hyperparameters import Hyperparameters
 from penstock.containers.linear_learner.training.candidates import Candidate, Schedule
 from penstock.containers.linear_learner.training.channels import MiniBatch
+from penstock.containers.linear_learner.training.choosing import Choice
+from penstock.containers.linear_learner.training.libraries import NUMPY
 from penstock.containers.linear_learner.training.losses import Array, Loss, loss_of
 from penstock.containers.linear_learner.training.optimizers import Penalty, optimizer_of
 from penstock.containers.linear_learner.training.rows import Rows
@@ -22,8 +25,9 @@ __all__ = ["Models"]
 ARRAYS = 5  # of the size of the weights: they, their gradient, what an optimizer remembers
 STEPS = 1500  # that models of our own rates need to arrive
 WORTH_STEPS = 1 << 27  # weights that all those steps may change: some seconds
+WORTH_SHARING = 1 << 16  # weights, for what is done to each of them once
 FEWEST = 8  # examples that a step is made from where we choose
-SEED = 0  # what a job trains on decides what it learns; nothing else does
+SEED = 0  # what a job trains on decides what it learns; nothing else does, but for the last digits where PyTorch takes part
 
 
 class Models:
@@ -55,6 +59,7 @@ class Models:
         self._positive = np.array([one.positive_weight for one in candidates], np.float32)
         self._classes = _class_weights(scaler.classes) if parameters.balance_multiclass_weights else None
         self._examples_a_step = parameters.mini_batch_size
+        self.choice = Choice(self.weights.size)
 
     def __len__(self) -> int:
         return len(self.candidates)
@@ -69,6 +74,7 @@ class Models:
             steps = min(STEPS, max(1, WORTH_STEPS // self.weights.size))
             size = min(size, max(FEWEST, math.ceil(examples * passes / steps)))
         self._examples_a_step = size
+        self.choice.plan(examples * passes, size)
         self.schedule.plan(math.ceil(examples / size) * passes)
 
     def step(self, batch: MiniBatch) -> tuple[Array, Array, Array]:
@@ -86,7 +92,9 @@ class Models:
         return scores, labels, values
 
     def _stepped(self, batch: MiniBatch) -> tuple[Array, Array, Array]:
-        rows = batch.rows.scaled(self.scaler.mean, self.scaler.deviation)
+        begun = time.perf_counter()
+        by = self.choice.library
+        rows = batch.rows.scaled(self.scaler.mean, self.scaler.deviation, by)
         scores, labels = self._scores(rows), self.scaler.label(batch.labels)
         values, derivative = self.loss.both(scores, labels)
         weights = self._example_weights(batch.labels)
@@ -96,18 +104,20 @@ class Models:
         flat = derivative.reshape(len(labels), -1).astype(np.float32, copy=False)
         rates = np.repeat(self.schedule.next(), self._outputs)
         gradient = rows.back(flat)
-        self._penalty.add(gradient, self.weights)
-        self._optimizer.step(self.weights, gradient, rates)
+        over_weights = by if self.weights.size >= WORTH_SHARING else NUMPY
+        self._penalty.add(gradient, self.weights, over_weights)
+        self._optimizer.step(self.weights, gradient, rates, over_weights)
         if self.parameters.use_bias:
             bias_gradient = flat.sum(axis=0)
             self._bias_penalty.add(bias_gradient, self.bias)
             multiplier = np.float32(self.parameters.bias_lr_mult or 1.0)
             self._bias_optimizer.step(self.bias, bias_gradient, rates * multiplier)
+        self.choice.took(time.perf_counter() - begun, len(labels))
         return scores, labels, values
 
     def score(self, batch: MiniBatch) -> tuple[Array, Array, Array]:
         """Scores ``(n, models, outputs)``, labels in the units of training ``(n,)``, values of the loss ``(n, models)``."""
-        scores = self._scores(batch.rows.scaled(self.scaler.mean, self.scaler.deviation))
+        scores = self._scores(batch.rows.scaled(self.scaler.mean, self.scaler.deviation, self.choice.library))
         labels = self.scaler.label(batch.labels)
         return scores, labels, self.loss.value(scores, labels)
 
