@@ -26,7 +26,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 __all__ = [
-    "LOG_MARK",
     "CorruptFile",
     "CorruptRecord",
     "DataError",
