@@ -23,6 +23,9 @@ class Held:
     def start(self, batch):
         self.batches.append(batch)
 
+    def at_work(self):
+        return "container-2"
+
     def finish(self):
         self.dispatcher.settle(self.batches[-1], [ANSWER] * len(self.batches[-1]))
         self.dispatcher.done(self)
@@ -90,6 +93,10 @@ def test_each_has_as_much_time_as_it_would_have_alone(taken):
         for answer, seconds in found.values():
             assert answer.status == 504
             assert seconds >= 0.199
+        # Those that the channel had, and the one that it has not been given.
+        assert sorted(str(answer.container) for answer, _ in found.values()) == (
+            ["None", "container-2", "container-2"] if taken else ["None"] * 3
+        )
         assert gives.waiting == 0
 
     asyncio.run(run())

@@ -199,12 +199,31 @@ def test_one_request_is_asked_as_several_are(length, defaults, accept):
     assert [chain(request)] * 2 == chain.answer_many([request, request])
 
 
+class Notes:
+    """An observer who writes down what it is told."""
+
+    def __init__(self):
+        self.told = []
+        self.seconds = []
+
+    def begins(self, name):
+        self.told.append(name)
+
+    def ended(self, name, seconds, count):
+        self.told.append((name, count))
+        self.seconds.append(seconds)
+
+
 def test_calls_are_told():
-    calls = []
-    chain = serial_pipeline(members(Batching(), Batching()), observe=lambda *call: calls.append(call))
+    notes = Notes()
+    chain = serial_pipeline(members(Batching(), Batching()), observer=notes)
     chain.answer_many([ask(b"a"), ask(b"b")])
-    assert [(name, count) for name, _, count in calls] == [("container-1", 2), ("container-2", 2)]
-    assert all(seconds >= 0 for _, seconds, _ in calls)
+    chain(ask(b"a"))
+    together, alone = ([("container-1", count), ("container-2", count)] for count in (2, 1))
+    assert notes.told[1::2] == together + alone
+    assert notes.told[::2] == ["container-1", "container-2"] * 2
+    assert len(notes.seconds) == 4
+    assert min(notes.seconds) >= 0
 
 
 def test_too_many_and_equal_names():

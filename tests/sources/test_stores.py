@@ -3,6 +3,7 @@
 import io
 import itertools
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -355,6 +356,31 @@ def test_a_folder_that_fails_on_its_way_is_taken_back(s3):
     with pytest.raises(Unreachable):
         ps.write("s3://bucket/images", list(_images(8)), format="image_folder", schema=IMAGES)
     s3.fault = None
+    assert s3.objects == {}
+    assert _leftovers() == []
+
+
+def test_what_arrives_late_is_taken_back_too(s3):
+    """Requests that are on their way when another fails."""
+    seen = threading.Event()
+
+    def fault(handler):
+        if handler.command != "PUT":
+            return False
+        if "00000005" in handler.path:
+            seen.wait(60)
+            handler.refuse(403, "AccessDenied")
+            return True
+        if "00000006" in handler.path:
+            seen.set()
+            time.sleep(0.5)
+        return False
+
+    s3.fault = fault
+    with pytest.raises(Unreachable, match="00000005"):
+        ps.write("s3://bucket/images", list(_images(8)), format="image_folder", schema=IMAGES)
+    s3.fault = None
+    time.sleep(0.6)
     assert s3.objects == {}
     assert _leftovers() == []
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from penstock.contracts.serving import AnswersMany, Handler, Request, Response
 from penstock.errors import RequestError
 from penstock.hosting.failures import as_failure, named
 
-__all__ = ["BatchingPipeline", "Member", "SerialPipeline", "serial_pipeline"]
+__all__ = ["BatchingPipeline", "Member", "Observer", "SerialPipeline", "serial_pipeline"]
 
 LEAST_CONTAINERS, MOST_CONTAINERS = 2, 15
 DEFAULT_ACCEPT = "application/json"
@@ -19,8 +19,17 @@ TARGET_CONTAINER = "x-amzn-sagemaker-target-container-hostname"
 MOST_REASON_CHARACTERS = 2048  # what SageMaker keeps of a container's message
 ANY = ("", "*/*")
 
-Observe = Callable[[str, float, int], None]
-"""Told of each call: the container's name, seconds, requests answered together."""
+
+class Observer(Protocol):
+    """Is told of each call of a container."""
+
+    def begins(self, name: str, /) -> None:
+        """A container is asked."""
+        ...
+
+    def ended(self, name: str, seconds: float, count: int, /) -> None:
+        """It has answered so many requests together, in so many seconds."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +55,7 @@ class SerialPipeline:
         direct: Instead, each request goes to the one member that its
             ``X-Amzn-SageMaker-Target-Container-Hostname`` names.
         max_between_bytes: Largest body from one member to the next.
-        observe: Told of each call.
+        observer: Is told of each call.
 
     Raises:
         ValueError: No or too many members, two of one name.
@@ -58,7 +67,7 @@ class SerialPipeline:
         *,
         direct: bool = False,
         max_between_bytes: int = 5 << 20,
-        observe: Observe | None = None,
+        observer: Observer | None = None,
     ) -> None:
         if not 1 <= len(members) <= MOST_CONTAINERS:
             raise ValueError(f"a pipeline has 1 to {MOST_CONTAINERS} containers, got {len(members)}")
@@ -68,7 +77,7 @@ class SerialPipeline:
         self._direct = direct and len(members) > 1
         self._by_name = {member.name: member for member in members}
         self._max_between_bytes = max_between_bytes
-        self._observe = observe
+        self._observer = observer
 
     def __call__(self, request: Request, /) -> Response:
         """Answer one request.
@@ -165,21 +174,25 @@ class SerialPipeline:
     def _call(self, member: Member, requests: Sequence[Request]) -> Sequence[Response | Exception]:
         if not requests:
             return []
+        if self._observer is not None:
+            self._observer.begins(member.name)
         start = time.perf_counter()
         answers = _ask(member.handler, requests)
-        if self._observe is not None:
-            self._observe(member.name, time.perf_counter() - start, len(requests))
+        if self._observer is not None:
+            self._observer.ended(member.name, time.perf_counter() - start, len(requests))
         return answers
 
     def _call_once(self, member: Member, request: Request) -> Response | Exception:
         answer: Any
+        if self._observer is not None:
+            self._observer.begins(member.name)
         start = time.perf_counter()
         try:
             answer = member.handler(request)
         except Exception as error:  # noqa: BLE001 - whatever a container raises is the answer to this request
             answer = as_failure(error)
-        if self._observe is not None:
-            self._observe(member.name, time.perf_counter() - start, 1)
+        if self._observer is not None:
+            self._observer.ended(member.name, time.perf_counter() - start, 1)
         return answer if isinstance(answer, Response) else _as_answer(answer)
 
 
@@ -196,7 +209,7 @@ def serial_pipeline(
     *,
     direct: bool = False,
     max_between_bytes: int = 5 << 20,
-    observe: Observe | None = None,
+    observer: Observer | None = None,
 ) -> SerialPipeline:
     """The kind of pipeline that the members allow: with ``answer_many`` if all of them have it, or without.
 
@@ -208,7 +221,7 @@ def serial_pipeline(
     """
     together = not direct and all(isinstance(member.handler, AnswersMany) for member in members)
     kind = BatchingPipeline if together else SerialPipeline
-    return kind(members, direct=direct, max_between_bytes=max_between_bytes, observe=observe)
+    return kind(members, direct=direct, max_between_bytes=max_between_bytes, observer=observer)
 
 
 UNANSWERED = RequestError(500, "the pipeline gave no answer")

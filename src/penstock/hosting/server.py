@@ -20,6 +20,7 @@ from penstock.hosting.app import create_app
 from penstock.hosting.connections import KEEP_ALIVE_S, protocol
 from penstock.hosting.invocations import Invocations, Pool
 from penstock.hosting.metrics import Metrics
+from penstock.hosting.pipeline import Observer
 from penstock.hosting.preparing import prepared
 from penstock.hosting.settings import Settings
 from penstock.hosting.stage import Stage, check_stages
@@ -84,8 +85,8 @@ def _pool(
         order = order_for(stages, direct=direct, max_between_bytes=between)
         return WorkerPool(order, settings, dispatcher, metrics)
 
-    def make(observe: Callable[[str, float, int], None]) -> Handler:
-        return build(stages, direct=direct, max_between_bytes=between, observe=observe, channels=settings.threads)
+    def make(observer: Observer) -> Handler:
+        return build(stages, direct=direct, max_between_bytes=between, observer=observer, channels=settings.threads)
 
     return LocalPool(make, settings, dispatcher, metrics)
 

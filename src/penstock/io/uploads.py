@@ -86,10 +86,13 @@ def upload(path: str, url: str) -> None:
     run_all(url, [partial(_put, path, url)])
 
 
-async def _put(path: str, url: str) -> None:
+async def _put(path: str, url: str, failures: Sequence[Exception] = ()) -> None:
+    """Put a file into a store, unless there are failures when its turn comes."""
     place, line = Url.of(url), line_to(url)
     size = Path(path).stat().st_size
     async with line.room:
+        if failures:
+            return
         try:
             await obstore_for(url).put_async(
                 store_of(line, place),
@@ -101,6 +104,26 @@ async def _put(path: str, url: str) -> None:
             )
         except Exception as error:
             raise worded(error, url, act="write") from error
+
+
+async def _put_all(files: Sequence[tuple[str, str]]) -> None:
+    """Put files under URLs. After a failure no more are begun, and those on their way are waited for.
+
+    An object whose request is let go of may still arrive, after what was there has been removed.
+    """
+    import asyncio  # takes as long to load as the rest of this package
+
+    failures: list[Exception] = []
+
+    async def put(path: str, url: str) -> None:
+        try:
+            await _put(path, url, failures)
+        except Exception as error:  # noqa: BLE001 - it is raised when the others have ended
+            failures.append(error)
+
+    await asyncio.gather(*(put(path, url) for path, url in files))
+    if failures:
+        raise failures[0]
 
 
 def upload_folder(folder: str, url: str) -> None:
@@ -117,12 +140,12 @@ def upload_folder(folder: str, url: str) -> None:
     try:
         for described in (True, False):
             chosen = [
-                partial(_put, os.path.join(folder, name), each)
+                (os.path.join(folder, name), each)
                 for name, each in zip(files, urls, strict=True)
                 if (os.path.splitext(name)[1] not in SIDECARS) is described
             ]
             if chosen:
-                run_all(url, chosen)
+                run_all(url, [partial(_put_all, chosen)])
     except BaseException:
         with contextlib.suppress(NoFiles, Unreachable):
             remove_objects(urls)

@@ -52,6 +52,17 @@ def test_a_call_that_takes_too_long_again_and_again_fails_its_file(jobs, tmp_pat
     assert int((tmp_path / "hang").read_text()) <= 2
 
 
+def test_of_a_pipeline_the_container_is_named(jobs, tmp_path):
+    stages = [sample("Echo"), sample("Flaky", folder=str(tmp_path), times=9)]
+    given = {"invocations_timeout_s": 1, "invocations_max_retries": 0, **LINES}
+    jobs.put(a="die\n")
+    reason = jobs.fail(None, stages=stages, **given)
+    assert "was killed by SIGKILL while it had this request (from container-2)" in reason
+    jobs.put(a="hang\n")
+    reason = jobs.fail(None, stages=stages, name="slow", **given)
+    assert "504: no answer came within 1 s (invocations_timeout_s) (from container-2)" in reason
+
+
 def test_a_record_that_kills_the_process_fails_its_file_only(jobs):
     jobs.put(a="1\ndie\n3\n", b="1\n2\n")
     reason = jobs.fail("Together", strategy="SingleRecord", invocations_max_retries=0, **LINES)

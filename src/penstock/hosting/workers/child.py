@@ -10,14 +10,15 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from penstock.containers.toolkit import shim
 from penstock.contracts.serving import AnswersMany, Handler, Request, Response
 from penstock.hosting.failures import ContainerError, as_failure
-from penstock.hosting.pipeline import Member, SerialPipeline, serial_pipeline
+from penstock.hosting.pipeline import Member, Observer, SerialPipeline, serial_pipeline
 from penstock.hosting.stage import Stage, load_handler, names_of
+from penstock.hosting.workers.at_work import AtWork
 from penstock.hosting.workers.frames import Receiver, pack, pack_answers, requests_from
 from penstock.hosting.workers.isolated import isolated_handler
 from penstock.hosting.workers.life import end_with, print_anyway
@@ -31,16 +32,26 @@ DEFAULT_ACCEPT = "SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT"
 
 
 class Calls(threading.local):
-    """What the containers did for the request that this thread is answering."""
+    """What the containers did for the request that this thread is answering, and which of them does now.
 
-    def __init__(self) -> None:
+    Attributes:
+        channel: Number of the channel that the thread serves.
+    """
+
+    def __init__(self, at_work: AtWork) -> None:
         self.made: list[tuple[str, float, int]] = []
+        self.channel = 0
+        self._at_work = at_work
 
-    def note(self, name: str, seconds: float, count: int) -> None:
+    def begins(self, name: str) -> None:
+        self._at_work.enter(self.channel, name)
+
+    def ended(self, name: str, seconds: float, count: int) -> None:
         self.made.append((name, seconds, count))
 
     def take(self) -> list[tuple[str, float, int]]:
-        """Those since the last time."""
+        """Those since the last time. The request is in no container any more."""
+        self._at_work.enter(self.channel, None)
         made, self.made = self.made, []
         return made
 
@@ -50,7 +61,7 @@ def build(
     *,
     direct: bool,
     max_between_bytes: int,
-    observe: Callable[[str, float, int], None] | None = None,
+    observer: Observer | None = None,
     channels: int = 1,
 ) -> SerialPipeline:
     """Load every stage: what answers the requests of an endpoint.
@@ -70,7 +81,7 @@ def build(
             raise ContainerError(kind, failure.reason, trace=trace, container=place) from error
         default = stage.environment.get(DEFAULT_ACCEPT) or os.environ.get(DEFAULT_ACCEPT)
         members.append(Member(handler=handler, name=name, default_accept=default))
-    return serial_pipeline(members, direct=direct, max_between_bytes=max_between_bytes, observe=observe)
+    return serial_pipeline(members, direct=direct, max_between_bytes=max_between_bytes, observer=observer)
 
 
 def describe(pipeline: SerialPipeline) -> dict[str, Any]:
@@ -81,8 +92,8 @@ def describe(pipeline: SerialPipeline) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Answer until the server is gone. The arguments are descriptors: of the pipe that tells of its end, of sockets."""
-    life, *numbers = map(int, sys.argv[1:])
+    """Answer until the server is gone. The arguments are descriptors: of the pipe that tells of its end, of shared memory, of sockets."""
+    life, memory, *numbers = map(int, sys.argv[1:])
     end_with(life)
     print_anyway()
     # A Ctrl-C or a stop reaches the whole group: the server drains first, then lets us go.
@@ -98,7 +109,10 @@ def main() -> None:
     if message is None:
         return
     with shim.inside():  # for good: going in and out for each request costs some per cent of it
-        _work(message.head["order"], channels, receivers)
+        order = message.head["order"]
+        calls = Calls(AtWork(memory, len(channels), order["names"]))
+        os.close(memory)
+        _work(order, channels, receivers, calls)
     # What the script has left behind (threads, exit handlers) must not keep an orphan alive.
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
@@ -106,14 +120,16 @@ def main() -> None:
     os._exit(0)
 
 
-def _work(order: dict[str, Any], channels: Sequence[socket.socket], receivers: Sequence[Receiver]) -> None:
-    calls = Calls()
+def _work(
+    order: dict[str, Any], channels: Sequence[socket.socket], receivers: Sequence[Receiver], calls: Calls
+) -> None:
     handler = _loaded(order, channels, calls)
-    for channel, receiver in list(zip(channels, receivers, strict=True))[1:]:
-        threading.Thread(target=_serve, args=(channel, receiver, handler, calls), daemon=True).start()
+    for number, (channel, receiver) in enumerate(zip(channels, receivers, strict=True)):
+        if number:
+            threading.Thread(target=_serve, args=(channel, receiver, handler, calls, number), daemon=True).start()
     # Looking for requests in several threads would keep each from its work.
     is_alone = len(channels) == 1 and usable_cores() > 1 and hasattr(os, "sched_yield")
-    _serve(channels[0], receivers[0], handler, calls, awake_s=AWAKE_S if is_alone else 0.0)
+    _serve(channels[0], receivers[0], handler, calls, 0, awake_s=AWAKE_S if is_alone else 0.0)
 
 
 def _loaded(order: dict[str, Any], channels: Sequence[socket.socket], calls: Calls) -> SerialPipeline:
@@ -123,7 +139,7 @@ def _loaded(order: dict[str, Any], channels: Sequence[socket.socket], calls: Cal
             [Stage.from_json(plain) for plain in order["stages"]],
             direct=order["direct"],
             max_between_bytes=order["max_between_bytes"],
-            observe=calls.note,
+            observer=calls,
             channels=len(channels),
         )
         # The model and its libraries are hundreds of thousands of objects that stay: looking through them again and again
@@ -141,7 +157,16 @@ def _loaded(order: dict[str, Any], channels: Sequence[socket.socket], calls: Cal
     return pipeline
 
 
-def _serve(channel: socket.socket, receiver: Receiver, handler: Handler, calls: Calls, *, awake_s: float = 0.0) -> None:
+def _serve(
+    channel: socket.socket,
+    receiver: Receiver,
+    handler: Handler,
+    calls: Calls,
+    number: int,
+    *,
+    awake_s: float = 0.0,
+) -> None:
+    calls.channel = number
     while (message := receiver.receive(awake_s)) is not None:
         requests = requests_from(message)
         answers = _answers(handler, requests)

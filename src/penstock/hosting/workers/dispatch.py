@@ -13,7 +13,7 @@ from penstock.errors import RequestError
 from penstock.hosting.metrics import Metrics
 from penstock.hosting.settings import Settings
 
-__all__ = ["Channel", "Dispatcher", "Waiting"]
+__all__ = ["Channel", "Dispatcher", "Waiting", "timed_out"]
 
 CLIENT_LEFT = 499  # no status of HTTP's, but what servers write down for it
 MOST_BATCH_BYTES = 8 << 20  # rows are small: what is larger is not made faster by company
@@ -26,9 +26,10 @@ class Waiting:
         request: What is asked.
         since: When it came, by the clock of the loop.
         is_answered: Whether there is nobody any more who wants an answer.
+        channel: What works on it, or ``None`` while nothing does.
     """
 
-    __slots__ = ("_deliver", "_dispatcher", "is_answered", "request", "since")
+    __slots__ = ("_deliver", "_dispatcher", "channel", "is_answered", "request", "since")
 
     def __init__(
         self,
@@ -40,6 +41,7 @@ class Waiting:
         self.request = request
         self.since = since
         self.is_answered = False
+        self.channel: Channel | None = None
         self._deliver = deliver
         self._dispatcher = dispatcher
 
@@ -66,6 +68,9 @@ class Channel(Protocol):
     many: bool
 
     def start(self, batch: Sequence[Waiting]) -> None: ...
+    def at_work(self) -> str | None:
+        """Which container of a pipeline has the batch now."""
+        ...
 
 
 class Dispatcher:
@@ -127,8 +132,7 @@ class Dispatcher:
                 self._patience = loop.call_later(left_s, self._give_up, loop)
                 return
             self.forget(waiting)
-            reason = f"Your invocation timed out: there was no answer within {timeout_s:g} s"
-            waiting.settle(RequestError(504, reason))
+            waiting.settle(timed_out(timeout_s, waiting.channel))
 
     def forget(self, waiting: Waiting) -> None:
         """Where no worker has taken a request yet, do not keep its body."""
@@ -200,6 +204,8 @@ class Dispatcher:
     def _start(self, channel: Channel, batch: Sequence[Waiting]) -> None:
         self._busy.add(channel)
         self._came_alone = len(batch) == 1
+        for waiting in batch:
+            waiting.channel = channel
         channel.start(batch)
         self._metrics.batch_size.observe(len(batch))
 
@@ -225,3 +231,16 @@ class Dispatcher:
             )
         for waiting, answer in zip(batch, answers, strict=True):
             waiting.settle(answer)
+
+
+def timed_out(timeout_s: float, channel: Channel | None) -> RequestError:
+    """What a client is told whose time is over."""
+    container = None if channel is None else channel.at_work()
+    if container is None:
+        return RequestError(504, f"Your invocation timed out: there was no answer within {timeout_s:g} s")
+    return RequestError(
+        504,
+        f"Your invocation timed out while waiting for a response from container {container}: there was none within "
+        f"{timeout_s:g} s",
+        container=container,
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,6 +14,7 @@ from penstock.contracts.serving import AnswersMany, Handler, Response
 from penstock.errors import RequestError
 from penstock.hosting.failures import ContainerError, as_failure
 from penstock.hosting.metrics import Metrics
+from penstock.hosting.pipeline import Observer
 from penstock.hosting.settings import Settings
 from penstock.hosting.workers.dispatch import Dispatcher, Waiting
 
@@ -27,7 +29,7 @@ class LocalPool:
     A call that takes longer than the limit is answered with 504, and goes on: a thread cannot be ended.
 
     Args:
-        make: Loads the model; is called once, in a thread.
+        make: Loads the model, which tells an observer of its calls; is called once, in a thread.
         settings: ``threads`` is how many calls there are at a time.
         dispatcher: Gives the threads their work.
         metrics: Is told of the calls.
@@ -37,7 +39,7 @@ class LocalPool:
 
     def __init__(
         self,
-        make: Callable[[Callable[[str, float, int], None]], Handler],
+        make: Callable[[Observer], Handler],
         settings: Settings,
         dispatcher: Dispatcher,
         metrics: Metrics,
@@ -71,13 +73,9 @@ class LocalPool:
 
     async def _load(self) -> None:
         loop = asyncio.get_running_loop()
-
-        def observe(name: str, seconds: float, count: int) -> None:  # noqa: ARG001 - batches are counted where they start
-            with contextlib.suppress(RuntimeError):  # The loop is closed: nobody looks at the metrics any more.
-                loop.call_soon_threadsafe(lambda: self._metrics.container_seconds.observe(seconds, name))
-
+        calls = _Calls(loop, self._metrics)
         try:
-            handler = await loop.run_in_executor(self._threads, self._make, observe)
+            handler = await loop.run_in_executor(self._threads, self._make, calls)
         except Exception as error:
             self.unready = f"the model does not load: {as_failure(error)}"
             LOG.exception("%s", self.unready)
@@ -87,13 +85,34 @@ class LocalPool:
         self.execution_parameters = found() if callable(found) else found
         self.unready = None
         for _ in range(self._settings.threads):
-            self._dispatcher.attach(_ThreadChannel(handler, self._threads, self._dispatcher))
+            self._dispatcher.attach(_ThreadChannel(handler, self._threads, self._dispatcher, calls))
+
+
+class _Calls(threading.local):
+    """What the containers do in each of the threads."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, metrics: Metrics) -> None:
+        self.channel: _ThreadChannel | None = None
+        self._loop, self._metrics = loop, metrics
+
+    def begins(self, name: str) -> None:
+        if self.channel is not None:
+            self.channel.container = name
+
+    def ended(self, name: str, seconds: float, count: int) -> None:  # noqa: ARG002 - batches are counted where they start
+        with contextlib.suppress(RuntimeError):  # The loop is closed: nobody looks at the metrics any more.
+            self._loop.call_soon_threadsafe(lambda: self._metrics.container_seconds.observe(seconds, name))
 
 
 class _ThreadChannel:
-    def __init__(self, handler: Handler, threads: ThreadPoolExecutor, dispatcher: Dispatcher) -> None:
-        self._handler, self._threads, self._dispatcher = handler, threads, dispatcher
+    def __init__(self, handler: Handler, threads: ThreadPoolExecutor, dispatcher: Dispatcher, calls: _Calls) -> None:
+        self._handler, self._threads, self._dispatcher, self._calls = handler, threads, dispatcher, calls
+        self._is_alone = len(getattr(handler, "members", ())) <= 1
         self.many = isinstance(handler, AnswersMany)
+        self.container: str | None = None
+
+    def at_work(self) -> str | None:
+        return None if self._is_alone else self.container
 
     def start(self, batch: Sequence[Waiting]) -> None:
         loop = asyncio.get_running_loop()
@@ -102,6 +121,7 @@ class _ThreadChannel:
 
     def _answers(self, batch: Sequence[Waiting]) -> Sequence[Response | Exception]:
         requests = [waiting.request for waiting in batch]
+        self._calls.channel, self.container = self, None
         try:
             if len(requests) > 1 and isinstance(self._handler, AnswersMany):
                 return self._handler.answer_many(requests)

@@ -16,7 +16,7 @@ from penstock.hosting.alarms import Alarm
 from penstock.hosting.metrics import Metrics
 from penstock.hosting.sending import descriptor_of, send
 from penstock.hosting.settings import Settings
-from penstock.hosting.workers.dispatch import Dispatcher, Waiting
+from penstock.hosting.workers.dispatch import Dispatcher, Waiting, timed_out
 from penstock.hosting.workers.frames import Message, Unpacker, answers_from, calls_from, pack_requests
 from penstock.hosting.workers.process import WorkerProcess, numeric_threads
 
@@ -183,7 +183,9 @@ class _Worker:
         sock.settimeout(0)
         # The transport closes its own copy of the descriptor; the process object keeps ours.
         copy = sock.dup()
-        _, channel = await self.loop.create_unix_connection(lambda: _ProcessChannel(self), sock=copy)
+        _, channel = await self.loop.create_unix_connection(
+            lambda: _ProcessChannel(self, len(self._channels)), sock=copy
+        )
         self._channels.append(channel)
 
     def attach(self, *, many: bool) -> None:
@@ -227,8 +229,9 @@ class _ProcessChannel(asyncio.Protocol):
 
     many = False
 
-    def __init__(self, worker: _Worker) -> None:
+    def __init__(self, worker: _Worker, number: int) -> None:
         self._worker = worker
+        self._number = number
         self._unpacker = Unpacker()
         self._batch: Sequence[Waiting] = ()
         self._transport: asyncio.Transport | None = None
@@ -260,9 +263,16 @@ class _ProcessChannel(asyncio.Protocol):
             send(self._transport, self._descriptor, pack_requests([waiting.request for waiting in batch]))
         self._patience.start()
 
+    def at_work(self) -> str | None:
+        return self._worker.process.at_work.name(self._number)
+
     def fail(self, how: str) -> None:
         batch, self._batch = self._batch, ()
-        error = RequestError(503, f"the worker {how} while it had this request; send it again")
+        container = self.at_work()
+        place = f" in {container}" if container else ""
+        error = RequestError(
+            503, f"the worker {how} while it had this request{place}; send it again", container=container
+        )
         self._worker.dispatcher.settle(batch, [error] * len(batch))
         self._patience.close()
 
@@ -286,8 +296,7 @@ class _ProcessChannel(asyncio.Protocol):
     def _too_slow(self) -> None:
         """It hangs: its requests have been answered with 504, or are now, and nothing else ends it."""
         batch, self._batch = self._batch, ()
-        timeout_s = self._worker.settings.timeout_s
-        reason = f"Your invocation timed out: there was no answer within {timeout_s:g} s"
-        self._worker.dispatcher.settle(batch, [RequestError(504, reason)] * len(batch))
+        error = timed_out(self._worker.settings.timeout_s, self)
+        self._worker.dispatcher.settle(batch, [error] * len(batch))
         self._worker.too_slow = True
         self._worker.loop.run_in_executor(None, self._worker.process.kill)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import PenstockError
-from penstock.hosting.stage import Stage
+from penstock.hosting.stage import Stage, names_of
+from penstock.hosting.workers.at_work import AtWork, new_memory
 from penstock.hosting.workers.frames import pack
 from penstock.io.cores import usable_cores
 
@@ -42,6 +43,7 @@ def order_for(stages: Sequence[Stage], *, direct: bool = False, max_between_byte
     """What a worker is told to load."""
     return {
         "stages": [stage.to_json() for stage in stages],
+        "names": names_of(stages),
         "direct": direct,
         "max_between_bytes": max_between_bytes,
         "path": search_path(),
@@ -90,7 +92,9 @@ class WorkerProcess:
         self.sockets = [ours for ours, _ in pairs]
         theirs = [other for _, other in pairs]
         life, self._life = os.pipe()
-        passed = [life, *(other.fileno() for other in theirs)]
+        memory = new_memory(channels)
+        self.at_work = AtWork(memory, channels, order["names"])
+        passed = [life, memory, *(other.fileno() for other in theirs)]
         command = [interpreter or sys.executable, *start("penstock.hosting.workers.child"), *map(str, passed)]
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own code, under the interpreter that was asked for
@@ -107,6 +111,7 @@ class WorkerProcess:
             raise
         finally:
             os.close(life)
+            os.close(memory)
             for other in theirs:
                 other.close()
         self.pid = self._process.pid

@@ -127,16 +127,17 @@ class ContainerProcess:
             message = self._receiver.receive()
             answers = [] if message is None else answers_from(message)
         except TimeoutError:
+            name = self._process.at_work.name(0)
             self.close()
-            why: Exception = RequestError(504, f"no answer came within {timeout_s:g} s (invocations_timeout_s)")
-            return [why] * len(requests)
+            reason = f"no answer came within {timeout_s:g} s (invocations_timeout_s)"
+            return [RequestError(504, reason, container=name)] * len(requests)
         except (OSError, ValueError, KeyError):
             answers = []
         if len(answers) == len(requests):
             return answers
-        return [RequestError(503, f"the process of the container {self._reap()} while it had this request")] * len(
-            requests
-        )
+        name = self._process.at_work.name(0)
+        reason = f"the process of the container {self._reap()} while it had this request"
+        return [RequestError(503, reason, container=name)] * len(requests)
 
     def _taken(self) -> WorkerProcess:
         with self._lock:
