@@ -6,18 +6,19 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
+from penstock.cli.channels import channel_of, pair
 from penstock.cli.options import AsJson
 from penstock.cli.terminal.console import note, print_json, print_line
 from penstock.cli.terminal.failures import TERMINATED
 from penstock.containers.linear_learner.container import LinearLearnerContainer
 from penstock.containers.script import ScriptContainer
-from penstock.contracts.job import Channel, Container
+from penstock.contracts.job import Container
 from penstock.errors import NoFiles, Where
 from penstock.hosting.registry import state_folder
 from penstock.jobs.spec import TrainingSpec
@@ -44,9 +45,9 @@ def train(
         list[str],
         typer.Option(
             "--channel",
-            metavar="NAME=PATH[;TYPE]",
+            metavar="NAME=PATH[;TYPE][;SETTING=VALUE]",
             show_default=False,
-            help="An input: a file or folder, and what it holds (text/csv). May be repeated.",
+            help="An input: a file or folder, what it holds (text/csv), and settings as TrainingInput has them: input_mode, distribution, compression, record_wrapping, s3_data_type, attribute_names, shuffle_seed. May be repeated.",
         ),
     ] = [],  # noqa: B006 - typer makes a new one
     hyperparameter: Annotated[
@@ -82,12 +83,13 @@ def train(
     Examples:
       penstock train featurizer.py --channel train=abalone.csv
       penstock train linear-learner --channel "train=features.csv;text/csv" -p predictor_type=regressor -p mini_batch_size=32
+      penstock train reader.py --channel "train=lines;input_mode=Pipe;record_wrapping=RecordIO;compression=Gzip"
     """
     job_name = name or name_from_base(LINEAR_LEARNER if algorithm == LINEAR_LEARNER else Path(algorithm).stem)
     spec = TrainingSpec(
         name=job_name,
-        channels=_once((_channel(one, input_mode) for one in channel), "--channel"),
-        hyperparameters=_once((_pair(one, "--hyperparameter") for one in hyperparameter), "--hyperparameter"),
+        channels=_once((channel_of(one, input_mode) for one in channel), "--channel"),
+        hyperparameters=_once((pair(one, "--hyperparameter") for one in hyperparameter), "--hyperparameter"),
         output_path=str(output.absolute()),
         num_hosts=hosts,
         max_runtime_s=max_run,
@@ -136,22 +138,3 @@ def _once(pairs: Iterable[tuple[str, T]], option: str) -> dict[str, T]:
             raise ValueError(f"{option} {name} is given twice")
         found[name] = value
     return found
-
-
-def _pair(text: str, option: str, value_name: str = "VALUE") -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise ValueError(f"{option} takes NAME={value_name}, got {text!r}")
-    return name, value
-
-
-def _channel(text: str, input_mode: str) -> tuple[str, Channel]:
-    name, place = _pair(text, "--channel", "PATH[;TYPE]")
-    path, _, content_type = place.partition(";")
-    if not Path(path).exists():
-        raise FileNotFoundError(2, "No such file or directory", path)
-    modes: Sequence[Any] = ("File", "FastFile", "Pipe")
-    if input_mode not in modes:
-        raise ValueError(f"--input-mode is one of {', '.join(modes)}, got {input_mode!r}")
-    mode = modes[modes.index(input_mode)]
-    return name, Channel(uri=str(Path(path).absolute()), content_type=content_type or None, input_mode=mode)

@@ -1,0 +1,107 @@
+"""Inputs of ``penstock train``: what a script finds of each."""
+
+import gzip
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.channels import SETTINGS, channel_of
+from penstock.formats.opening import open_records
+
+SCRIPT = """
+import json, os
+from pathlib import Path
+
+base = Path(os.environ["SM_INPUT_DIR"]) / "data"
+host = os.environ["SM_CURRENT_HOST"]
+found = {}
+for name, told in json.loads(os.environ["SM_INPUT_DATA_CONFIG"]).items():
+    if told["TrainingInputMode"] == "Pipe":
+        found[name] = (base / f"{name}_0").read_bytes().hex()
+    else:
+        found[name] = {path.name: path.read_text() for path in sorted((base / name).rglob("*")) if path.is_file()}
+(Path(os.environ["SM_MODEL_DIR"]) / f"{host}.json").write_text(json.dumps(found))
+"""
+
+
+@pytest.fixture
+def found(run):
+    """What each host of a job finds in its channels."""
+
+    def job(*channels, hosts=1):
+        Path("reader.py").write_text(SCRIPT)
+        options = [part for one in channels for part in ("--channel", one)]
+        done = run("train", "reader.py", *options, "--name", "job", "--hosts", hosts)
+        assert done.code == 0, done.err
+        with tarfile.open("job/output/model.tar.gz") as archive:
+            return [json.load(archive.extractfile(f"algo-{number}.json")) for number in range(1, hosts + 1)]
+
+    return job
+
+
+def put(folder, **files):
+    Path(folder).mkdir()
+    for name, content in files.items():
+        data = content.encode()
+        Path(folder, name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+
+
+def test_pipes_of_records_and_files_side_by_side(found):
+    put("lines", a_gz="first", b_gz="second")
+    put("plain", c="third")
+    ((one),) = found("train=lines;input_mode=Pipe;record_wrapping=RecordIO;compression=Gzip", "other=plain;text/csv")
+    Path("pipe.rec").write_bytes(bytes.fromhex(one["train"]))
+    assert list(open_records("pipe.rec", format="recordio")) == [b"first", b"second"]
+    assert one["other"] == {"c": "third"}
+
+
+def test_each_host_its_share(found):
+    put("shards", a="1", b="2", c="3")
+    first, second = found("train=shards;distribution=ShardedByS3Key", "all=shards", hosts=2)
+    assert {**first["train"], **second["train"]} == first["all"] == second["all"] == {"a": "1", "b": "2", "c": "3"}
+    assert not set(first["train"]) & set(second["train"])
+    assert first["train"]
+    assert second["train"]
+
+
+def test_manifests(found):
+    put("data", a="1", b="2", c="3")
+    Path("some.manifest").write_text(json.dumps([{"prefix": f"{Path('data').absolute()}/"}, "a", "c"]))
+    Path("lines.manifest").write_text(json.dumps({"label": 7, "text-ref": str(Path("data/b").absolute())}) + "\n")
+    (one,) = found(
+        "some=some.manifest;s3_data_type=ManifestFile",
+        "lines=lines.manifest;s3_data_type=AugmentedManifestFile;attribute_names=label, text-ref;input_mode=Pipe"
+        ";record_wrapping=RecordIO",
+    )
+    assert one["some"] == {"a": "1", "c": "3"}
+    Path("pipe.rec").write_bytes(bytes.fromhex(one["lines"]))
+    assert list(open_records("pipe.rec", format="recordio")) == [b"7", b"2"]
+
+
+def test_content_types_keep_their_parameters(tmp_path):
+    def channel(text):
+        return channel_of(f"train={tmp_path}{text}", "File")[1]
+
+    assert channel("").content_type is None
+    assert channel(";text/csv;label_size=1").content_type == "text/csv;label_size=1"
+    seeded = channel(";input_mode=Pipe;text/csv; label_size=1;shuffle_seed=3")
+    assert (seeded.content_type, seeded.input_mode, seeded.shuffle_seed) == ("text/csv; label_size=1", "Pipe", 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (";compresion=Gzip", "no setting 'compresion'; there are " + ", ".join(SETTINGS)),
+        (";compression=gz", "compression is one of None, Gzip, got 'gz'"),
+        (";text/csv;distribution=Half", "distribution is one of FullyReplicated, ShardedByS3Key, got 'Half'"),
+        (";shuffle_seed=-1", "shuffle_seed is a whole number, got '-1'"),
+        (";input_mode=pipe", "input_mode is one of File, FastFile, Pipe, got 'pipe'"),
+    ],
+)
+def test_what_is_refused(run, text, said):
+    put("data", a="1")
+    done = run("train", "none.py", "--channel", f"train=data{text}")
+    assert done.code == 2
+    assert said in done.err.replace("\n", " ")
