@@ -1,5 +1,9 @@
 """What PyTorch makes of a step, beside NumPy."""
 
+import os
+import subprocess
+import sys
+import textwrap
 import warnings
 
 import numpy as np
@@ -121,7 +125,7 @@ def matrix(values, kind):
 
 def test_a_machine_without_mkl_multiplies_by_scipy(library, monkeypatch):
     monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: False)
-    without = torch_library()
+    without = torch_library.__wrapped__()
     rng = np.random.default_rng(0)
     sparse, weights = scipy.sparse.csr_array(numbers(rng, 7, 5)), numbers(rng, 5, 3)
     monkeypatch.setattr(torch, "sparse_csr_tensor", None)
@@ -164,6 +168,26 @@ def test_the_same_models(tmp_path, monkeypatch, library, predictor, loss, kind, 
     ours, torchs = models
     np.testing.assert_allclose(torchs.weights, ours.weights, rtol=5e-3, atol=2e-3)
     np.testing.assert_allclose(torchs.bias, ours.bias, rtol=5e-3, atol=2e-3)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_process_forked_afterwards_can_use_pytorch():
+    """In an interpreter of its own, whose only thread forks."""
+    code = """
+        import os, signal, numpy as np
+        from penstock.containers.linear_learner.training.libraries import torch_library
+        by = torch_library()
+        large = np.ones((1000, 1000), np.float32)
+        by.module.set_num_threads(2)
+        np.asarray(by.share(large) @ by.share(large))
+        child = os.fork()
+        if not child:
+            signal.alarm(60)
+            found = np.asarray((by.share(large) @ by.share(large)).exp_())
+            os._exit(int(not np.isinf(found).all()))
+        assert os.waitpid(child, 0)[1] == 0
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, timeout=120)
 
 
 def test_a_job_says_who_took_its_steps(tmp_path, monkeypatch):

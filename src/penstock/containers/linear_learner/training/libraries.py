@@ -6,6 +6,8 @@ shares sums over large arrays among the processors, and has the faster product o
 
 from __future__ import annotations
 
+import functools
+import os
 import warnings
 from typing import Any, Protocol
 
@@ -71,10 +73,15 @@ class _Torch:
 NUMPY: Library = _NumPy()
 
 
+@functools.cache
 def torch_library() -> Library:
     """PyTorch, which is loaded if it is not.
 
     Raises:
         MissingExtra: It is not installed.
     """
-    return _Torch(require("torch", extra="torch"))
+    torch = require("torch", extra="torch")
+    if hasattr(os, "register_at_fork"):
+        # The threads that it computes with here are not there in a process forked from this one, and it would wait for them.
+        os.register_at_fork(after_in_child=functools.partial(torch.set_num_threads, 1))
+    return _Torch(torch)
