@@ -1,5 +1,6 @@
 """Which container a request was in when its worker died or took too long."""
 
+import gc
 import json
 import os
 import threading
@@ -8,6 +9,7 @@ import pytest
 from tests.hosting.places import Server, local, sample
 
 from penstock.hosting.workers.at_work import AtWork, new_memory
+from penstock.hosting.workers.process import WorkerProcess, order_for
 
 FIRST, SECOND = b"%s", b"status 200 %s"  # done by the first container, or handed on by it
 
@@ -114,3 +116,18 @@ def test_a_request_that_nothing_has_taken_names_nobody(pair):
     told = [json.loads(body) for _, body in answers]
     assert [status for status, _ in answers] == [504, 504]
     assert sorted(one.get("container", "") for one in told) == ["", "container-1"]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+@pytest.mark.parametrize("place", ["os.pipe", "new_memory", "subprocess.Popen"])
+def test_a_process_that_cannot_be_started_leaves_nothing_open(monkeypatch, pair, place):
+    def fails(*_, **__):
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(f"penstock.hosting.workers.process.{place}", fails)
+    gc.collect()
+    before = set(os.listdir("/proc/self/fd"))
+    with pytest.raises(OSError, match="Too many"):
+        WorkerProcess(order_for(pair), channels=2)
+    gc.collect()
+    assert set(os.listdir("/proc/self/fd")) <= before

@@ -92,8 +92,8 @@ def describe(pipeline: SerialPipeline) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Answer until the server is gone. The arguments are descriptors: of the pipe that tells of its end, of shared memory, of sockets."""
-    life, memory, *numbers = map(int, sys.argv[1:])
+    """Answer until the server is gone. The arguments are descriptors: of shared memory, of the pipe that tells of the server's end, of sockets."""
+    memory, life, *numbers = map(int, sys.argv[1:])
     end_with(life)
     print_anyway()
     # A Ctrl-C or a stop reaches the whole group: the server drains first, then lets us go.

@@ -91,12 +91,14 @@ class WorkerProcess:
         pairs = [socket.socketpair() for _ in range(channels)]
         self.sockets = [ours for ours, _ in pairs]
         theirs = [other for _, other in pairs]
-        life, self._life = os.pipe()
-        memory = new_memory(channels)
-        self.at_work = AtWork(memory, channels, order["names"])
-        passed = [life, memory, *(other.fileno() for other in theirs)]
-        command = [interpreter or sys.executable, *start("penstock.hosting.workers.child"), *map(str, passed)]
+        self._life = -1
+        passed: list[int] = []
         try:
+            passed.append(new_memory(channels))
+            self.at_work = AtWork(passed[0], channels, order["names"])
+            life, self._life = os.pipe()
+            passed += [life, *(other.fileno() for other in theirs)]
+            command = [interpreter or sys.executable, *start("penstock.hosting.workers.child"), *map(str, passed)]
             self._process = subprocess.Popen(  # noqa: S603 - our own code, under the interpreter that was asked for
                 command,
                 pass_fds=passed,
@@ -110,8 +112,8 @@ class WorkerProcess:
             self._close()
             raise
         finally:
-            os.close(life)
-            os.close(memory)
+            for descriptor in passed[:2]:
+                os.close(descriptor)
             for other in theirs:
                 other.close()
         self.pid = self._process.pid
