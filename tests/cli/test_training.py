@@ -94,10 +94,10 @@ def test_content_types_keep_their_parameters(tmp_path):
     ("text", "said"),
     [
         (";compresion=Gzip", "no setting 'compresion'; there are " + ", ".join(SETTINGS)),
-        (";compression=gz", "compression is one of None, Gzip, got 'gz'"),
-        (";text/csv;distribution=Half", "distribution is one of FullyReplicated, ShardedByS3Key, got 'Half'"),
+        (";compression=gz", "compression must be one of None, Gzip, got 'gz'"),
+        (";text/csv;distribution=Half", "distribution must be one of FullyReplicated, ShardedByS3Key, got 'Half'"),
         (";shuffle_seed=-1", "shuffle_seed is a whole number, got '-1'"),
-        (";input_mode=pipe", "input_mode is one of File, FastFile, Pipe, got 'pipe'"),
+        (";input_mode=pipe", "input_mode must be one of File, FastFile, Pipe, got 'pipe'"),
     ],
 )
 def test_what_is_refused(run, text, said):
