@@ -16,7 +16,7 @@ from penstock.containers.linear_learner.training.libraries import NUMPY, Library
 __all__ = ["Choice"]
 
 WORTH_A_STEP = 1 << 23  # multiplications, below which PyTorch was not faster
-WORTH_LOADING = 30.0  # seconds of steps by NumPy, of which PyTorch saves a fifth or more; loading it takes 1 to 2
+WORTH_LOADING = 30.0  # seconds of steps by NumPy, of which PyTorch saves a sixth or more; loading it takes 1 to 2
 WORTH_TRYING = 0.5  # where it has been loaded already
 TRIAL = 12  # steps
 COUNTED = 6  # of them: the last ones, when threads of the other library have gone to sleep
@@ -41,7 +41,7 @@ class Choice:
         self._spent = 0.0
         self._ahead = 0
         self._trying = False
-        self._since = 0  # steps, the beginning of a trial or its end
+        self._since = 0  # how many steps ago a trial began or ended
         self._period = LATER
 
     @property
