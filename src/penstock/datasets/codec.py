@@ -9,11 +9,11 @@ from penstock.codecs.example import ExampleCodec
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
 from penstock.datasets.columns import LeafColumn
-from penstock.datasets.decoders import SkipDecoding, flat_decoders, replaced
+from penstock.datasets.decoders import Decoder, SkipDecoding, decoders_by_key, replaced
 from penstock.datasets.features.base import DatasetFeature
 from penstock.datasets.features.sequence import Dataset
 from penstock.datasets.steps import StepsColumn
-from penstock.errors import DataError, NoSuchFeature, Where
+from penstock.errors import DataError, NoSuchFeature, UnsupportedData, Where
 
 __all__ = ["FeaturesCodec"]
 
@@ -25,31 +25,25 @@ class FeaturesCodec:
 
     Args:
         features: What the dataset declares.
-        decoders: By key or nested by name: see :mod:`penstock.datasets.decoders`.
-        names: Only these features, in this order.
+        decoders: One for all features, by key or nested by name: see :mod:`penstock.datasets.decoders`.
+        names: Only these features, in this order: keys of columns, or of features that several columns are read from.
 
     Raises:
         NoSuchFeature: A decoder or a name is for no feature.
+        UnsupportedData: Two features are stored under one key.
     """
 
     name = "tfds"
 
-    def __init__(
-        self, features: DatasetFeature, *, decoders: Mapping[str, Any] | None = None, names: Iterable[str] | None = None
-    ) -> None:
+    def __init__(self, features: DatasetFeature, *, decoders: Any = None, names: Iterable[str] | None = None) -> None:
         self.features = features
-        self.decoders = flat_decoders(decoders or {})
-        unused = set(self.decoders)
-        columns = {
-            key: _column(key, feature, levels, self.decoders, unused)
-            for key, feature, levels in features.leaves("", ())
-        }
-        if unused:
-            raise _no_such(min(unused), columns)
-        self.names = None if names is None else tuple(names)
-        for name in self.names or ():
-            if name not in columns:
-                raise _no_such(name, columns)
+        self.decoders = {} if decoders is None else decoders_by_key(features, decoders)
+        parts = {key: _columns(key, leaf, levels, self.decoders) for key, leaf, levels in features.leaves("", ())}
+        columns = {name: column for part in parts.values() for name, column in part.items()}
+        _check_keys(parts)
+        self.names = None
+        if names is not None:
+            self.names = tuple(column for name in names for column in _chosen(name, columns, parts))
         self._columns = columns if self.names is None else {name: columns[name] for name in self.names}
         self.schema = Schema({name: column.schema for name, column in self._columns.items()})
         self._others = [(name, column) for name, column in self._columns.items() if not _is_plain(column)]
@@ -102,7 +96,9 @@ class FeaturesCodec:
 
     def encoded(self) -> FeaturesCodec:
         """The codec that leaves images as the files that they are stored as."""
-        images = {name: SkipDecoding() for name, column in self._columns.items() if column.schema.is_image}
+        images: dict[str, SkipDecoding | Decoder] = {
+            name: SkipDecoding() for name, column in self._columns.items() if column.schema.is_image
+        }
         return FeaturesCodec(self.features, decoders={**images, **self.decoders}, names=self.names)
 
     def narrowed(self, names: tuple[str, ...]) -> FeaturesCodec:
@@ -124,17 +120,38 @@ def _is_plain(column: Column) -> bool:
     return isinstance(column, LeafColumn) and column.is_plain
 
 
-def _column(
-    key: str, feature: Any, levels: tuple[int | None, ...], decoders: Mapping[str, Any], unused: set[str]
-) -> Column:
-    unused.discard(key)
+def _columns(key: str, feature: Any, levels: tuple[int | None, ...], decoders: Mapping[str, Any]) -> dict[str, Column]:
+    """The columns of one feature: one, or as many as the keys that it is stored under where it is not decoded."""
     if not isinstance(feature, Dataset):
-        return LeafColumn(key, replaced(key, feature, decoders), levels)
+        return {
+            name: LeafColumn(name, leaf, levels) for name, leaf in replaced(key, feature, decoders.get(key)).items()
+        }
     inner = {}
     for path, leaf, inner_levels in feature.inner_leaves(key):
-        unused.discard(path)
-        inner[path[len(key) + 1 :]] = LeafColumn(path, replaced(path, leaf, decoders), inner_levels[1:])
-    return StepsColumn(key, feature, inner)
+        for name, part in replaced(path, leaf, decoders.get(path)).items():
+            inner[name[len(key) + 1 :]] = LeafColumn(name, part, inner_levels[1:])
+    return {key: StepsColumn(key, feature, inner)}
+
+
+def _check_keys(parts: Mapping[str, Mapping[str, Column]]) -> None:
+    """Refuse features that read the same key of an Example."""
+    owners: dict[str, str] = {}
+    for feature, columns in parts.items():
+        for key in {key for column in columns.values() for key in column.wire}:
+            if owners.setdefault(key, feature) != feature:
+                raise UnsupportedData(
+                    Where(feature=feature),
+                    expected="features that are stored under keys of their own",
+                    found=f"{owners[key]!r} and {feature!r}, which share {key!r}",
+                )
+
+
+def _chosen(name: str, columns: Mapping[str, Column], parts: Mapping[str, Mapping[str, Column]]) -> Iterable[str]:
+    if name in columns:
+        return (name,)
+    if name in parts:
+        return parts[name]
+    raise _no_such(name, columns)
 
 
 def _no_such(name: str, columns: Mapping[str, Column]) -> NoSuchFeature:

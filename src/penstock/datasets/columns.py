@@ -16,9 +16,14 @@ from penstock.datasets.features.tensor import Tensor
 from penstock.datasets.nested import Nested
 from penstock.errors import DataError, SchemaMismatch, UnsupportedData, Where
 
-__all__ = ["LeafColumn", "WireKey"]
+__all__ = ["LeafColumn", "WireKey", "stored_key"]
 
 FLAT, LENGTHS = "/ragged_flat_values", "/ragged_row_lengths_"
+
+
+def stored_key(name: str, suffix: str) -> str:
+    """The key of one of the values that a feature is stored as."""
+    return f"{name}{suffix}" if name else suffix.removeprefix("/")
 
 
 class WireKey:
@@ -107,7 +112,7 @@ class LeafColumn:
         self.feature = feature
         self.levels = levels
         self.keys = [
-            WireKey(name + suffix, stored, levels, optional=feature.optional)
+            WireKey(stored_key(name, suffix), stored, levels, optional=feature.optional)
             for suffix, stored in feature.stored.items()
         ]
 
@@ -146,6 +151,7 @@ class LeafColumn:
         Raises:
             DataError: A value cannot be decoded: names the feature, and the position of the example.
         """
+        self._check_lengths(nested)
         try:
             return self._decoded(nested)
         except DataError as error:
@@ -161,20 +167,21 @@ class LeafColumn:
         if self.feature.varies:
             return self._varying(values, nested)
         for level, offsets in zip(reversed(self.levels), reversed(nested.offsets), strict=True):
-            values = self._grouped(values, offsets, level)
+            if level is None or not isinstance(values, np.ndarray):
+                values = Ragged(values, offsets)
+            else:
+                values = values.reshape(len(offsets) - 1, level, *values.shape[1:])
         return values
 
-    def _grouped(self, values: Any, offsets: npt.NDArray[np.int64], level: Level) -> Any:
-        """One level of sequences round some values."""
-        if level is None:
-            return Ragged(values, offsets)
-        wrong = np.flatnonzero(np.diff(offsets) != level)
-        if len(wrong):
-            found = int(np.diff(offsets)[wrong[0]])
-            raise self.feature.misfit(f"{found} of them", expected=f"sequences of {level}")
-        if isinstance(values, np.ndarray):
-            return values.reshape(len(offsets) - 1, level, *values.shape[1:])
-        return Ragged(values, offsets)
+    def _check_lengths(self, nested: Nested) -> None:
+        """Sequences whose length is declared have it."""
+        for depth, (level, offsets) in enumerate(zip(self.levels, nested.offsets, strict=True)):
+            lengths = np.diff(offsets)
+            wrong = np.flatnonzero(lengths != level) if level is not None else ()
+            if len(wrong):
+                record = Nested([], nested.offsets[:depth]).record_of(int(wrong[0]))
+                fault = self.feature.misfit(f"{lengths[wrong[0]]} of them", expected=f"sequences of {level}")
+                raise fault.relocated(Where(record=record, feature=self.name))
 
     def _varying(self, values: Any, nested: Nested) -> Any:
         """Sequences of arrays whose shapes differ: for each example an array where its own agree, else a list."""
@@ -195,13 +202,22 @@ class LeafColumn:
 
     def _optional(self, nested: Nested) -> npt.NDArray[Any]:
         """An object array: values, and ``None`` where there is none."""
-        given: Ragged = nested.parts[0]
-        lengths = given.lengths
+        first, *others = nested.parts
+        lengths = first.lengths
         if len(lengths) and int(lengths.max()) > 1:
             raise self.feature.misfit(f"{int(lengths.max())} of them", record=int(np.argmax(lengths > 1)))
-        values = self.feature.decode([given.values])
+        for other in others:
+            alone = np.flatnonzero(other.lengths != lengths)
+            if len(alone):
+                raise self.feature.misfit("only a part of one", record=int(alone[0]))
+        there = np.flatnonzero(lengths)
+        try:
+            values = self.feature.decode([part.values for part in nested.parts])
+        except DataError as error:
+            record = None if error.where.record is None else int(there[error.where.record])
+            raise error.relocated(Where(record=record)) from error.__cause__
         column = np.full(len(lengths), None, object)
-        for position, value in zip(np.flatnonzero(lengths), values, strict=True):
+        for position, value in zip(there, values, strict=True):
             column[position] = value
         return column
 

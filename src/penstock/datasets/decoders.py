@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from penstock.datasets.features.base import (
-    BYTES,
-    DatasetFeature,
-    DtypeLike,
-    LeafFeature,
-    Stored,
-    as_cells,
-    declared_dtype,
-)
+from penstock.datasets.columns import stored_key
+from penstock.datasets.features.base import BYTES, DatasetFeature, DtypeLike, LeafFeature, Stored, as_cells
 from penstock.datasets.features.mapping import FeaturesDict
-from penstock.datasets.features.sequence import Sequence
+from penstock.datasets.features.sequence import Dataset, Sequence
+from penstock.datasets.features.tensor import Tensor
 from penstock.errors import NoSuchFeature, Where
 
-__all__ = ["Decoder", "PartialDecoding", "SkipDecoding", "replaced", "wanted_keys"]
+__all__ = ["Decoder", "PartialDecoding", "SkipDecoding", "decoders_by_key", "replaced", "wanted_keys"]
 
 Spec = bool | Mapping[str, Any] | Collection[str]
 
 
 @dataclass(frozen=True, slots=True)
 class SkipDecoding:
-    """Give the value as it is stored: the bytes of an image file instead of pixels."""
+    """Give the value as it is stored: the bytes of an image file instead of pixels.
+
+    For one feature, for all features inside a group or a dataset, or for all of them. A tensor that is stored as its shape and
+    its memory (more than one axis varies) becomes two features, ``NAME/shape`` and ``NAME/value``.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +34,9 @@ class Decoder:
     """Decode by a function of your own.
 
     Args:
-        function: From the stored value (the bytes of an image file, ...) and the feature to an array or ``bytes``. A function
-            at the top of a module, where the source is to be pickled.
+        function: From the stored value (the bytes of an image file, ...) and the feature to an array or ``bytes``. A tensor
+            of which more than one axis varies is stored as a dict of ``shape`` and ``value``. A function at the top of a
+            module, where the source is to be pickled.
         dtype: Of what it gives; ``"bytes"`` for bytes.
         shape: Of what it gives, ``None`` where it varies.
     """
@@ -60,41 +59,66 @@ class PartialDecoding:
     decoders: Mapping[str, Any] = field(default_factory=dict)
 
 
-class _Replaced(LeafFeature):
-    """A feature with another way to decode it."""
+class _Skipped(LeafFeature):
+    """One stored value of a feature, as it is."""
 
-    def __init__(self, feature: LeafFeature, decoder: SkipDecoding | Decoder) -> None:
-        self.feature = feature
-        self.decoder = decoder
-        self.optional = feature.optional
-        self._stored = feature.stored
-        stored = self._stored.get("/value", next(iter(self._stored.values())))
-        self._value_dtype = declared_dtype(decoder.dtype) if isinstance(decoder, Decoder) else stored.dtype
+    def __init__(self, feature: LeafFeature, stored: Stored) -> None:
         super().__init__(
-            shape=decoder.shape if isinstance(decoder, Decoder) else stored.shape,
-            dtype=self._value_dtype,
+            shape=stored.shape,
+            dtype=stored.dtype,
             description=feature.description,
             value_range=feature.value_range,
         )
-        self._by_function = isinstance(decoder, Decoder)
+        self.feature = feature
+        self.optional = feature.optional
+        self._stored = stored
 
     @property
     def schema_options(self) -> dict[str, Any]:
-        return {} if self._by_function else self.feature.schema_options
+        return self.feature.schema_options
 
     @property
     def stored(self) -> dict[str, Stored]:
-        return self._stored
+        return {"": self._stored}
 
     @property
     def varies(self) -> bool:
-        return None in self.shape if self._by_function else False
+        return False
 
     def decode(self, parts: list[Any]) -> Any:
-        values = parts[-1]
-        if isinstance(self.decoder, SkipDecoding):
-            return values
-        found = [self.decoder.function(value, self.feature) for value in values]
+        return parts[0]
+
+    def encode_example(self, value: Any) -> Any:
+        return self.feature.encode_example(value)
+
+    def content(self) -> tuple[str, dict[str, Any]]:
+        return self.feature.content()
+
+
+class _ByFunction(LeafFeature):
+    """A feature that a function of the user decodes."""
+
+    def __init__(self, feature: LeafFeature, decoder: Decoder) -> None:
+        super().__init__(
+            shape=decoder.shape,
+            dtype=decoder.dtype,
+            description=feature.description,
+            value_range=feature.value_range,
+        )
+        self.feature = feature
+        self.decoder = decoder
+        self.optional = feature.optional
+
+    @property
+    def stored(self) -> dict[str, Stored]:
+        return self.feature.stored
+
+    @property
+    def varies(self) -> bool:
+        return None in self.shape
+
+    def decode(self, parts: list[Any]) -> Any:
+        found = [self.decoder.function(value, self.feature) for value in self._given(parts)]
         if self.value_dtype == BYTES:
             return as_cells(found)
         arrays = [np.asarray(value, self.value_dtype) for value in found]
@@ -109,6 +133,17 @@ class _Replaced(LeafFeature):
             return np.zeros((0, *(n or 0 for n in self.shape)), self.value_dtype)
         return np.stack(arrays) if all(array.shape == arrays[0].shape for array in arrays) else arrays
 
+    def _given(self, parts: list[Any]) -> Iterable[Any]:
+        """What the function gets of each example: the stored value, a dict of them where there are several."""
+        if _is_stored_as_it_is(self.feature):
+            decoded: Iterable[Any] = self.feature.decode(parts)
+            return decoded
+        names = [suffix.removeprefix("/") for suffix in self.feature.stored]
+        if len(names) == 1:
+            stored: Iterable[Any] = parts[0]
+            return stored
+        return (dict(zip(names, values, strict=True)) for values in zip(*parts, strict=True))
+
     def encode_example(self, value: Any) -> Any:
         return self.feature.encode_example(value)
 
@@ -116,26 +151,80 @@ class _Replaced(LeafFeature):
         return self.feature.content()
 
 
-def replaced(key: str, feature: LeafFeature, decoders: Mapping[str, Any]) -> LeafFeature:
-    """The feature, or what a decoder for its key makes of it.
+def replaced(key: str, feature: LeafFeature, decoder: SkipDecoding | Decoder | None) -> dict[str, LeafFeature]:
+    """What is read instead of a feature, by key: a feature that is stored under several keys is skipped as several."""
+    if isinstance(decoder, Decoder):
+        return {key: _ByFunction(feature, decoder)}
+    if decoder is None or _is_stored_as_it_is(feature):
+        return {key: feature}
+    return {stored_key(key, suffix): _Skipped(feature, stored) for suffix, stored in feature.stored.items()}
+
+
+def _is_stored_as_it_is(feature: LeafFeature) -> bool:
+    """Whether an Example holds the numbers or texts themselves; only their shape is added when they are read."""
+    return isinstance(feature, Tensor) and type(feature).decode is Tensor.decode and feature.encoding == "none"
+
+
+def decoders_by_key(features: DatasetFeature, decoders: Any) -> dict[str, SkipDecoding | Decoder]:
+    """The decoder of each feature that has one, by key.
+
+    Args:
+        features: Of the dataset.
+        decoders: One for all features; or a dict by name or path, of decoders for a feature or for all features inside it,
+            or of such dicts.
 
     Raises:
-        TypeError: The decoder is none.
+        NoSuchFeature: A decoder is for no feature.
+        TypeError: A decoder is none, or a :class:`Decoder` is for several features.
     """
-    decoder = decoders.get(key)
-    if decoder is None:
-        return feature
-    if not isinstance(decoder, (SkipDecoding, Decoder)):
-        raise TypeError(f"a decoder is SkipDecoding() or Decoder(...), got {decoder!r} for {key!r}")
-    return _Replaced(feature, decoder)
+    leaves = _leaf_keys(features, "")
+    one: dict[str, SkipDecoding | Decoder] = {}
+    many: dict[str, SkipDecoding | Decoder] = {}
+    for path, decoder in _flat(decoders).items():
+        if not isinstance(decoder, (SkipDecoding, Decoder)):
+            raise TypeError(f"a decoder is SkipDecoding() or Decoder(...), got {decoder!r} for {_named(path)}")
+        if path in leaves:
+            one[path] = decoder
+            continue
+        inside = leaves if path == "" else _leaf_keys(_found(features, path, leaves), path)
+        if isinstance(decoder, Decoder):
+            raise TypeError(f"a Decoder is for one feature, and {_named(path)} holds {inside}: give each its own")
+        many.update(dict.fromkeys(inside, decoder))
+    return {**many, **one}
 
 
-def flat_decoders(decoders: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested dicts of decoders by the keys of the features."""
+def _named(path: str) -> str:
+    return repr(path) if path else "the dataset"
+
+
+def _leaf_keys(features: DatasetFeature, key: str) -> list[str]:
+    """Keys of the features with values of their own, those inside datasets too."""
+    if isinstance(features, Dataset):
+        return [path for path, _, _ in features.inner_leaves(key)]
+    return [
+        path
+        for leaf, feature, _ in features.leaves(key, ())
+        for path in ([leaf] if isinstance(feature, LeafFeature) else _leaf_keys(feature, leaf))
+    ]
+
+
+def _found(features: DatasetFeature, path: str, leaves: list[str]) -> DatasetFeature:
+    inner = features
+    while isinstance(inner, Sequence):
+        inner = inner.feature
+    try:
+        return inner[path]  # type: ignore[index, no-any-return]
+    except (NoSuchFeature, TypeError) as error:
+        raise NoSuchFeature(Where(), expected=f"one of the features {leaves}", found=repr(path)) from error
+
+
+def _flat(decoders: Any, prefix: str = "") -> dict[str, Any]:
+    """Nested dicts of decoders by path."""
+    if not isinstance(decoders, Mapping):
+        return {prefix: decoders}
     out: dict[str, Any] = {}
     for name, decoder in decoders.items():
-        key = f"{prefix}/{name}" if prefix else name
-        out.update(flat_decoders(decoder, key) if isinstance(decoder, Mapping) else {key: decoder})
+        out.update(_flat(decoder, f"{prefix}/{name}" if prefix else str(name)))
     return out
 
 

@@ -11,7 +11,7 @@ from penstock.codecs.example import ExampleCodec
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Ragged
-from penstock.datasets.columns import WireKey
+from penstock.datasets.columns import WireKey, stored_key
 from penstock.datasets.features.base import BYTES, DatasetFeature, Stored, as_cells
 from penstock.datasets.features.mapping import FeaturesDict
 from penstock.datasets.features.sequence import Dataset, Sequence
@@ -52,7 +52,7 @@ class FeaturesEncoder:
                 part = _part(values[key], suffix)
                 if part is None:
                     continue  # an optional value that is not there: no key at all
-                wire = WireKey(key + suffix, _written(stored), levels, optional=False)
+                wire = WireKey(stored_key(key, suffix), _written(stored), levels, optional=False)
                 schema.update(wire.features())
                 columns.update(_columns(wire, part))
         block, starts, sizes = self._codec(schema).encode_batch(columns, 1, 0, 0)
@@ -90,7 +90,7 @@ def _flat(feature: DatasetFeature, key: str, value: Any) -> dict[str, Any]:
 
 def _part(value: Any, suffix: str) -> Any:
     """One of the values under which a feature is stored."""
-    if not suffix:
+    if not suffix or value is None:
         return value
     return [_part(element, suffix) for element in value] if isinstance(value, list) else value[suffix]
 

@@ -11,7 +11,7 @@ from typing import Any, overload
 
 from penstock.contracts.records import Records
 from penstock.datasets.codec import FeaturesCodec
-from penstock.datasets.decoders import PartialDecoding, wanted_keys
+from penstock.datasets.decoders import PartialDecoding, SkipDecoding, wanted_keys
 from penstock.datasets.locate import find_prepared
 from penstock.datasets.on_demand import prepared_on_demand
 from penstock.datasets.prepared import INFO_FILE, Prepared, PreparedSplit, read_prepared
@@ -25,7 +25,7 @@ from penstock.sources.views import Source
 
 __all__ = ["data_source"]
 
-Decoders = Mapping[str, Any] | PartialDecoding
+Decoders = Mapping[str, Any] | SkipDecoding | PartialDecoding
 
 
 @overload
@@ -69,8 +69,9 @@ def data_source(
         name_or_folder: ``"mnist"``, ``"wiki/en:1.*.*"``, or the folder of a prepared dataset.
         split: ``"train"``, ``"train[:80%]+test"``, a :class:`~penstock.ReadInstruction`, a part from
             :func:`~penstock.even_splits`; a list or dict of those; ``None`` for all splits.
-        decoders: What to do with some features instead of decoding them: ``{"image": SkipDecoding()}``, or
-            :class:`~penstock.datasets.PartialDecoding` for only some of them (from :mod:`penstock.datasets`).
+        decoders: What to do with some features instead of decoding them: ``{"image": SkipDecoding()}``,
+            ``SkipDecoding()`` for all of them, or :class:`~penstock.datasets.PartialDecoding` for only some (from
+            :mod:`penstock.datasets`).
         data_dir: Where names are looked for, instead of ``TFDS_DATA_DIR`` and ``~/tensorflow_datasets``.
         download: Whether a dataset of a known name (``penstock datasets`` lists them) is downloaded and prepared where it is not
             there. ``None``: unless the environment variable ``PENSTOCK_DOWNLOAD`` is ``0``.

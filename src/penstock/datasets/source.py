@@ -185,10 +185,16 @@ def _nested(features: DatasetFeature, values: Mapping[str, Any], key: str) -> An
     while isinstance(inner, Sequence) and not isinstance(inner, Dataset):
         inner = inner.feature
     if not isinstance(inner, FeaturesDict):
-        return values[key]
+        # A feature that was not decoded may be several values: its shape and its memory.
+        return values[key] if key in values else _below(values, key)
     out = {}
     for name, feature in inner.items():
         path = f"{key}/{name}" if key else name
-        if path in values or any(other.startswith(path + "/") for other in values):
+        if path in values or _below(values, path):
             out[name] = _nested(feature, values, path)
     return out
+
+
+def _below(values: Mapping[str, Any], key: str) -> dict[str, Any]:
+    start = f"{key}/" if key else ""
+    return {name[len(start) :]: value for name, value in values.items() if name.startswith(start)}

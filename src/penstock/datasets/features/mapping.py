@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from penstock.datasets.features.base import DatasetFeature, DtypeLike, LeafFeature, Level
@@ -58,7 +59,8 @@ class FeaturesDict(DatasetFeature, Mapping[str, DatasetFeature]):
             return self._features[name]
         for first, feature in self._features.items():
             if name.startswith(first + "/") and hasattr(feature, "__getitem__"):
-                return feature[name[len(first) + 1 :]]  # type: ignore[no-any-return]
+                with suppress(NoSuchFeature, TypeError):  # a name may hold "/": another may begin in the same way
+                    return feature[name[len(first) + 1 :]]  # type: ignore[no-any-return]
         raise NoSuchFeature(Where(), expected=f"one of the features {list(self._features)}", found=repr(name))
 
     def __contains__(self, name: object) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.datasets.features.base import DatasetFeature, DtypeLike, LeafFeature, Level, Shape, shape_json
 from penstock.datasets.features.image import Image
-from penstock.datasets.features.mapping import FeatureLike, as_feature
+from penstock.datasets.features.mapping import FeatureLike, FeaturesDict, as_feature
 from penstock.errors import SchemaMismatch, UnsupportedData, Where
 
 __all__ = ["Dataset", "Sequence", "Video"]
@@ -70,6 +70,13 @@ class Sequence(DatasetFeature):
 
     def __getitem__(self, name: str) -> DatasetFeature:
         return self.feature[name]  # type: ignore[index, no-any-return]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(self.feature, (FeaturesDict, Sequence)) and name in self.feature
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the features of an element, where it has named ones."""
+        return iter(self.feature)  # type: ignore[call-overload, no-any-return]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "feature" not in self.__dict__:

@@ -104,7 +104,7 @@ class Tensor(LeafFeature):
             dtype = "float32" if self.declared_dtype == "bfloat16" else self.declared_dtype
             value = Stored(dtype=dtype, shape=self._flattened())
         if self._is_dynamic:
-            return {"/shape": Stored(dtype="int64", shape=(len(self.shape),)), "/value": value}
+            return {"/shape": Stored(dtype="int32", shape=(len(self.shape),)), "/value": value}
         return {"": value}
 
     @property

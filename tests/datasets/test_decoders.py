@@ -1,0 +1,326 @@
+"""Features as they are stored: for one of them, for a group, for all."""
+
+import io
+import json
+import pickle
+import struct
+
+import numpy as np
+import pytest
+from PIL import Image as Pillow
+from tests.datasets.test_opening import make
+from tests.reference.tf_example import parse
+
+import penstock as ps
+from penstock.contracts.values import Ragged
+from penstock.datasets import Decoder, PartialDecoding, SkipDecoding, Steps, data_source
+from penstock.datasets.codec import FeaturesCodec
+from penstock.datasets.encoding import FeaturesEncoder
+from penstock.datasets.features import (
+    Audio,
+    BBoxFeature,
+    ClassLabel,
+    Dataset,
+    FeaturesDict,
+    Image,
+    Scalar,
+    Sequence,
+    Tensor,
+    Text,
+    Translation,
+    Video,
+)
+from penstock.errors import NoSuchFeature, SchemaMismatch, UnsupportedData
+
+SKIP = SkipDecoding()
+
+
+def image(seed, height=4):
+    return np.random.default_rng(seed).integers(0, 256, (height, 5, 3), np.uint8)
+
+
+def ones(*shape):
+    return np.ones(shape, np.int16)
+
+
+SQUARES = Tensor(shape=(None, None), dtype="int16", encoding="bytes")
+KINDS = {
+    "scalar": (Scalar("int32"), [5, -7, 3]),
+    "label": (ClassLabel(names=["a", "b"]), [0, 1, 0]),
+    "text": (Text(), [b"a", b"", b"c"]),
+    "box": (BBoxFeature(), [[0, 0, 1, 1]] * 3),
+    "fixed": (Tensor(shape=(2, 3), dtype="float32"), [np.full((2, 3), i) for i in range(3)]),
+    "rows": (Tensor(shape=(None, 3), dtype="float32"), [np.ones((i, 3)) for i in (2, 0, 1)]),
+    "columns": (Tensor(shape=(3, None), dtype="int64"), [np.ones((3, i), int) for i in (2, 1, 4)]),
+    "memory": (Tensor(shape=(2,), dtype="int16", encoding="bytes"), [ones(2)] * 3),
+    "packed": (Tensor(shape=(None,), dtype="int16", encoding="zlib"), [ones(i) for i in (2, 0, 1)]),
+    "squares": (SQUARES, [ones(2, i) for i in (2, 0, 1)]),
+    "cubes": (Tensor(shape=(None, 2, None), dtype="int16", encoding="zlib"), [ones(3, 2, i) for i in (2, 4, 1)]),
+    "image": (Image(shape=(4, 5, 3)), [image(i) for i in range(3)]),
+    "images of sizes": (Image(), [image(i, 4 + i) for i in range(3)]),
+    "video": (Video(shape=(None, 4, 5, 3)), [[image(i)] * i for i in (1, 0, 2)]),
+    "sound": (Audio(), [np.arange(i) for i in (3, 0, 4)]),
+    "translation": (Translation(["en", "fr"]), [{"en": "a", "fr": "b"}] * 3),
+    "numbers": (Sequence("int32"), [[1, 2], [], [3]]),
+    "pairs": (Sequence("int32", length=2), [[1, 2], [3, 4], [5, 6]]),
+    "texts": (Sequence(Text()), [["a"], [], ["b", "c"]]),
+    "frames": (Sequence(Image(shape=(4, 5, 3))), [[image(i)] * i for i in (1, 0, 2)]),
+    "several squares": (Sequence(SQUARES), [[ones(2, 3)] * i for i in (1, 0, 2)]),
+    "rows of rows": (Sequence(Sequence("int32")), [[[1], [2, 3]], [], [[], [4]]]),
+    "rows of images": (Sequence(Sequence(Image(shape=(4, 5, 3)))), [[[image(1)]], [], [[], [image(2)]]]),
+    "group": (
+        FeaturesDict({"a": "int32", "i": Image(shape=(4, 5, 3)), "s": SQUARES}),
+        [{"a": i, "i": image(i), "s": ones(2, i)} for i in range(3)],
+    ),
+    "groups": (
+        Sequence({"a": "int32", "i": Image(shape=(4, 5, 3))}),
+        [[{"a": j, "i": image(j)} for j in range(i)] for i in (1, 0, 2)],
+    ),
+    "perhaps": (Scalar("int32", optional=True), [5, None, 3]),
+    "perhaps squares": (
+        Tensor(shape=(None, None), dtype="int16", encoding="bytes", optional=True),
+        [ones(2, 3), None, ones(1, 1)],
+    ),
+}
+
+
+def plain(value):
+    """Lists, numbers and bytes."""
+    if isinstance(value, (list, Ragged)) or (isinstance(value, np.ndarray) and value.dtype == object):
+        return [plain(item) for item in value]
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+def flat(value):
+    if isinstance(value, list):
+        return [item for inner in value for item in flat(inner)]
+    return [] if value is None else [value]
+
+
+@pytest.fixture(params=KINDS)
+def kind(request, tmp_path):
+    """A folder with one feature ``x``, and the payloads in it."""
+    feature, values = KINDS[request.param]
+    features = FeaturesDict({"x": feature})
+    folder = make(tmp_path / "1.0.0", [2, 1], features=features, rows=[{"x": value} for value in values])
+    return folder, [FeaturesEncoder(features).encode({"x": value}) for value in values]
+
+
+def stored(payload):
+    """All values of an Example by key, by a slow plain reader."""
+    found, _ = parse(payload)
+    return {
+        key.decode(): [struct.unpack("<f", v)[0] for v in values] if kind == 2 else values
+        for key, (kind, values) in found.items()
+    }
+
+
+@pytest.mark.parametrize(
+    "decoders", [SKIP, {"x": SKIP}, PartialDecoding(True, SKIP), PartialDecoding(["x"], {"x": SKIP})]
+)
+def test_skipped_features_are_the_stored_values(kind, decoders):
+    folder, payloads = kind
+    source = data_source(folder, "train", decoders)
+    batch = source.batch([0, 1, 2])
+    assert list(batch) == list(source.schema)
+    examples = [source[i] for i in range(3)]
+    for i, payload in enumerate(payloads):
+        expected = stored(payload)
+        for name, column in batch.items():
+            found = flat(plain(column[i]))
+            assert found == expected.get(name, expected.get(f"{name}/ragged_flat_values", [])), name
+            assert plain(examples[i][name]) == plain(column[i])
+    assert [plain(list(example.values())) for example in source] == [plain(list(e.values())) for e in examples]
+    for name, feature in source.schema.items():
+        if isinstance(batch[name], np.ndarray) and batch[name].dtype != object:
+            assert batch[name].dtype == feature.numpy_dtype
+
+
+def test_skipping_survives_pickling_narrowing_and_loaders(kind):
+    folder, _ = kind
+    source = data_source(folder, "train", SKIP)
+    whole = source.batch([0, 1, 2])
+    again = pickle.loads(pickle.dumps(source))
+    first = next(iter(source.schema))
+    few = source.select(first)
+    for found in (again.batch([0, 1, 2]), next(iter(ps.Loader(source, 3))), {**whole, **few.batch([0, 1, 2])}):
+        assert {name: plain(list(column)) for name, column in found.items()} == {
+            name: plain(list(column)) for name, column in whole.items()
+        }
+    assert list(few.schema) == [first]
+
+
+def test_workers_give_skipped_values(tmp_path):
+    rows = [{"s": ones(2, i), "i": image(i)} for i in range(4)]
+    features = FeaturesDict({"s": SQUARES, "i": Image(shape=(4, 5, 3))})
+    source = data_source(make(tmp_path / "1.0.0", [4], features=features, rows=rows), "train", SKIP)
+    with ps.Loader(source, 2, map_batch=dict, workers=1) as loader:
+        batches = list(loader)
+    assert [plain(batch["s/shape"]) for batch in batches] == [[[2, 0], [2, 1]], [[2, 2], [2, 3]]]
+    assert all(value.startswith(b"\x89PNG") for batch in batches for value in batch["i"])
+
+
+def test_a_tensor_with_two_unknown_lengths_keeps_its_shape(tmp_path):
+    features = FeaturesDict({"x": SQUARES, "n": "int64"})
+    rows = [{"x": np.arange(6, dtype=np.int16).reshape(2, 3), "n": 1}]
+    folder = make(tmp_path / "1.0.0", [1], features=features, rows=rows)
+    source = data_source(folder, "train", {"x": SKIP})
+    assert list(source.schema) == ["x/shape", "x/value", "n"]
+    example = source[0]
+    assert example["x/shape"].tolist() == [2, 3]
+    assert example["x/shape"].dtype == np.int32
+    assert np.frombuffer(example["x/value"], np.int16).reshape(example["x/shape"]).tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert source.nested(example) == {"x": {"shape": example["x/shape"], "value": example["x/value"]}, "n": 1}
+    assert list(source.select("x").schema) == ["x/shape", "x/value"]
+    assert list(source.select("x/value")[0]) == ["x/value"]
+    assert list(data_source(folder, "train", PartialDecoding(["x"], {"x": SKIP})).schema) == ["x/shape", "x/value"]
+
+
+def unpacked(given, feature):
+    assert feature == SQUARES
+    return np.frombuffer(given["value"], np.int16).reshape(given["shape"]).sum()
+
+
+def widest(given, feature):
+    assert feature.shape == (3, None)
+    return given.shape[1]
+
+
+def test_a_function_gets_every_stored_value_in_its_shape(tmp_path):
+    features = FeaturesDict({"x": SQUARES, "c": KINDS["columns"][0]})
+    rows = [{"x": ones(2, 3), "c": np.ones((3, 2), int)}, {"x": ones(1, 1), "c": np.ones((3, 5), int)}]
+    folder = make(tmp_path / "1.0.0", [2], features=features, rows=rows)
+    own = {"x": Decoder(function=unpacked, dtype="int64"), "c": Decoder(function=widest, dtype="int64")}
+    batch = data_source(folder, "train", own).batch([0, 1])
+    assert batch["x"].tolist() == [6, 1]
+    assert batch["c"].tolist() == [2, 5]
+
+
+def test_a_group_is_skipped_but_for_what_has_a_decoder_of_its_own(tmp_path):
+    features = FeaturesDict(
+        {"g": {"i": Image(shape=(4, 5, 3)), "j": Image(shape=(4, 5, 3))}, "k": Image(shape=(4, 5, 3))}
+    )
+    rows = [{"g": {"i": image(1), "j": image(2)}, "k": image(3)}]
+    folder = make(tmp_path / "1.0.0", [1], features=features, rows=rows)
+    for decoders in ({"g": SKIP}, {"g": {"i": SKIP, "j": SKIP}}, {"g/i": SKIP, "g/j": SKIP}):
+        example = data_source(folder, "train", decoders)[0]
+        assert example["g/i"][:4] == example["g/j"][:4] == b"\x89PNG"
+        assert example["k"].tolist() == image(3).tolist()
+    first = Decoder(function=lambda file, feature: file[0], dtype="uint8")
+    mixed = data_source(folder, "train", {"g/j": first, "g": SKIP})[0]
+    assert mixed["g/j"] == 0x89
+    assert mixed["g/i"][:4] == b"\x89PNG"
+
+
+def test_steps_are_skipped_as_a_whole_or_in_part(tmp_path):
+    inner = {"i": Image(shape=(4, 5, 3)), "s": SQUARES, "o": {"a": "int32"}}
+    rows = [{"steps": [{"i": image(j), "s": ones(1, j), "o": {"a": j}} for j in range(n)]} for n in (2, 0)]
+    folder = make(tmp_path / "1.0.0", [2], features=FeaturesDict({"steps": Dataset(inner)}), rows=rows)
+    for decoders in (SKIP, {"steps": SKIP}):
+        source = data_source(folder, "train", decoders)
+        steps = source[0]["steps"]
+        assert isinstance(steps, Steps)
+        assert steps.batch()["s/shape"].tolist() == [[1, 0], [1, 1]]
+        assert [file[:4] for file in steps.batch()["i"]] == [b"\x89PNG"] * 2
+        assert steps[1]["o/a"] == 1
+        assert len(source[1]["steps"]) == 0
+    steps = data_source(folder, "train", {"steps": {"i": SKIP}})[0]["steps"]
+    assert steps[1]["i"][:4] == b"\x89PNG"
+    assert steps[1]["s"].tolist() == [[1]]
+
+
+def test_a_dataset_of_single_values_takes_a_decoder(tmp_path):
+    rows = [{"steps": [image(1), image(2)]}]
+    folder = make(tmp_path / "1.0.0", [1], features=FeaturesDict({"steps": Dataset(Image(shape=(4, 5, 3)))}), rows=rows)
+    assert data_source(folder, "train", {"steps": SKIP})[0]["steps"][1][:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize(
+    ("decoders", "error", "words"),
+    [
+        ("skip", TypeError, "for the dataset"),
+        (7, TypeError, "a decoder is"),
+        ({"g": None}, TypeError, "a decoder is"),
+        (Decoder(function=len, dtype="int64"), TypeError, "the dataset"),
+        ({"g": Decoder(function=len, dtype="int64")}, TypeError, "a Decoder is for one feature"),
+        ({"g": {"z": SKIP}}, NoSuchFeature, "found 'g/z'"),
+        ({"n": {"z": SKIP}}, NoSuchFeature, "found 'n/z'"),
+    ],
+)
+def test_decoders_that_fit_nothing(tmp_path, decoders, error, words):
+    features = FeaturesDict({"g": {"a": "int64"}, "n": "int64"})
+    folder = make(tmp_path / "1.0.0", [1], features=features, rows=[{"g": {"a": 1}, "n": 2}])
+    with pytest.raises(error, match=words):
+        data_source(folder, "train", decoders)
+
+
+def test_features_of_a_top_level_sequence(tmp_path):
+    features = Sequence({"a": "int32", "i": Image(shape=(4, 5, 3)), "s": SQUARES})
+    rows = [[{"a": j, "i": image(j), "s": ones(1, j)} for j in range(n)] for n in (2, 0, 1)]
+    folder = make(tmp_path / "1.0.0", [3], features=features, rows=rows)
+    source = data_source(folder, "train")
+    assert list(source.features) == ["a", "i", "s"]
+    assert dict(source.features) == dict(features.feature)
+    assert [name for name, _ in source.features.items()] == ["a", "i", "s"]
+    assert "a" in source.features
+    assert "z" not in source.features
+    assert source.features["s"] == SQUARES
+    skipped = data_source(folder, "train", SKIP)
+    assert skipped.batch([0, 1, 2])["s/shape"].to_list() == [[[1, 0], [1, 1]], [], [[1, 0]]]
+    assert skipped.nested(skipped[0])["s"]["shape"].tolist() == [[1, 0], [1, 1]]
+    with pytest.raises(TypeError):
+        iter(Sequence("int64"))
+    assert "a" not in Sequence("int64")
+
+
+def test_a_top_level_sequence_of_tensors_uses_the_keys_of_tfds(tmp_path):
+    folder = make(tmp_path / "1.0.0", [1], features=Sequence(SQUARES), rows=[[ones(1, 2)]])
+    payload = bytes(ps.records(folder / "made-train.tfrecord-00000-of-00001")[0])
+    assert set(stored(payload)) == {"shape", "value"}
+    skipped = data_source(folder, "train", SKIP)
+    assert list(skipped.schema) == ["shape", "value"]
+    assert skipped.nested(skipped[0])["shape"].tolist() == [[1, 2]]
+    assert data_source(folder, "train")[0][""].tolist() == [[[1, 1]]]
+
+
+def test_optional_values_keep_their_place(tmp_path):
+    features = FeaturesDict({"x": Tensor(shape=(), dtype="int16", encoding="bytes", optional=True)})
+    codec = FeaturesCodec(features)
+    wrong = FeaturesEncoder(FeaturesDict({"x": Text()})).encode({"x": b"123"})
+    missing = FeaturesEncoder(FeaturesDict({})).encode({})
+    with pytest.raises(SchemaMismatch) as caught:
+        codec.decode_batch(codec.spans_of([missing, missing, wrong]))
+    assert caught.value.where.record == 2
+
+
+def test_features_that_share_a_key_are_refused():
+    features = FeaturesDict({"x": SQUARES, "x/shape": "int32"})
+    with pytest.raises(UnsupportedData, match="'x' and 'x/shape'"):
+        FeaturesCodec(features)
+
+
+def test_names_with_slashes_are_found_whatever_comes_first():
+    features = FeaturesDict({"a": {"c": "int64"}, "a/b": {"d": "int32"}})
+    assert features["a/b/d"].dtype == np.int32
+    codec = FeaturesCodec(features, decoders={"a/b/d": SKIP})
+    assert list(codec.schema) == ["a/c", "a/b/d"]
+
+
+def test_a_sequence_of_a_declared_length_says_which_record_differs():
+    features = FeaturesDict({"x": Sequence(Sequence("int32", length=2))})
+    other = FeaturesDict({"x": Sequence(Sequence("int32"))})
+    codec = FeaturesCodec(features)
+    payloads = [FeaturesEncoder(other).encode({"x": rows}) for rows in ([[1, 2]], [], [[1, 2], [3]])]
+    with pytest.raises(SchemaMismatch, match="sequences of 2") as caught:
+        codec.decode_batch(codec.spans_of(payloads))
+    assert (caught.value.where.record, caught.value.where.feature) == (2, "x")
+
+
+def test_a_skipped_sound_is_its_file(tmp_path):
+    buffer = io.BytesIO()
+    Pillow.new("L", (2, 2)).save(buffer, "png")  # any bytes will do: they are not looked at
+    folder = make(
+        tmp_path / "1.0.0", [1], features=FeaturesDict({"x": Audio(lazy_decode=True)}), rows=[{"x": buffer.getvalue()}]
+    )
+    assert data_source(folder, "train", SKIP)[0]["x"] == buffer.getvalue()
+    assert json.loads((folder / "features.json").read_text())["featuresDict"]["features"]["x"]["audio"]["lazyDecode"]
