@@ -177,9 +177,9 @@ class LeafColumn:
         """Sequences whose length is declared have it."""
         for depth, (level, offsets) in enumerate(zip(self.levels, nested.offsets, strict=True)):
             lengths = np.diff(offsets)
-            wrong = np.flatnonzero(lengths != level) if level is not None else ()
-            if len(wrong):
-                record = Nested([], nested.offsets[:depth]).record_of(int(wrong[0]))
+            wrong = np.flatnonzero(lengths != level).tolist() if level is not None else []
+            if wrong:
+                record = Nested([], nested.offsets[:depth]).record_of(wrong[0])
                 fault = self.feature.misfit(f"{lengths[wrong[0]]} of them", expected=f"sequences of {level}")
                 raise fault.relocated(Where(record=record, feature=self.name))
 

@@ -201,10 +201,11 @@ def _leaf_keys(features: DatasetFeature, key: str) -> list[str]:
     """Keys of the features with values of their own, those inside datasets too."""
     if isinstance(features, Dataset):
         return [path for path, _, _ in features.inner_leaves(key)]
+    leaves: list[tuple[str, DatasetFeature, Any]] = list(features.leaves(key, ()))
     return [
         path
-        for leaf, feature, _ in features.leaves(key, ())
-        for path in ([leaf] if isinstance(feature, LeafFeature) else _leaf_keys(feature, leaf))
+        for leaf, feature, _ in leaves
+        for path in (_leaf_keys(feature, leaf) if isinstance(feature, Dataset) else [leaf])
     ]
 
 
