@@ -8,7 +8,6 @@ namespace {
 
 constexpr std::size_t most_blocks = 6; // of a unit: four of luma, two of chroma
 constexpr std::size_t padding = 64;    // what kernels may read and write behind a row
-constexpr std::int32_t most_mean = 8191;
 
 std::size_t ceiling(std::size_t value, std::size_t by) { return (value + by - 1) / by; }
 
@@ -114,9 +113,7 @@ template <int> PENSTOCK_INLINE bool Decoder::scan(const Header& header) {
                 std::int16_t* const coefficients = work.coefficients[i].data();
                 clear(coefficients);
                 const unsigned size = next_block(*slot.dc, *slot.ac, bits, work.means[slot.component], coefficients);
-                // Beyond these means libjpeg's ways of doing the same thing part.
-                const std::int32_t mean = coefficients[0] * std::int32_t{slot.steps[0]};
-                if (size == 0 || bits.at > end + 8 || mean > most_mean || mean < -most_mean) return false;
+                if (size == 0 || bits.at > end + 8) return false;
                 Plane& plane = planes_[slot.component];
                 const Component& component = header.components[slot.component];
                 const std::size_t row = (y * component.down + slot.row) * 8;

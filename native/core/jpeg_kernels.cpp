@@ -53,7 +53,12 @@ void transform_eight(std::int16_t* x, std::size_t step, int shift) {
 void transform_one(const Block& block) {
     std::array<std::int16_t, 64> x;
     for (std::size_t i = 0; i < 64; ++i) x[i] = wrapped(block.coefficients[i] * std::int32_t{block.steps[i]});
-    for (std::size_t i = 0; i < 8; ++i) transform_eight(x.data() + i, 8, fraction - kept);
+    // Where only the first row has coefficients, the library shifts it: numbers too large for 16 bits wrap, and do not saturate.
+    if (std::all_of(block.coefficients + 8, block.coefficients + 64, [](std::int16_t value) { return value == 0; })) {
+        for (std::size_t i = 64; i-- > 0;) x[i] = wrapped(x[i % 8] * (1 << kept));
+    } else {
+        for (std::size_t i = 0; i < 8; ++i) transform_eight(x.data() + i, 8, fraction - kept);
+    }
     for (std::size_t i = 0; i < 8; ++i) transform_eight(x.data() + i * 8, 1, fraction + kept + 3);
     for (std::size_t i = 0; i < 64; ++i) block.out[i / 8 * block.stride + i % 8] = clamped(x[i] + 128);
 }

@@ -17,6 +17,8 @@ namespace {
 using Vector = __m256i;
 using Half = __m128i;
 
+constexpr int kept = 2; // bits of fraction between the passes
+
 constexpr int fixed(double value) { return static_cast<int>(value * (1 << 13) + (value < 0 ? -0.5 : 0.5)); }
 
 /// A pair of factors for _mm256_madd_epi16 on two rows whose numbers alternate.
@@ -115,13 +117,35 @@ PENSTOCK_AVX2_INLINE void store_two(const Block& block, std::size_t row, Half sa
     _mm_storel_epi64(reinterpret_cast<Half*>(block.out + (row + 1) * block.stride), _mm_unpackhi_epi64(samples, samples));
 }
 
+/// Whether one of these numbers leaves 16 bits when it gets its bits of fraction.
+PENSTOCK_AVX2_INLINE bool has_large(Vector row) {
+    const Vector back = _mm256_srai_epi16(_mm256_slli_epi16(row, kept), kept);
+    return _mm256_movemask_epi8(_mm256_cmpeq_epi16(back, row)) != -1;
+}
+
+/// All bits of a half are set where its block has coefficients in the first row only.
+PENSTOCK_AVX2 Vector first_row_only(const Block& first, const Block& second) {
+    Half rest[2] = {_mm_setzero_si128(), _mm_setzero_si128()};
+    for (std::size_t i = 8; i < 64; i += 8) {
+        rest[0] = _mm_or_si128(rest[0], _mm_loadu_si128(reinterpret_cast<const Half*>(first.coefficients + i)));
+        rest[1] = _mm_or_si128(rest[1], _mm_loadu_si128(reinterpret_cast<const Half*>(second.coefficients + i)));
+    }
+    const auto all = [](Half bits) PENSTOCK_AVX2 { return _mm_set1_epi32(_mm_testz_si128(bits, bits) != 0 ? -1 : 0); };
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(all(rest[0])), all(rest[1]), 1);
+}
+
 PENSTOCK_AVX2 void transform(const Block& first, const Block& second) {
     Vector row[8];
     for (std::size_t i = 0; i < 8; ++i) {
         row[i] = _mm256_mullo_epi16(both(first.coefficients + i * 8, second.coefficients + i * 8),
                                     both(first.steps + i * 8, second.steps + i * 8));
     }
+    const Vector top = row[0];
     pass<11>(row);
+    if (has_large(top)) [[unlikely]] { // See `transform_one` in jpeg_kernels.cpp.
+        const Vector is_alone = first_row_only(first, second);
+        for (Vector& each : row) each = _mm256_blendv_epi8(each, _mm256_slli_epi16(top, kept), is_alone);
+    }
     turn(row);
     pass<18>(row);
     turn(row);

@@ -1,5 +1,6 @@
 #include "core/jpeg.hpp"
 
+#include <algorithm>
 #include <random>
 
 #include "check.hpp"
@@ -80,6 +81,8 @@ void kernels_agree(const Kernels& plain, const Kernels& vector) {
             second[i] = i < 1 + random() % 64 ? first[i] : std::int16_t{0};
             steps[i] = static_cast<std::uint16_t>(1 + random() % 255);
         }
+        if (round % 4 == 0) std::fill(first.begin() + 8, first.end(), std::int16_t{0}); // only the first row, often too large to shift
+        if (round % 8 == 0) std::fill(second.begin() + 8, second.end(), std::int16_t{0});
         std::array<std::uint8_t, 256> a{}, b{};
         plain.transform({first.data(), steps.data(), a.data(), 16}, {second.data(), steps.data(), a.data() + 8, 16});
         vector.transform({first.data(), steps.data(), b.data(), 16}, {second.data(), steps.data(), b.data() + 8, 16});
@@ -113,7 +116,7 @@ void kernels_agree(const Kernels& plain, const Kernels& vector) {
 
 /// A block of a mean only is what the whole transform makes of it.
 void flat_is_the_transform(const Kernels& kernels) {
-    for (int mean = -8191; mean <= 8191; ++mean) {
+    for (int mean = -32768; mean <= 32767; ++mean) {
         alignas(32) std::array<std::int16_t, 64> coefficients{};
         alignas(32) std::array<std::uint16_t, 64> steps;
         steps.fill(1);

@@ -1,12 +1,20 @@
 """Golden files cut at every length and with every byte flipped: an error, or the same data. Never anything else."""
 
+import contextlib
+import random
+import zlib
+
 import numpy as np
 import pytest
 from tests.formats.golden import NPY, SOUND
+from tests.reference import csv_rows, recordio, tfrecord
 
-from penstock.errors import DataError
+import penstock as ps
+from penstock.errors import CorruptRecord, DataError
 from penstock.formats.npy import NpyRecords
+from penstock.formats.recordio import RecordIORecords
 from penstock.formats.tfrecord import TFRecordRecords
+from penstock.formats.verify import verify_records
 
 SMALL = [path for path in SOUND if 0 < path.stat().st_size <= 400]
 LARGER = [path for path in SOUND if path.stat().st_size > 400]
@@ -90,3 +98,134 @@ def test_npy(path, tmp_path):
         # A .npy carries no checksum: flipped data is other data. What is never lost is how much there is of it.
         assert what == "flip", at
         assert rows.nbytes == size
+
+
+def twice_damaged(content, seed, count):
+    """Bytes with damage at two places, which are often close to each other or at the beginning of a record."""
+    rng = random.Random(seed)
+    for _ in range(count):
+        changed = bytearray(content)
+        first = rng.randrange(len(content))
+        second = rng.choice([rng.randrange(len(content)), min(len(content) - 1, first + rng.randrange(1, 40))])
+        for at in sorted({first, second}, reverse=True):
+            what = rng.randrange(10)
+            if what == 0:
+                del changed[at : at + rng.randrange(1, 9)]
+            elif what == 1:
+                changed[at:at] = rng.randbytes(rng.randrange(1, 9))
+            else:
+                changed[at] ^= rng.choice([1, 0x10, 0x80, 0xFF])
+        yield bytes(changed)
+
+
+def lengths(seed):
+    """Payloads of many lengths."""
+    rng = random.Random(seed)
+    return [rng.randbytes(rng.choice([0, 1, 3, 4, 17, 60])) for _ in range(9)]
+
+
+FRAMED = {
+    "tfrecord": (TFRecordRecords, lambda payloads: b"".join(map(tfrecord.framed, payloads)), tfrecord.read_around),
+    "recordio": (
+        RecordIORecords,
+        lambda payloads: b"".join(recordio.frame_parts(recordio.split_as_dmlc(payload)) for payload in payloads),
+        recordio.read_around,
+    ),
+}
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("name", FRAMED)
+def test_two_faults_in_one_file(name, seed, tmp_path):
+    """In order, skipping, by index and by verify: all say the same, and what the slow plain reader says."""
+    open_records, frame, read_around = FRAMED[name]
+    whole = frame([*lengths(seed), recordio.MAGIC_BYTES * 2])
+    target = tmp_path / "x"
+    for number, content in enumerate(twice_damaged(whole, seed, 80)):
+        target.write_bytes(content)
+        sound, faults = read_around(content)
+        skipping = open_records([str(target)], on_corrupt="skip", compression="none")
+        assert [bytes(view) for view in skipping] == sound, number
+        assert [bytes(skipping[index]) for index in range(len(skipping))] == sound, number
+        assert skipping.skipped.records == len(faults), number
+        stretches = list(verify_records(open_records([str(target)], compression="none")))
+        found = [fault for stretch in stretches for fault in stretch.faults]
+        assert [fault.where.offset for fault in found] == faults, number
+        assert sum(stretch.records for stretch in stretches) == len(sound), number
+        seen = []
+        records = open_records([str(target)], compression="none")
+        _, error = attempt(lambda seen=seen, records=records: seen.extend(map(bytes, records)))
+        assert (error is None) == (not faults), number
+        if error is not None:
+            assert isinstance(error, CorruptRecord)
+            assert error.where.path == str(target)
+            assert error.where.record == len(seen)
+            assert error.where.offset is not None
+
+
+def inflated(content, wbits):
+    """What zlib gives up to the first fault."""
+    inflater = zlib.decompressobj(wbits)
+    parts = []
+    with contextlib.suppress(zlib.error):
+        parts.extend(inflater.decompress(content[at : at + 1]) for at in range(len(content)))
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize("compression", ["gzip", "zlib"])
+@pytest.mark.parametrize("name", FRAMED)
+def test_two_faults_in_one_compressed_file(name, compression, tmp_path):
+    open_records, frame, read_around = FRAMED[name]
+    wbits = 31 if compression == "gzip" else 15
+    packer = zlib.compressobj(1, zlib.DEFLATED, wbits)
+    payloads = lengths(7) * 2
+    whole = packer.compress(frame(payloads)) + packer.flush()
+    target = tmp_path / "x"
+    for number, content in enumerate(twice_damaged(whole, 11, 80)):
+        target.write_bytes(content)
+        sound, _ = read_around(inflated(content, wbits))
+        for mode in ("raise", "skip"):
+            seen = []
+            records = open_records([str(target)], on_corrupt=mode, compression=compression)
+            _, error = attempt(lambda seen=seen, records=records: seen.extend(map(bytes, records)))
+            # RecordIO has no checksums: a record counts until what follows shows that its length is wrong, and how much
+            # does follow depends on where the library for the compression stops.
+            assert seen == sound[: len(seen)] or name == "recordio", (number, mode)
+            assert error is None or (error.where.path == str(target) and error.where.offset is not None)
+            assert error is not None or mode == "skip" or seen == payloads, number
+            found, error = attempt(lambda records=records: [bytes(records[index]) for index in range(len(records))])
+            assert error is not None or found == seen, (number, mode)
+        list(verify_records(open_records([str(target)], compression=compression)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_two_faults_in_one_csv(seed, tmp_path):
+    target = tmp_path / "x.csv"
+    rows = [
+        b'1,"a ""quote"", and\na line",\xc3\xa4',
+        b"2,b,",
+        b'3,"",c',
+        b'"4",d,e',
+        b"5,f,g",
+        b'6,"h\r\n",i',
+        b"7,j,k",
+    ]
+    for number, content in enumerate(twice_damaged(b"".join(row + b"\n" for row in rows), seed, 150)):
+        target.write_bytes(b"one,two,three\n" + content)
+        sound, faults = csv_rows.rows_around(content, 3)
+        options = {"format": ps.CSV(delimiter=",", header=True)}
+        skipping = ps.records(target, on_corrupt="skip", **options)
+        assert [bytes(view) for view in skipping] == sound, number
+        assert [bytes(skipping[index]) for index in range(len(skipping))] == sound, number
+        assert skipping.skipped.records == len(faults), number
+        stretches = list(verify_records(ps.records(target, **options)))
+        assert sum(len(stretch.faults) for stretch in stretches) == len(faults), number
+        seen = []
+        _, error = attempt(lambda seen=seen, options=options: seen.extend(map(bytes, ps.records(target, **options))))
+        assert (error is None) == (not faults), number
+        assert seen == sound[: len(seen)], number
+        if error is not None:
+            assert isinstance(error, CorruptRecord)
+            assert error.where.path == str(target)
+            assert error.where.record == len(seen)
+            assert error.where.offset is not None

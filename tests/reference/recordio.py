@@ -63,3 +63,51 @@ def split_as_dmlc(payload: bytes) -> list[bytes]:
             parts.append(payload[begin:at])
             begin = at + 4
     return [*parts, payload[begin:]]
+
+
+def read_around(data: bytes) -> tuple[list[bytes], list[int]]:
+    """Payloads of all records that can be read, and where each damaged stretch begins.
+
+    Where no record begins at all, the length of the one before may be wrong: one that begins inside of it counts instead.
+    """
+    payloads: list[bytes] = []
+    faults: list[int] = []
+    at, before = 0, None
+    while at < len(data):
+        try:
+            parts, after = read_parts(data, at)
+        except Damaged:
+            begin = at if before is None or not _is_no_record(data, at) else before
+            after = next(
+                (place for place in range(begin + 4, len(data)) if place % 4 == 0 and _is_whole(data, place)), len(data)
+            )
+            if after < at:
+                payloads.pop()
+                at = begin
+            faults.append(at)
+            before = None
+        else:
+            payloads.append(MAGIC_BYTES.join(parts))
+            before = at
+        at = after
+    return payloads, faults
+
+
+def _is_whole(data: bytes, at: int) -> bool:
+    try:
+        read_parts(data, at)
+    except Damaged:
+        return False
+    return True
+
+
+def _is_no_record(data: bytes, at: int) -> bool:
+    """Whether the fault is the magic word or the flag of a part, not the end of the file."""
+    begin = True
+    while len(data) - at >= 8:
+        magic, word = struct.unpack_from("<II", data, at)
+        if magic != MAGIC or word >> 29 not in ((0, 1) if begin else (2, 3)):
+            return True
+        at += 8 + (word & (1 << 29) - 1) + 3 & ~3
+        begin = False
+    return False

@@ -69,3 +69,28 @@ def _record(data: bytes, at: int) -> tuple[str, bytes]:
     if masked(payload) != struct.unpack_from("<I", data, at + 12 + length)[0]:
         return "payload_checksum", b""
     return "", payload
+
+
+def read_around(data: bytes) -> tuple[list[bytes], list[int]]:
+    """Payloads of all records that can be read, and where each damaged stretch begins.
+
+    The length of a record whose payload is damaged is trusted if the head of a record, or the end, follows. Otherwise the
+    next whole record is searched for, byte by byte.
+    """
+    payloads: list[bytes] = []
+    faults: list[int] = []
+    at = 0
+    while at < len(data):
+        kind, payload = _record(data, at)
+        if not kind:
+            payloads.append(payload)
+            at += 16 + len(payload)
+            continue
+        faults.append(at)
+        after = at + 16 + int.from_bytes(data[at : at + 8], "little")
+        head = data[after : after + 12]
+        follows = after == len(data) or (len(head) == 12 and head[8:] == struct.pack("<I", masked(head[:8])))
+        if kind != "payload_checksum" or not follows:
+            after = next((place for place in range(at + 1, len(data)) if not _record(data, place)[0]), len(data))
+        at = after
+    return payloads, faults

@@ -48,7 +48,7 @@ class ArrayRecordRecords:
         paths: The files, as :func:`penstock.io.paths.expand` gives them.
         compression: ``None`` or ``"none"``: the chunks are compressed, never the file.
         on_corrupt: ``"raise"``, or ``"skip"`` to leave out the records of damaged chunks and count them in ``skipped``.
-            Every chunk is read once for that, when the files are first used, and the footer is not needed.
+            Every chunk is read and decoded once for that, when the files are first used, and the footer is not needed.
         verify: ``False`` leaves the hashes of the chunks' data unchecked (those of their headers always are checked).
 
     Raises:
@@ -111,7 +111,7 @@ class ArrayRecordRecords:
         return table, chunk_ends(footers) if self._files.is_remote else None
 
     def _scanned_table(self) -> ChunkTable:
-        found = [scan_file(file, verify=self.verify) for file in self.contents()]
+        found = [scan_file(file, verify=self.verify, decode=True) for file in self.contents()]
         damage = [one for file in found for one in file.damage]
         skipped = Skipped(sum(one.records for one in damage), sum(one.end - one.begin for one in damage))
         return ChunkTable.of(self.paths, [f.begins for f in found], [f.counts for f in found], skipped)

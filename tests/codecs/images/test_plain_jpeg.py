@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 from tests.codecs.images.files import golden, jpeg, noise
+from tests.reference.jpeg import extreme_jpeg
 
 from penstock import _native
 from penstock.codecs.images import decode, opened
@@ -92,6 +93,15 @@ def test_a_changed_image_is_never_taken_for_another(image, data):
     if found is not None:
         assert wanted is not None  # libjpeg-turbo finds no fault with it either
         np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("start", range(0, 800, 200))
+def test_coefficients_that_no_photo_has(start):
+    """Products and sums beyond 16 bits, which libjpeg-turbo lets wrap in some places and saturates in others."""
+    for seed in range(start, start + 200):
+        image = extreme_jpeg(seed)
+        wanted = turbo(image)
+        np.testing.assert_array_equal(natively(image, wanted), wanted, str(seed))
 
 
 @pytest.mark.parametrize("name", ["cmyk.jpg", "progressive.jpg", "progressive_cut.jpg"])

@@ -151,8 +151,8 @@ class ChunkReader:
             try:
                 opened = self._open(chunks, most_bytes=max_bytes)
             except BadChunk as error:
-                if error.number:
-                    yield self._open(chunks[: error.number], most_bytes=1 << 62).chunks.spans()
+                if error.before is not None:
+                    yield error.before.spans()
                 raise self._placed(error, int(chunks[error.number])) from error
             spans = opened.chunks.spans()
             self._files.touched(spans.total_bytes)

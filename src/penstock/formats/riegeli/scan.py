@@ -19,6 +19,7 @@ __all__ = ["Damage", "Found", "scan_file"]
 
 RECORD_TYPES = (ord("r"), ord("t"))
 STEP = 4096
+DECODED_BYTES = 4 << 20  # at a time
 BEGIN, END, TYPE, COUNT, DECODED = range(5)  # columns of the table that native code gives
 
 
@@ -65,15 +66,17 @@ class Found:
         return np.ascontiguousarray(self.chunks[:, COUNT])
 
 
-def scan_file(file: MappedFile, *, verify: bool = True, has_footer: bool = True) -> Found:
+def scan_file(file: MappedFile, *, verify: bool = True, has_footer: bool = True, decode: bool = False) -> Found:
     """Find all chunks of records of a file, and all damage.
 
     Args:
         file: The file.
         verify: Whether data are held against their hashes. Headers always are.
         has_footer: Whether it is an ArrayRecord file, whose footer is no record; a Riegeli file has none.
+        decode: Whether chunks that cannot be decoded count as damage, too.
     """
     found = Found(file.path)
+    fault = _read_footer(file, found) if has_footer else None
     tables, at = [], 0
     while at < file.size:
         table, at, error = _native.scan_chunks(file.buffer, at, most=STEP, verify=verify)
@@ -84,8 +87,26 @@ def scan_file(file: MappedFile, *, verify: bool = True, has_footer: bool = True)
         every = np.concatenate(tables)
         found.chunks = every[np.isin(every[:, TYPE], RECORD_TYPES) & (every[:, COUNT] > 0)]
     if has_footer:
-        _set_footer_apart(file, found)
+        _set_footer_apart(file, found, fault)
+    if decode:
+        _leave_out_undecodable(file, found)
     return found
+
+
+def _leave_out_undecodable(file: MappedFile, found: Found) -> None:
+    """Chunks with sound hashes that a faulty writer made, and with ``verify=False`` also damaged ones."""
+    sound = np.ones(len(found.chunks), bool)
+    begins, start = found.begins, 0
+    while start < len(begins):
+        try:
+            start += len(open_chunks(file, begins[start : start + STEP], verify=False, most_bytes=DECODED_BYTES))
+        except BadChunk as error:
+            bad = start + error.number
+            begin, end, _, count, _ = found.chunks[bad].tolist()
+            found.damage.append(Damage(error.fault, begin, end, count))
+            sound[bad] = False
+            start = bad + 1
+    found.chunks = found.chunks[sound]
 
 
 def _pass(file: MappedFile, error: _native.FormatError, found: Found) -> int:
@@ -94,17 +115,32 @@ def _pass(file: MappedFile, error: _native.FormatError, found: Found) -> int:
     # Where only the data are damaged, the header tells the rest.
     header, after, worse = _native.scan_chunks(file.buffer, begin, most=1, verify=False)
     if worse is not None:
-        after = _native.find_chunk(file.buffer, begin + 1)
+        after = _next_listed(found.footer, begin) or _native.find_chunk(file.buffer, begin + 1)
     records = int(header[0, COUNT]) if len(header) else 1
     found.damage.append(Damage(describe(error, Where(path=file.path, offset=begin)), begin, after, max(1, records)))
     return after
 
 
-def _set_footer_apart(file: MappedFile, found: Found) -> None:
-    """Footer and postscript are chunks of records, too: take them out, and count with the footer what damage took."""
+def _read_footer(file: MappedFile, found: Found) -> CorruptFile | None:
+    """The footer, or why there is none: where headers are damaged, only the footer knows of a sound chunk between them."""
     try:
         found.footer = read_footer(file)
     except CorruptFile as fault:
+        return fault
+    return None
+
+
+def _next_listed(footer: Footer | None, begin: int) -> int | None:
+    """Where the next chunk behind ``begin`` begins, where the footer says so."""
+    if footer is None or begin >= footer.begin:
+        return None
+    place = int(np.searchsorted(footer.begins, begin, side="right"))
+    return int(footer.begins[place]) if place < len(footer.begins) else footer.begin
+
+
+def _set_footer_apart(file: MappedFile, found: Found, fault: CorruptFile | None) -> None:
+    """Footer and postscript are chunks of records, too: take them out, and count with the footer what damage took."""
+    if fault is not None:
         found.footer = _footer_among(file, found)
         found.damage.append(Damage(fault, file.size, file.size, 0))
     if found.footer is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Protocol
 
@@ -29,12 +30,19 @@ class HasBuffer(Protocol):
 
 
 class BadChunk(Exception):
-    """One of several chunks is damaged. ``number`` is which of them; ``fault`` says how."""
+    """One of several chunks is damaged.
 
-    def __init__(self, number: int, fault: CorruptRecord) -> None:
+    Args:
+        number: Which of them: the first that is damaged.
+        fault: What is wrong with it.
+        before: The chunks before it, opened; ``None`` where there are none.
+    """
+
+    def __init__(self, number: int, fault: CorruptRecord, before: _native.Chunks | None = None) -> None:
         super().__init__(str(fault))
         self.number = number
         self.fault = fault
+        self.before = before
 
 
 def open_chunks(
@@ -57,23 +65,46 @@ def open_chunks(
         threads: How many may work on it.
 
     Raises:
-        BadChunk: One of them is damaged.
+        BadChunk: One of them is damaged. It holds the chunks before that one.
         MissingExtra: The library for their codec is not installed.
     """
+
+    def opened(count: int) -> _native.Chunks:
+        try:
+            chunks = _native.open_chunks(
+                file.buffer,
+                begins[:count],
+                None if counts is None else counts[:count],
+                most_bytes=most_bytes,
+                verify=verify,
+                threads=threads,
+                most_own=_most_own(),
+            )
+            unpack(chunks, file)
+        except _native.FormatError as error:
+            raise BadChunk(error.record, _described(error, file.path)) from error
+        return chunks
+
     try:
-        chunks = _native.open_chunks(
-            file.buffer,
-            begins,
-            counts,
-            most_bytes=most_bytes,
-            verify=verify,
-            threads=threads,
-            most_own=_most_own(),
-        )
-        unpack(chunks, file)
-    except _native.FormatError as error:
-        raise BadChunk(error.record, _described(error, file.path)) from error
-    return chunks
+        return opened(len(begins))
+    except BadChunk as error:
+        raise _first_of_several(error, opened) from error.__cause__
+
+
+def _first_of_several(bad: BadChunk, opened: Callable[[int], _native.Chunks]) -> BadChunk:
+    """The first damaged chunk, where one is known, and what comes before it.
+
+    All chunks pass one check before any passes the next, so that the one found first may have another before it, which
+    fails a later check.
+    """
+    while bad.number > 0:
+        try:
+            bad.before = opened(bad.number)
+        except BadChunk as earlier:
+            bad = earlier
+        else:
+            break
+    return bad
 
 
 @cache

@@ -74,9 +74,9 @@ def _decoded(file: MappedFile, found: Found, firsts: Indices, start: int) -> tup
     except BadChunk as error:
         place = error.fault.where.at(record=int(firsts[start + error.number]))
         fault = CorruptRecord(place, expected=error.fault.expected, found=error.fault.found)
-        if error.number == 0:
+        if error.before is None:
             return Stretch(file.path, faults=[fault]), start + 1
-        chunks = open_chunks(file, begins[: error.number], verify=False, most_bytes=1 << 62)
+        chunks = error.before
     stop = start + len(chunks)
     counts = found.counts[start:stop]
     spans = chunks.spans()
