@@ -57,12 +57,16 @@ def test_shards_folders_globs(store):
     for path in (
         "deep/er/s.tfrecord@4",
         "deep/er/s.tfrecord@*",
-        "deep/er/s.tfrecord-00001-of-00004",
+        "deep/er/s.tfrecord-?????-of-00004",
         "deep/er",
         "deep/er/",
     ):
         assert len(ps.open(f"{store.base}/{path}")) == ROWS
     assert len(ps.open(f"{store.base}/deep/er/s.tfrecord-0000[01]*")) == ROWS // 2
+    assert len(ps.open(f"{store.base}/deep/er/s.tfrecord-00001-of-00004")) == ROWS // 4
+    assert len(ps.open([f"{store.base}/deep/er/s.tfrecord-00001-of-00004"])) == ROWS // 4
+    with pytest.raises(NoFiles, match=r"00001-of-00005.*s.tfrecord@5 or s.tfrecord@\* names the whole set"):
+        ps.open(f"{store.base}/deep/er/s.tfrecord-00001-of-00005")
     assert len(ps.open(f"{store.base}/d*/*/s.*")) == ROWS
     assert len(ps.open(f"{store.base}/*/er/*-00003-*")) == ROWS // 4
     with pytest.raises(NoFiles, match="none"):

@@ -31,7 +31,7 @@ def records(
     """The records of some files: bytes by index.
 
     Args:
-        path: A file, a folder, a glob, a shard pattern (``x@8``, ``x-00000-of-00008``), or a list of those.
+        path: A file, a folder, a glob, a set of shards (``x@8``, ``x@*``), or a list of those.
         format: How records are framed; ``None`` finds out from the first file's content, then from its name.
             :class:`penstock.CSV` says how a CSV file is written.
         compression: ``"gzip"``, ``"zlib"``, ``"none"``; ``None`` finds out for each file from its content.
