@@ -75,6 +75,14 @@ def test_shards_folders_globs(store):
         ps.open(f"{store.base}/deep")
 
 
+def test_content_decides_in_a_store(store, tmp_path):
+    ps.write(tmp_path / "x.npz", {"k": np.arange(5)})
+    store.objects["a/training_data.npy"] = (tmp_path / "x.npz").read_bytes()
+    store.objects["a/table"] = b"k,x\n1,2\n3,4\n"
+    assert ps.open(f"{store.base}/a/training_data.npy").batch([4])["k"].tolist() == [4]
+    assert ps.open(f"{store.base}/a/table").batch([1])["x"].tolist() == [4]
+
+
 def test_many_objects_come_in_pages(store):
     store.page = 7
     for number in range(40):
