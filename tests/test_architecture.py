@@ -91,6 +91,49 @@ def test_importing_loads_what_is_asked_for():
     assert out.stdout.strip() == "False True True DataError"
 
 
+EXTRAS = [
+    *(name for name in OPTIONAL if name not in ("rich", "typer")),  # which every installation has
+    *("pytest", "hypothesis", "zstandard", "brotli", "joblib", "httptools", "uvloop", "jsonpath_ng", "datasets", "ray"),
+    *("httpx", "tqdm", "threadpoolctl", "torchdata", "numba", "matplotlib"),
+]
+NEED_EXTRAS = {f"penstock.testing.{name}" for name in ("codecs", "formats", "sources", "strategies")}
+"""The suites themselves, which are written with pytest and hypothesis."""
+
+LOOK_AT_EVERYTHING = """
+import importlib, inspect, pkgutil, pydoc, sys
+for name in {extras!r}:
+    sys.modules[name] = None
+import penstock as ps
+names = [found.name for found in pkgutil.walk_packages(ps.__path__, "penstock.")]
+assert {needing!r} <= set(names) and len(names) > 400
+for name in ["penstock", *names]:
+    if name in {needing!r} or name == "penstock.__main__" or ".toolkit.site" in name:
+        continue
+    module = importlib.import_module(name)
+    for shown in dir(module):
+        getattr(module, shown)
+    inspect.getmembers(module)
+    pydoc.render_doc(module)
+"""
+
+
+def test_everything_can_be_looked_at_without_any_extra():
+    code = LOOK_AT_EVERYTHING.format(extras=EXTRAS, needing=NEED_EXTRAS)
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert out.returncode == 0, out.stderr
+
+
+def test_suites_say_what_they_need():
+    code = (
+        "import sys; sys.modules['hypothesis'] = None; import penstock as ps\n"
+        "assert ps.testing.KINDS and 'FormatTests' not in dir(ps.testing)\n"
+        "try: from penstock.testing import FormatTests\n"
+        "except ps.MissingExtra as error: print(error)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 'pip install "penstock[test]"' in out.stdout
+
+
 def test_the_front_door_leads_to_its_packages_only():
     assert penstock.testing.__name__ == "penstock.testing"
     for name in ("nothing", "re", "_registries"):

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from pathlib import Path
 
 import pytest
 
@@ -64,3 +65,11 @@ def test_damage(run, people, tmp_path):
     assert saved.code == 1
     assert (tmp_path / "saved.csv").read_text() == "a,b\n1,2\n4,5\n"
     assert "1 damaged stretch" in run("head", people, "--skip-corrupt").err
+
+
+@pytest.mark.parametrize("name", ["abalone.data", "rows"])
+@pytest.mark.parametrize("command", ["inspect", "schema", "stats", "verify", "head", "convert"])
+def test_files_are_known_by_their_content(run, name, command):
+    Path(name).write_text("M,0.455,15\nM,0.35,7\nF,0.53,9\n", encoding="utf-8")
+    done = run(command, name, *(["y.jsonl"] if command == "convert" else []), "--json")
+    assert done.code == 0, done.err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -46,6 +48,24 @@ def test_several_files_are_one_set(run, tmp_path):
     facts = run("inspect", tmp_path / "x.tfrecord@3", "--json").json
     assert len(facts["paths"]) == 3
     assert facts["records"] == 10
+
+
+@pytest.mark.parametrize("command", ["inspect", "schema", "stats", "verify", "head", "index"])
+def test_the_name_of_one_shard_is_that_shard(run, tmp_path, command):
+    ps.write(tmp_path / "x.tfrecord@4", {"k": np.arange(40, dtype=np.int64)})
+    own = tmp_path / "x.tfrecord-00002-of-00004"
+    shown = {"inspect": "records", "verify": "records", "stats": "examples"}
+    more = ("-n", 40) if command == "head" else ()
+    done = run(command, *more, own, "--json")
+    assert done.code == 0, done.err
+    if command in shown:
+        assert done.json[shown[command]] == 10
+    if command == "head":
+        assert [json.loads(line)["k"] for line in done.out.splitlines()] == [*range(20, 30)]
+    own.unlink()
+    gone = run(command, *more, own, "--json")
+    assert gone.code in (1, 2)
+    assert "x.tfrecord@4 or x.tfrecord@* names the whole set" in gone.err
 
 
 def test_compression_is_named(run, tmp_path):

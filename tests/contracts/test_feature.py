@@ -89,3 +89,9 @@ def test_names_of_classes():
     assert Feature.from_json(label.to_json()) == label
     assert repr(label) == "Feature('int64', names=('cat', 'dog'))"
     assert repr(Feature("int64", names=list("abcde"))) == "Feature('int64', names=('a', 'b', 'c', 'd', ...))"
+
+
+@pytest.mark.parametrize("dtype", [[("a", "f4")], ("f4", (3,))])
+def test_a_feature_is_one_plain_array(dtype):
+    with pytest.raises(TypeError, match="a feature"):
+        Feature(np.dtype(dtype))

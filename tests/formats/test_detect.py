@@ -1,13 +1,17 @@
 """Which format a file has."""
 
+import contextlib
 import gzip
 import zlib
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.formats.golden import NPY, SOUND
 from tests.reference import tfrecord as reference
 
+import penstock as ps
 from penstock import _registry
 from penstock.errors import CorruptRecord, NoFiles, UnknownFormat, UnsupportedData
 from penstock.formats.detect import detect, format_named, format_of_name
@@ -61,8 +65,12 @@ def test_names_decide_where_content_does_not(file):
 
 
 def test_what_is_not_known_is_shown(file):
-    with pytest.raises(UnknownFormat, match="49 20 61 6d") as raised:
+    with pytest.raises(UnknownFormat, match=r"begins 'I am a text'.*format='csv'"):
         detect(file("x.bin", b"I am a text"))
+    with pytest.raises(UnknownFormat, match="a Zstandard stream.*Decompress it first"):
+        detect(file("x.zst", b"\x28\xb5\x2f\xfd and more"))
+    with pytest.raises(UnknownFormat, match="00 01 61 6d") as raised:
+        detect(file("x.bin", b"\0\1am"))
     assert "tfrecord" in str(raised.value)
     assert "npy" in str(raised.value)
     with pytest.raises(UnknownFormat, match=r"one png image.*by the folder"):
@@ -71,6 +79,87 @@ def test_what_is_not_known_is_shown(file):
         detect(file("y.bin", b""))
     with pytest.raises(UnknownFormat, match="'hdf5'"):
         format_named("hdf5")
+
+
+ROWS = {"k": np.arange(5), "x": np.linspace(0, 1, 5, dtype=np.float32)}
+WRITTEN = ("tfrecord", "recordio", "array_record", "npy", "npz", "csv", "tsv", "parquet", "jsonl", "avro", "tar")
+COMPRESSIBLE = ("tfrecord", "recordio", "csv", "tsv", "jsonl", "tar")
+OTHER_NAMES = ("x", "x.data", "x.rec", "x.npy", "x.csv", "x.jsonl", "x.parquet", "x.tar", "x.tfrecord", "x.bin", "x.gz")
+
+
+@pytest.mark.parametrize("ending", WRITTEN)
+@pytest.mark.parametrize("name", OTHER_NAMES)
+def test_content_decides_whatever_the_name(tmp_path, ending, name):
+    ps.write(tmp_path / f"right.{ending}", ROWS)
+    (tmp_path / f"right.{ending}").rename(tmp_path / name)
+    source = ps.open(tmp_path / name)
+    assert len(source) == 5
+    assert ps.open([tmp_path / name]).schema == source.schema
+    column = next(iter(source.schema))
+    assert sorted(np.asarray(source.batch(range(5))[column]).tolist()) in ([*range(5)], sorted(ROWS["x"].tolist()))
+    assert ps.verify(tmp_path / name).ok
+    assert ps.convert(tmp_path / name, tmp_path / "y.npz").examples == 5
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress])
+@pytest.mark.parametrize("ending", COMPRESSIBLE)
+@pytest.mark.parametrize("name", ["x", "x.data", "x.npy", "x.csv", "x.jsonl", "x.tfrecord"])
+def test_content_decides_inside_a_stream(tmp_path, ending, name, pack):
+    ps.write(tmp_path / f"right.{ending}", ROWS)
+    (tmp_path / name).write_bytes(pack((tmp_path / f"right.{ending}").read_bytes()))
+    assert len(ps.open(tmp_path / name)) == 5
+    assert ps.verify(tmp_path / name).ok
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "format"),
+    [
+        (b"1,2\n3,4\n", "x.data", "csv"),  # without a header
+        (b"a,b\n1,2", "x", "csv"),  # no line end behind the last row
+        (b'"a\n1",b\n"1,,",2\n', "x", "csv"),  # line ends and delimiters within quotes
+        ("a,b\n1,2\n".encode("utf-16"), "x", "csv"),
+        (b"a;b\r\n1,5;2\r\n", "x.parquet", "csv"),
+        (b"sep=;\na;b\n1;2\n", "x", "csv"),
+        ("名前,数\nあ,1\n".encode("cp932"), "x", "csv"),
+        (b'{"a": 1}\n{"a": 2}\n', "x.csv", "jsonl"),
+        (b'{"a": 1},2\n{"a": 2},3\n', "x.csv", "csv"),  # the first line is no JSON
+        (b'{"a": 1\n{"a": 2}\n', "x.jsonl", "jsonl"),  # damaged: its reader says where
+        (b'a, "b": 2}\n{"a": 1, "b": 2}\n', "x.jsonl", "jsonl"),
+        (b'"a": 1, "b": 2}\n{"a": 1, "b": 2}\n', "x.jsonl", "jsonl"),
+        (b"a,b\n" + b"1,2\n" * 5000, "x", "csv"),
+        (b",".join(b"%d" % k for k in range(3000)) + b"\n" + b",".join([b"1"] * 3000) + b"\n", "x", "csv"),
+        (b"1\n2\n3\n", "labels.csv", "csv"),
+        (b"", "x.npz", "npz"),
+        (gzip.compress(b""), "x.csv", "csv"),
+    ],
+)
+def test_texts(file, content, name, format):
+    assert detect(file(name, content)).name == format
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"1\n2\n3\n", b"a,b\n", b"a,b\n1\n", b"[1,2]\n[3,4]\n", b"<a>,b\n<c>,d\n", b"a b\nc d\n", b'"a,b\nc,d\n', gzip.compress(b"1\n")],
+)  # fmt: skip
+def test_a_text_that_may_be_anything_asks_for_its_format(file, content):
+    with pytest.raises(UnknownFormat, match="format="):
+        detect(file("x", content))
+    with pytest.raises(UnknownFormat, match="format="):
+        ps.open(file("y.txt", content))
+
+
+@given(
+    st.binary(max_size=600)
+    | st.text(st.sampled_from('ab,;\t\n\r"{}[]: 01\ufeff'), max_size=60).map(str.encode)
+    | st.tuples(st.sampled_from([path.read_bytes()[:40] for path in SOUND]), st.binary(max_size=40)).map(b"".join),
+    st.sampled_from(["x", "x.csv", "x.jsonl", "x.npy"]),
+    st.sampled_from([bytes, gzip.compress, zlib.compress]),
+)
+def test_no_content_breaks_it(tmp_path_factory, content, name, pack):
+    path = tmp_path_factory.mktemp("any") / name
+    path.write_bytes(pack(content))
+    with contextlib.suppress(UnknownFormat, UnsupportedData):
+        assert detect(str(path)).name in _registry.FORMATS
 
 
 def test_every_line_of_the_table_is_a_format():
@@ -97,3 +186,5 @@ def test_opening(tmp_path, file):
     np.save(tmp_path / "c.npy", np.zeros(3))
     with pytest.raises(UnsupportedData, match="a npy file"):
         list(open_records([tmp_path / "a.tfrecord", tmp_path / "c.npy"]))
+    file("d.rec", reference.framed(b"b"))
+    assert len(open_records([tmp_path / "a.tfrecord", tmp_path / "d.rec"])) == 2

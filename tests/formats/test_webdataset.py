@@ -137,3 +137,14 @@ def test_the_standard_library_reads_what_is_written(tmp_path):
         assert archive.getnames() == [f"{at:09d}.{end}" for at in (0, 1) for end in ("image.npy", "text.txt")]
         assert archive.extractfile("000000001.text.txt").read().decode() == "ä"
         assert np.load(io.BytesIO(archive.extractfile("000000001.image.npy").read())).tolist() == [[4, 5], [6, 7]]
+
+
+def test_structured_arrays_are_refused_in_words(tmp_path):
+    content = io.BytesIO()
+    np.save(content, np.zeros(2, [("a", "<f4"), ("b", [("c", "<i2")])]))
+    with tarfile.open(tmp_path / "x.tar", "w") as archive:
+        member = tarfile.TarInfo("0.x.npy")
+        member.size = len(content.getvalue())
+        archive.addfile(member, io.BytesIO(content.getvalue()))
+    with pytest.raises(SchemaMismatch, match=r"plain arrays, found the structured .*each field as a member"):
+        ps.open(tmp_path / "x.tar")

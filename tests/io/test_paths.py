@@ -70,7 +70,7 @@ def test_a_folder_holds_its_record_files_only(folder):
     assert expand("d") == ["d/part-2", "d/part-10"]
 
 
-@pytest.mark.parametrize("name", ["x@4", "x@*", "x-?????-of-00004", "x-*-of-00004", "x-00002-of-00004"])
+@pytest.mark.parametrize("name", ["x@4", "x@*", "x-?????-of-00004", "x-*-of-00004"])
 def test_a_set_of_shards_has_many_names(folder, name):
     make(folder, *shards("x", 4), *shards("other", 2), "x-00000-of-00004.json")
     assert expand(name) == shards("x", 4)
@@ -78,23 +78,41 @@ def test_a_set_of_shards_has_many_names(folder, name):
 
 def test_a_set_may_have_an_ending(folder):
     make(folder, *shards("d/x", 3, ".tfrecord"))
-    for name in ("d/x@3.tfrecord", "d/x@*.tfrecord", "d/x-00001-of-00003.tfrecord", "d/x-?????-of-00003.tfrecord"):
+    for name in ("d/x@3.tfrecord", "d/x@*.tfrecord", "d/x-?????-of-00003.tfrecord"):
         assert expand(name) == shards("d/x", 3, ".tfrecord")
 
 
 def test_more_shards_than_five_digits_can_count(folder):
     make(folder, *(f"x-{number:06d}-of-000002" for number in range(2)))
-    assert expand("x-000000-of-000002") == ["x-000000-of-000002", "x-000001-of-000002"]
+    assert expand("x-000000-of-000002") == ["x-000000-of-000002"]
+    assert expand("x-??????-of-000002") == ["x-000000-of-000002", "x-000001-of-000002"]
     assert expand("x@*") == ["x-000000-of-000002", "x-000001-of-000002"]
 
 
-def test_in_a_list_a_shard_means_itself(folder):
+def test_the_name_of_one_shard_is_that_one_file(folder):
+    make(folder, *shards("x", 4), *shards("y", 3, ".npy"))
+    for name in (*shards("x", 4), *shards("y", 3, ".npy")):
+        assert expand(name) == [name]
+        assert expand(Path(name)) == [name]
+        assert expand([name]) == [name]
+        assert expand(f"file://{folder}/{name}") == [f"{folder}/{name}"]
+
+
+@pytest.mark.parametrize("given", ["d/x-00001-of-00004.npy", ["d/x-00001-of-00004.npy"]])
+def test_a_shard_that_is_not_there_mentions_its_set(folder, given):
+    make(folder, "d/x-00000-of-00004.npy")
+    with pytest.raises(
+        NoFiles, match=r"x-00001-of-00004.*x@4\.npy or x@\*\.npy names the whole set.* holds x-00000-of-00004"
+    ):
+        expand(given)
+
+
+def test_in_a_list_a_set_means_its_shards(folder):
     make(folder, *shards("x", 4))
-    assert expand([shards("x", 4)[2]]) == [shards("x", 4)[2]]
     assert expand(["x@4"]) == shards("x", 4)
 
 
-@pytest.mark.parametrize("name", ["x@4", "x-?????-of-00004", "x-00001-of-00004", "x@*", "."])
+@pytest.mark.parametrize("name", ["x@4", "x-?????-of-00004", "x@*", "."])
 def test_a_missing_shard_is_named(folder, name):
     make(folder, *(shard for shard in shards("x", 4) if "00002-of" not in shard))
     with pytest.raises(NoFiles, match="x-00002-of-00004") as raised:

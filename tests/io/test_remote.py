@@ -338,4 +338,5 @@ def test_what_an_http_server_cannot_list_is_refused(server):
         with pytest.raises(UnsupportedData, match="does not tell"):
             expand(url)
     assert expand([f"{server.url}/a", f"{server.url}/b"]) == [f"{server.url}/a", f"{server.url}/b"]
-    assert expand(f"{server.url}/x-00001-of-00003.gz")[2].endswith("x-00002-of-00003.gz")
+    assert expand(f"{server.url}/x-00001-of-00003.gz") == [f"{server.url}/x-00001-of-00003.gz"]
+    assert expand(f"{server.url}/x-*-of-00003.gz")[2].endswith("x-00002-of-00003.gz")

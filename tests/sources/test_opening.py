@@ -75,6 +75,27 @@ def test_shards_are_one_source():
     assert shards.where(39).path.endswith("00002-of-00003")
 
 
+@pytest.mark.parametrize("ending", ["tfrecord", "array_record", "npy", "csv", "jsonl"])
+def test_the_name_of_one_shard_is_that_shard_in_every_call(tmp_path, ending):
+    """A rank that opens its own shard must not read those of the others."""
+    ps.write(tmp_path / f"x.{ending}@4", {"k": np.arange(40)})
+    own = tmp_path / f"x.{ending}-00002-of-00004"
+    for given in (own, str(own), [own]):
+        assert len(ps.open(given)) == 10
+        assert ps.verify(given).records == 10
+    assert np.sort(np.concatenate([batch[next(iter(batch))] for batch in ps.Loader(ps.open(own), 4)])).tolist() == [
+        *range(20, 30)
+    ]
+    assert ps.convert(own, tmp_path / "one.npz").examples == 10
+    assert len(ps.open(f"{tmp_path}/x.{ending}@4")) == len(ps.open(f"{tmp_path}/x.{ending}@*")) == 40
+    if ending in ("tfrecord", "array_record"):
+        assert len(ps.records(own)) == 10
+    own.unlink()
+    for call in (ps.open, ps.records, ps.verify, lambda path: ps.convert(path, tmp_path / "two.npz")):
+        with pytest.raises(ps.NoFiles, match=rf"x.{ending}@4 or x.{ending}@\* names the whole set"):
+            call(own)
+
+
 @pytest.mark.parametrize(
     ("name", "error", "place"),
     [

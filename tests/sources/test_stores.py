@@ -57,18 +57,30 @@ def test_shards_folders_globs(store):
     for path in (
         "deep/er/s.tfrecord@4",
         "deep/er/s.tfrecord@*",
-        "deep/er/s.tfrecord-00001-of-00004",
+        "deep/er/s.tfrecord-?????-of-00004",
         "deep/er",
         "deep/er/",
     ):
         assert len(ps.open(f"{store.base}/{path}")) == ROWS
     assert len(ps.open(f"{store.base}/deep/er/s.tfrecord-0000[01]*")) == ROWS // 2
+    assert len(ps.open(f"{store.base}/deep/er/s.tfrecord-00001-of-00004")) == ROWS // 4
+    assert len(ps.open([f"{store.base}/deep/er/s.tfrecord-00001-of-00004"])) == ROWS // 4
+    with pytest.raises(NoFiles, match=r"00001-of-00005.*s.tfrecord@5 or s.tfrecord@\* names the whole set"):
+        ps.open(f"{store.base}/deep/er/s.tfrecord-00001-of-00005")
     assert len(ps.open(f"{store.base}/d*/*/s.*")) == ROWS
     assert len(ps.open(f"{store.base}/*/er/*-00003-*")) == ROWS // 4
     with pytest.raises(NoFiles, match="none"):
         ps.open(f"{store.base}/*/nowhere/*.tfrecord")
     with pytest.raises(NoFiles, match="only the folders er"):
         ps.open(f"{store.base}/deep")
+
+
+def test_content_decides_in_a_store(store, tmp_path):
+    ps.write(tmp_path / "x.npz", {"k": np.arange(5)})
+    store.objects["a/training_data.npy"] = (tmp_path / "x.npz").read_bytes()
+    store.objects["a/table"] = b"k,x\n1,2\n3,4\n"
+    assert ps.open(f"{store.base}/a/training_data.npy").batch([4])["k"].tolist() == [4]
+    assert ps.open(f"{store.base}/a/table").batch([1])["x"].tolist() == [4]
 
 
 def test_many_objects_come_in_pages(store):

@@ -160,6 +160,9 @@ def test_shards_lists_and_skipping(folder, server, tmp_path, monkeypatch):
         check_alike(ps.open(f"{served}/x.tfrecord@3"), ps.open(f"{other.url}/x.tfrecord@3"))
         urls = [f"{other.url}/x.tfrecord-0000{n}-of-00003" for n in (2, 0)]
         check_alike(ps.open([url.replace(other.url, str(served)) for url in urls]), ps.open(urls))
+        check_alike(ps.open(urls[0].replace(other.url, str(served))), ps.open(urls[0]))
+        with pytest.raises(NoFiles, match=r"x.tfrecord@9 names the whole set"):
+            ps.open(f"{other.url}/x.tfrecord-00001-of-00009")
         damaged = bytearray((served / "x.tfrecord-00001-of-00003").read_bytes())
         damaged[5000] ^= 1
         (served / "x.tfrecord-00001-of-00003").write_bytes(damaged)

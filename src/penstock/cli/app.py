@@ -83,7 +83,7 @@ def root(
 ) -> None:
     """Look into, check, convert and count training data.
 
-    A PATH is a file, a folder, a glob, or a set of shards (x@8, x-00000-of-00008): of TFRecord, RecordIO, ArrayRecord, npy, npz, CSV,
+    A PATH is a file, a folder, a glob, or a set of shards (x@8, x@*): of TFRecord, RecordIO, ArrayRecord, npy, npz, CSV,
     Parquet, JSON Lines, Avro, WebDataset, or a folder of images or arrays. Results go to stdout, everything else to stderr. Exit
     code 0: all is well; 1: faults in the data; 2: a wrong call.
     """

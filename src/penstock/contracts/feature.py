@@ -200,11 +200,11 @@ def _dtype_name(dtype: str | np.dtype[Any] | type) -> str:
     known = np.dtype(dtype)
     if known.kind == "O":
         raise TypeError("object arrays have no fixed meaning in a file; use 'bytes', 'str' or a numeric dtype")
-    return (
-        known.newbyteorder("=").str.lstrip("<>=|")
-        if known.kind in "SUVmM" and known.names is None
-        else (known.name if known.names is None else str(known))
-    )
+    if known.names is not None:
+        raise TypeError(f"a feature is one array, not a structured one: make a feature of each field of {known}")
+    if known.subdtype is not None:
+        raise TypeError(f"a feature has its shape apart from its dtype: Feature({known.base.name!r}, {known.shape})")
+    return known.newbyteorder("=").str.lstrip("<>=|") if known.kind in "SUVmM" else known.name
 
 
 def _holds(dtype: str, values: npt.NDArray[Any]) -> bool:

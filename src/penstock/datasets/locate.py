@@ -84,6 +84,9 @@ def _as_folder(given: str | os.PathLike[str]) -> Path | None:
 def _in_folder(folder: Path) -> Path:
     if (folder / INFO_FILE).is_file():
         return folder
+    if folder.is_file():
+        hint = "Open single files with penstock.open, or name the folder."
+        raise NoFiles(Where(path=str(folder)), expected="a folder that TFDS prepared", found="a file", hint=hint)
     if not folder.is_dir():
         raise NoFiles(Where(path=str(folder)), expected="a folder that TFDS prepared", found="nothing of that name")
     if next(_versions(folder), None) is None:

@@ -13,8 +13,9 @@ from penstock import _native
 from penstock.contracts.csv import CSV, UTF_16, CsvDialect
 from penstock.errors import CorruptFile, DataError, SchemaMismatch, UnsupportedData, Where
 from penstock.formats.csv_framing import BOM, ENCODING_HINT, QUOTE_HINT, CsvFraming, first_row, preamble
+from penstock.io.transcoding import decoded_head
 
-__all__ = ["SNIFFED_BYTES", "sniff", "transcoding"]
+__all__ = ["SNIFFED_BYTES", "is_text", "looks_like_rows", "sniff", "transcoding"]
 
 SNIFFED_BYTES = 256 << 10
 SNIFFED_ROWS = 200
@@ -44,6 +45,45 @@ def transcoding(head: bytes, encoding: str | None) -> str:
     if encoding == "utf-16":
         return marked or "utf-16-le"
     return encoding if encoding in UTF_16 else ""
+
+
+def is_text(head: bytes) -> bool:
+    """Whether some first bytes may be text: UTF-16 with its mark, or no control characters."""
+    transcode = transcoding(head, None)
+    text = decoded_head(head, transcode) if transcode else head
+    return bool(text) and CsvFraming(CsvDialect()).is_plain(text)
+
+
+def looks_like_rows(head: bytes, *, whole: bool) -> bool:
+    """Whether some first bytes are rows of a CSV file beyond doubt: two or more, each with the same two or more fields.
+
+    What may be JSON is none, and neither is a single column: there the name of the file, or its reader, must say so.
+
+    Args:
+        head: First bytes of the file, decompressed.
+        whole: Whether they are all.
+    """
+    transcode = transcoding(head, None)
+    text = decoded_head(head, transcode) if transcode else head
+    begins = text.removeprefix(BOM).lstrip()[:1]
+    if not is_text(head) or begins in (b"{", b"[", b"<") or b"\n{" in text:
+        return False
+    delimiters = (_stated(text),) if _stated(text) else DELIMITERS
+    return any(_agree(text, CsvDialect(delimiter=mark), whole=whole) for mark in delimiters)
+
+
+def _agree(head: bytes, dialect: CsvDialect, *, whole: bool) -> bool:
+    """Whether all of the first rows have as many fields as the first one, and that is more than one."""
+    buffer = memoryview(head)
+    try:
+        at, end = first_row(buffer, dialect, last=whole)
+        width = len(_native.values_of_csv(bytes(buffer[at:end]).rstrip(b"\r\n"), dialect.marks))
+        starts, _ = _native.scan_csv(
+            head, at, len(head), dialect.marks, width=width, utf8=False, last=whole, max_records=SNIFFED_ROWS
+        )
+    except _native.FormatError:
+        return False
+    return width > 1 and len(starts) > 1
 
 
 def sniff(head: bytes, path: str, options: CSV, *, whole: bool, transcode: str = "") -> CsvDialect:

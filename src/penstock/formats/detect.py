@@ -13,16 +13,29 @@ from penstock.contracts.image_kinds import encoding_of
 from penstock.contracts.protocols import File
 from penstock.contracts.records import Format
 from penstock.errors import UnknownFormat, UnsupportedData, Where
-from penstock.io.compression import SUFFIXES, head_of, wrapper_of
+from penstock.formats.csv_sniff import SNIFFED_BYTES, is_text, looks_like_rows
+from penstock.io.compression import SUFFIXES, Compression, head_of, wrapper_of
 from penstock.io.pipes import is_pipe
 from penstock.io.reading import open_file
 from penstock.io.urls import base_name
 
 __all__ = ["csv_options", "detect", "endings", "format_named", "format_of_name"]
 
-HEAD_BYTES = 64
-PACKED_BYTES = 4096  # of a compressed file, which inflate to as much as that
+HEAD_BYTES = 4096  # of a file, decompressed: what is looked at for the marks of formats
 SHOWN_BYTES = 12
+SHOWN_TEXT = 40
+FOREIGN = {
+    b"\x89HDF\r\n": "an HDF5 file",
+    b"SQLite format 3": "an SQLite database",
+    b"ARROW1": "an Arrow IPC file",
+    b"PK\x03\x04": "a ZIP archive that is no .npz",
+    b"BZh": "a bzip2 stream",
+    b"\xfd7zXZ\0": "an xz stream",
+    b"\x28\xb5\x2f\xfd": "a Zstandard stream",
+    b"7z\xbc\xaf": "a 7z archive",
+    b"%PDF": "a PDF",
+}
+"""First bytes of files that people have and Penstock does not read."""
 SHARD_END = re.compile(r"-\d{5,}-of-\d{5,}$")
 NUMBER_END = re.compile(r"[-_.]\d+$")
 
@@ -75,59 +88,83 @@ def endings() -> list[str]:
 
 
 def detect(path: str) -> Format:
-    """The format of one file.
+    """The format of one file: by the marks in its content; then by its name, unless it is a text of rows; then by those rows.
 
     Raises:
-        UnknownFormat: Neither its first bytes nor its name tell; the message shows both.
+        UnknownFormat: Neither its content nor its name tell; the message shows both.
         UnsupportedData: A compressed file of a format that is not read compressed.
     """
-    file = None if is_pipe(path) else open_file(path)  # A pipe cannot be looked into.
-    head = b"" if file is None else bytes(file.read(0, HEAD_BYTES))
-    is_gzip = wrapper_of(head) == "gzip"  # No format begins so; asking them all would load them all.
-    if file is not None and is_gzip and (inner := _inside(file, head)) is not None:
-        return inner
-    for found in map(format_named, _registry.FORMATS):
-        if found.knows(head):
-            return found
-    if file is not None and not is_gzip and (inner := _inside(file, head)) is not None:
-        return inner
+    if is_pipe(path):  # It cannot be looked into.
+        return _by_name(path, b"", None)
+    file = open_file(path)
+    head = bytes(file.read(0, HEAD_BYTES))
+    wrapper = wrapper_of(head)
+    is_gzip = wrapper == "gzip"  # No format begins so; asking them all would load them all.
+    found = None if is_gzip else _marked(head)
+    if found is not None:
+        return found
+    inner = b"" if wrapper == "none" else head_of(head, wrapper, HEAD_BYTES)
+    found = _marked(inner)
+    if found is not None:
+        return _compressed(found, path, wrapper)
+    if format_of_name(path) != "csv" and _holds_rows(file, wrapper if inner else "none"):
+        return format_named("csv")
+    return _by_name(path, inner or head, file.size)
+
+
+def _marked(head: bytes) -> Format | None:
+    """The format that the first bytes show."""
+    return next((found for found in map(format_named, _registry.FORMATS) if head and found.knows(head)), None)
+
+
+def _compressed(found: Format, path: str, wrapper: str) -> Format:
+    if found.compressible:
+        return found
+    raise UnsupportedData(
+        Where(path=path),
+        expected=f"a plain {found.name} file",
+        found=f"one in a {wrapper} stream",
+        hint="Decompress it first, as with gunzip.",
+    )
+
+
+def _holds_rows(file: File, wrapper: Compression) -> bool:
+    """Whether a file is text of rows, whatever its name says. Binary files are known by their first bytes."""
+    head = bytes(file.read(0, HEAD_BYTES))
+    if wrapper == "none" and not is_text(head):
+        return False
+    content = bytes(file.read(0, SNIFFED_BYTES))
+    inner = content if wrapper == "none" else head_of(content, wrapper, SNIFFED_BYTES)
+    return looks_like_rows(inner, whole=file.size <= SNIFFED_BYTES and len(inner) < SNIFFED_BYTES)
+
+
+def _by_name(path: str, head: bytes, size: int | None) -> Format:
     name = format_of_name(path)
-    if name is not None:
-        return format_named(name)
-    raise _unknown(path, head, None if file is None else file.size)
+    if name is None:
+        raise _unknown(path, head, size)
+    return format_named(name)
 
 
 def _unknown(path: str, head: bytes, size: int | None) -> UnknownFormat:
     """What is there instead, and what can be done about it."""
     kind = encoding_of(head, size)
-    found, hint = (
-        f"the first bytes {head[:SHOWN_BYTES].hex(' ')}",
-        "If you know the format, name it: format='tfrecord'.",
-    )
+    foreign = next((words for mark, words in FOREIGN.items() if head.startswith(mark)), None)
+    hint = "If you know the format, name it: format='tfrecord'."
     if kind is not None:
         found, hint = (
             f"one {kind} image",
             "Images are opened by the folder that they lie in, or the folder of those folders.",
         )
+    elif foreign is not None:
+        found = foreign
+        hint = "Decompress it first." if foreign.endswith("stream") else "Convert it to one of these formats first."
     elif not head:
-        found = f"{'an empty file' if size is not None else 'a pipe'} with a name that does not tell"
+        found = "an empty file, unknown extension" if size is not None else "a pipe, unknown extension"
+    elif is_text(head):
+        found = f"text that begins {head[:SHOWN_TEXT].decode('utf-8', 'replace')!r}"
+        hint = "If it is CSV, name it: format='csv', or ps.CSV(...) with its delimiter; JSON Lines is format='jsonl'."
+    else:
+        found = f"the first bytes {head[:SHOWN_BYTES].hex(' ')}"
     return UnknownFormat(
         Where(path=path), expected=f"a file of {' or '.join(_registry.FORMATS)}", found=found, hint=hint
     )
-
-
-def _inside(file: File, head: bytes) -> Format | None:
-    """The format in a compressed file."""
-    wrapper = wrapper_of(head)
-    inner = b"" if wrapper == "none" else head_of(file.read(0, PACKED_BYTES), wrapper, HEAD_BYTES)
-    for found in map(format_named, _registry.FORMATS):
-        if inner and found.knows(inner):
-            if not found.compressible:
-                raise UnsupportedData(
-                    Where(path=file.path),
-                    expected=f"a plain {found.name} file",
-                    found=f"one in a {wrapper} stream",
-                    hint="Decompress it first, as with gunzip.",
-                )
-            return found
-    return None

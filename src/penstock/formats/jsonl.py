@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -178,9 +179,15 @@ def _faults(table: JsonLinesTable, names: tuple[str, ...], rows: Indices) -> lis
 
 
 def is_jsonl(head: bytes) -> bool:
-    """Whether some first bytes look like a JSON object on a line."""
+    """Whether some first bytes look like a JSON object on a line. Where the line ends in them, it must be one."""
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    return text.startswith(b"{") and text[1:].lstrip(b" \t")[:1] in (b'"', b"}")
+    if not text.startswith(b"{") or text[1:].lstrip(b" \t")[:1] not in (b'"', b"}"):
+        return False
+    line, end, _ = text.partition(b"\n")
+    try:
+        return not end or isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 FORMAT = Format(

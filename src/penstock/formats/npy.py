@@ -21,7 +21,7 @@ from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch
 from penstock.errors import UnsupportedData, Where
 from penstock.formats.npy_header import MAGIC, NpyHeader, header_of, read_header
-from penstock.formats.npy_layout import Layout, native_endian
+from penstock.formats.npy_layout import Field, Layout, native_endian
 from penstock.formats.npy_sink import ArraySink, join_arrays, misfits
 from penstock.formats.npy_text import check_text
 from penstock.formats.npy_verify import check_alike, verify_npy
@@ -119,7 +119,12 @@ class NpyRecords:
         rows = self.take(indices)
         if rows.dtype.names is None:
             return {"values": rows}
-        return {name: np.ascontiguousarray(rows[name]) for name in names}
+        return {name: self._fields[name].of(rows) for name in names}
+
+    @cached_property
+    def _fields(self) -> dict[str, Field]:
+        """Of a structured array: where each feature is."""
+        return self._layout.fields
 
     def take(self, indices: Indices) -> npt.NDArray[Any]:
         """Rows by index, gathered by native code.

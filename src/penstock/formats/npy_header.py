@@ -14,11 +14,11 @@ from penstock.contracts.protocols import File
 from penstock.errors import CorruptFile, UnsupportedData, Where
 from penstock.io.mapped import MappedFile
 
-__all__ = ["MAGIC", "NpyHeader", "header_bytes", "header_in", "header_of", "read_header"]
+__all__ = ["MAGIC", "MOST_BYTES", "NpyHeader", "header_bytes", "header_in", "header_of", "read_header"]
 
 MAGIC = b"\x93NUMPY"
 FIRST_BYTES = 4096  # the headers that numpy writes are shorter
-MOST_BYTES = 1 << 24  # a longer one is refused anyway
+MOST_BYTES = 1 << 20  # of a header: some 40,000 fields. A longer one is neither read nor written.
 GROWTH_DIGITS = 21  # numpy leaves room for a number of so many digits, so that the first axis can grow in place
 ALIGNMENT = 64
 
@@ -78,7 +78,7 @@ def header_of(file: File, size: int) -> NpyHeader:
     """
     head = file.read(0, FIRST_BYTES)
     length = head[8:10] if bytes(head[6:7]) == b"\x01" else head[8:12]
-    end = min(size, MOST_BYTES, 8 + len(length) + int.from_bytes(length, "little"))
+    end = min(size, FIRST_BYTES + MOST_BYTES, 8 + len(length) + int.from_bytes(length, "little"))
     return header_in(head if end <= len(head) else file.read(0, end), file.path, size)
 
 
@@ -89,12 +89,11 @@ def header_in(content: memoryview, path: str, size: int | None = None) -> NpyHea
         CorruptFile, UnsupportedData: As :func:`read_header`.
     """
     try:
-        _, descr, is_fortran, shape, offset = _native.parse_npy_header(content)
+        _, descr, is_fortran, shape, offset = _native.parse_npy_header(content, MOST_BYTES)
     except _native.FormatError as error:
         if error.fault == "range":
-            found = f"{error.found}, which no array needs"
             raise CorruptFile(
-                Where(path=path), expected=f"a header of at most {error.expected} bytes", found=found
+                Where(path=path), expected=f"a header of at most {error.expected} bytes", found=f"{error.found}"
             ) from error
         raise describe(error, Where(path=path)) from error
     dtype = _dtype(descr, path)
@@ -114,8 +113,8 @@ def header_in(content: memoryview, path: str, size: int | None = None) -> NpyHea
 def _dtype(descr: Any, path: str) -> np.dtype[Any]:
     try:
         dtype = np.lib.format.descr_to_dtype(descr)
-    except (TypeError, ValueError, SyntaxError, RuntimeError, IndexError, OverflowError) as error:
-        raise CorruptFile(Where(path=path), expected="a dtype", found=f"{descr!r}") from error
+    except (TypeError, ValueError, SyntaxError, RuntimeError, LookupError, OverflowError, MemoryError) as error:
+        raise CorruptFile(Where(path=path), expected="a dtype", found=f"{descr!r:.200}") from error
     if dtype.hasobject:
         raise UnsupportedData(
             Where(path=path),
@@ -139,6 +138,11 @@ def header_bytes(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
         before = len(MAGIC) + 2 + length_bytes
         padding = ALIGNMENT - (before + len(body) + 1) % ALIGNMENT
         length = len(body) + padding + 1
-        if length < 1 << (8 * length_bytes):
+        if length < 1 << (8 * length_bytes) and length <= MOST_BYTES:
             return MAGIC + bytes((version, 0)) + length.to_bytes(length_bytes, "little") + body + b" " * padding + b"\n"
-    raise UnsupportedData(Where(), expected="a dtype whose description fits into a header", found=str(dtype))
+    raise UnsupportedData(
+        Where(),
+        expected=f"fields whose description fits into a header of {MOST_BYTES} bytes",
+        found=f"{len(dtype.names or ())} fields, described in {len(text)} characters",
+        hint="Write one feature with many columns instead, or a Parquet file.",
+    )

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.contracts.tables import Misfit
 from penstock.errors import UnsupportedData, Where
+from penstock.formats.npy_header import MOST_BYTES
 from penstock.formats.npy_writer import NpyWriter
 from penstock.io.paths import PathLike
 
@@ -81,7 +83,12 @@ class ArraySink:
 
 def join_arrays(parts: Sequence[str], path: str) -> None:
     """The rows of some ``.npy`` files behind one header."""
-    rows = np.load(parts[0], mmap_mode="r")
+    rows = _mapped(parts[0])
     with NpyWriter(path, rows.dtype, rows.shape[1:]) as out:
         for part in parts:
-            out.write(np.load(part, mmap_mode="r"))
+            out.write(_mapped(part))
+
+
+def _mapped(part: str) -> npt.NDArray[Any]:
+    rows: npt.NDArray[Any] = np.load(part, mmap_mode="r", max_header_size=MOST_BYTES)
+    return rows

@@ -34,8 +34,9 @@ class NpyWriter(Closing):
         """Rows written so far."""
         if self.dtype.hasobject:
             raise UnsupportedData(Where(path=str(path)), expected="a dtype without objects", found=str(self.dtype))
+        header = self._header()  # It may be refused: before there is a file.
         self._file = AtomicFile(path)
-        self._file.write(self._header())
+        self._file.write(header)
 
     def _header(self) -> bytes:
         return header_bytes(self.dtype, (self.rows, *self.row_shape))

@@ -31,7 +31,7 @@ def records(
     """The records of some files: bytes by index.
 
     Args:
-        path: A file, a folder, a glob, a shard pattern (``x@8``, ``x-00000-of-00008``), or a list of those.
+        path: A file, a folder, a glob, a set of shards (``x@8``, ``x@*``), or a list of those.
         format: How records are framed; ``None`` finds out from the first file's content, then from its name.
             :class:`penstock.CSV` says how a CSV file is written.
         compression: ``"gzip"``, ``"zlib"``, ``"none"``; ``None`` finds out for each file from its content.
@@ -103,13 +103,18 @@ def _look_into(path: object) -> Look | None:
 
 
 def _check_alike(paths: list[str], first: Format) -> None:
-    """Refuse a mixture that the names show: the files of a folder are read as what the first of them is."""
+    """Refuse a mixture: the files of a folder are read as what the first of them is.
+
+    A file is looked into where its name means another format; what is in it decides.
+    """
     endings: dict[str, str] = {}
     for path in paths:
         endings.setdefault(os.path.splitext(base_name(path))[1], path)
     for path in endings.values():
-        name = format_of_name(path)
-        if name not in (None, first.name):
+        if format_of_name(path) in (None, first.name) or path == paths[0]:
+            continue
+        name = detect(path).name
+        if name != first.name:
             raise UnsupportedData(
                 Where(path=path),
                 expected=f"{first.name}, as {os.path.basename(paths[0])}",

@@ -23,6 +23,9 @@ from penstock.io.fileset import FileSet
 
 __all__ = ["FORMAT", "WebDatasetTable"]
 
+BLOCK_BYTES = 512
+CHECKSUM = slice(148, 156)
+"""Where a header holds the sum of its bytes, in octal digits; it counts as blanks itself."""
 SAMPLE = 64
 """Examples from which the types of arrays are found."""
 
@@ -136,10 +139,20 @@ class WebDatasetTable:
         return f"WebDatasetTable({files})"
 
 
+def is_tar(head: bytes) -> bool:
+    """Whether some first bytes are the header of a member of a tar archive: a block whose checksum is right."""
+    block = head[:BLOCK_BYTES]
+    try:
+        stated = int(block[CHECKSUM].strip(b"\0 "), 8)
+    except ValueError:
+        return False
+    return len(block) == BLOCK_BYTES and stated == sum(block) - sum(block[CHECKSUM]) + len(block[CHECKSUM]) * ord(" ")
+
+
 FORMAT = Format(
     name="webdataset",
     suffixes=(".tar", ".wds"),
-    knows=lambda head: False,  # noqa: ARG005 - what shows a tar archive stands further in; its name tells
+    knows=is_tar,
     open=WebDatasetTable,
     compressible=True,
     sink=WebDatasetWriter,

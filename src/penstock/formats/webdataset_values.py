@@ -66,6 +66,13 @@ def feature_of(ending: str, members: Sequence[memoryview], place: Place) -> Feat
     if not headers:
         return Feature("float32", (None,))
     first = headers[0]
+    if first.dtype.names is not None:
+        raise SchemaMismatch(
+            place(0),
+            expected="plain arrays",
+            found=f"the structured {first.dtype}",
+            hint="Save each field as a member of its own.",
+        )
     for row, header in enumerate(headers):
         if header.dtype != first.dtype or len(header.shape) != len(first.shape):
             raise _other(header, Feature(first.dtype, first.shape), place(row))

@@ -19,7 +19,7 @@ def no_listing(url: str, found: str) -> UnsupportedData:
     """The refusal of what would need a list of an HTTP server's files."""
     return UnsupportedData(
         Where(path=url),
-        expected="the URL of a file, a list of those, or shards with their number (x@8, x-00000-of-00008)",
+        expected="the URL of a file, a list of those, or shards with their number (x@8)",
         found=found,
         hint="An HTTP server does not tell which files it has. Of many small files, a CSV with a column of their URLs does "
         "(image_columns=), or shards that hold them.",

@@ -17,6 +17,7 @@ __all__ = [
     "listed",
     "natural_key",
     "shard_names",
+    "whole_set_hint",
 ]
 
 TEMPORARY_SUFFIX = ".penstock-tmp"
@@ -31,6 +32,7 @@ SIDECARS = frozenset(
 TEMPORARIES = (TEMPORARY_SUFFIX, ".tmp", ".temp", ".part", ".partial", ".incomplete", ".crdownload", ".swp", "~")
 COUNTED = re.compile(r"(?P<stem>.*[^/\\])@(?P<count>\d+|\*)(?P<end>[^/\\@]*)")
 SHARD = re.compile(r"(?P<stem>.*-)(?P<number>\d{5,}|\?{5,}|\*)-of-(?P<count>\d{5,})(?P<end>[^/\\]*)")
+SCHEME = re.compile(r"https?://")  # An HTTP server does not list what it has.
 MANY = 5  # how many missing names a message spells out
 
 
@@ -45,6 +47,17 @@ def as_shard(path: str) -> re.Match[str] | None:
 def shard_names(stem: str, count: int, end: str = "", *, digits: int = 5) -> list[str]:
     """The ``count`` names ``{stem}{number}-of-{count}{end}``."""
     return [f"{stem}{number:0{digits}}-of-{count:0{digits}}{end}" for number in range(count)]
+
+
+def whole_set_hint(path: str) -> str:
+    """For an error about the name of one shard, where nothing is: what would have named the whole set."""
+    found = as_shard(path)
+    if found is None or not found["number"].isdigit():
+        return ""
+    stem, count, end = os.path.basename(found["stem"])[:-1], int(found["count"]), found["end"]
+    counted = f"{stem}@{count}{end}"
+    names = f"{counted} or {stem}@*{end}" if SCHEME.match(path) is None else counted
+    return f"This is the name of one shard; {names} names the whole set."
 
 
 def is_record_name(name: str) -> bool:

@@ -21,6 +21,7 @@ from penstock.io.names import (
     listed,
     natural_key,
     shard_names,
+    whole_set_hint,
 )
 from penstock.io.remote_names import expand_url
 from penstock.io.urls import SCHEMES, is_url, scheme_of
@@ -44,9 +45,9 @@ def expand(path: PathLike | Iterable[PathLike]) -> list[str]:
     """The files that ``path`` means, in order.
 
     Args:
-        path: A file; a folder (its record files, not its sub-folders'); a glob; ``x@8`` or ``x@*`` for the shards
-            ``x-00000-of-00008`` and so on; one shard's name or ``x-?????-of-00008`` for the whole set; a list of
-            those, joined in the order of the list. A shard's name *inside a list* means that one file. URLs likewise.
+        path: A file; a folder (its record files, not its sub-folders'); a glob; ``x@8``, ``x@*`` or ``x-?????-of-00008`` for
+            the shards ``x-00000-of-00008`` and so on; a list of those, joined in the order of the list. The name of one shard is
+            that one file. URLs likewise.
 
     Returns:
         Paths as given (a relative one stays relative); within a folder, glob or set in natural order of numbers.
@@ -56,11 +57,11 @@ def expand(path: PathLike | Iterable[PathLike]) -> list[str]:
         UnsupportedData: A URL of a scheme that cannot be read, or a folder or glob of a server that does not list.
     """
     if isinstance(path, str | os.PathLike):
-        return _expand_one(_text(path), whole_sets=True)
+        return _expand_one(_text(path))
     parts = [_text(part) for part in path]
     if not parts:
         raise NoFiles(Where(), expected="at least one path", found="an empty list")
-    return [file for part in parts for file in _expand_one(part, whole_sets=False)]
+    return [file for part in parts for file in _expand_one(part)]
 
 
 def _text(path: PathLike) -> str:
@@ -82,16 +83,16 @@ def _text(path: PathLike) -> str:
     return os.path.expanduser(text)
 
 
-def _expand_one(path: str, *, whole_sets: bool) -> list[str]:
+def _expand_one(path: str) -> list[str]:
     """The literal reading wins over every pattern."""
     if is_url(path):
-        return expand_url(path, whole_sets=whole_sets)
+        return expand_url(path)
     if os.path.isdir(path):
         return _in_folder(path)
-    shard = as_shard(path)
-    if os.path.exists(path) and not (whole_sets and shard):
+    if os.path.exists(path):
         return [path]
-    if shard and (whole_sets or not shard["number"].isdigit()):
+    shard = as_shard(path)
+    if shard and not shard["number"].isdigit():
         return shard_paths(shard["stem"], int(shard["count"]), shard["end"], digits=len(shard["count"]))
     if counted := COUNTED.fullmatch(path):
         return _counted(path, counted["stem"], counted["count"], counted["end"])
@@ -99,9 +100,8 @@ def _expand_one(path: str, *, whole_sets: bool) -> list[str]:
         return _matching(path)
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, ValueError):
         os.stat(path)  # Raises what is to be said where it is there, and a folder on the way may not be looked into.
-    raise NoFiles(
-        Where(path=path), expected="a file, folder or pattern", found="nothing of that name", hint=_near(path)
-    )
+    hint = f"{whole_set_hint(path)} {_near(path)}".strip()
+    raise NoFiles(Where(path=path), expected="a file, folder or pattern", found="nothing of that name", hint=hint)
 
 
 def shard_paths(stem: str, count: int, end: str = "", *, digits: int = 5) -> list[str]:

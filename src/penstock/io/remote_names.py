@@ -17,15 +17,12 @@ __all__ = ["expand_url", "stands_for_several"]
 MAGIC = re.compile(r"[*?\[]")
 
 
-def expand_url(url: str, *, whole_sets: bool) -> list[str]:
+def expand_url(url: str) -> list[str]:
     """The objects that a URL means, in order.
 
     Of a store that lists: an object, a folder, a glob, a set of shards. Of an HTTP server, which does not
     list: an object, or a set of shards whose number is in its name; that they are there shows when they are read.
-
-    Args:
-        url: The URL.
-        whole_sets: Whether the name of one shard stands for its set.
+    The name of one shard is that one object.
 
     Raises:
         NoFiles: Nothing is there.
@@ -35,7 +32,11 @@ def expand_url(url: str, *, whole_sets: bool) -> list[str]:
     if not place.lists and not place.key:
         return [_object(url, place)]  # What is behind a "?" is no pattern.
     shard = as_shard(url)
-    if shard and (whole_sets or not shard["number"].isdigit()):
+    if shard and shard["number"].isdigit():
+        if place.lists:
+            run_all(url, [lambda: look_whole(url)])
+        return [url]
+    if shard:
         return shard_names(shard["stem"], int(shard["count"]), shard["end"], digits=len(shard["count"]))
     counted = COUNTED.fullmatch(url) if "@" in place.key else None
     if counted and counted["count"] != "*":
@@ -48,7 +49,7 @@ def expand_url(url: str, *, whole_sets: bool) -> list[str]:
 
 
 def stands_for_several(url: str) -> bool:
-    """Whether a URL is a glob, a shard pattern, or a shard's name."""
+    """Whether a URL names files by a glob, a shard pattern, or a shard's name, and so is no folder."""
     key = Url.of(url).key
     return bool(MAGIC.search(key) or as_shard(url) or ("@" in key and COUNTED.fullmatch(url)))
 

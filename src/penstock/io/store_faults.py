@@ -6,6 +6,7 @@ import re
 
 from penstock import _optional
 from penstock.errors import DataError, NoFiles, Unreachable, UnsupportedData, Where
+from penstock.io.names import whole_set_hint
 
 __all__ = ["NoRanges", "worded"]
 
@@ -39,7 +40,8 @@ def worded(error: Exception, url: str, *, act: str = "read") -> Exception:
     if status == 404 and code in ("NoSuchBucket", "ContainerNotFound"):
         return NoFiles(where, expected="a bucket of this name", found=f"none (the server says 404, {code})")
     if isinstance(error, FileNotFoundError):
-        return NoFiles(where, expected="an object at this URL", found="none (the server says 404)")
+        hint = whole_set_hint(url)
+        return NoFiles(where, expected="an object at this URL", found="none (the server says 404)", hint=hint)
     if status == 404:
         return NoFiles(where, expected="an object or a bucket of this name", found="none (the server says 404)")
     if (isinstance(error, kinds.NotSupportedError) and "ange" in text) or status == 416:

@@ -60,7 +60,7 @@ def open(
     """Open files as a random-access sequence of typed examples.
 
     Args:
-        path: A file, a folder, a glob, a shard pattern (``x@8``, ``x-00000-of-00008``), or a list of those.
+        path: A file, a folder, a glob, a set of shards (``x@8``, ``x@*``), or a list of those.
         format: ``"tfrecord"``, ``"recordio"``, ``"array_record"``, ``"riegeli"``, ``"npy"``, ``"npz"``, ``"csv"``, ``"parquet"``,
             ``"jsonl"``, ``"avro"``, ``"webdataset"``; of folders ``"image_folder"``, ``"npy_folder"``, ``"npz_folder"``. By default
             found from the content, then from the name. :class:`penstock.CSV` says how a CSV file is written.

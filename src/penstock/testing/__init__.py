@@ -1,20 +1,41 @@
 """Conformance suites: subclass one for your own format, source or codec, and pytest runs what every one of ours is held to.
 
-Needs pytest and hypothesis, which nothing else in penstock does.
+The suites need pytest and hypothesis (``pip install "penstock[test]"``), which nothing else in penstock does; they are loaded
+when they are asked for, so that looking at this module needs neither.
 """
 
 from __future__ import annotations
 
+import importlib as _importlib
+import typing as _typing
+
 from penstock import _optional
-
-_optional.require("pytest", extra="test")
-_optional.require("hypothesis", extra="test")
-
-# ruff: noqa: E402 - only now can what follows be imported
-from penstock.testing.codecs import CodecTests
 from penstock.testing.comparing import assert_same
-from penstock.testing.formats import FormatTests
 from penstock.testing.kinds import KINDS, kinds_batch, kinds_schema
-from penstock.testing.sources import SourceTests
+
+if _typing.TYPE_CHECKING:
+    from penstock.testing.codecs import CodecTests
+    from penstock.testing.formats import FormatTests
+    from penstock.testing.sources import SourceTests
 
 __all__ = ["KINDS", "CodecTests", "FormatTests", "SourceTests", "assert_same", "kinds_batch", "kinds_schema"]
+
+_SUITES = {"CodecTests": "codecs", "FormatTests": "formats", "SourceTests": "sources"}
+_NEEDED = ("pytest", "hypothesis")
+
+
+def __getattr__(name: str) -> _typing.Any:
+    """Load a suite when it is first asked for."""
+    if name not in _SUITES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    for needed in _NEEDED:
+        _optional.require(needed, extra="test")
+    value = getattr(_importlib.import_module(f"{__name__}.{_SUITES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """What can be had here: ``help`` and ``inspect`` ask for everything that is listed."""
+    suites = _SUITES if all(map(_optional.available, _NEEDED)) else ()
+    return sorted({*globals(), *suites})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 from penstock.contracts.records import Salvaged
@@ -30,9 +29,7 @@ def salvage(path: PathLike | list[str], out: PathLike, *, format: str | None = N
         UnsupportedData: ``path`` is more than one file, ``out`` exists, or the format has no records that could be told apart.
         CorruptFile: There is nothing to save.
     """
-    # A file that is there is meant itself, also where its name is that of one shard of many.
-    single = [os.fspath(path)] if not isinstance(path, list) else path
-    paths = single if len(single) == 1 and Path(single[0]).is_file() else expand(single)
+    paths = expand(path)
     if len(paths) != 1:
         raise UnsupportedData(Where(), expected="one file to salvage", found=f"{len(paths)}")
     if first_there([os.fspath(out)]):

@@ -11,8 +11,9 @@ from typing import Any, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from penstock.errors import DataError, UnsupportedData, Where
+from penstock.errors import DataError, SchemaMismatch, Where
 from penstock.formats.npy_header import NpyHeader, header_in
+from penstock.formats.npy_layout import Field, features_of, fields_of
 from penstock.formats.npy_text import check_text, holds_text
 from penstock.formats.npz.archive import STORED, Member, read_directory
 from penstock.formats.npz.archives import part_of
@@ -48,33 +49,24 @@ class Template(Protocol):
         """Columns ``(n, *shape)`` and, per file, 0, :data:`~penstock.io.small_files.OTHERWISE`, or an error's number."""
 
 
-def _native(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return rows if rows.dtype.isnative else rows.astype(rows.dtype.newbyteorder("="))
-
-
 def _array(content: memoryview, header: NpyHeader, path: str) -> npt.NDArray[Any]:
     """A view of the content, or a copy where its byte order is not the machine's."""
     order: Any = "F" if header.is_fortran else "C"
-    array = _native(np.ndarray(header.shape, header.dtype, content, header.data_offset, order=order))
+    array = np.ndarray(header.shape, header.dtype, content, header.data_offset, order=order)
+    native = header.dtype.newbyteorder("=")
+    array = array if header.dtype == native else array.astype(native)
     check_text(np.atleast_1d(array), lambda _: Where(path=path))
     return array
 
 
 def _is_read_alone(header: NpyHeader) -> bool:
-    """Whether the bytes of an array are not simply its values in order: text has to be looked at."""
-    return header.is_fortran or holds_text(header.dtype)
+    """Whether the bytes of an array are not simply its values in order: text has to be looked at, and fields apart."""
+    return header.is_fortran or header.dtype.names is not None or holds_text(header.dtype)
 
 
-def _checked_header(content: memoryview, path: str, name: str) -> NpyHeader:
-    header = header_in(content, path)
-    if header.dtype.names is not None:
-        raise UnsupportedData(
-            Where(path=path, feature=name),
-            expected="arrays of numbers",
-            found=f"a structured array, {header.dtype}",
-            hint="Save its fields as arrays of their own, or open the files as rows: format='npy'.",
-        )
-    return header
+def _features(fields: Mapping[str, Field], content: memoryview, header: NpyHeader, path: str) -> Arrays:
+    array = _array(content, header, path)
+    return {name: field.of(array) if field.keys else array for name, field in fields.items()}
 
 
 class NpyFiles:
@@ -91,10 +83,15 @@ class NpyFiles:
 
     def arrays(self, content: bytes, path: str, names: Sequence[str] | None = None, /) -> Arrays:
         view = memoryview(content)
-        return {} if names == [] else {self.name: _array(view, _checked_header(view, path, self.name), path)}
+        if names == []:
+            return {}
+        header = header_in(view, path)
+        whole = header.dtype.names is None
+        fields = features_of(self.name, header.dtype, ()) if whole else fields_of(header.dtype, header.shape, path)
+        return _features({name: fields[name] for name in fields if names is None or name in names}, view, header, path)
 
     def template(self, content: bytes, path: str, /) -> Template | None:
-        header = _checked_header(memoryview(content), path, self.name)
+        header = header_in(memoryview(content), path)
         if _is_read_alone(header) or len(content) > MOST_BYTES:
             return None
         return _NpyTemplate(content[: header.data_offset], header, self.name)
@@ -141,20 +138,30 @@ class NpzFiles:
 
     def arrays(self, content: bytes, path: str, names: Sequence[str] | None = None, /) -> Arrays:
         view = memoryview(content)
-        found = {}
+        found: Arrays = {}
         for member in read_directory(view, path):
-            if names is None or member.array in names:
-                found[member.array] = self._array(view, member, path)
+            if names is None or any(name == member.array or name.startswith(f"{member.array}.") for name in names):
+                features = self._features(view, member, path, names)
+                for name in features.keys() & found.keys():
+                    raise SchemaMismatch(
+                        Where(path=path, feature=name),
+                        expected="arrays and fields whose names differ",
+                        found=f"two that are called {name!r}",
+                    )
+                found.update(features)
         return found
 
-    def _array(self, view: memoryview, member: Member, path: str) -> npt.NDArray[Any]:
+    def _features(self, view: memoryview, member: Member, path: str, names: Sequence[str] | None) -> Arrays:
         body = view[member.offset : member.offset + member.packed_bytes]
         if member.method != STORED:
             body = memoryview(inflate_bytes(body, part_of(member), path))
         elif self.verify and zlib.crc32(body) != member.crc:
             raise crc_fault(path, part_of(member), zlib.crc32(body))
         try:
-            return _array(body, _checked_header(body, path, member.array), path)
+            header = header_in(body, path)
+            fields = features_of(member.array, header.dtype, header.shape, path)
+            wanted = {name: fields[name] for name in fields if names is None or name in names}
+            return _features(wanted, body, header, path)
         except DataError as error:
             raise error.relocated(Where(feature=member.array)) from error
 
@@ -164,8 +171,7 @@ class NpzFiles:
         if len(content) > MOST_BYTES or any(member.method != STORED for member in members):
             return None
         headers = {
-            member.array: _checked_header(view[member.offset : member.offset + member.size], path, member.array)
-            for member in members
+            member.array: header_in(view[member.offset : member.offset + member.size], path) for member in members
         }
         if any(map(_is_read_alone, headers.values())):
             return None

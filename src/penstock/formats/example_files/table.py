@@ -63,7 +63,8 @@ class FilesTable:
             SchemaMismatch: The files hold something else.
         """
         names = [name for name in schema if name not in self.schema]
-        if isinstance(self.kind, NpyFiles) and self.kind.name not in schema and len(names) == 1:
+        unnamed = isinstance(self.kind, NpyFiles) and self.kind.name not in schema and self.kind.name in self._arrays
+        if unnamed and len(names) == 1:
             return self._calling_it(names[0]).with_schema(schema)
         for name, wanted in schema.items():
             found = self.schema[name]

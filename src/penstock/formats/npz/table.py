@@ -5,18 +5,16 @@ Source of the format: ``numpy.lib.npyio`` (a ZIP of ``NAME.npy``, stored or defl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
-from penstock.contracts.feature import Feature
 from penstock.contracts.protocols import Indices
 from penstock.contracts.records import OnCorrupt, Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch
 from penstock.errors import NoSuchFeature, SchemaMismatch, UnsupportedData, Where
+from penstock.formats.npy_layout import Field, features_of
 from penstock.formats.npz.archives import Archives, ArrayRows
 from penstock.io.compression import checked
 
@@ -72,8 +70,8 @@ class NpzRecords:
         held = self.archives.members(0)
         arrays: dict[str, None] = {}
         for name in names:
-            array = name if name in held else name.rpartition(".")[0]
-            if array not in held:
+            array = _array_of(name, held)
+            if array is None:
                 raise NoSuchFeature(Where(path=self.paths[0]), expected=f"one of {list(held)}", found=repr(name))
             arrays[array] = None
         found = NpzRecords(self.paths, verify=self.archives.verify, names=tuple(arrays))
@@ -124,21 +122,25 @@ class NpzRecords:
                 )
 
     @cached_property
-    def _columns(self) -> dict[str, tuple[str, str | None, Feature]]:
-        """Of each feature: its array, its field in it, and its type."""
-        columns: dict[str, tuple[str, str | None, Feature]] = {}
-        for name, rows in self._arrays.items():
-            if rows.dtype.names is None:
-                columns[name] = (name, None, Feature(rows.dtype, rows.row_shape))
-                continue
-            for field, feature in rows.schema.items():
-                columns[f"{name}.{field}"] = (name, field, feature)
+    def _columns(self) -> dict[str, tuple[str, Field]]:
+        """Of each feature: its array, and where it is in that."""
+        columns: dict[str, tuple[str, Field]] = {}
+        for array, rows in self._arrays.items():
+            for name, field in features_of(array, rows.dtype, rows.row_shape, self.paths[0]).items():
+                if name in columns:
+                    raise SchemaMismatch(
+                        Where(path=self.paths[0], feature=name),
+                        expected="arrays and fields whose names differ",
+                        found=f"two that are called {name!r}",
+                        hint="columns=[...] reads only the arrays it names.",
+                    )
+                columns[name] = (array, field)
         return columns
 
     @cached_property
     def schema(self) -> Schema:
         """One feature per array, in the order of the file's directory."""
-        return Schema({name: feature for name, (_, _, feature) in self._columns.items()})
+        return Schema({name: field.feature for name, (_, field) in self._columns.items()})
 
     @property
     def skipped(self) -> Skipped:
@@ -157,11 +159,10 @@ class NpzRecords:
         taken: dict[str, Any] = {}
         batch: Batch = {}
         for name in names:
-            array, field, _ = self._columns[name]
+            array, field = self._columns[name]
             if array not in taken:
                 taken[array] = self._sound_rows(array).take(indices)
-            rows = taken[array]
-            batch[name] = rows if field is None else np.ascontiguousarray(rows[field])
+            batch[name] = field.of(taken[array]) if field.keys else taken[array]
         return batch
 
     def _sound_rows(self, name: str) -> ArrayRows:
@@ -183,3 +184,10 @@ class NpzRecords:
     def __repr__(self) -> str:
         files = repr(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
         return f"NpzRecords({files})"
+
+
+def _array_of(name: str, held: Container[str]) -> str | None:
+    """The array that a feature is, or is a field of."""
+    while name not in held and "." in name:
+        name = name.rpartition(".")[0]
+    return name if name in held else None
