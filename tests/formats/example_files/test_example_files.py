@@ -257,6 +257,9 @@ def test_manifests(tmp_path, name):
         ("manifest.jsonl", '{"file": "0000.npy"', ps.CorruptFile, "manifest"),
         ("manifest.jsonl", '{"file": "0000.npy", "x": [1]}', ps.SchemaMismatch, "numbers, or text"),
         ("manifest.jsonl", '{"file": 3}', ps.CorruptFile, "no file name"),
+        ("manifest.csv", "file\n0000.npy\n../other.npy\n", ps.UnsupportedData, "below it, found '../other.npy'.*record 1"),
+        ("manifest.csv", "file\n/etc/other.npy\n", ps.UnsupportedData, "below it"),
+        ("manifest.json", '{"http://127.0.0.1:1/x.npy": 1}', ps.UnsupportedData, "below it"),
     ],
 )
 def test_manifests_that_cannot_be_used(tmp_path, name, text, error, message):

@@ -18,6 +18,7 @@ from penstock.datasets.features.sequence import Dataset, Sequence, Video
 from penstock.datasets.features.tensor import Scalar, Tensor, Text
 from penstock.datasets.features.translation import Translation, TranslationVariableLanguages
 from penstock.errors import CorruptFile, UnsupportedData, Where
+from penstock.io.urls import stays_below
 
 __all__ = ["feature_from_json", "load_label_names", "read_features"]
 
@@ -65,7 +66,7 @@ def load_label_names(features: DatasetFeature, folder: Path) -> None:
     """
     for name, label in features.label_files(""):
         path = folder / name
-        if not path.is_file():
+        if not stays_below(name) or not path.is_file():  # Names of features come from the file.
             continue
         try:
             label.set_names(names_from_file(path), where=Where(path=str(path)))
@@ -172,6 +173,8 @@ class _Reader:
 
     def _labeledimage(self, content: Content, _depth: int) -> DatasetFeature:
         label = content.get("label") or content.get("labels") or {}
+        if isinstance(label, str):  # In a script it is a file of names. A description does not choose which file is read.
+            raise self.corrupt("the number of classes, or their names", repr(label)[:60])
         labels = _number(label, "numClasses") if isinstance(label, Mapping) else label
         return LabeledImage(labels=labels, **_image_options(content))
 

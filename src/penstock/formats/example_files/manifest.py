@@ -18,7 +18,7 @@ from penstock.errors import CorruptFile, NoFiles, SchemaMismatch, UnsupportedDat
 from penstock.io.folders import Listing, Look
 from penstock.io.places import first_there
 from penstock.io.reading import read_each
-from penstock.io.urls import beside, inside, is_url
+from penstock.io.urls import beside, inside, is_url, stays_below
 
 __all__ = ["NAMES", "Manifest", "read_manifest"]
 
@@ -64,6 +64,14 @@ def read_manifest(listing: Listing, look: Look) -> Manifest | None:
         )
     path = inside(listing.folder, found[0])
     names, columns = _rows(path)
+    for number, name in enumerate(names):
+        if not stays_below(name):
+            raise UnsupportedData(
+                Where(path=path, record=number),
+                expected="a file in the folder of the manifest, or below it",
+                found=repr(name[:200]),
+                hint="A manifest does not choose files elsewhere: open a list of their paths.",
+            )
     files = [_normal(beside(path, name)) for name in names]
     _check_there(path, listing, look, names, files)
     typed = {name: _typed(path, name, values) for name, values in columns.items()}
