@@ -289,7 +289,11 @@ def test_large_floats_and_exact_whole_numbers_stay(put):
 
 @given(
     st.lists(
-        st.one_of(st.integers(-(2**70), 2**70), st.integers(2**53 - 3, 2**53 + 3), st.floats(allow_nan=False, allow_infinity=False)),
+        st.one_of(
+            st.integers(-(2**70), 2**70),
+            st.integers(2**53 - 3, 2**53 + 3),
+            st.floats(allow_nan=False, allow_infinity=False),
+        ),
         min_size=1,
         max_size=6,
     )

@@ -12,7 +12,7 @@ from penstock.contracts.protocols import Indices
 from penstock.contracts.records import Checked, Format, OnCorrupt, Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch
-from penstock.errors import DataError, SchemaMismatch, UnsupportedData, Where
+from penstock.errors import DataError, SchemaMismatch, Where
 from penstock.formats.index import RecordIndex
 from penstock.formats.jsonl_types import (
     BadLine,

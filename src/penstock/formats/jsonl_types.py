@@ -147,10 +147,10 @@ def _whole_type(lines: Sequence[memoryview], keys: tuple[str, ...], kind: Any) -
             found, kind = pa.list_(found), kind.value_type
         return found
     if len(whole) == len(numbers):
-        row, number = next((row, number) for row, number in whole if not _is_int64(number))
+        row, beyond = next((row, number) for row, number in whole if not _is_int64(number))
         signs = any(number.startswith("-") for _, number in whole)
         expected = "whole numbers of 64 bits" + (", with a sign, because others are negative" if signs else "")
-        raise BadValue(row, expected, number.shown, ROUNDS.replace("NAME", "/".join(keys)))
+        raise BadValue(row, expected, beyond.shown, ROUNDS.replace("NAME", "/".join(keys)))
     for row, number in numbers:
         if not _is_held(number):
             expected = "whole numbers that float64 holds exactly, because there are fractions beside them"
@@ -206,7 +206,9 @@ def check_numbers(array: Any, lines: Sequence[memoryview], keys: tuple[str, ...]
             value = float(number)
             if value in (np.inf, -np.inf) or not (rounds or _is_held(number)):
                 hint = "" if rounds else ROUNDS.replace("NAME", "/".join(keys))
-                raise BadValue(row, "numbers that float64 holds" + ("" if rounds else " exactly"), _shown_number(number), hint)
+                raise BadValue(
+                    row, "numbers that float64 holds" + ("" if rounds else " exactly"), _shown_number(number), hint
+                )
 
 
 def _bad_key(lines: Sequence[memoryview], error: Exception) -> BadLine:
@@ -341,7 +343,9 @@ def _deep_line(lines: Sequence[memoryview], at: int) -> BadLine:
     """The line that a byte of all of them is in."""
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     number = min(bisect_right(starts, at) - 1, len(lines) - 1)
-    fault = CorruptRecord(Where(), expected="one JSON object a line", found=f"{TOO_DEEP}, {_shown(bytes(lines[number][:SHOWN]))}")
+    fault = CorruptRecord(
+        Where(), expected="one JSON object a line", found=f"{TOO_DEEP}, {_shown(bytes(lines[number][:SHOWN]))}"
+    )
     return BadLine(number, fault)
 
 
