@@ -92,13 +92,17 @@ nb::list examine(const HeldSpans& held, nb::tuple marks, std::size_t width, nb::
 }
 
 // (field, kind, default): the default is None, the number in its eight (or four, or one) bytes, or the text's bytes.
+constexpr int exact_float64 = 7;
+
 csv::Spec spec_of(nb::handle item) {
     const auto parts = nb::cast<nb::tuple>(item);
     const int kind = nb::cast<int>(parts[1]);
-    if (kind < 1 || kind > 6) throw nb::value_error("kind is 1 (int64), 2 (uint64), 3 (float64), 4 (float32), 5 (bool) or 6 (text)");
+    if (kind < 1 || kind > exact_float64)
+        throw nb::value_error("kind is 1 (int64), 2 (uint64), 3 (float64), 4 (float32), 5 (bool), 6 (text) or 7 (float64 without rounding)");
     csv::Spec spec;
     spec.field = nb::cast<std::size_t>(parts[0]);
-    spec.kind = static_cast<csv::Kind>(kind);
+    spec.exact = kind == exact_float64;
+    spec.kind = spec.exact ? csv::Kind::float64 : static_cast<csv::Kind>(kind);
     if (parts[2].is_none()) return spec;
     const auto given = nb::cast<nb::bytes>(parts[2]);
     spec.has_default = true;

@@ -17,6 +17,7 @@ NB_MODULE(_native, module) {
     register_riegeli_single(module);
     register_array_record(module);
     register_jpeg(module);
+    register_json(module);
     register_npy(module);
     register_png(module);
     register_permutation(module);

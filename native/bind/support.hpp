@@ -102,6 +102,7 @@ void register_errors(nb::module_& module);
 void register_files(nb::module_& module);
 void register_gzip(nb::module_& module);
 void register_jpeg(nb::module_& module);
+void register_json(nb::module_& module);
 void register_npy(nb::module_& module);
 void register_permutation(nb::module_& module);
 void register_png(nb::module_& module);

@@ -126,6 +126,12 @@ bool whole_of_float(std::string_view text, Kind kind, char decimal, std::uint64_
     return static_cast<double>(whole) == value;
 }
 
+/// Whether a number that was read as float64 is a whole one that should not have been.
+bool is_rounded(const Spec& spec, std::string_view text, char decimal, std::uint64_t bits) noexcept {
+    constexpr std::uint64_t exponent_of_2_to_53 = 1023 + 53;
+    return spec.exact && (bits << 1 >> 53) >= exponent_of_2_to_53 && facts_of(text, decimal).wide;
+}
+
 void store(std::byte* to, Kind kind, std::uint64_t bits) noexcept {
     if (kind == Kind::boolean) *to = static_cast<std::byte>(bits);
     else if (kind == Kind::float32) store_le<std::uint32_t>(to, static_cast<std::uint32_t>(bits));
@@ -221,7 +227,7 @@ class Run {
         if (spec.kind < Kind::boolean && !decoder_.numbers_may_miss_) { // Nearly every number stands alone between its delimiters.
             std::uint64_t bits = 0;
             const std::size_t end = at + read_number(row.substr(at), spec.kind, dialect.decimal, bits);
-            if (end != at && (end == row.size() || row[end] == dialect.delimiter)) {
+            if (end != at && (end == row.size() || row[end] == dialect.delimiter) && !is_rounded(spec, row.substr(at, end - at), dialect.decimal, bits)) {
                 store(place(k, number), spec.kind, bits);
                 return end;
             }
@@ -260,7 +266,7 @@ class Run {
         std::uint64_t bits = 0;
         if (decoder_.layout_.missing.has(text)) return store(place(k, number), spec.kind, missing(spec, field, k));
         const std::size_t size = read_number(text, spec.kind, decimal, bits);
-        if (size == 0 || size != text.size()) {
+        if (size == 0 || size != text.size() || is_rounded(spec, text, decimal, bits)) {
             if (spec.kind == Kind::boolean && truth_of(text) >= 0) {
                 bits = static_cast<std::uint64_t>(truth_of(text));
             } else if (spec.kind == Kind::boolean && (text == "0" || text == "1")) {

@@ -48,7 +48,7 @@ struct ColumnFacts {
     std::uint64_t boolean = 0;  ///< true, True, TRUE, false, ...
     std::uint64_t text = 0;     ///< Anything else.
     std::uint64_t padded = 0;   ///< Of the numbers: those that begin with a zero too many.
-    std::uint64_t wide = 0;     ///< Of the whole ones: beyond 2^53.
+    std::uint64_t wide = 0;     ///< Of the whole ones: those that float64 does not hold.
     std::uint64_t negative = 0; ///< Of the whole ones.
 };
 
@@ -61,6 +61,7 @@ enum class Kind : std::uint8_t { int64 = 1, uint64, float64, float32, boolean, t
 struct Spec {
     std::size_t field = 0; ///< Which field of a row.
     Kind kind = Kind::text;
+    bool exact = false;        ///< Of float64: a whole number that would be rounded is of another kind.
     bool has_default = false;  ///< What missing values become:
     std::uint64_t number = 0;  ///< the bits of a number of the kind, or
     std::string words;         ///< a text.

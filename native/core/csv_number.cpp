@@ -274,6 +274,9 @@ bool magnitude(std::string_view digits, std::uint64_t& value) noexcept {
     return found.ec == std::errc{} && found.ptr == digits.data() + digits.size();
 }
 
+/// Whether no bit is lost: those of the number fit in the 53 of a float64.
+bool is_float64(std::uint64_t value) noexcept { return value == 0 || std::bit_width(value) - std::countr_zero(value) <= 53; }
+
 std::string_view digits_at(std::string_view text, bool& negative) noexcept {
     negative = !text.empty() && text.front() == '-';
     if (negative || (!text.empty() && text.front() == '+')) text.remove_prefix(1);
@@ -334,7 +337,7 @@ NumberFacts facts_of(std::string_view text, char decimal) noexcept {
     if (!magnitude(digits_at(text, negative), value)) return {NumberKind::huge, parts.padded, true};
     constexpr std::uint64_t half = std::uint64_t{1} << 63;
     const NumberKind kind = value < half || (negative && value == half) ? NumberKind::whole : negative ? NumberKind::huge : NumberKind::positive;
-    return {kind, parts.padded, value > (std::uint64_t{1} << 53)};
+    return {kind, parts.padded, !is_float64(value)};
 }
 
 std::size_t read_int64(std::string_view text, std::int64_t& value) noexcept {

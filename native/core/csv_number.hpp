@@ -18,7 +18,7 @@ enum class NumberKind : std::uint8_t {
 struct NumberFacts {
     NumberKind kind = NumberKind::none;
     bool padded = false; ///< Begins with a zero that says nothing: 007. A code or a phone number more likely than a number.
-    bool wide = false;   ///< Whole, and beyond 2^53: float64 would not hold it.
+    bool wide = false;   ///< Whole, and float64 would not hold it, or it is larger than 64 bits.
 };
 
 /// Numbers are: an optional sign, digits, perhaps a decimal mark with digits before or behind it, perhaps an exponent; or inf and

@@ -458,6 +458,11 @@ def decode_jpeg_into(image: Any, out: numpy.typing.NDArray[numpy.uint8]) -> bool
     The pixels of one JPEG into their place (height, width, channels). False where `decode_jpegs` would pass it over; what is in `out` then means nothing.
     """
 
+def json_too_deep(text: Buffer, most: int) -> int:
+    """
+    The first byte of JSON text at which lists and objects are nested more than `most` levels deep; -1 where none is.
+    """
+
 def parse_npy_header(data: Buffer, max_header: int = 10000) -> tuple[tuple[int, int], Any, bool, tuple[int, ...], int]:
     """
     Version, descr, fortran_order, shape and data offset of the .npy file that begins here.

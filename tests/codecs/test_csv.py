@@ -409,3 +409,38 @@ def test_options_are_checked_at_birth():
     for bad in ("header=x", "nothing=1", "delimiter=ab"):
         with pytest.raises(ValueError):
             ps.CSV.parse(bad)
+
+
+# ----------------------------------------------------------------------------------- whole numbers that no float64 is
+
+BIG = 9007199254740993
+
+
+def test_whole_numbers_beside_fractions_are_not_rounded(tmp_path):
+    source = opened(tmp_path, f"k,x\n1,1.5\n2,{BIG}\n")
+    assert [example["x"] for example in source] == ["1.5", str(BIG)]
+    source = opened(tmp_path, f"k,x\n1,1.5\n2,{2**53}\n3,{2**60}\n4,-{2**63}\n")
+    assert [example["x"] for example in source] == [1.5, 2**53, 2**60, -(2**63)]
+    for types in ({"x": "float64"}, {"x": "float32"}):
+        assert opened(tmp_path, f"k,x\n1,1.5\n2,{BIG}\n", types=types).schema["x"].dtype == types["x"]
+
+
+@pytest.mark.parametrize("value", [str(BIG), f" {BIG}", f'"{BIG}"', "-" + "9" * 400, f"+{BIG}"])
+def test_a_later_whole_number_is_not_rounded(tmp_path, value, monkeypatch):
+    monkeypatch.setattr("penstock.sources.csv_source._first", lambda records: [records.spans(np.arange(10))])
+    text = "k,x\n" + "1,1.5\n" * 100 + f"2,{value}\n"
+    for source in (opened(tmp_path, text), opened(tmp_path, text).select("x")):
+        with pytest.raises(SchemaMismatch, match=r"whole number that float64 holds exactly.*record 100,.*feature 'x'"):
+            source.batch([0, 100])
+    assert ps.open(tmp_path / "x.csv", schema={"x": ps.Feature("float64")})[100]["x"] == float(value.strip(' "'))
+
+
+@given(st.integers(0, 2**64 - 1), st.booleans())
+def test_which_whole_numbers_a_float_holds(value, negative):
+    text = f"-{value}" if negative else str(value)
+    try:
+        assert decoded([text], 7)[0] == int(text)
+    except _native.FormatError as error:
+        assert (error.fault, error.expected) == ("wrong_kind", 3)
+        assert int(float(text)) != int(text)
+    assert decoded([text], 3)[0] == float(text)

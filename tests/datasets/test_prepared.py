@@ -161,3 +161,11 @@ def test_more_shards_than_five_digits_hold():
 def test_templates_stay_in_the_folder(template):
     with pytest.raises(CorruptFile, match="a template of file names inside the folder"):
         shard_names(template, dataset="d", split="s", file_format="tfrecord", count=1)
+
+
+@pytest.mark.parametrize("name", ["..", "/etc", "../..", "http://127.0.0.1", "a/../.."])
+def test_names_in_templates_stay_in_the_folder(name):
+    with pytest.raises(CorruptFile, match=r"inside the folder.*which means"):
+        shard_names("{DATASET}/{SPLIT}", dataset=name, split="s", file_format="tfrecord", count=1)
+    with pytest.raises(CorruptFile, match="inside the folder"):
+        shard_names("x/{SPLIT}/{SHARD_INDEX}", dataset="d", split=f"../{name}", file_format="tfrecord", count=1)

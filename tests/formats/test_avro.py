@@ -2,6 +2,7 @@
 
 import datetime as dt
 import decimal
+import json
 import uuid
 
 import fastavro
@@ -145,3 +146,54 @@ def test_names_that_avro_does_not_have(tmp_path):
     ps.write(tmp_path / "x.avro", {"a/b": np.zeros(1), "a/c": np.ones(1)})
     with (tmp_path / "x.avro").open("rb") as file:
         assert list(fastavro.reader(file)) == [{"a": {"b": 0.0, "c": 1.0}}]
+
+
+# ---------------------------------------------------------------------------------------------- types without an end
+
+
+def _long(value):
+    out, value = b"", value << 1
+    while value > 127:
+        out, value = out + bytes([value & 127 | 128]), value >> 7
+    return out + bytes([value])
+
+
+def _avro(schema, body=b"", records=0):
+    """A file by hand: what no library writes."""
+    text = schema if isinstance(schema, bytes) else json.dumps(schema).encode()
+    sync = b"s" * 16
+    head = b"Obj\x01" + _long(1) + _long(11) + b"avro.schema" + _long(len(text)) + text + b"\0" + sync
+    return head + (_long(records) + _long(len(body)) + body + sync if records else b"")
+
+
+INNER = {
+    "array": {"type": "array", "items": "Node"},
+    "map": {"type": "map", "values": "Node"},
+    "union": ["null", "Node"],
+    "array of unions": {"type": "array", "items": ["null", "Node"]},
+}
+
+
+@pytest.mark.parametrize("kind", INNER)
+@pytest.mark.parametrize("columns", [None, {"id": ps.Feature("int64")}])
+def test_records_in_themselves_are_refused_before_any_is_read(tmp_path, kind, columns):
+    node = {
+        "type": "record",
+        "name": "Node",
+        "fields": [{"name": "id", "type": "long"}, {"name": "next", "type": INNER[kind]}],
+    }
+    levels = 500_000  # of which each takes a call
+    (tmp_path / "x.avro").write_bytes(_avro(node, b"\x02\x02" * levels + b"\x02\x00" * levels, records=1))
+    with pytest.raises(UnsupportedData, match=r"types that end, found 'Node' in itself - at .*x.avro"):
+        _ = ps.open(tmp_path / "x.avro", schema=columns)[0]
+    assert not ps.verify(tmp_path / "x.avro").ok
+
+
+@pytest.mark.parametrize("levels", [65, 5000, 100_000])
+def test_deep_types_are_refused(tmp_path, levels):
+    deep = b'{"type":"array","items":' * levels + b'"long"' + b"}" * levels
+    schema = b'{"type":"record","name":"r","fields":[{"name":"id","type":"long"},{"name":"x","type":' + deep + b"}]}"
+    (tmp_path / "x.avro").write_bytes(_avro(schema))
+    with pytest.raises((UnsupportedData, CorruptFile), match=r"types in each other|a sound Avro header"):
+        _ = ps.open(tmp_path / "x.avro", schema={"id": ps.Feature("int64")}).schema
+        len(ps.open(tmp_path / "x.avro", schema={"id": ps.Feature("int64")}))

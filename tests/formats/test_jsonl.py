@@ -182,3 +182,145 @@ def test_a_number_that_is_too_large_for_its_float(put):
         source.batch([0, 1])
     assert ps.open(path).batch([1])["x"].tolist() == [1e39]
     assert [fault.where.record for fault in ps.verify(path, schema={"x": ps.Feature("float32")}).faults] == [1]
+
+
+# ------------------------------------------------------------------------------------------------------------ depth
+
+
+@pytest.mark.parametrize("levels", [200, 5000, 200_000])
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
+@pytest.mark.parametrize("row", [0, 2, 300])
+def test_deep_nesting_is_refused_before_it_is_parsed(put, levels, opening, closing, row):
+    deep = '{"n":1,"x":' + opening * levels + "1" + closing * levels + "}"
+    path = put(*({"n": 1} for _ in range(row)), deep, {"n": 2})
+    match = rf"lists and objects more than 200 levels deep.*x.jsonl, record {row}, byte"
+    with pytest.raises(CorruptRecord, match=match):
+        ps.open(path)[row]
+    with pytest.raises(CorruptRecord, match=match):
+        ps.open(path, schema={"n": ps.Feature("int64")}).batch([row])
+    assert any("200 levels deep" in str(fault) for fault in ps.verify(path).faults)
+
+
+def test_depth_does_not_add_up_over_lines(put):
+    path = put(*('{"n": [[[1]]]}' for _ in range(500)))
+    assert len(list(ps.open(path))) == 500
+    spread = put(*("[" for _ in range(100_000)))  # one value over many lines is as deep
+    with pytest.raises(CorruptRecord):
+        ps.open(spread, format="jsonl", schema={"n": ps.Feature("int64")}).batch(np.arange(100_000))
+
+
+def test_brackets_in_text_do_not_count(put):
+    text = '["[[[{{{' + "[" * 1000 + '\\"' + "[" * 1000
+    assert ps.open(put({"t": text, text: 1}))[0] == {"t": text, text: 1}
+
+
+def test_more_axes_than_arrays_have(put):
+    with pytest.raises(UnsupportedData, match="31 deep at most, found 100"):
+        _ = ps.open(put('{"x":' + "[" * 100 + "1" + "]" * 100 + "}")).schema
+
+
+# ------------------------------------------------------------------------------------------------------------ numbers
+
+BIG = 9007199254740993  # no float64
+
+
+@pytest.mark.parametrize("rows", [[BIG, 2**63], [0, 2**64 - 1], [2**63, None, 5]])
+def test_whole_numbers_stay_whole(put, rows, tmp_path):
+    path = put(*({"x": row, "deep": {"y": [row, row]}} for row in rows))
+    source = ps.open(path, schema={"x": ps.Feature("uint64", default=0), "deep/y": ps.Feature("uint64", (2,))})
+    if None not in rows:
+        source = ps.open(path)
+        assert source.schema["x"] == ps.Feature("uint64")
+        assert source.schema["deep/y"] == ps.Feature("uint64", (2,))
+        assert source.batch([0, 1])["deep/y"].tolist() == [[row, row] for row in rows]
+        ps.convert(path, tmp_path / "y.parquet")
+        assert [e["x"] for e in ps.open(tmp_path / "y.parquet")] == rows
+    else:
+        source = source.select("x")
+    assert [int(source[at]["x"]) for at in range(len(rows))] == [row or 0 for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("rows", "row", "match"),
+    [
+        ([2**64], 0, "whole numbers of 64 bits, found 18446744073709551616"),
+        ([1, 10**400], 1, "whole numbers of 64 bits, found a whole number of 401 digits"),
+        ([1, -(10**4000)], 1, "4001 digits"),
+        ([-1, 2**63], 1, "with a sign, because others are negative, found 9223372036854775808"),
+        ([1.5, BIG], 1, "holds exactly, because there are fractions beside them, found 9007199254740993"),
+        ([BIG, 1, 2.5], 0, "holds exactly, because there are fractions beside them, found 9007199254740993"),
+    ],
+)
+@pytest.mark.parametrize("shape", ["scalar", "list", "nested", "struct"])
+def test_numbers_that_would_change_are_refused(put, rows, row, match, shape, tmp_path):
+    wrap = {
+        "scalar": lambda value: value,
+        "list": lambda value: [0, value],
+        "nested": lambda value: [[value], []],
+        "struct": lambda value: {"y": value},
+    }[shape]
+    path = put(*({"x": wrap(value), "n": 1} for value in rows))
+    with pytest.raises(UnsupportedData, match=rf"{match} - at .*x.jsonl, record {row}, .*feature 'x.*rounds"):
+        _ = ps.open(path).schema
+    with pytest.raises(UnsupportedData, match=match):
+        ps.convert(path, tmp_path / "y.parquet")
+    assert not (tmp_path / "y.parquet").exists()
+    assert ps.open(path, schema={"n": ps.Feature("int64")})[row] == {"n": 1}  # the others can be read
+
+
+def test_later_numbers_are_held_against_the_first_ones(put, tmp_path):
+    path = put(*({"x": 0.5} for _ in range(300)), {"x": BIG})
+    with pytest.raises(SchemaMismatch, match=r"float64 holds exactly, found 9007199254740993 - at .*record 300, .*'x'"):
+        ps.convert(path, tmp_path / "y.parquet")
+    assert ps.open(path, schema={"x": ps.Feature("float64")})[300]["x"] == float(BIG)  # as it was asked for
+    path = put(*({"x": 1} for _ in range(300)), {"x": 2**63})
+    with pytest.raises(SchemaMismatch, match="9223372036854775808"):
+        _ = ps.open(path)[300]
+    path = put(*({"x": 0.5} for _ in range(300)), {"x": 10**400})
+    for schema in (None, {"x": ps.Feature("float64")}):
+        with pytest.raises(SchemaMismatch, match="401 digits"):
+            _ = ps.open(path, schema=schema)[300]
+
+
+def test_large_floats_and_exact_whole_numbers_stay(put):
+    rows = [0.5, 1e300, 2**53, 2**60, 2**70, -(2**63), 1e16, 123456789012345680.0]
+    assert [e["x"] for e in ps.open(put(*({"x": row} for row in rows)))] == [float(row) for row in rows]
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.integers(-(2**70), 2**70),
+            st.integers(2**53 - 3, 2**53 + 3),
+            st.floats(allow_nan=False, allow_infinity=False),
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_what_is_read_equals_what_python_reads(tmp_path_factory, values):
+    path = tmp_path_factory.mktemp("x") / "x.jsonl"
+    path.write_text("".join(json.dumps({"x": value}) + "\n" for value in values))
+    try:
+        found = [example["x"].item() for example in ps.open(path)]
+    except UnsupportedData:
+        whole = all(isinstance(value, int) for value in values)
+        assert not (whole and (all(-(2**63) <= v < 2**63 for v in values) or all(0 <= v < 2**64 for v in values)))
+        assert whole or any(isinstance(v, int) and int(float(v)) != v for v in values)
+    else:
+        assert found == values  # Python compares whole numbers and floats exactly.
+
+
+# --------------------------------------------------------------------------------------------------------------- text
+
+
+@pytest.mark.parametrize("row", [0, 3])
+def test_keys_and_values_that_are_no_utf8(tmp_path, row):
+    lines = [b'{"a": "x"}'] * 5
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b"\n".join([*lines[:row], b'{"\xff\xfe": 1, "a": "x"}', *lines[row:]]))
+    with pytest.raises(CorruptRecord, match=rf"expected UTF-8 text, found byte 0xff in .*x.jsonl, record {row}"):
+        _ = ps.open(path).schema
+    path.write_bytes(b"\n".join([*lines[:row], b'{"a": "\xff"}', *lines[row:]]))
+    with pytest.raises(SchemaMismatch, match=rf"UTF-8 text.*record {row}.*feature 'a'"):
+        ps.open(path).batch(np.arange(6))

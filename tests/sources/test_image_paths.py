@@ -141,3 +141,119 @@ def test_a_given_schema_of_images(table):
     assert source[3]["path"].shape == (16, 24, 1)
     assert ps.open(table, schema={"path": ps.Feature("str")})[0]["path"].shape == (16, 24, 3)  # recognised all the same
     assert ps.open(table, schema={"path": ps.Feature("str")}, image_columns=())[0] == {"path": "jpegs/0.jpg"}
+
+
+ROWS_LOOKED_AT = 64
+OUTSIDE = [
+    "{secret}",
+    "../secret.png",
+    "jpegs/../../secret.png",
+    "jpegs\\..\\..\\secret.png",
+    "\\secret.png",
+    "C:\\secret.png",
+    "http://127.0.0.1:1/secret.png",
+    "https://127.0.0.1:1/secret.png",
+    "s3://bucket/secret.png",
+    "file:///{secret}",
+    "/etc/hostname",
+    "jpegs/0.txt",
+    "a\0.png",
+]
+
+
+@pytest.fixture
+def trap(tmp_path):
+    """A folder with images, and an image outside it; gives a function that writes a table with one row behind all that is looked at."""
+    inside = tmp_path / "inside"
+    (inside / "jpegs").mkdir(parents=True)
+    (tmp_path / "secret.png").write_bytes(made(noise(3, 3)))
+    for i in range(N):
+        (inside / "jpegs" / f"{i}.jpg").write_bytes(jpeg(seed=i))
+    (inside / "jpegs" / "0.txt").write_text("a secret")
+
+    def write(name, last, count=ROWS_LOOKED_AT + 6):
+        paths = [f"jpegs/{i % N}.jpg" for i in range(count)]
+        ps.write(inside / name, {"path": np.array([*paths, last], object), "n": np.arange(count + 1)})
+        return inside / name
+
+    return write
+
+
+def ways_to_read(path, at):
+    """Every way to one row of a file."""
+    yield lambda: ps.open(path, decode=False)[at]
+    yield lambda: ps.open(path, decode=False).batch([0, at])
+    yield lambda: list(ps.open(path, decode=False))
+    yield lambda: ps.open(path, decode=False).select("path")[at]
+    yield lambda: ps.open(path, decode=False).map(lambda example: example)[at]
+    yield lambda: list(ps.Loader(ps.open(path, decode=False), 8, threads=2))
+    yield lambda: ps.open(path, decode=False, schema={"path": ps.Feature("bytes", encoding="jpeg")})[at]
+    yield lambda: ps.convert(path, path.with_suffix(".tfrecord"), overwrite=True)
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.jsonl"])
+@pytest.mark.parametrize("outside", OUTSIDE)
+def test_every_row_stays_inside(trap, tmp_path, name, outside, monkeypatch):
+    if "\0" in outside and name == "x.csv":
+        outside = "~/../../secret.png"
+    path = trap(name, outside.format(secret=tmp_path / "secret.png"))
+    monkeypatch.setattr("penstock.sources.image_paths.read_each", None)  # No request is ever made.
+    for read in ways_to_read(path, ROWS_LOOKED_AT + 6):
+        with pytest.raises(
+            ps.UnsupportedData,
+            match=r"in the folder of this file, or below it, found .* record 70,.* feature 'path'. If you trust",
+        ):
+            read()
+    assert ps.open(path, decode=False)[3]["path"] == jpeg(seed=3)
+    assert ps.open(path, image_columns=())[70]["path"].endswith(("png", "txt", "hostname"))
+
+
+def test_verify_and_workers_stay_inside(trap, tmp_path):
+    path = trap("x.csv", "../secret.png")
+    checked = ps.verify(path, images=True)
+    assert "in the folder of this file" in str(checked.faults[0])
+    with pytest.raises(ps.UnsupportedData, match="in the folder of this file"):
+        list(ps.Loader(ps.open(path, decode=False), 8, workers=1))
+
+
+def test_links_that_lead_out_must_be_named(trap, tmp_path):
+    path = trap("x.csv", "jpegs/link.png")
+    (path.parent / "jpegs" / "link.png").symlink_to(tmp_path / "secret.png")
+    with pytest.raises(ps.UnsupportedData, match=r"found 'jpegs/link.png', a symbolic link to .*secret.png - at"):
+        ps.open(path, decode=False)[70]
+    assert ps.open(path, decode=False, image_columns=["path"])[70]["path"] == made(noise(3, 3))
+
+    path = trap("y.csv", "away/secret.png")
+    (path.parent / "away").symlink_to(tmp_path)
+    with pytest.raises(ps.UnsupportedData, match="a symbolic link to"):
+        ps.open(path, decode=False)[70]
+
+
+def test_links_that_stay_inside_are_followed(trap, tmp_path):
+    path = trap("x.csv", "again/link.jpg")
+    (path.parent / "again").symlink_to("jpegs")
+    (path.parent / "jpegs" / "link.jpg").symlink_to("4.jpg")
+    assert ps.open(path, decode=False)[70]["path"] == jpeg(seed=4)
+    (tmp_path / "moved").symlink_to("inside")  # The folder itself may be a link.
+    assert ps.open(tmp_path / "moved" / "x.csv", decode=False)[70]["path"] == jpeg(seed=4)
+
+
+def test_pipes_and_devices_are_no_images(trap):
+    import os
+
+    path = trap("x.csv", "jpegs/pipe.png")
+    os.mkfifo(path.parent / "jpegs" / "pipe.png")
+    with pytest.raises(ps.UnsupportedData, match="no regular file"):
+        ps.open(path, decode=False)[70]
+
+
+def test_names_that_no_file_has_are_missing(trap):
+    with pytest.raises(ps.NoFiles, match="record 70"):
+        ps.open(trap("x.csv", "x" * 300 + ".png"), decode=False)[70]
+    long = trap("y.csv", "x.png", count=1)
+    long.unlink()
+    ps.write(long, {"path": np.array(["y" * 300 + ".png"] * 4, object), "n": np.arange(4)})
+    assert ps.open(long)[0]["path"].startswith("yyy")
+    named = trap("z.jsonl", "a\0.png")
+    with pytest.raises(ps.NoFiles, match="record 70"):
+        ps.open(named, decode=False, image_columns=["path"])[70]

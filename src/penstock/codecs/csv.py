@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -18,7 +18,7 @@ from penstock.errors import CorruptRecord, DataError, NoSuchFeature, SchemaMisma
 
 __all__ = ["CsvCodec"]
 
-INT64, UINT64, FLOAT64, FLOAT32, BOOL, TEXT = 1, 2, 3, 4, 5, 6
+INT64, UINT64, FLOAT64, FLOAT32, BOOL, TEXT, EXACT_FLOAT64 = 1, 2, 3, 4, 5, 6, 7
 WIRES = {INT64: "int64", UINT64: "uint64", FLOAT64: "float64", FLOAT32: "float32", BOOL: "bool"}
 WIRES_AS_DECODED = frozenset(WIRES.values()) - {"bool"}  # what native code gives as it is wanted
 KINDS = {
@@ -42,6 +42,8 @@ class CsvCodec:
     Args:
         schema: The columns to decode, by name, and their types.
         dialect: Of the rows.
+        inferred: The features whose types were found by looking at rows: in ``float64`` columns among them, a whole number that would
+            be rounded is an error. Where the caller gave the type, it is rounded.
 
     Raises:
         NoSuchFeature: A name that no column has.
@@ -50,8 +52,9 @@ class CsvCodec:
 
     name = "csv"
 
-    def __init__(self, schema: Schema, dialect: CsvDialect) -> None:
+    def __init__(self, schema: Schema, dialect: CsvDialect, *, inferred: Collection[str] = ()) -> None:
         self.schema = schema
+        self.inferred = frozenset(inferred)
         self.dialect = dialect
         numbers = {name: number for number, name in enumerate(dialect.names)}
         self._columns = [
@@ -62,7 +65,8 @@ class CsvCodec:
         specs = []
         for number, column, feature, value in self._columns:
             kind = _kind(column, feature)
-            specs.append((number, kind, _default(feature, kind, value, dialect.encoding)))
+            default = _default(feature, kind, value, dialect.encoding)
+            specs.append((number, EXACT_FLOAT64 if kind == FLOAT64 and column in self.inferred else kind, default))
         encodings = ["" if feature.dtype == "bytes" else dialect.encoding for _, _, feature, _ in self._columns]
         self._as_decoded = [feature.dtype in WIRES_AS_DECODED for _, _, feature, _ in self._columns]
         self._plain = list(schema) if all(self._as_decoded) and all(f.shape == () for f in schema.values()) else None
@@ -154,9 +158,11 @@ class CsvCodec:
         if error.fault == "missing":
             hint = f"Give the column a default, types={{{name!r}: ps.Feature({feature.dtype!r}, default=0)}}, or read floats."
             return SchemaMismatch(place, expected="a value", found=f"none, {_shown(value)}", hint=hint)
+        rounded = error.expected == FLOAT64 and name in self.inferred and value.strip().lstrip(b"+-").isdigit()
+        kind = "a whole number that float64 holds exactly" if rounded else KINDS[error.expected]
         return SchemaMismatch(
             place,
-            expected=f"{KINDS[error.expected]}, as the column is {feature.dtype}",
+            expected=f"{kind}, as the column is {feature.dtype}",
             found=_shown(value),
             hint=f"If the value is right, open with format=ps.CSV(types={{{name!r}: 'str'}}), or another type.",
         )
@@ -168,17 +174,17 @@ class CsvCodec:
 
     def narrowed(self, names: tuple[str, ...]) -> CsvCodec:
         """The codec for only these columns."""
-        return CsvCodec(self.schema.select(names), self.dialect)
+        return CsvCodec(self.schema.select(names), self.dialect, inferred=self.inferred)
 
     def faults_in(self, spans: _native.Spans) -> list[DataError]:
         """What is wrong with some rows, one error for each bad one, ``where.record`` being its position."""
         return all_faults(self.decode_batch, spans)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"schema": self.schema, "dialect": self.dialect}
+        return {"schema": self.schema, "dialect": self.dialect, "inferred": self.inferred}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["schema"], state["dialect"])  # type: ignore[misc]
+        self.__init__(state["schema"], state["dialect"], inferred=state.get("inferred", ()))  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f"CsvCodec({list(self.schema)})"

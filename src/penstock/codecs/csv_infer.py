@@ -18,7 +18,7 @@ def infer_csv(blocks: Iterable[_native.Spans], dialect: CsvDialect) -> Schema:
     """What all values of each column fit into.
 
     A column is a number only where nothing is lost by it: numbers with needless zeros in front (``007``) are text, and so are whole
-    numbers beyond 64 bits, or beyond 2^53 beside floats or missing values.
+    numbers beyond 64 bits, or, beside floats or missing values, those that a float64 does not hold.
 
     ===========================================================  ===========
     values                                                       type
@@ -69,7 +69,7 @@ def _dtype(facts: Facts, floats: str, *, empty_counts: bool) -> str:
         return floats if seen("missing") else "str"
     if seen("real") == 0 and not missing:
         return _whole(facts)
-    return "str" if whole and seen("wide") and not seen("real") else floats
+    return "str" if whole and seen("wide") else floats
 
 
 def _whole(facts: Facts) -> str:

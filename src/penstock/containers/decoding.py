@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 import zipfile
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from penstock.containers import content_types
 from penstock.containers.recordio_bodies import decode_recordio
 from penstock.errors import DataError, RequestError
 from penstock.formats.npy_header import read_header
+from penstock.io.json_text import load_json
 from penstock.io.mapped import MappedFile
 
 __all__ = ["DECODED", "as_text", "decode", "to_float32"]
@@ -97,8 +97,8 @@ def _csv_rows(text: str) -> list[list[str]]:
 
 def _loads(text: str, what: str) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return load_json(text)
+    except ValueError as error:
         raise RequestError(400, f"{what} is no JSON: {error}") from error
 
 

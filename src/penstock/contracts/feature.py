@@ -9,12 +9,14 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ENCODINGS", "IMAGE_AXES", "SEVERAL_KINDS", "Encoding", "Feature"]
+__all__ = ["ENCODINGS", "IMAGE_AXES", "MOST_AXES", "SEVERAL_KINDS", "Encoding", "Feature"]
 
 Encoding = Literal["jpeg", "png", "gif", "bmp", "webp", "tiff", "image"]
 ENCODINGS: tuple[str, ...] = ("jpeg", "png", "gif", "bmp", "webp", "tiff")
 SEVERAL_KINDS: Encoding = "image"
 IMAGE_AXES = 3
+MOST_AXES = 31
+"""Of an example. NumPy 1 has arrays of up to 32, of which a batch takes one."""
 SHOWN_NAMES = 4
 PIXELS = ("uint8", "uint16")
 
@@ -217,6 +219,8 @@ def _holds(dtype: str, values: npt.NDArray[Any]) -> bool:
 
 
 def _checked_shape(shape: tuple[int | None, ...] | list[int | None]) -> tuple[int | None, ...]:
+    if len(shape) > MOST_AXES:
+        raise ValueError(f"a feature has at most {MOST_AXES} axes, got {len(shape)}")
     checked = tuple(None if length is None else int(length) for length in shape)
     if any(length is not None and length < 0 for length in checked):
         raise ValueError(f"axis lengths are 0 or more (None where they vary), got {shape}")

@@ -70,7 +70,10 @@ class Schema(Mapping[str, Feature]):
     @classmethod
     def from_json(cls, text: str) -> Schema:
         """The schema that :meth:`to_json` wrote."""
-        return cls({name: Feature.from_json(value) for name, value in json.loads(text)["features"].items()})
+        try:
+            return cls({name: Feature.from_json(value) for name, value in json.loads(text)["features"].items()})
+        except RecursionError as error:
+            raise ValueError("a schema whose parts are nested too deeply") from error
 
     @classmethod
     def infer(cls, records: Any, *, most: int | None = 256) -> Schema:

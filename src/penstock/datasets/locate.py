@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import os
 import re
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from penstock.datasets.prepared import INFO_FILE
 from penstock.errors import NoFiles, UnsupportedData, Where
+from penstock.io.json_text import load_json
 
 __all__ = ["data_folders", "find_prepared", "prepared_names"]
 
@@ -122,7 +122,7 @@ def _config_in(dataset: Path, config: str | None) -> Path:
 
 def _default_config(dataset: Path) -> str | None:
     try:
-        found = json.loads((dataset / ".config" / "metadata.json").read_text(encoding="utf-8"))
+        found = load_json((dataset / ".config" / "metadata.json").read_bytes())
     except (OSError, ValueError):
         return None
     return found.get("default_config_name") if isinstance(found, dict) else None

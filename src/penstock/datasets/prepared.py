@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +11,7 @@ from penstock.datasets.features.base import DatasetFeature
 from penstock.datasets.features.reading import feature_from_json, load_label_names, read_features
 from penstock.datasets.shards import DEFAULT_TEMPLATE, SUFFIXES
 from penstock.errors import CorruptFile, NoFiles, UnsupportedData, Where
+from penstock.io.json_text import load_json
 
 __all__ = ["FEATURES_FILE", "INFO_FILE", "Prepared", "PreparedSplit", "read_prepared"]
 
@@ -117,10 +117,10 @@ def read_prepared(folder: Path) -> Prepared:
 def _loaded(path: Path) -> dict[str, Any]:
     where = Where(path=str(path))
     try:
-        fields = json.loads(path.read_text(encoding="utf-8"))
+        fields = load_json(path.read_bytes())
     except FileNotFoundError as error:
         raise NoFiles(where, expected="a dataset_info.json", found="nothing of that name") from error
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except ValueError as error:
         raise CorruptFile(where, expected="JSON", found=str(error)) from error
     if not isinstance(fields, dict):
         raise CorruptFile(where, expected="a JSON object", found=type(fields).__name__)

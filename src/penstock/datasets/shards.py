@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 
 from penstock.errors import CorruptFile, Where
+from penstock.io.urls import stays_below
 
 __all__ = ["DEFAULT_TEMPLATE", "SUFFIXES", "shard_names"]
 
@@ -40,11 +40,13 @@ def shard_names(template: str, *, dataset: str, split: str, file_format: str, co
         "NUM_SHARDS": f"{count:0{digits}}",
     }
     unknown = [name for name in _VARIABLE.findall(template) if name not in values and name not in _OF_SHARDS]
-    if unknown or os.path.isabs(template) or ".." in re.split(r"[/\\]", template):
-        raise CorruptFile(
-            Where(), expected="a template of file names inside the folder, with known variables", found=repr(template)
-        )
     known = _VARIABLE.sub(lambda match: values.get(match[1], match[0]), template)
+    if unknown or not stays_below(known):  # The names of the dataset and the split come from its files, too.
+        raise CorruptFile(
+            Where(),
+            expected="a template of file names inside the folder, with known variables",
+            found=repr(template) + ("" if known == template else f", which means {known!r}"),
+        )
     return [_numbered(known, f"{index:0{digits}}", values["NUM_SHARDS"]) for index in range(count)]
 
 

@@ -32,6 +32,7 @@ from penstock.errors import UnsupportedData, Where
 __all__ = ["Field", "avro_type", "fields_of", "misfits", "plain"]
 
 EXACT_DIGITS = 15
+MOST_DEEP = 64
 PLAIN = {
     "boolean": "bool",
     "int": "int32",
@@ -82,8 +83,35 @@ def fields_of(schema: Any, where: Where) -> Iterator[Field]:
     """The fields of an Avro schema as :func:`fastavro.parse_schema` gives it, records opened."""
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise UnsupportedData(where, expected="records", found=f"items of the type {schema!r}")
+    _check_finite(schema, (), 0, where)
     known: dict[str, Any] = {}
     yield from _fields(schema, (), known, where, 0)
+
+
+def _check_finite(kind: Any, inside: tuple[str, ...], depth: int, where: Where) -> None:
+    """Refuse types that are in themselves, or in too many others: a file of a few bytes a level would use up the stack.
+
+    Args:
+        kind: A type.
+        inside: The names of the types that it is in.
+        depth: How many types those are, with or without a name.
+        where: The file.
+    """
+    name = kind if isinstance(kind, str) else kind.get("name", "") if isinstance(kind, dict) else ""
+    if depth > MOST_DEEP or name in inside:
+        found = f"{name!r} in itself" if name in inside else f"more than {MOST_DEEP} types in each other"
+        raise UnsupportedData(where, expected="types that end", found=found)
+    if isinstance(kind, list):
+        inner: list[Any] = kind
+    elif isinstance(kind, dict):
+        of_fields = [field["type"] for field in kind.get("fields", ())]
+        inner = [*of_fields, *(kind[key] for key in ("items", "values") if key in kind)]
+        inner += [kind["type"]] if isinstance(kind.get("type"), (dict, list)) else []
+    else:
+        return
+    names = (*inside, name) if name else inside
+    for each in inner:
+        _check_finite(each, names, depth + 1, where)
 
 
 def _fields(record: Any, keys: tuple[str, ...], known: dict[str, Any], where: Where, depth: int) -> Iterator[Field]:

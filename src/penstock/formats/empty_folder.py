@@ -8,6 +8,7 @@ import os
 from penstock.contracts.schema import Schema
 from penstock.errors import CorruptFile, Where
 from penstock.io.folders import AtomicFolder, Listing
+from penstock.io.json_text import load_json
 from penstock.io.reading import read_each
 from penstock.io.urls import inside
 
@@ -50,6 +51,6 @@ def _note(listing: Listing) -> tuple[str, Schema]:
     content = read_each([path])[0]
     try:
         text = content.decode()
-        return str(json.loads(text)["format"]), Schema.from_json(text)
+        return str(load_json(text)["format"]), Schema.from_json(text)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptFile(Where(path=path), expected="a format and a schema as JSON", found=str(error)) from error

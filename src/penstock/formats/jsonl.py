@@ -13,9 +13,18 @@ from penstock.contracts.protocols import Indices
 from penstock.contracts.records import Checked, Format, OnCorrupt, Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch
-from penstock.errors import DataError, SchemaMismatch, UnsupportedData, Where
+from penstock.errors import DataError, SchemaMismatch, Where
 from penstock.formats.index import RecordIndex
-from penstock.formats.jsonl_types import BadLine, Found, array_at, infer, misfits, parse, parse_types
+from penstock.formats.jsonl_types import (
+    BadLine,
+    Found,
+    array_at,
+    check_numbers,
+    infer,
+    misfits,
+    parse,
+    parse_types,
+)
 from penstock.formats.jsonl_writer import JsonLinesWriter
 from penstock.formats.tabular.arrow_columns import from_arrow
 from penstock.formats.tabular.lines import LineFraming, line_index
@@ -77,23 +86,19 @@ class JsonLinesTable:
             return infer(self._lines(np.arange(rows))) if rows else {}
         except BadLine as bad:
             raise bad.fault.relocated(self.where(bad.number)) from bad
-        except UnsupportedData as error:
-            raise error.relocated(Where(path=self.paths[0])) from error
 
     @cached_property
     def schema(self) -> Schema:
         """The given one, or what the first rows show."""
         if self.given is not None:
             return self.given
-        return Schema({name: feature for name, (_, feature) in self._found.items()})
-
-    @cached_property
-    def _keys(self) -> Found:
-        """Where features that are deep in objects are; what the first rows do not show is a key of the row itself."""
-        try:
-            return self._found
-        except UnsupportedData:
-            return {}
+        features = {}
+        for name, (_, feature) in self._found.items():
+            if isinstance(feature, DataError):
+                row = feature.where.record
+                raise feature.relocated(Where(path=self.paths[0]) if row is None else self.where(row))
+            features[name] = feature
+        return Schema(features)
 
     @property
     def skipped(self) -> Skipped:
@@ -119,16 +124,20 @@ class JsonLinesTable:
             raise IndexError(f"rows {indices.min()} to {indices.max()} of {len(self)}")
         if not len(indices):
             return {name: column_of([], self.schema[name]) for name in names}
+        lines = self._lines(indices)
         try:
-            table = parse(self._lines(indices), parse_types(self.schema, names, self._keys))
+            table = parse(lines, parse_types(self.schema, names, self._found))
         except BadLine as bad:
             raise bad.fault.relocated(self.where(int(indices[bad.number]))) from bad
-        return {name: self._column(table, name, indices) for name in names}
+        return {name: self._column(table, lines, name, indices) for name in names}
 
-    def _column(self, table: Any, name: str, indices: Indices) -> Any:
-        keys = self._keys[name][0] if name in self._keys else (name,)
+    def _column(self, table: Any, lines: Sequence[memoryview], name: str, indices: Indices) -> Any:
+        # What the first rows do not show is a key of the row itself.
+        keys = self._found[name][0] if name in self._found else (name,)
+        array = array_at(table, keys)
         try:
-            return from_arrow(array_at(table, keys), self.schema[name])
+            check_numbers(array, lines, keys, rounds=self.given is not None)
+            return from_arrow(array, self.schema[name])
         except BadValue as bad:
             where = self.where(int(indices[bad.row])).at(feature=name)
             raise SchemaMismatch(where, expected=bad.expected, found=bad.found, hint=bad.hint) from bad

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
-import json
-from collections.abc import Mapping, Sequence
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -15,15 +17,25 @@ from penstock.contracts.schema import Schema
 from penstock.contracts.tables import Misfit
 from penstock.errors import CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
 from penstock.formats.tabular.arrow_columns import arrow_compute
-from penstock.formats.tabular.arrow_types import arrow, feature_of, leaves_of
+from penstock.formats.tabular.arrow_types import Leaf, arrow, feature_of, leaves_of
+from penstock.formats.tabular.values import BadValue
+from penstock.io.json_text import TOO_DEEP, load_json, too_deep
 
-__all__ = ["BadLine", "Found", "array_at", "infer", "misfits", "parse", "parse_types"]
+__all__ = ["BadLine", "Found", "array_at", "check_numbers", "infer", "misfits", "parse", "parse_types"]
 
-Found = Mapping[str, tuple[tuple[str, ...], Feature]]
-"""Feature name to its keys, from the outermost object in, and its type."""
+Found = Mapping[str, tuple[tuple[str, ...], Feature | DataError]]
+"""Feature name to its keys, from the outermost object in, and its type, or why it has none."""
 
 MOST_BYTES = (1 << 31) - 1
 SHOWN = 60
+EXACT = 2.0**53
+"""Whole numbers up to here are floats of their own."""
+MOST_DIGITS = 20
+"""Of a whole number of 64 bits, its sign with them."""
+MOST_UINT64 = (1 << 64) - 1
+LONG_NUMBER = re.compile(rb"(?<![\d.eE+])\d{16,}(?![\d.eE])|[\d.][eE][+]?\d\d\d|\d{300}")
+"""What a number must look like that float64 may not hold: a whole number of many digits, or a huge one."""
+ROUNDS = 'A schema says what to do: schema={"NAME": penstock.Feature("float64")} rounds.'
 
 
 class BadLine(Exception):
@@ -43,22 +55,179 @@ def infer(lines: Sequence[memoryview]) -> Found:
         UnsupportedData: A value has no array type.
     """
     first = parse(lines, None)
+    try:
+        leaves = list(leaves_of(first.schema))
+    except UnicodeDecodeError as error:
+        raise _bad_key(lines, error) from error
     types = _without_times(first.schema)
+    faults: dict[str, DataError] = {}
+    for leaf in leaves:
+        keys = _keys(first.schema, leaf.path)
+        if arrow().types.is_floating(_innermost(leaf.type)) and _beyond_exact(array_at(first, keys)):
+            try:
+                types = _retyped(types, leaf, _whole_type(lines, keys, leaf.type))
+            except BadValue as bad:
+                faults[leaf.name] = UnsupportedData(
+                    Where(record=bad.row, feature=leaf.name), expected=bad.expected, found=bad.found, hint=bad.hint
+                )
     table = first if types is first.schema else parse(lines, types)
-    found: dict[str, tuple[tuple[str, ...], Feature]] = {}
+    found: dict[str, tuple[tuple[str, ...], Feature | DataError]] = {}
     for leaf in leaves_of(table.schema):
         keys = _keys(table.schema, leaf.path)
-        where = Where(feature=leaf.name)
-        array = array_at(table, keys)
-        feature = feature_of(_known(array.type, where), where)
-        found[leaf.name] = keys, Feature(feature.dtype, _shape(array, feature.shape))
+        found[leaf.name] = keys, faults.get(leaf.name) or _feature_at(table, keys, Where(feature=leaf.name))
     return found
 
 
+def _feature_at(table: Any, keys: tuple[str, ...], where: Where) -> Feature | DataError:
+    array = array_at(table, keys)
+    try:
+        feature = feature_of(_known(array.type, where), where)
+    except DataError as error:
+        return error
+    return Feature(feature.dtype, _shape(array, feature.shape))
+
+
+def _innermost(kind: Any) -> Any:
+    while arrow().types.is_list(kind):
+        kind = kind.value_type
+    return kind
+
+
+def _beyond_exact(array: Any) -> bool:
+    """Whether a float among some values, or in lists of them, may be a whole number that was rounded."""
+    while arrow().types.is_list(array.type):
+        array = array.flatten()
+    with np.errstate(invalid="ignore"):
+        return bool((np.abs(array.to_numpy(zero_copy_only=False)) >= EXACT).any())
+
+
+class _Whole(str):
+    """The digits of a whole number."""
+
+    __slots__ = ()
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is a float64, too."""
+        return len(self) < 310 and int(self) == int(float(self)) if float(self) not in (np.inf, -np.inf) else False
+
+    @property
+    def shown(self) -> str:
+        return str(self) if len(self) <= SHOWN else f"a whole number of {len(self.lstrip('-'))} digits"
+
+
+def _numbers_at(line: Any, keys: tuple[str, ...]) -> Iterator[_Whole | float]:
+    """The numbers behind some keys of a line, also in lists."""
+    value = load_json(bytes(line).strip(), parse_int=_Whole)
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting += reversed(value)
+        elif isinstance(value, (_Whole, float)):
+            yield value
+
+
+def _whole_type(lines: Sequence[memoryview], keys: tuple[str, ...], kind: Any) -> Any:
+    """The type of a column that was taken for floats, some of them large: ``uint64`` where all are whole numbers that it holds.
+
+    Raises:
+        BadValue: It would take a number for another one.
+    """
+    numbers = [(row, number) for row, line in enumerate(lines) for number in _numbers_at(line, keys)]
+    whole = [(row, number) for row, number in numbers if isinstance(number, _Whole)]
+    if len(whole) == len(numbers) and all(
+        len(number) <= MOST_DIGITS and 0 <= int(number) <= MOST_UINT64 for _, number in whole
+    ):
+        pa = arrow()
+        found = pa.uint64()
+        while pa.types.is_list(kind):
+            found, kind = pa.list_(found), kind.value_type
+        return found
+    if len(whole) == len(numbers):
+        row, beyond = next((row, number) for row, number in whole if not _is_int64(number))
+        signs = any(number.startswith("-") for _, number in whole)
+        expected = "whole numbers of 64 bits" + (", with a sign, because others are negative" if signs else "")
+        raise BadValue(row, expected, beyond.shown, ROUNDS.replace("NAME", "/".join(keys)))
+    for row, number in numbers:
+        if not _is_held(number):
+            expected = "whole numbers that float64 holds exactly, because there are fractions beside them"
+            raise BadValue(row, expected, _shown_number(number), ROUNDS.replace("NAME", "/".join(keys)))
+    return kind
+
+
+def _is_int64(number: _Whole) -> bool:
+    return len(number) <= MOST_DIGITS and -(1 << 63) <= int(number) < 1 << 63
+
+
+def _is_held(number: _Whole | float) -> bool:
+    return number.is_exact if isinstance(number, _Whole) else number not in (np.inf, -np.inf)
+
+
+def _shown_number(number: _Whole | float) -> str:
+    return number.shown if isinstance(number, _Whole) else "a number beyond float64"
+
+
+def _retyped(types: Any, leaf: Leaf, kind: Any) -> Any:
+    """The types with another one in the place of a column."""
+    pa = arrow()
+
+    def changed(field: Any, path: tuple[int, ...]) -> Any:
+        if not path:
+            return pa.field(field.name, kind)
+        inner = [field.type.field(at) for at in range(field.type.num_fields)]
+        inner[path[0]] = changed(inner[path[0]], path[1:])
+        return pa.field(field.name, pa.struct(inner))
+
+    at = leaf.path[0]
+    return types.set(at, changed(types.field(at), leaf.path[1:]))
+
+
+def check_numbers(array: Any, lines: Sequence[memoryview], keys: tuple[str, ...], *, rounds: bool) -> None:
+    """Hold a column that was read as floats against its text.
+
+    Args:
+        array: The column.
+        lines: What it was read from.
+        keys: Where it is in them.
+        rounds: Whether whole numbers may be rounded, as a schema that was given asks for.
+
+    Raises:
+        BadValue: A number became another one, or infinite.
+    """
+    if not (arrow().types.is_floating(_innermost(array.type)) and _beyond_exact(array)):
+        return
+    for row, line in enumerate(lines):
+        if LONG_NUMBER.search(line) is None:
+            continue
+        for number in _numbers_at(line, keys):
+            value = float(number)
+            if value in (np.inf, -np.inf) or not (rounds or _is_held(number)):
+                hint = "" if rounds else ROUNDS.replace("NAME", "/".join(keys))
+                raise BadValue(
+                    row, "numbers that float64 holds" + ("" if rounds else " exactly"), _shown_number(number), hint
+                )
+
+
+def _bad_key(lines: Sequence[memoryview], error: Exception) -> BadLine:
+    """The line whose keys are no UTF-8."""
+    for number, line in enumerate(lines):
+        try:
+            bytes(line).decode()
+        except UnicodeDecodeError as fault:
+            return BadLine(number, _not_utf8(bytes(line), fault))
+    return BadLine(0, CorruptRecord(Where(), expected="UTF-8 text", found=str(error)))
+
+
+def _not_utf8(text: bytes, fault: UnicodeDecodeError) -> CorruptRecord:
+    found = f"byte 0x{text[fault.start]:02x} in {_shown(text[max(0, fault.start - 20) : fault.start + 20])}"
+    return CorruptRecord(Where(), expected="UTF-8 text", found=found)
+
+
 def _known(kind: Any, where: Where) -> Any:
-    inner = kind
-    while arrow().types.is_list(inner):
-        inner = inner.value_type
+    inner = _innermost(kind)
     if arrow().types.is_null(inner):
         raise UnsupportedData(
             where,
@@ -157,8 +326,12 @@ def parse(lines: Sequence[memoryview], types: Any) -> Any:
     size = sum(map(len, lines)) + len(lines)
     if size > MOST_BYTES:
         raise BadLine(0, UnsupportedData(Where(), expected="less than 2 GiB of rows at once", found=f"{size} bytes"))
+    joined = b"\n".join(lines)
+    deep = too_deep(joined)
+    if deep >= 0:
+        raise _deep_line(lines, deep)
     try:
-        table = _parsed(lines, types)
+        table = _parsed(joined, types)
     except arrow().ArrowInvalid as error:
         raise _bad_line(lines, types, error) from error
     if table.num_rows != len(lines):
@@ -166,9 +339,18 @@ def parse(lines: Sequence[memoryview], types: Any) -> Any:
     return table
 
 
-def _parsed(lines: Sequence[memoryview], types: Any) -> Any:
+def _deep_line(lines: Sequence[memoryview], at: int) -> BadLine:
+    """The line that a byte of all of them is in."""
+    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    number = min(bisect_right(starts, at) - 1, len(lines) - 1)
+    fault = CorruptRecord(
+        Where(), expected="one JSON object a line", found=f"{TOO_DEEP}, {_shown(bytes(lines[number][:SHOWN]))}"
+    )
+    return BadLine(number, fault)
+
+
+def _parsed(joined: bytes, types: Any) -> Any:
     reader = require("pyarrow.json", extra="arrow")
-    joined = b"\n".join(lines)
     behaviour = "infer" if types is None else "ignore"
     if types is not None and not len(types):  # Without columns there would be no rows either.
         types, behaviour = None, "infer"
@@ -184,20 +366,22 @@ def _bad_line(lines: Sequence[memoryview], types: Any, error: Exception | None) 
     for number, line in enumerate(lines):
         text = bytes(line).strip()
         try:
-            value = json.loads(text)
-        except (ValueError, RecursionError) as fault:
+            value = load_json(text)
+        except UnicodeDecodeError as fault:
+            return BadLine(number, _not_utf8(text, fault))
+        except ValueError as fault:
             reason = CorruptRecord(Where(), expected="one JSON object a line", found=_shown(text), hint=f"({fault})")
             return BadLine(number, reason)
         if not isinstance(value, dict):
             return BadLine(number, CorruptRecord(Where(), expected="one JSON object a line", found=_shown(text)))
         try:
-            _parsed([line], types)
+            _parsed(bytes(line), types)
         except arrow().ArrowInvalid as fault:
             return BadLine(number, _mismatch(types, fault))
     # Every line is sound by itself: they differ in a type.
     for stop in range(1, len(lines) + 1):
         try:
-            _parsed(lines[:stop], types)
+            _parsed(b"\n".join(lines[:stop]), types)
         except arrow().ArrowInvalid as fault:
             return BadLine(stop - 1, _mismatch(types, fault))
     return BadLine(0, _mismatch(types, error))
@@ -207,7 +391,7 @@ def _mismatch(types: Any, error: Exception | None) -> SchemaMismatch:
     return SchemaMismatch(
         Where(),
         expected="the types of the rows before" if types is None else ", ".join(f"{f.name}: {f.type}" for f in types),
-        found=str(error).splitlines()[0] if error is not None else "other rows than lines",
+        found=str(error).splitlines()[0][:200] if error is not None else "other rows than lines",
         hint="Say what types there are: schema={...}.",
     )
 

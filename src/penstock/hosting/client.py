@@ -207,7 +207,7 @@ def _failure(status: int, answer: bytes) -> ModelError:
     """An answer that tells of an error, as an exception."""
     try:
         found: Any = json.loads(answer)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or not {"message", "status"} <= found.keys():
         return ModelError(status, answer.decode("utf-8", "replace"))  # The container's own answer.

@@ -7,7 +7,9 @@ batches at once.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,10 +19,12 @@ import numpy.typing as npt
 from penstock import _native
 from penstock.errors import NoFiles, Where
 
-__all__ = ["OTHERWISE", "read_alike", "read_whole"]
+__all__ = ["OTHERWISE", "FilesBelow", "LeadsOut", "read_alike", "read_whole"]
 
 OTHERWISE = -1
 FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+MOST_FOLDERS = 4096
 READS_FILES = hasattr(_native, "read_files")
 
 
@@ -65,10 +69,19 @@ def read_whole(path: bytes | str) -> bytes:
         descriptor = os.open(path, FLAGS)
     except FileNotFoundError as error:
         raise NoFiles(Where(path=os.fsdecode(path)), expected="a file", found="none of that name") from error
+    return _all_of(descriptor)
+
+
+def _all_of(descriptor: int, regular: str | None = None) -> bytes:
+    """All of an open file, which is closed. ``regular``: the path of what must be a regular file."""
     try:
-        size = os.fstat(descriptor).st_size
-        content = os.read(descriptor, size)
-        if len(content) == size > 0:
+        status = os.fstat(descriptor)
+        if regular is not None and not stat.S_ISREG(status.st_mode):
+            if stat.S_ISDIR(status.st_mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), regular)
+            raise LeadsOut(f"{regular}, which is no regular file")
+        content = os.read(descriptor, status.st_size)
+        if len(content) == status.st_size > 0:
             return content
         parts = [content]
         while part := os.read(descriptor, 1 << 20):  # a pipe, or a file that its writer is not done with
@@ -76,3 +89,68 @@ def read_whole(path: bytes | str) -> bytes:
         return b"".join(parts)
     finally:
         os.close(descriptor)
+
+
+class LeadsOut(Exception):
+    """A symbolic link that leads out of a folder, or something that is no regular file."""
+
+
+class FilesBelow:
+    """Reads files below one folder. Symbolic links may lead anywhere in it, and not out of it.
+
+    Which folders a path goes through is found once for each, since that takes a system call for every part of the path.
+
+    Args:
+        folder: The folder. It may itself be a link.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._root = os.path.realpath(folder or ".")
+        self._real: dict[str, str] = {}
+
+    def read(self, name: str) -> bytes:
+        """All of one file.
+
+        Args:
+            name: Relative to the folder.
+
+        Raises:
+            NoFiles: It is not there.
+            LeadsOut: It is outside, or a pipe or a device.
+        """
+        parent, _, base = name.rpartition("/")
+        real = f"{self._real.get(parent) or self._found(parent)}{base}"
+        try:
+            descriptor = os.open(real, FLAGS | NO_LINK)
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.EMLINK):
+                raise _as_no_files(error, real) from error
+            descriptor = self._behind_link(real)
+        return _all_of(descriptor, real)
+
+    def _found(self, parent: str) -> str:
+        """A folder without links in its path, with a separator behind."""
+        real = self._checked(os.path.realpath(os.path.join(self.folder, parent)))
+        if len(self._real) >= MOST_FOLDERS:
+            self._real.clear()
+        self._real[parent] = os.path.join(real, "")
+        return self._real[parent]
+
+    def _behind_link(self, link: str) -> int:
+        target = self._checked(os.path.realpath(link))
+        try:
+            return os.open(target, FLAGS | NO_LINK)
+        except OSError as error:
+            raise _as_no_files(error, link) from error
+
+    def _checked(self, real: str) -> str:
+        if real != self._root and not real.startswith(os.path.join(self._root, "")):
+            raise LeadsOut(f"a symbolic link to {real}")
+        return real
+
+
+def _as_no_files(error: OSError, path: str) -> OSError:
+    if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENAMETOOLONG):
+        return NoFiles(Where(path=path), expected="a file", found="none of that name")
+    return error

@@ -18,6 +18,7 @@ __all__ = [
     "is_url",
     "parent_of",
     "scheme_of",
+    "stays_below",
 ]
 
 SCHEMES = ("http", "https", "s3", "gs", "az")
@@ -25,6 +26,10 @@ SCHEMES = ("http", "https", "s3", "gs", "az")
 LISTING = SCHEMES[2:]
 """Of those, what can also be listed, and written to."""
 SHAPE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://")
+LEADS_OUT = re.compile(
+    r"\0|^[/\\]|^[A-Za-z][A-Za-z0-9+.-]*:[/\\]|(?:^|[/\\])\.\.(?:[/\\]|$)" + (r"|^[A-Za-z]:" if os.name == "nt" else "")
+)
+"""Absolute paths, URLs, drives, ``..`` between separators of any system, and what no file is called."""
 
 
 def scheme_of(path: str) -> str | None:
@@ -119,6 +124,15 @@ def beside(path: str, name: str) -> str:
             parts.append(part)
     inner = "/".join(parts)
     return f"{folder}/{quote(inner) if path.startswith('http') else inner}"
+
+
+def stays_below(name: str) -> bool:
+    """Whether a name in a file from elsewhere can only mean a file in the folder of that file, or below it.
+
+    >>> [stays_below(name) for name in ("images/1.jpg", "../1.jpg", "/etc/passwd", "http://host/1.jpg")]
+    [True, False, False, False]
+    """
+    return LEADS_OUT.search(name) is None
 
 
 def inside(folder: str, name: str) -> str:

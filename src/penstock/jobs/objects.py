@@ -13,6 +13,7 @@ import numpy as np
 
 from penstock.contracts.job import Channel, Store
 from penstock.errors import JobFailed
+from penstock.io.json_text import load_json
 
 __all__ = ["InputObject", "augmented_values", "list_objects", "share", "shuffled"]
 
@@ -86,7 +87,7 @@ def _of_manifest(channel: Channel, store: Store, name: str) -> Iterator[InputObj
 def _manifest(channel: Channel, store: Store, name: str) -> list[Any]:
     wanted = 'a JSON list that begins with {"prefix": "..."}'
     try:
-        content = json.loads(store.resolve(channel.uri).read_text(encoding="utf-8"))
+        content = load_json(store.resolve(channel.uri).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise JobFailed(f"ClientError: the manifest {channel.uri} of {name} must be {wanted}: {error}") from error
     if not isinstance(content, list) or not content or not isinstance(content[0], dict) or "prefix" not in content[0]:
@@ -126,7 +127,7 @@ def augmented_values(
 
 def _values(line: str, number: int, manifest: InputObject, channel: Channel, store: Store) -> list[bytes | Path]:
     try:
-        entry = json.loads(line)
+        entry = load_json(line)
         given = [(name, entry[name]) for name in channel.attribute_names]
     except (ValueError, KeyError, TypeError) as error:
         wanted = f"a JSON object with {', '.join(channel.attribute_names)}"

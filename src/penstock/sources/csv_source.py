@@ -46,8 +46,10 @@ def csv_source(records: CsvRecords, schema: Schema | None) -> Source:
 
 def csv_codec(records: CsvRecords, schema: Schema | None) -> CsvCodec:
     """The codec for some rows: types as given, else as the first 8 MiB show them. Later rows are held against them."""
-    found = infer_csv(_first(records), records.dialect) if schema is None else schema
-    return CsvCodec(found, records.dialect)
+    if schema is not None:
+        return CsvCodec(schema, records.dialect)
+    found = infer_csv(_first(records), records.dialect)
+    return CsvCodec(found, records.dialect, inferred=found.keys() - (records.dialect.types or {}).keys())
 
 
 def _first(records: CsvRecords) -> Iterator[Any]:

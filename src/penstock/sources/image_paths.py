@@ -1,7 +1,12 @@
-"""Columns of paths as images: what a CSV with one file for each picture means."""
+"""Columns of paths as images: what a CSV with one file for each picture means.
+
+A file of rows may come from elsewhere, and must not choose which files are read or which servers are asked. So every path,
+in every row, must name a file below the folder of the file that it stands in, unless the caller named the column with ``image_columns=``.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -16,11 +21,11 @@ from penstock.contracts.image_kinds import SUFFIXES, is_image_name
 from penstock.contracts.protocols import Indices
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
-from penstock.errors import DataError, NoFiles, SchemaMismatch, Where
+from penstock.errors import DataError, NoFiles, SchemaMismatch, UnsupportedData, Where
 from penstock.io.reading import read_each
 from penstock.io.remote import RemoteFile, look_at
-from penstock.io.small_files import read_whole
-from penstock.io.urls import beside, is_url
+from penstock.io.small_files import FilesBelow, LeadsOut, read_whole
+from penstock.io.urls import beside, is_url, stays_below
 from penstock.sources.stacking import row, stack
 from penstock.sources.views import Derived, Source
 
@@ -30,26 +35,32 @@ SAMPLE = 64
 """How many rows are looked at for paths of images."""
 ASKED_FOR = 4
 """How many URLs are asked for at most before they are taken for text."""
+SHOWN = 200
 FORMATS = ("csv", "jsonl")
 """Formats whose text may be paths. Others hold the images themselves."""
 
 
-def with_images(source: Source, image_columns: Sequence[str] | None) -> Source:
+def with_images(
+    source: Source, image_columns: Sequence[str] | None, *, in_schema: Sequence[str] | None = None
+) -> Source:
     """The source with the images that its paths name in the place of the paths.
 
     Args:
         source: Rows of text files.
-        image_columns: The features that are paths. ``None``: those whose values in the first rows all end as images do, are
-            relative without ``..``, if a file of that name is there. Empty: none.
+        image_columns: The features that are paths, which are followed wherever they lead. ``None``: those of ``in_schema``, or
+            those whose values in the first rows all name images below the folder, if a file of that name is there. Empty: none.
+        in_schema: The features that a schema says are images. It says what a column is, and does not let its paths lead out.
 
     Raises:
         NoSuchFeature, SchemaMismatch: A named column is not there, or is no text.
     """
-    if image_columns is None:
-        kinds = _recognised(source) if getattr(source, "format", "") in FORMATS else {}
-    else:
+    if image_columns is not None:
         kinds = _named(source, image_columns)
-    return ImagePaths(source, kinds) if kinds else source
+    elif in_schema is not None:
+        kinds = _named(source, in_schema)
+    else:
+        kinds = _recognised(source) if getattr(source, "format", "") in FORMATS else {}
+    return ImagePaths(source, kinds, anywhere=image_columns is not None) if kinds else source
 
 
 def as_paths(format: str, schema: Schema | None) -> tuple[Schema | None, list[str] | None]:
@@ -102,7 +113,7 @@ def _some_are_there(source: Source, paths: list[str]) -> bool:
     first = _file(source, 0)
     if is_url(first):
         return any(_is_behind(beside(first, path)) for path in paths[:ASKED_FOR])
-    return any(Path(beside(first, path)).is_file() for path in paths)
+    return any(os.path.isfile(beside(first, path)) for path in paths)  # noqa: PTH113 - takes names that no file can have
 
 
 def _is_behind(url: str) -> bool:
@@ -114,7 +125,7 @@ def _is_behind(url: str) -> bool:
 
 
 def _stays_inside(path: str) -> bool:
-    return is_image_name(path) and not Path(path).is_absolute() and ".." not in Path(path).parts
+    return is_image_name(path) and stays_below(path)
 
 
 def _stored(paths: list[str]) -> Feature:
@@ -134,11 +145,14 @@ class ImagePaths(Derived):
     Args:
         parent: Rows; a relative path is meant from the folder of the file that its row is in.
         images: The columns of paths, as what they become.
+        anywhere: Whether paths may lead out of that folder.
     """
 
-    def __init__(self, parent: Source, images: dict[str, Feature]) -> None:
+    def __init__(self, parent: Source, images: dict[str, Feature], *, anywhere: bool = False) -> None:
         super().__init__(parent)
         self.images = images
+        self.anywhere = anywhere
+        self._folders: dict[str, FilesBelow] = {}
         self._schema = Schema({name: images.get(name, feature) for name, feature in parent.schema.items()})
 
     @property
@@ -153,7 +167,8 @@ class ImagePaths(Derived):
 
     def _narrowed(self, names: tuple[str, ...]) -> Source:
         narrow = self.parent._narrowed(names)
-        return ImagePaths(narrow, {name: feature for name, feature in self.images.items() if name in names})
+        images = {name: feature for name, feature in self.images.items() if name in names}
+        return ImagePaths(narrow, images, anywhere=self.anywhere)
 
     def _batch(self, indices: Indices) -> Batch:
         return self._with_images(self.parent._batch(indices), indices.tolist())
@@ -170,20 +185,31 @@ class ImagePaths(Derived):
         return columns
 
     def _read(self, name: str, paths: Sequence[str], indices: Sequence[int]) -> npt.NDArray[Any]:
-        images = np.empty(len(indices), object)
         one_file = _file(self.parent, 0) if len(self.parent.records.paths) == 1 else None  # type: ignore[attr-defined]
-        places = [
-            beside(one_file if one_file is not None else _file(self.parent, index), path)
-            for path, index in zip(paths, indices, strict=True)
-        ]
+        files = [one_file if one_file is not None else _file(self.parent, index) for index in indices]
+        if not self.anywhere:
+            for path, index in zip(paths, indices, strict=True):
+                if not _stays_inside(path):
+                    raise self._outside(name, repr(path[:SHOWN]), index)
+        places = [beside(file, path) for file, path in zip(files, paths, strict=True)]
         if any(map(is_url, places)):
             return self._fetched(name, places, indices)
+        images = np.empty(len(indices), object)
         for position, whole in enumerate(places):
             try:
-                images[position] = read_whole(whole)
-            except (NoFiles, IsADirectoryError, NotADirectoryError) as error:
+                images[position] = read_whole(whole) if self.anywhere else self._below(files[position], paths[position])
+            except (NoFiles, IsADirectoryError, NotADirectoryError, ValueError) as error:
                 raise self._missing(name, whole, indices[position]) from error
+            except LeadsOut as error:
+                raise self._outside(name, f"{paths[position]!r}, {error}", indices[position]) from error
         return images
+
+    def _below(self, file: str, path: str) -> bytes:
+        folder = os.path.dirname(file)  # noqa: PTH120 - a Path is slower than reading the file
+        found = self._folders.get(folder)
+        if found is None:
+            found = self._folders.setdefault(folder, FilesBelow(folder))
+        return found.read(path)
 
     def _fetched(self, name: str, places: list[str], indices: Sequence[int]) -> npt.NDArray[Any]:
         """All of them at once: together they take about as long as one."""
@@ -194,6 +220,14 @@ class ImagePaths(Derived):
             position = places.index(error.where.path) if error.where.path in places else 0
             raise self._missing(name, places[position], indices[position]) from error
         return images
+
+    def _outside(self, name: str, found: str, index: int) -> UnsupportedData:
+        return UnsupportedData(
+            self.where(index).at(feature=name),
+            expected="the path of an image in the folder of this file, or below it",
+            found=found,
+            hint=f"If you trust the file, image_columns=[{name!r}] follows paths anywhere; image_columns=() leaves them as text.",
+        )
 
     def _missing(self, name: str, place: str, index: int) -> NoFiles:
         return NoFiles(self.where(index).at(feature=name), expected=f"an image at {place}", found="no file there")

@@ -77,8 +77,9 @@ def open(
         decode: Whether features that hold encoded images come as pixels: ``uint8`` (16-bit PNG and TIFF: ``uint16``) of shape
             ``(height, width, channels)``, decoded when they are read. ``False`` leaves the bytes; an
             :class:`~penstock.ImageOptions` says how to decode.
-        image_columns: Columns of paths (from the folder of the file that they stand in) whose images are features. ``None``:
-            in CSV and JSON Lines, those that are recognised; empty: none.
+        image_columns: Columns of paths (from the folder of the file that they stand in) whose images are features, wherever the
+            paths lead. ``None``: in CSV and JSON Lines, those that are recognised, whose paths must stay in that folder;
+            empty: none.
 
     Raises:
         NoFiles, UnknownFormat, CorruptFile, CorruptRecord, SchemaMismatch: as their names say.
@@ -92,7 +93,7 @@ def open(
         if columns is not None and hasattr(records, "only"):
             records = records.only(tuple(columns))
         rows, images = as_paths(records.format, stored)
-        source = with_images(_source(records, codec, rows), images if image_columns is None else image_columns)
+        source = with_images(_source(records, codec, rows), image_columns, in_schema=images)
         source = decoded(source, decode=decode, given=given)
         return source if columns is None else source.select(*columns)
 

@@ -12,7 +12,7 @@ import numpy as np
 from penstock.codecs.images.decode import ImageDecoder, feature_of_images
 from penstock.contracts.feature import Feature
 from penstock.contracts.image_options import ImageOptions
-from penstock.errors import DataError, UnsupportedData
+from penstock.errors import DataError, NoFiles, UnsupportedData
 from penstock.io.cores import usable_cores
 from penstock.sources.decoded import DecodedSource, images_in
 from penstock.sources.opening import Paths
@@ -71,8 +71,11 @@ def _checked(encoded: Any, stored: dict[str, Feature], start: int, stop: int) ->
     found = DecodedRows(stop - start)
     try:
         batch = encoded.batch(np.arange(start, stop))
-    except DataError:  # Found before this: the record itself is damaged. The others are looked at one by one.
+    except DataError as error:  # The others are looked at one by one.
         if stop - start == 1:
+            # A path of an image that leads nowhere, or where it must not. Other damage of the record itself was found before.
+            if isinstance(error, (NoFiles, UnsupportedData)) and error.where.feature in stored:
+                return DecodedRows(1, records_at_fault=1, faults=[error])
             return found
         for row in range(start, stop):
             _add(found, _checked(encoded, stored, row, row + 1))

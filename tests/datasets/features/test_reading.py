@@ -198,3 +198,10 @@ def test_shapes_and_dtypes():
     assert list(features.label_files("")) == []
     nested = FeaturesDict({"a/b": {"c": Sequence(ClassLabel(num_classes=2))}})
     assert [name for name, _ in nested.label_files("")] == ["a.b-c.labels.txt"]
+
+
+def test_a_description_does_not_choose_files_to_read(tmp_path):
+    (tmp_path / "secret").write_text("a\nb\n")
+    image = {"pythonClassName": "LabeledImage", "image": {"shape": {"dimensions": ["-1", "-1", "1"]}}}
+    with pytest.raises(CorruptFile, match="the number of classes, or their names"):
+        feature_from_json({**image, "image": {**image["image"], "label": str(tmp_path / "secret")}})

@@ -257,6 +257,29 @@ def test_manifests(tmp_path, name):
         ("manifest.jsonl", '{"file": "0000.npy"', ps.CorruptFile, "manifest"),
         ("manifest.jsonl", '{"file": "0000.npy", "x": [1]}', ps.SchemaMismatch, "numbers, or text"),
         ("manifest.jsonl", '{"file": 3}', ps.CorruptFile, "no file name"),
+        ("manifest.json", '{"0000.npy": ' + "[" * 5000 + "]" * 5000 + "}", ps.CorruptFile, "200 levels deep"),
+        (
+            "manifest.json",
+            f'[{{"file": "0000.npy", "x": {2**64}}}]',
+            ps.SchemaMismatch,
+            "found 18446744073709551616.*'x'",
+        ),
+        ("manifest.json", f'[{{"file": "0000.npy", "x": {10**400}}}]', ps.SchemaMismatch, "a number of 401 digits"),
+        ("manifest.json", '[{"file": "0000.npy", "x": 1e400}]', ps.SchemaMismatch, "found inf"),
+        (
+            "manifest.jsonl",
+            '{"file": "0000.npy", "x": 0.5}\n{"file": "0001.npy", "x": 9007199254740993}',
+            ps.SchemaMismatch,
+            "found 9007199254740993 - at .*record 1",
+        ),
+        (
+            "manifest.csv",
+            "file\n0000.npy\n../other.npy\n",
+            ps.UnsupportedData,
+            "below it, found '../other.npy'.*record 1",
+        ),
+        ("manifest.csv", "file\n/etc/other.npy\n", ps.UnsupportedData, "below it"),
+        ("manifest.json", '{"http://127.0.0.1:1/x.npy": 1}', ps.UnsupportedData, "below it"),
     ],
 )
 def test_manifests_that_cannot_be_used(tmp_path, name, text, error, message):
@@ -409,3 +432,18 @@ def test_verify_names_a_file_that_is_unlike_the_others(tmp_path):
         (ps.SchemaMismatch, "0002.npy")
     ]
     assert report.records == 4
+
+
+def test_large_numbers_in_manifests_stay_what_they_are(tmp_path):
+    folder = fill(tmp_path / "x", rows(2, 2))
+    big, exact = 2**64 - 1, 9007199254740993
+    (folder / "manifest.json").write_text(f'[{{"file": "0000.npy", "x": {big}}}, {{"file": "0001.npy", "x": {exact}}}]')
+    source = ps.open(folder)
+    assert source.schema["x"] == ps.Feature("uint64")
+    assert [int(example["x"]) for example in source] == [big, exact]
+    (folder / "manifest.json").unlink()
+    (folder / "manifest.csv").write_text(f"file,x,y,z\n0000.npy,0.5,{10**400},{10**30}\n0001.npy,{exact},1,\n")
+    assert [(e["x"], e["y"], e["z"]) for e in ps.open(folder)] == [
+        ("0.5", str(10**400), str(10**30)),
+        (str(exact), "1", ""),
+    ]

@@ -23,6 +23,7 @@ from penstock.containers.linear_learner.mxnet_params import read_params, write_p
 from penstock.containers.linear_learner.training.losses import Array, sigmoid
 from penstock.errors import CorruptFile, DataError, NoFiles, UnsupportedData, Where
 from penstock.io.atomic import write_atomic
+from penstock.io.json_text import load_json
 
 __all__ = ["Model", "load_model", "save_model"]
 
@@ -184,7 +185,7 @@ def _checked(arrays: dict[str, Array], path: str) -> tuple[Array, Array]:
 
 def _json(content: bytes, path: str) -> dict[str, Any]:
     try:
-        found = json.loads(content)
+        found = load_json(content)
     except ValueError as error:
         raise CorruptFile(Where(path=path), expected="JSON", found=str(error)) from error
     return found if isinstance(found, dict) else {}

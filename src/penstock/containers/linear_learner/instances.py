@@ -6,7 +6,6 @@ formats").
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from penstock.containers import content_types
 from penstock.containers.decoding import as_text, decode
 from penstock.contracts.serving import Request
 from penstock.errors import DataError, RequestError
+from penstock.io.json_text import load_json
 
 __all__ = ["SUPPORTED", "features_of"]
 
@@ -102,8 +102,8 @@ def _jsonlines(request: Request, width: int) -> Any:
 
 def _loaded(text: str, what: str) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
+        return load_json(text)
+    except ValueError as error:
         raise _bad(f"{what} is no JSON: {error}") from error
 
 

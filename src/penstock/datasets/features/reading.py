@@ -18,6 +18,8 @@ from penstock.datasets.features.sequence import Dataset, Sequence, Video
 from penstock.datasets.features.tensor import Scalar, Tensor, Text
 from penstock.datasets.features.translation import Translation, TranslationVariableLanguages
 from penstock.errors import CorruptFile, UnsupportedData, Where
+from penstock.io.json_text import load_json
+from penstock.io.urls import stays_below
 
 __all__ = ["feature_from_json", "load_label_names", "read_features"]
 
@@ -48,8 +50,8 @@ def read_features(path: Path) -> DatasetFeature:
     """
     where = Where(path=str(path))
     try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        tree = load_json(path.read_bytes())
+    except ValueError as error:
         raise CorruptFile(where, expected="JSON", found=str(error)) from error
     features = feature_from_json(tree, where)
     if not isinstance(features, (FeaturesDict, Sequence)):
@@ -65,7 +67,7 @@ def load_label_names(features: DatasetFeature, folder: Path) -> None:
     """
     for name, label in features.label_files(""):
         path = folder / name
-        if not path.is_file():
+        if not stays_below(name) or not path.is_file():  # Names of features come from the file.
             continue
         try:
             label.set_names(names_from_file(path), where=Where(path=str(path)))
@@ -137,8 +139,8 @@ class _Reader:
         """Parameters that may be JSON in JSON."""
         if isinstance(content, str):
             try:
-                content = json.loads(content)
-            except json.JSONDecodeError as error:
+                content = load_json(content)
+            except ValueError as error:
                 raise self.corrupt("JSON in a feature's content", str(error)) from error
         if content is None:
             return {}
@@ -172,6 +174,10 @@ class _Reader:
 
     def _labeledimage(self, content: Content, _depth: int) -> DatasetFeature:
         label = content.get("label") or content.get("labels") or {}
+        if isinstance(
+            label, str
+        ):  # In a script it is a file of names. A description does not choose which file is read.
+            raise self.corrupt("the number of classes, or their names", repr(label)[:60])
         labels = _number(label, "numClasses") if isinstance(label, Mapping) else label
         return LabeledImage(labels=labels, **_image_options(content))
 

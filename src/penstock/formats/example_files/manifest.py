@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-import json
+import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,15 +17,19 @@ from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.errors import CorruptFile, NoFiles, SchemaMismatch, UnsupportedData, Where
 from penstock.io.folders import Listing, Look
+from penstock.io.json_text import load_json
 from penstock.io.places import first_there
 from penstock.io.reading import read_each
-from penstock.io.urls import beside, inside, is_url
+from penstock.io.urls import beside, inside, is_url, stays_below
 
 __all__ = ["NAMES", "Manifest", "read_manifest"]
 
 NAMES = ("manifest.csv", "manifest.json", "manifest.jsonl", "labels.csv")
 FILE_COLUMNS = ("file", "file_name", "filename", "path")
 INT64 = range(-(1 << 63), 1 << 63)
+UINT64 = range(1 << 64)
+WHOLE = re.compile(r"[+-]?\d+")
+SHOWN = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,14 @@ def read_manifest(listing: Listing, look: Look) -> Manifest | None:
         )
     path = inside(listing.folder, found[0])
     names, columns = _rows(path)
+    for number, name in enumerate(names):
+        if not stays_below(name):
+            raise UnsupportedData(
+                Where(path=path, record=number),
+                expected="a file in the folder of the manifest, or below it",
+                found=repr(name[:200]),
+                hint="A manifest does not choose files elsewhere: open a list of their paths.",
+            )
     files = [_normal(beside(path, name)) for name in names]
     _check_there(path, listing, look, names, files)
     typed = {name: _typed(path, name, values) for name, values in columns.items()}
@@ -80,7 +93,7 @@ def _rows(path: str) -> tuple[list[str], dict[str, list[Any]]]:
     try:
         text = read_each([path])[0].decode("utf-8-sig")
         table = _csv_rows(text, path) if path.endswith(".csv") else _json_rows(text, path)
-    except (UnicodeDecodeError, json.JSONDecodeError, csv.Error, RecursionError) as error:
+    except (UnicodeDecodeError, csv.Error) as error:
         raise CorruptFile(Where(path=path), expected="a manifest in UTF-8", found=str(error)) from error
     columns = list(table[0]) if table else []
     file_column = next((name for name in FILE_COLUMNS if name in columns), None)
@@ -127,7 +140,12 @@ class _Cell(str):
 
 
 def _json_rows(text: str, path: str) -> list[dict[str, Any]]:
-    rows = [json.loads(line) for line in text.splitlines() if line.strip()] if path.endswith("l") else json.loads(text)
+    try:
+        rows = (
+            [load_json(line) for line in text.splitlines() if line.strip()] if path.endswith("l") else load_json(text)
+        )
+    except ValueError as error:
+        raise CorruptFile(Where(path=path), expected="a manifest in JSON", found=str(error)) from error
     if isinstance(rows, dict):
         rows = [
             {"file": name, **(value if isinstance(value, dict) else {"label": value})} for name, value in rows.items()
@@ -148,14 +166,44 @@ def _typed(path: str, name: str, values: Sequence[Any]) -> tuple[Feature, Any]:
     kinds = {type(value) for value in values}
     if kinds == {bool}:
         return Feature("bool"), np.array(values, bool)
-    if kinds == {int} and all(value in INT64 for value in values):
-        return Feature("int64"), np.array(values, np.int64)
+    if kinds == {int}:
+        for dtype, held in (("int64", INT64), ("uint64", UINT64)):
+            if all(value in held for value in values):
+                return Feature(dtype), np.array(values, dtype)
     if kinds <= {int, float, type(None)} and kinds - {type(None)}:
+        _check_exact(path, name, values)
         return Feature("float64"), np.array([np.nan if value is None else value for value in values], np.float64)
     if kinds == {str}:
         return Feature("str"), _objects(list(values))
     found = ", ".join(sorted(kind.__name__ for kind in kinds))
     raise SchemaMismatch(Where(path=path, feature=name), expected="numbers, or text, in every row", found=found)
+
+
+def _check_exact(path: str, name: str, values: Sequence[Any]) -> None:
+    """Refuse numbers that would become others as ``float64``."""
+    for number, value in enumerate(values):
+        if value is not None and not _is_float(value):
+            shown = str(value)
+            raise SchemaMismatch(
+                Where(path=path, record=number, feature=name),
+                expected="whole numbers of 64 bits, or numbers that float64 holds exactly",
+                found=shown if len(shown) <= SHOWN else f"a number of {len(shown)} digits",
+                hint="Write it as text.",
+            )
+
+
+def _is_float(number: float) -> bool:
+    """Whether ``float64`` holds a number exactly."""
+    try:
+        return (
+            math.isfinite(number) and int(float(number)) == number if isinstance(number, int) else math.isfinite(number)
+        )
+    except OverflowError:
+        return False
+
+
+def _changes_as_float(text: str) -> bool:
+    return WHOLE.fullmatch(text) is not None and (len(text) > SHOWN or not _is_float(int(text)))
 
 
 def _typed_text(values: list[str]) -> tuple[Feature, Any]:
@@ -169,7 +217,8 @@ def _typed_text(values: list[str]) -> tuple[Feature, Any]:
     except ValueError:
         pass
     try:
-        if any(stripped) and not any("_" in value or (value[:1] == "0" and value[1:2].isdigit()) for value in stripped):
+        plain = not any("_" in value or (value[:1] == "0" and value[1:2].isdigit()) for value in stripped)
+        if any(stripped) and plain and not any(map(_changes_as_float, stripped)):
             return Feature("float64"), np.array([float(value or "nan") for value in stripped], np.float64)
     except ValueError:
         pass

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from penstock._optional import require
-from penstock.contracts.feature import Feature
+from penstock.contracts.feature import MOST_AXES, Feature
 from penstock.contracts.schema import Schema
 from penstock.contracts.tables import Misfit
 from penstock.errors import UnsupportedData, Where
@@ -110,6 +110,8 @@ def feature_of(kind: Any, where: Where) -> Feature:
     Raises:
         UnsupportedData: There is none.
     """
+    if _axes_of(kind) > MOST_AXES:
+        raise UnsupportedData(where, expected=f"lists in lists, {MOST_AXES} deep at most", found=f"{_axes_of(kind)}")
     types = arrow().types
     if types.is_dictionary(kind):
         return feature_of(kind.value_type, where)
@@ -122,6 +124,13 @@ def feature_of(kind: Any, where: Where) -> Feature:
         inner = feature_of(kind.value_type, where)
         return Feature(inner.dtype, (None, *inner.shape))
     return Feature(_dtype_of(kind, where))
+
+
+def _axes_of(kind: Any) -> int:
+    types, axes = arrow().types, 0
+    while types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        kind, axes = kind.value_type, axes + 1
+    return axes
 
 
 def _of_extension(kind: Any, where: Where) -> Feature:

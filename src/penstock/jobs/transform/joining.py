@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock.containers.content_types import media_type
 from penstock.contracts.serving import Response
+from penstock.io.json_text import load_json
 from penstock.jobs.transform.jsonpath import JsonPath
 from penstock.jobs.transform.payloads import Payload
 from penstock.jobs.transform.spec import CSV, FORMATS, JSON, JSON_LINES, TransformSpec
@@ -187,9 +188,9 @@ def _read(body: bytes, format: str, what: str) -> _Text:
         if format == CSV:
             return _Text(CSV, _rows(text))
         if format == JSON:
-            return _Text(JSON, [json.loads(text)], is_whole=True)
-        return _Text(JSON_LINES, [json.loads(line) for line in text.split("\n") if line.strip()])
-    except (csv.Error, ValueError, RecursionError) as error:
+            return _Text(JSON, [load_json(text)], is_whole=True)
+        return _Text(JSON_LINES, [load_json(line) for line in text.split("\n") if line.strip()])
+    except (csv.Error, ValueError) as error:
         raise RecordFault(f"Failed to parse {what} as {NAMES[format]}: {error}") from error
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import JobFailed
+from penstock.io.json_text import load_json
 from penstock.jobs.transform.spec import TransformSpec
 
 __all__ = ["Parameters", "variables_of"]
@@ -66,7 +66,7 @@ def variables_of(spec: TransformSpec) -> dict[str, str]:
 def _checked(own: Any) -> Mapping[str, Any]:
     if isinstance(own, str):
         try:
-            own = json.loads(own)
+            own = load_json(own)
         except ValueError:
             raise _unknown(own) from None
     if own is None:

@@ -1,0 +1,31 @@
+#include "core/json_depth.hpp"
+
+#include "check.hpp"
+
+using namespace penstock;
+using namespace penstock::testing;
+
+int main() {
+    const auto at = [](std::string_view text, std::uint64_t most) { return json_too_deep(bytes_of(text), most); };
+    check(at("", 0) == -1);
+    check(at("1.5", 0) == -1);
+    check(at("[]", 0) == 0);
+    check(at("[]", 1) == -1);
+    check(at(R"({"a":[1,{"b":2}]})", 3) == -1);
+    check(at(R"({"a":[1,{"b":2}]})", 2) == 8);
+    check(at("[[]][[]][[]]", 2) == -1); // not summed up
+    check(at(R"({"[[[[":"]]{{\"{{\\"})", 1) == -1);
+    check(at(R"(["\\",[[]]])", 2) == 7);
+    check(at(R"(["\\\"[[[[", []])", 2) == -1);
+    check(at("]]]][[", 1) == 5);
+    check(at(R"("[[[[)", 0) == -1); // a string without an end
+    check(at(R"("[[[[\)", 0) == -1);
+    for (std::size_t before = 0; before < 40; ++before) { // wherever a bracket stands in what is looked at at once
+        const std::string text = std::string(before, ' ') + "[" + std::string(before, '1') + "{\"" + std::string(before, '[') + "\"";
+        check(at(text, 2) == -1);
+        check(at(text, 1) == static_cast<std::int64_t>(2 * before + 1));
+        check(at(std::string(before, 'x') + "\"" + std::string(before, '\\') + "[", 0) == -1);
+    }
+    check(at(std::string(1 << 20, '['), 1 << 20) == -1);
+    check(at(std::string(1 << 20, '['), 1000) == 1000);
+}
