@@ -62,7 +62,7 @@ except KeyboardInterrupt:
 """,
     "workers": "kept = iter(ps.Loader(ps.open('a.tfrecord'), 4, workers=2, map_batch=slow)); next(kept)",
     "gzip": """
-ps.write("a.tfrecord.gz", {"x": np.random.default_rng(1).random((1 << 14, 16))})
+ps.write("a.tfrecord.gz", {"x": np.random.default_rng(1).random((1 << 14, 16)).astype("f4")})
 kept = iter(ps.records("a.tfrecord.gz"))
 next(kept)
 """,
@@ -95,6 +95,19 @@ while not threads:
     next(iter(loader()))
 """
     assert run(tmp_path, script) == (0, "True []\n", "")
+
+
+def test_a_thread_that_outlives_the_main_one_reads_and_writes_on(tmp_path):
+    script = """
+def work():
+    threading.main_thread().join()
+    ps.write("b.tfrecord@3", {"x": np.arange(40)})
+    print(len(ps.open("b.tfrecord@3")), ps.verify("b.tfrecord@3").records)
+    ps.convert("b.tfrecord@3", "b.array_record")
+    print([len(ps.Loader(ps.open(path), 8, threads=2)) for path in ("b.tfrecord@3", "b.array_record")])
+threading.Thread(target=work).start()
+"""
+    assert run(tmp_path, script) == (0, "40 40\n[5, 5]\n", "")
 
 
 def test_exit_in_a_function_of_the_users_is_the_exit_of_the_process(tmp_path):

@@ -13,13 +13,14 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from threading import Condition, Thread, current_thread
+from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Condition, Thread, current_thread, main_thread
 from time import monotonic
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from penstock import _native
 
-__all__ = ["ahead", "fork_count", "start_thread"]
+__all__ = ["ThreadPool", "ahead", "fork_count", "start_thread"]
 
 T = TypeVar("T")
 EXIT_WAIT_S = 10.0
@@ -76,6 +77,23 @@ def _others() -> dict[Thread, Callable[[], object]]:
     running = dict(_running)
     running.pop(current_thread(), None)
     return running
+
+
+class ThreadPool(ThreadPoolExecutor):
+    """Threads for calls. Once the main thread has ended, where Python starts none any more, calls are made at once instead."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        try:
+            return super().submit(fn, *args, **kwargs)
+        except RuntimeError:
+            if main_thread().is_alive():
+                raise
+        made: Future[T] = Future()
+        try:
+            made.set_result(fn(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001 - it is raised where the result is asked for
+            made.set_exception(error)
+        return made
 
 
 def fork_count() -> int:
