@@ -10,9 +10,10 @@ constexpr std::size_t idle_limit = std::size_t{256} << 20;
 
 // One pool a process: arrays of every loader come from it. A forked child must not touch a mutex that another
 // thread of the parent may hold, so it starts with a pool of its own (see `new_pool`).
+// Never destroyed: when the process ends, threads may still be at work.
 std::shared_ptr<Pool>& pool_slot() {
-    static std::shared_ptr<Pool> pool = std::make_shared<Pool>(idle_limit);
-    return pool;
+    static auto* const pool = new std::shared_ptr<Pool>(std::make_shared<Pool>(idle_limit));
+    return *pool;
 }
 
 } // namespace

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,7 +17,30 @@
 #include "core/scan.hpp"
 #include "core/spans.hpp"
 
-namespace nb = nanobind;
+/// nanobind, but for one class.
+namespace nb {
+using namespace nanobind;
+
+/// Gives up the GIL as long as it lives. Where Python has ended meanwhile, its thread stays in here until the process ends: Python before
+/// 3.14 ends a thread that asks for the GIL then by unwinding its stack, which C++ frames end by aborting the process.
+class gil_scoped_release {
+  public:
+    gil_scoped_release() noexcept : state_(PyEval_SaveThread()) {}
+    ~gil_scoped_release() {
+        try {
+            PyEval_RestoreThread(state_);
+        } catch (...) { // Not an exception of ours, and not to be left: the thread is being ended.
+            for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+        }
+    }
+    gil_scoped_release(const gil_scoped_release&) = delete;
+    gil_scoped_release& operator=(const gil_scoped_release&) = delete;
+
+  private:
+    PyThreadState* state_;
+};
+
+} // namespace nb
 
 namespace penstock::bind {
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +18,7 @@ from penstock.contracts.feature import Feature
 from penstock.contracts.image_options import ImageOptions
 from penstock.errors import CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
 from penstock.io.cores import usable_cores
+from penstock.io.threads import ThreadPool
 
 __all__ = ["decode_images"]
 
@@ -27,7 +27,7 @@ LUMA = (9798, 19235, 3735)
 """Weights of red, green and blue in the gray of a PNG, of 32768: those of libpng, which TensorFlow uses."""
 WORTH_A_THREAD = 64 << 10  # pixels in a call: less is decoded in the time that handing it over takes
 OPTIONS = ImageOptions(most_pixels=1 << 30)
-_pools: dict[int, ThreadPoolExecutor] = {}
+_pools: dict[int, ThreadPool] = {}
 
 
 def decode_images(files: Sequence[bytes], shape: Shape, dtype: str) -> Any:
@@ -147,7 +147,7 @@ def _in_threads(function: Callable[[Any], Any], parts: Sequence[Any]) -> list[An
         return [function(parts[0])]
     pool = _pools.get(os.getpid())  # a forked child has none of its parent's threads
     if pool is None:
-        pool = _pools.setdefault(os.getpid(), ThreadPoolExecutor(usable_cores(), thread_name_prefix="penstock-images"))
+        pool = _pools.setdefault(os.getpid(), ThreadPool(usable_cores(), thread_name_prefix="penstock-images"))
     jobs = [pool.submit(function, part) for part in parts]
     found, before, fault = [], 0, None
     for job, part in zip(jobs, parts, strict=True):

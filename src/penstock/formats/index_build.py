@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
@@ -22,6 +22,7 @@ from penstock.io.cores import usable_cores
 from penstock.io.fileset import FileSet
 from penstock.io.mapped import MappedFile, Signature
 from penstock.io.progress import Progress
+from penstock.io.threads import ThreadPool
 from penstock.io.urls import is_url
 
 __all__ = ["build_index", "record_index"]
@@ -111,7 +112,7 @@ def _build(
     total = sum(signatures[number].size for number in stale)
     with (
         Progress("indexing", total, "bytes", show=show) as bar,
-        ThreadPoolExecutor(min(MOST_THREADS, usable_cores())) as pool,
+        ThreadPool(min(MOST_THREADS, usable_cores())) as pool,
     ):
         jobs = {number: _Job(framing, files, number, signatures[number], on_corrupt, bar) for number in stale}
         for job in jobs.values():
@@ -172,7 +173,7 @@ class _Job:
         self._pieces: list[Future[_Piece]] = []
         self._whole: Future[tuple[FileIndex, Starts]] | None = None
 
-    def submit(self, pool: ThreadPoolExecutor) -> None:
+    def submit(self, pool: ThreadPool) -> None:
         """Large plain files in pieces; everything else as one."""
         size = self._signature.size
         if self._remote or self._skip or size < 2 * PIECE_BYTES or self._files.wrapper(self._number) != "none":

@@ -16,11 +16,11 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from penstock.errors import CorruptFile, UnsupportedData, Where
-from penstock.io.ahead import ahead
 from penstock.io.cache import CacheEntry, boot_id, cache_folder, cache_key, cache_limit_bytes
 from penstock.io.compression import Compression, Inflater, Opens, Part, PlainInflater, behind
 from penstock.io.mapped import MappedFile, Signature
 from penstock.io.paths import absolute
+from penstock.io.threads import ahead
 from penstock.io.transcoding import Transcoder
 
 __all__ = [

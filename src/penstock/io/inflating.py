@@ -18,6 +18,7 @@ from penstock.io.cores import usable_cores
 from penstock.io.inflated import InflatedHead, InflatedStream
 from penstock.io.mapped import MappedFile
 from penstock.io.remote_streams import RemoteStream
+from penstock.io.threads import start_thread
 
 if TYPE_CHECKING:
     from penstock.io.fileset import FileSet
@@ -52,13 +53,13 @@ class InflatingAhead:
         self._done = self._stop = False
         self._error: BaseException | None = None
         self._process = os.getpid()
-        self._thread = threading.Thread(target=self._inflate, name="penstock-inflating", daemon=True)
-        self._thread.start()
+        self._thread = start_thread(self._inflate, name="penstock-inflating", stop=self.stop)
 
     def _inflate(self) -> None:
         try:
             for part in self._stream.parts(self._take_copy):
                 if self._add(part):
+                    self._error = RuntimeError("the interpreter is ending: nothing more is read")
                     break
         except BaseException as error:  # noqa: BLE001 - it is raised again where the parts are used
             self._error = error

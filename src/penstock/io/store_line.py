@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from penstock import _optional
 from penstock.errors import Unreachable, UnsupportedData, Where
 from penstock.io.store_faults import worded
+from penstock.io.threads import start_thread
 from penstock.io.urls import Url
 
 __all__ = ["Line", "line_to", "obstore_for", "run_all", "store_of", "submit"]
@@ -65,8 +66,22 @@ class Line:
         self.room = asyncio.Semaphore(int(os.environ.get("PENSTOCK_REQUESTS") or MOST_AT_ONCE))
         """What every request goes through."""
         self._variables = _variables()
-        self.thread = threading.Thread(target=self.loop.run_forever, name="penstock-requests", daemon=True)
-        self.thread.start()
+        self.thread = start_thread(self.loop.run_forever, name="penstock-requests", stop=self.stop)
+
+    def stop(self) -> None:
+        """Give up what is under way, and end the thread. A later request begins another line."""
+        import asyncio
+
+        async def give_up() -> None:
+            under_way = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in under_way:
+                task.cancel()
+            await asyncio.gather(*under_way, return_exceptions=True)
+            self.loop.stop()
+
+        if self in _lines:
+            _lines.remove(self)
+            asyncio.run_coroutine_threadsafe(give_up(), self.loop)
 
     def look_round(self) -> None:
         """Forget the stores where the environment says something else of them than it did."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Protocol, Self
 
 from penstock.io.synced import sync_folder
+from penstock.io.threads import ThreadPool
 
 __all__ = ["Closable", "Ended", "Together", "joined"]
 
@@ -46,7 +47,7 @@ class Together:
     def __init__(self) -> None:
         self._files: list[Ended] = []
         self._waiting: list[Future[None]] = []
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads: ThreadPool | None = None
 
     def close(self, writer: Closable) -> None:
         """Close what writes files; those that know of this wait for their names."""
@@ -65,7 +66,7 @@ class Together:
         if len(self._files) == 1:
             return  # One alone needs no thread.
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="penstock-make-durable")
+            self._threads = ThreadPool(MOST_THREADS, thread_name_prefix="penstock-make-durable")
         while len(self._waiting) < len(self._files):
             self._waiting.append(self._threads.submit(self._files[len(self._waiting)].make_durable))
         durable = len(self._files) - MOST_OPEN - 1

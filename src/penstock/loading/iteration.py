@@ -11,9 +11,10 @@ from typing import Any
 from penstock.contracts.protocols import ReadsBatches, Sampler
 from penstock.contracts.shard import Shard
 from penstock.contracts.values import Batch
+from penstock.io.threads import fork_count
 from penstock.loading.making import Block, Maker, Pace, Stream
 from penstock.loading.plan import Cursor, Layout, Run
-from penstock.loading.prefetch import Ahead, fork_count
+from penstock.loading.prefetch import Ahead
 from penstock.loading.report import Times
 from penstock.loading.workers.processes import Processes
 from penstock.loading.workers.starting import StartMethod

@@ -8,9 +8,6 @@ thread does it sleep, on a plain lock that the thread releases.
 
 from __future__ import annotations
 
-import atexit
-import os
-import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from queue import Empty, SimpleQueue
@@ -18,22 +15,23 @@ from threading import Lock, Thread, current_thread
 from time import perf_counter_ns
 from typing import Generic, TypeVar
 
-from penstock import _native
 from penstock.io.cores import among_others
+from penstock.io.threads import fork_count, start_thread
 
-__all__ = ["Ahead", "fork_count"]
+__all__ = ["Ahead"]
 
 T = TypeVar("T")
 Job = Callable[[], T]
 
 
 class Task(Generic[T]):
-    """One job and, once ``done`` can be acquired, its value or its error."""
+    """One job and, once ``done`` can be acquired, its value or its error, or the word that no thread does it."""
 
-    __slots__ = ("done", "error", "job", "value")
+    __slots__ = ("done", "dropped", "error", "job", "value")
 
     def __init__(self, job: Job[T]) -> None:
         self.job = job
+        self.dropped = False
         self.value: T | None = None
         self.error: BaseException | None = None
         self.done = Lock()
@@ -47,8 +45,15 @@ class Task(Generic[T]):
             self.error = error
         self.done.release()
 
+    def drop(self) -> None:
+        """Leave the job to the consumer, should it still ask for the result."""
+        self.dropped = True
+        self.done.release()
+
     def result(self) -> T:
         """The value, or the error raised. Called once: the task lets go of it, so that a traceback makes no cycle."""
+        if self.dropped:
+            return self.job()
         error, self.error = self.error, None
         if error is not None:
             try:
@@ -66,31 +71,48 @@ class Crew(Generic[T]):
     """Threads that take tasks from a queue until they find ``None`` there."""
 
     def __init__(self, threads: int) -> None:
-        self.tasks: Tasks[T] = SimpleQueue()
-        self.threads = [
-            Thread(target=_work, args=(self.tasks,), name=f"penstock-{i}", daemon=True) for i in range(threads)
-        ]
-        self.forks = fork_count()
-        _remember(self)
-        for thread in self.threads:
-            thread.start()
+        self._tasks: Tasks[T] = SimpleQueue()
+        self._dismissed = False
+        self._forks = fork_count()
+        self._threads: list[Thread] = []
+        try:
+            for i in range(threads):
+                self._threads.append(start_thread(_work, self._tasks, name=f"penstock-{i}", stop=self.dismiss))
+        except BaseException:  # No more threads are to be had.
+            self.dismiss()
+            raise
+
+    def give(self, task: Task[T]) -> None:
+        """Have a task done, unless the threads were dismissed."""
+        if self._dismissed:
+            task.drop()
+        else:
+            self._tasks.put(task)
+
+    def take(self) -> Task[T] | None:
+        """A task that has not begun, or ``None`` where there is none."""
+        try:
+            task = self._tasks.get_nowait()
+        except Empty:
+            return None
+        if task is None:  # It is for one of the threads.
+            self._tasks.put(None)
+        return task
 
     def dismiss(self) -> None:
         """Let the threads end after what they are doing; what they have not begun is dropped."""
-        if self.forks != fork_count():
-            return  # The threads stayed behind in the parent, and one of them may have held the queue's lock.
-        try:
-            while True:
-                self.tasks.get_nowait()
-        except Empty:
-            pass
-        for _ in self.threads:
-            self.tasks.put(None)
+        if self._dismissed or self._forks != fork_count():
+            return  # After a fork the threads are the parent's, and one of them may have held the queue's lock.
+        self._dismissed = True
+        while (task := self.take()) is not None:
+            task.drop()
+        for _ in self._threads:
+            self._tasks.put(None)
 
     def join(self) -> None:
         """Wait until the threads have ended."""
-        if self.forks == fork_count():
-            for thread in self.threads:
+        if self._forks == fork_count():
+            for thread in self._threads:
                 if thread is not current_thread():
                     thread.join()
 
@@ -153,7 +175,7 @@ class Ahead(Iterator[T]):
                 self._crew = Crew(self._threads)
             task = Task(job)
             self._given.append(task)
-            self._crew.tasks.put(task)
+            self._crew.give(task)
 
     def _finish(self, task: Task[T]) -> None:
         """Return when the task is done: by working while there is work, then by sleeping."""
@@ -171,19 +193,14 @@ class Ahead(Iterator[T]):
     def _help_until(self, task: Task[T]) -> bool:
         """Work on what nobody has begun, until ``task`` is done (true) or nothing is left to begin (false)."""
         assert self._crew is not None
-        take = self._crew.tasks.get_nowait
-        while True:
-            try:
-                other = take()
-            except Empty:
-                return False
-            assert other is not None
+        while (other := self._crew.take()) is not None:
             with among_others():
                 other.run()
             if other.error is not None and not isinstance(other.error, Exception):
                 raise other.error  # A KeyboardInterrupt is meant for now, not for the batch that it came in.
             if task.done.acquire(blocking=False):
                 return True
+        return False
 
     def close(self, *, wait: bool = True) -> None:
         """Stop the threads; with ``wait``, return when they have ended."""
@@ -199,39 +216,3 @@ class Ahead(Iterator[T]):
         # Collection can happen anywhere, under any lock that a thread may be waiting for: never wait here.
         if hasattr(self, "_given"):
             self.close(wait=False)
-
-
-_forks = 0
-_crews: weakref.WeakSet[Crew[object]] = weakref.WeakSet()
-
-
-def fork_count() -> int:
-    """How often this process and its ancestors were forked: threads and locks of another count are not ours."""
-    return _forks
-
-
-def _after_fork() -> None:
-    global _forks, _crews  # noqa: PLW0603 - what a fork changes is the state of the process
-    _forks += 1
-    _crews = weakref.WeakSet()
-    _native.pool_after_fork()
-
-
-def _remember(crew: Crew[T]) -> None:
-    """Have the crew dismissed before the interpreter goes down: a thread must not be inside native code then."""
-    if not _crews:
-        atexit.unregister(_dismiss_all)
-        atexit.register(_dismiss_all)
-    _crews.add(crew)  # type: ignore[arg-type]
-
-
-def _dismiss_all() -> None:
-    crews = list(_crews)
-    for crew in crews:
-        crew.dismiss()
-    for crew in crews:
-        crew.join()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ from penstock.io.cores import usable_cores
 from penstock.io.places import first_there
 from penstock.io.progress import Progress
 from penstock.io.reading import total_size
+from penstock.io.threads import ThreadPool
 from penstock.sources.opening import open as open_source
 from penstock.sources.record_source import RecordSource
 from penstock.sources.views import Source
@@ -162,7 +163,7 @@ def _passes(source: Source, format: str) -> bool:
 def _run(work: WorkFolder, threads: int, write_unit: Callable[[Unit], None]) -> None:
     """Do the missing units, several at a time; a shard is put together as soon as its last unit is there."""
     missing = work.missing()
-    with ThreadPoolExecutor(max(1, min(threads, len(missing) or 1)), thread_name_prefix="penstock-convert") as pool:
+    with ThreadPool(max(1, min(threads, len(missing) or 1)), thread_name_prefix="penstock-convert") as pool:
         waiting = [pool.submit(write_unit, unit) for unit in missing]
         try:
             for done in as_completed(waiting):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +13,7 @@ from penstock.contracts.feature import Feature
 from penstock.contracts.image_options import ImageOptions
 from penstock.errors import DataError, NoFiles, UnsupportedData
 from penstock.io.cores import usable_cores
+from penstock.io.threads import ThreadPool
 from penstock.sources.decoded import DecodedSource, images_in
 from penstock.sources.opening import Paths
 from penstock.sources.opening import open as open_source
@@ -62,7 +62,7 @@ def image_faults(source: DecodedSource, threads: int | None = None) -> Iterator[
     def checked(stretch: tuple[int, int]) -> DecodedRows:
         return _checked(encoded, source.stored, *stretch)
 
-    with ThreadPoolExecutor(count, thread_name_prefix="penstock-verify") as pool:
+    with ThreadPool(count, thread_name_prefix="penstock-verify") as pool:
         for at in range(0, len(stretches), 4 * count):  # some at a time: what waits lies in memory
             yield from pool.map(checked, stretches[at : at + 4 * count])
 

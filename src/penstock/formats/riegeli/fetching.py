@@ -10,8 +10,8 @@ from penstock.contracts.protocols import Indices
 from penstock.formats.riegeli.footer import Footer, footer_begin, read_footer
 from penstock.formats.riegeli.table import ChunkTable
 from penstock.formats.riegeli.unpacking import HasBuffer
-from penstock.io.ahead import ahead
 from penstock.io.fileset import FileSet
+from penstock.io.threads import ahead
 from penstock.io.window import windows
 
 __all__ = ["Reached", "chunk_ends", "fetch_footers", "reach", "reached_in_order"]

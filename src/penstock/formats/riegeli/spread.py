@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
 from typing import TypeVar
 
 from penstock.io.cores import spare_cores, usable_cores
+from penstock.io.threads import ThreadPool
 
 __all__ = ["spread"]
 
@@ -39,6 +39,6 @@ def spread(work: Callable[[int, int], list[T]], count: int, *, least: int) -> li
 
 
 @cache
-def _helpers(_process: int) -> ThreadPoolExecutor:
+def _helpers(_process: int) -> ThreadPool:
     """Threads that wait for work. A forked child does not inherit them: it has its own."""
-    return ThreadPoolExecutor(max(1, usable_cores() - 1), thread_name_prefix="penstock-unpack")
+    return ThreadPool(max(1, usable_cores() - 1), thread_name_prefix="penstock-unpack")

@@ -12,7 +12,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from penstock.errors import UnsupportedData, Where
-from penstock.loading.prefetch import fork_count
+from penstock.io.threads import fork_count
 from penstock.loading.workers.child import Makes, Order, work
 from penstock.loading.workers.ring import open_segment
 from penstock.loading.workers.starting import StartMethod, chosen, frozen

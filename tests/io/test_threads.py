@@ -1,0 +1,153 @@
+"""Threads: work done ahead, and the end of a process in the middle of it."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+from tests.forks import exit_code, fork
+
+from penstock.io.threads import ahead
+
+
+def test_same_items_same_order():
+    assert list(ahead(range(1000))) == list(range(1000))
+    assert list(ahead([])) == []
+    assert list(ahead(ahead(range(100)), depth=1)) == list(range(100))
+
+
+def test_works_in_advance_but_not_further_than_asked():
+    made = []
+
+    def items():
+        for number in range(100):
+            made.append(number)
+            yield number
+
+    running = ahead(items(), depth=3)
+    next(running)
+    assert [next(running) for _ in range(90)] == list(range(1, 91))
+    running.close()
+    assert 91 <= len(made) <= 91 + 3 + 1  # those on the shelf, and the one at hand
+
+
+def test_an_error_comes_in_its_place():
+    def items():
+        yield 1
+        raise KeyError("mine")
+
+    running = ahead(items())
+    assert next(running) == 1
+    with pytest.raises(KeyError, match="mine"):
+        next(running)
+
+
+def test_closing_stops_the_thread_and_closes_the_items():
+    closed = threading.Event()
+
+    def items():
+        try:
+            while True:
+                yield 0
+        finally:
+            closed.set()
+
+    running = ahead(items(), depth=2)
+    next(running)
+    running.close()
+    assert closed.is_set()
+    assert not [thread for thread in threading.enumerate() if thread.name == "penstock-ahead"]
+
+
+def test_a_forked_child_is_told_instead_of_waiting_for_ever():
+    running = ahead(iter(range(1000)), depth=1)
+    next(running)
+
+    def told():
+        with pytest.raises(RuntimeError):
+            next(running)
+        return True
+
+    assert exit_code(fork(told)) == 0
+    running.close()
+
+
+def run(script):
+    done = subprocess.run([sys.executable, "-c", script], timeout=300, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_process_may_end_in_the_middle():
+    script = "from penstock.io.threads import ahead; import itertools; kept = ahead(itertools.count()); next(kept); print('end')"
+    assert run(script) == (0, "end\n", "")
+
+
+FOREIGN = """
+import threading
+from penstock import _native
+data, inside = bytes(1 << 26), threading.Event()
+def work():
+    while True:
+        inside.set()
+        _native.crc32c(data)
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+inside.wait()
+print("end")
+"""
+
+
+def test_a_daemon_thread_of_the_user_may_be_in_native_code_when_python_ends():
+    assert run(FOREIGN) == (0, "end\n", "")
+
+
+LATE = """
+import atexit, threading
+before = atexit.register(lambda: print(*[t.name for t in threading.enumerate() if t.name == "mine"], "end"))
+from penstock import _native
+from penstock.io.threads import start_thread
+inside, go, seen = threading.Event(), threading.Event(), []
+def work():
+    inside.set()
+    go.wait()
+    seen.append(_native.crc32c(bytes(1 << 26)))
+start_thread(work, name="mine", stop=go.set)
+inside.wait()
+"""
+
+
+def test_the_end_of_python_stops_a_thread_and_waits_for_it():
+    assert run(LATE) == (0, "end\n", "")
+
+
+STARTS_ANOTHER = """
+import atexit, threading
+atexit.register(lambda: print(*[t.name for t in threading.enumerate() if t.name.startswith("mine")], "end"))
+from penstock.io.threads import start_thread
+go = threading.Event(), threading.Event()
+def work():
+    go[0].wait()
+    start_thread(go[1].wait, name="mine too", stop=go[1].set)
+start_thread(work, name="mine", stop=go[0].set)
+"""
+
+
+def test_the_end_of_python_waits_for_threads_that_are_started_meanwhile():
+    assert run(STARTS_ANOTHER) == (0, "end\n", "")
+
+
+def test_what_is_read_by_an_exit_handler_that_comes_later_is_not_cut_short_silently():
+    script = """
+import atexit
+def rest():
+    try:
+        print(sum(1 for _ in kept))
+    except RuntimeError as error:
+        print(error)
+atexit.register(rest)
+import itertools
+from penstock.io.threads import ahead
+kept = ahead(itertools.count(), depth=2)
+next(kept)
+"""
+    assert run(script) == (0, "the interpreter is ending: nothing more is read\n", "")

@@ -1,0 +1,132 @@
+"""Processes that end while a loader's threads are at work."""
+
+import subprocess
+import sys
+
+import pytest
+
+from penstock._optional import available
+
+# Every batch takes native code a while, so that threads are inside it whenever the script ends.
+SCRIPT = """
+import atexit, os, signal, sys, threading
+import numpy as np
+import penstock as ps
+from penstock import _native
+
+SLOW = bytes(1 << 25)
+threads = []
+
+def slow(batch):
+    if threading.current_thread().name.startswith("penstock"):
+        threads.append(threading.current_thread())
+    for _ in range(4):
+        _native.crc32c(SLOW)
+    return batch
+
+def loader(path="a.tfrecord", **options):
+    return ps.Loader(ps.open(path), 4, threads=3, map_batch=slow, **options)
+
+ps.write("a.tfrecord", {"x": np.arange(400, dtype=np.float32)})
+"""
+
+FORMS = {
+    "break": "for batch in loader(shuffle=True): break",
+    "next": "next(iter(loader()))",
+    "kept": "kept = iter(loader()); next(kept)",
+    "exit": "for batch in loader(): sys.exit(0)",
+    "a thread": "threading.Thread(target=lambda: next(iter(loader()))).start()",
+    "a daemon": """
+begun = threading.Event()
+def work():
+    for batch in loader(epochs=None):
+        begun.set()
+threading.Thread(target=work, daemon=True).start()
+begun.wait()
+""",
+    "a fork": """
+kept = iter(loader())
+next(kept)
+child = os.fork()
+if child == 0:
+    next(iter(loader()))
+    next(kept)
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+""",
+    "Ctrl-C": """
+try:
+    for batch in loader(): signal.raise_signal(signal.SIGINT)
+except KeyboardInterrupt:
+    pass
+""",
+    "workers": "kept = iter(ps.Loader(ps.open('a.tfrecord'), 4, workers=2, map_batch=slow)); next(kept)",
+    "gzip": """
+ps.write("a.tfrecord.gz", {"x": np.random.default_rng(1).random((1 << 14, 16)).astype("f4")})
+kept = iter(ps.records("a.tfrecord.gz"))
+next(kept)
+""",
+    "array_record": """
+ps.write("a.array_record", {"x": np.arange(400, dtype=np.float32)})
+next(iter(loader("a.array_record")))
+""",
+    "torch": "next(iter(loader(to='torch')))",
+}
+
+
+def run(tmp_path, script):
+    command = [sys.executable, "-c", SCRIPT + script]
+    done = subprocess.run(command, cwd=tmp_path, timeout=600, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_process_ends_cleanly_while_threads_are_in_native_code(tmp_path, form):
+    if form == "torch" and not available("torch"):
+        pytest.skip("no torch")
+    for _ in range(3):
+        assert run(tmp_path, FORMS[form]) == (0, "", "")
+
+
+def test_the_threads_of_a_loop_that_was_left_have_ended_when_python_does(tmp_path):
+    script = """
+atexit.register(lambda: print(len(threads) > 0, [thread for thread in threads if thread.is_alive()]))
+while not threads:
+    next(iter(loader()))
+"""
+    assert run(tmp_path, script) == (0, "True []\n", "")
+
+
+def test_a_thread_that_outlives_the_main_one_reads_and_writes_on(tmp_path):
+    script = """
+def work():
+    threading.main_thread().join()
+    ps.write("b.tfrecord@3", {"x": np.arange(40)})
+    print(len(ps.open("b.tfrecord@3")), ps.verify("b.tfrecord@3").records)
+    ps.convert("b.tfrecord@3", "b.array_record")
+    print([len(ps.Loader(ps.open(path), 8, threads=2)) for path in ("b.tfrecord@3", "b.array_record")])
+threading.Thread(target=work).start()
+"""
+    assert run(tmp_path, script) == (0, "40 40\n[5, 5]\n", "")
+
+
+def test_exit_in_a_function_of_the_users_is_the_exit_of_the_process(tmp_path):
+    script = """
+for batch in ps.Loader(ps.open('a.tfrecord'), 4, threads=3, map_batch=lambda batch: sys.exit(3)): pass
+"""
+    assert run(tmp_path, script) == (3, "", "")
+
+
+def test_a_loop_in_an_exit_handler_ends_after_the_threads_were_dismissed(tmp_path):
+    script = """
+def rest():
+    print(sum(len(batch["x"]) for batch in kept))
+atexit.register(rest)
+kept = iter(ps.Loader(ps.open('a.tfrecord'), 4, threads=3))
+next(kept)
+"""
+    assert run(tmp_path, script) == (0, "396\n", "")
+
+
+def test_os_exit_is_as_sudden_as_ever(tmp_path):
+    assert run(tmp_path, "next(iter(loader())); os._exit(7)") == (7, "", "")
