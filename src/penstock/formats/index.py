@@ -19,8 +19,9 @@ from penstock.contracts.records import OnCorrupt
 from penstock.errors import NoFiles, Where
 from penstock.io.atomic import AtomicFile
 from penstock.io.cache import cache_folder, cache_key
-from penstock.io.mapped import MappedFile, Signature
+from penstock.io.mapped import MappedFile
 from penstock.io.paths import absolute
+from penstock.io.signatures import Signature
 
 __all__ = ["FileIndex", "RecordIndex", "index_path", "load_index", "save_index", "write_index"]
 

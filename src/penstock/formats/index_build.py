@@ -20,8 +20,9 @@ from penstock.formats.index import FileIndex, RecordIndex, index_path, load_inde
 from penstock.formats.index_starts import HELD_BYTES, Starts
 from penstock.io.cores import usable_cores
 from penstock.io.fileset import FileSet
-from penstock.io.mapped import MappedFile, Signature
+from penstock.io.mapped import MappedFile
 from penstock.io.progress import Progress
+from penstock.io.signatures import Signature
 from penstock.io.urls import is_url
 
 __all__ = ["build_index", "record_index"]
@@ -104,7 +105,7 @@ def _build(
     stale = [
         number
         for number, signature in enumerate(signatures)
-        if kept is None or not kept.files[number].signature.same_version(signature)
+        if kept is None or not kept.files[number].signature.proves(signature)
     ]
     if kept is not None and not stale:
         return None
