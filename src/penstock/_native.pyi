@@ -163,6 +163,9 @@ def masked_crc32c(data: Buffer) -> int:
 def crc32c_by_tables(data: Buffer) -> int:
     """CRC-32C without the processor's instruction."""
 
+def crc32c_blocks(data: Buffer, block_bytes: int) -> numpy.typing.NDArray[numpy.uint32]:
+    """CRC-32C of each block of the bytes; the last one may be shorter."""
+
 def crc32c_engine() -> str:
     """How CRC-32C is computed here: 'sse4.2', 'armv8' or 'table'."""
 

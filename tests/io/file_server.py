@@ -22,6 +22,8 @@ class FileServer:
         url: Of the folder.
         asked: ``(method, path, range)`` of every request so far.
         has_ranges, etags: What the server can.
+        weak: Whether its ETags are weak ones, which stand for contents that are about the same.
+        modified: What it says of the last change; ``None``: nothing.
         fault: Called with the handler before an answer; true where it answered itself.
     """
 
@@ -30,6 +32,8 @@ class FileServer:
         self.asked: list[tuple[str, str, str | None]] = []
         self.has_ranges = True
         self.etags = True
+        self.weak = False
+        self.modified: str | None = "Sat, 21 Nov 2026 10:00:00 GMT"
         self.fault: Callable[[_Handler], bool] | None = None
         self._lock = threading.Lock()
         server = self
@@ -78,6 +82,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         content = path.read_bytes()
         etag = f'"{path.stat().st_mtime_ns:x}-{len(content):x}"' if files.etags else None
+        if files.weak:
+            etag = 'W/"always"'
         wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "") if files.has_ranges else None
         if wanted is None:
             self.give(200, content, etag)
@@ -93,7 +99,8 @@ class _Handler(BaseHTTPRequestHandler):
     ) -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(len(content)))
-        self.send_header("Last-Modified", "Sat, 21 Nov 2026 10:00:00 GMT")
+        if self.files.modified is not None:
+            self.send_header("Last-Modified", self.files.modified)
         if etag:
             self.send_header("ETag", etag)
         if content_range:

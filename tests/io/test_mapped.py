@@ -10,7 +10,8 @@ from penstock import _native
 from penstock.contracts.protocols import File
 from penstock.errors import CorruptFile, NoFiles
 from penstock.io import mapped
-from penstock.io.mapped import MappedFile, Signature
+from penstock.io.mapped import MappedFile
+from penstock.io.signatures import Signature
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
 

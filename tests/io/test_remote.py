@@ -4,11 +4,14 @@ import multiprocessing
 import os
 import pickle
 import threading
+import time
+from email.utils import formatdate
 
 import numpy as np
 import pytest
 from tests.io.file_server import serving
 
+import penstock as ps
 from penstock.errors import CorruptFile, NoFiles, Unreachable, UnsupportedData
 from penstock.io import extents, store_line
 from penstock.io.extents import fetch_extents
@@ -340,3 +343,103 @@ def test_what_an_http_server_cannot_list_is_refused(server):
     assert expand([f"{server.url}/a", f"{server.url}/b"]) == [f"{server.url}/a", f"{server.url}/b"]
     assert expand(f"{server.url}/x-00001-of-00003.gz") == [f"{server.url}/x-00001-of-00003.gz"]
     assert expand(f"{server.url}/x-*-of-00003.gz")[2].endswith("x-00002-of-00003.gz")
+
+
+# What a server says of its objects, when that does not tell versions of one size apart.
+SAYS_NOTHING = [
+    {"etags": False, "modified": None},
+    {"etags": False, "modified": "now"},
+    {"etags": False, "modified": "later"},
+    {"weak": True, "modified": None},
+    {"weak": True, "modified": "now"},
+    {"etags": False, "modified": None, "has_ranges": False},
+]
+
+
+def _say(server, told):
+    times = {"now": formatdate(time.time(), usegmt=True), "later": formatdate(time.time() + 5000, usegmt=True)}
+    for name, value in told.items():
+        setattr(server, name, times.get(value, value))
+
+
+@pytest.mark.parametrize("told", SAYS_NOTHING)
+def test_equal_sizes_do_not_make_an_object_unchanged(server, told):
+    _say(server, told)
+    url = f"{server.url}/x.bin"
+    assert mirrored(RemoteFile(url)).buffer == CONTENT
+    (server.root / "x.bin").write_bytes(CONTENT[::-1])
+    assert find_mirrored(RemoteFile(url)) is None
+    assert mirrored(RemoteFile(url)).buffer == CONTENT[::-1]
+    assert bytes(RemoteFile(url).read(5000, 10)) == CONTENT[::-1][5000:5010]
+
+
+@pytest.mark.parametrize("told", SAYS_NOTHING)
+def test_who_opened_it_goes_on_with_what_was_there_then(server, told):
+    """Ranges that were asked for one by one might be of two versions."""
+    _say(server, told)
+    file = RemoteFile(f"{server.url}/x.bin")
+    assert bytes(file.read(5000, 10)) == CONTENT[5000:5010]
+    (server.root / "x.bin").write_bytes(CONTENT[::-1])
+    assert bytes(file.read(6000, 10)) == CONTENT[6000:6010]
+    assert windows([(file, [7000], [10])])[0].read(7000, 10) == CONTENT[7000:7010]
+    assert b"".join(RemoteStream(file)) == CONTENT
+
+
+@pytest.mark.parametrize("told", SAYS_NOTHING)
+def test_a_process_that_finds_another_content_says_so(server, told):
+    _say(server, told)
+    files = FileSet([f"{server.url}/x.bin"])
+    files.expect([files.signature(0)])
+    again = pickle.dumps(files)
+    assert pickle.loads(again).content(0).buffer == CONTENT
+    (server.root / "x.bin").write_bytes(CONTENT[::-1])
+    with pytest.raises(CorruptFile, match="changed"):
+        pickle.loads(again).content(0)
+
+
+def test_copies_that_are_of_no_more_use_are_cleared_away(server):
+    _say(server, SAYS_NOTHING[0])
+    for _ in range(3):
+        mirrored(RemoteFile(f"{server.url}/x.bin"))
+    assert len(list((server.root.parent / "cache" / "inflated").iterdir())) == 1
+
+
+def test_a_time_long_past_makes_an_object_certain(server):
+    server.etags = False
+    url = f"{server.url}/x.bin"
+    assert mirrored(RemoteFile(url)).buffer == CONTENT
+    assert find_mirrored(RemoteFile(url)).buffer == CONTENT
+    server.modified = "Sat, 21 Nov 2026 10:00:01 GMT"
+    assert find_mirrored(RemoteFile(url)) is None
+
+
+def test_an_object_that_changes_while_it_is_copied(server):
+    server.etags = server.has_ranges = False
+
+    def change(handler):
+        if handler.command == "GET" and len([method for method, *_ in server.asked if method == "GET"]) > 1:
+            content = (server.root / "x.bin").read_bytes()
+            handler.give(200, content[:5000] + content[:-5000])
+            server.modified = "Sat, 21 Nov 2026 10:00:01 GMT"
+            return True
+        return False
+
+    server.fault = change
+    with pytest.raises(CorruptFile, match="changed"):
+        mirrored(RemoteFile(f"{server.url}/x.bin"))
+    server.modified = "Sat, 21 Nov 2026 10:00:00 GMT"
+    server.asked.clear()
+    with pytest.raises(CorruptFile, match="changed"):
+        list(RemoteStream(RemoteFile(f"{server.url}/x.bin")))
+
+
+@pytest.mark.parametrize("told", SAYS_NOTHING)
+def test_records_of_an_object_that_says_nothing(server, told):
+    _say(server, told)
+    path = server.root / "x.csv"
+    for middle in (b"22", b"33"):
+        path.write_bytes(b"x\n" + b"11\n" * 20_000 + middle + b"\n" + b"11\n" * 20_000)
+        source = ps.open(f"{server.url}/x.csv")
+        assert (len(source), source[20_000]["x"], source[20_001]["x"]) == (40_001, int(middle), 11)
+        path.write_bytes(path.read_bytes().replace(b"\n11\n", b"\n99\n"))
+        assert source[17]["x"] == 11

@@ -200,3 +200,25 @@ def test_a_full_disk_leaves_what_is_finished(tmp_path, monkeypatch):
             ps.convert(tmp_path / "x.npy", tmp_path / "y.npz", threads=1)
     assert caught.value.__notes__ == ["What is finished is kept: the same call goes on from here."]
     assert ps.convert(tmp_path / "x.npy", tmp_path / "y.npz").resumed == 30
+
+
+def test_a_run_does_not_go_on_with_pieces_of_another_version(tmp_path, monkeypatch):
+    """First, last and number of examples, size and time: all as before. Only one value in the middle is not."""
+    src, dst = tmp_path / "x.csv", tmp_path / "x.tfrecord"
+    src.write_bytes(b"x\n" + b"1\n" * 100 + b"2\n" + b"1\n" * 100)
+    before = src.stat()
+
+    def fail(*_args):
+        raise OSError(28, "No space left on device", str(dst))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("penstock.writing.convert.join_units", fail)
+        with pytest.raises(OSError, match="No space"):
+            ps.convert(src, dst)
+    with src.open("r+b") as file:
+        file.seek(2 + 200)
+        file.write(b"3")
+    os.utime(src, ns=(before.st_atime_ns, before.st_mtime_ns))
+    done = ps.convert(src, dst)
+    assert done.resumed == 0
+    assert ps.open(dst)[100]["x"] == 3

@@ -126,7 +126,7 @@ class AvroTable(BlockTable):
         signatures = [self._files.signature(number) for number in range(len(self.paths))]
         kept = load_index(path)
         if kept is None or any(
-            not file.signature.same_version(found) for file, found in zip(kept.files, signatures, strict=True)
+            not file.signature.proves(found) for file, found in zip(kept.files, signatures, strict=True)
         ):
             starts = [self._scanned(number) for number in range(len(self.paths))]
             files = [

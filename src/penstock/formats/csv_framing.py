@@ -69,6 +69,7 @@ class CsvFraming:
     name = "csv"
     head = 0
     tail = 1
+    has_checksums = False
 
     @property
     def index_name(self) -> str:

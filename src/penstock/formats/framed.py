@@ -157,6 +157,7 @@ class FramedRecords:
         """Buffers, which of them holds each record, and where in it."""
         index = self.index
         which, offsets = index.locate(indices)
+        index.compare_content(self._files, indices, which, offsets)
         if self._is_remote and len(indices) and self._files.worth_fetching():
             return self._files.fetched(which, offsets, index.ends(indices, self._files.size) - offsets)
         scattered = len(indices) > 0 and abs(int(indices[-1]) - int(indices[0])) >= 2 * len(indices)

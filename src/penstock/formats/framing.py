@@ -25,12 +25,14 @@ class Framing(Protocol):
         name: Of the format.
         head: Bytes before each payload.
         tail: Bytes behind it, at most.
+        has_checksums: Whether records show that the index is of another version of the file; else blocks of the file are compared.
         index_name: What an index is kept under: the name, and whatever else decides where records begin.
     """
 
     name: str
     head: int
     tail: int
+    has_checksums: bool
 
     @property
     def index_name(self) -> str: ...

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,12 +18,14 @@ from penstock.contracts.records import OnCorrupt
 from penstock.errors import Where
 from penstock.formats.framed_scan import Scan, Stream
 from penstock.formats.framing import Framing
-from penstock.formats.index import FileIndex, RecordIndex, index_path, load_index, write_index
+from penstock.formats.index import FileIndex, RecordIndex, index_path, load_index, warn_of_damage, write_index
 from penstock.formats.index_starts import HELD_BYTES, Starts
+from penstock.io.block_sums import BLOCK_BYTES, BlockSums, Sums
 from penstock.io.cores import usable_cores
 from penstock.io.fileset import FileSet
-from penstock.io.mapped import MappedFile, Signature
+from penstock.io.mapped import MappedFile
 from penstock.io.progress import Progress
+from penstock.io.signatures import Signature
 from penstock.io.threads import ThreadPool
 from penstock.io.urls import is_url
 
@@ -45,8 +49,17 @@ def record_index(framing: Framing, files: FileSet, *, on_corrupt: OnCorrupt, com
     built = _build(framing, files, on_corrupt=on_corrupt, kept=kept)
     index = _saved(built, path) if built is not None else kept
     assert index is not None
+    index.path = path
+    index.make_again = partial(_made_again, framing, files, on_corrupt, path)
     files.expect([file.signature for file in index.files])
     return index
+
+
+def _made_again(framing: Framing, files: FileSet, on_corrupt: OnCorrupt, path: Path) -> RecordIndex:
+    """The index anew, where a part of the kept one turned out to be damaged when it was used."""
+    warn_of_damage(path)
+    path.unlink(missing_ok=True)
+    return _saved(_Built.of(framing, files, on_corrupt), path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +68,26 @@ class _Built:
 
     files: list[FileIndex]
     starts: list[Iterable[Indices]]
+    content: list[BlockSums]
+
+    @classmethod
+    def of(cls, framing: Framing, files: FileSet, on_corrupt: OnCorrupt) -> _Built:
+        """Of all files, whatever was kept of them."""
+        built = _build(framing, files, on_corrupt=on_corrupt, kept=None, show=False)
+        assert built is not None
+        return built
 
     def __iter__(self) -> Iterator[Indices]:
         """The blocks of all files, one by one."""
         return chain.from_iterable(self.starts)
 
     def index(self) -> RecordIndex:
-        return RecordIndex(self.files, _together(list(self)))
+        return RecordIndex(self.files, _together(list(self)), content=self.content)
 
 
 def _saved(built: _Built, path: Path) -> RecordIndex:
     """The index, kept; a large one as a map of its file, so that it takes no memory of ours."""
-    is_kept = write_index(built.files, built, path)
+    is_kept = write_index(built.files, built, path, built.content)
     is_large = sum(file.records for file in built.files) * 8 > HELD_BYTES
     mapped = load_index(path) if is_kept and is_large else None
     return built.index() if mapped is None or mapped.files != tuple(built.files) else mapped
@@ -105,7 +126,7 @@ def _build(
     stale = [
         number
         for number, signature in enumerate(signatures)
-        if kept is None or not kept.files[number].signature.same_version(signature)
+        if kept is None or not kept.files[number].signature.proves(signature)
     ]
     if kept is not None and not stale:
         return None
@@ -122,7 +143,7 @@ def _build(
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
-    return _Built([file for file, _ in found], [starts for _, starts in found])
+    return _Built([file for file, _, _ in found], [starts for _, starts, _ in found], [sums for _, _, sums in found])
 
 
 def _together(starts: list[Indices]) -> Indices:
@@ -135,10 +156,14 @@ def _signatures(files: FileSet) -> list[Signature]:
     return [Signature.of(path) for path in files.paths]
 
 
-def _taken(kept: RecordIndex | None, number: int) -> tuple[FileIndex, Iterable[Indices]]:
+def _taken(kept: RecordIndex | None, number: int) -> _Found:
     if kept is None:
         raise AssertionError("only what was kept is taken over")
-    return kept.files[number], [kept.part(number)]
+    return kept.files[number], [kept.part(number)], kept.content[number]
+
+
+_Found: TypeAlias = tuple[FileIndex, Iterable[Indices], BlockSums]
+"""Of one file: what it is, where its records begin, the checksums of its content (none where its format has its own)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +196,10 @@ class _Job:
         self._remote = is_url(files.paths[number])
         self._bar = bar
         self._pieces: list[Future[_Piece]] = []
-        self._whole: Future[tuple[FileIndex, Starts]] | None = None
+        self._sums: dict[int, Sums] = {}
+        """Checksums of the content, by the number of the first block."""
+        self._content_bytes = 0
+        self._whole: Future[_Found] | None = None
 
     def submit(self, pool: ThreadPool) -> None:
         """Large plain files in pieces; everything else as one."""
@@ -182,16 +210,16 @@ class _Job:
         bounds = [*range(0, size - PIECE_BYTES // 2, PIECE_BYTES), size]
         self._pieces = [pool.submit(self._piece, a, b) for a, b in pairwise(bounds)]
 
-    def result(self) -> tuple[FileIndex, Starts]:
+    def result(self) -> _Found:
         """Wait for it."""
         return self._found(self._joined()) if self._whole is None else self._whole.result()
 
-    def _scanned(self) -> tuple[FileIndex, Starts]:
+    def _scanned(self) -> _Found:
         content = self._files.stream(self._number) if self._remote else self._files.content(self._number)
         if self._skip or not isinstance(content, MappedFile):
             return self._in_order(content)
         starts = Starts()
-        self._chain(content, self._begin(content), content.size, starts)
+        self._chain(content, self._begin(content), content.size, starts, sums=True)
         if content.fault is not None:
             raise content.fault.relocated(Where(record=len(starts)))
         return self._found(starts)
@@ -200,24 +228,41 @@ class _Job:
         begin = self._framing.begin(content.buffer, content.path, last=content.fault is None)
         return content.size if begin < 0 else begin
 
-    def _in_order(self, content: MappedFile | Stream) -> tuple[FileIndex, Starts]:
+    def _in_order(self, content: MappedFile | Stream) -> _Found:
         """One pass over a stream, or over everything in order to skip what is damaged."""
         mode: OnCorrupt = "skip" if self._skip else "raise"
         scan = Scan(self._framing, content, verify=self._skip, on_corrupt=mode, run_bytes=STEP_BYTES)
         starts = Starts()
         for run in scan:
             starts.add(run.starts + run.base)
+        if isinstance(content, MappedFile):
+            self._sum(content, 0, content.size)
         return self._found(starts, scan)
 
-    def _found(self, starts: Starts, scan: Scan | None = None) -> tuple[FileIndex, Starts]:
+    def _sum(self, content: MappedFile, start: int, stop: int) -> None:
+        """Take the checksums of the blocks that begin in a stretch, while it is in memory, where the format has none of its own."""
+        if self._framing.has_checksums:
+            return
+        first, behind = -(-start // BLOCK_BYTES), -(-stop // BLOCK_BYTES)
+        if first < behind:
+            self._sums[first] = _native.crc32c_blocks(
+                content.read(first * BLOCK_BYTES, (behind - first) * BLOCK_BYTES), BLOCK_BYTES
+            )
+            self._content_bytes = content.size
+
+    def _found(self, starts: Starts, scan: Scan | None = None) -> _Found:
         faults = [] if scan is None else scan.faults
         skipped = tuple((fault.where.record or 0) - before for before, (fault, _) in enumerate(faults))
         path = self._files.paths[self._number]
         self._bar.advance(self._signature.size if self._whole is not None else 0)
-        return FileIndex(path, self._signature, len(starts), skipped, sum(size for _, size in faults)), starts
+        sums = np.concatenate([np.zeros(0, np.uint32), *(self._sums[first] for first in sorted(self._sums))])
+        skipped_bytes = sum(size for _, size in faults)
+        file = FileIndex(path, self._signature, len(starts), skipped, skipped_bytes, self._content_bytes)
+        return file, starts, BlockSums(self._content_bytes, sums, BLOCK_BYTES)
 
     def _piece(self, start: int, stop: int) -> _Piece:
         content = self._files.content(self._number)
+        self._sum(content, start, stop)
         begin = self._begin(content) if start == 0 else self._framing.find(content.buffer, start)
         if not 0 <= begin < stop:
             return _Piece(-1, stop, np.zeros(0, np.int64), -1)
@@ -244,8 +289,9 @@ class _Job:
                 at = self._chain(content, at, piece.stop, starts)
         return starts
 
-    def _chain(self, content: MappedFile, at: int, stop: int, to: Starts) -> int:
+    def _chain(self, content: MappedFile, at: int, stop: int, to: Starts, *, sums: bool = False) -> int:
         """Record starts in ``[at, stop)``, one hop after the other; returns where the next record would begin."""
+        begin = 0
         while at < stop:
             try:
                 starts, end = self._framing.scan(
@@ -262,6 +308,11 @@ class _Job:
                     return stop  # The compressed stream ends here; its own fault says why.
                 raise self._framing.fault_at(error, content.path, len(to) + error.record, 0) from error
             to.add(starts)
+            if sums:
+                self._sum(content, begin, end)
+                begin = end
             content.drop(at, end - at)
             at = end
+        if sums:
+            self._sum(content, begin, content.size)
         return at

@@ -111,6 +111,7 @@ class JsonLinesTable:
     def _lines(self, indices: Indices) -> list[memoryview]:
         index = self.index
         which, starts = index.locate(indices)
+        index.compare_content(self._files, indices, which, starts)
         ends = index.ends(indices, lambda number: self._files.content(number).size)
         numbers = [0] * len(indices) if which is None else which.tolist()
         return [

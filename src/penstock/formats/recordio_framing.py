@@ -54,6 +54,7 @@ class RecordIOFraming:
     index_name = "recordio"
     head = HEAD
     tail = ALIGNMENT - 1
+    has_checksums = True  # a magic number at least
 
     def __init__(self, join: Join = "auto", *, walks: _native.RecordIOWalks | None = None) -> None:
         if join not in ("auto", "magic", "plain"):

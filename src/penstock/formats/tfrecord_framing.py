@@ -44,6 +44,7 @@ class TFRecordFraming:
     index_name = "tfrecord"
     head = HEAD
     tail = TAIL
+    has_checksums = True
 
     def __init__(self, *, patience: _native.Patience | None = None) -> None:
         self._patience = patience

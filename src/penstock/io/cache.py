@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os
 import sys
 import tempfile
 import warnings
+from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Self
 
 from penstock.io.locks import lock, unlock
 
-__all__ = ["CacheEntry", "boot_id", "cache_folder", "cache_key", "cache_limit_bytes"]
+__all__ = ["CacheEntry", "boot_id", "cache_folder", "cache_key", "cache_limit_bytes", "is_believed", "renewed_cache"]
 
 DEFAULT_LIMIT_BYTES = 20 << 30
 DISK_SHARE = 0.25
 UNFINISHED = ".part"
+ONCE = "once-"
+"""What the names of entries begin with that are of no use to anyone but their maker."""
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -34,6 +39,32 @@ def cache_folder(part: str) -> Path:
 def cache_key(*parts: object) -> str:
     """A file name for what is known by ``parts``."""
     return hashlib.sha256("\0".join(map(str, parts)).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+_renewed: ContextVar[set[Path] | None] = ContextVar("penstock-renewed-cache", default=None)
+
+
+@contextlib.contextmanager
+def renewed_cache() -> Iterator[None]:
+    """A context in which nothing that was cached before is believed: it is made again, from the original files."""
+    token = _renewed.set(set())
+    try:
+        yield
+    finally:
+        _renewed.reset(token)
+
+
+def is_believed(path: Path) -> bool:
+    """Whether a file of the cache counts, if it is there. One that must be made again is removed."""
+    renewed = _renewed.get()
+    if renewed is None or path in renewed:
+        return True
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        return False
+    renewed.add(path)
+    return False
 
 
 def cache_limit_bytes(folder: Path) -> int:
@@ -218,8 +249,8 @@ def _make_room(path: Path, allowed_bytes: int) -> bool:
     """Delete the least recently used entries beside ``path`` until they take no more than ``allowed_bytes``."""
     others = []
     for other in path.parent.iterdir():
-        if other.suffix == UNFINISHED:
-            _remove_unused(other)  # Left by a process that was killed; one that is being made is locked.
+        if other.suffix == UNFINISHED or (other.name.startswith(ONCE) and other != path):
+            _remove_unused(other)  # Left by a process that ended; one that is being made or mapped is locked.
         if other != path and other.suffix == path.suffix:
             try:
                 status = other.stat()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,14 @@ from typing import Any
 from penstock import _optional
 from penstock.errors import CorruptFile, UnsupportedData, Where
 from penstock.io.atomic import write_atomic
-from penstock.io.cache import CacheEntry, boot_id, cache_folder, cache_key, cache_limit_bytes
+from penstock.io.cache import CacheEntry, boot_id, cache_folder, cache_key, cache_limit_bytes, is_believed
 from penstock.io.inflated import LIMIT_HINT, note_of, read_note
 from penstock.io.mapped import MappedFile
 from penstock.io.paths import absolute
 
 __all__ = ["FilePart", "check_crc", "crc_fault", "inflate_bytes", "inflate_to_cache"]
 
-VERSION = 1
+VERSION = 2
 STEP_BYTES = 4 << 20
 REMEMBERED_BYTES = 16 << 20  # Checking less costs less than asking whether it has been checked.
 
@@ -50,7 +50,7 @@ def check_crc(file: MappedFile, part: FilePart) -> None:
         CorruptFile: Its CRC-32 is another.
     """
     mark = _mark(file, part) if part.size >= REMEMBERED_BYTES else None
-    if mark is not None and mark.exists():
+    if mark is not None and is_believed(mark) and mark.exists():
         return
     library = _library()
     found = 0
@@ -100,6 +100,8 @@ def inflate_to_cache(file: MappedFile, part: FilePart) -> MappedFile:
 
 
 def _cached(path: Path, file: MappedFile, part: FilePart) -> MappedFile | None:
+    if not is_believed(path):
+        return None
     try:
         content = MappedFile(file.path, entry=str(path))
     except OSError:
@@ -182,7 +184,4 @@ def _mark(file: MappedFile, part: FilePart) -> Path:
 
 
 def _key(file: MappedFile, part: FilePart) -> str:
-    known = file.signature
-    return cache_key(
-        VERSION, absolute(file.path), known.size, known.mtime_ns, known.fingerprint, part.offset, part.size, part.crc
-    )
+    return cache_key(VERSION, absolute(file.path), *astuple(file.signature), part.offset, part.size, part.crc)

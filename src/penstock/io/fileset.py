@@ -15,10 +15,11 @@ from penstock.io.compression import Compression, wrapper_of, wrapper_of_name
 from penstock.io.descriptors import Descriptor, Descriptors
 from penstock.io.extents import fetch_extents
 from penstock.io.inflated import InflatedStream, Packed, find_inflated, inflated
-from penstock.io.mapped import MappedFile, Signature
+from penstock.io.mapped import MappedFile
 from penstock.io.mirrors import find_mirrored, mirrored
 from penstock.io.remote import RemoteFile, look_at
 from penstock.io.remote_streams import BLOCK_BYTES, RemoteStream
+from penstock.io.signatures import Signature
 from penstock.io.urls import is_url
 
 __all__ = ["Buffers", "FileSet"]
@@ -272,7 +273,7 @@ class FileSet:
         if wrapper == "none":
             return MappedFile(self.paths[number], expected=expected)
         if expected is not None:
-            MappedFile(self.paths[number], expected=expected)
+            Signature.read(self.paths[number]).check(expected, self.paths[number])
         return inflated(self.paths[number], wrapper)
 
     def _version(self, number: int) -> Signature | None:
@@ -297,7 +298,7 @@ class FileSet:
             return self.remote(number).signature
         if self.wrapper(number) == "none":
             return self.content(number).signature
-        return MappedFile(self.paths[number]).signature
+        return Signature.read(self.paths[number])
 
     def __getstate__(self) -> dict[str, object]:
         kept = ("paths", "_compression", "_is_plain", "_expected")

@@ -16,10 +16,12 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from penstock.errors import CorruptFile, UnsupportedData, Where
-from penstock.io.cache import CacheEntry, boot_id, cache_folder, cache_key, cache_limit_bytes
+from penstock.io.cache import CacheEntry, boot_id, cache_folder, cache_key, cache_limit_bytes, is_believed
+from penstock.io.changed import changed
 from penstock.io.compression import Compression, Inflater, Opens, Part, PlainInflater, behind
-from penstock.io.mapped import MappedFile, Signature
+from penstock.io.mapped import MappedFile
 from penstock.io.paths import absolute
+from penstock.io.signatures import Signature
 from penstock.io.threads import ahead
 from penstock.io.transcoding import Transcoder
 
@@ -34,7 +36,7 @@ __all__ = [
     "read_note",
 ]
 
-VERSION = 1
+VERSION = 2
 HEAD_BYTES = 4 << 20  # inflated in the thread that asks for them: some 20 ms at most
 SMALL_BYTES = 2 << 20  # compressed: such a file is inflated as a whole where others have their beginning inflated
 END = struct.Struct("<I8s")  # length of the note before it, magic
@@ -65,12 +67,15 @@ def inflated(path: str, compression: Compression, packed: Packed | None = None) 
 
     Raises:
         UnsupportedData: It does not fit into the cache.
+        CorruptFile: The file was changed while it was inflated.
     """
     found = find_inflated(path, compression, packed)
     if found is None:
         stream = InflatedStream(path, compression, packed, wait=True)
         for _ in stream:
             pass
+        if stream.changed:
+            raise changed(path, size=None, found="another version", what="file")
         found = find_inflated(path, compression, packed)
     if found is None:
         raise UnsupportedData(
@@ -85,6 +90,8 @@ def inflated(path: str, compression: Compression, packed: Packed | None = None) 
 def find_inflated(path: str, compression: Compression, packed: Packed | None = None) -> MappedFile | None:
     """The decompressed content of this version of a file if the cache holds it."""
     entry = _entry(path, compression, packed)
+    if not is_believed(entry):
+        return None
     try:
         content = MappedFile(path, entry=str(entry))
     except OSError:
@@ -118,6 +125,8 @@ class InflatedStream:
         """Called when the second part is asked for."""
         self.copied = 0
         """How many bytes the copy has that may still be used."""
+        self.changed = False
+        """After the last part: whether the file was changed meanwhile, so that no copy was kept."""
         self._compression = compression
         self._wait = wait
 
@@ -173,6 +182,9 @@ class InflatedStream:
                     else:
                         self._give_up(entry)
                 yield part
+            self.changed = _entry(self.path, self._compression, self._packed) != entry.path
+            if self.changed:
+                return
             # Waiting for the disk would cost a tenth of the time: instead the entry is not trusted after a restart.
             if (
                 not entry.closed
@@ -229,9 +241,9 @@ def _reader(path: str, compression: Compression, packed: Packed | None) -> Infla
 
 
 def _entry(path: str, compression: Compression, packed: Packed | None) -> Path:
-    signature = Signature.of(path) if packed is None else packed.signature
-    version = (signature.size, signature.mtime_ns) if packed is None else (*astuple(signature),)
-    key = cache_key(VERSION, absolute(path), *version, compression)
+    # The last block of a compressed file holds the CRC-32 and the length of what is in it.
+    signature = Signature.read(path) if packed is None else packed.signature
+    key = cache_key(VERSION, absolute(path), *astuple(signature), compression)
     return cache_folder("inflated") / f"{key}.inflated"
 
 

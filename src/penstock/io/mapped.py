@@ -4,57 +4,16 @@ from __future__ import annotations
 
 import mmap
 import os
-import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from penstock import _native
-from penstock.errors import CorruptFile, NoFiles, Where
-from penstock.io.changed import changed
+from penstock.errors import CorruptFile
 from penstock.io.locks import lock
 from penstock.io.paths import absolute
+from penstock.io.signatures import FLAGS, Signature, vanished
 
-__all__ = ["MappedFile", "Signature"]
-
-PRINT_BYTES = 256  # of the beginning and of the end of a file: its fingerprint
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """What tells a file from another version of it.
-
-    Args:
-        size: In bytes.
-        mtime_ns: Time of the last change.
-        fingerprint: CRC-32 of the first and last 256 bytes; -1 where it was not taken.
-    """
-
-    size: int
-    mtime_ns: int
-    fingerprint: int = -1
-
-    @classmethod
-    def of(cls, path: str) -> Signature:
-        """Size and time of a file, without opening it.
-
-        Raises:
-            NoFiles: There is no such file.
-        """
-        try:
-            status = os.stat(path)
-        except FileNotFoundError as error:
-            raise _vanished(path) from error
-        return cls(status.st_size, status.st_mtime_ns)
-
-    def same_version(self, other: Signature) -> bool:
-        """Whether both may be of the same version. Fingerprints count where both have one."""
-        known = self.fingerprint >= 0 and other.fingerprint >= 0
-        return (
-            self.size == other.size
-            and self.mtime_ns == other.mtime_ns
-            and (not known or self.fingerprint == other.fingerprint)
-        )
+__all__ = ["MappedFile"]
 
 
 class MappedFile:
@@ -86,16 +45,15 @@ class MappedFile:
         try:
             if in_cache:
                 lock(fd, shared=True)  # Keeps it from being thrown out while it is mapped.
-            status = os.fstat(fd)
-            self.size = status.st_size
+            self.signature = Signature.of_open(fd)
+            self.size = self.signature.size
             self._mapping = _mapping(fd, self.size)
         finally:
             os.close(fd)
         self.buffer = memoryview(self._mapping)
         """What native functions take; views of it keep the mapping alive."""
-        self.signature = Signature(self.size, status.st_mtime_ns, self._fingerprint())
-        if expected is not None and not self.signature.same_version(expected):
-            raise changed(self.path, size=expected.size, found=self.size, what="file")
+        if expected is not None:
+            self.signature.check(expected, self.path)
 
     @property
     def opened(self) -> str:
@@ -123,9 +81,6 @@ class MappedFile:
         elif self.size:
             self._mapping.drop(offset, size)
 
-    def _fingerprint(self) -> int:
-        return zlib.crc32(self.buffer[-PRINT_BYTES:], zlib.crc32(self.buffer[:PRINT_BYTES]))
-
     def __len__(self) -> int:
         return self.size
 
@@ -145,13 +100,9 @@ def _remapped(path: str, opened: str, signature: Signature, size: int, fault: Co
 
 def _opened(path: str, shown: str) -> int:
     try:
-        return os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
+        return os.open(path, FLAGS)
     except FileNotFoundError as error:
-        raise _vanished(shown) from error
-
-
-def _vanished(path: str) -> NoFiles:
-    return NoFiles(Where(path=path), expected="a file", found="none of that name")
+        raise vanished(shown) from error
 
 
 def _mapping(fd: int, size: int) -> Any:

@@ -3,26 +3,51 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import UnsupportedData, Where
-from penstock.io.cache import CacheEntry, boot_id, cache_folder, cache_key, cache_limit_bytes
+from penstock.io.cache import ONCE, CacheEntry, boot_id, cache_folder, cache_key, cache_limit_bytes, is_believed
 from penstock.io.inflated import note_of, read_note
 from penstock.io.mapped import MappedFile
-from penstock.io.remote_streams import RemoteStream
+from penstock.io.remote_streams import BLOCK_BYTES, RemoteStream
+from penstock.io.requests import check_unchanged, whole_parts
 
 if TYPE_CHECKING:
     from penstock.io.remote import RemoteFile
 
-__all__ = ["find_mirrored", "mirrored"]
+__all__ = ["copied_once", "find_mirrored", "mirrored"]
 
 VERSION = 1
 
 
 def find_mirrored(file: RemoteFile) -> MappedFile | None:
     """The copy of this version of a file if the cache holds it."""
-    entry = _entry(file)
+    if not file.is_certain:
+        return file.copy() if file.has_copy else None
+    return _found(file, _entry(file))
+
+
+def copied_once(file: RemoteFile) -> MappedFile:
+    """A copy of the file for one who opened it, which is not used again: it cannot be known whether it is still right.
+
+    Raises:
+        UnsupportedData: It does not fit into the cache.
+    """
+    path = cache_folder("inflated") / f"{ONCE}{os.urandom(12).hex()}.inflated"
+    entry = CacheEntry.claim(path, wait=True)
+    if entry is not None:
+        _fill(entry, file, whole_parts(file.path, file.version, BLOCK_BYTES) if file.size else ())
+    found = _found(file, path)
+    if found is None:
+        raise _no_room(file)
+    return found
+
+
+def _found(file: RemoteFile, entry: Path) -> MappedFile | None:
+    if not entry.name.startswith(ONCE) and not is_believed(entry):
+        return None
     try:
         content = MappedFile(file.path, entry=str(entry))
     except OSError:
@@ -40,27 +65,34 @@ def mirrored(file: RemoteFile) -> MappedFile:
     Raises:
         UnsupportedData: It does not fit into the cache.
     """
+    if not file.is_certain:
+        return file.copy()
     found = find_mirrored(file)
     if found is None:
         entry = CacheEntry.claim(_entry(file), wait=True)
         if entry is not None:
-            _fill(entry, file)
+            _fill(entry, file, RemoteStream(file))
         found = find_mirrored(file)
     if found is None:
-        raise UnsupportedData(
-            Where(path=file.path),
-            expected=f"room for its {file.size} bytes in the cache",
-            found="none",
-            hint="Raise PENSTOCK_CACHE_LIMIT, let PENSTOCK_CACHE_DIR name a folder on a larger disk, or copy the file to this machine.",
-        )
+        raise _no_room(file)
     return found
 
 
-def _fill(entry: CacheEntry, file: RemoteFile) -> None:
+def _no_room(file: RemoteFile) -> UnsupportedData:
+    return UnsupportedData(
+        Where(path=file.path),
+        expected=f"room for its {file.size} bytes in the cache",
+        found="none",
+        hint="Raise PENSTOCK_CACHE_LIMIT, let PENSTOCK_CACHE_DIR name a folder on a larger disk, or copy the file to this machine.",
+    )
+
+
+def _fill(entry: CacheEntry, file: RemoteFile, parts: Iterable[bytes | memoryview]) -> None:
     limit = cache_limit_bytes(entry.path.parent)
     try:
-        if file.size > limit or not all(entry.write(part) for part in RemoteStream(file)):
+        if file.size > limit or not all(entry.write(part) for part in parts):
             return
+        check_unchanged(file.path, file.version)
         if entry.write(note_of(file.size, None)):
             entry.commit(limit, durable=not boot_id())
     finally:

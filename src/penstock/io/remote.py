@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing
 from functools import partial
 
 import numpy as np
 
+from penstock import _native
 from penstock.io.changed import changed
 from penstock.io.extents import fetch_extents
-from penstock.io.mapped import Signature
-from penstock.io.mirrors import mirrored
+from penstock.io.mapped import MappedFile
+from penstock.io.mirrors import copied_once, mirrored
 from penstock.io.remote_streams import RemoteReader
 from penstock.io.requests import Ask, Version, ask_one, look_whole
+from penstock.io.signatures import Signature
 from penstock.io.store_faults import NoRanges
 from penstock.io.store_line import run_all
 
@@ -40,10 +41,11 @@ class RemoteFile:
     def __init__(self, path: str, *, expected: Signature | None = None) -> None:
         self.path = path
         self.has_ranges = True
-        """Whether parts of it can be had; known after the first look."""
+        """Whether parts of it can be had, all of one version; known after the first look."""
         self._expected = expected
         self._head: bytes | None = None
         self._version: Version | None = None
+        self._copies: dict[str, MappedFile] = {}  # one at most
 
     def known(self) -> RemoteFile:
         """Look now, where that was not done yet."""
@@ -53,7 +55,7 @@ class RemoteFile:
     def expect(self, signature: Signature) -> None:
         """Refuse another version, also where it was looked at already."""
         self._expected = signature
-        if self._version is not None:
+        if self._version is not None and (self._version.is_certain or self._copies):
             self._check()
 
     @property
@@ -63,13 +65,38 @@ class RemoteFile:
 
     def answered(self, version: Version, head: bytes | None) -> None:
         """Take what the first look brought; no ``head`` from a server without ranges."""
-        self.has_ranges = head is not None
+        self.has_ranges = head is not None and version.is_certain
         self._version, self._head = version, head
-        self._check()
+        if version.is_certain:
+            self._check()
 
     def _check(self) -> None:
         if self._expected is not None and not self._signature().same_version(self._expected):
             raise changed(self.path, size=self._expected.size, found=self._known_version().size, what="object")
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether another version of it would show. If not, all that is read of it comes from one copy, made by one request."""
+        return self.version.is_certain
+
+    def copy(self) -> MappedFile:
+        """The copy of an object of which no one can say whether it changed.
+
+        Raises:
+            CorruptFile: It is another version than expected.
+            UnsupportedData: It does not fit into the cache.
+        """
+        if not self._copies:
+            made = copied_once(self)
+            if self._expected is not None and not _signature_of(made).same_version(self._expected):
+                raise changed(self.path, size=self._expected.size, found=made.size, what="object")
+            self._copies.setdefault("", made)  # Another thread may have been faster.
+        return self._copies[""]
+
+    @property
+    def has_copy(self) -> bool:
+        """Whether there is such a copy."""
+        return bool(self._copies)
 
     @property
     def head(self) -> bytes:
@@ -97,17 +124,19 @@ class RemoteFile:
 
     @property
     def signature(self) -> Signature:
-        """Size, time of the last change, and a CRC-32 of the ETag."""
+        """Size, time of the last change, and a CRC-32C of the ETag; without any of those that count, of the content."""
         self.known()
         return self._signature()
 
     def _signature(self) -> Signature:
         version = self._known_version()
         etag = version.etag
+        if not version.is_certain:
+            return _signature_of(self.copy())
         # A time besides an ETag would only make the same content look like another version after it was copied anew.
-        if etag is None:
+        if etag is None or not version.has_strong_etag:
             return Signature(version.size, version.modified_ns)
-        return Signature(version.size, 0, zlib.crc32(etag.encode()))
+        return Signature(version.size, 0, _native.crc32c(etag.encode()))
 
     def read(self, offset: int, size: int, /) -> memoryview:
         """``size`` bytes, fewer at the end of the file."""
@@ -139,6 +168,10 @@ class RemoteFile:
 
     def __repr__(self) -> str:
         return f"RemoteFile({self.path!r})"
+
+
+def _signature_of(copy: MappedFile) -> Signature:
+    return Signature(copy.size, 0, _native.crc32c(copy.buffer))
 
 
 def look_at(files: Sequence[RemoteFile]) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.errors import CorruptFile
-from penstock.io.requests import Answer, Ask, ask_one, whole_parts
+from penstock.io.requests import Answer, Ask, ask_one, check_unchanged, whole_parts
 from penstock.io.store_line import submit
 
 if TYPE_CHECKING:
@@ -43,9 +43,13 @@ class RemoteStream:
 
     def parts(self) -> Generator[memoryview, None, None]:
         """The bytes, in parts of any size. Closing stops what is still being fetched."""
-        if not self._file.has_ranges:
-            yield from whole_parts(self.path, self._file.version, BLOCK_BYTES)
+        if self._file.has_copy:
+            yield from _blocks_of(self._file.copy().buffer)
             return
+        yield from self._fetched() if self._file.has_ranges else whole_parts(self.path, self._file.version, BLOCK_BYTES)
+        check_unchanged(self.path, self._file.version)
+
+    def _fetched(self) -> Generator[memoryview, None, None]:
         blocks = _blocks(self._file.size)
         waiting: deque[Future[Answer]] = deque()
         depth = 1
@@ -83,6 +87,10 @@ class RemoteReader:
     def close(self) -> None:
         """Stop what is still being fetched."""
         self._parts.close()
+
+
+def _blocks_of(buffer: memoryview) -> Iterator[memoryview]:
+    return (buffer[start : start + BLOCK_BYTES] for start in range(0, len(buffer), BLOCK_BYTES))
 
 
 def _blocks(size: int) -> Iterator[tuple[int, int]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -13,8 +14,11 @@ from penstock.io.store_faults import NoRanges, worded
 from penstock.io.store_line import Line, line_to, obstore_for, run_all, store_of, submit
 from penstock.io.urls import Url
 
-__all__ = ["Answer", "Ask", "Version", "ask_one", "fetch", "look_whole", "whole_parts"]
+__all__ = ["Answer", "Ask", "Version", "ask_one", "check_unchanged", "fetch", "look_whole", "whole_parts"]
 
+SETTLED_NS = 60 * 10**9
+"""A Last-Modified counts seconds, so within one of them an object may change again under the same. A minute, because the clock of
+the server need not be ours (RFC 9110, 8.8.2.2)."""
 BODY_RETRIES = 2  # of a body that breaks off: obstore asks again only where there was no answer
 
 
@@ -25,20 +29,37 @@ class Version:
     Args:
         size: In bytes.
         etag: ``None`` where the store gives none.
-        modified_ns: Time of the last change.
+        modified_ns: Time of the last change; 0 where the store gives none.
+        seen_ns: When the store said so.
     """
 
     size: int
     etag: str | None
     modified_ns: int
+    seen_ns: int = field(default_factory=time.time_ns, compare=False)
 
-    def same_as(self, other: Version) -> bool:
-        """Whether both may be of the same version. ETags decide where both have one."""
+    @property
+    def has_strong_etag(self) -> bool:
+        """Whether it has an ETag that is another one for every other content. A weak one stands for "about the same"."""
+        return self.etag is not None and not self.etag.startswith("W/")
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether another version of the object would show: by its ETag, or by the time of a change that is long past.
+
+        Of an object without either, equal sizes say nothing: it is fetched anew by everyone who opens it.
+        """
+        return self.has_strong_etag or 0 < self.modified_ns <= self.seen_ns - SETTLED_NS
+
+    def differs(self, other: Version) -> bool:
+        """Whether these are two versions for sure."""
         if self.size != other.size:
-            return False
-        if self.etag is not None and other.etag is not None:
-            return self.etag == other.etag
-        return self.modified_ns == other.modified_ns
+            return True
+        if self.has_strong_etag and other.has_strong_etag:
+            return self.etag != other.etag
+        if self.etag is not None and other.etag is not None and self.etag != other.etag:
+            return True
+        return self.modified_ns != other.modified_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +126,8 @@ async def _begun(line: Line, ask: Ask) -> Any:
     obstore = obstore_for(ask.url)
     url = Url.of(ask.url)
     options: dict[str, Any] = {} if ask.stop is None else {"range": (ask.start, ask.stop)}
-    etag = None if ask.version is None else ask.version.etag
-    if etag is not None and not etag.startswith("W/"):  # By RFC 9110 a weak one never matches.
-        options["if_match"] = etag
+    if ask.version is not None and ask.version.has_strong_etag:  # By RFC 9110 a weak one never matches.
+        options["if_match"] = ask.version.etag
     try:
         return await obstore.get_async(store_of(line, url), url.key, options=options)
     except Exception as error:
@@ -156,6 +176,16 @@ def whole_parts(url: str, version: Version, part_bytes: int) -> Iterator[memoryv
         raise _cut_off(url, 0, version.size, size)
 
 
+def check_unchanged(url: str, version: Version) -> None:
+    """Ask once more, after an object was read, where nothing in its answers gives away that it changed meanwhile.
+
+    Raises:
+        CorruptFile: It did.
+    """
+    if not version.has_strong_etag:
+        _check_version(Ask(url, version=version), run_all(url, [partial(look_whole, url)])[0])
+
+
 def _cut_off(url: str, start: int, wanted: int, found: int) -> CorruptFile:
     return CorruptFile(
         Where(path=url, offset=start),
@@ -171,7 +201,7 @@ def _version(meta: Any) -> Version:
 
 
 def _check_version(ask: Ask, found: Version) -> None:
-    if ask.version is not None and not ask.version.same_as(found):
+    if ask.version is not None and ask.version.differs(found):
         raise _changed(ask, found.size)
 
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -17,10 +18,12 @@ from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.errors import CorruptFile, CorruptRecord, SchemaMismatch, UnsupportedData, Where
 from penstock.formats.detect import format_named
+from penstock.io.cache import cache_key
 from penstock.io.cores import usable_cores
 from penstock.io.places import first_there
 from penstock.io.progress import Progress
 from penstock.io.reading import total_size
+from penstock.io.signatures import Signature
 from penstock.io.threads import ThreadPool
 from penstock.sources.opening import open as open_source
 from penstock.sources.record_source import RecordSource
@@ -35,6 +38,13 @@ __all__ = ["Converted", "convert"]
 BATCH = 1024
 FINAL = (CorruptRecord, CorruptFile, SchemaMismatch, UnsupportedData)
 """What the same call would meet again: nothing is kept for it."""
+
+
+def _versions(source: Source) -> str:
+    """Tells files from what they were when an earlier run stopped, also where only examples in their middle are other ones."""
+    paths = [path for records in source._all_records() for path in getattr(records, "files", records.paths)]
+    here = [str(path) for path in paths if Path(path).is_file()]
+    return cache_key(*here, *(Signature.of(path) for path in here))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +119,7 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
         source, lost = fitted(source, os.fspath(dst), target.format, codec, allow_loss=allow_loss)
     plan = {
         "source": source.fingerprint,
+        "files": _versions(source),
         "raw": raw,
         "codec": codec,
         "schema": source.schema.to_json(),

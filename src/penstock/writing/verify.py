@@ -16,6 +16,7 @@ from penstock.contracts.tables import is_table
 from penstock.errors import DataError
 from penstock.formats.opening import open_records
 from penstock.formats.verify import verify_records
+from penstock.io.cache import renewed_cache
 from penstock.io.progress import Progress
 from penstock.io.reading import total_size
 from penstock.sources.decoded import stored_schema
@@ -119,6 +120,22 @@ def verify(
     Raises:
         NoFiles, UnknownFormat: there is nothing to check.
     """
+    with renewed_cache():  # What is checked is the files, and no copy that was made of them before.
+        return _verified(
+            path, schema, images=images, progress=progress, format=format, codec=codec, compression=compression
+        )
+
+
+def _verified(
+    path: Paths,
+    schema: Schema | Mapping[str, Feature] | None,
+    *,
+    images: bool,
+    progress: bool,
+    format: str | CSV | None,
+    codec: str | None,
+    compression: str | None,
+) -> Report:
     report = Report()
     records = open_records(path, format=format, compression=compression)
     paths = getattr(records, "files", records.paths)  # of one that is a folder, what is in it

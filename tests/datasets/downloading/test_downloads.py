@@ -8,6 +8,7 @@ import pytest
 from tests.datasets.web import IMPATIENT, Page, Web, zipped
 
 from penstock.datasets.downloading import Downloads, Patience, Resource
+from penstock.datasets.downloading import fetch as fetching
 from penstock.errors import DownloadFailed, UnsupportedData
 
 BODY = bytes(range(256)) * 400  # 100 KiB
@@ -321,3 +322,20 @@ def test_patience_is_checked_at_birth():
     for wrong in ({"timeout_s": 0}, {"attempts": 0}, {"backoff_s": -1}):
         with pytest.raises(ValueError, match="time-out"):
             Patience(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("date", "tells"),
+    [
+        ("Sat, 21 Nov 2026 10:00:05 GMT", True),
+        ("Sat, 21 Nov 2026 10:00:01 GMT", False),
+        ("Sat, 21 Nov 2026 10:00:00 GMT", False),
+        (None, False),
+        ("soon", False),
+    ],
+)
+def test_a_time_that_may_come_twice_does_not_tell_states_apart(date, tells):
+    modified = "Sat, 21 Nov 2026 10:00:00 GMT"
+    headers = {"Last-Modified": modified} | ({} if date is None else {"Date": date})
+    assert fetching._settled_time(headers) == (modified if tells else "")
+    assert not fetching._settled_time({"Date": "Sat, 21 Nov 2026 10:00:05 GMT"})

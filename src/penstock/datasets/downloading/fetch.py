@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -229,9 +230,19 @@ def _validator(attempt: Attempt) -> str | None:
 def _note(attempt: Attempt, response: Any) -> None:
     tag = response.headers.get("ETag", "")
     # A weak tag says that two states are as good as each other, not that their bytes are the same.
-    validator = tag if tag.startswith('"') else response.headers.get("Last-Modified", "")
+    validator = tag if tag.startswith('"') else _settled_time(response.headers)
     text = json.dumps({"url": attempt.url, "validator": validator})
     write_atomic(attempt.notes, text.encode(), durable=False)
+
+
+def _settled_time(headers: Any) -> str:
+    """The time of the last change if it tells states apart: it counts seconds, so not within the one of the answer (RFC 9110, 8.8.2.2)."""
+    modified = headers.get("Last-Modified", "")
+    try:
+        passed = parsedate_to_datetime(headers.get("Date", "")) - parsedate_to_datetime(modified)
+    except (TypeError, ValueError):
+        return ""
+    return modified if passed.total_seconds() > 1 else ""
 
 
 def _forget(attempt: Attempt) -> None:

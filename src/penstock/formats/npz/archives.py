@@ -12,7 +12,8 @@ from penstock.formats.npy_header import MAGIC, NpyHeader, header_in
 from penstock.formats.npz.archive import DEFLATED, Member, read_directory
 from penstock.io.file_parts import FilePart, check_crc, inflate_to_cache
 from penstock.io.fileset import FileSet
-from penstock.io.mapped import MappedFile, Signature
+from penstock.io.mapped import MappedFile
+from penstock.io.signatures import Signature
 
 __all__ = ["Archives", "ArrayRows", "part_of"]
 

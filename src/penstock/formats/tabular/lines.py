@@ -30,6 +30,8 @@ class LineFraming:
         name: Of the format whose index it is.
     """
 
+    has_checksums = False
+
     def __init__(self, name: str) -> None:
         self.name = self.index_name = name
 

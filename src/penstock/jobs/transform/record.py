@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
 from penstock.contracts.job import Store
 from penstock.io.atomic import write_atomic
+from penstock.io.signatures import Signature
 from penstock.jobs.objects import InputObject
 from penstock.jobs.record import ABANDONED, IN_PROGRESS, JobFiles
 from penstock.jobs.transform.spec import TransformSpec
@@ -35,8 +36,8 @@ class FileStatus:
     """How many were answered."""
     reason: str | None = None
     """Why it failed, in one line."""
-    version: tuple[int, int] = (0, 0)
-    """Size and time of the last change (ns) of the object."""
+    version: tuple[int, ...] = ()
+    """The signature of the object."""
     output_bytes: int = 0
 
     def stands(self, path: Path, store: Store) -> bool:
@@ -47,10 +48,9 @@ class FileStatus:
         return answers.is_file() and answers.stat().st_size == self.output_bytes
 
 
-def version_of(path: Path) -> tuple[int, int]:
+def version_of(path: Path) -> tuple[int, ...]:
     """Tells an object from what it was before it changed."""
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
+    return astuple(Signature.read(str(path)))
 
 
 class TransformRecord:

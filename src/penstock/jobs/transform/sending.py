@@ -42,7 +42,7 @@ class OutputFile:
         """Answered so far."""
         self.passed = 0
         """Bytes of the object that were answered, or given up."""
-        self.version = (0, 0)
+        self.version: tuple[int, ...] = ()
         """Of the object, when reading it began."""
         self.read = read
         self._file: AtomicFile | None = None

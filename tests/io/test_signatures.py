@@ -1,0 +1,158 @@
+"""What tells a file from another version of it, whatever its size and its time say."""
+
+import gzip
+import os
+import zlib
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.io import signatures
+from penstock.io.signatures import Signature
+
+BLOCK = signatures.BLOCK_BYTES
+
+
+def replace_keeping_times(path, content):
+    """Other bytes of the same number, under the old times: as ``cp -p``, ``tar`` and ``touch -r`` leave them."""
+    before = os.stat(path)
+    assert len(content) == before.st_size
+    with open(path, "r+b") as file:
+        file.write(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert os.stat(path).st_mtime_ns == before.st_mtime_ns
+
+
+@pytest.mark.parametrize("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, 2 * BLOCK + 1, 5 * BLOCK])
+def test_every_byte_of_the_ends_counts(tmp_path, size):
+    path = tmp_path / "x"
+    content = bytearray(np.random.default_rng(0).bytes(size))
+    path.write_bytes(content)
+    first = Signature.read(str(path))
+    assert first == Signature.read(str(path))
+    for at in {*range(0, min(size, BLOCK), 97), *range(max(0, size - BLOCK), size, 97), *([size - 1] if size else [])}:
+        content[at] ^= 1
+        path.write_bytes(content)
+        assert Signature.read(str(path)).fingerprint != first.fingerprint
+        content[at] ^= 1
+
+
+def test_a_change_in_the_middle_shows_in_the_time_that_no_program_sets(tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(bytes(10 * BLOCK))
+    before = Signature.read(str(path))
+    content = bytearray(10 * BLOCK)
+    content[5 * BLOCK] = 1
+    replace_keeping_times(path, content)
+    after = Signature.read(str(path))
+    assert before.same_version(after), "this test needs a change that neither time, size nor the ends show"
+    assert not before.proves(after)
+    assert not before.proves(Signature.of(str(path)))
+
+
+def test_reading_a_signature_leaves_the_position(tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(bytes(100))
+    with open(path, "rb", buffering=0) as file:
+        file.seek(7)
+        assert Signature.of_open(file.fileno()) == Signature.read(str(path))
+        assert file.tell() == 7
+
+
+def test_without_pread(tmp_path, monkeypatch):
+    path = tmp_path / "x"
+    path.write_bytes(np.random.default_rng(0).bytes(3 * BLOCK))
+    found = Signature.read(str(path))
+    monkeypatch.delattr(os, "pread")
+    assert Signature.read(str(path)) == found
+
+
+# A format's own writer makes files of one size that differ in one value, in the middle of many.
+
+
+def values(middle):
+    found = np.full(20_000, 11, np.int64)
+    found[10_000] = middle
+    return {"x": found}
+
+
+def packed(kind, middle):
+    """A compressed file whose size does not depend on the value: nothing is deflated, only stored."""
+    text = b"x\n" + b"".join(b"%d\n" % value for value in values(middle)["x"])
+    if kind == "gzip":
+        return gzip.compress(text, 0, mtime=0)
+    if kind == "zlib":
+        return zlib.compress(text, 0)
+    if kind == "two members":
+        return gzip.compress(text[:40_000], 0, mtime=0) + gzip.compress(text[40_000:], 0, mtime=0)
+    if kind == "utf-16":
+        return text.decode().encode("utf-16")
+    return text
+
+
+@pytest.mark.parametrize("kind", ["plain", "gzip", "zlib", "two members", "utf-16"])
+@pytest.mark.parametrize("again", ["open", "verify"])
+def test_text_with_another_value_under_the_old_times(tmp_path, kind, again):
+    path = tmp_path / ("x.csv" if kind in ("plain", "utf-16") else "x.csv.zz" if kind == "zlib" else "x.csv.gz")
+    path.write_bytes(packed(kind, 22))
+    before = ps.open(path)
+    assert (len(before), before[10_000]["x"]) == (20_000, 22)
+    replace_keeping_times(path, packed(kind, 33))
+    if again == "verify":
+        assert ps.verify(path).records == 20_000
+    after = ps.open(path)
+    assert after[10_000]["x"] == 33
+    assert after.batch(np.arange(9_999, 10_002))["x"].tolist() == [11, 33, 11]
+
+
+def test_rows_that_begin_elsewhere_under_the_old_times(tmp_path):
+    """The index of a CSV file says where rows begin: one byte in the middle moves them."""
+    path = tmp_path / "x.csv"
+    rows = [b"x", *(b"%05d" % number for number in range(20_000))]
+    path.write_bytes(b"\n".join(rows) + b"\n")
+    assert len(ps.open(path)) == 20_000
+    rows[10_000:10_002] = [b"7", b"88888 888"[:9]]
+    replace_keeping_times(path, b"\n".join(rows) + b"\n")
+    assert bytes(ps.records(path)[9_999]) == b"7"
+    assert bytes(ps.records(path)[10_001]) == rows[10_002]
+
+
+@pytest.mark.parametrize("suffix", [".tfrecord", ".tfrecord.gz", ".rec", ".array_record", ".npz", ".avro"])
+def test_other_formats_with_another_value_under_the_old_times(tmp_path, suffix):
+    path, other = tmp_path / f"x{suffix}", tmp_path / f"other{suffix}"
+    for name, middle in ((path, 22), (other, 33)):
+        plain = name.with_suffix("") if suffix.endswith(".gz") else name
+        ps.write(plain, values(middle), **({"codec": "example"} if suffix == ".rec" else {}))
+        if plain != name:
+            name.write_bytes(gzip.compress(plain.read_bytes(), 0, mtime=0))
+    assert ps.open(path)[10_000]["x"] == 22
+    replace_keeping_times(path, other.read_bytes())
+    assert ps.open(path)[10_000]["x"] == 33
+    assert ps.verify(path).ok
+
+
+def test_verify_reads_the_file_and_no_copy_of_it(tmp_path, monkeypatch):
+    """Even one that has every mark of the right version."""
+    path = tmp_path / "x.csv.gz"
+    path.write_bytes(packed("gzip", 22))
+    assert len(ps.open(path)) == 20_000
+    monkeypatch.setattr(signatures.Signature, "read", classmethod(lambda cls, path: cls(1, 2, 3, 4)))
+    ps.open(path)[0]
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    replace_keeping_times(path, content)
+    assert not ps.verify(path).ok
+
+
+def test_verify_sums_a_large_array_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("penstock.io.file_parts.REMEMBERED_BYTES", 1000)
+    path = tmp_path / "x.npz"
+    np.savez(path, x=np.arange(20_000))
+    assert ps.open(path)[7]["x"] == 7
+    fixed = Signature.read(str(path))
+    monkeypatch.setattr(signatures.Signature, "of_open", classmethod(lambda cls, fd: fixed))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    replace_keeping_times(path, content)
+    assert not ps.verify(path).ok
