@@ -217,6 +217,7 @@ HOSTILE = {
 def test_known_attacks_touch_nothing(tmp_path, case, long_names, monkeypatch):
     if long_names:  # the limit on names is not what holds them back
         monkeypatch.setattr(archive_members, "MOST_NAME_BYTES", 1 << 20)
+        monkeypatch.setattr(archives, "MOST_COPIED", 500)
     victim = tmp_path / "victim"
     victim.mkdir()
     (victim / "secret").write_bytes(b"secret")
@@ -286,13 +287,16 @@ def test_links_in_a_circle_are_refused(tmp_path, members):
     assert not (tmp_path / "out").exists()
 
 
-def test_folders_that_double_by_links_end_at_the_limit(tmp_path):
+def test_folders_that_double_by_links_end_at_the_limit(tmp_path, monkeypatch):
     members = {"0/a": b""}
     for number in range(1, 30):
         for half in "xy":
             members[f"{number}/{half}"] = link(f"{number}/{half}", f"../{number - 1}")
     with pytest.raises(UnsupportedData, match="no more files and folders than 1,000"):
         unpack(written(tmp_path, tar_gz(members)), tmp_path / "out", limits=Limits(files=1000))
+    monkeypatch.setattr(archives, "MOST_COPIED", 500)
+    with pytest.raises(UnsupportedData, match="at most 500 files and folders in all"):
+        unpack(written(tmp_path, tar_gz(members)), tmp_path / "out")
 
 
 def zeros_archive(tmp_path, size):

@@ -40,6 +40,7 @@ MOST_FILES = 2_000_000
 MEMBER_BYTES = 4096  # what the smallest file takes on a disk
 
 MOST_LINK_STEPS = 40
+MOST_COPIED = 10_000  # files and folders below links to folders, which double with each link that leads to two of them
 OPEN_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -160,6 +161,7 @@ class _Unpacking:
         self.files = 0
         self.links: dict[str, str] = {}
         self.written: set[str] = set()
+        self.copied = 0
 
     def run(self, what: str | None) -> None:
         with damage_as_corrupt_file(self.archive, what):
@@ -275,6 +277,10 @@ class _Unpacking:
     def copy_folder(self, there: Path, parts: list[str]) -> None:
         self.make_folder(parts)
         for folder, folders, files in os.walk(there):
+            self.copied += len(folders) + len(files)
+            if self.copied > MOST_COPIED:
+                expected = f"links to folders of at most {MOST_COPIED:,} files and folders in all"
+                raise refused(self.archive, "/".join(parts), expected)
             below = [*parts, *Path(folder).relative_to(there).parts]
             name_parts(self.archive, "/".join(below))  # which is longer than the name in the archive was
             for name in folders:
