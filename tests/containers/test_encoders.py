@@ -207,6 +207,15 @@ def test_an_archive_may_not_unpack_to_much_more_than_it_is():
         decoding.decode(bomb.getvalue(), NPZ)
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_compressions_that_would_be_unpacked_all_at_once(method):
+    with zipfile.ZipFile(bomb := io.BytesIO(), "w", method) as archive:
+        archive.writestr("0.npy", encoders.array_to_npy(np.eye(2)))
+    with pytest.raises(RequestError, match="otherwise than by deflate") as error:
+        decoding.decode(bomb.getvalue(), NPZ)
+    assert error.value.status == 400
+
+
 @pytest.mark.parametrize("shape", [(1 << 40,), (1 << 62, 1 << 62), (3,)])
 def test_lengths_are_not_believed(shape):
     with pytest.raises(RequestError) as error:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("README.md")])
+PAGES = sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("README.md"), *ROOT.glob("SECURITY.md")])
 FENCE = re.compile(
     r"^(?P<before><!--(?P<reason>.*?)-->\n)?```(?P<language>\w+)\n(?P<body>.*?)^```$"
     r"(?P<output>\n+```text\n(?P<printed>.*?)^```$)?",

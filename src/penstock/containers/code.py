@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,8 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from penstock.containers.toolkit import params
-from penstock.errors import JobFailed
-from penstock.io.tar_faults import ARCHIVE_FAULTS, archive_fault
+from penstock.errors import DataError, JobFailed
+from penstock.io.archives import unpack_into
 
 __all__ = ["Code", "find_code", "staged"]
 
@@ -116,11 +115,9 @@ def stage(code: Code, dependencies: Sequence[str | os.PathLike[str]], target: Pa
     target.mkdir(parents=True, exist_ok=True)
     if code.folder.is_file():
         try:
-            with tarfile.open(code.folder) as archive:
-                archive.extractall(target, filter="data")
-        except ARCHIVE_FAULTS as error:
-            found = archive_fault(error, code.folder)
-            raise JobFailed(f"source_dir {code.folder} is no folder and no sound .tar.gz of one: {found}") from error
+            unpack_into(code.folder, target, what="a .tar.gz of the code")
+        except DataError as error:
+            raise JobFailed(f"source_dir {code.folder} is no folder and no sound .tar.gz of one: {error}") from error
     elif code.is_whole:
         shutil.copytree(code.folder, target, ignore=LEFT_OUT, dirs_exist_ok=True, symlinks=True)
     else:

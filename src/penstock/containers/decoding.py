@@ -163,6 +163,9 @@ def _npz_members(body: bytes, content_type: str) -> dict[str, Any]:
 
 
 def _check_size(archive: zipfile.ZipFile) -> None:
+    # zipfile decompresses all of a bzip2 or LZMA member at once, whatever size it states. NumPy writes neither.
+    if any(member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for member in archive.infolist()):
+        raise RequestError(400, "the npz body is compressed otherwise than by deflate, which is all that NumPy writes")
     if sum(member.file_size for member in archive.infolist()) > NPZ_LIMIT_BYTES:
         raise RequestError(400, f"the npz body unpacks to more than {NPZ_LIMIT_BYTES >> 20} MiB")
 

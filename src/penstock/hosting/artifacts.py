@@ -5,26 +5,23 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
 
-from penstock.errors import CorruptFile, NoFiles, Where
+from penstock.errors import CorruptFile, NoFiles, UnsupportedData, Where
 from penstock.hosting.stage import Stage
-from penstock.io.tar_faults import ARCHIVE_FAULTS, archive_fault
+from penstock.io.archives import unpack
 
 __all__ = ["unpack_model", "unpacked"]
 
-CHUNK_BYTES = 1 << 20
-
 
 def unpack_model(archive: str | os.PathLike[str], folder: str | os.PathLike[str]) -> None:
-    """Unpack a model into a folder, which is made, or emptied first.
+    """Unpack a model into a folder, which takes the place of one that is there already.
 
-    Members that would land outside of it, devices, and links that lead outside are refused.
+    What :func:`penstock.io.archives.unpack` refuses is refused: members that would be written outside of it, links to there,
+    devices, and more than the limits. The folder then stays as it was.
 
     Raises:
         NoFiles: There is no such file.
@@ -32,23 +29,17 @@ def unpack_model(archive: str | os.PathLike[str], folder: str | os.PathLike[str]
     """
     if not Path(archive).is_file():
         raise NoFiles(Where(path=str(archive)), expected="a model.tar.gz", found="nothing")
-    shutil.rmtree(folder, ignore_errors=True)
-    Path(folder).mkdir(parents=True)
-    try:
-        with tarfile.open(archive) as opened:
-            stream: IO[bytes] = opened.fileobj  # type: ignore[assignment]
-            opened.extractall(folder, filter="data")
-            # A cut or damaged end shows only in the sum behind it, which nobody has read yet.
-            while stream.read(CHUNK_BYTES):
-                pass
-    except ARCHIVE_FAULTS as error:
+    folder = Path(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".penstock-model-", dir=folder.parent) as temporary:
+        fresh = Path(temporary, "model")
+        try:
+            unpack(Path(archive), fresh, what="a model.tar.gz")
+        except (CorruptFile, UnsupportedData) as error:
+            hint = error.hint or "Make it again: tar -czf model.tar.gz -C FOLDER ."
+            raise CorruptFile(error.where, expected=error.expected, found=error.found, hint=hint) from error
         shutil.rmtree(folder, ignore_errors=True)
-        raise CorruptFile(
-            Where(path=str(archive)),
-            expected="a model.tar.gz",
-            found=archive_fault(error, archive),
-            hint="Make it again: tar -czf model.tar.gz -C FOLDER .",
-        ) from error
+        fresh.rename(folder)
 
 
 @contextlib.contextmanager

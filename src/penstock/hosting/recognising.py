@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tarfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 from penstock.errors import CorruptFile, NoFiles, UnsupportedData, Where
 from penstock.hosting.stage import Stage
-from penstock.io.tar_faults import ARCHIVE_FAULTS, archive_fault
+from penstock.io.archives import archive_names
 
 __all__ = ["SCRIPT", "linear_learner_stage", "recognise", "script_stage"]
 
@@ -124,11 +123,9 @@ def _names(model: Path) -> list[str]:
     if not model.exists():
         raise NoFiles(Where(path=str(model)), expected="a folder or a model.tar.gz", found="nothing")
     try:
-        with tarfile.open(model) as archive:
-            return sorted(member.name.removeprefix("./") for member in archive if member.isfile())
-    except ARCHIVE_FAULTS as error:
-        found = archive_fault(error, model)
-        raise CorruptFile(Where(path=str(model)), expected="a model.tar.gz", found=found) from error
+        return archive_names(model, what="a model.tar.gz")
+    except UnsupportedData as error:
+        raise CorruptFile(error.where, expected=error.expected, found=error.found, hint=error.hint) from error
 
 
 def _absolute(path: str | os.PathLike[str]) -> str:

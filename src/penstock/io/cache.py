@@ -16,7 +16,7 @@ from typing import Self
 
 from penstock.io.locks import lock, unlock
 
-__all__ = ["CacheEntry", "boot_id", "cache_folder", "cache_key", "cache_limit_bytes", "is_believed", "renewed_cache"]
+__all__ = ["CacheEntry", "boot_id", "cache_folder", "cache_key", "cache_limit_bytes", "is_believed", "renewed_cache", "size_setting"]
 
 DEFAULT_LIMIT_BYTES = 20 << 30
 DISK_SHARE = 0.25
@@ -74,14 +74,24 @@ def cache_limit_bytes(folder: Path) -> int:
     Raises:
         ValueError: The variable is set to something else.
     """
-    text = os.environ.get("PENSTOCK_CACHE_LIMIT", "").strip().upper().removesuffix("B").removesuffix("I")
+    given = size_setting("PENSTOCK_CACHE_LIMIT")
+    return min(DEFAULT_LIMIT_BYTES, int(_free_bytes(folder) * DISK_SHARE)) if given is None else given
+
+
+def size_setting(name: str) -> int | None:
+    """A size that an environment variable sets, in bytes or as in ``20G``; ``None`` where it is not set.
+
+    Raises:
+        ValueError: It is set to something else.
+    """
+    text = os.environ.get(name, "").strip().upper().removesuffix("B").removesuffix("I")
     if not text:
-        return min(DEFAULT_LIMIT_BYTES, int(_free_bytes(folder) * DISK_SHARE))
+        return None
     unit = text[-1] if text[-1] in UNITS else ""
     try:
         return int(float(text.removesuffix(unit)) * UNITS[unit])
-    except ValueError:
-        raise ValueError(f"PENSTOCK_CACHE_LIMIT must be a size such as 20G or 500M, got {text!r}") from None
+    except (ValueError, OverflowError):
+        raise ValueError(f"{name} must be a size such as 20G or 500M, got {text!r}") from None
 
 
 def _free_bytes(folder: Path) -> int:

@@ -7,6 +7,7 @@ import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from penstock.io.archives import unpack_into
 from penstock.io.atomic import AtomicFile
 
 __all__ = ["files_below", "pack", "unpack"]
@@ -49,11 +50,11 @@ def _add(tar: tarfile.TarFile, name: str, path: Path) -> None:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a ``.tar.gz`` (or ``.tar``) of somebody's: nothing gets out of the folder.
+    """Unpack a ``.tar.gz`` (or ``.tar``) into a folder, which is made where it is missing.
 
     Raises:
-        tarfile.TarError: It is no archive, or one that tries to.
+        CorruptFile: It is damaged.
+        UnsupportedData: It is no archive, or one that would write outside the folder, or more than the limits
+            (:class:`penstock.io.archives.Limits`).
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
+    unpack_into(archive, folder)

@@ -34,6 +34,7 @@ ADDITIONAL = "additional-params.json"
 MANIFEST = "manifest.json"
 WEIGHT, BIAS = "fc0_weight", "fc0_bias"
 MOST_BYTES = 4 << 30  # of a member: real weights are far smaller
+COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # of others, zipfile decompresses any amount at once
 OUTPUTS = {
     "LinearRegressionOutput": REGRESSOR,
     "MAERegressionOutput": REGRESSOR,
@@ -140,14 +141,7 @@ def _members(folder: Path) -> tuple[dict[str, bytes], str]:
     for path in sorted(folder.glob("model_algo-*")):
         try:
             with zipfile.ZipFile(path) as archive:
-                for member in archive.infolist():
-                    if member.file_size > MOST_BYTES:
-                        raise UnsupportedData(
-                            Where(path=str(path)),
-                            expected=f"members of at most {MOST_BYTES >> 30} GiB",
-                            found=f"{member.file_size >> 30} GiB",
-                        )
-                return {Path(name).name: archive.read(name) for name in archive.namelist()}, str(path)
+                return _read_members(archive, str(path)), str(path)
         # zipfile raises these for headers that make no sense.
         except (
             zipfile.BadZipFile,
@@ -167,6 +161,22 @@ def _members(folder: Path) -> tuple[dict[str, bytes], str]:
             Where(path=str(folder)), expected=f"{NAME}, the artifact of Linear Learner", found="no such file in it"
         )
     return bare, str(folder)
+
+
+def _read_members(archive: zipfile.ZipFile, path: str) -> dict[str, bytes]:
+    """The contents of the files that make a model; of any other only the name, with nothing in it."""
+    found: dict[str, bytes] = {}
+    for member in archive.infolist():
+        name = Path(member.filename).name
+        is_read = name in (PARAMS, SYMBOL, ADDITIONAL)
+        if is_read and (member.file_size > MOST_BYTES or member.compress_type not in COMPRESSIONS):
+            raise UnsupportedData(
+                Where(path=path),
+                expected=f"members of at most {MOST_BYTES >> 30} GiB, stored or deflated",
+                found=f"{name!r} of {member.file_size:,} bytes",
+            )
+        found[name] = archive.read(member) if is_read else b""
+    return found
 
 
 def _checked(arrays: dict[str, Array], path: str) -> tuple[Array, Array]:

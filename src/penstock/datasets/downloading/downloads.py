@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.datasets.downloading.archives import Limits, unpack
 from penstock.datasets.downloading.fetch import LONGEST_WAIT_S, Attempt, Patience, Refused, Unfinished, fetch
 from penstock.datasets.downloading.resource import Resource
 from penstock.errors import CorruptFile, DownloadFailed, UnsupportedData, Where
+from penstock.io.archives import Limits, unpack
 from penstock.io.atomic import write_atomic
 from penstock.io.locks import lock
 from penstock.io.progress import Progress
