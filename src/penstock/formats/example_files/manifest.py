@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -180,24 +179,22 @@ def _typed(path: str, name: str, values: Sequence[Any]) -> tuple[Feature, Any]:
 
 
 def _check_exact(path: str, name: str, values: Sequence[Any]) -> None:
-    """Refuse numbers that would become others as ``float64``."""
+    """Refuse whole numbers that would become others as ``float64``."""
     for number, value in enumerate(values):
-        if value is not None and not _is_float(value):
+        if isinstance(value, int) and not _is_float(value):
             shown = str(value)
             raise SchemaMismatch(
                 Where(path=path, record=number, feature=name),
-                expected="whole numbers of 64 bits, or numbers that float64 holds exactly",
+                expected="whole numbers of 64 bits, and beside fractions or nulls only those that float64 holds exactly",
                 found=shown if len(shown) <= SHOWN else f"a number of {len(shown)} digits",
                 hint="Write it as text.",
             )
 
 
-def _is_float(number: float) -> bool:
-    """Whether ``float64`` holds a number exactly."""
+def _is_float(number: int) -> bool:
+    """Whether ``float64`` holds a whole number exactly."""
     try:
-        return (
-            math.isfinite(number) and int(float(number)) == number if isinstance(number, int) else math.isfinite(number)
-        )
+        return int(float(number)) == number
     except OverflowError:
         return False
 
