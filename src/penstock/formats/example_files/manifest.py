@@ -6,7 +6,7 @@ import csv
 import io
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -170,7 +170,7 @@ def _typed(path: str, name: str, values: Sequence[Any]) -> tuple[Feature, Any]:
             if all(value in held for value in values):
                 return Feature(dtype), np.array(values, dtype)
     if kinds <= {int, float, type(None)} and kinds - {type(None)}:
-        _check_exact(path, name, values)
+        _check_exact(path, name, values, _is_float if kinds - {int} else INT64.__contains__)
         return Feature("float64"), np.array([np.nan if value is None else value for value in values], np.float64)
     if kinds == {str}:
         return Feature("str"), _objects(list(values))
@@ -178,10 +178,10 @@ def _typed(path: str, name: str, values: Sequence[Any]) -> tuple[Feature, Any]:
     raise SchemaMismatch(Where(path=path, feature=name), expected="numbers, or text, in every row", found=found)
 
 
-def _check_exact(path: str, name: str, values: Sequence[Any]) -> None:
+def _check_exact(path: str, name: str, values: Sequence[Any], is_held: Callable[[int], bool]) -> None:
     """Refuse whole numbers that would become others as ``float64``."""
     for number, value in enumerate(values):
-        if isinstance(value, int) and not _is_float(value):
+        if isinstance(value, int) and not is_held(value):
             shown = str(value)
             raise SchemaMismatch(
                 Where(path=path, record=number, feature=name),
