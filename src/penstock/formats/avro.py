@@ -11,7 +11,7 @@ import numpy as np
 
 from penstock._optional import require
 from penstock.contracts.protocols import Indices
-from penstock.contracts.records import Checked, Format, OnCorrupt, Skipped
+from penstock.contracts.records import Checked, Format, Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch
 from penstock.errors import CorruptFile, DataError, SchemaMismatch, UnsupportedData, Where
@@ -41,8 +41,6 @@ class AvroTable(BlockTable):
     Args:
         paths: The files. All must have the fields of the first one.
         compression: ``None`` or ``"none"``: what blocks are packed with stands in the file.
-        on_corrupt: Nothing is skipped: ``verify`` tells where damage is.
-        verify: There are no checksums but those of the Snappy codec.
         given: The features to read; by default those that the schema in the first file names.
     """
 
@@ -53,8 +51,6 @@ class AvroTable(BlockTable):
         paths: Sequence[str],
         *,
         compression: str | None = None,
-        on_corrupt: OnCorrupt = "raise",  # noqa: ARG002 - every format takes it
-        verify: bool = True,  # noqa: ARG002
         given: Schema | None = None,
     ) -> None:
         if compression not in (None, "none"):

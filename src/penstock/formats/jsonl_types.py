@@ -21,7 +21,7 @@ from penstock.formats.tabular.arrow_types import Leaf, arrow, feature_of, leaves
 from penstock.formats.tabular.values import BadValue
 from penstock.io.json_text import TOO_DEEP, load_json, too_deep
 
-__all__ = ["BadLine", "Found", "array_at", "check_numbers", "infer", "misfits", "parse", "parse_types"]
+__all__ = ["BadLine", "Found", "array_at", "check_numbers", "damaged_lines", "infer", "misfits", "parse", "parse_types"]
 
 Found = Mapping[str, tuple[tuple[str, ...], Feature | DataError]]
 """Feature name to its keys, from the outermost object in, and its type, or why it has none."""
@@ -337,6 +337,30 @@ def parse(lines: Sequence[memoryview], types: Any) -> Any:
     if table.num_rows != len(lines):
         raise _bad_line(lines, types, None)
     return table
+
+
+def damaged_lines(lines: Sequence[memoryview]) -> list[int]:
+    """Which of some lines are no JSON object in UTF-8. They are read together, and where that fails half by half."""
+    if _are_objects(lines):
+        return []
+    if len(lines) == 1:
+        return [0]
+    half = len(lines) // 2
+    return [*damaged_lines(lines[:half]), *(half + number for number in damaged_lines(lines[half:]))]
+
+
+def _are_objects(lines: Sequence[memoryview]) -> bool:
+    joined = b"\n".join(lines)
+    if too_deep(joined) >= 0:
+        return False
+    try:
+        joined.decode()
+        nothing = arrow().schema(
+            [arrow().field("\0", arrow().string())]
+        )  # a key that hardly any object has: no value is read
+        return bool(_parsed(joined, nothing).num_rows == len(lines))
+    except (UnicodeDecodeError, arrow().ArrowInvalid):
+        return False
 
 
 def _deep_line(lines: Sequence[memoryview], at: int) -> BadLine:

@@ -99,6 +99,10 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
     """
     target = Target.of(dst, format=format, compression=compression, shards=shards)
     source = src
+    if isinstance(source, Source) and (schema is not None or columns is not None or on_corrupt != "raise"):
+        raise ValueError(
+            "schema=, columns= and on_corrupt= say how files are opened: give them to ps.open, as this source is open"
+        )
     if not isinstance(source, Source):
         source = open_source(source, schema=schema, columns=columns, on_corrupt=on_corrupt)
     source = storable(source, target.format)

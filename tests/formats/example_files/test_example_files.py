@@ -282,7 +282,7 @@ def test_manifests(tmp_path, name):
     ],
 )
 def test_manifests_that_cannot_be_used(tmp_path, name, text, error, message):
-    folder = fill(tmp_path / "x", rows(1, 2))
+    folder = fill(tmp_path / "x", rows(2, 2))
     (folder / name).write_text(text, encoding="utf-8")
     with pytest.raises(error, match=message):
         ps.open(folder)
