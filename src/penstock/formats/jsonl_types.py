@@ -116,9 +116,12 @@ class _Whole(str):
         return str(self) if len(self) <= SHOWN else f"a whole number of {len(self.lstrip('-'))} digits"
 
 
-def _numbers_at(line: Any, keys: tuple[str, ...]) -> Iterator[_Whole | float]:
+def _numbers_at(line: Any, keys: tuple[str, ...], row: int) -> Iterator[_Whole | float]:
     """The numbers behind some keys of a line, also in lists."""
-    value = load_json(bytes(line).strip(), parse_int=_Whole)
+    try:
+        value = load_json(bytes(line).decode("utf-8", "replace").strip(), parse_int=_Whole)
+    except ValueError as error:
+        raise BadValue(row, "one JSON object a line", str(error)) from error
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     waiting = [value]
@@ -136,7 +139,7 @@ def _whole_type(lines: Sequence[memoryview], keys: tuple[str, ...], kind: Any) -
     Raises:
         BadValue: It would take a number for another one.
     """
-    numbers = [(row, number) for row, line in enumerate(lines) for number in _numbers_at(line, keys)]
+    numbers = [(row, number) for row, line in enumerate(lines) for number in _numbers_at(line, keys, row)]
     whole = [(row, number) for row, number in numbers if isinstance(number, _Whole)]
     if len(whole) == len(numbers) and all(
         len(number) <= MOST_DIGITS and 0 <= int(number) <= MOST_UINT64 for _, number in whole
@@ -202,7 +205,7 @@ def check_numbers(array: Any, lines: Sequence[memoryview], keys: tuple[str, ...]
     for row, line in enumerate(lines):
         if LONG_NUMBER.search(line) is None:
             continue
-        for number in _numbers_at(line, keys):
+        for number in _numbers_at(line, keys, row):
             value = float(number)
             if value in (np.inf, -np.inf) or not (rounds or _is_held(number)):
                 hint = "" if rounds else ROUNDS.replace("NAME", "/".join(keys))
