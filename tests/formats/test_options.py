@@ -81,9 +81,13 @@ def test_values_that_no_format_knows(written, option, value):
 def test_an_open_source_takes_no_options_of_opening(tmp_path):
     ps.write(tmp_path / "x.npy", {"x": np.zeros(3)})
     source = ps.open(tmp_path / "x.npy")
-    for options in ({"on_corrupt": "skip"}, {"columns": ["x"]}, {"schema": source.schema}):
-        with pytest.raises(ValueError, match=r"give them to ps.open"):
-            ps.convert(source, tmp_path / "y.npy", **options)
+    with pytest.raises(ValueError, match=r"give it to ps.open"):
+        ps.convert(source, tmp_path / "y.npy", on_corrupt="skip")
+    with pytest.raises(ps.NoSuchFeature):
+        ps.convert(source, tmp_path / "y.npy", columns=["y"])
+    two = ps.ColumnSource({"x": np.arange(3), "y": np.arange(3)})
+    ps.convert(two, tmp_path / "y.parquet", columns=["y"])
+    assert list(ps.open(tmp_path / "y.parquet").schema) == ["y"]
 
 
 # ------------------------------------------------------------------------------------------------ JSON Lines that skips

@@ -59,18 +59,20 @@ def infer(lines: Sequence[memoryview]) -> Found:
         leaves = list(leaves_of(first.schema))
     except UnicodeDecodeError as error:
         raise _bad_key(lines, error) from error
-    types = _without_times(first.schema)
+    # Where types are found, pyarrow drops nulls at the beginning of lists: values are those of a second reading with types.
+    types = given = _without_times(first.schema)
+    table = parse(lines, types)
     faults: dict[str, DataError] = {}
     for leaf in leaves:
         keys = _keys(first.schema, leaf.path)
-        if arrow().types.is_floating(_innermost(leaf.type)) and _beyond_exact(array_at(first, keys)):
+        if arrow().types.is_floating(_innermost(leaf.type)) and _beyond_exact(array_at(table, keys)):
             try:
                 types = _retyped(types, leaf, _whole_type(lines, keys, leaf.type))
             except BadValue as bad:
                 faults[leaf.name] = UnsupportedData(
                     Where(record=bad.row, feature=leaf.name), expected=bad.expected, found=bad.found, hint=bad.hint
                 )
-    table = first if types is first.schema else parse(lines, types)
+    table = table if types is given else parse(lines, types)
     found: dict[str, tuple[tuple[str, ...], Feature | DataError]] = {}
     for leaf in leaves_of(table.schema):
         keys = _keys(table.schema, leaf.path)
