@@ -141,7 +141,10 @@ class Format:
         name: What ``format=`` takes.
         suffixes: Ends of file names, in lower case with the dot, that mean this format.
         knows: Whether the first bytes of a file show this format.
-        open: ``open(paths, compression=..., on_corrupt=..., verify=...)``: :class:`Records`, or a table.
+        open: ``open(paths, compression=...)``, with those of ``on_corrupt=`` and ``verify=`` that ``options`` names: :class:`Records`, or
+            a table.
+        options: Which of ``"on_corrupt"`` and ``"verify"`` the format can honour. The others are refused unless they have their
+            default, so that nobody believes that damage is skipped where it is not.
         folder: ``folder(path, look)``: whether a folder is, as a whole, one thing of this format; ``open`` then gets the folder.
             ``look`` tells what is in it and below (:data:`penstock.io.folders.Look`). ``None``: a folder stands for the files in it.
         compressible: Whether a file may lie in one GZIP or ZLIB stream.
@@ -163,6 +166,7 @@ class Format:
     suffixes: tuple[str, ...]
     knows: Callable[[bytes], bool]
     open: Callable[..., Any]
+    options: frozenset[str] = frozenset()
     folder: Callable[[str, Any], bool] | None = None
     compressible: bool = False
     codec: Literal["example", "sagemaker_record"] = "example"

@@ -266,6 +266,7 @@ FORMAT = Format(
     suffixes=(".array_record", ".arrayrecord", ".riegeli"),
     knows=is_array_record,
     open=ArrayRecordRecords,
+    options=frozenset({"on_corrupt", "verify"}),
     writer=ArrayRecordWriter,
     compressions=("zstd", "none", "brotli", "snappy"),
     compression_of=compression_of,

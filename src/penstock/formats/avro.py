@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -10,17 +11,18 @@ from typing import Any
 import numpy as np
 
 from penstock._optional import require
+from penstock.contracts.feature import Feature
 from penstock.contracts.protocols import Indices
-from penstock.contracts.records import Checked, Format, OnCorrupt, Skipped
+from penstock.contracts.records import Checked, Format, Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch
 from penstock.errors import CorruptFile, DataError, SchemaMismatch, UnsupportedData, Where
-from penstock.formats.avro_types import Field, avro_type, fields_of, misfits, plain
+from penstock.formats.avro_types import Field, avro_type, fields_of, misfits, plain, stored_times, without_times
 from penstock.formats.avro_writer import COMPRESSIONS, AvroWriter, join_avro
 from penstock.formats.index import FileIndex, RecordIndex, index_path, load_index, save_index
 from penstock.formats.tabular.blocks import BlockTable, KeptColumns
 from penstock.formats.tabular.carried import KEY, carried
-from penstock.formats.tabular.values import BadValue, column_of
+from penstock.formats.tabular.values import BadValue, column_of, mapped
 from penstock.io.fileset import FileSet
 from penstock.io.progress import Progress
 from penstock.io.reading import size_on_disk
@@ -28,6 +30,7 @@ from penstock.io.reading import size_on_disk
 __all__ = ["FORMAT", "AvroTable"]
 
 MAGIC = b"Obj\x01"
+SYNC_BYTES = 16
 # What fastavro raises for damaged bytes is whatever its parts run into.
 DAMAGE = (Exception,)
 
@@ -41,8 +44,6 @@ class AvroTable(BlockTable):
     Args:
         paths: The files. All must have the fields of the first one.
         compression: ``None`` or ``"none"``: what blocks are packed with stands in the file.
-        on_corrupt: Nothing is skipped: ``verify`` tells where damage is.
-        verify: There are no checksums but those of the Snappy codec.
         given: The features to read; by default those that the schema in the first file names.
     """
 
@@ -53,8 +54,6 @@ class AvroTable(BlockTable):
         paths: Sequence[str],
         *,
         compression: str | None = None,
-        on_corrupt: OnCorrupt = "raise",  # noqa: ARG002 - every format takes it
-        verify: bool = True,  # noqa: ARG002
         given: Schema | None = None,
     ) -> None:
         if compression not in (None, "none"):
@@ -63,6 +62,7 @@ class AvroTable(BlockTable):
         self.given = given
         self._files = FileSet(self.paths)
         self._kept = KeptColumns()
+        self._headers: dict[int, bytes] = {}
 
     def with_schema(self, schema: Schema) -> AvroTable:
         """The same rows read as other types."""
@@ -192,7 +192,7 @@ class AvroTable(BlockTable):
         stop = int(starts[behind]) if behind < len(starts) else len(content)
         module = _fastavro()
         try:
-            records = list(module.reader(io.BytesIO(bytes(content[:header]) + bytes(content[offset:stop]))))
+            records = list(module.reader(io.BytesIO(self._header(file, header) + bytes(content[offset:stop]))))
         except DAMAGE as error:
             raise self._damaged(file, error, "a sound block", offset) from error
         if len(records) != count:
@@ -201,11 +201,32 @@ class AvroTable(BlockTable):
             )
         return records
 
+    def _header(self, file: int, size: int) -> bytes:
+        """The header of a file, in which points in time are the whole numbers that are stored."""
+        found = self._headers.get(file)
+        if found is None:
+            found = self._headers[file] = self._without_times(file, bytes(self._files.content(file).buffer[:size]))
+        return found
+
+    def _without_times(self, file: int, header: bytes) -> bytes:
+        if b"logicalType" not in header:
+            return header
+        metadata = self._head(file).metadata
+        schema = json.dumps(without_times(json.loads(metadata["avro.schema"]))).encode()
+        entries = {b"avro.schema": schema, b"avro.codec": str(metadata.get("avro.codec", "null")).encode()}
+        packed = b"".join(_avro_bytes(key) + _avro_bytes(value) for key, value in entries.items())
+        return MAGIC + _avro_long(len(entries)) + packed + _avro_long(0) + header[-SYNC_BYTES:]
+
     def _column(self, records: list[Any], field: Field, name: str) -> Any:
         values = records
         for key in field.keys:
             values = [None if value is None else value[key] for value in values]
         feature = self.schema[name]
+        stored = stored_times(field.type)
+        if stored is not None and feature.numpy_dtype.kind in "mM":
+            default = None if feature.default is None else np.asarray(feature.default).astype(stored).item()
+            column = column_of(values, Feature(stored, feature.shape, default=default))
+            return mapped(column, lambda numbers: numbers.astype(feature.numpy_dtype))
         change = plain(field.type, feature)
         return column_of(values if change is None else [change(value) for value in values], feature)
 
@@ -222,10 +243,24 @@ class AvroTable(BlockTable):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._kept = KeptColumns()
+        self._headers = {}
 
     def __repr__(self) -> str:
         files = repr(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
         return f"AvroTable({files})"
+
+
+def _avro_long(number: int) -> bytes:
+    """A number of seven bits a byte, its sign in the lowest bit."""
+    left, out = (number << 1) ^ (number >> 63), bytearray()
+    while left > 127:
+        out.append(left & 127 | 128)
+        left >>= 7
+    return bytes([*out, left])
+
+
+def _avro_bytes(content: bytes) -> bytes:
+    return _avro_long(len(content)) + content
 
 
 def _fastavro() -> Any:

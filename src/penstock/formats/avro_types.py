@@ -29,7 +29,7 @@ from penstock.contracts.schema import Schema
 from penstock.contracts.tables import Misfit
 from penstock.errors import UnsupportedData, Where
 
-__all__ = ["Field", "avro_type", "fields_of", "misfits", "plain"]
+__all__ = ["Field", "avro_type", "fields_of", "misfits", "plain", "stored_times", "without_times"]
 
 EXACT_DIGITS = 15
 MOST_DEEP = 64
@@ -54,6 +54,7 @@ LOGICAL = {
     "time-micros": "m8[us]",
     "uuid": "str",
 }
+TIMES = frozenset(LOGICAL) - {"uuid"}
 STORED = {"b": "boolean", "i1": "int", "i2": "int", "i4": "int", "i8": "long", "u1": "int", "u2": "int", "u4": "long"}
 
 
@@ -166,6 +167,29 @@ def _feature(kind: Any, where: Where) -> Feature:
     )
 
 
+def stored_times(kind: Any) -> np.dtype[Any] | None:
+    """The dtype of the points in time, or spans of it, that a type stores as whole numbers; ``None`` where it stores none."""
+    while isinstance(kind, dict) and kind.get("type") == "array":
+        kind = kind["items"]
+    logical = kind.get("logicalType") if isinstance(kind, dict) else None
+    return np.dtype(LOGICAL[logical]) if isinstance(logical, str) and logical in TIMES else None
+
+
+def without_times(kind: Any) -> Any:
+    """A schema in which points in time are the whole numbers that are stored: Python's end with the year 9999, and have no NaT."""
+    if isinstance(kind, list):
+        return [without_times(each) for each in kind]
+    if not isinstance(kind, dict):
+        return kind
+    left = {key: value for key, value in kind.items() if key != "logicalType" or value not in TIMES}
+    for key in ("type", "items", "values"):
+        if key in left:
+            left[key] = without_times(left[key])
+    if "fields" in left:
+        left["fields"] = [{**field, "type": without_times(field["type"])} for field in left["fields"]]
+    return left
+
+
 def plain(kind: Any, feature: Feature) -> Callable[[Any], Any] | None:
     """What makes a value as fastavro gives it one that NumPy knows; ``None`` where it is one."""
     name = kind.get("type") if isinstance(kind, dict) else kind
@@ -177,26 +201,11 @@ def plain(kind: Any, feature: Feature) -> Callable[[Any], Any] | None:
         return lambda value: None if value is None else str(value)
     if logical == "decimal":
         return _decimal_as_text if feature.dtype == "str" else lambda value: None if value is None else float(value)
-    if logical in LOGICAL:
-        return _span if logical.startswith("time-") else _point
     return None
 
 
 def _decimal_as_text(value: Any) -> Any:
     return None if value is None else f"{value:f}"
-
-
-def _point(value: Any) -> Any:
-    if value is None or not hasattr(value, "tzinfo"):
-        return None if value is None else np.datetime64(value)
-    return np.datetime64(value.replace(tzinfo=None))
-
-
-def _span(value: Any) -> Any:
-    if value is None:
-        return None
-    seconds = (value.hour * 60 + value.minute) * 60 + value.second
-    return np.timedelta64(seconds * 1_000_000 + value.microsecond, "us")
 
 
 def avro_type(feature: Feature) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from penstock._optional import require
 from penstock.contracts.feature import Feature
@@ -45,7 +46,8 @@ class AvroWriter:
         if compression not in COMPRESSIONS:
             raise UnsupportedData(Where(path=str(path)), expected=f"one of {COMPRESSIONS}", found=compression)
         refuse_misfits(path, misfits(schema))
-        tree = _tree(schema, str(path))
+        self._path = str(path)
+        tree = _tree(schema, self._path)
         self.schema = schema
         self._file = ByteFile(AtomicFile(path))
         try:
@@ -56,7 +58,7 @@ class AvroWriter:
 
     def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
         """Append rows."""
-        columns = [(name.split("/"), _values(batch[name], feature)) for name, feature in self.schema.items()]
+        columns = [(name.split("/"), self._rows(batch[name], name)) for name in self.schema]
         for row in range(n):
             record: dict[str, Any] = {}
             for keys, values in columns:
@@ -64,7 +66,16 @@ class AvroWriter:
                 for key in keys[:-1]:
                     at = at.setdefault(key, {})
                 at[keys[-1]] = values[row]
-            self._writer.write(record)
+            try:
+                self._writer.write(record)
+            except UnicodeEncodeError as error:
+                raise UnsupportedData(Where(path=self._path), expected="Unicode text", found=str(error)) from error
+
+    def _rows(self, column: Any, name: str) -> list[Any]:
+        try:
+            return _values(column, self.schema[name])
+        except UnsupportedData as error:
+            raise error.relocated(Where(path=self._path, feature=name)) from error
 
     def close(self) -> None:
         """Put the file into its place."""
@@ -125,17 +136,43 @@ class _Kind(tuple[Any]):
 
 def _record(name: str, tree: Mapping[str, Any]) -> dict[str, Any]:
     fields = [
-        {"name": key, "type": value[0] if isinstance(value, _Kind) else _record(f"{name}_{key}", value)}
+        {"name": key, "type": _with_null(value[0]) if isinstance(value, _Kind) else _record(f"{name}_{key}", value)}
         for key, value in tree.items()
     ]
     return {"type": "record", "name": name, "fields": fields}
 
 
+def _with_null(kind: Any) -> Any:
+    """The type of a field, in which points in time may be missing: Avro has no NaT."""
+    if isinstance(kind, dict) and kind.get("type") == "array":
+        return {**kind, "items": _with_null(kind["items"])}
+    return ["null", kind] if isinstance(kind, dict) and "logicalType" in kind else kind
+
+
 def _values(column: Any, feature: Feature) -> list[Any]:
     """Rows as fastavro takes them: times as the numbers that Avro stores."""
     if not feature.is_text and feature.numpy_dtype.kind in "mM":
-        column = mapped(column, lambda values: values.astype(feature.numpy_dtype).astype(np.int64))
+        column = mapped(column, lambda values: _numbers(values.astype(feature.numpy_dtype)))
     return rows_in(column)
+
+
+def _numbers(times: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    numbers = times.astype(np.int64)
+    if times.dtype.kind == "m":
+        return numbers
+    missing = np.isnat(times)
+    if np.datetime_data(times.dtype)[0] == "D":
+        limits = np.iinfo(np.int32)
+        beyond = np.flatnonzero(~missing & ((numbers < limits.min) | (numbers > limits.max)))
+        if len(beyond):
+            raise UnsupportedData(
+                Where(), expected="days that 32 bits can count", found=str(times.reshape(-1)[beyond[0]])
+            )
+    if not missing.any():
+        return numbers
+    filled = numbers.astype(object)
+    filled[missing] = None
+    return filled
 
 
 def join_avro(parts: Sequence[str], path: str) -> None:

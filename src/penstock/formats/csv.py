@@ -133,6 +133,7 @@ FORMAT = Format(
     suffixes=(".csv", ".tsv", ".tab", ".psv"),
     knows=is_csv,
     open=CsvRecords,
+    options=frozenset({"on_corrupt", "verify"}),
     compressible=True,
     compression_of=compression_of,
     writer=CsvWriter,

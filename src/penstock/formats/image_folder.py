@@ -16,7 +16,7 @@ import numpy.typing as npt
 from penstock.contracts.feature import SEVERAL_KINDS, Feature
 from penstock.contracts.image_kinds import SUFFIXES, encoding_of, is_image_name
 from penstock.contracts.protocols import Indices
-from penstock.contracts.records import Checked, Format, OnCorrupt, Skipped
+from penstock.contracts.records import Checked, Format, Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch
 from penstock.errors import CorruptFile, DataError, NoFiles, UnsupportedData, Where
@@ -55,8 +55,6 @@ class ImageFolder:
     Args:
         paths: The folders.
         compression: ``None`` or ``"none"``.
-        on_corrupt: Nothing here could be skipped: whether an image is damaged shows when it is decoded.
-        verify: Likewise.
 
     Raises:
         NoFiles: At first use: there are no images.
@@ -71,8 +69,6 @@ class ImageFolder:
         paths: Sequence[str],
         *,
         compression: str | None = None,
-        on_corrupt: OnCorrupt = "raise",  # noqa: ARG002 - every format takes it
-        verify: bool = True,  # noqa: ARG002
     ) -> None:
         if checked(compression) not in (None, "none"):
             raise UnsupportedData(Where(path=paths[0]), expected="a folder of images", found=str(compression))

@@ -20,6 +20,7 @@ from penstock.formats.jsonl_types import (
     Found,
     array_at,
     check_numbers,
+    damaged_lines,
     infer,
     misfits,
     parse,
@@ -38,6 +39,7 @@ __all__ = ["FORMAT", "JsonLinesTable"]
 SAMPLE = 256
 """Rows from which types are found."""
 VERIFY_ROWS = 2048
+SCANNED = ("_damaged", "_kept")
 
 
 class JsonLinesTable:
@@ -48,8 +50,7 @@ class JsonLinesTable:
     Args:
         paths: The files.
         compression: ``"gzip"``, ``"zlib"``, ``"none"``; ``None`` finds out for each file from its content.
-        on_corrupt: Only ``verify`` tells damaged lines from sound ones, so nothing is skipped.
-        verify: There are no checksums.
+        on_corrupt: ``"skip"`` leaves out the lines that are no JSON object, which takes a pass over the files at first need.
         given: The features to read; by default those that the first 256 rows show.
     """
 
@@ -60,18 +61,20 @@ class JsonLinesTable:
         paths: Sequence[str],
         *,
         compression: str | None = None,
-        on_corrupt: OnCorrupt = "raise",  # noqa: ARG002 - every format takes it
-        verify: bool = True,  # noqa: ARG002
+        on_corrupt: OnCorrupt = "raise",
         given: Schema | None = None,
     ) -> None:
         self.paths = tuple(paths)
+        self.on_corrupt: OnCorrupt = on_corrupt
         self.given = given
         self._compression = checked(compression)
         self._files = FileSet(self.paths, compression=self._compression, is_plain=LineFraming(self.format).is_plain)
 
     def with_schema(self, schema: Schema) -> JsonLinesTable:
         """The same rows read as other types."""
-        return JsonLinesTable(self.paths, compression=self._compression, given=schema)
+        found = JsonLinesTable(self.paths, compression=self._compression, on_corrupt=self.on_corrupt, given=schema)
+        found.__dict__.update({name: self.__dict__[name] for name in SCANNED if name in self.__dict__})
+        return found
 
     @cached_property
     def index(self) -> RecordIndex:
@@ -100,15 +103,38 @@ class JsonLinesTable:
             features[name] = feature
         return Schema(features)
 
+    @cached_property
+    def _damaged(self) -> tuple[Indices, int]:
+        """The lines that are left out, and how many bytes they have."""
+        damaged: list[int] = []
+        size = 0
+        if self.on_corrupt == "skip":
+            for start in range(0, len(self.index), VERIFY_ROWS):
+                lines = self._lines_at(np.arange(start, min(start + VERIFY_ROWS, len(self.index))))
+                bad = damaged_lines(lines)
+                damaged += [start + number for number in bad]
+                size += sum(len(lines[number]) for number in bad)
+        return np.array(damaged, np.int64), size
+
+    @cached_property
+    def _kept(self) -> Indices | None:
+        """The numbers of the lines that are left; ``None``: of all."""
+        damaged = self._damaged[0]
+        return np.delete(np.arange(len(self.index)), damaged) if len(damaged) else None
+
     @property
     def skipped(self) -> Skipped:
-        """Nothing is ever skipped."""
-        return Skipped()
+        """The lines that were left out."""
+        damaged, size = self._damaged
+        return Skipped(len(damaged), size)
 
     def __len__(self) -> int:
-        return len(self.index)
+        return len(self.index) - len(self._damaged[0])
 
     def _lines(self, indices: Indices) -> list[memoryview]:
+        return self._lines_at(indices if self._kept is None else self._kept[indices])
+
+    def _lines_at(self, indices: Indices) -> list[memoryview]:
         index = self.index
         which, starts = index.locate(indices)
         index.compare_content(self._files, indices, which, starts)
@@ -145,10 +171,14 @@ class JsonLinesTable:
 
     def where(self, index: int) -> Where:
         """Path, number of the row in its file, and where its line begins."""
-        return self.index.where(index)
+        return self.index.where(index if self._kept is None else int(self._kept[index]))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("paths", "given", "_compression", "_files")}
+        kept = {name: self.__dict__[name] for name in SCANNED if name in self.__dict__}
+        return {
+            **{name: getattr(self, name) for name in ("paths", "on_corrupt", "given", "_compression", "_files")},
+            **kept,
+        }
 
     def __repr__(self) -> str:
         files = repr(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
@@ -205,6 +235,7 @@ FORMAT = Format(
     suffixes=(".jsonl", ".ndjson", ".jsonlines"),
     knows=is_jsonl,
     open=JsonLinesTable,
+    options=frozenset({"on_corrupt"}),
     compressible=True,
     sink=JsonLinesWriter,
     misfits=misfits,

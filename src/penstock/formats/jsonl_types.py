@@ -21,7 +21,7 @@ from penstock.formats.tabular.arrow_types import Leaf, arrow, feature_of, leaves
 from penstock.formats.tabular.values import BadValue
 from penstock.io.json_text import TOO_DEEP, load_json, too_deep
 
-__all__ = ["BadLine", "Found", "array_at", "check_numbers", "infer", "misfits", "parse", "parse_types"]
+__all__ = ["BadLine", "Found", "array_at", "check_numbers", "damaged_lines", "infer", "misfits", "parse", "parse_types"]
 
 Found = Mapping[str, tuple[tuple[str, ...], Feature | DataError]]
 """Feature name to its keys, from the outermost object in, and its type, or why it has none."""
@@ -59,18 +59,20 @@ def infer(lines: Sequence[memoryview]) -> Found:
         leaves = list(leaves_of(first.schema))
     except UnicodeDecodeError as error:
         raise _bad_key(lines, error) from error
-    types = _without_times(first.schema)
+    # Where types are found, pyarrow drops nulls at the beginning of lists: values are those of a second reading with types.
+    types = given = _without_times(first.schema)
+    table = parse(lines, types)
     faults: dict[str, DataError] = {}
     for leaf in leaves:
         keys = _keys(first.schema, leaf.path)
-        if arrow().types.is_floating(_innermost(leaf.type)) and _beyond_exact(array_at(first, keys)):
+        if arrow().types.is_floating(_innermost(leaf.type)) and _beyond_exact(array_at(table, keys)):
             try:
                 types = _retyped(types, leaf, _whole_type(lines, keys, leaf.type))
             except BadValue as bad:
                 faults[leaf.name] = UnsupportedData(
                     Where(record=bad.row, feature=leaf.name), expected=bad.expected, found=bad.found, hint=bad.hint
                 )
-    table = first if types is first.schema else parse(lines, types)
+    table = table if types is given else parse(lines, types)
     found: dict[str, tuple[tuple[str, ...], Feature | DataError]] = {}
     for leaf in leaves_of(table.schema):
         keys = _keys(table.schema, leaf.path)
@@ -116,9 +118,12 @@ class _Whole(str):
         return str(self) if len(self) <= SHOWN else f"a whole number of {len(self.lstrip('-'))} digits"
 
 
-def _numbers_at(line: Any, keys: tuple[str, ...]) -> Iterator[_Whole | float]:
+def _numbers_at(line: Any, keys: tuple[str, ...], row: int) -> Iterator[_Whole | float]:
     """The numbers behind some keys of a line, also in lists."""
-    value = load_json(bytes(line).strip(), parse_int=_Whole)
+    try:
+        value = load_json(bytes(line).decode("utf-8", "replace").strip(), parse_int=_Whole)
+    except ValueError as error:
+        raise BadValue(row, "one JSON object a line", str(error)) from error
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     waiting = [value]
@@ -136,7 +141,7 @@ def _whole_type(lines: Sequence[memoryview], keys: tuple[str, ...], kind: Any) -
     Raises:
         BadValue: It would take a number for another one.
     """
-    numbers = [(row, number) for row, line in enumerate(lines) for number in _numbers_at(line, keys)]
+    numbers = [(row, number) for row, line in enumerate(lines) for number in _numbers_at(line, keys, row)]
     whole = [(row, number) for row, number in numbers if isinstance(number, _Whole)]
     if len(whole) == len(numbers) and all(
         len(number) <= MOST_DIGITS and 0 <= int(number) <= MOST_UINT64 for _, number in whole
@@ -202,7 +207,7 @@ def check_numbers(array: Any, lines: Sequence[memoryview], keys: tuple[str, ...]
     for row, line in enumerate(lines):
         if LONG_NUMBER.search(line) is None:
             continue
-        for number in _numbers_at(line, keys):
+        for number in _numbers_at(line, keys, row):
             value = float(number)
             if value in (np.inf, -np.inf) or not (rounds or _is_held(number)):
                 hint = "" if rounds else ROUNDS.replace("NAME", "/".join(keys))
@@ -337,6 +342,30 @@ def parse(lines: Sequence[memoryview], types: Any) -> Any:
     if table.num_rows != len(lines):
         raise _bad_line(lines, types, None)
     return table
+
+
+def damaged_lines(lines: Sequence[memoryview]) -> list[int]:
+    """Which of some lines are no JSON object in UTF-8. They are read together, and where that fails half by half."""
+    if _are_objects(lines):
+        return []
+    if len(lines) == 1:
+        return [0]
+    half = len(lines) // 2
+    return [*damaged_lines(lines[:half]), *(half + number for number in damaged_lines(lines[half:]))]
+
+
+def _are_objects(lines: Sequence[memoryview]) -> bool:
+    joined = b"\n".join(lines)
+    if too_deep(joined) >= 0:
+        return False
+    try:
+        joined.decode()
+        nothing = arrow().schema(
+            [arrow().field("\0", arrow().string())]
+        )  # a key that hardly any object has: no value is read
+        return bool(_parsed(joined, nothing).num_rows == len(lines))
+    except (UnicodeDecodeError, arrow().ArrowInvalid):
+        return False
 
 
 def _deep_line(lines: Sequence[memoryview], at: int) -> BadLine:

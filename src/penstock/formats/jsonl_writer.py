@@ -15,14 +15,16 @@ from penstock.contracts.values import Ragged
 from penstock.errors import UnsupportedData, Where
 from penstock.formats.jsonl_types import misfits
 from penstock.formats.tabular.sinks import PackedFile, refuse_misfits
-from penstock.formats.tabular.values import mapped, rows_in
+from penstock.formats.tabular.values import mapped, point_in_time, rows_in
 from penstock.io.paths import PathLike
 
 __all__ = ["JsonLinesWriter"]
 
+SHORT_UNITS = ("ps", "fs", "as")
+
 
 class JsonLinesWriter:
-    """Batches into one JSON Lines file: UTF-8, one object a line. NaN, for which JSON has no word, becomes ``null``. Numbers
+    """Batches into one JSON Lines file: UTF-8, one object a line. NaN and NaT, for which JSON has no word, become ``null``. Numbers
     are the shortest that are read back as the same: 0.1 for the ``float32`` 0.1, not the 0.10000000149011612 that it is.
 
     Args:
@@ -66,15 +68,35 @@ class JsonLinesWriter:
     def _rows(self, column: Any, feature: Feature, name: str) -> list[Any]:
         kind = "O" if feature.is_text else feature.numpy_dtype.kind
         if kind == "m":
-            return rows_in(mapped(column, lambda values: values.astype(np.int64)))
+            return rows_in(mapped(column, lambda values: _or_null(values.astype(np.int64), np.isnat(values))))
         if kind == "M":
-            return rows_in(mapped(column, np.datetime_as_string))
+            return rows_in(mapped(column, lambda values: self._points(values, name)))
         finite = kind != "f" or _all_finite(column)
         if kind == "f" and feature.numpy_dtype.itemsize < 8:
             column = mapped(column, _shortest)
         if finite:
             return rows_in(column)
         return [self._without_nan(row, name) for row in rows_in(column)]
+
+    def _points(self, values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+        """ISO 8601. NumPy does not write what is near the ends of its range as it reads it."""
+        texts, missing = np.datetime_as_string(values), np.isnat(values)
+        is_short = np.datetime_data(values.dtype)[0] in SHORT_UNITS  # of whose range no year can be made
+        years = np.zeros(values.shape, np.int64) if is_short else values.astype("M8[Y]").astype(np.int64)
+        for at in np.flatnonzero(~missing.reshape(-1) & ((years < -1970) | (years > 8029)).reshape(-1)).tolist():
+            point, text = values.reshape(-1)[at], str(texts.reshape(-1)[at])
+            try:
+                same = point_in_time(text, values.dtype) == point
+            except (ValueError, OverflowError):
+                same = False
+            if not same:
+                where = Where(path=self._path, feature=name)
+                raise UnsupportedData(
+                    where,
+                    expected="points in time that have a text",
+                    found=f"{point.astype(np.int64)} of {values.dtype}",
+                )
+        return _or_null(texts, missing)
 
     def _without_nan(self, value: Any, name: str) -> Any:
         if isinstance(value, list):
@@ -93,6 +115,14 @@ class JsonLinesWriter:
     def abort(self) -> None:
         """Leave no file behind."""
         self._file.abort()
+
+
+def _or_null(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    if not missing.any():
+        return values
+    filled = values.astype(object)
+    filled[missing] = None
+    return filled
 
 
 def _shortest(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:

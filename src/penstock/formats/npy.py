@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from penstock import _native
 from penstock.contracts.protocols import Indices
-from penstock.contracts.records import Format, OnCorrupt, Skipped
+from penstock.contracts.records import Format, Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch
 from penstock.errors import UnsupportedData, Where
@@ -43,8 +43,6 @@ class NpyRecords:
     Args:
         paths: The files, as :func:`penstock.io.paths.expand` gives them.
         compression: ``None`` or ``"none"``: there is no compressed ``.npy``.
-        on_corrupt: Rows carry no checksums, so there is nothing that could be skipped.
-        verify: Likewise.
 
     Raises:
         CorruptFile: At first use: a header is damaged, or a file has another size than its header says.
@@ -60,8 +58,6 @@ class NpyRecords:
         paths: Sequence[str],
         *,
         compression: str | None = None,
-        on_corrupt: OnCorrupt = "raise",  # noqa: ARG002 - every format takes it
-        verify: bool = True,  # noqa: ARG002
     ) -> None:
         if checked(compression) not in (None, "none"):
             raise UnsupportedData(Where(path=paths[0]), expected="a .npy without compression", found=str(compression))

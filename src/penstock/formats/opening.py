@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from penstock import _registry
 from penstock.contracts.csv import CSV
@@ -18,6 +19,12 @@ from penstock.io.urls import base_name, is_listing
 __all__ = ["open_records", "records"]
 
 LOOKED_AT = 1000  # objects: what a store lists with one answer
+KNOWN: Mapping[str, tuple[Any, Any]] = {"on_corrupt": ("raise", "skip"), "verify": (True, False)}
+"""The options of reading that not every format can honour: the default, and the other value."""
+HINTS = {
+    "on_corrupt": "What is damaged cannot be told from what follows it: `penstock verify` lists it.",
+    "verify": "It has no checksums that could be left unchecked.",
+}
 
 
 def records(
@@ -35,8 +42,9 @@ def records(
         format: How records are framed; ``None`` finds out from the first file's content, then from its name.
             :class:`penstock.CSV` says how a CSV file is written.
         compression: ``"gzip"``, ``"zlib"``, ``"none"``; ``None`` finds out for each file from its content.
-        on_corrupt: ``"skip"`` goes on behind damaged records, where the framing allows, and counts them in ``skipped``.
-        verify: ``False`` leaves payload checksums unchecked.
+        on_corrupt: ``"skip"`` goes on behind damaged records and counts them in ``skipped``. Formats in which they cannot be told from
+            what follows refuse it.
+        verify: ``False`` leaves payload checksums unchecked. Formats without any refuse it.
 
     Raises:
         NoFiles: Nothing is there.
@@ -72,8 +80,30 @@ def open_records(
         found = format_named(format) if format is not None else detect(paths[0])
         if format is None:
             _check_alike(paths, found)
-    records: Records = found.open(paths, compression=compression, on_corrupt=on_corrupt, verify=verify)
+    options = _options(found, paths[0], {"on_corrupt": on_corrupt, "verify": verify})
+    records: Records = found.open(paths, compression=compression, **options)
     return records
+
+
+def _options(format: Format, path: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of some options that a format honours.
+
+    Raises:
+        UnsupportedData: One that it does not has another value than its default.
+        ValueError: A value that no format knows.
+    """
+    for name, value in given.items():
+        default, *others = KNOWN[name]
+        if value is not default and value not in (default, *others):
+            raise ValueError(f"{name} must be {default!r} or {others[0]!r}, got {value!r}")
+        if value != default and name not in format.options:
+            raise UnsupportedData(
+                Where(path=path),
+                expected=f"{name}={default!r}, which is all that {format.name} knows",
+                found=f"{name}={value!r}",
+                hint=HINTS[name],
+            )
+    return {name: value for name, value in given.items() if name in format.options}
 
 
 def _format_of_folders(paths: list[PathLike], format: str | CSV | None) -> Format | None:

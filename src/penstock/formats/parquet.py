@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock._optional import require
 from penstock.contracts.protocols import Indices
-from penstock.contracts.records import Checked, Format, OnCorrupt, Skipped
+from penstock.contracts.records import Checked, Format, Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch
 from penstock.errors import CorruptFile, DataError, SchemaMismatch, UnsupportedData, Where
@@ -44,7 +44,6 @@ class ParquetTable(BlockTable):
     Args:
         paths: The files. All must have the columns of the first one.
         compression: ``None`` or ``"none"``: what the columns are packed with stands in the file.
-        on_corrupt: A damaged page cannot be told from the next one, so nothing is skipped.
         verify: ``False`` leaves page checksums (which few writers write) unchecked.
         given: The features to read; by default those that the types of the columns show.
 
@@ -60,7 +59,6 @@ class ParquetTable(BlockTable):
         paths: Sequence[str],
         *,
         compression: str | None = None,
-        on_corrupt: OnCorrupt = "raise",  # noqa: ARG002 - every format takes it
         verify: bool = True,
         given: Schema | None = None,
     ) -> None:
@@ -268,6 +266,7 @@ FORMAT = Format(
     suffixes=(".parquet", ".pq"),
     knows=is_parquet,
     open=ParquetTable,
+    options=frozenset({"verify"}),
     sink=ParquetWriter,
     misfits=misfits,
     compressions=COMPRESSIONS,

@@ -12,6 +12,7 @@ from penstock.formats.tabular.arrow_columns import to_arrow
 from penstock.formats.tabular.arrow_types import arrow, arrow_type, misfits
 from penstock.formats.tabular.carried import KEY
 from penstock.formats.tabular.sinks import ByteFile, refuse_misfits
+from penstock.formats.tabular.values import BadValue
 from penstock.io.atomic import AtomicFile
 from penstock.io.paths import PathLike
 
@@ -43,6 +44,7 @@ class ParquetWriter:
         self.schema = schema
         fields = [pa.field(name, arrow_type(feature)) for name, feature in schema.items()]
         self._arrow = pa.schema(fields, metadata={KEY: schema.to_json()})
+        self._path = str(path)
         self._file = ByteFile(AtomicFile(path))
         self._writer = parquet.ParquetWriter(self._file, self._arrow, compression=compression, write_page_checksum=True)
         self._waiting: list[Any] = []
@@ -51,7 +53,7 @@ class ParquetWriter:
     def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
         """Append rows."""
         pa = arrow()
-        arrays = [to_arrow(batch[name], feature) for name, feature in self.schema.items()]
+        arrays = [self._array(batch[name], name) for name in self.schema]
         table = pa.Table.from_arrays(arrays, schema=self._arrow)
         self._waiting.append(table)
         self._bytes += table.nbytes
@@ -59,11 +61,28 @@ class ParquetWriter:
         if self._bytes >= GROUP_BYTES or self._rows >= GROUP_ROWS:
             self._flush()
 
+    def _array(self, column: Any, name: str) -> Any:
+        where = Where(path=self._path, feature=name)
+        try:
+            return to_arrow(column, self.schema[name])
+        except UnsupportedData as error:
+            raise error.relocated(where) from error
+        except BadValue as bad:
+            raise UnsupportedData(where, expected=bad.expected, found=bad.found) from bad
+        except UnicodeEncodeError as error:
+            raise UnsupportedData(where, expected="Unicode text", found=str(error)) from error
+
     def _flush(self) -> None:
         if self._waiting:
             waiting, self._waiting, self._bytes, self._rows = self._waiting, [], 0, 0
             table = arrow().concat_tables(waiting)
-            self._writer.write_table(table, row_group_size=max(1, len(table)))
+            try:
+                self._writer.write_table(table, row_group_size=max(1, len(table)))
+            except arrow().ArrowInvalid as error:  # Parquet has milliseconds for Arrow's seconds.
+                found = str(error).splitlines()[0]
+                raise UnsupportedData(
+                    Where(path=self._path), expected="values that Parquet holds", found=found
+                ) from error
 
     def close(self) -> None:
         """Put the file into its place."""

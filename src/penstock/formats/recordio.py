@@ -39,6 +39,7 @@ FORMAT = Format(
     suffixes=(".recordio", ".rec", ".pbr", ".rio"),
     knows=is_recordio,
     open=RecordIORecords,
+    options=frozenset({"on_corrupt", "verify"}),
     compressible=True,
     codec="sagemaker_record",
     writer=RecordIOWriter,

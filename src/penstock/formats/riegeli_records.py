@@ -30,4 +30,6 @@ class RiegeliRecords(ArrayRecordRecords):
         return found
 
 
-FORMAT = Format(name="riegeli", suffixes=(), knows=lambda _head: False, open=RiegeliRecords)
+FORMAT = Format(
+    name="riegeli", suffixes=(), knows=lambda _head: False, open=RiegeliRecords, options=frozenset({"verify"})
+)

@@ -32,6 +32,7 @@ FORMAT = Format(
     suffixes=(".tfrecord", ".tfrecords", ".tfrec", ".tfr", ".record"),
     knows=is_tfrecord,
     open=TFRecordRecords,
+    options=frozenset({"on_corrupt", "verify"}),
     compressible=True,
     writer=TFRecordWriter,
     verify=verify_framed,

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.contracts.feature import Feature
 from penstock.contracts.protocols import Indices
-from penstock.contracts.records import Format, OnCorrupt, Skipped
+from penstock.contracts.records import Format, Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch
 from penstock.errors import SchemaMismatch, Where
@@ -40,8 +40,6 @@ class WebDatasetTable:
     Args:
         paths: The archives.
         compression: ``"gzip"``, ``"zlib"``, ``"none"``; ``None`` finds out for each file from its content.
-        on_corrupt: A damaged header cannot be told from the next one, so nothing is skipped.
-        verify: There are no checksums but those of headers, which always are checked.
         given: The features to read; by default what the names, and the arrays of the first 64 examples, show.
     """
 
@@ -52,8 +50,6 @@ class WebDatasetTable:
         paths: Sequence[str],
         *,
         compression: str | None = None,
-        on_corrupt: OnCorrupt = "raise",  # noqa: ARG002 - every format takes it
-        verify: bool = True,  # noqa: ARG002
         given: Schema | None = None,
     ) -> None:
         self.paths = tuple(paths)

@@ -53,8 +53,12 @@ class WebDatasetWriter:
                 where = Where(path=self._path, record=self.rows, feature=KEY)
                 raise UnsupportedData(where, expected="a key without a dot", found=repr(key))
             for name, ending in self._endings.items():
-                content = _content(batch[name][row], self.schema[name])
-                self._file.write(_member(f"{key}.{ending}", content))
+                try:
+                    member = _member(f"{key}.{ending}", _content(batch[name][row], self.schema[name]))
+                except UnicodeEncodeError as error:
+                    where = Where(path=self._path, record=self.rows, feature=name)
+                    raise UnsupportedData(where, expected="Unicode text", found=str(error)) from error
+                self._file.write(member)
             self.rows += 1
 
     def close(self) -> None:

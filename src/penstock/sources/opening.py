@@ -71,9 +71,9 @@ def open(
         split: A part in TFDS's split language: ``"train[:80%]"``, or an object such as :class:`~penstock.ReadInstruction`. The
             name picks the files whose names hold it.
         compression: ``"none"``, ``"gzip"``, ``"zlib"``; by default found from the content.
-        on_corrupt: ``"skip"`` goes on behind damaged records, where the framing allows, and counts them in
-            ``source.records.skipped``.
-        verify: ``False`` leaves the checksums unchecked.
+        on_corrupt: ``"skip"`` goes on behind damaged records and counts them in ``source.skipped``. Formats in which they cannot be
+            told from what follows refuse it.
+        verify: ``False`` leaves the checksums unchecked. Formats without any refuse it.
         decode: Whether features that hold encoded images come as pixels: ``uint8`` (16-bit PNG and TIFF: ``uint16``) of shape
             ``(height, width, channels)``, decoded when they are read. ``False`` leaves the bytes; an
             :class:`~penstock.ImageOptions` says how to decode.

@@ -110,7 +110,11 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
     """
     target = Target.of(dst, format=format, compression=compression, shards=shards)
     source = src
-    if not isinstance(source, Source):
+    if isinstance(source, Source):
+        if on_corrupt != "raise":
+            raise ValueError("on_corrupt= says how files are opened: give it to ps.open, because this source is open")
+        source = source if columns is None else source.select(*columns)
+    else:
         source = open_source(source, schema=schema, columns=columns, on_corrupt=on_corrupt)
     source = storable(source, target.format)
     raw = codec is None and schema is None and not columns and _passes(source, target.format)

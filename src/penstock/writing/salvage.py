@@ -41,6 +41,8 @@ def salvage(path: PathLike | list[str], out: PathLike, *, format: str | None = N
 
 
 def _written_again(path: str, out: PathLike, format: str) -> Salvaged:
+    if format_named(format).writer is None:
+        raise UnsupportedData(Where(path=path), expected="a format of records", found=format)
     target = Target.of(out, format=format)
     records: Any = open_records([path], format=format, on_corrupt="skip")
     count = 0

@@ -265,7 +265,6 @@ def test_manifests(tmp_path, name):
             "found 18446744073709551616.*'x'",
         ),
         ("manifest.json", f'[{{"file": "0000.npy", "x": {10**400}}}]', ps.SchemaMismatch, "a number of 401 digits"),
-        ("manifest.json", '[{"file": "0000.npy", "x": 1e400}]', ps.SchemaMismatch, "found inf"),
         (
             "manifest.jsonl",
             '{"file": "0000.npy", "x": 0.5}\n{"file": "0001.npy", "x": 9007199254740993}',
@@ -283,7 +282,7 @@ def test_manifests(tmp_path, name):
     ],
 )
 def test_manifests_that_cannot_be_used(tmp_path, name, text, error, message):
-    folder = fill(tmp_path / "x", rows(1, 2))
+    folder = fill(tmp_path / "x", rows(2, 2))
     (folder / name).write_text(text, encoding="utf-8")
     with pytest.raises(error, match=message):
         ps.open(folder)

@@ -33,13 +33,12 @@ def _kind(format: str, *, verify: bool) -> Kind:
     return NpyFiles() if format == "npy_folder" else NpzFiles(verify=verify)
 
 
-def open_files(
-    paths: Sequence[str], *, format: str, compression: str | None = None, on_corrupt: str = "raise", verify: bool = True
-) -> FilesTable:
+def open_files(paths: Sequence[str], *, format: str, compression: str | None = None, verify: bool = True) -> FilesTable:
     """Files that were named (a list, a glob), or folders: each with a manifest, with a sub-folder for each class, or with
     nothing but the files.
     """
-    _check_options(paths[0], compression, on_corrupt)
+    if checked(compression) not in (None, "none"):
+        raise UnsupportedData(Where(path=paths[0]), expected="plain files", found=f"compression={compression!r}")
     if paths[0].lower().endswith(SUFFIXES[format]) if is_url(paths[0]) else not os.path.isdir(paths[0]):
         return FilesTable(format, paths, _kind(format, verify=verify))
     first, *others = [_open_folder(folder, format, _kind(format, verify=verify)) for folder in paths]
@@ -99,18 +98,6 @@ def _classes_beside(listing: Listing) -> tuple[str, ...]:
         return listing.folders
     splits = [Listing.of(inside(parent, other)) for other in Listing.of(parent).folders if other.lower() in SPLITS]
     return tuple(sorted({name for split in splits for name in split.folders}))
-
-
-def _check_options(path: str, compression: str | None, on_corrupt: str) -> None:
-    if checked(compression) not in (None, "none"):
-        raise UnsupportedData(Where(path=path), expected="plain files", found=f"compression={compression!r}")
-    if on_corrupt == "skip":
-        raise UnsupportedData(
-            Where(path=path),
-            expected="on_corrupt='raise' where every file is an example",
-            found="'skip'",
-            hint="`penstock verify` lists the damaged files: open a list without them.",
-        )
 
 
 def _check_only(listing: Listing, suffix: str) -> None:
@@ -189,6 +176,7 @@ def _format(name: str, sink: Any, misfits: Any) -> Format:
         suffixes=(),
         knows=lambda _: False,
         open=partial(open_files, format=name),
+        options=frozenset({"verify"} if name == "npz_folder" else ()),
         folder=partial(claims, format=name),
         sink=sink,
         misfits=misfits,

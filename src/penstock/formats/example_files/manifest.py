@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -171,7 +170,7 @@ def _typed(path: str, name: str, values: Sequence[Any]) -> tuple[Feature, Any]:
             if all(value in held for value in values):
                 return Feature(dtype), np.array(values, dtype)
     if kinds <= {int, float, type(None)} and kinds - {type(None)}:
-        _check_exact(path, name, values)
+        _check_exact(path, name, values, _is_float if kinds - {int} else INT64.__contains__)
         return Feature("float64"), np.array([np.nan if value is None else value for value in values], np.float64)
     if kinds == {str}:
         return Feature("str"), _objects(list(values))
@@ -179,25 +178,23 @@ def _typed(path: str, name: str, values: Sequence[Any]) -> tuple[Feature, Any]:
     raise SchemaMismatch(Where(path=path, feature=name), expected="numbers, or text, in every row", found=found)
 
 
-def _check_exact(path: str, name: str, values: Sequence[Any]) -> None:
-    """Refuse numbers that would become others as ``float64``."""
+def _check_exact(path: str, name: str, values: Sequence[Any], is_held: Callable[[int], bool]) -> None:
+    """Refuse whole numbers that would become others as ``float64``."""
     for number, value in enumerate(values):
-        if value is not None and not _is_float(value):
+        if isinstance(value, int) and not is_held(value):
             shown = str(value)
             raise SchemaMismatch(
                 Where(path=path, record=number, feature=name),
-                expected="whole numbers of 64 bits, or numbers that float64 holds exactly",
+                expected="whole numbers of 64 bits, and beside fractions or nulls only those that float64 holds exactly",
                 found=shown if len(shown) <= SHOWN else f"a number of {len(shown)} digits",
                 hint="Write it as text.",
             )
 
 
-def _is_float(number: float) -> bool:
-    """Whether ``float64`` holds a number exactly."""
+def _is_float(number: int) -> bool:
+    """Whether ``float64`` holds a whole number exactly."""
     try:
-        return (
-            math.isfinite(number) and int(float(number)) == number if isinstance(number, int) else math.isfinite(number)
-        )
+        return int(float(number)) == number
     except OverflowError:
         return False
 

@@ -77,6 +77,7 @@ FORMAT = Format(
     suffixes=(".npz",),
     knows=is_npz,
     open=open_npz,
+    options=frozenset({"verify"}),
     sink=NpzSink,
     misfits=misfits,
     compressions=COMPRESSIONS,

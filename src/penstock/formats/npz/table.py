@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from penstock.contracts.protocols import Indices
-from penstock.contracts.records import OnCorrupt, Skipped
+from penstock.contracts.records import Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch
 from penstock.errors import NoSuchFeature, SchemaMismatch, UnsupportedData, Where
@@ -32,7 +32,6 @@ class NpzRecords:
     Args:
         paths: The files, as :func:`penstock.io.paths.expand` gives them. All hold the arrays of the first.
         compression: ``None`` or ``"none"``: what is deflated are the arrays, and that is found from the file.
-        on_corrupt: An array has one checksum for all of its rows, so there is no row that could be skipped.
         verify: Whether the CRC-32 of a stored array is checked before the first of its rows is given. That reads the array
             once; that a large one was sound is remembered in the cache. Deflated arrays are always checked.
         names: Only these arrays; the others are not looked at.
@@ -50,7 +49,6 @@ class NpzRecords:
         paths: Sequence[str],
         *,
         compression: str | None = None,
-        on_corrupt: OnCorrupt = "raise",  # noqa: ARG002 - every format takes it
         verify: bool = True,
         names: tuple[str, ...] | None = None,
     ) -> None:

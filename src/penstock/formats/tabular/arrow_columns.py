@@ -10,8 +10,9 @@ import numpy.typing as npt
 from penstock._optional import require
 from penstock.contracts.feature import Feature
 from penstock.contracts.values import Ragged
+from penstock.errors import UnsupportedData, Where
 from penstock.formats.tabular.arrow_types import Leaf, arrow, arrow_type
-from penstock.formats.tabular.values import BadValue, fill_of, missing
+from penstock.formats.tabular.values import NAT, BadValue, fill_of, missing, point_in_time
 
 __all__ = ["from_arrow", "leaf_array", "to_arrow"]
 
@@ -103,6 +104,8 @@ def _with_defaults(array: Any, feature: Feature, rows: npt.NDArray[np.int64], at
 
 
 def _leaf(array: Any, feature: Feature, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    if feature.numpy_dtype.kind in "mM":
+        return _times(array, feature, rows)
     if array.null_count:
         array = _filled(array, feature, rows)
     if not (arrow().types.is_floating(array.type) and feature.numpy_dtype.kind == "f"):  # NumPy knows all floats.
@@ -117,6 +120,39 @@ def _leaf(array: Any, feature: Feature, rows: npt.NDArray[np.int64]) -> npt.NDAr
     found = array.to_numpy(zero_copy_only=False)
     # Arrow's memory is read-only and shared: a batch is the caller's own, so rows are copied when they are picked.
     return _narrowed(np.ascontiguousarray(found), feature.numpy_dtype, rows)
+
+
+def _times(array: Any, feature: Feature, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """Points in time, or spans of it; what is missing is NaT, or the default."""
+    types, dtype = arrow().types, feature.numpy_dtype
+    if array.null_count and feature.default is not None and feature.shape == ():
+        array = _filled(array, feature, rows)
+    if types.is_string(array.type) or types.is_large_string(array.type):
+        return _points_in_text(array, dtype, rows)
+    if types.is_integer(array.type):
+        numbers = array.cast(arrow().int64()).fill_null(NAT).to_numpy(zero_copy_only=False)
+        return np.array(numbers, np.int64).view(dtype)
+    try:
+        found = _cast(array, feature, rows).to_numpy(zero_copy_only=False)
+    except TypeError as error:  # Arrow has no such unit.
+        raise BadValue(int(rows[0]) if len(rows) else 0, str(dtype), str(array.type)) from error
+    return np.array(found, dtype)
+
+
+def _points_in_text(array: Any, dtype: np.dtype[Any], rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """ISO 8601 by Arrow; units and years that it does not know, by NumPy."""
+    try:
+        wanted = arrow_type(Feature(dtype))
+        return np.array(array.cast(wanted).to_numpy(zero_copy_only=False), dtype)
+    except (TypeError, arrow().ArrowInvalid, arrow().ArrowNotImplementedError):
+        texts = ["NaT" if text is None else text for text in array.to_pylist()]
+    found = np.empty(len(texts), dtype)
+    for position, text in enumerate(texts):
+        try:
+            found[position] = point_in_time(text, dtype)
+        except ValueError as error:
+            raise BadValue(int(rows[position]), str(dtype), repr(text[:60])) from error
+    return found
 
 
 def _narrowed(found: npt.NDArray[Any], dtype: np.dtype[Any], rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
@@ -192,6 +228,8 @@ def _array(column: Any, shape: tuple[int | None, ...], feature: Feature, kind: A
     pa = arrow()
     if not shape:
         flat = column if feature.is_text else np.ascontiguousarray(column, feature.numpy_dtype)
+        if pa.types.is_date32(kind):
+            _check_days(flat)
         return pa.array(flat.tolist() if feature.is_text else flat, kind)
     if isinstance(column, list):
         column = _as_ragged(column)
@@ -205,6 +243,15 @@ def _array(column: Any, shape: tuple[int | None, ...], feature: Feature, kind: A
         raise BadValue(0, "less than 2**31 values in one block", f"{column.offsets[-1]}")
     inner = _array(column.values, shape[1:], feature, kind.value_type)
     return pa.ListArray.from_arrays(pa.array(column.offsets.astype(np.int32)), inner)
+
+
+def _check_days(days: npt.NDArray[Any]) -> None:
+    """Arrow counts days in 32 bits, and would take others for other days."""
+    limits = np.iinfo(np.int32)
+    numbers = days.astype(np.int64)
+    beyond = np.flatnonzero(~np.isnat(days) & ((numbers < limits.min) | (numbers > limits.max)))
+    if len(beyond):
+        raise UnsupportedData(Where(), expected="days that 32 bits can count", found=str(days[beyond[0]]))
 
 
 def _flat(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
@@ -12,7 +13,12 @@ import numpy.typing as npt
 from penstock.contracts.feature import Feature
 from penstock.contracts.values import Ragged
 
-__all__ = ["BadValue", "column_of", "fill_of", "mapped", "missing", "rows_in"]
+__all__ = ["NAT", "BadValue", "column_of", "fill_of", "mapped", "missing", "point_in_time", "rows_in"]
+
+
+NAT = int(np.iinfo(np.int64).min)
+"""The number that stands for NaT."""
+POINT = re.compile(r"[+-]?\d{4,}(-\d\d(-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d+)?)?)?)?)?)?")
 
 
 class BadValue(Exception):
@@ -32,7 +38,28 @@ def fill_of(feature: Feature) -> Any:
         return feature.default
     if not feature.is_fixed:
         return ()
+    if feature.shape == () and feature.numpy_dtype.kind in "mM":
+        return NAT
     return np.nan if feature.shape == () and np.dtype(feature.numpy_dtype).kind == "f" else None
+
+
+def point_in_time(text: str, dtype: np.dtype[Any]) -> Any:
+    """A point in time from ISO 8601, of any year, or NaT.
+
+    Raises:
+        ValueError: It is none, or not in the range of the unit: NumPy takes such for others.
+    """
+    if text != "NaT" and POINT.fullmatch(text) is None:
+        raise ValueError(f"no point in time: {text!r}")
+    found: Any = np.array(text, dtype)[()]
+    back = str(np.datetime_as_string(found))
+    if (
+        back != text
+        and back.rstrip("0:T.- ") != text.rstrip("0:T.- ")
+        and str(found.astype("M8[s]")) != str(np.datetime64(text, "s"))
+    ):
+        raise ValueError(f"{text!r} is beyond {dtype}")
+    return found
 
 
 def column_of(values: Sequence[Any], feature: Feature) -> Any:
@@ -90,6 +117,8 @@ def _leaves(values: list[Any], feature: Feature, rows: npt.NDArray[np.int64]) ->
     if feature.is_text:
         return _texts(values, feature, rows)
     wanted = feature.numpy_dtype
+    if wanted.kind in "mM" and all(value is None or type(value) is int for value in values):
+        return np.array([NAT if value is None else value for value in values], np.int64).view(wanted)
     try:
         found = np.array(values) if values else np.zeros(0, wanted)
     except (ValueError, OverflowError):
