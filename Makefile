@@ -54,10 +54,11 @@ format: $(VENV)/.test
 stubs: $(VENV)/.test
 	$(BIN)/python tools/stubs.py
 
+# Under AddressSanitizer and UndefinedBehaviorSanitizer, on every change; `cmake --preset dev` builds the same tests without.
 cpp-test:
-	cmake --preset dev
-	cmake --build --preset dev -j $(JOBS)
-	ctest --preset dev
+	cmake --preset asan
+	cmake --build --preset asan -j $(JOBS)
+	ctest --preset asan
 
 fuzz:
 	cmake --preset fuzz
