@@ -3,7 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
-FUZZ_SECONDS ?= 600
+FUZZ_SECONDS ?= 60
+FUZZ ?=
+ASAN_TESTS ?= tests/native tests/codecs tests/formats
 # Tests that do not mind the clock: every core takes files of them. Those of endpoints, jobs and worker processes have the machine to themselves.
 SIDE_BY_SIDE := $(addprefix tests/,benchmarks cli codecs datasets docs examples formats io native sources writing)
 NATIVE := $(shell find native -name '*.[ch]pp' -o -name CMakeLists.txt) CMakeLists.txt pyproject.toml
@@ -11,7 +13,7 @@ NATIVE := $(shell find native -name '*.[ch]pp' -o -name CMakeLists.txt) CMakeLis
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test check format stubs cpp-test fuzz bench bench-peers docs wheel clean setup
+.PHONY: demo test check format stubs cpp-test test-asan-python coverage fuzz bench bench-peers docs wheel clean setup
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -60,10 +62,20 @@ cpp-test:
 	cmake --build --preset asan -j $(JOBS)
 	ctest --preset asan
 
+# Tests of the Python side with a module built under the sanitizers; what Python itself never frees is no leak of ours.
+test-asan-python: $(VENV)/.test
+	cmake --preset asan-python
+	cmake --build --preset asan-python -j $(JOBS)
+	PYTHONPATH=tools/native_override PENSTOCK_NATIVE=$$(ls $(CURDIR)/build/asan-python/native/_native.*) \
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
+	$(BIN)/python -m pytest -q -m "not peer" -o faulthandler_timeout=0 $(ASAN_TESTS)
+
+# FUZZ_SECONDS for each harness; FUZZ="fuzz_jpeg fuzz_png" for some of them.
 fuzz:
 	cmake --preset fuzz
 	cmake --build --preset fuzz -j $(JOBS)
-	tools/fuzz.sh $(FUZZ_SECONDS)
+	nice tools/fuzz.sh $(FUZZ_SECONDS) $(FUZZ)
 
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.micro
