@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 FUZZ_SECONDS ?= 60
 FUZZ ?=
+COVERAGE_TESTS ?= tests
 ASAN_TESTS ?= tests/native tests/codecs tests/formats
 # Tests that do not mind the clock: every core takes files of them. Those of endpoints, jobs and worker processes have the machine to themselves.
 SIDE_BY_SIDE := $(addprefix tests/,benchmarks cli codecs datasets docs examples formats io native sources writing)
@@ -70,6 +71,19 @@ test-asan-python: $(VENV)/.test
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	$(BIN)/python -m pytest -q -m "not peer" -o faulthandler_timeout=0 $(ASAN_TESTS)
+
+# Of C++ (gcov) and of Python (coverage.py), child processes too. COVERAGE_TESTS="tests/formats tests/codecs" for a part of it.
+coverage: $(VENV)/.test
+	cmake --preset coverage
+	cmake --build --preset coverage -j $(JOBS)
+	find build/coverage -name '*.gcda' -delete
+	rm -f build/coverage/python*
+	ctest --preset coverage
+	PYTHONPATH=tools/native_override PENSTOCK_NATIVE=$$(ls $(CURDIR)/build/coverage/native/_native.*) \
+	$(BIN)/python -m coverage run -m pytest -q -m "not peer" $(COVERAGE_TESTS)
+	$(BIN)/python -m coverage combine -q
+	$(BIN)/python -m coverage json -q
+	$(BIN)/python tools/coverage_summary.py
 
 # FUZZ_SECONDS for each harness; FUZZ="fuzz_jpeg fuzz_png" for some of them.
 fuzz:
