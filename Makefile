@@ -64,12 +64,14 @@ cpp-test:
 	ctest --preset asan
 
 # Tests of the Python side with a module built under the sanitizers; what Python itself never frees is no leak of ours.
+# A fault ends the process, and is described in build/asan-python/report.*.
 test-asan-python: $(VENV)/.test
 	cmake --preset asan-python
 	cmake --build --preset asan-python -j $(JOBS)
 	PYTHONPATH=tools/native_override PENSTOCK_NATIVE=$$(ls $(CURDIR)/build/asan-python/native/_native.*) \
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
-	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:log_path=$(CURDIR)/build/asan-python/report \
+	UBSAN_OPTIONS=print_stacktrace=1:log_path=$(CURDIR)/build/asan-python/report \
 	$(BIN)/python -m pytest -q -m "not peer" -o faulthandler_timeout=0 $(ASAN_TESTS)
 
 # Of C++ (gcov) and of Python (coverage.py), child processes too. COVERAGE_TESTS="tests/formats tests/codecs" for a part of it.
