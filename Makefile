@@ -3,7 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 JOBS ?= 2
-FUZZ_SECONDS ?= 600
+FUZZ_SECONDS ?= 60
+FUZZ ?=
+COVERAGE_TESTS ?= tests
+ASAN_TESTS ?= tests/native tests/codecs tests/formats
 # Tests that do not mind the clock: every core takes files of them. Those of endpoints, jobs and worker processes have the machine to themselves.
 SIDE_BY_SIDE := $(addprefix tests/,benchmarks cli codecs datasets docs examples formats io native sources writing)
 NATIVE := $(shell find native -name '*.[ch]pp' -o -name CMakeLists.txt) CMakeLists.txt pyproject.toml
@@ -11,7 +14,7 @@ NATIVE := $(shell find native -name '*.[ch]pp' -o -name CMakeLists.txt) CMakeLis
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test check format stubs cpp-test fuzz bench bench-peers docs wheel clean setup
+.PHONY: demo test check format stubs cpp-test test-asan-python coverage fuzz bench bench-peers docs wheel clean setup
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -54,15 +57,41 @@ format: $(VENV)/.test
 stubs: $(VENV)/.test
 	$(BIN)/python tools/stubs.py
 
+# Under AddressSanitizer and UndefinedBehaviorSanitizer, on every change; `cmake --preset dev` builds the same tests without.
 cpp-test:
-	cmake --preset dev
-	cmake --build --preset dev -j $(JOBS)
-	ctest --preset dev
+	cmake --preset asan
+	cmake --build --preset asan -j $(JOBS)
+	ctest --preset asan
 
+# Tests of the Python side with a module built under the sanitizers; what Python itself never frees is no leak of ours.
+# A fault ends the process, and is described in build/asan-python/report.*.
+test-asan-python: $(VENV)/.test
+	cmake --preset asan-python
+	cmake --build --preset asan-python -j $(JOBS)
+	PYTHONPATH=tools/native_override PENSTOCK_NATIVE=$$(ls $(CURDIR)/build/asan-python/native/_native.*) \
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:log_path=$(CURDIR)/build/asan-python/report \
+	UBSAN_OPTIONS=print_stacktrace=1:log_path=$(CURDIR)/build/asan-python/report \
+	$(BIN)/python -m pytest -q -m "not peer" -o faulthandler_timeout=0 $(ASAN_TESTS)
+
+# Of C++ (gcov) and of Python (coverage.py), child processes too. COVERAGE_TESTS="tests/formats tests/codecs" for a part of it.
+coverage: $(VENV)/.test
+	cmake --preset coverage
+	cmake --build --preset coverage -j $(JOBS)
+	find build/coverage -name '*.gcda' -delete
+	rm -f build/coverage/python*
+	ctest --preset coverage
+	PYTHONPATH=tools/native_override PENSTOCK_NATIVE=$$(ls $(CURDIR)/build/coverage/native/_native.*) \
+	$(BIN)/python -m coverage run -m pytest -q -m "not peer" $(COVERAGE_TESTS)
+	$(BIN)/python -m coverage combine -q
+	$(BIN)/python -m coverage json -q
+	$(BIN)/python tools/coverage_summary.py
+
+# FUZZ_SECONDS for each harness; FUZZ="fuzz_jpeg fuzz_png" for some of them.
 fuzz:
 	cmake --preset fuzz
 	cmake --build --preset fuzz -j $(JOBS)
-	tools/fuzz.sh $(FUZZ_SECONDS)
+	nice tools/fuzz.sh $(FUZZ_SECONDS) $(FUZZ)
 
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.micro

@@ -1,16 +1,31 @@
 #!/usr/bin/env bash
-# Run every libFuzzer harness for the given number of seconds, seeded with the golden files. Stops at the first finding.
+# Run libFuzzer harnesses for some seconds each, seeded with the golden files and with what was found before, and print a summary.
+#
+#     tools/fuzz.sh SECONDS [HARNESS...]     all of them where none is named
+#
+# Ends with 1 where one of them found something; the input lies beside the log then, as build/fuzz/HARNESS-crash-*.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-seconds=${1:-600}
-build=${2:-build/fuzz}
-for harness in "$build"/native/fuzz_*; do
-    [ -x "$harness" ] && [ -f "$harness" ] || continue
-    name=$(basename "$harness")
+seconds=${1:-60}
+shift || true
+build=build/fuzz
+if [ $# -eq 0 ]; then
+    for harness in "$build"/native/fuzz_*; do
+        if [ -f "$harness" ] && [ -x "$harness" ]; then set -- "$@" "$(basename "$harness")"; fi
+    done
+fi
+failed=0
+printf '%-24s %12s %10s %10s  %s\n' harness inputs a_second coverage result
+for name in "$@"; do
     corpus=$build/corpus/$name
+    log=$build/$name.log
     python3 tools/fuzz_seeds.py "$corpus"
-    echo "== $name: $seconds s"
-    "$harness" -max_total_time="$seconds" -max_len=65536 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
-        -artifact_prefix="$build/$name-" "$corpus" > "$build/$name.log" 2>&1 || { tail -n 40 "$build/$name.log"; exit 1; }
-    grep -E "^stat::|DONE" "$build/$name.log" || tail -n 3 "$build/$name.log"
+    result=ok
+    "$build/native/$name" -max_total_time="$seconds" -max_len=65536 -timeout=20 -rss_limit_mb=2048 -print_final_stats=1 \
+        -artifact_prefix="$build/$name-" "$corpus" > "$log" 2>&1 || { result="FOUND SOMETHING, see $log"; failed=1; }
+    inputs=$(sed -n 's/^stat::number_of_executed_units: //p' "$log")
+    rate=$(sed -n 's/^stat::average_exec_per_sec: *//p' "$log")
+    coverage=$(grep -oE ' cov: [0-9]+' "$log" | tail -n 1 | grep -oE '[0-9]+' || true)
+    printf '%-24s %12s %10s %10s  %s\n' "$name" "${inputs:-0}" "${rate:-0}" "${coverage:-0}" "$result"
 done
+exit $failed

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import random
 import struct
 import sys
+import zlib
 from pathlib import Path
 
-GOLDEN = Path(__file__).parent.parent / "tests" / "golden"
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+from tests.reference.jpeg import extreme_jpeg  # noqa: E402 - found only now
+
+GOLDEN = ROOT / "tests" / "golden"
+CORPUS = ROOT / "tests" / "corpus"
 LARGEST = 64 << 10
 
 
@@ -54,10 +61,39 @@ def frames(path: Path) -> list[bytes]:
     return [struct.pack("<HH", 700, len(frame)) + frame + frame]
 
 
+def streams() -> list[bytes]:
+    """Bare deflate of all kinds of blocks, as `fuzz_gzip_inflater` takes it, and behind three bytes, as `fuzz_png` does."""
+    contents = [
+        b"",
+        b"a",
+        bytes(2000),
+        b"a few words, a few words and a few more words" * 20,
+        random.Random(1).randbytes(700),
+    ]
+    out = []
+    for content in contents:
+        for level, strategy in ((0, 0), (1, 0), (9, 0), (6, zlib.Z_HUFFMAN_ONLY), (6, zlib.Z_RLE), (6, zlib.Z_FIXED)):
+            packer = zlib.compressobj(level, zlib.DEFLATED, -15, 9, strategy)
+            stream = (
+                packer.compress(content) + packer.flush(zlib.Z_FULL_FLUSH) + packer.compress(content) + packer.flush()
+            )
+            out += [stream, b"\2\7\5" + stream]
+    return out
+
+
+def corpus() -> list[bytes]:
+    """What fuzzing found before, and what only a plain writer makes."""
+    lines = [line for path in sorted(CORPUS.glob("*.txt")) for line in path.read_text(encoding="ascii").split()]
+    found = [bytes.fromhex(line) for line in lines]
+    return [*found, *(extreme_jpeg(seed) for seed in range(40))]
+
+
 def main() -> None:
     """Write the seeds into the folder that the command line names."""
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
+    for number, seed in enumerate([*streams(), *corpus()]):
+        (folder / f"made-{number}").write_bytes(seed)
     for path in sorted(GOLDEN.rglob("*")):
         if not path.is_file() or path.suffix in (".json", ".md", ".toml"):
             continue

@@ -34,7 +34,12 @@ struct HeldInflater {
     void give(nb::object bytes, std::size_t own, bool last) {
         if (!inflater.has_room()) throw nb::value_error("there is no room for another part, or the last one was given");
         data.emplace_back(bytes);
-        inflater.give(data.back().bytes(), own, last);
+        try {
+            inflater.give(data.back().bytes(), own, last);
+        } catch (...) {
+            data.pop_back();
+            throw;
+        }
     }
 
     nb::list take() {

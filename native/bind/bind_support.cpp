@@ -28,8 +28,9 @@ nb::object hold_buffers(nb::object object) {
 
 nb::object to_numpy(Pool::Block block, nb::dlpack::dtype dtype, std::initializer_list<std::size_t> shape) {
     void* const data = block.data();
-    auto* const held = new Pool::Block(std::move(block));
-    const nb::capsule owner(held, [](void* self) noexcept { delete static_cast<Pool::Block*>(self); });
+    auto held = std::make_unique<Pool::Block>(std::move(block));
+    const nb::capsule owner(held.get(), [](void* self) noexcept { delete static_cast<Pool::Block*>(self); });
+    static_cast<void>(held.release());
     nb::object array = nb::cast(nb::ndarray<nb::numpy>(data, shape.size(), shape.begin(), owner, nullptr, dtype));
     if (dtype != nb::dtype<std::int64_t>()) return array;
     // Buffers call int64 "q", which NumPy takes for its long long: equal to int64, but not the type that people compare with.

@@ -1,7 +1,6 @@
 #include "core/gzip_inflater.hpp"
 
 #include <algorithm>
-#include <system_error>
 #include <utility>
 
 #include "core/crc32.hpp"
@@ -77,17 +76,19 @@ void GzipInflater::give(Bytes data, std::size_t own, bool last) {
     part->data = data;
     part->own = std::min(own, data.size());
     part->is_first = given_ == 0;
-    part->is_last = ended_ = last;
+    part->is_last = last;
     part->count = 0;
     for (auto& lane : part->lanes) lane = stock_->take();
     part->failure = nullptr;
     part->progress = Part::Progress::waiting;
-    if (given_++ != 0) stretch_ = std::min(most_stretch_, 2 * stretch_);
     if (judged_) hire();
     {
         const std::lock_guard lock(meeting_->mutex);
         queue_.push_back(std::move(part));
     }
+    // Nothing was given where the memory for it was not to be had.
+    ended_ = last;
+    if (given_++ != 0) stretch_ = std::min(most_stretch_, 2 * stretch_);
     meeting_->given_more.notify_one();
 }
 
@@ -96,8 +97,8 @@ void GzipInflater::hire() {
     while (workers_.size() < threads_) {
         try {
             workers_.emplace_back(&GzipInflater::work, this);
-        } catch (const std::system_error&) {
-            return; // Whoever takes the parts inflates them, then.
+        } catch (const std::exception&) { // No more threads are to be had, or no memory for one.
+            return;                       // `take` inflates the parts itself, then.
         }
     }
 }
@@ -185,8 +186,15 @@ const std::vector<GzipInflater::Piece>& GzipInflater::take() {
         queue_.pop_front();
     }
     ++taken_;
-    if (last_taken_->failure) std::rethrow_exception(last_taken_->failure);
-    if (state_ == State::going) go_through(*last_taken_);
+    if (state_ != State::going) return pieces_;
+    try {
+        if (last_taken_->failure) std::rethrow_exception(last_taken_->failure);
+        go_through(*last_taken_);
+    } catch (...) { // What comes behind it is lost.
+        state_ = State::refused;
+        pieces_.clear();
+        throw;
+    }
     return pieces_;
 }
 

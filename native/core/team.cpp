@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <system_error>
 #include <thread>
 
 #if defined(__unix__) || defined(__APPLE__)
@@ -68,6 +67,7 @@ void Team::run_call(Call call, unsigned threads) {
         call_ = nullptr;
     }
     wait_for_helpers();
+    if (call.failure) std::rethrow_exception(call.failure);
 }
 
 bool Team::is_worth_calling() noexcept {
@@ -96,7 +96,16 @@ void Team::wait_for_helpers() noexcept {
     }
 }
 
-void Team::take_parts(const Call& call, unsigned region) noexcept {
+void Team::take_parts(Call& call, unsigned region) noexcept {
+    try {
+        take_parts_or_throw(call, region);
+    } catch (...) {
+        const std::lock_guard lock(mutex_);
+        call.failure = std::current_exception();
+    }
+}
+
+void Team::take_parts_or_throw(const Call& call, unsigned region) {
     for (unsigned left = call.regions; left != 0; --left, region = (region + 1) % call.regions) {
         std::atomic<std::size_t>& next = places_[region].next;
         const std::size_t end = call.begin_of(region + 1);
@@ -109,8 +118,8 @@ void Team::hire(unsigned helpers) {
     for (; helpers_ < helpers; ++helpers_) {
         try {
             std::thread(&Team::help, this).detach();
-        } catch (const std::system_error&) {
-            return; // Whoever calls does the work alone, then.
+        } catch (const std::exception&) { // No more threads are to be had, or no memory for one.
+            return;                       // The caller does the work alone, then.
         }
     }
 }
@@ -122,7 +131,7 @@ void Team::help() noexcept {
         const auto begun = std::chrono::steady_clock::now(), until = begun + patience;
         while (number_.load(std::memory_order_acquire) == seen && std::chrono::steady_clock::now() < until)
             for (int i = 0; i < 16; ++i) pause();
-        const Call* call = nullptr;
+        Call* call = nullptr;
         unsigned region = 0;
         {
             std::unique_lock lock(mutex_);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <type_traits>
@@ -19,12 +20,12 @@ class Team {
     [[nodiscard]] static Team& shared();
 
     /// Calls `work(begin, end)` for stretches of `count` items, of `stretch` each, on up to `threads` threads, this one included, and
-    /// returns when all are done. Alone, where helpers work for another caller. `work` must not throw. Every thread has a region of
-    /// the items, of which it takes one stretch after another, so that work may look ahead of its stretch; whoever is done with its
-    /// own takes from those of others.
+    /// returns when all are done. Alone, where helpers work for another caller. Where `work` throws, in whatever thread, some items may
+    /// be left out, and one of the exceptions is thrown here. Every thread has a region of the items, of which it takes one stretch
+    /// after another, so that work may look ahead of its stretch; a thread that is done with its own takes from those of others.
     template <typename Work> void run(std::size_t count, std::size_t stretch, unsigned threads, Work&& work) {
         const auto call = [](void* context, std::size_t begin, std::size_t end) { (*static_cast<std::remove_reference_t<Work>*>(context))(begin, end); };
-        run_call({call, &work, count, stretch, 1}, threads);
+        run_call({call, &work, count, stretch, 1, nullptr}, threads);
     }
 
   private:
@@ -34,6 +35,7 @@ class Team {
         std::size_t count;
         std::size_t stretch;
         unsigned regions;
+        std::exception_ptr failure; // Guarded by the mutex.
 
         [[nodiscard]] std::size_t parts() const noexcept { return stretch == 0 ? 1 : (count + stretch - 1) / stretch; }
         [[nodiscard]] std::size_t begin_of(unsigned region) const noexcept { return std::min(count, parts() * region / regions * stretch); }
@@ -47,7 +49,8 @@ class Team {
     static constexpr unsigned most_helpers = 15;
 
     void run_call(Call call, unsigned threads);
-    void take_parts(const Call& call, unsigned region) noexcept;
+    void take_parts(Call& call, unsigned region) noexcept;
+    void take_parts_or_throw(const Call& call, unsigned region);
     void help() noexcept;
     [[nodiscard]] bool is_worth_calling() noexcept;
     void wait_for_helpers() noexcept;
@@ -58,7 +61,7 @@ class Team {
     unsigned last_alone_ = 0; // as many as the last time
     std::mutex mutex_;
     std::condition_variable called_;
-    const Call* call_ = nullptr;
+    Call* call_ = nullptr;
     unsigned wanted_ = 0; // helpers that may still join
     unsigned helpers_ = 0;
     std::atomic<unsigned> number_{0}; // of calls that there were

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "check.hpp"
+#include "samples.hpp"
 #include "core/crc32.hpp"
 
 using namespace penstock;
@@ -33,13 +34,7 @@ Found inflate(Bytes file, std::size_t stretch, unsigned threads = 1, std::size_t
 }
 
 // What zlib 1.2.13 makes of `content` by Huffman codes alone.
-const std::vector<std::byte> packed = from_hex(
-    "1f8b080000000000040305c1090244200000c0b7d5aa2821d1a54407f9ff077606404485abd482edd3246b8e5a49b97e783285ba9fee3c0751cd94e09e2dfa82"
-    "73240e07de826408b406f1b89d60be864093c4d5ef0b1fb950e1e9f7c2af314b94ac60042132aeae90bdce79697604e9507295cae7df7480f5593fcbdaa90567"
-    "8c0b73017ec0ed5328aee4bdbd35d6dfdfb0ddc44083a340c56b2984d4e121f2ee1df2ac1ade3d299e31bd68762f3ffb3056cd40f2566b1b32e4f69d2e760b78"
-    "4afa7b6ba9ad63dbd5c932650183202d9d21c4fcf56becb647bcaa2f76193a0020a2c2556ac1f669923547ada45c3f3c9942dd4f779e83a8664a70cf167dc139"
-    "1287036f4132045a8378dc4e305f43a049e2eaf7858f5ca8f0f47be1d798254a56308210195757c85ee7bc343b827428b94ae5f36f3ac0faac9f65edd48233c6"
-    "85b9003fe0f6291457f2dede1aebef6fd86e62a0c151a0e2b51442eaf01079f70e79560def9e14cf985e34bbf70fd7cbc9a8f4010000");
+const std::vector<std::byte> packed = from_hex(gzip_member_of_500);
 
 std::vector<std::byte> content() {
     std::vector<std::byte> bytes(500);

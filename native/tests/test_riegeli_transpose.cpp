@@ -1,6 +1,7 @@
 #include "core/riegeli_transpose.hpp"
 
 #include "check.hpp"
+#include "samples.hpp"
 
 using namespace penstock;
 using namespace penstock::riegeli;
@@ -8,12 +9,6 @@ using namespace penstock::testing;
 
 namespace {
 
-// Five records as array_record 0.8.6 writes them with "group_size:10,transpose:true,uncompressed": fields of all wire types,
-// a submessage, a group, a field number of two bytes, bytes that are no message, and nothing.
-constexpr const char* chunk_hex =
-    "004906091004080410010101010d040804100112212e0108121d08081602087802330834c03e03171a2223151623181d191b1e1c231f2021000001090000"
-    "000b05070306040303000102110779097f7f7f7f7f7f7f7f7f012c020501020304313233343536373803616263ffff206e6f742061206d657373616765"
-    "100805";
 constexpr std::uint64_t num_records = 5;
 constexpr std::uint64_t decoded_size = 66;
 
@@ -34,17 +29,17 @@ std::vector<std::vector<std::byte>> decode(Bytes data, std::uint64_t records, st
     return out;
 }
 
-void puts_records_together() { check(decode(from_hex(chunk_hex), num_records, decoded_size) == expected()); }
+void puts_records_together() { check(decode(from_hex(transposed_chunk), num_records, decoded_size) == expected()); }
 
 void counts_must_fit() {
-    const auto data = from_hex(chunk_hex);
+    const auto data = from_hex(transposed_chunk);
     for (const auto& [records, size] : {std::pair<std::uint64_t, std::uint64_t>{4, 66}, {6, 66}, {5, 65}, {5, 67}, {0, 0}})
         check(fault_of([&] { (void)decode(data, records, size); }).fault == Fault::structure);
 }
 
 // Without hashes: whatever the bytes are, the answer is a fault or some records of the right number and size.
 void no_bytes_are_trusted() {
-    const auto data = from_hex(chunk_hex);
+    const auto data = from_hex(transposed_chunk);
     for (std::size_t i = 0; i < data.size(); ++i) {
         for (const int flip : {1, 2, 4, 8, 16, 32, 64, 128, 255}) {
             auto damaged = data;

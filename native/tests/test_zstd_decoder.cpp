@@ -1,6 +1,7 @@
 #include "core/zstd_decoder.hpp"
 
 #include "check.hpp"
+#include "samples.hpp"
 
 using namespace penstock;
 using namespace penstock::testing;
@@ -21,12 +22,7 @@ constexpr Example text = {"28b52ffd20b955020032440e11903d0650fa43e90fa5cfff5fd3d
 constexpr Example letters = {"28b52ffd2096fd010052450707f01903527e26010d07597528c024b22d4573d68c27d94c08acc4f4380c008330162b0237870e6efc552c110e17d534c0"
                              "e1b3315312e4bce0da2906",
                              150, ""};
-constexpr Example four = {"28b52ffd6090003d080006d9401c504bdb06e0b233c338360c46b3ff6e22a32691dd9b0e33333333537b380037003a00a89a0a442113e87307f486a28434"
-                          "5c8563272a4a3c73d430dd9bebd8330a03ce39331aace8f2f37fe28d3f84da89c00fbac065a38279b42c7963436377790e0cdb02e5c3c70271c61d0677b9"
-                          "c5724d075773ec98add632b1213a2fcf4dcd57fcc2b6595729196b776ed1bb4cdbc3017a6314a1dc89c4c187fb04bb38ff247107173743861b311b2bf404"
-                          "50e4fe1eda53c8b0ad860cacf1bbb5851dcce70b698e0b58c60e319c39392e8acffc315852fd4554373b2f16ff30976a2af0cd313453ac2425e783213fa8"
-                          "4f292013704a3332bdd8eafbbb7a87acbb434429a870ff0200",
-                          400, ""};
+constexpr Example four = {zstd_frame_of_400, 400, ""};
 
 std::vector<std::byte> unpacked(Bytes frame, std::size_t size) {
     static zstd::Decoder decoder;

@@ -195,10 +195,13 @@ class ArrayRecordRecords:
             CorruptRecord: At the first damaged chunk, after the block of what comes before it.
         """
         first = 0
-        runs = self._open()[1].runs(max_bytes)
+        runs = self._runs(max_bytes)
         for spans in runs if records is None else _regrouped(runs, records):
             yield first, spans
             first += len(spans)
+
+    def _runs(self, max_bytes: int) -> Iterator[_native.Spans]:
+        return self._open()[1].runs(max_bytes)
 
     def where(self, index: int) -> Where:
         """Path, number of the record in its file, and byte offset of the chunk that record ``index`` is in."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from penstock import _native
 from penstock.contracts.records import Format, Skipped
+from penstock.errors import DataError
 from penstock.formats.array_record import ArrayRecordRecords
-from penstock.formats.riegeli.scan import Found, scan_file
+from penstock.formats.riegeli.reader import ChunkReader
+from penstock.formats.riegeli.scan import scan_file
 from penstock.formats.riegeli.table import ChunkTable
 
 __all__ = ["FORMAT", "RiegeliRecords"]
@@ -20,14 +25,34 @@ class RiegeliRecords(ArrayRecordRecords):
     format = "riegeli"
 
     def _chunks(self) -> tuple[ChunkTable, None]:
-        found = [self._sound(scan_file(file, verify=False, has_footer=False)) for file in self.contents()]
-        return ChunkTable.of(self.paths, [f.begins for f in found], [f.counts for f in found], Skipped()), None
+        table, fault = self._found()
+        if fault is not None:
+            raise fault
+        return table, None
 
-    @staticmethod
-    def _sound(found: Found) -> Found:
-        if found.damage:
-            raise found.damage[0].fault
-        return found
+    def _runs(self, max_bytes: int) -> Iterator[_native.Spans]:
+        if self.on_corrupt == "skip" or self._opened is not None:
+            yield from super()._runs(max_bytes)
+            return
+        table, fault = self._found()
+        yield from ChunkReader(self._files, table, verify=self.verify).runs(max_bytes)
+        if fault is not None:
+            raise fault
+
+    def _found(self) -> tuple[ChunkTable, DataError | None]:
+        """The chunks before the first damage, and what that is."""
+        begins, counts = [], []
+        fault: DataError | None = None
+        for file in self.contents():
+            found = scan_file(file, verify=False, has_footer=False)
+            stop = found.damage[0].begin if found.damage else file.size
+            before = found.begins < stop
+            begins.append(found.begins[before])
+            counts.append(found.counts[before])
+            if found.damage:
+                fault = found.damage[0].fault
+                break
+        return ChunkTable.of(self.paths[: len(begins)], begins, counts, Skipped()), fault
 
 
 FORMAT = Format(

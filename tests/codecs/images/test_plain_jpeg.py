@@ -1,6 +1,7 @@
 """JPEGs by native code: the pixels of libjpeg-turbo to the bit, or left to it."""
 
 import io
+import os
 import threading
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 from tests.codecs.images.files import golden, jpeg, noise
-from tests.reference.jpeg import extreme_jpeg
+from tests.reference.jpeg import extreme_jpeg, write_jpeg
 
 from penstock import _native
 from penstock.codecs.images import decode, opened
@@ -104,6 +105,14 @@ def test_coefficients_that_no_photo_has(start):
         np.testing.assert_array_equal(natively(image, wanted), wanted, str(seed))
 
 
+def test_a_subsampling_that_simplejpeg_has_no_name_for():
+    image = write_jpeg(32, 8, [(1, 4), (1, 1), (1, 1)], [[8] * 64] * 3, [[{0: 20 * block} for block in range(6)]])
+    wanted = np.asarray(Image.open(io.BytesIO(image)))
+    found = np.zeros((32, 8, 3), np.uint8)
+    opened.open_image(image, oriented=False).pixels_into(found)
+    np.testing.assert_array_equal(found, wanted)
+
+
 @pytest.mark.parametrize("name", ["cmyk.jpg", "progressive.jpg", "progressive_cut.jpg"])
 def test_others_are_passed_over(name):
     assert not _native.decode_jpeg_into(golden(name), np.zeros((64, 64, 3), np.uint8))
@@ -139,6 +148,12 @@ def test_shapes_that_cannot_be():
     with pytest.raises(TypeError):
         _native.decode_jpegs([1], 16, 24, 3)
     assert _native.decode_jpegs([], 16, 24, 3)[0].shape == (0, 16, 24, 3)
+
+
+@pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason="AddressSanitizer ends the process instead")
+def test_memory_that_cannot_be_had_is_a_memory_error():
+    with pytest.raises(MemoryError):
+        _native.decode_jpegs([b""] * 65536, 65535, 65535, 3)  # more than there are addresses
 
 
 @pytest.fixture(params=[True, False], ids=["native", "library"])

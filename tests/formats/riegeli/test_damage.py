@@ -425,3 +425,19 @@ def test_skipping_two_damaged_chunks(path, codec, first, second):
     assert [bytes(record) for record in records] == left
     assert records.spans(np.arange(len(left))).to_bytes() == left
     assert records.skipped.records == 3 * len(lost)
+
+
+@pytest.mark.parametrize("first", FAULTS[:-1])
+@pytest.mark.parametrize("second", FAULTS[:-1])
+def test_two_damaged_chunks_without_a_footer(path, first, second):
+    payloads, begins = faulty_file(path, "zstd", {1: first, 3: second})
+    footer = scan_file(MappedFile(str(path))).footer
+    path.write_bytes(path.read_bytes()[: footer.begin])
+    seen = []
+    records = ps.records(path, format="riegeli")
+    with pytest.raises(CorruptRecord) as caught:
+        seen.extend(bytes(record) for record in records)
+    assert caught.value.where.offset == begins[1]
+    assert seen == payloads[:3]
+    with pytest.raises(CorruptRecord):
+        len(records), list(records)

@@ -95,7 +95,7 @@ class _TurboJpeg:
         """``None`` for inks (CMYK) and for subsampling that libjpeg-turbo's simple interface does not have: Pillow reads those."""
         try:
             height, width, colour_space, _ = _turbo().decode_jpeg_header(image)
-        except ValueError:
+        except (ValueError, KeyError):  # KeyError: simplejpeg has no name for the subsampling 4:4:1
             return None
         channels = JPEG_CHANNELS.get(colour_space)
         return None if channels is None else cls(image, height, width, channels)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from typing import Protocol
 
@@ -68,43 +67,29 @@ def open_chunks(
         BadChunk: One of them is damaged. It holds the chunks before that one.
         MissingExtra: The library for their codec is not installed.
     """
-
-    def opened(count: int) -> _native.Chunks:
-        try:
-            chunks = _native.open_chunks(
-                file.buffer,
-                begins[:count],
-                None if counts is None else counts[:count],
-                most_bytes=most_bytes,
-                verify=verify,
-                threads=threads,
-                most_own=_most_own(),
-            )
-            unpack(chunks, file)
-        except _native.FormatError as error:
-            raise BadChunk(error.record, _described(error, file.path)) from error
-        return chunks
-
     try:
-        return opened(len(begins))
-    except BadChunk as error:
-        raise _first_of_several(error, opened) from error.__cause__
-
-
-def _first_of_several(bad: BadChunk, opened: Callable[[int], _native.Chunks]) -> BadChunk:
-    """The first damaged chunk, where one is known, and what comes before it.
-
-    All chunks pass one check before any passes the next, so that the one found first may have another before it, which
-    fails a later check.
-    """
-    while bad.number > 0:
-        try:
-            bad.before = opened(bad.number)
-        except BadChunk as earlier:
-            bad = earlier
-        else:
-            break
-    return bad
+        chunks = _native.open_chunks(
+            file.buffer,
+            begins,
+            counts,
+            most_bytes=most_bytes,
+            verify=verify,
+            threads=threads,
+            most_own=_most_own(),
+        )
+        unpack(chunks, file)
+    except (_native.FormatError, BadChunk) as error:
+        bad = error if isinstance(error, BadChunk) else BadChunk(error.record, _described(error, file.path))
+        if bad.number > 0:
+            # All chunks pass one check before any passes the next: another one before it may fail a later check. Then this raises.
+            some = None if counts is None else counts[: bad.number]
+            bad.before = open_chunks(
+                file, begins[: bad.number], some, verify=verify, most_bytes=most_bytes, threads=threads
+            )
+        if bad is error:
+            raise
+        raise bad from error
+    return chunks
 
 
 @cache

@@ -1,0 +1,28 @@
+"""Take `penstock._native` from the file that PENSTOCK_NATIVE names: one built for sanitizers, or to measure coverage.
+
+Python imports this by itself, in every process, where PYTHONPATH has this folder.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
+from types import ModuleType
+
+NATIVE = "penstock._native"
+
+
+class NativeFinder:
+    """Finds that one module, before any other finder is asked."""
+
+    @staticmethod
+    def find_spec(name: str, _path: Sequence[str] | None, _target: ModuleType | None = None) -> ModuleSpec | None:
+        """The module from the named file."""
+        return spec_from_file_location(name, os.environ["PENSTOCK_NATIVE"]) if name == NATIVE else None
+
+
+if "PENSTOCK_NATIVE" in os.environ:
+    sys.meta_path.insert(0, NativeFinder)
