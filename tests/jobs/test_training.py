@@ -427,6 +427,26 @@ def test_a_killed_job_leaves_no_artifact_and_says_so(script, tmp_path):
     assert not (tree / "input" / "data").exists()
 
 
+@linux
+def test_a_killed_job_takes_along_what_its_script_has_started(script, tmp_path):
+    container = script(
+        """
+        import os, subprocess, sys, time
+        quiet = dict(stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+        started = [subprocess.Popen(sleep, **quiet, start_new_session=new).pid for new in (False, True)]
+        print("ready", os.getpid(), *started, flush=True)
+        time.sleep(600)
+        """
+    )
+    command = [sys.executable, "-c", RUNNER, str(tmp_path), str(container.entry_point)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as runner:
+        pids = [int(pid) for pid in runner.stdout.readline().rpartition("ready")[2].split()]
+        runner.send_signal(signal.SIGKILL)
+    assert len(pids) == 3
+    assert all(map(is_over, pids))
+
+
 def test_an_interrupted_job_stops_its_script(script, tmp_path):
     container = script(STUBBORN.format(then="sys.exit(0)"))
     command = [sys.executable, "-c", RUNNER, str(tmp_path), str(container.entry_point)]
