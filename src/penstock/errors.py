@@ -14,7 +14,7 @@
     │   └── StateMismatch        (ValueError)  a saved state that belongs to other data or another loader
     ├── TransformError           (RuntimeError)  the user's own function failed; the cause is chained
     ├── WorkerDied               (RuntimeError)  a process that made batches for a loader was killed, or ended itself
-    ├── JobFailed                (RuntimeError)  a training or transform job ended without its result
+    ├── JobFailed                (RuntimeError, ValueError)  a training or transform job ended without its result
     ├── RequestError             (ValueError)  a request that is answered with an HTTP status other than 200
     └── MissingExtra             (ImportError)  an optional package is not installed
 
@@ -192,8 +192,11 @@ class WorkerDied(PenstockError, RuntimeError):
     """A process that made batches for a loader was killed, or ended itself. The message says which, how, and over what."""
 
 
-class JobFailed(PenstockError, RuntimeError):
-    """A training or transform job ended without its result. The message is the reason, in one line."""
+class JobFailed(PenstockError, RuntimeError, ValueError):
+    """A training or transform job ended without its result. The message is the reason, in one line.
+
+    It is a ValueError as the SDK's ``UnexpectedStatusException`` is, which notebooks catch.
+    """
 
 
 class RequestError(PenstockError, ValueError):

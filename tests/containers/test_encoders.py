@@ -1,6 +1,7 @@
 """Bodies: the two families of SageMaker's packages to the byte, and the sound forms."""
 
 import io
+import json
 import math
 import warnings
 import zipfile
@@ -214,6 +215,19 @@ def test_compressions_that_would_be_unpacked_all_at_once(method):
     with pytest.raises(RequestError, match="otherwise than by deflate") as error:
         decoding.decode(bomb.getvalue(), NPZ)
     assert error.value.status == 400
+
+
+@pytest.mark.parametrize("made", ["{long}\n" + "1\n" * 100_000, '["{long}"' + ",1" * 100_000 + "]"])
+def test_one_long_text_does_not_make_all_cells_as_long(made):
+    body = made.replace("{long}", "x" * 100_000).encode()
+    with pytest.raises(RequestError, match="a text of 100,000 characters among 100,001 values") as error:
+        decoding.decode(body, JSON if body.startswith(b"[") else CSV)
+    assert error.value.status == 400
+
+
+def test_long_texts_in_objects_are_taken():
+    body = json.dumps([{"text": "x" * 100_000, "numbers": list(range(10_000))}])
+    assert decoding.decode(body.encode(), JSON)[0]["text"] == "x" * 100_000
 
 
 @pytest.mark.parametrize("shape", [(1 << 40,), (1 << 62, 1 << 62), (3,)])

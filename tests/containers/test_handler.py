@@ -95,7 +95,26 @@ def test_an_answer_that_cannot_be_made(load):
     text = "def model_fn(d): return 1\ndef transform_fn(model, data, content_type, accept): return object()"
     with pytest.raises(RequestError) as error:
         load(text)(ask("1"))
-    assert (error.value.status, error.value.container) == (406, "serve")
+    assert (error.value.status, error.value.container) == (500, "serve")
+    assert "returned a object that no content type can hold" in error.value.reason
+
+
+@pytest.mark.parametrize("returned", ["{1, 2}", "lambda: 1", "[[1], [2, object()]]", "b'x'.__class__"])
+def test_a_prediction_that_no_content_type_holds_is_the_script_s_fault(load, returned):
+    handler = load(f"def model_fn(d): return 1\ndef predict_fn(rows, model): return {returned}")
+    for accept in ("*/*", "text/csv", "application/x-npy"):
+        with pytest.raises(RequestError) as error:
+            handler(ask("1", accept=accept))
+        assert error.value.status == 500, accept
+
+
+def test_a_prediction_that_another_content_type_holds_is_the_client_s(load):
+    handler = load(
+        "import numpy\ndef model_fn(d): return 1\ndef predict_fn(rows, model): return numpy.zeros((1, 2, 3))"
+    )
+    with pytest.raises(RequestError, match=r"cannot be answered as text/csv: .*; ask for application/json") as error:
+        handler(ask("1", accept="text/csv"))
+    assert error.value.status == 406
 
 
 def test_a_failing_function_is_named_and_chained(load):

@@ -115,11 +115,12 @@ class Server:
 
 
 def children(pid):
-    """Processes that a process has started, as Linux lists them."""
+    """Processes that a process has started, as Linux lists them, but the watchdog, which may outlive it for a moment."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            if int(path.read_text().rpartition(")")[2].split()[1]) == pid:
+            is_watchdog = b"orphans.py" in path.with_name("cmdline").read_bytes()
+            if not is_watchdog and int(path.read_text().rpartition(")")[2].split()[1]) == pid:
                 found.append(int(path.parent.name))
     return found
 

@@ -131,6 +131,17 @@ def test_a_signal_that_comes_while_the_log_is_written_is_not_lost(monkeypatch):
         wait(lambda: running.force_exit)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="finds processes as Linux shows them")
+def test_what_workers_have_started_ends_with_the_server():
+    with Server(sample("obedient"), sample("obedient", isolated=True), workers=1) as server:
+        server.ready()
+        answer = server.post(b"start")[1]  # the first container starts a process, then the isolated one
+        pid = int(answer.split()[-1])
+        assert lives(pid)
+        server.process.kill()
+        wait(lambda: not lives(pid), "the end of what a worker has started")
+
+
 def test_nothing_is_left_when_the_server_is_killed():
     with Server(sample("obedient"), sample("obedient", isolated=True), workers=2) as server:
         server.ready()

@@ -1,5 +1,6 @@
 """Training jobs of scripts, from inputs to artifacts."""
 
+import errno
 import json
 import os
 import select
@@ -18,6 +19,7 @@ from tests.containers.test_interpreter import write_wheel
 from penstock.containers.script import ScriptContainer
 from penstock.contracts.job import Channel, Container, Store
 from penstock.errors import JobFailed
+from penstock.io.atomic import AtomicFile
 from penstock.jobs.artifacts import pack, unpack
 from penstock.jobs.hyperparameters import as_json
 from penstock.jobs.store import PathStore
@@ -425,6 +427,68 @@ def test_a_killed_job_leaves_no_artifact_and_says_so(script, tmp_path):
     tree = tmp_path / "job" / "hosts" / "algo-1"
     assert (tree / "code").exists()
     assert not (tree / "input" / "data").exists()
+
+
+@linux
+def test_a_killed_job_takes_along_what_its_script_has_started(script, tmp_path):
+    container = script(
+        """
+        import os, subprocess, sys, time
+        quiet = dict(stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+        started = [subprocess.Popen(sleep, **quiet, start_new_session=new).pid for new in (False, True)]
+        print("ready", os.getpid(), *started, flush=True)
+        time.sleep(600)
+        """
+    )
+    command = [sys.executable, "-c", RUNNER, str(tmp_path), str(container.entry_point)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as runner:
+        pids = [int(pid) for pid in runner.stdout.readline().rpartition("ready")[2].split()]
+        runner.send_signal(signal.SIGKILL)
+    assert len(pids) == 3
+    assert all(map(is_over, pids))
+
+
+def full(monkeypatch, *names, number=errno.ENOSPC):
+    """From now on, files of these names cannot be completed, as on a full disk."""
+    close = AtomicFile.close
+
+    def fail(file):
+        if any(name in file.path for name in names):
+            file.abort()
+            raise OSError(number, os.strerror(number), file.path)
+        close(file)
+
+    monkeypatch.setattr(AtomicFile, "close", fail)
+
+
+@pytest.mark.parametrize(("number", "what"), [(errno.ENOSPC, "the disk is full"), (errno.EDQUOT, "the quota of the")])
+def test_a_full_disk_is_said_with_the_file_and_what_to_do(run, script, store, monkeypatch, number, what):
+    full(monkeypatch, "model.tar.gz", number=number)
+    with pytest.raises(
+        JobFailed, match=f"^ClientError: {what}.*model.tar.gz could not be written.*Free some"
+    ) as raised:
+        run(script("open(__import__('os').environ['SM_MODEL_DIR'] + '/m', 'w').write('x')"))
+    assert isinstance(raised.value.__cause__, OSError)
+    assert isinstance(raised.value, ValueError)
+    assert not list(store.resolve("s3://out/models/job/output").iterdir())
+    record = read_job(run.work_dir, "job")
+    assert (record.status, record.failure_reason) == ("Failed", str(raised.value))
+
+
+def test_a_disk_too_full_for_the_record(run, script, monkeypatch):
+    container = script("pass")
+    train_script = container.train
+
+    def train(job):
+        train_script(job)
+        full(monkeypatch, "model.tar.gz", "status.json")
+
+    monkeypatch.setattr(type(container), "train", lambda container, job: train(job))
+    with pytest.raises(JobFailed, match="the disk is full"):
+        run(container)
+    monkeypatch.undo()
+    assert read_job(run.work_dir, "job").status == "Failed"
 
 
 def test_an_interrupted_job_stops_its_script(script, tmp_path):

@@ -74,7 +74,7 @@ def test_a_predictor_that_is_told_types_later(session, model):
     assert (predictor.content_type, predictor.predict("1,2")) == ("text/csv", b"3.0,6.0\n")
     with pytest.raises(ValueError, match="InferenceComponentName"):
         predictor.predict("1,2", component_name="part")
-    with pytest.raises(TypeError, match="no argument 'seralizer'"):
+    with pytest.warns(UserWarning, match="no argument 'seralizer'.*did you mean serializer"):
         Predictor("three", seralizer=None)
     with pytest.raises(TypeError, match="needs an endpoint_name"):
         SKLearnPredictor()

@@ -302,10 +302,18 @@ def test_a_job_of_another_process_is_waited_for(session, tmp_path):
 def test_what_is_refused(session, tmp_path):
     with pytest.raises(ValueError, match="GPU"):
         sagemaker.SKLearn(entry_point="x.py", instance_type="ml.p3.2xlarge", sagemaker_session=session)
-    with pytest.raises(TypeError, match="no argument 'entry_pont'"):
+    with pytest.warns(
+        UserWarning, match="no argument 'entry_pont': like the SDK, .* no effect; did you mean entry_point"
+    ):
         sagemaker.SKLearn(entry_point="x.py", entry_pont="y.py", sagemaker_session=session)
+    with pytest.warns(UserWarning, match="SKLearn has no argument 'script_mode'") as warned:
+        sagemaker.SKLearn(entry_point="x.py", script_mode=True, sagemaker_session=session)
+    assert [warning.filename for warning in warned] == [__file__]  # the notebook's line, which Python shows
     with pytest.raises(ValueError, match="git_config: code is not fetched from git here: clone"):
         sagemaker.SKLearn(entry_point="x.py", git_config={"repo": "https://x"}, sagemaker_session=session)
+    for name in ("container_entry_point", "container_arguments", "distribution"):
+        with pytest.raises(ValueError, match=f"{name}: .* here"):
+            sagemaker.SKLearn(entry_point="x.py", sagemaker_session=session, **{name: ["a"]})
     assert sagemaker.SKLearn(entry_point="x.py", git_config=None, sagemaker_session=session).entry_point == "x.py"
     with pytest.raises(TypeError, match="hyperparameter 'rate': Object of type float32"):
         sagemaker.SKLearn(__file__, hyperparameters={"rate": np.float32(1)}, sagemaker_session=session).fit()

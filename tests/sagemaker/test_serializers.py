@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse
 
 from penstock.sagemaker import deserializers, serializers
+from penstock.sagemaker.amazon import common
 from penstock.sagemaker.common import read_records
 
 GOLDEN = json.loads(
@@ -189,3 +190,55 @@ def test_names_of_version_1_warn_and_work(old, value, body):
         assert deserializers.json_deserializer(io.BytesIO(b"[1]"), "application/json") == [1]
     with pytest.warns(DeprecationWarning, match="numpy_to_record_serializer"):
         serializers.numpy_to_record_serializer()
+
+
+def test_the_content_type_is_that_of_the_instance():
+    assert serializers.CSVSerializer("text/tab").CONTENT_TYPE == "text/tab"
+    assert serializers.NumpySerializer(content_type="a/b").CONTENT_TYPE == "a/b"
+    assert serializers.CSVSerializer.CONTENT_TYPE == serializers.CSVSerializer().CONTENT_TYPE == "text/csv"
+
+    class Own(serializers.SimpleBaseSerializer):
+        @property
+        def CONTENT_TYPE(self):
+            return "own/type"
+
+        def serialize(self, data):
+            return data
+
+    assert Own("x/y").CONTENT_TYPE == "own/type"
+
+
+def test_pickled_arrays_are_not_read():
+    array = np.arange(3.0)
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    buffer.seek(0)
+    reader = deserializers.NumpyDeserializer(allow_pickle=False)
+    np.testing.assert_array_equal(reader.deserialize(buffer, "application/x-npy"), array)
+    with pytest.raises(ValueError, match="runs code that is in it"):
+        deserializers.NumpyDeserializer(allow_pickle=True)
+
+
+def test_record_deserializer_is_the_name_of_version_1():
+    with pytest.warns(DeprecationWarning, match="RecordDeserializer in version 2"):
+        found = deserializers.record_deserializer()
+    assert type(found) is deserializers.RecordDeserializer
+    assert common.record_deserializer is deserializers.record_deserializer
+
+
+@pytest.mark.torch
+def test_tensors():
+    torch = pytest.importorskip("torch")
+    tensor = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+    made = serializers.TorchTensorSerializer()
+    assert made.CONTENT_TYPE == "tensor/pt"
+    body = made.serialize(tensor.requires_grad_())
+    np.testing.assert_array_equal(np.load(io.BytesIO(body)), tensor.detach().numpy())
+    found = deserializers.TorchTensorDeserializer().deserialize(io.BytesIO(body))
+    assert torch.equal(found, tensor)
+    with pytest.raises(ValueError, match=r"is not a torch\.Tensor"):
+        made.serialize([1, 2])
+    with pytest.raises(ValueError, match="Unable to serialize"):
+        made.serialize(torch.zeros(2, dtype=torch.bfloat16))
+    with pytest.raises(ValueError, match="Unable to deserialize"):
+        deserializers.TorchTensorDeserializer().deserialize(io.BytesIO(b"no array"))

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from penstock.containers.toolkit import params
-from penstock.errors import DataError, JobFailed
+from penstock.errors import CorruptFile, DataError, JobFailed
 from penstock.io.archives import unpack_into
 
 __all__ = ["Code", "find_code", "staged"]
@@ -117,7 +117,8 @@ def stage(code: Code, dependencies: Sequence[str | os.PathLike[str]], target: Pa
         try:
             unpack_into(code.folder, target, what="a .tar.gz of the code")
         except DataError as error:
-            raise JobFailed(f"source_dir {code.folder} is no folder and no sound .tar.gz of one: {error}") from error
+            why = error.found if isinstance(error, CorruptFile) else str(error)
+            raise JobFailed(f"source_dir {code.folder} is no folder and no sound .tar.gz of one: {why}") from error
     elif code.is_whole:
         shutil.copytree(code.folder, target, ignore=LEFT_OUT, dirs_exist_ok=True, symlinks=True)
     else:

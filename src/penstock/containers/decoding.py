@@ -83,7 +83,30 @@ def _decode_csv(body: bytes, content_type: str) -> Any:
             return np.array(rows, dtype=np.float64)
         except ValueError:
             pass  # texts, then
+    _check_texts(rows, "the csv body")
     return np.array(rows)
+
+
+def _check_texts(values: Any, what: str) -> None:
+    """An array of texts has room for the longest one in each place: a long one beside many others would take all memory.
+
+    Raises:
+        RequestError: 400, it would take far more than a body may have.
+    """
+    cells, longest, waiting = 0, 0, [values]
+    while waiting:
+        for value in waiting.pop():
+            if isinstance(value, list):
+                waiting.append(value)
+            elif isinstance(value, dict):
+                return  # it becomes an array of objects
+            else:
+                cells += 1
+                longest = max(longest, len(value) if isinstance(value, str) else 0)
+    if 4 * cells * longest > NPZ_LIMIT_BYTES:
+        raise RequestError(
+            400, f"{what} has a text of {longest:,} characters among {cells:,} values; send fewer of them at once"
+        )
 
 
 def _csv_rows(text: str) -> list[list[str]]:
@@ -103,6 +126,8 @@ def _loads(text: str, what: str) -> Any:
 
 
 def _as_array(values: Any, what: str) -> Any:
+    if isinstance(values, list):
+        _check_texts(values, what)
     try:
         return np.array(values)
     except (ValueError, OverflowError, RecursionError) as error:

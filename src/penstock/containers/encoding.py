@@ -7,6 +7,7 @@ that fails, three axes that become garbage) are not kept here, but in :mod:`pens
 from __future__ import annotations
 
 import io
+import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -34,7 +35,8 @@ def encode(prediction: Any, media: str) -> bytes:
         media: A content type without parameters.
 
     Raises:
-        RequestError: 406, no such type, or one that cannot hold this prediction.
+        RequestError: 406, no such type, or one that cannot hold this prediction while another one can; 500, none can: it is
+            the script that has to return something else, not the client that has to ask for something else.
     """
     encoder = _ENCODERS.get(media)
     if encoder is None:
@@ -42,7 +44,21 @@ def encode(prediction: Any, media: str) -> bytes:
     try:
         return encoder(prediction)
     except (ValueError, TypeError) as error:
-        raise RequestError(406, f"this prediction cannot be answered as {media}: {error}") from error
+        others = [name for name in ENCODED if _can_hold(prediction, name)]
+        if others:
+            reason = f"this prediction cannot be answered as {media}: {error}; ask for {' or '.join(others)}"
+            raise RequestError(406, reason) from error
+        kind = type(prediction).__name__
+        reason = f"the script returned a {kind} that no content type can hold ({error}); return arrays, lists, numbers or texts"
+        raise RequestError(500, reason) from error
+
+
+def _can_hold(prediction: Any, media: str) -> bool:
+    try:
+        _ENCODERS[media](prediction)
+    except Exception:  # noqa: BLE001 - whatever the reason: it cannot
+        return False
+    return True
 
 
 def _dense(prediction: Any) -> Any:
@@ -55,7 +71,17 @@ def _encode_csv(prediction: Any) -> bytes:
     array = np.atleast_1d(np.asarray(_dense(prediction)))
     if array.ndim > 2:
         raise ValueError(f"csv has rows and columns, and the prediction has shape {array.shape}")
+    if array.dtype.hasobject:
+        for cell in array.flat:
+            _check_cell(cell)
     return encoders.array_to_csv(array).encode()
+
+
+def _check_cell(cell: Any) -> None:
+    """That a value means something as text: of a function or a set, only Python's own description would be sent."""
+    is_value = cell is None or isinstance(cell, str | bytes | numbers.Number | np.generic) or hasattr(cell, "isoformat")
+    if not is_value and not type(cell).__module__.startswith("pandas."):  # which has missing values of its own
+        raise TypeError(f"Object of type {type(cell).__name__} is no value of a csv")
 
 
 def _encode_json(prediction: Any) -> bytes:

@@ -113,7 +113,7 @@ def damage_as_corrupt_file(archive: Path, what: str | None) -> Iterator[None]:
     except Exception as error:
         if not _is_damage(error):
             raise
-        found = f"{type(error).__name__}: {error}"
+        found = str(error) or type(error).__name__
         raise CorruptFile(Where(path=str(archive)), expected=what or "a whole archive", found=found) from error
 
 

@@ -2,18 +2,52 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+from penstock.errors import JobFailed
 from penstock.io.archives import unpack_into
 from penstock.io.atomic import AtomicFile
 
-__all__ = ["files_below", "pack", "unpack"]
+__all__ = ["files_below", "full_disk_as_failure", "full_disk_reason", "pack", "unpack"]
 
 LEVEL = 6
 IS_EXECUTABLE = 0o111
+
+
+@contextmanager
+def full_disk_as_failure(place: Path) -> Iterator[None]:
+    """Say what to do where a disk is full: a bare OSError names a file that nobody chose.
+
+    Args:
+        place: The folder of the jobs.
+
+    Raises:
+        JobFailed: It is full.
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = full_disk_reason(error, place)
+        if reason is None:
+            raise
+        raise JobFailed(reason) from error
+
+
+def full_disk_reason(error: BaseException, place: Path) -> str | None:
+    """Why a job failed, if it was because a disk was full or a quota used up, and what to do; else ``None``."""
+    disk = error if isinstance(error, OSError) else error.__cause__
+    if not isinstance(disk, OSError) or disk.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return None
+    what = "the disk is full" if disk.errno == errno.ENOSPC else "the quota of the disk is used up"
+    return (
+        f"ClientError: {what}: {disk.filename or place} could not be written, and nothing incomplete was left in its place. "
+        f"Free some space, or choose another folder for jobs and their artifacts, which are in {place} now"
+    )
 
 
 def files_below(folders: Sequence[Path]) -> dict[str, Path]:

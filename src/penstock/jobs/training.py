@@ -7,13 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from penstock.contracts.job import Channel, Container, Store, TrainingJob
 from penstock.errors import JobFailed
 from penstock.io.locks import lock
-from penstock.jobs.artifacts import files_below, pack
+from penstock.jobs.artifacts import files_below, full_disk_as_failure, full_disk_reason, pack
 from penstock.jobs.logs import HostLog, show
 from penstock.jobs.record import ABANDONED, JobFiles, JobRecord, read_named
 from penstock.jobs.spec import TrainingSpec
@@ -58,7 +58,31 @@ def train(
         ValueError: There is a job of this name.
         JobFailed: It failed. The message is the reason, in one line; the record says it too.
     """
-    files = JobFiles(Path(work_dir) / spec.name)
+    with full_disk_as_failure(Path(work_dir)):
+        return _train(
+            spec,
+            container,
+            store,
+            Path(work_dir),
+            on_line=on_line,
+            stop=stop or threading.Event(),
+            stop_grace_s=stop_grace_s,
+            keep_tree=keep_tree,
+        )
+
+
+def _train(
+    spec: TrainingSpec,
+    container: Container,
+    store: Store,
+    work_dir: Path,
+    *,
+    on_line: Callable[[str], None],
+    stop: threading.Event,
+    stop_grace_s: float,
+    keep_tree: bool,
+) -> JobRecord:
+    files = JobFiles(work_dir / spec.name)
     try:
         files.folder.mkdir(parents=True)
     except FileExistsError:
@@ -68,7 +92,7 @@ def train(
     with files.lock.open("w") as held:
         lock(held.fileno())
         record = JobRecord.create(files, spec.name, _described(spec))
-        run = _Run(spec, container, store, record, on_line, stop or threading.Event(), stop_grace_s)
+        run = _Run(spec, container, store, record, on_line, stop, stop_grace_s)
         try:
             return run.through()
         finally:
@@ -169,14 +193,17 @@ class _Run:
                 self._train(jobs)
             self._collect(jobs)
         except Exception as error:
-            reason = _one_line(error)
+            reason = full_disk_reason(error, self._record.files.folder.parent) or _one_line(error)
             self._save_output()
-            self._record.finish("Failed", reason=reason)
+            # On a full disk, that it runs is all that the record says: who reads it then finds that nothing runs any more.
+            with suppress(OSError):
+                self._record.finish("Failed", reason=reason)
             if isinstance(error, JobFailed) and str(error) == reason:
                 raise
             raise JobFailed(reason) from error
         except BaseException:
-            self._record.finish("Stopped", reason="The process that ran the job was interrupted")
+            with suppress(OSError):
+                self._record.finish("Stopped", reason="The process that ran the job was interrupted")
             raise
         return self._record
 
@@ -205,6 +232,8 @@ class _Run:
             for job in jobs:
                 lay_out(job, self._spec, self._store)
                 provide(job, self._store, stack, self._fail)
+        except JobFailed:
+            raise
         except ValueError as error:  # a URI that is none of the store's
             raise JobFailed(f"ClientError: {error}") from error
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import warnings
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["AWS_ONLY", "V1", "settle", "tell_old_name"]
+__all__ = ["AWS_ONLY", "V1", "OnOneMachine", "settle", "tell_old_name"]
 
 V1: Mapping[str, str] = {
     "train_instance_count": "instance_count",
@@ -93,25 +94,62 @@ AWS_ONLY = frozenset(
     }
 )
 """Arguments that are taken and have no effect on one machine."""
+USUAL = (
+    "entry_point",
+    "source_dir",
+    "dependencies",
+    "hyperparameters",
+    "framework_version",
+    "instance_count",
+    "instance_type",
+    "sagemaker_session",
+    "serializer",
+    "deserializer",
+    "endpoint_name",
+    "output_path",
+    "base_job_name",
+    "environment",
+    "role",
+    "env",
+    "wait",
+)
+"""What a misspelt name may have meant."""
 REFUSED: Mapping[str, str] = {
     "git_config": "code is not fetched from git here: clone the repository, and give its folder as source_dir",
+    "container_entry_point": "images do not run here: give the program as entry_point",
+    "container_arguments": "images do not run here: give arguments as hyperparameters",
+    "distribution": "a script runs as one process on each host here: instance_count=N starts N of them",
 }
 """Arguments without which something else would come out, and what to do instead."""
 
 
-def settle(given: Mapping[str, Any], *, known: tuple[str, ...] = (), what: str) -> dict[str, Any]:
+class OnOneMachine:
+    """What has names of the SDK, though not all: a name that is missing says so in a sentence."""
+
+    def __getattr__(self, name: str) -> Any:
+        kind = type(self).__name__
+        text = f"{kind!r} object has no attribute {name!r}"
+        if not name.startswith("_"):
+            text += f": what the SDK's {kind} has and this one has not needs AWS. docs/sagemaker.md lists what works on this machine"
+        raise AttributeError(text, name=name, obj=self)
+
+
+def settle(
+    given: Mapping[str, Any], *, known: tuple[str, ...] = (), what: str, swallows: bool = False
+) -> dict[str, Any]:
     """What of some more keyword arguments counts.
 
     Args:
         given: The arguments that a signature does not name.
         known: Names that the signature does name, to which names of version 1 may lead.
         what: Who is called, for messages.
+        swallows: Whether the SDK takes arguments of any name here: then an unknown one is a warning.
 
     Returns:
         Values for ``known`` names.
 
     Raises:
-        TypeError: A name that neither version of the SDK has.
+        TypeError: A name that neither version of the SDK has, where the SDK would raise it, too.
         ValueError: An argument without which something else would come out.
     """
     settled: dict[str, Any] = {}
@@ -126,13 +164,27 @@ def settle(given: Mapping[str, Any], *, known: tuple[str, ...] = (), what: str) 
         elif new in known:
             settled[new] = value
         elif new not in AWS_ONLY:
-            raise TypeError(f"{what} has no argument {name!r}")
+            _tell_unknown(name, what, known, swallows=swallows)
     return settled
 
 
+def _tell_unknown(name: str, what: str, known: tuple[str, ...], *, swallows: bool) -> None:
+    text = f"{what} has no argument {name!r}"
+    if not swallows:
+        raise TypeError(text)
+    likely = difflib.get_close_matches(name, [*known, *USUAL], n=1)
+    meant = f"; did you mean {likely[0]}?" if likely else ""
+    _warn(f"{text}: like the SDK, this takes it, and it has no effect{meant}", UserWarning)
+
+
 def tell_old_name(message: str) -> None:
-    """Warn of a name of version 1, at the line outside of Penstock that used it: Python shows only warnings of the notebook's own lines."""
+    """Warn of a name of version 1, at the line of the notebook that used it."""
+    _warn(message, DeprecationWarning)
+
+
+def _warn(message: str, kind: type[Warning]) -> None:
+    """Warn at the line outside of Penstock: Python shows only warnings of the notebook's own lines."""
     frame, level = inspect.currentframe(), 1
     while frame is not None and str(frame.f_globals.get("__name__")).startswith("penstock."):
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, DeprecationWarning, stacklevel=level)
+    warnings.warn(message, kind, stacklevel=level)

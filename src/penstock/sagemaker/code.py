@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.containers.code import find_code, stage
-from penstock.jobs.artifacts import files_below, pack
+from penstock.jobs.artifacts import files_below, full_disk_as_failure, pack
 from penstock.sagemaker.session import Session
 
 __all__ = ["UploadedCode", "upload_code"]
@@ -38,11 +38,11 @@ def upload_code(
     """Put a script, or the folder that it is in, into the store as ``<default bucket>/<name>/source/sourcedir.tar.gz``.
 
     Raises:
-        JobFailed: There is no such script.
+        JobFailed: There is no such script, or the disk is full.
     """
     if source_dir is not None and str(source_dir).startswith(("s3://", "file://")):
         return UploadedCode(str(source_dir), os.fspath(entry_point))
-    with tempfile.TemporaryDirectory(prefix="penstock-code-") as folder:
+    with full_disk_as_failure(session.root), tempfile.TemporaryDirectory(prefix="penstock-code-") as folder:
         staged = stage(find_code(entry_point, source_dir), dependencies, Path(folder) / "code")
         archive = Path(folder) / "sourcedir.tar.gz"
         pack(files_below([staged.folder]), archive)

@@ -59,7 +59,7 @@ class Deployable(Transformable):
             EndpointError: A model does not load; the message has the reason.
         """
         del initial_instance_count, instance_type
-        given = settle(others, known=self.renamed, what=f"{type(self).__name__}.deploy")
+        given = settle(others, known=self.renamed, what=f"{type(self).__name__}.deploy", swallows=True)
         stages = self._stages()
         self.endpoint_name = endpoint_name or given.get("endpoint_name") or self._name_for_endpoint()
         if settings is None:

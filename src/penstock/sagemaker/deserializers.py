@@ -28,9 +28,11 @@ __all__ = [
     "SimpleBaseDeserializer",
     "StreamDeserializer",
     "StringDeserializer",
+    "TorchTensorDeserializer",
     "csv_deserializer",
     "json_deserializer",
     "numpy_deserializer",
+    "record_deserializer",
 ]
 
 
@@ -156,13 +158,25 @@ class NumpyDeserializer(BodyDeserializer):
     Args:
         dtype: Of the array (csv and json).
         accept: What is asked for.
+        allow_pickle: Only ``False``: loading pickled objects would run code that is in the answer.
+
+    Raises:
+        ValueError: ``allow_pickle=True``.
     """
 
     ACCEPTED = ("application/x-npy",)
 
-    def __init__(self, dtype: Any = None, accept: str | tuple[str, ...] | None = None) -> None:
+    def __init__(
+        self, dtype: Any = None, accept: str | tuple[str, ...] | None = None, allow_pickle: bool = False
+    ) -> None:
+        if allow_pickle:
+            raise ValueError(
+                "allow_pickle=True: pickled arrays are not read here, because loading one runs code that is in it. Leave it "
+                "out: arrays of numbers and texts need no pickle"
+            )
         super().__init__(accept)
         self.dtype = dtype
+        self.allow_pickle = False
 
     def read(self, body: bytes, content_type: str) -> Any:
         """The array; of npz the file with its arrays.
@@ -179,6 +193,30 @@ class NumpyDeserializer(BodyDeserializer):
         if media in ("application/x-npy", "application/x-npz"):
             return np.load(io.BytesIO(body), allow_pickle=False)
         raise ValueError(f"{type(self).__name__} cannot read content type {content_type}.")
+
+
+class TorchTensorDeserializer(BodyDeserializer):
+    """A tensor of a ``.npy`` file."""
+
+    ACCEPTED = ("tensor/pt",)
+
+    def __init__(self, accept: str | tuple[str, ...] | None = None) -> None:
+        super().__init__(accept)
+        self.convert_npy_to_tensor = require("torch", extra="torch").from_numpy
+
+    def deserialize(self, stream: Any, content_type: str = "tensor/pt") -> Any:
+        """The tensor.
+
+        Raises:
+            ValueError: It is no ``.npy`` file, or of a type that PyTorch has not.
+        """
+        return super().deserialize(stream, content_type)
+
+    def read(self, body: bytes, content_type: str) -> Any:  # noqa: ARG002 - one signature for all
+        try:
+            return self.convert_npy_to_tensor(np.load(io.BytesIO(body), allow_pickle=False))
+        except (ValueError, TypeError, EOFError, OSError) as error:
+            raise ValueError(f"Unable to deserialize your data to torch.Tensor: {error}") from error
 
 
 class PandasDeserializer(BodyDeserializer):
@@ -208,6 +246,12 @@ class RecordDeserializer(BodyDeserializer):
 
     def read(self, body: bytes, content_type: str) -> Any:  # noqa: ARG002
         return read_records(io.BytesIO(body))
+
+
+def record_deserializer() -> RecordDeserializer:
+    """:class:`RecordDeserializer` by its name in version 1 of the SDK."""
+    tell_old_name("record_deserializer is RecordDeserializer in version 2 of the SDK and here")
+    return RecordDeserializer()
 
 
 class _Deprecated:

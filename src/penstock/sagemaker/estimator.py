@@ -12,7 +12,7 @@ from penstock.containers.script import ScriptContainer
 from penstock.contracts.job import Channel, Container, InputMode
 from penstock.jobs.hyperparameters import as_json, as_text
 from penstock.jobs.spec import TrainingSpec
-from penstock.sagemaker.arguments import settle
+from penstock.sagemaker.arguments import OnOneMachine, settle
 from penstock.sagemaker.code import UploadedCode, upload_code
 from penstock.sagemaker.image_uris import REPOSITORIES, image_name
 from penstock.sagemaker.inputs import TrainingInput, channels_of
@@ -29,7 +29,7 @@ MODEL_TYPE = "application/x-sagemaker-model"
 RENAMED = ("instance_count", "instance_type", "max_run", "image_uri")
 
 
-class EstimatorBase(ABC):
+class EstimatorBase(OnOneMachine, ABC):
     """What all estimators have in common.
 
     Args:
@@ -69,7 +69,7 @@ class EstimatorBase(ABC):
         model_channel_name: str = "model",
         **others: Any,
     ) -> None:
-        given = settle(others, known=RENAMED, what=type(self).__name__)
+        given = settle(others, known=RENAMED, what=type(self).__name__, swallows=True)
         del checkpoint_local_path
         self.role = role or get_execution_role()
         self.instance_count = int(given.get("instance_count", instance_count))

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.hosting.recognising import linear_learner_stage, script_stage
 from penstock.hosting.stage import Stage
-from penstock.sagemaker.arguments import settle
+from penstock.sagemaker.arguments import OnOneMachine, settle
 from penstock.sagemaker.code import UploadedCode, upload_code
 from penstock.sagemaker.deployable import Deployable
 from penstock.sagemaker.image_uris import REPOSITORIES, image_name
@@ -22,7 +22,7 @@ AWS_REGION = "SAGEMAKER_REGION"
 WORKERS = "SAGEMAKER_MODEL_SERVER_WORKERS"
 
 
-class Model(Deployable):
+class Model(OnOneMachine, Deployable):
     """A model that can be deployed, or used for batch transform.
 
     Args:

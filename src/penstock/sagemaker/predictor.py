@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.hosting.client import ModelError
 from penstock.hosting.endpoint import find_endpoint
-from penstock.sagemaker.arguments import settle, tell_old_name
+from penstock.sagemaker.arguments import OnOneMachine, settle, tell_old_name
 from penstock.sagemaker.deserializers import (
     BytesDeserializer,
     StreamDeserializer,
@@ -49,7 +49,7 @@ ARGUMENTS = {
 """Of ``InvokeEndpoint``, that are understood. ``EndpointName`` is what the predictor says it is."""
 
 
-class Predictor:
+class Predictor(OnOneMachine):
     """Sends values to an endpoint and gives back what it answers.
 
     Args:
@@ -61,7 +61,7 @@ class Predictor:
 
     Raises:
         EndpointError: There is no such endpoint.
-        TypeError: No name of an endpoint, or an argument that neither version of the SDK has.
+        TypeError: No name of an endpoint.
     """
 
     def __init__(
@@ -72,7 +72,8 @@ class Predictor:
         deserializer: Any = None,
         **others: Any,
     ) -> None:
-        name = settle(others, known=("endpoint_name",), what=type(self).__name__).get("endpoint_name", endpoint_name)
+        given = settle(others, known=("endpoint_name",), what=type(self).__name__, swallows=True)
+        name = given.get("endpoint_name", endpoint_name)
         if name is None:
             raise TypeError(f"{type(self).__name__} needs an endpoint_name")
         self.endpoint_name = str(name)

@@ -29,6 +29,7 @@ __all__ = [
     "SimpleBaseSerializer",
     "SparseMatrixSerializer",
     "StringSerializer",
+    "TorchTensorSerializer",
     "csv_serializer",
     "json_serializer",
     "npy_serializer",
@@ -57,6 +58,8 @@ class Serializer(BaseSerializer):
     CONTENT_TYPE = "application/octet-stream"
 
     def __init__(self, content_type: str | None = None) -> None:
+        if content_type and not isinstance(getattr(type(self), "CONTENT_TYPE", None), property):
+            self.CONTENT_TYPE = content_type
         self.content_type = content_type or self.CONTENT_TYPE
 
     def __call__(self, data: Any) -> bytes | str:
@@ -212,6 +215,29 @@ class NumpySerializer(Serializer):
         buffer = io.BytesIO()
         np.save(buffer, array, allow_pickle=False)
         return buffer.getvalue()
+
+
+class TorchTensorSerializer(Serializer):
+    """The array of a tensor as a ``.npy`` file."""
+
+    CONTENT_TYPE = "tensor/pt"
+
+    def __init__(self, content_type: str | None = None) -> None:
+        super().__init__(content_type)
+        self.torch_tensor = require("torch", extra="torch").Tensor
+
+    def serialize(self, data: Any) -> bytes:
+        """The file.
+
+        Raises:
+            ValueError: ``data`` is no tensor, or one that NumPy has no type for.
+        """
+        if not isinstance(data, self.torch_tensor):
+            raise ValueError(f"Object of type {type(data)} is not a torch.Tensor")  # noqa: TRY004 - as the SDK
+        try:
+            return NumpySerializer().serialize(data.detach().cpu().numpy())
+        except (TypeError, RuntimeError) as error:
+            raise ValueError(f"Unable to serialize your data because: {error}") from error
 
 
 class SparseMatrixSerializer(Serializer):

@@ -17,7 +17,7 @@ from penstock.hosting.endpoint import find_endpoint
 from penstock.hosting.registry import state_folder
 from penstock.io.atomic import write_atomic
 from penstock.jobs.training import read_job, request_stop
-from penstock.sagemaker.arguments import settle
+from penstock.sagemaker.arguments import OnOneMachine, settle
 from penstock.sagemaker.clients import BotoSession, RuntimeClient, SageMakerClient
 from penstock.sagemaker.inputs import TrainingInput, s3_input
 from penstock.sagemaker.store import LocalStore
@@ -30,7 +30,7 @@ NAME_CHARACTERS = 63
 STAMP = re.compile(r"-\d{4}(-\d\d){5}-\d{3}$")
 
 
-class Session:
+class Session(OnOneMachine):
     """A folder in the place of an AWS account.
 
     ``s3://bucket/key`` is the file ``<root>/s3/bucket/key``. Jobs, models and everything else that has a name are kept below
@@ -39,6 +39,7 @@ class Session:
     Args:
         root: The folder; by default ``PENSTOCK_SAGEMAKER_DIR``, else one for this user.
         default_bucket: What :meth:`default_bucket` gives.
+        default_bucket_prefix: What keys begin with in uploads that name no bucket.
         boto_session: Of AWS, which may also be given first, as the SDK has it. Only its region counts.
         sagemaker_client, sagemaker_runtime_client: Taken from notebooks and not used: there is no AWS here.
         others: More arguments of the SDK that only AWS has a use for.
@@ -55,6 +56,7 @@ class Session:
         sagemaker_runtime_client: Any = None,
         *,
         default_bucket: str | None = None,
+        default_bucket_prefix: str | None = None,
         boto_session: Any = None,
         **others: Any,
     ) -> None:
@@ -71,6 +73,7 @@ class Session:
         )
         self.local_mode = True
         self._bucket = default_bucket
+        self.default_bucket_prefix = default_bucket_prefix
 
     @property
     def training_dir(self) -> Path:
@@ -118,7 +121,7 @@ class Session:
         Args:
             path: What to copy.
             bucket: Into which; :meth:`default_bucket` by default.
-            key_prefix: What the keys begin with. Files of a folder keep their path in it.
+            key_prefix: What the keys begin with, after ``default_bucket_prefix`` where no bucket is named. Files of a folder keep their path in it.
             extra_args: Of AWS; no effect.
             callback: Told the bytes of each file that was copied.
 
@@ -130,7 +133,8 @@ class Session:
         """
         del extra_args
         source = Path(path).expanduser()
-        prefix = key_prefix.strip("/")
+        begin = self.default_bucket_prefix if bucket is None else None
+        prefix = "/".join(filter(None, ((begin or "").strip("/"), key_prefix.strip("/"))))
         base = "/".join(part for part in (f"s3://{bucket or self.default_bucket()}", prefix) if part)
         if source.is_dir():
             files = {file.relative_to(source).as_posix(): file for file in source.rglob("*") if file.is_file()}

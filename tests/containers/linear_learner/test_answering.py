@@ -176,6 +176,48 @@ def test_what_is_refused(body, content_type, accept, status, said):
     assert said in caught.value.reason
 
 
+@pytest.mark.parametrize(
+    ("size", "body"),
+    [
+        (1, "M,1,0,2\nF,0,0.5,0\n"),
+        (1, "9,1,0,2\n8,0,0.5,0"),
+        (2, 'M,"a, b",1,0,2\nF,c,0,0.5,0\n'),
+        (0, "1,0,2\n0,0.5,0"),
+    ],
+)
+def test_labels_in_a_csv_are_passed_over_whatever_they_are(size, body):
+    answer = ask(regressor(), body, f"text/csv; label_size={size}")
+    assert answer == ask(regressor(), "1,0,2\n0,0.5,0")
+
+
+@pytest.mark.parametrize(
+    ("size", "body", "said"),
+    [
+        ("1", "M", "label_size=1 leaves no features in rows of 1 values"),
+        ("9", "1,2,3", "label_size=9 leaves no features in rows of 3 values"),
+        ("9" * 5000, "1,2,3", "leaves no features"),
+        ("1", "M,1,x,3", "row 1, column 3 is no number: 'x'"),
+        ("1", "M,1,2", "takes 3 features, but the body has 2"),
+        ("-1", "1,2,3", "label_size is a number of columns, found '-1'"),
+        ("²", "1,2,3", "label_size is a number of columns, found '²'"),
+        ("one", "1,2,3", "label_size is a number of columns"),
+    ],
+)
+def test_label_sizes_that_do_not_fit(size, body, said):
+    with pytest.raises(RequestError) as caught:
+        ask(regressor(), body, f"text/csv; label_size={size}")
+    assert caught.value.status == 400
+    assert caught.value.reason.startswith("unable to evaluate payload provided: ")
+    assert said in caught.value.reason
+
+
+def test_a_model_of_one_feature_without_one():
+    weights, bias = np.float32([[1]]), np.float32([0])
+    handler = LinearLearnerHandler(Model(predictor_type="regressor", loss="squared_loss", weights=weights, bias=bias))
+    with pytest.raises(RequestError, match="leaves no features"):
+        ask(handler, "M\nF", "text/csv; label_size=1")
+
+
 def test_the_first_of_several_that_are_accepted():
     assert ask(regressor(), "1,2,3", accept="text/csv, application/jsonlines").content_type == LINES
 
@@ -200,6 +242,38 @@ def test_requests_together_are_answered_as_each_alone():
 def test_no_body_is_more_than_refused(content_type, body):
     try:
         ask(regressor(), body, content_type)
+    except RequestError as error:
+        assert error.status == 400
+
+
+CELLS = st.text(max_size=4) | st.floats().map(repr) | st.sampled_from(["M", "1", "", '"', '"a, b"', "²", "1e999", "\0"])
+SIZES = st.integers(-1, 5).map(str) | st.sampled_from(["", "²", "1.5", "9" * 30])
+KINDS = st.sampled_from(["", "; charset=latin-1", "; charset=utf-16", "; charset=idna", "; charset=none"])
+
+
+@given(st.lists(st.lists(CELLS, max_size=4), max_size=4), SIZES, KINDS)
+def test_no_csv_is_more_than_refused(rows, size, charset):
+    body = "\n".join(map(",".join, rows)).encode("utf-8", "surrogatepass")
+    kind = f"text/csv; label_size={size}{charset}"
+    request = Request(body=body, content_type=kind)
+    for handler in (regressor(), binary(), classes()):
+        (together,) = handler.answer_many([request])
+        try:
+            assert handler(request) == together
+        except RequestError as error:
+            assert error.status in (400, 415)
+
+
+@given(st.sampled_from([dense_records, sparse_records]), st.data())
+def test_no_damaged_records_are_more_than_refused(made, data):
+    body = bytearray(made(ROWS))
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(body) - 1))
+        body[place : place + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
+        if not body:
+            break
+    try:
+        ask(classes(), bytes(body), RECORDIO)
     except RequestError as error:
         assert error.status == 400
 

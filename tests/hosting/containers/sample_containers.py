@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -79,6 +80,10 @@ class Obedient:
 
     def do_nothing(self, rest, request):
         return None
+
+    def do_start(self, rest, request):
+        quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+        return _text(str(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], **quiet).pid))
 
     def do_pid(self, rest, request):
         return _text(str(os.getpid()))

@@ -58,33 +58,38 @@ def _bad(reason: str) -> RequestError:
     return RequestError(400, PREFIX + reason.removeprefix(PREFIX))
 
 
-def _csv(request: Request, width: int) -> Any:
+def _csv(request: Request, width: int) -> Any:  # noqa: ARG001 - readers are called alike
     table = np.asarray(decode(request.body, request.content_type))
-    labels = content_types.parameters(request.content_type).get("label_size", "0")
-    if not labels.isdigit():
-        raise _bad(f"label_size is a number of columns, found {labels!r}")
-    table = table[:, int(labels) :]
-    if table.dtype.kind not in "fiub":
-        row, column = _first_text(table)
-        raise _bad(f"row {row + 1}, column {column + 1} is no number: {str(table[row, column])!r}")
-    if width == 1 and table.shape[1] == 0:
-        raise _bad("a row without features")
-    return table.astype(np.float32)
+    given = content_types.parameters(request.content_type).get("label_size", "0")
+    if not (given.isascii() and given.isdecimal()):
+        raise _bad(f"label_size is a number of columns, found {given!r}")
+    # Labels may be texts, and are not looked at: what is asked for is the model's own answer.
+    labels = min(int(given[:20]), table.shape[1])
+    features = table[:, labels:]
+    if features.shape[1] == 0:
+        raise _bad(f"label_size={given} leaves no features in rows of {table.shape[1]} values")
+    try:
+        with np.errstate(over="ignore"):
+            return features.astype(np.float64, copy=False).astype(np.float32)
+    except ValueError as error:
+        row, column = _first_text(features)
+        found = str(features[row, column])[:80]
+        raise _bad(f"row {row + 1}, column {labels + column + 1} is no number: {found!r}") from error
 
 
 def _first_text(table: Any) -> tuple[int, int]:
-    for row, cells in enumerate(table.tolist()):
-        for column, cell in enumerate(cells):
-            try:
-                float(cell)
-            except (TypeError, ValueError):
-                return row, column
+    for (row, column), cell in np.ndenumerate(table):
+        try:
+            float(cell)
+        except ValueError:
+            return row, column
     return 0, 0
 
 
 def _records(request: Request, width: int) -> Any:  # noqa: ARG001 - readers are called alike
     found = decode(request.body, request.content_type)
-    return found.astype(np.float32)
+    with np.errstate(over="ignore"):
+        return found.astype(np.float32)
 
 
 def _json(request: Request, width: int) -> Any:
@@ -145,7 +150,8 @@ def _numbers(values: list[Any], number: int, name: str) -> Any:
     if not all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
         raise _bad(f"instance {number}: {name!r} holds something else than numbers")
     try:
-        return np.array(values, np.float64).astype(np.float32)
+        with np.errstate(over="ignore"):
+            return np.array(values, np.float64).astype(np.float32)
     except (OverflowError, ValueError) as error:
         raise _bad(f"instance {number}: {error}") from error
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from penstock.containers.orphans import Tied
+
 __all__ = ["Ended", "run"]
 
 READ_BYTES = 1 << 16
@@ -65,21 +67,25 @@ def run(
     Raises:
         OSError: It cannot be started.
     """
+    tied = Tied()
     process = subprocess.Popen(  # noqa: S603 - running the user's command is what this is for
         list(command),
         cwd=cwd,
-        env=dict(environment),
+        env={**environment, **tied.environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
+    tied.add_group(process.pid)
     watch = _Watch(process, log, stop, grace_s, signal_group=signal_group)
     try:
         watch.until_it_ends()
     finally:
         _signal_group(process.pid, signal.SIGKILL)
+        tied.remove_group(process.pid)
         process.wait()
+        tied.kill_all()
         for pipe in (process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()

@@ -10,22 +10,16 @@ import sys
 import threading
 from typing import Any
 
-if sys.platform == "linux":
-    import ctypes
-
 __all__ = ["end_with", "print_anyway"]
-
-PR_SET_PDEATHSIG = 1
 
 
 def end_with(life: int) -> None:
     """End this process and its group when the other end of a pipe is closed.
 
-    A thread waits for that. Where code that never gives up the interpreter's lock would keep the thread from running,
-    Linux is asked to kill us as well.
+    A thread waits for that. Where code that never gives up the interpreter's lock keeps the thread from running, the
+    watchdog of the process that started us kills us (:mod:`penstock.containers.orphans`). A signal of the kernel at the parent's
+    death would come first, and leave what we have started running; and it comes when the thread that started us ends.
     """
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     threading.Thread(target=_wait, args=(life,), name="penstock-life", daemon=True).start()
 
 

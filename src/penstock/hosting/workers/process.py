@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from penstock.containers.orphans import Tied
 from penstock.errors import PenstockError
 from penstock.hosting.stage import Stage, names_of
 from penstock.hosting.workers.at_work import AtWork, new_memory
@@ -63,7 +64,8 @@ class WorkerProcess:
     """A running worker.
 
     It ends when this process does, however this one ends: the worker holds the reading end of a pipe of which only we
-    hold the writing end. It leads a process group of its own, so that what it has started goes with it.
+    hold the writing end, and a watchdog kills it where it does not look. It leads a process group of its own, so that what it
+    has started ends with it.
 
     Args:
         order: What it is to load.
@@ -92,6 +94,7 @@ class WorkerProcess:
         self.sockets = [ours for ours, _ in pairs]
         theirs = [other for _, other in pairs]
         self._life = -1
+        self._tied = Tied()
         passed: list[int] = []
         try:
             passed.append(new_memory(channels))
@@ -106,8 +109,9 @@ class WorkerProcess:
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
-                env={**os.environ, **(environment or {})},
+                env={**os.environ, **(environment or {}), **self._tied.environment},
             )
+            self._tied.add_group(self._process.pid)
         except OSError:
             self._close()
             raise
@@ -140,6 +144,7 @@ class WorkerProcess:
         """End it and everything that it has started, at once, and let go of its sockets."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
+        self._tied.remove_group(self.pid)
         self._process.wait()
         self._close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Literal, cast
 
@@ -14,6 +14,7 @@ from penstock.errors import JobFailed
 from penstock.hosting.preparing import prepared
 from penstock.hosting.stage import Stage
 from penstock.io.progress import Progress
+from penstock.jobs.artifacts import full_disk_reason
 from penstock.jobs.objects import InputObject, list_objects
 from penstock.jobs.transform.asking import Asking, Failure
 from penstock.jobs.transform.containers import ContainerOutput, ContainerProcess, with_environment
@@ -91,9 +92,11 @@ class TransformRun:
             if self._stop.is_set():  # what fails when the containers are ended is no failure
                 self._record.finish("Stopped")
                 return self._record
-            reason = one_line(error)
+            reason = full_disk_reason(error, self._record.files_of_job.folder.parent) or one_line(error)
             self._log.say(reason)
-            self._record.finish("Failed", reason=reason)
+            # On a full disk, that it runs is all that the record says: who reads it then finds that nothing runs any more.
+            with suppress(OSError):
+                self._record.finish("Failed", reason=reason)
             raise JobFailed(reason) from error
         else:
             self._end()

@@ -8,7 +8,7 @@ from penstock.sagemaker.common import (
     write_numpy_to_dense_tensor,
     write_spmatrix_to_sparse_tensor,
 )
-from penstock.sagemaker.deserializers import RecordDeserializer
+from penstock.sagemaker.deserializers import RecordDeserializer, record_deserializer
 from penstock.sagemaker.serializers import RecordSerializer, numpy_to_record_serializer
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "numpy_to_record_serializer",
     "read_recordio",
     "read_records",
+    "record_deserializer",
     "write_numpy_to_dense_tensor",
     "write_spmatrix_to_sparse_tensor",
 ]

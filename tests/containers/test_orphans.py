@@ -1,0 +1,102 @@
+"""Nothing that a process has started outlives it, however it ends."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from penstock.containers.orphans import MARK, Tied
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them")
+
+TREE = """
+import os, subprocess, sys, time
+quiet = dict(stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+sleep = [sys.executable, "-S", "-c", "import time; time.sleep(600)"]
+bare = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK")}
+children = [
+    subprocess.Popen(sleep, **quiet),
+    subprocess.Popen(sleep, **quiet, start_new_session=True),
+    subprocess.Popen(sleep, **quiet, env=bare),
+]
+reading, writing = os.pipe()
+if os.fork() == 0:  # a daemon: its parent ends at once, and it has a session of its own
+    os.setsid()
+    os.dup2(os.open(os.devnull, os.O_RDWR), 1)
+    daemon = subprocess.Popen(sleep, **quiet)
+    os.write(writing, str(daemon.pid).encode())
+    os._exit(0)
+print(os.getpid(), *(child.pid for child in children), os.read(reading, 20).decode(), flush=True)
+{then}
+"""
+OWNER = """
+import os, subprocess, sys, threading
+from penstock.containers.orphans import Tied
+tied = Tied()
+child = subprocess.Popen([sys.executable, "-c", sys.argv[1]], env={**os.environ, **tied.environment}, start_new_session=True)
+tied.add_group(child.pid)
+if sys.argv[2] == "fork" and os.fork() == 0:  # it holds what its parent has open
+    threading.Event().wait()
+child.wait()
+"""
+
+
+def is_over(pid):
+    """Whether a process comes to its end."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], 60)[0])
+    finally:
+        os.close(descriptor)
+
+
+def tree(then="time.sleep(600)"):
+    return TREE.replace("{then}", then)
+
+
+@pytest.mark.parametrize("way", ["alone", "fork"])
+def test_what_a_killed_process_has_started(way):
+    command = [sys.executable, "-c", OWNER, tree(), way]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as owner:
+        pids = [int(pid) for pid in owner.stdout.readline().split()]
+        assert len(pids) == 5
+        owner.send_signal(signal.SIGKILL)
+        owner.wait()
+        try:
+            assert all(map(is_over, pids))
+        finally:
+            os.killpg(owner.pid, signal.SIGKILL) if way == "fork" else None
+
+
+def test_marks_of_outer_processes_are_passed_on(monkeypatch):
+    monkeypatch.setenv(MARK, "outer")
+    assert Tied().environment[MARK].startswith("outer,")
+
+
+def test_the_watchdog_is_started_again():
+    """It was killed, by a machine that is short of memory: the next process is watched all the same."""
+    kill = "[os.kill(int(p), 9) for p in open(f'/proc/self/task/{os.getpid()}/children').read().split()]"
+    text = OWNER.replace("tied = Tied()", f"Tied(); {kill}; os.wait(); tied = Tied()")
+    with subprocess.Popen([sys.executable, "-c", text, tree(), "alone"], stdout=subprocess.PIPE, text=True) as owner:
+        pids = [int(pid) for pid in owner.stdout.readline().split()]
+        owner.send_signal(signal.SIGKILL)
+        owner.wait()
+        assert all(map(is_over, pids))
+
+
+def test_nothing_with_the_mark_is_left():
+    tied = Tied()
+    environment = {**os.environ, **tied.environment}
+    command = [sys.executable, "-c", tree("pass")]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        pids = [int(pid) for pid in process.stdout.readline().split()]
+    tied.kill_all()
+    with_mark = [pid for number, pid in enumerate(pids) if number != 3]  # the one without has to go with its group
+    assert all(map(is_over, with_mark))
+    os.kill(pids[3], signal.SIGKILL)

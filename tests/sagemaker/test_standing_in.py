@@ -1,0 +1,107 @@
+"""Notebooks that import the SDK by its own name."""
+
+import importlib
+import sys
+from types import ModuleType
+
+import pytest
+
+import penstock.sagemaker
+from penstock.sagemaker import serializers
+from penstock.sagemaker.standing_in import install_as_sagemaker
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "sagemaker"]:
+        monkeypatch.delitem(sys.modules, name)
+    undo = install_as_sagemaker()
+    yield undo
+    undo()
+
+
+def run(text):
+    names = {}
+    exec(text, names)
+    return names
+
+
+@pytest.mark.usefixtures("installed")
+def test_every_form_of_import_gives_the_same_module():
+    found = run("""
+import sagemaker
+import sagemaker.amazon.common as smac
+from sagemaker import get_execution_role, image_uris
+from sagemaker.amazon.amazon_estimator import get_image_uri, image_uris as same
+from sagemaker.base_serializers import CSVSerializer as base
+from sagemaker.local.local_session import LocalSession
+from sagemaker.serializers import CSVSerializer
+from sagemaker.sklearn.estimator import SKLearn
+""")
+    assert found["sagemaker"] is penstock.sagemaker
+    assert found["CSVSerializer"] is found["base"] is serializers.CSVSerializer
+    assert found["image_uris"] is found["same"]
+    assert found["SKLearn"] is penstock.sagemaker.SKLearn
+    assert found["smac"].__spec__.name == "penstock.sagemaker.amazon.common"
+    assert importlib.reload(found["smac"]) is found["smac"]
+
+
+def test_it_can_be_undone(installed):
+    run("import sagemaker.serializers")
+    before = [one for one in sys.meta_path if type(one).__module__.startswith("penstock.sagemaker")]
+    assert install_as_sagemaker() == installed
+    assert [one for one in sys.meta_path if type(one).__module__.startswith("penstock.sagemaker")] == before
+    installed()
+    assert not [name for name in sys.modules if name.partition(".")[0] == "sagemaker"]
+    assert not [one for one in sys.meta_path if type(one).__module__.startswith("penstock.sagemaker")]
+    installed()
+
+
+def test_not_over_the_sdk_itself(monkeypatch):
+    module = ModuleType("sagemaker")
+    module.__file__ = "/packages/sagemaker/__init__.py"
+    monkeypatch.setitem(sys.modules, "sagemaker", module)
+    with pytest.raises(ImportError, match=r"imported already, from /packages/sagemaker/__init__\.py: call .* before"):
+        install_as_sagemaker()
+    assert not [one for one in sys.meta_path if type(one).__module__.startswith("penstock.sagemaker")]
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("from sagemaker import KMeans", "sagemaker.KMeans is not on this machine: .* only Linear Learner"),
+        ("from sagemaker.amazon.kmeans import KMeans", "sagemaker.amazon.kmeans is not on this machine"),
+        ("import sagemaker.tuner", "call fit in a loop"),
+        ("import sagemaker; sagemaker.tuner.HyperparameterTuner", "call fit in a loop"),
+        ("from sagemaker.workflow.steps import TrainingStep", "it is a service of AWS"),
+        ("from sagemaker.pytorch import PyTorch", "give the script to SKLearn"),
+        ("import sagemaker.nothing", "has no module 'nothing'"),
+    ],
+)
+def test_what_is_not_here_says_why(statement, said):
+    with pytest.raises(ImportError, match=said):
+        run(statement)
+
+
+def test_names_that_the_sdk_does_not_have():
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        _ = penstock.sagemaker.nothing
+    assert not hasattr(penstock.sagemaker, "__wrapped__")
+
+
+def test_missing_names_of_objects_say_why(tmp_path):
+    session = penstock.sagemaker.Session(tmp_path)
+    with pytest.raises(AttributeError, match="no attribute 'create_hub': what the SDK's Session has .* needs AWS"):
+        session.create_hub()
+    assert not hasattr(session, "_repr_html_")
+
+
+def test_the_prefix_of_the_default_bucket(tmp_path):
+    assert penstock.sagemaker.Session(tmp_path).default_bucket_prefix is None
+    session = penstock.sagemaker.Session(tmp_path, default_bucket_prefix="team/a/")
+    (tmp_path / "x.csv").write_text("1")
+    bucket = session.default_bucket()
+    assert session.default_bucket_prefix == "team/a/"
+    assert session.upload_data(tmp_path / "x.csv", key_prefix="in") == f"s3://{bucket}/team/a/in/x.csv"
+    assert session.upload_data(tmp_path / "x.csv", bucket="other", key_prefix="in") == "s3://other/in/x.csv"
