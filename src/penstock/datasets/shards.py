@@ -27,7 +27,7 @@ def shard_names(template: str, *, dataset: str, split: str, file_format: str, co
         count: How many files there are.
 
     Raises:
-        CorruptFile: The template has another variable, or leads out of the folder.
+        CorruptFile: The template has another variable, or it or one of the names leads out of the folder.
     """
     template = template or DEFAULT_TEMPLATE
     if not any(f"{{{name}}}" in template for name in _OF_SHARDS):
@@ -40,11 +40,11 @@ def shard_names(template: str, *, dataset: str, split: str, file_format: str, co
         "NUM_SHARDS": f"{count:0{digits}}",
     }
     unknown = [name for name in _VARIABLE.findall(template) if name not in values and name not in _OF_SHARDS]
-    if unknown or os.path.isabs(template) or ".." in re.split(r"[/\\]", template):
-        raise CorruptFile(
-            Where(), expected="a template of file names inside the folder, with known variables", found=repr(template)
-        )
     known = _VARIABLE.sub(lambda match: values.get(match[1], match[0]), template)
+    if unknown or os.path.isabs(known) or ".." in re.split(r"[/\\]", known):
+        raise CorruptFile(
+            Where(), expected="a template of file names inside the folder, with known variables", found=repr(known)
+        )
     return [_numbered(known, f"{index:0{digits}}", values["NUM_SHARDS"]) for index in range(count)]
 
 
