@@ -17,6 +17,7 @@ from penstock import _interrupts  # noqa: F401 - before everything that takes ti
 if _typing.TYPE_CHECKING:
     from penstock.contracts.csv import CSV
     from penstock.contracts.feature import Feature
+    from penstock.contracts.feature_keys import RaggedKeys, SparseKeys
     from penstock.contracts.image_options import ImageOptions
     from penstock.contracts.records import Records, Skipped
     from penstock.contracts.schema import Schema
@@ -83,6 +84,7 @@ __all__ = [
     "Pad",
     "PenstockError",
     "Ragged",
+    "RaggedKeys",
     "ReadInstruction",
     "Records",
     "Report",
@@ -93,6 +95,7 @@ __all__ = [
     "Shuffled",
     "Skipped",
     "Source",
+    "SparseKeys",
     "StateMismatch",
     "TransformError",
     "UnknownFormat",
@@ -114,6 +117,7 @@ __all__ = [
 _HOMES = {
     "contracts.csv": ("CSV",),
     "contracts.feature": ("Feature",),
+    "contracts.feature_keys": ("RaggedKeys", "SparseKeys"),
     "contracts.image_options": ("ImageOptions",),
     "contracts.records": ("Records", "Skipped"),
     "contracts.schema": ("Schema",),

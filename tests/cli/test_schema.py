@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import penstock as ps
 
 
@@ -26,3 +28,20 @@ def test_columns(run, people):
 
 def test_raw_codec(run, people):
     assert list(ps.Schema.from_json(run("schema", people, "--codec", "raw", "--json").out)) == ["record"]
+
+
+def test_features_of_several_lists(run, tmp_path):
+    golden = Path(__file__).resolve().parents[1] / "golden" / "tfrecord" / "keys.tfrecord"
+    schema = ps.Schema(
+        {
+            "matrix": ps.Feature("int64", keys=ps.SparseKeys(["row", "column"], "number", [3, 4])),
+            "rows": ps.Feature("int64", keys=ps.RaggedKeys("values", [("row_lengths", "lengths")])),
+        }
+    )
+    (tmp_path / "keys.json").write_text(schema.to_json())
+    for command in ("head", "verify"):
+        assert run(command, golden, "--schema", tmp_path / "keys.json").code == 0
+    only_rows = ps.Schema({"rows": schema["rows"]})
+    (tmp_path / "rows.json").write_text(only_rows.to_json())
+    assert run("convert", golden, tmp_path / "x.parquet", "--schema", tmp_path / "rows.json").code == 0
+    assert "rows     int64  (None, None)" in run("schema", tmp_path / "x.parquet").out

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from penstock.contracts.feature import Feature
+from penstock.contracts.feature_keys import RaggedKeys, SparseKeys
 
 
 @pytest.mark.parametrize(
@@ -95,3 +96,45 @@ def test_names_of_classes():
 def test_a_feature_is_one_plain_array(dtype):
     with pytest.raises(TypeError, match="a feature"):
         Feature(np.dtype(dtype))
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: SparseKeys([], "v", []), TypeError, "are strings"),
+        (lambda: SparseKeys([1], "v", [3]), TypeError, "are strings"),
+        (lambda: SparseKeys("i", None, 3), TypeError, "are strings"),
+        (lambda: SparseKeys("i", "i", 3), ValueError, "differ from each other"),
+        (lambda: SparseKeys(["i", "j"], "v", [3]), ValueError, "one length for each index key"),
+        (lambda: SparseKeys("i", "v", 0), ValueError, "from 1 to"),
+        (lambda: SparseKeys("i", "v", 2**63), ValueError, "from 1 to"),
+        (lambda: SparseKeys(["i", "j"], "v", [2**40, 2**40]), ValueError, "from 1 to"),
+        (lambda: SparseKeys("i", "v", 2.5), TypeError, "float"),
+        (lambda: RaggedKeys(None), TypeError, "is a string"),
+        (lambda: RaggedKeys("v", ["row_splits"]), TypeError, "is a pair"),
+        (lambda: RaggedKeys("v", [("row_splits",)]), TypeError, "is a pair"),
+        (lambda: RaggedKeys("v", [7]), TypeError, "is a pair"),
+        (lambda: RaggedKeys("v", [("rows", "s")]), ValueError, "a partition is one of"),
+        (lambda: RaggedKeys("v", [("row_splits", 3)]), TypeError, "has a key"),
+        (lambda: RaggedKeys("v", [("uniform_row_length", "s")]), ValueError, "at least 1"),
+        (lambda: RaggedKeys("v", [("uniform_row_length", 0)]), ValueError, "at least 1"),
+        (lambda: RaggedKeys("v", [("uniform_row_length", True)]), ValueError, "at least 1"),
+        (lambda: RaggedKeys("v", [("row_splits", "v")]), ValueError, "differ from each other"),
+        (lambda: Feature("int64", keys="v"), TypeError, "keys are"),
+        (lambda: Feature("int64", (3,), keys=SparseKeys("i", "v", 4)), ValueError, "makes the shape"),
+        (lambda: Feature("str", keys=SparseKeys("i", "v", 4)), ValueError, "numeric"),
+        (lambda: Feature("int64", default=0, keys=SparseKeys("i", "v", 4)), ValueError, "no default"),
+        (lambda: Feature("int64", steps=True, keys=RaggedKeys("v")), ValueError, "no default, encoding or steps"),
+        (lambda: Feature("bytes", encoding="png", keys=RaggedKeys("v")), ValueError, "no default, encoding or steps"),
+        (lambda: Feature("int64", sparse=True, keys=RaggedKeys("v")), ValueError, "no sparse feature"),
+    ],
+)
+def test_keys_that_do_not_fit_are_refused(make, error, words):
+    with pytest.raises(error, match=words):
+        make()
+
+
+def test_keys_say_the_shape():
+    assert Feature("int64", keys=SparseKeys("i", "v", 4)) == Feature(
+        "int64", (4,), sparse=True, keys=SparseKeys("i", "v", 4)
+    )
+    assert Feature("int64", keys=RaggedKeys("v")).shape == (None,)
+    assert Feature("int64", names=["a", "b"], keys=RaggedKeys("v", [("row_lengths", "n")])).shape == (None, None)

@@ -3,6 +3,7 @@ import pickle
 import pytest
 
 from penstock.contracts.feature import Feature
+from penstock.contracts.feature_keys import RaggedKeys, SparseKeys
 from penstock.contracts.schema import Schema
 from penstock.errors import NoSuchFeature
 
@@ -36,3 +37,26 @@ def test_an_unknown_name_says_what_there_is():
         SCHEMA["Label"]
     assert isinstance(caught.value, KeyError)
     assert "Label" not in SCHEMA
+
+
+KEYED = Schema(
+    {
+        "cells": Feature("float32", keys=SparseKeys(["row", "column"], "value", [3, 4], is_sorted=True)),
+        "words": Feature("float32", keys=SparseKeys("id", "weight", 1000)),
+        "rows": Feature("str", keys=RaggedKeys("v", [("row_splits", "s"), ("uniform_row_length", 2)])),
+    }
+)
+
+
+def test_features_of_several_lists_print_and_round_trip():
+    assert str(KEYED).splitlines() == [
+        "feature  dtype             shape",
+        "cells    float32 (sparse)  (12,) from value, row, column",
+        "words    float32 (sparse)  (1000,) from weight, id",
+        "rows     str               (None, None, 2) from v, s",
+    ]
+    assert Schema.from_json(KEYED.to_json()) == KEYED
+    assert pickle.loads(pickle.dumps(KEYED)) == KEYED
+    assert hash(Schema.from_json(KEYED.to_json())) == hash(KEYED)
+    for feature in KEYED.values():
+        assert eval(repr(feature)) == feature

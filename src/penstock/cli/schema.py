@@ -44,6 +44,7 @@ def print_schema(schema: Schema, *, indent: int = 0) -> None:
             + (f" ({feature.encoding})" if feature.encoding else "")
             + (" (sparse)" if feature.sparse else "")
         )
-        shape = str(feature.shape) + ("" if feature.default is None else f" default {feature.default!r}")
+        keys = "" if feature.keys is None else f" from {', '.join(map(printable, feature.keys.keys))}"
+        shape = str(feature.shape) + keys + ("" if feature.default is None else f" default {feature.default!r}")
         rows.append((printable(name), dtype, shape))
     print_table(("feature", "dtype", "shape"), rows, indent=indent)

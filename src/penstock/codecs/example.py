@@ -13,11 +13,13 @@ import numpy.typing as npt
 
 from penstock import _native
 from penstock._faults import describe
-from penstock.codecs.example_columns import Column, column_of
+from penstock.codecs.example_columns import Column, Spec, column_of
+from penstock.codecs.example_keys import KeyedColumn, keyed_column_of
 from penstock.codecs.faults import all_faults, refuse_missing
+from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
-from penstock.errors import DataError, SchemaMismatch, Where
+from penstock.errors import DataError, SchemaMismatch, UnsupportedData, Where
 
 __all__ = ["ExampleCodec"]
 
@@ -40,12 +42,18 @@ class ExampleCodec:
     ) -> None:
         self.schema = schema
         self.lists = lists | {name for name in schema if schema[name].steps or _varies_twice(schema, name)}
-        self.mixed = frozenset(name for name, feature in schema.items() if name in mixed and feature.dtype == "float64")
-        self._columns: list[Column] = [
-            column_of(name, feature, is_list=name in self.lists, lists=self.lists, mixed=name in self.mixed)
+        self.mixed = mixed
+        self._columns: list[Column | KeyedColumn] = [
+            column_of(
+                name, feature, is_list=name in self.lists, lists=self.lists, mixed=_is_mixed(name, feature, mixed)
+            )
+            if feature.keys is None
+            else keyed_column_of(name, feature, lists=lists, mixed=mixed)
             for name, feature in schema.items()
         ]
-        self._decoder = _native.ExampleDecoder([column.spec for column in self._columns])
+        self._specs, self._owners, self._places = _shared_specs(self._columns)
+        self._shared = _first_shared(self._columns)
+        self._decoder = _native.ExampleDecoder(self._specs)
 
     def decode_batch(self, spans: _native.Spans) -> Batch:
         """Decode ``n`` payloads.
@@ -68,9 +76,9 @@ class ExampleCodec:
             raise self._described(error) from error
         batch: Batch = {}
         faults: list[DataError] = []
-        for column, part in zip(self._columns, parts, strict=True):
+        for column, places in zip(self._columns, self._places, strict=True):
             try:
-                batch[column.name] = column.values(part, len(spans))
+                batch[column.name] = column.values([parts[place] for place in places], len(spans))
             except SchemaMismatch as fault:
                 faults.append(fault)
         if faults:
@@ -79,12 +87,14 @@ class ExampleCodec:
 
     def _described(self, error: _native.FormatError) -> DataError:
         """The error for a fault in a payload. Only faults of the wire have a byte; for the others native code says 0."""
-        features = list(self.schema)
+        features = self._owners
         if error.fault in ("wire", "truncated"):
             return describe(error, Where(record=error.record), features)
         place = Where(record=error.record, feature=features[error.feature] if error.feature >= 0 else None)
         described = describe(error, place, features)
-        return type(described)(place, expected=described.expected, found=described.found, hint=described.hint)
+        key = self._specs[error.feature][0] if error.feature >= 0 else None
+        found = described.found if key is None or key in self.schema else f"{described.found} under {key!r}"
+        return type(described)(place, expected=described.expected, found=found, hint=described.hint)
 
     @staticmethod
     def spans_of(payloads: Sequence[Any]) -> _native.Spans:
@@ -115,11 +125,13 @@ class ExampleCodec:
             NoSuchFeature, SchemaMismatch, UnsupportedData: The columns are not what the schema says, or would lose something.
         """
         refuse_missing(self.schema, batch)
-        columns = [column.encoded(batch[column.name], n) for column in self._columns]
+        if self._shared is not None:
+            raise self._shared.relocated(Where())  # a new one: each has a traceback of its own
+        encoded = [part for column in self._columns for part in column.encoded(batch[column.name], n)]
         try:
-            return _native.encode_examples(columns, n, head, tail, align)
+            return _native.encode_examples(encoded, n, head, tail, align)
         except _native.FormatError as error:
-            column = self._columns[error.feature]
+            column = [column for column in self._columns for _ in column.specs][error.feature]
             raise column.misfit(batch[column.name], n) from error
 
     def narrowed(self, names: tuple[str, ...]) -> ExampleCodec:
@@ -140,5 +152,49 @@ class ExampleCodec:
         return f"ExampleCodec({list(self.schema)})"
 
 
+def _is_mixed(name: str, feature: Feature, mixed: frozenset[str]) -> bool:
+    return name in mixed and feature.dtype == "float64"
+
+
 def _varies_twice(schema: Schema, name: str) -> bool:
-    return schema[name].shape[:2] == (None, None)
+    return schema[name].shape[:2] == (None, None) and schema[name].keys is None
+
+
+def _shared_specs(columns: Sequence[Column | KeyedColumn]) -> tuple[list[Spec], list[str], list[list[int]]]:
+    """What native code decodes, each list once; the feature that asks for it first; and which of these each column takes.
+
+    Raises:
+        UnsupportedData: Two features read one list as different things.
+    """
+    specs: dict[tuple[str, bool], Spec] = {}
+    owners: dict[tuple[str, bool], str] = {}
+    for column in columns:
+        for spec in column.specs:
+            key = (spec[0], spec[3])
+            if specs.setdefault(key, spec) != spec:
+                raise UnsupportedData(
+                    Where(feature=column.name),
+                    expected=f"features that read the values of {spec[0]!r} as one type, of varying length",
+                    found=f"{owners[key]!r}, which reads them as another",
+                    hint="Open the files twice, each time with one of the two.",
+                )
+            owners.setdefault(key, column.name)
+    numbers = {key: number for number, key in enumerate(specs)}
+    places = [[numbers[spec[0], spec[3]] for spec in column.specs] for column in columns]
+    return list(specs.values()), list(owners.values()), places
+
+
+def _first_shared(columns: Sequence[Column | KeyedColumn]) -> UnsupportedData | None:
+    """Why columns cannot be written, where two would be stored under one key."""
+    owners: dict[tuple[str, bool], str] = {}
+    for column in columns:
+        for key, _, _, is_list, _ in column.specs:
+            first = owners.setdefault((key, is_list), column.name)
+            if first != column.name:
+                return UnsupportedData(
+                    Where(feature=column.name),
+                    expected="features with keys of their own",
+                    found=f"{key!r}, which holds {first!r} as well",
+                    hint="Leave one of them out, with select(), or write it with other keys.",
+                )
+    return None

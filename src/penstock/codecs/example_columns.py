@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,16 +15,20 @@ from penstock.contracts.feature import Feature
 from penstock.contracts.values import Ragged
 from penstock.errors import SchemaMismatch, UnsupportedData, Where
 
-__all__ = ["Column", "column_of"]
+__all__ = ["Column", "Encoded", "Part", "Spec", "column_of"]
 
 BYTES, FLOAT, INT, EITHER = 1, 2, 3, 4
 CONTEXT = "context/"
 
+Spec = tuple[str, int, int, bool, Any]
+Encoded = tuple[str, int, int, bool, Any, Any, Any]
 Part = tuple[Any, npt.NDArray[np.int64] | None, npt.NDArray[np.int64] | None]
 
 
-def column_of(name: str, feature: Feature, *, is_list: bool, lists: frozenset[str], mixed: bool) -> Column:
-    """What decodes and encodes one feature.
+def column_of(
+    name: str, feature: Feature, *, is_list: bool, lists: frozenset[str], mixed: bool, key: str | None = None
+) -> Column:
+    """What decodes and encodes one feature; ``key``: what records call it, if not as the schema does.
 
     Raises:
         UnsupportedData: Examples cannot hold such a feature.
@@ -42,7 +47,8 @@ def column_of(name: str, feature: Feature, *, is_list: bool, lists: frozenset[st
             Where(feature=name),
             expected="a shape whose first axis may vary, and dense values",
             found=repr(feature),
-            hint="Examples hold flat lists: reshape after reading, with source.map or map_batch.",
+            hint="Examples hold flat lists: reshape after reading, with source.map or map_batch. SparseKeys and RaggedKeys "
+            "name several lists that hold one feature.",
         )
     if feature.default is not None and not feature.is_fixed:
         raise UnsupportedData(
@@ -50,8 +56,9 @@ def column_of(name: str, feature: Feature, *, is_list: bool, lists: frozenset[st
             expected="a default on a fixed shape; one of varying length is empty where it is missing",
             found=repr(feature),
         )
-    bare = name.removeprefix(CONTEXT)
-    key = bare if not is_list and name.startswith(CONTEXT) and bare in lists else name
+    if key is None:
+        bare = name.removeprefix(CONTEXT)
+        key = bare if not is_list and name.startswith(CONTEXT) and bare in lists else name
     make = TextColumn if kind == BYTES else NumberColumn
     return make(name, key, feature, EITHER if mixed else kind, is_list=is_list)
 
@@ -90,7 +97,8 @@ class Column(ABC):
         self.inner = tuple(int(n) for n in inner if n is not None)
         self.row = int(np.prod(self.inner, dtype=np.int64))
         self.count = -1 if None in inner or (not is_list and not feature.is_fixed) else self.row
-        self.spec: tuple[str, int, int, bool, Any] = (key, kind, self.count, is_list, self._default(kind))
+        self.spec: Spec = (key, kind, self.count, is_list, self._default(kind))
+        self.specs = [self.spec]
 
     def _default(self, kind: int) -> Any:
         feature = self.feature
@@ -102,13 +110,13 @@ class Column(ABC):
         wire = {FLOAT: np.float32, INT: np.int64, EITHER: np.float64}[kind]
         return np.ascontiguousarray(np.broadcast_to(np.asarray(feature.default), self.inner).astype(wire)).tobytes()
 
-    def values(self, part: Part, n: int) -> Any:
+    def values(self, parts: Sequence[Part], n: int) -> Any:
         """The column that decoded values make.
 
         Raises:
             SchemaMismatch: A value does not fit the dtype, or values do not fill rows; names the first such record.
         """
-        flat, steps, offsets = part
+        ((flat, steps, offsets),) = parts
         column = self._typed(flat, self._starts(steps, offsets))
         if steps is None and offsets is None:
             return column.reshape((n, *self.feature.shape))
@@ -141,7 +149,7 @@ class Column(ABC):
             )
         return Ragged(flat.reshape((-1, *self.inner)), rows)
 
-    def encoded(self, column: Any, n: int) -> tuple[str, int, int, bool, Any, Any, Any]:
+    def encoded(self, column: Any, n: int) -> list[Encoded]:
         """What native code encodes: key, kind, count, is a list, flat values, step offsets, value offsets.
 
         Raises:
@@ -150,7 +158,7 @@ class Column(ABC):
         key, kind, count, is_list, _ = self.spec
         kind = FLOAT if kind == EITHER else kind
         rows, steps, offsets = self._arranged(self._array(column, n), n)
-        return key, kind, count, is_list, self._wire(rows.reshape(-1)), steps, offsets
+        return [(key, kind, count, is_list, self._wire(rows.reshape(-1)), steps, offsets)]
 
     def _arranged(self, column: Any, n: int) -> tuple[npt.NDArray[Any], Any, Any]:
         """Values, step offsets of feature lists, value offsets where the count varies."""

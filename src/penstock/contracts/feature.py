@@ -9,7 +9,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from penstock.contracts.feature_keys import RaggedKeys, SparseKeys, keys_from_json
+
 __all__ = ["ENCODINGS", "IMAGE_AXES", "MOST_AXES", "SEVERAL_KINDS", "Encoding", "Feature"]
+
 
 Encoding = Literal["jpeg", "png", "gif", "bmp", "webp", "tiff", "image"]
 ENCODINGS: tuple[str, ...] = ("jpeg", "png", "gif", "bmp", "webp", "tiff")
@@ -38,6 +41,8 @@ class Feature:
         steps: The first axis counts the steps of a sequence. A record format that tells the two apart stores such a feature
             as a list of steps: a tf.Example file as a feature list of a SequenceExample.
         names: What whole numbers from 0 stand for: the classes of a label.
+        keys: Where a tf.Example holds a feature that takes several of its lists: :class:`SparseKeys`, or :class:`RaggedKeys`.
+            They say the shape, too.
 
     Raises:
         ValueError, TypeError: the parts do not fit together.
@@ -53,6 +58,7 @@ class Feature:
     sparse: bool = False
     steps: bool = False
     names: tuple[str, ...] | None = None
+    keys: SparseKeys | RaggedKeys | None = None
 
     def __init__(
         self,
@@ -64,16 +70,20 @@ class Feature:
         sparse: bool = False,
         steps: bool = False,
         names: Sequence[str] | None = None,
+        keys: SparseKeys | RaggedKeys | None = None,
     ) -> None:
         put = object.__setattr__  # frozen: this is the one place that may set
         put(self, "dtype", _dtype_name(dtype))
-        put(self, "shape", _checked_shape(shape))
+        put(self, "shape", _checked_shape(shape) or getattr(keys, "shape", ()))
+        put(self, "keys", keys)
         put(self, "encoding", encoding)
+        sparse = sparse or isinstance(keys, SparseKeys)
         put(self, "sparse", sparse)
         put(self, "steps", steps)
         put(self, "names", None if names is None else tuple(names))
         put(self, "default", self._checked_default(default))
         self._check_encoding()
+        self._check_keys()
         self._check_names()
         if sparse and (self.is_text or len(self.shape) != 1):
             raise ValueError(f"a sparse feature is numeric with one axis, got {self.dtype!r} with shape {self.shape}")
@@ -132,6 +142,18 @@ class Feature:
         if len(set(self.names)) != len(self.names) or not all(isinstance(name, str) for name in self.names):
             raise ValueError(f"names are different strings, got {self.names}")
 
+    def _check_keys(self) -> None:
+        if self.keys is None:
+            return
+        if not isinstance(self.keys, (SparseKeys, RaggedKeys)):
+            raise TypeError(f"keys are SparseKeys(...) or RaggedKeys(...), got {self.keys!r}")
+        if self.shape != self.keys.shape:
+            raise ValueError(f"{self.keys!r} makes the shape {self.keys.shape}, got {self.shape}")
+        if self.default is not None or self.encoding is not None or self.steps:
+            raise ValueError("a feature with keys has no default, encoding or steps")
+        if self.sparse and isinstance(self.keys, RaggedKeys):
+            raise ValueError("RaggedKeys make no sparse feature")
+
     def _checked_default(self, default: Any) -> Any:
         """The default as plain Python values (hashable, JSON), after a check that it fits dtype and shape."""
         if default is None:
@@ -156,6 +178,8 @@ class Feature:
             out["steps"] = True
         if self.names is not None:
             out["names"] = list(self.names)
+        if self.keys is not None:
+            out["keys"] = self.keys.to_json()
         return out
 
     @classmethod
@@ -169,22 +193,25 @@ class Feature:
             sparse=value.get("sparse", False),
             steps=value.get("steps", False),
             names=value.get("names"),
+            keys=keys_from_json(value.get("keys")),
         )
 
     def __repr__(self) -> str:
         parts = [repr(self.dtype)]
-        if self.shape:
+        if self.shape and self.keys is None:
             parts.append(repr(self.shape))
         if self.default is not None:
             parts.append(f"default={self.default!r}")
         if self.encoding is not None:
             parts.append(f"encoding={self.encoding!r}")
-        if self.sparse:
+        if self.sparse and self.keys is None:
             parts.append("sparse=True")
         if self.steps:
             parts.append("steps=True")
         if self.names is not None:
             parts.append(f"names={_shortened(self.names)}")
+        if self.keys is not None:
+            parts.append(f"keys={self.keys!r}")
         return f"Feature({', '.join(parts)})"
 
 

@@ -108,5 +108,5 @@ def _kind(feature: Feature) -> str:
 
 
 def _shape(feature: Feature) -> Any:
-    text = str(feature.shape)
+    text = str(feature.shape) if feature.keys is None else f"{feature.shape} from {', '.join(feature.keys.keys)}"
     return text if feature.default is None else f"{text} default {feature.default!r}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from penstock.errors import DataError, SchemaMismatch, UnsupportedData, Where
 
 __all__ = ["LeafColumn", "WireKey", "stored_key"]
 
+MOST_VALUES = 1 << 31
 FLAT, LENGTHS = "/ragged_flat_values", "/ragged_row_lengths_"
 
 
@@ -79,9 +81,11 @@ class WireKey:
         flat = batch[self.key + FLAT]
         offsets = [lengths[0].offsets]
         for level, counts in enumerate(lengths):
-            if len(counts.values) and int(counts.values.min()) < 0:
-                raise self._contradiction("a negative length")
             below = flat if level + 1 == len(lengths) else lengths[level + 1]
+            outside = np.flatnonzero((counts.values < 0) | (counts.values > len(below.values)))
+            if len(outside):
+                record = int(np.searchsorted(counts.offsets, outside[0], "right")) - 1
+                raise self._contradiction(f"a length of {counts.values[outside[0]]}", record)
             ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts.values, dtype=np.int64)])
             # For every example, not only in all: else values would go over from one into the next.
             wrong = np.flatnonzero(ends[counts.offsets] != below.offsets)
@@ -111,6 +115,12 @@ class LeafColumn:
         self.name = name
         self.feature = feature
         self.levels = levels
+        if math.prod(length or 1 for length in (*levels, *feature.value_shape)) > MOST_VALUES:
+            raise UnsupportedData(
+                Where(feature=name),
+                expected=f"at most {MOST_VALUES} values in an example",
+                found=f"{feature!r} in sequences of the lengths {levels}" if levels else repr(feature),
+            )
         self.keys = [
             WireKey(stored_key(name, suffix), stored, levels, optional=feature.optional)
             for suffix, stored in feature.stored.items()

@@ -203,10 +203,16 @@ def _paths(prepared: Prepared, split: PreparedSplit, file_format: str) -> list[s
 
 def _absent(paths: list[str]) -> list[str]:
     """Names of those files that are not there; each folder is listed once, however many files it holds."""
-    there: dict[str, set[str]] = {}
-    for folder in {os.path.dirname(path) for path in paths}:
-        there[folder] = set(os.listdir(folder)) if os.path.isdir(folder) else set()
+    there = {folder: _files_in(folder) for folder in {os.path.dirname(path) for path in paths}}
     return [os.path.basename(path) for path in paths if os.path.basename(path) not in there[os.path.dirname(path)]]
+
+
+def _files_in(folder: str) -> set[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return {entry.name for entry in entries if entry.is_file()}
+    except (OSError, ValueError):  # no such folder, or a name with a zero byte in it
+        return set()
 
 
 def _opener(file_format: str) -> Callable[[list[str]], Records]:

@@ -92,7 +92,7 @@ def _decoder(shape: Shape, dtype: str) -> ImageDecoder:
 
 def _filled(files: Sequence[bytes], decoder: ImageDecoder, shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
     """Images of one size, each decoded by some thread straight into its place."""
-    out = decoder.allocated(shape)
+    out = decoder.allocated(shape, files[0])
     _, height, width, _ = shape
     bounds = _bounds(len(files)) if len(files) * height * width > WORTH_A_THREAD else [(0, len(files))]
 

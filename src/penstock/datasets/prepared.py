@@ -17,6 +17,8 @@ __all__ = ["FEATURES_FILE", "INFO_FILE", "Prepared", "PreparedSplit", "read_prep
 
 INFO_FILE, FEATURES_FILE = "dataset_info.json", "features.json"
 MOST_SHARDS = 10_000_000
+MOST_EXAMPLES = 1 << 62
+MOST_DIGITS = 20
 Supervised = str | tuple["Supervised", ...] | dict[str, "Supervised"]
 
 
@@ -167,7 +169,12 @@ class _Reader:
         found = self.get("splits") or []
         if not isinstance(found, list) or not all(isinstance(split, Mapping) for split in found):
             raise CorruptFile(self.where, expected="splits as a list of objects", found=repr(found)[:60])
-        return {split.name: split for split in map(self.split, found)}
+        splits: dict[str, PreparedSplit] = {}
+        for split in map(self.split, found):
+            if split.name in splits:
+                raise CorruptFile(self.where, expected="splits with names of their own", found=f"{split.name!r} twice")
+            splits[split.name] = split
+        return splits
 
     def split(self, fields: Mapping[str, Any]) -> PreparedSplit:
         name = fields.get("name")
@@ -177,6 +184,7 @@ class _Reader:
         if lengths is not None and not isinstance(lengths, list):
             raise CorruptFile(self.where, expected=f"shardLengths of {name} as a list", found=repr(lengths)[:60])
         known = None if lengths is None else tuple(self.number(n, f"shardLengths of {name}") for n in lengths)
+        self.number(sum(known or ()), f"the sum of shardLengths of {name}")
         stated = self.number(self.get("numShards", fields) or 0, f"numShards of {name}")
         count = len(known) if known else stated
         if known and count != len(known):
@@ -193,12 +201,11 @@ class _Reader:
         )
 
     def number(self, value: Any, what: str) -> int:
-        try:
-            found = int(value)
-        except (TypeError, ValueError):
-            found = -1
-        if found < 0 or isinstance(value, (bool, float)):
-            raise CorruptFile(self.where, expected=f"{what} as whole numbers", found=repr(value)[:60])
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        is_text = isinstance(value, str) and len(value) < MOST_DIGITS and value.isdecimal()
+        found = int(value) if is_number or is_text else -1
+        if not 0 <= found < MOST_EXAMPLES:
+            raise CorruptFile(self.where, expected=f"{what} as whole numbers below 2^62", found=repr(value)[:60])
         if what.startswith("numShards") and found > MOST_SHARDS:
             raise CorruptFile(self.where, expected=f"at most {MOST_SHARDS} files of a split", found=str(found))
         return found

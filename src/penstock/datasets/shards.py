@@ -27,7 +27,7 @@ def shard_names(template: str, *, dataset: str, split: str, file_format: str, co
         count: How many files there are.
 
     Raises:
-        CorruptFile: The template has another variable, or leads out of the folder.
+        CorruptFile: The template has another variable, or it or one of the names leads out of the folder.
     """
     template = template or DEFAULT_TEMPLATE
     if not any(f"{{{name}}}" in template for name in _OF_SHARDS):

@@ -15,7 +15,7 @@ from penstock.contracts.values import Batch
 from penstock.datasets.columns import LeafColumn
 from penstock.datasets.features.sequence import Dataset
 from penstock.datasets.nested import Nested
-from penstock.errors import SchemaMismatch, Where
+from penstock.errors import SchemaMismatch, UnsupportedData, Where
 from penstock.sources.base import as_indices
 
 __all__ = ["Steps", "StepsColumn"]
@@ -99,6 +99,12 @@ class StepsColumn:
         self.name = name
         self.feature = feature
         self.columns = dict(columns)
+        if not columns:
+            raise UnsupportedData(
+                Where(feature=name),
+                expected="a Dataset of at least one feature, which says how many steps there are",
+                found="none",
+            )
         self._outer = {
             inner: LeafColumn(column.name, column.feature, (feature.length, *column.levels))
             for inner, column in self.columns.items()

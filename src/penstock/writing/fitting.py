@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -108,9 +108,9 @@ def _narrow(codec: Any, feature: Feature) -> Feature | None:
         return None
     dtype = np.dtype(feature.dtype)
     if isinstance(codec, ExampleCodec) and dtype == np.float64:
-        return Feature("float32", feature.shape, default=feature.default)
+        return replace(feature, dtype="float32")
     if isinstance(codec, SageMakerRecordCodec) and dtype.kind in "iu" and not np.can_cast(dtype, np.int32):
-        return Feature("int32", feature.shape, default=feature.default, names=feature.names)
+        return replace(feature, dtype="int32")
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -23,6 +24,8 @@ __all__ = ["ImageDecoder", "feature_of_images"]
 LEFT = "decode=False leaves images as the bytes that they are stored as."
 FAST_JPEG = _native.jpeg_is_fast()
 JPEG_START, JPEG_CHANNELS = b"\xff\xd8\xff", (1, 3)
+TRUSTED_BYTES = 64 << 20
+"""More is allocated for a declared size only once an image has it."""
 BOMBS = ("DecompressionBombError", "DecompressionBombWarning")
 
 
@@ -178,8 +181,10 @@ class ImageDecoder:
                 raise self._damaged(error, images[position], position) from error
         return stacked
 
-    def allocated(self, shape: tuple[int, ...]) -> Pixels:
-        """Batch memory for pixels, for :meth:`into`."""
+    def allocated(self, shape: tuple[int, ...], first: bytes) -> Pixels:
+        """Batch memory for pixels, for :meth:`into`. ``first``: one of the images, which must have the size where much is asked for."""
+        if math.prod(shape) > TRUSTED_BYTES:
+            self._opened(first, 0)
         return self._pooled(shape)
 
     def into(self, image: bytes, out: Pixels) -> None:

@@ -221,11 +221,11 @@ def declared_dtype(dtype: DtypeLike) -> str:
         return "bfloat16"
     try:
         known = np.dtype(name.removeprefix("tf.") if name is not None else dtype)
-    except TypeError:
+    except (TypeError, ValueError, SyntaxError):  # NumPy parses names of its own, such as "2i4"
         known = np.dtype(object)
-    if known.kind in "OSU":
-        if known.kind in "SU":
-            return BYTES
+    if known.kind in "SU":
+        return BYTES
+    if known.kind not in "biufc":
         raise UnsupportedData(Where(), expected="a NumPy dtype, 'string' or 'bfloat16'", found=repr(dtype))
     return known.name
 

@@ -38,7 +38,10 @@ FIELDS = {
 }
 """The fields of the ``Feature`` message, and the class that each means where the name tells no other."""
 MOST_DEEP = 100
-MOST_VALUES = (1 << 63) - 1
+MOST_VALUES = 1 << 31
+"""In one example: as many bytes as a protobuf message can have. Nothing is allocated for shapes that no record can fill."""
+MOST_AXES = 24
+MOST_DIGITS = 20
 
 
 def read_features(path: Path) -> DatasetFeature:
@@ -153,7 +156,9 @@ class _Reader:
 
     def _featuresdict(self, content: Content, depth: int) -> DatasetFeature:
         features = content.get("features", content)
-        return FeaturesDict({name: self.feature(tree, depth + 1) for name, tree in features.items()})
+        if not isinstance(features, Mapping):
+            raise ValueError("features are an object of names")  # noqa: TRY004 - it is the file that is wrong
+        return FeaturesDict({name: self.feature(features[name], depth + 1) for name in _names(list(features))})
 
     def _tensor(self, content: Content, _depth: int) -> DatasetFeature:
         return Tensor(shape=_shape(content), dtype=content["dtype"], **_tensor_options(content))
@@ -162,7 +167,10 @@ class _Reader:
         return Scalar(content["dtype"], optional=bool(content.get("optional")))
 
     def _classlabel(self, content: Content, _depth: int) -> DatasetFeature:
-        return ClassLabel(num_classes=_number(content, "numClasses"), names=content.get("names"))
+        return ClassLabel(
+            num_classes=_number(content, "numClasses"),
+            names=None if content.get("names") is None else _names(content["names"]),
+        )
 
     def _text(self, content: Content, _depth: int) -> DatasetFeature:
         if content.get("use_encoder"):
@@ -178,7 +186,7 @@ class _Reader:
             label, str
         ):  # In a script it is a file of names. A description does not choose which file is read.
             raise self.corrupt("the number of classes, or their names", repr(label)[:60])
-        labels = _number(label, "numClasses") if isinstance(label, Mapping) else label
+        labels = _number(label, "numClasses") if isinstance(label, Mapping) else _names(label)
         return LabeledImage(labels=labels, **_image_options(content))
 
     def _video(self, content: Content, _depth: int) -> DatasetFeature:
@@ -208,11 +216,11 @@ class _Reader:
 
     def _translation(self, content: Content, _depth: int) -> DatasetFeature:
         if _get(content, "variableLanguagesPerExample"):
-            return TranslationVariableLanguages(content.get("languages") or None)
-        return Translation(content["languages"])
+            return self._translationvariablelanguages(content, _depth)
+        return Translation(_names(content["languages"]))
 
     def _translationvariablelanguages(self, content: Content, _depth: int) -> DatasetFeature:
-        return TranslationVariableLanguages(content.get("languages") or None)
+        return TranslationVariableLanguages(_names(content.get("languages") or ()) or None)
 
 
 _KNOWN = frozenset(
@@ -235,12 +243,27 @@ def _get(content: Content, name: str) -> Any:
 
 def _number(content: Content, name: str) -> int | None:
     found = _get(content, name)
-    return None if found in (None, "", 0, "0") else int(found)
+    return None if found in (None, "", 0, "0") else _whole(found, name)
 
 
 def _length(content: Content) -> int | None:
     found = content.get("length")
-    return None if found is None or int(found) == -1 else int(found)
+    return None if found is None else _axis(found)
+
+
+def _whole(value: Any, what: str) -> int:
+    """A whole number of 0 or more: JSON of protobuf holds those of 64 bits as text."""
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    is_text = isinstance(value, str) and len(value) <= MOST_DIGITS and value.isdecimal()
+    if not is_number and not is_text:
+        raise ValueError(f"{what} is a whole number, got {value!r:.40}")
+    if not 0 <= int(value) <= MOST_VALUES:
+        raise ValueError(f"{what} is a whole number from 0 to {MOST_VALUES}, got {value!r:.40}")
+    return int(value)
+
+
+def _axis(length: Any) -> int | None:
+    return None if length in (None, -1, "-1") else _whole(length, "a length")
 
 
 def _shape(content: Content, default: tuple[int | None, ...] = ()) -> tuple[int | None, ...]:
@@ -248,10 +271,21 @@ def _shape(content: Content, default: tuple[int | None, ...] = ()) -> tuple[int 
     if shape is None:
         return default
     lengths = shape.get("dimensions", ()) if isinstance(shape, Mapping) else shape
-    found = tuple(None if length is None or int(length) == -1 else int(length) for length in lengths)
+    if not isinstance(lengths, (list, tuple)) or len(lengths) > MOST_AXES:
+        raise ValueError(f"a shape is a list of at most {MOST_AXES} lengths, got {lengths!r:.40}")
+    found = tuple(map(_axis, lengths))
     if math.prod(length or 1 for length in found) > MOST_VALUES:
         raise ValueError(f"more than {MOST_VALUES} values in an example")
     return found
+
+
+def _names(names: Any) -> list[str]:
+    """Names as UTF-8 can hold them, which is what Examples and files do."""
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"names are a list of texts, got {names!r:.40}")
+    for name in names:
+        name.encode()  # UnicodeEncodeError is a ValueError
+    return list(names)
 
 
 def _encoding(content: Content) -> str:

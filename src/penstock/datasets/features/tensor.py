@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
@@ -27,6 +28,8 @@ __all__ = ["Encoding", "Scalar", "Tensor", "Text"]
 Encoding = Literal["none", "bytes", "zlib"]
 ENCODINGS = ("none", "bytes", "zlib")
 MOST_BYTES = 1 << 31
+TRUSTED_VALUES = 1 << 24
+"""More are allocated for a declared shape only once an example has it."""
 
 
 class Tensor(LeafFeature):
@@ -149,7 +152,10 @@ class Tensor(LeafFeature):
         return Ragged.from_list(arrays)
 
     def _joined(self, values: Any) -> npt.NDArray[Any]:
-        out = np.empty((len(values), *cast("tuple[int, ...]", self.shape)), self.value_dtype)
+        shape = (len(values), *cast("tuple[int, ...]", self.shape))
+        if math.prod(shape) > TRUSTED_VALUES:
+            self._array(values[0], self.shape, 0)
+        out = np.empty(shape, self.value_dtype)
         for position, value in enumerate(values):
             out[position] = self._array(value, self.shape, position)
         return out
