@@ -54,6 +54,8 @@ def find_prepared(name_or_folder: str | os.PathLike[str], data_dir: str | os.Pat
         NoFiles: There is none; the message lists what there is.
         UnsupportedData: It is no name.
     """
+    if not isinstance(name_or_folder, (str, os.PathLike)):
+        raise TypeError(f"a dataset is a name or a folder, got {type(name_or_folder).__name__}")
     folder = _as_folder(name_or_folder)
     if folder is not None:
         return _in_folder(folder)

@@ -201,7 +201,14 @@ def find_schema(records: Any, most: int | None) -> Schema:
         if by_default == "sagemaker_record" and (known := infer_records(_sample(records, most))) is not None:
             return known.schema
         return infer_schema(_sample(records, most)).schema
-    return infer_payloads(list(records if most is None else islice(records, most))).schema
+    is_array = hasattr(records, "__array__") or hasattr(records, "tocsr")
+    is_one = is_array or not hasattr(records, "__iter__") or isinstance(records, (bytes, bytearray))
+    payloads = [] if is_one else list(records if most is None else islice(records, most))
+    for given in [records] if is_one else payloads:
+        if is_one or not isinstance(given, (bytes, bytearray, memoryview)):
+            expected = "a path, records, or an iterable of payloads as bytes"
+            raise TypeError(f"a schema is inferred from {expected}, got {type(given).__name__}")
+    return infer_payloads(payloads).schema
 
 
 def _sample(records: Any, most: int | None = SAMPLE) -> Iterator[Any]:

@@ -54,6 +54,8 @@ class Target:
             UnknownFormat: the name has no known ending and ``format`` is not given.
             ValueError: ``shards`` and the ``@`` in the path disagree, or are not positive.
         """
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"the path to write to is str or os.PathLike[str], got {type(path).__name__}")
         text = os.fspath(path)
         is_uploaded(text)
         found = SHARD_PATTERN.match(text)
