@@ -15,6 +15,7 @@ from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
 from penstock.errors import CorruptRecord, DataError, NoSuchFeature, SchemaMismatch, UnsupportedData, Where
+from penstock.io.encodings import encoding_hint
 
 __all__ = ["CsvCodec"]
 
@@ -29,6 +30,8 @@ KINDS = {
     BOOL: "true or false",
 }
 SHOWN = 60
+NEAR = 50  # rows from which an encoding is judged
+LINE = b"\n"
 
 
 class CsvCodec:
@@ -130,6 +133,7 @@ class CsvCodec:
         row = spans.part(record, record + 1).to_bytes()[0]
         value = _native.values_of_csv(row, self.dialect.marks)[number]
         reason, at = "bytes that are not", row.find(value)
+        near = [each for each in spans.part(record, min(len(spans), record + NEAR)).to_bytes() if not each.isascii()]
         try:
             value.decode(self.dialect.encoding)
         except UnicodeDecodeError as error:
@@ -138,7 +142,7 @@ class CsvCodec:
             Where(record=record, feature=name, offset=max(at, 0)),
             expected=f"text in {self.dialect.encoding}",
             found=reason,
-            hint="Say format=ps.CSV(encoding=...) with another encoding, such as 'cp1252', or give the column the type 'bytes'.",
+            hint=f"{encoding_hint(LINE.join(near))} Or give the column the type 'bytes'.",
         )
 
     def _described(self, error: _native.FormatError, spans: _native.Spans) -> DataError:
