@@ -82,7 +82,7 @@ def test_other_encodings(run, command):
     more = ["y.jsonl"] if command == "convert" else []
     done = run(command, option, "csv:encoding=cp932", "x.csv", *more, "--json")
     assert done.code == 0, done.err
-    if command in ("head", "verify", "stats", "convert"):
-        wrong = run(command, "x.csv", *more, "--json", *(["--overwrite"] if more else []))
+    if command in ("head", "stats", "convert"):
+        wrong = run(command, "x.csv", *more, *(["--overwrite"] if more else []))
         assert wrong.code == 1
-        assert "encoding='cp932'" in wrong.err + str(wrong.exception) or command == "verify"
+        assert "encoding='cp932'" in " ".join((wrong.err + wrong.out).split())
