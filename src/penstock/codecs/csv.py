@@ -14,7 +14,15 @@ from penstock.contracts.csv import CsvDialect
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
-from penstock.errors import CorruptRecord, DataError, NoSuchFeature, SchemaMismatch, UnsupportedData, Where
+from penstock.errors import (
+    CorruptRecord,
+    DataError,
+    NoSuchFeature,
+    SchemaMismatch,
+    UnsupportedData,
+    Where,
+    did_you_mean,
+)
 from penstock.io.encodings import encoding_hint
 
 __all__ = ["CsvCodec"]
@@ -204,7 +212,8 @@ def _columns_of(name: str, feature: Feature, names: Sequence[str]) -> list[str]:
     told = (
         repr(name) if not feature.shape else f"{name!r}, nor {choices[0][0] if choices and choices[0] else name!r}, ..."
     )
-    raise NoSuchFeature(Where(), expected=f"one of the features {list(names)}", found=told)
+    hint = did_you_mean(name, names)
+    raise NoSuchFeature(Where(), expected=f"one of the features {list(names)}", found=told, hint=hint)
 
 
 def _kind(name: str, feature: Feature) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from encodings.aliases import aliases
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from penstock.contracts.feature import Feature
+from penstock.errors import did_you_mean
 
 __all__ = ["CSV", "MISSING", "CsvDialect", "Marks", "is_direct"]
 
@@ -74,7 +74,8 @@ class CSV:
             put(self, "header", _names(self.header))
         if self.encoding is not None:
             put(self, "encoding", _known_encoding(self.encoding))
-        put(self, "missing", tuple(self.missing))
+        missing: Any = self.missing
+        put(self, "missing", (missing,) if isinstance(missing, str) else tuple(missing))
         put(self, "types", {name: _feature(given) for name, given in (self.types or {}).items()})
         self._check_marks()
 
@@ -111,7 +112,8 @@ class CSV:
             if name == "header" and value not in TRUTHS:
                 raise ValueError(f"header is yes or no, got {value!r}")
             if name not in OPTIONS:
-                raise ValueError(f"CSV has no option {name!r} here; it has {', '.join(OPTIONS)}")
+                hint = did_you_mean(name, OPTIONS)
+                raise ValueError(f"CSV has no option {name!r} here; it has {', '.join(OPTIONS)}. {hint}".rstrip())
             given[name] = TRUTHS[value] if name == "header" else WORDS.get(value, value)
         return cls(**given)
 
@@ -191,9 +193,8 @@ def _known_encoding(name: str) -> str:
         codec = codecs.lookup(name)
     except (LookupError, ValueError):
         known = sorted({*aliases.values(), *aliases})
-        close = difflib.get_close_matches(name.lower().replace("-", "_"), known, n=1)
-        hint = f". Did you mean {close[0]!r}?" if close else ""
-        raise ValueError(f"there is no encoding {name!r}{hint}") from None
+        hint = did_you_mean(name.lower().replace("-", "_"), known)
+        raise ValueError(f"there is no encoding {name!r}. {hint}".rstrip()) from None
     is_text = getattr(codec, "_is_text_encoding", True) and getattr(codec, "incrementaldecoder", None) is not None
     if not is_text or codec.name in NO_TEXT:
         raise ValueError(f"encoding must be one of text, such as 'cp932', got {name!r}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.contracts.csv import CSV
-from penstock.errors import UnknownFormat, UnsupportedData, Where
+from penstock.errors import UnknownFormat, UnsupportedData, Where, did_you_mean
 from penstock.formats.detect import csv_options, endings, format_named, format_of_name
 from penstock.io.uploads import is_uploaded
 
@@ -97,5 +97,10 @@ def _compression(given: str | None, suffix: str, format: str) -> str:
     name = COMPRESSION_SUFFIXES.get(suffix, known[0]) if given is None else given.lower() or "none"
     if name not in known:
         names = ", ".join(map(repr, known))
-        raise UnsupportedData(Where(), expected=f"a compression that {found.name} has: {names}", found=repr(name))
+        raise UnsupportedData(
+            Where(),
+            expected=f"a compression that {found.name} has: {names}",
+            found=repr(name),
+            hint=did_you_mean(name, known),
+        )
     return name

@@ -13,7 +13,7 @@ from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.contracts.tables import BatchWriter
 from penstock.contracts.values import Example
-from penstock.errors import NoSuchFeature, SchemaMismatch, Where
+from penstock.errors import NoSuchFeature, SchemaMismatch, Where, did_you_mean
 from penstock.formats.detect import format_named
 from penstock.io.atomic import Closing
 from penstock.io.together import Together
@@ -149,7 +149,9 @@ class Writer(Closing):
             return
         extra = [name for name in batch if name not in schema]
         if extra:
-            raise NoSuchFeature(Where(record=self.count), expected=f"the features {list(schema)}", found=repr(extra[0]))
+            hint = did_you_mean(extra[0], schema)
+            where = Where(record=self.count)
+            raise NoSuchFeature(where, expected=f"the features {list(schema)}", found=repr(extra[0]), hint=hint)
         step = max(1, min(n, n * BLOCK_BYTES // max(1, bytes_of(batch))))
         for start in range(0, n, step):
             stop = min(start + step, n)
