@@ -33,7 +33,7 @@ def as_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_column(column: Any, name: str) -> Any:
-    if isinstance(column, Ragged):
+    if isinstance(column, Ragged) or (type(column) is np.ndarray and column.ndim and column.dtype.names is None):
         return column
     if hasattr(column, "tocsr"):
         return _sparse_column(column, name)
