@@ -1,11 +1,13 @@
 import inspect
 import pickle
 
+import numpy as np
 import pytest
 
+import penstock as ps
 from penstock import errors
 from penstock._faults import describe
-from penstock.errors import CorruptRecord, DataError, MissingExtra, NoSuchFeature, TransformError, Where
+from penstock.errors import CorruptRecord, DataError, MissingExtra, NoSuchFeature, TransformError, Where, did_you_mean
 
 PLACE = Where(path="a.tfrecord", record=812, offset=0x1F4C0)
 
@@ -86,3 +88,43 @@ def test_signatures_of_urls_are_not_shown():
     assert str(where) == "https://host/x.tfrecord?..., record 3"
     assert where.path.endswith("secret")
     assert str(Where(path="what?.tfrecord")) == "what?.tfrecord"
+
+
+MISSPELLED = {
+    "select": (lambda path: ps.open(path).select("imge"), "image"),
+    "columns": (lambda path: ps.open(path, columns=["lable"]), "label"),
+    "schema": (lambda path: ps.open(path, schema={"lable": ps.Feature("int64")}), "label"),
+    "format": (lambda path: ps.open(path, format="npzz"), "npz"),
+    "new format": (lambda path: ps.write(path, {"a": [1]}, format="parqet"), "parquet"),
+    "codec": (lambda path: ps.open(f"{path}.tfrecord", codec="exmple"), "example"),
+    "compression": (lambda path: ps.write(f"{path}.tfrecord", {"a": [1]}, compression="gzp"), "gzip"),
+    "split": (lambda path: ps.open([path, path], split="trian"), "train"),
+    "dataset": (lambda path: ps.data_source("fashon_mnist", data_dir=path), "fashion_mnist"),
+    "CSV option": (lambda _: ps.CSV.parse("headr=yes"), "header"),
+    "encoding": (lambda _: ps.CSV(encoding="cp9322"), "cp932"),
+}
+
+
+@pytest.mark.parametrize("case", MISSPELLED)
+def test_what_was_meant_is_asked(tmp_path, case):
+    path = str(tmp_path / "x-train.npz")
+    ps.write(path, {"image": np.zeros(3), "label": np.zeros(3, np.int64)})
+    ps.write(f"{path}.tfrecord", {"a": [1]})
+    call, meant = MISSPELLED[case]
+    with pytest.raises((ps.DataError, ValueError), match=f"Did you mean '{meant}'"):
+        call(path)
+
+
+def test_nothing_is_asked_where_nothing_is_close():
+    assert did_you_mean("zebra", ["image", "label"]) == ""
+    assert did_you_mean("image", ["image"]) == ""
+    assert did_you_mean(7, ["image"]) == ""
+    assert did_you_mean("image", []) == ""
+
+
+@pytest.mark.parametrize("argument", ["columns", "image_columns"])
+def test_a_text_is_no_list_of_names(tmp_path, argument):
+    ps.write(tmp_path / "x.npz", {"image": np.zeros(3)})
+    with pytest.raises(TypeError, match=rf"{argument} is a list of names, got the text 'image': pass \['image'\]"):
+        ps.open(tmp_path / "x.npz", **{argument: "image"})
+    assert ps.CSV(missing="NA").missing == ("NA",)

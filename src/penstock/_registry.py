@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__all__ = ["DATASETS", "DATASET_NAMER", "FORMATS", "SCHEMA_FINDER", "load"]
+__all__ = ["DATASETS", "DATASET_NAMER", "FORMATS", "FRAMES", "SCHEMA_FINDER", "load"]
 
 FORMATS: dict[str, str] = {
     "tfrecord": "penstock.formats.tfrecord:FORMAT",
@@ -40,6 +40,14 @@ DATASETS: dict[str, str] = {
 
 DATASET_NAMER = "penstock.datasets.named:named_builder"
 """What knows the builder of a name with its config and version."""
+
+
+FRAMES: dict[str, str] = {
+    "pandas": "penstock.adapters.pandas:from_pandas",
+    "polars": "penstock.adapters.arrow:from_arrow",
+    "pyarrow": "penstock.adapters.arrow:from_arrow",
+}
+"""What makes a source of a table in memory, by the library that it is of."""
 
 
 SCHEMA_FINDER = "penstock.sources.opening:find_schema"

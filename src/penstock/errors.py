@@ -23,6 +23,8 @@ Every class also derives from the built-in that people catch.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 __all__ = [
@@ -47,6 +49,16 @@ __all__ = [
 ]
 
 LOG_MARK = "\nEnd of its log:\n"  # in a message that ends with lines of a log, which are shown as they are
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """A hint for a name that is none of the known ones but close to one; empty where none is.
+
+    >>> did_you_mean("fashon_mnist", ["mnist", "fashion_mnist"])
+    "Did you mean 'fashion_mnist'?"
+    """
+    close = difflib.get_close_matches(str(name), list(known), n=1)
+    return f"Did you mean {close[0]!r}?" if close and close[0] != name else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

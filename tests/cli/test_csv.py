@@ -73,3 +73,16 @@ def test_files_are_known_by_their_content(run, name, command):
     Path(name).write_text("M,0.455,15\nM,0.35,7\nF,0.53,9\n", encoding="utf-8")
     done = run(command, name, *(["y.jsonl"] if command == "convert" else []), "--json")
     assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize("command", ["inspect", "schema", "stats", "verify", "head", "convert"])
+def test_other_encodings(run, command):
+    Path("x.csv").write_bytes("名前,都市\n山田太郎,東京\n佐藤花子,大阪\n".encode("cp932"))
+    option = "--source-format" if command == "convert" else "--format"
+    more = ["y.jsonl"] if command == "convert" else []
+    done = run(command, option, "csv:encoding=cp932", "x.csv", *more, "--json")
+    assert done.code == 0, done.err
+    if command in ("head", "stats", "convert"):
+        wrong = run(command, "x.csv", *more, *(["--overwrite"] if more else []))
+        assert wrong.code == 1
+        assert "encoding='cp932'" in " ".join((wrong.err + wrong.out).split())

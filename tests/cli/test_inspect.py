@@ -119,3 +119,46 @@ def test_what_array_records_are_packed_with(run, tmp_path, compression):
     path = tmp_path / "x.array_record"
     ps.write(path, {"x": np.arange(100)}, compression=compression)
     assert run("inspect", path, "--json").json["compression"] == compression
+
+
+def _nested(path):
+    np.save(path, np.zeros(6, [("k", "<i8"), ("box", [("x", "<f4", (2,)), ("y", ">f8")])]))
+
+
+def _wide(path):
+    ps.write(path, {f"column {k}": np.arange(6) for k in range(500)})
+
+
+def _archive_called_npy(path):
+    with path.open("wb") as file:
+        np.savez(file, k=np.arange(6))
+
+
+def _records_called_csv(path):
+    ps.write(path, {"k": np.arange(6)}, format="tfrecord")
+
+
+def _table_called_csv(path):
+    ps.write(path, {"k": np.arange(6)}, format="parquet")
+
+
+FILES = {
+    "nested.npy": _nested,
+    "wide.npy": _wide,
+    "training_data.npy": _archive_called_npy,
+    "x.rec": _records_called_csv,
+    "x.csv": _records_called_csv,
+    "y.csv": _table_called_csv,
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("command", ["inspect", "schema", "stats", "verify", "head", "convert"])
+def test_every_command_takes_what_open_takes(run, tmp_path, command, name):
+    FILES[name](tmp_path / name)
+    done = run(command, tmp_path / name, *([tmp_path / "new.npz"] if command == "convert" else []), "--json")
+    assert done.code == 0, done.err
+    if command == "convert":
+        assert len(ps.open(tmp_path / "new.npz")) == 6
+    else:
+        assert ("box.x" in done.out) == (name == "nested.npy" and command != "verify")

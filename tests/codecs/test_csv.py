@@ -397,7 +397,7 @@ def test_nothing_but_a_header(tmp_path):
 def test_options_are_checked_at_birth():
     for bad in ({"delimiter": ",,"}, {"delimiter": "\n"}, {"delimiter": "a"}, {"quote": "''"}, {"decimal": "x"},
                 {"delimiter": ",", "quote": ","}, {"delimiter": ",", "decimal": ","}, {"newline": "\r"}, {"floats": "float16"}, {"header": ()},
-                {"header": ("a", "a")}, {"encoding": "utf-7"}, {"encoding": "no-such"}, {"encoding": "shift_jis"}):  # fmt: skip
+                {"header": ("a", "a")}, {"encoding": "rot13"}, {"encoding": "no-such"}):  # fmt: skip
         with pytest.raises(ValueError):
             ps.CSV(**({"quote": '"'} | bad))
     assert ps.CSV(encoding="UTF8").encoding == "utf-8"

@@ -96,6 +96,8 @@ def test_names_of_classes():
 def test_a_feature_is_one_plain_array(dtype):
     with pytest.raises(TypeError, match="a feature"):
         Feature(np.dtype(dtype))
+
+
 @pytest.mark.parametrize(
     ("make", "error", "words"),
     [

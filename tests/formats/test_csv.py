@@ -273,9 +273,100 @@ def test_damaged_utf_16(tmp_path):
     assert not ps.verify(path).ok
 
 
-def test_utf_32_is_refused(tmp_path):
-    with pytest.raises(UnsupportedData, match="UTF-32"):
-        len(ps.records(write(tmp_path / "x.csv", "a,b\n1,2\n".encode("utf-32"))))
+def test_utf_32_is_refused_unless_it_is_named(tmp_path):
+    path = write(tmp_path / "x.csv", "a,b\n1,2\n".encode("utf-32"))
+    with pytest.raises(UnsupportedData, match=r"UTF-32.*encoding='utf-32'"):
+        len(ps.records(path))
+    assert rows(ps.records(path, format=ps.CSV(encoding="utf-32"))) == [["1", "2"]]
+
+
+TEXTS = {
+    **dict.fromkeys(
+        ("cp932", "shift_jis", "shift_jis_2004", "euc_jp", "iso2022_jp"), "名前,都市\n山田,東京\nさとう,表\n"
+    ),
+    **dict.fromkeys(("gb18030", "gb2312", "gbk", "hz"), "姓名,城市\n张伟,北京\n王芳,上海\n"),
+    **dict.fromkeys(("big5", "big5hkscs"), "姓名,城市\n陳小明,台北\n功,許\n"),
+    **dict.fromkeys(("euc_kr", "cp949", "johab"), "이름,도시\n김철수,서울\n이영희,부산\n"),
+    **dict.fromkeys(("koi8-r", "cp1251", "mac-cyrillic"), "имя,город\nИван,Москва\nМария,Тверь\n"),
+    **dict.fromkeys(("cp037", "utf-7", "utf-32", "utf-32-be", "latin-1"), "näme,city\nJosé,Málaga\nZoë,Köln\n"),
+}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("encoding", TEXTS)
+def test_every_encoding_of_python(tmp_path, encoding, packed):
+    want = [line.split(",") for line in TEXTS[encoding].splitlines()]
+    content = TEXTS[encoding].encode(encoding)
+    path = write(tmp_path / "x.csv", gzip.compress(content) if packed else content)
+    known = ps.CSV(encoding=encoding)
+    records = ps.records(path, format=known)
+    assert list(records.dialect.names) == want[0]
+    if records.dialect.transcode:
+        assert rows(records) == want[1:]
+        assert values(records[1]) == want[2]
+    assert ps.verify(path, format=known).ok
+    source = ps.open(path, format=known)
+    assert [source[1][name] for name in want[0]] == want[2]
+    assert ps.write(tmp_path / "y.csv", source, format=known) == 2
+    assert (tmp_path / "y.csv").read_bytes().decode(encoding) == TEXTS[encoding]
+
+
+@pytest.mark.parametrize(
+    "encoding", ["base64", "rot13", "hex", "zlib", "bz2", "idna", "punycode", "undefined", "cp93", ""]
+)
+def test_what_is_no_encoding_of_text_is_refused(encoding):
+    with pytest.raises(ValueError, match="encoding"):
+        ps.CSV(encoding=encoding)
+
+
+def test_a_misspelled_encoding_is_guessed():
+    with pytest.raises(ValueError, match="Did you mean 'cp932'"):
+        ps.CSV(encoding="cp9322")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("encoding", ["cp932", "euc_jp", "iso2022_jp", "gb18030", "utf-16-le", "utf-8"])
+@pytest.mark.parametrize("before", [1, 3, 300_000])
+def test_where_a_byte_is_none_of_the_encoding(tmp_path, encoding, before, packed):
+    """In the part of the file that is read first, and behind it: the byte, the line and the row are exact."""
+    good = "名前,都\n" + "山田,東京\n" * before
+    content = good.encode(encoding)
+    damage = {"utf-16-le": b"\x00\xdc", "cp932": b"\x81\x20", "iso2022_jp": b"\x80"}.get(encoding, b"\xff\xff\xff")
+    bad = content + damage + "\n山田,東京\n".encode(encoding)
+    path = write(tmp_path / "x.csv", gzip.compress(bad) if packed else bad)
+    records = ps.records(path, format=ps.CSV(encoding=encoding))
+    seen = []
+    with pytest.raises(ps.DataError) as raised:
+        seen.extend(values(row) for row in iter(records))
+    assert seen == [["山田", "東京"]] * before
+    assert raised.value.where.offset == len(content)
+    if encoding != "utf-8":
+        assert f"in line {before + 2}" in str(raised.value)
+    else:
+        assert raised.value.where.record == before
+
+
+def test_the_hint_is_an_encoding_in_which_the_bytes_are_text(tmp_path):
+    path = write(tmp_path / "x.csv", "名前,都市\n山田太郎,東京\n佐藤花子,大阪\n".encode("cp932"))
+    for read in (lambda: ps.open(path)[0], lambda: list(iter(ps.records(path)))):
+        with pytest.raises(CorruptRecord, match=r"encoding='cp932'"):
+            read()
+    assert "'名前,都市' in cp932" in str(ps.verify(path).faults[0])
+    far = write(tmp_path / "y.csv", b"a,b\n" + b"1,x\n" * 100_000 + "2,東京の人\n3,y\n".encode("cp932"))
+    with pytest.raises(CorruptRecord, match=r"record 100000.*in cp932"):
+        list(ps.records(far))
+
+
+def test_other_encodings_do_not_come_from_pipes(tmp_path):
+    import os
+    import threading
+
+    os.mkfifo(tmp_path / "pipe.csv")
+    writing = threading.Thread(target=lambda: (tmp_path / "pipe.csv").write_bytes("名前,都\n1,2\n".encode("cp932")))
+    writing.start()
+    with pytest.raises(UnsupportedData, match="iconv -f cp932"):
+        list(ps.records(tmp_path / "pipe.csv", format=ps.CSV(encoding="cp932")))
+    writing.join()
 
 
 # ------------------------------------------------------------------------------------------------------ several, gzip

@@ -7,6 +7,8 @@ import shutil
 import numpy as np
 import pytest
 import simplejpeg
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.codecs.images.files import jpeg, made, noise
 
 import penstock as ps
@@ -205,6 +207,57 @@ def test_names_stay_inside_the_folder(tmp_path, name):
         schema = {"image": STORED, "label": ps.Feature("str")}
         ps.write(tmp_path / "in" / "x", [{"image": jpeg(), "label": name}], format="image_folder", schema=schema)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+KINDS = {"jpeg": ".jpg", "png": ".png", "gif": ".gif", "bmp": ".bmp", "webp": ".webp", "tiff": ".tiff"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["first", "v1.2", "photo.raw", "a b", "UPPER", "x~", "y.tmp"])
+def test_names_without_an_ending_get_that_of_the_image(tmp_path, kind, name):
+    image = jpeg() if kind == "jpeg" else made(noise(5, 6, 3), kind)
+    schema = {"image": ps.Feature("bytes", encoding=kind), "name": NAME}
+    assert ps.write(tmp_path / "x", [{"image": image, "name": name}], format="image_folder", schema=schema) == 1
+    source = ps.open(tmp_path / "x", decode=False)
+    assert [(example["image"], example["name"]) for example in source] == [(image, name + KINDS[kind])]
+    assert source.schema["image"].encoding == kind
+
+
+def test_names_with_an_ending_stay(tmp_path):
+    names = ["a.JPG", "b.jpeg", "c.png"]
+    examples = [{"image": jpeg(seed=number), "name": name} for number, name in enumerate(names)]
+    ps.write(tmp_path / "x", examples, format="image_folder", schema={"image": STORED, "name": NAME})
+    assert sorted(example["name"] for example in ps.open(tmp_path / "x")) == names
+
+
+LABELS = ["cat", "dog.png", "train", "test", "a b", "x~", "x.tmp", ".x", "", "a/b", "1", "é", "Val"]
+PARTS = ["one", "two.jpg", "three.txt", "d/one", "d.png/one", "e~/one", "d/e/f", ".g", "h/", "/i", "cat/j"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    names=st.lists(st.sampled_from(PARTS), min_size=1, max_size=4),
+    classes=st.none() | st.lists(st.sampled_from(LABELS), min_size=1, max_size=3, unique=True),
+    seed=st.integers(0, 9),
+)
+def test_what_is_written_is_read_back_or_refused_before(tmp_path_factory, names, classes, seed):
+    folder = tmp_path_factory.mktemp("written")
+    label = {} if classes is None else {"label": ps.Feature("int64", names=tuple(classes))}
+    examples = [{"image": jpeg(seed=number), "name": name} for number, name in enumerate(names)]
+    if classes is not None:
+        for number, example in enumerate(examples):
+            example["label"] = (seed + number) % len(classes)
+    try:
+        ps.write(folder / "x", examples, format="image_folder", schema={"image": STORED, **label, "name": NAME})
+    except (ps.UnsupportedData, ps.SchemaMismatch):
+        assert list(folder.iterdir()) == []
+        return
+    source = ps.open(folder / "x", decode=False)
+    found = {
+        example["image"]: None if classes is None else source.schema["label"].names[example["label"]]
+        for example in source
+    }
+    assert found == {example["image"]: None if classes is None else classes[example["label"]] for example in examples}
 
 
 def test_the_sink(tmp_path):

@@ -148,3 +148,21 @@ def test_structured_arrays_are_refused_in_words(tmp_path):
         archive.addfile(member, io.BytesIO(content.getvalue()))
     with pytest.raises(SchemaMismatch, match=r"plain arrays, found the structured .*each field as a member"):
         ps.open(tmp_path / "x.tar")
+
+
+@pytest.mark.parametrize("key", ["", "a.b", "a/", "/a", "../a", "a/../b", "a//b", "./a", "__a", "d/__a", "a\0", "."])
+def test_keys_that_would_not_come_back_are_refused(tmp_path, key):
+    with pytest.raises(UnsupportedData, match="a key that names a file inside the archive"):
+        ps.write(tmp_path / "x.tar", [{"__key__": key, "a": 1}])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("key", ["a", "d/a", "d.e/a", "a b", "é", "_a", "a__", "x" * 300])
+def test_other_keys_come_back(tmp_path, key):
+    ps.write(tmp_path / "x.tar", [{"__key__": key, "a": 1}, {"__key__": key, "a": 2}])
+    assert [(example["__key__"], int(example["a"])) for example in ps.open(tmp_path / "x.tar")] == [(key, 1), (key, 2)]
+
+
+def test_keys_alone_are_no_examples(tmp_path):
+    with pytest.raises(UnsupportedData, match="only __key__"):
+        ps.write(tmp_path / "x.tar", [{"__key__": "a"}])

@@ -426,7 +426,7 @@ def test_arguments_are_checked(options, message):
 
 
 def test_arguments_of_the_wrong_type():
-    with pytest.raises(TypeError, match=r"penstock\.open gives one. Got list"):
+    with pytest.raises(TypeError, match=r"penstock\.open\(path\) gives one. Got list"):
         Loader([1, 2, 3], 2)
     with pytest.raises(TypeError):
         Loader(Numbers(3), 2.5)

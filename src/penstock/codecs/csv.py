@@ -14,7 +14,16 @@ from penstock.contracts.csv import CsvDialect
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example
-from penstock.errors import CorruptRecord, DataError, NoSuchFeature, SchemaMismatch, UnsupportedData, Where
+from penstock.errors import (
+    CorruptRecord,
+    DataError,
+    NoSuchFeature,
+    SchemaMismatch,
+    UnsupportedData,
+    Where,
+    did_you_mean,
+)
+from penstock.io.encodings import encoding_hint
 
 __all__ = ["CsvCodec"]
 
@@ -29,6 +38,8 @@ KINDS = {
     BOOL: "true or false",
 }
 SHOWN = 60
+NEAR = 50  # rows from which an encoding is judged
+LINE = b"\n"
 
 
 class CsvCodec:
@@ -134,6 +145,7 @@ class CsvCodec:
         row = spans.part(record, record + 1).to_bytes()[0]
         value = _native.values_of_csv(row, self.dialect.marks)[number]
         reason, at = "bytes that are not", row.find(value)
+        near = [each for each in spans.part(record, min(len(spans), record + NEAR)).to_bytes() if not each.isascii()]
         try:
             value.decode(self.dialect.encoding)
         except UnicodeDecodeError as error:
@@ -142,7 +154,7 @@ class CsvCodec:
             Where(record=record, feature=name, offset=max(at, 0)),
             expected=f"text in {self.dialect.encoding}",
             found=reason,
-            hint="Say format=ps.CSV(encoding=...) with another encoding, such as 'cp1252', or give the column the type 'bytes'.",
+            hint=f"{encoding_hint(LINE.join(near))} Or give the column the type 'bytes'.",
         )
 
     def _described(self, error: _native.FormatError, spans: _native.Spans) -> DataError:
@@ -206,7 +218,8 @@ def _columns_of(name: str, feature: Feature, names: Sequence[str]) -> list[str]:
     told = (
         repr(name) if not feature.shape else f"{name!r}, nor {choices[0][0] if choices and choices[0] else name!r}, ..."
     )
-    raise NoSuchFeature(Where(), expected=f"one of the features {list(names)}", found=told)
+    hint = did_you_mean(name, names)
+    raise NoSuchFeature(Where(), expected=f"one of the features {list(names)}", found=told, hint=hint)
 
 
 def _kind(name: str, feature: Feature) -> int:

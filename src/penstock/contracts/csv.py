@@ -5,13 +5,16 @@ from __future__ import annotations
 import codecs
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from encodings.aliases import aliases
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from penstock.contracts.feature import Feature
+from penstock.errors import did_you_mean
 
-__all__ = ["CSV", "MISSING", "CsvDialect", "Marks"]
+__all__ = ["CSV", "MISSING", "CsvDialect", "Marks", "is_direct"]
 
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-NaN", "-nan", "null", "NULL", "None")
 """What stands for a missing value unless the caller says otherwise."""
@@ -25,6 +28,7 @@ TRUTHS = {"yes": True, "true": True, "no": False, "false": False}
 NEWLINES = ("\n", "\r\n")
 FLOATS = ("float64", "float32")
 UTF_8 = ("utf-8", "utf-8-sig")
+NO_TEXT = ("undefined", "idna", "punycode")
 UTF_16 = ("utf-16", "utf-16-le", "utf-16-be")
 
 
@@ -37,9 +41,9 @@ class CSV:
             it does not, and these are the names. To write: whether a first row with the names is written (``None``: yes).
         delimiter: One character between the fields of a row; to write, ``","`` when left out, or a tab in a ``.tsv``.
         quote: What may stand round a field, doubled inside it; ``""`` where quotes are ordinary text.
-        encoding: ``"utf-8"``, ``"utf-8-sig"`` (with a byte order mark), ``"utf-16"``, ``"utf-16-le"``, ``"utf-16-be"``, or any
-            character set of one byte a character whose first half is ASCII: ``"latin-1"``, ``"cp1252"``, ... When left out:
-            UTF-8, or UTF-16 where the file begins with its byte order mark.
+        encoding: Any text encoding that Python has: ``"utf-8"``, ``"utf-8-sig"`` (with a byte order mark), ``"utf-16"``,
+            ``"latin-1"``, ``"cp1252"``, ``"cp932"``, ``"euc_jp"``, ``"gb18030"``, ... When left out: UTF-8, or UTF-16 where the
+            file begins with its byte order mark.
         missing: Texts that stand for a missing number. Text columns keep them as they are.
         types: Types of some columns, instead of those found by reading: names to dtypes or to
             :class:`~penstock.Feature` values.
@@ -70,7 +74,8 @@ class CSV:
             put(self, "header", _names(self.header))
         if self.encoding is not None:
             put(self, "encoding", _known_encoding(self.encoding))
-        put(self, "missing", tuple(self.missing))
+        missing: Any = self.missing
+        put(self, "missing", (missing,) if isinstance(missing, str) else tuple(missing))
         put(self, "types", {name: _feature(given) for name, given in (self.types or {}).items()})
         self._check_marks()
 
@@ -107,7 +112,8 @@ class CSV:
             if name == "header" and value not in TRUTHS:
                 raise ValueError(f"header is yes or no, got {value!r}")
             if name not in OPTIONS:
-                raise ValueError(f"CSV has no option {name!r} here; it has {', '.join(OPTIONS)}")
+                hint = did_you_mean(name, OPTIONS)
+                raise ValueError(f"CSV has no option {name!r} here; it has {', '.join(OPTIONS)}. {hint}".rstrip())
             given[name] = TRUTHS[value] if name == "header" else WORDS.get(value, value)
         return cls(**given)
 
@@ -125,7 +131,7 @@ class CsvDialect:
         header: The first row of each file, as it stands there; ``None`` where the first row is data.
         delimiter, quote, decimal, floats: As in :class:`CSV`.
         encoding: Of the texts as they are decoded: UTF-16 has become UTF-8 by then.
-        transcode: ``"utf-16-le"`` or ``"utf-16-be"`` where the files are; else ``""``.
+        transcode: What the files are where that is read as UTF-8, as UTF-16 is; else ``""``.
         missing: Texts that stand for a missing number.
         types: Types of some columns.
     """
@@ -181,23 +187,27 @@ def _known_encoding(name: str) -> str:
     """The one spelling of an encoding.
 
     Raises:
-        ValueError: It is not known, or takes more than a byte for a character, so that its rows cannot be found.
+        ValueError: There is none of that name, or it is none of text.
     """
     try:
-        found = codecs.lookup(name).name.replace("_", "-")
-    except LookupError:
-        raise ValueError(f"there is no encoding {name!r}") from None
-    if found in UTF_8 or found in UTF_16:
-        return found
-    if found == "ascii":
-        return "utf-8"
-    if not _is_one_byte(found):
-        raise ValueError(
-            f"encoding must be UTF-8, UTF-16 or one byte a character, got {name!r}: convert the file to UTF-8"
-        )
-    return found
+        codec = codecs.lookup(name)
+    except (LookupError, ValueError):
+        known = sorted({*aliases.values(), *aliases})
+        hint = did_you_mean(name.lower().replace("-", "_"), known)
+        raise ValueError(f"there is no encoding {name!r}. {hint}".rstrip()) from None
+    is_text = getattr(codec, "_is_text_encoding", True) and getattr(codec, "incrementaldecoder", None) is not None
+    if not is_text or codec.name in NO_TEXT:
+        raise ValueError(f"encoding must be one of text, such as 'cp932', got {name!r}")
+    found = codec.name.replace("_", "-")
+    return "utf-8" if found == "ascii" else found
 
 
+def is_direct(encoding: str) -> bool:
+    """Whether rows can be found in text of this encoding as it is: UTF-8, or one byte a character that begins with ASCII."""
+    return encoding in UTF_8 or _is_one_byte(encoding)
+
+
+@cache
 def _is_one_byte(name: str) -> bool:
     ascii_bytes = bytes(range(128))
     try:
@@ -207,4 +217,6 @@ def _is_one_byte(name: str) -> bool:
     except (UnicodeError, LookupError):
         return False
     pairs = np.array([len((bytes([byte]) * 2).decode(name, "replace")) for byte in range(128, 256)])
+    if all(text == "\ufffd" for text in upper):  # of seven bits, with marks that switch between character sets
+        return False
     return all(len(text) == 1 for text in upper) and bool((pairs == 2).all())

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock._registry import SCHEMA_FINDER, load
 from penstock.contracts.feature import Feature
-from penstock.errors import NoSuchFeature, Where
+from penstock.errors import NoSuchFeature, Where, did_you_mean
 
 __all__ = ["Schema"]
 
@@ -37,7 +37,10 @@ class Schema(Mapping[str, Feature]):
             return self._features[name]
         except KeyError:
             raise NoSuchFeature(
-                Where(), expected=f"one of the features {list(self._features)}", found=repr(name)
+                Where(),
+                expected=f"one of the features {list(self._features)}",
+                found=repr(name),
+                hint=did_you_mean(name, self._features),
             ) from None
 
     def __contains__(self, name: object) -> bool:

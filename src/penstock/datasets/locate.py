@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from penstock import _registry
 from penstock.datasets.prepared import INFO_FILE
-from penstock.errors import NoFiles, UnsupportedData, Where
+from penstock.errors import NoFiles, UnsupportedData, Where, did_you_mean
 from penstock.io.json_text import load_json
 
 __all__ = ["data_folders", "find_prepared", "prepared_names"]
@@ -54,6 +54,8 @@ def find_prepared(name_or_folder: str | os.PathLike[str], data_dir: str | os.Pat
         NoFiles: There is none; the message lists what there is.
         UnsupportedData: It is no name.
     """
+    if not isinstance(name_or_folder, (str, os.PathLike)):
+        raise TypeError(f"a dataset is a name or a folder, got {type(name_or_folder).__name__}")
     folder = _as_folder(name_or_folder)
     if folder is not None:
         return _in_folder(folder)
@@ -102,7 +104,7 @@ def _config_in(dataset: Path, config: str | None) -> Path:
                 Where(path=str(dataset)),
                 expected=f"a prepared config {config!r} of {dataset.name}",
                 found=_listed(configs) if configs else "no configs",
-                hint=_meant(config, configs),
+                hint=did_you_mean(config, configs),
             )
         return dataset / config
     if next(_versions(dataset), None) is not None:
@@ -164,17 +166,12 @@ def _unknown(name: str, roots: list[Path]) -> NoFiles:
         Where(path=os.pathsep.join(map(str, roots))),
         expected=f"a prepared dataset {name!r}",
         found=_listed(known) if known else "no prepared dataset",
-        hint=_meant(name, known) or _HINT,
+        hint=did_you_mean(name, {*known, *_registry.DATASETS}) or _HINT,
     )
 
 
 def _holds_prepared(dataset: Path) -> bool:
     return any(next(_versions(folder), None) is not None for folder in (dataset, *_subfolders(dataset)))
-
-
-def _meant(name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"Did you mean {close[0]!r}?" if close else ""
 
 
 def _listed(names: list[str]) -> str:

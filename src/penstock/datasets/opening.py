@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -17,7 +16,7 @@ from penstock.datasets.on_demand import prepared_on_demand
 from penstock.datasets.prepared import INFO_FILE, Prepared, PreparedSplit, read_prepared
 from penstock.datasets.shards import shard_names
 from penstock.datasets.source import PreparedSource, SplitSource
-from penstock.errors import CorruptFile, NoFiles, UnsupportedData, Where
+from penstock.errors import CorruptFile, NoFiles, UnsupportedData, Where, did_you_mean
 from penstock.formats.detect import format_named
 from penstock.formats.parquet_payloads import ParquetPayloads
 from penstock.sources.read_instruction import SplitLike, resolve_split, split_names
@@ -148,13 +147,12 @@ class _Splits:
         """An unknown split, with the one that may be meant."""
         known = [*self.prepared.splits, "all"]
         for name in split_names(split) if isinstance(split, str) or hasattr(split, "pieces") else ():
-            close = difflib.get_close_matches(name, known, n=1)
             if re.fullmatch(r"[\w-]+", name) and name not in known:
                 raise UnsupportedData(
                     Where(path=str(self.prepared.folder)),
                     expected=f"one of the splits {list(self.prepared.splits)} of {self.prepared.full_name}",
                     found=repr(name),
-                    hint=f"Did you mean {close[0]!r}?" if close else "",
+                    hint=did_you_mean(name, known),
                 )
 
     def size(self, entry: PreparedSplit) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from penstock import _native
 from penstock.contracts.csv import CSV, CsvDialect
 from penstock.contracts.records import Format, OnCorrupt, Salvaged
-from penstock.errors import DataError
+from penstock.errors import DataError, UnsupportedData, Where
 from penstock.formats.csv_framing import CsvFraming
 from penstock.formats.csv_rows import misfits
 from penstock.formats.csv_sink import CsvSink
@@ -62,7 +62,7 @@ class CsvRecords(FramedRecords):
         if pipe is not None:
             self._pipes[0] = pipe  # What was looked at is read again from there.
         if dialect.transcode:
-            self._files = FileSet(self.paths, compression=_as_wrapper(dialect.transcode))
+            self._files = FileSet(self.paths, compression=dialect.transcode)
 
     @property
     def dialect(self) -> CsvDialect:
@@ -79,10 +79,11 @@ def _sniffed(paths: Sequence[str], options: CSV, compression: Compression | None
     head = bytes(file.read(0, SNIFFED_BYTES))
     wrapper = wrapper_of(head) if compression is None else compression
     if wrapper != "none" and (compression is not None or not CsvFraming(CsvDialect()).is_plain(head[:64])):
-        inner = head_of(file.read(0, READ_BYTES), wrapper, SNIFFED_BYTES)
-        return sniff(inner, path, options, whole=file.size < SNIFFED_BYTES // 8 and len(inner) < SNIFFED_BYTES)
+        head = head_of(file.read(0, READ_BYTES), wrapper, SNIFFED_BYTES)
+        whole = file.size < SNIFFED_BYTES // 8 and len(head) < SNIFFED_BYTES
+    else:
+        whole = file.size <= SNIFFED_BYTES
     transcode = transcoding(head, options.encoding)
-    whole = file.size <= SNIFFED_BYTES
     return sniff(decoded_head(head, transcode) if transcode else head, path, options, whole=whole, transcode=transcode)
 
 
@@ -94,11 +95,14 @@ def _sniffed_pipe(pipe: PipeStream, options: CSV) -> CsvDialect:
         if len(head) >= SNIFFED_BYTES:
             ended = False
             break
+    if transcode := transcoding(head, options.encoding):
+        raise UnsupportedData(
+            Where(path=pipe.path),
+            expected="text in UTF-8, or of one byte a character, from a pipe",
+            found=transcode,
+            hint=f"Convert it on the way: iconv -f {transcode} -t utf-8.",
+        )
     return sniff(head, pipe.path, options, whole=ended)
-
-
-def _as_wrapper(transcode: str) -> Compression:
-    return "utf-16-be" if transcode == "utf-16-be" else "utf-16-le"
 
 
 def salvage(path: str, out: str) -> Salvaged:

@@ -16,18 +16,18 @@ from penstock import _native
 from penstock.contracts.csv import CsvDialect
 from penstock.contracts.protocols import Indices
 from penstock.errors import CorruptFile, CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
+from penstock.io.encodings import encoding_hint_at
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["BOM", "ENCODING_HINT", "QUOTE_HINT", "CsvFraming", "first_row", "preamble"]
+__all__ = ["BOM", "QUOTE_HINT", "CsvFraming", "first_row", "preamble"]
 
 BOM = b"\xef\xbb\xbf"
 CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\r\f")
 SKIP_HINT = "`penstock verify` lists every fault; on_corrupt='skip' goes on without the damaged rows."
 QUOTE_HINT = "Where quotes are ordinary text, open with format=ps.CSV(quote=''). " + SKIP_HINT
 WIDTH_HINT = "Where the delimiter was taken wrongly, open with format=ps.CSV(delimiter=...). " + SKIP_HINT
-ENCODING_HINT = "Files from Windows are often cp1252: open with format=ps.CSV(encoding='cp1252')."
 
 
 def preamble(buffer: memoryview) -> int:
@@ -190,7 +190,9 @@ class CsvFraming:
             expected, found = f"{error.expected} fields, as there are columns", f"{error.found}"
             return CorruptRecord(row, expected=expected, found=found, hint=WIDTH_HINT)
         if error.fault == "wire":
-            return CorruptRecord(place, expected="UTF-8 text", found="a byte that is not", hint=ENCODING_HINT)
+            return CorruptRecord(
+                place, expected="UTF-8 text", found="a byte that is not", hint=encoding_hint_at(path, place.offset or 0)
+            )
         if error.fault == "structure":
             expected, found = "a delimiter or a line end behind the closing quote", "other text"
             return CorruptRecord(place, expected=expected, found=found, hint=QUOTE_HINT)

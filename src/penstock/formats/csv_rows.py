@@ -66,7 +66,7 @@ class CsvRows:
 
     def preamble(self) -> bytes:
         """What comes before the rows: a byte order mark and a header, where they are wanted."""
-        mark = "\ufeff" if self._encoding in ("utf-8-sig", "utf-16") else ""
+        mark = "\ufeff" if self._encoding in ("utf-8-sig", "utf-16", "utf-32") else ""
         if self.options.header is False or not self.names:
             return self._encoded(mark.encode())
         texts = [self._text(name, None, "header") for name in self.names]
@@ -97,7 +97,8 @@ class CsvRows:
         """UTF-8 as what the file is to be."""
         if self._encoding in ("utf-8", "utf-8-sig"):
             return text
-        return text.decode().encode("utf-16-le" if self._encoding == "utf-16" else self._encoding)
+        ordered = {"utf-16": "utf-16-le", "utf-32": "utf-32-le"}  # The mark of their order comes once, in the preamble.
+        return text.decode().encode(ordered.get(self._encoding, self._encoding))
 
     def _column(self, name: str, feature: Feature, column: Any, n: int) -> tuple[int, int, Any]:
         if isinstance(column, Ragged) or hasattr(column, "tocsr"):

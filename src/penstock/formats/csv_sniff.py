@@ -10,9 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock import _native
-from penstock.contracts.csv import CSV, UTF_16, CsvDialect
+from penstock.contracts.csv import CSV, CsvDialect, is_direct
 from penstock.errors import CorruptFile, DataError, SchemaMismatch, UnsupportedData, Where
-from penstock.formats.csv_framing import BOM, ENCODING_HINT, QUOTE_HINT, CsvFraming, first_row, preamble
+from penstock.formats.csv_framing import BOM, QUOTE_HINT, CsvFraming, first_row, preamble
+from penstock.io.encodings import encoding_hint
 from penstock.io.transcoding import decoded_head
 
 __all__ = ["SNIFFED_BYTES", "is_text", "looks_like_rows", "sniff", "transcoding"]
@@ -38,13 +39,13 @@ class _Rows(NamedTuple):
 
 
 def transcoding(head: bytes, encoding: str | None) -> str:
-    """``"utf-16-le"`` or ``"utf-16-be"`` where a file is UTF-16; else ``""``."""
+    """The encoding of a file that has to be read as UTF-8, such as ``"utf-16-le"``; else ``""``."""
     marked = UTF_16_MARKS.get(head[:2], "")
     if encoding is None:
         return marked if head[2:4] != b"\0\0" else ""
     if encoding == "utf-16":
         return marked or "utf-16-le"
-    return encoding if encoding in UTF_16 else ""
+    return "" if is_direct(encoding) else encoding
 
 
 def is_text(head: bytes) -> bool:
@@ -90,11 +91,11 @@ def sniff(head: bytes, path: str, options: CSV, *, whole: bool, transcode: str =
     """How the rows of a file are cut, and what its columns are called.
 
     Args:
-        head: Its first bytes, decompressed; UTF-16 as UTF-8.
+        head: Its first bytes, decompressed and as UTF-8 where they are transcoded.
         path: Its name, for errors and for what the ending says.
         options: What the caller knows.
         whole: Whether ``head`` is all there is.
-        transcode: What the file was, where it was UTF-16.
+        transcode: What the file was, where it is read as UTF-8.
 
     Raises:
         CorruptFile: The first row is broken.
@@ -127,7 +128,8 @@ def sniff(head: bytes, path: str, options: CSV, *, whole: bool, transcode: str =
 
 def _check_text(head: bytes, path: str, options: CSV) -> None:
     if head[:4] in (b"\xff\xfe\0\0", b"\0\0\xfe\xff"):
-        raise UnsupportedData(Where(path=path), expected="UTF-8 or UTF-16", found="UTF-32", hint="Convert it to UTF-8.")
+        hint = "Open it with format=ps.CSV(encoding='utf-32')."
+        raise UnsupportedData(Where(path=path), expected="UTF-8 or UTF-16", found="UTF-32", hint=hint)
     if options.encoding is None and head.count(0) > NUL_SHARE * len(head):
         raise UnsupportedData(
             Where(path=path, offset=head.index(0)),
@@ -229,7 +231,7 @@ def _is_headed(rows: _Rows, first: list[bytes]) -> bool:
         return True
     if any(a[kind] for a in top for kind in (*NUMBERS, "missing")):
         return False
-    texts = [name.decode("utf-8", "replace") for name in names]
+    texts = [name.decode(rows.dialect.encoding, "replace") for name in names]
     if len(set(texts)) < len(texts) or not all(NAME.fullmatch(text) for text in texts):
         return False
     return not any(names[k] == value.strip() for row in range(1, len(rows.spans)) for k, value in _row(rows, row))
@@ -254,7 +256,10 @@ def _names(values: list[bytes], dialect: CsvDialect, path: str) -> tuple[str, ..
             text = value.decode(dialect.encoding).strip() or f"c{number}"
         except UnicodeDecodeError as error:
             raise CorruptFile(
-                Where(path=path), expected=f"a header in {dialect.encoding}", found=repr(value[:40]), hint=ENCODING_HINT
+                Where(path=path),
+                expected=f"a header in {dialect.encoding}",
+                found=repr(value[:40]),
+                hint=encoding_hint(value),
             ) from error
         name, again = text, 0
         while name in names:

@@ -12,7 +12,7 @@ from penstock.contracts.csv import CSV
 from penstock.contracts.image_kinds import encoding_of
 from penstock.contracts.protocols import File
 from penstock.contracts.records import Format
-from penstock.errors import UnknownFormat, UnsupportedData, Where
+from penstock.errors import UnknownFormat, UnsupportedData, Where, did_you_mean
 from penstock.formats.csv_sniff import SNIFFED_BYTES, is_text, looks_like_rows
 from penstock.io.compression import SUFFIXES, Compression, head_of, wrapper_of
 from penstock.io.pipes import is_pipe
@@ -50,7 +50,12 @@ def format_named(name: str | CSV) -> Format:
     bare = "csv" if isinstance(name, CSV) else name.partition(":")[0].lower()
     place = _registry.FORMATS.get(bare)
     if place is None or (isinstance(name, str) and ":" in name and options is None):
-        raise UnknownFormat(Where(), expected=f"one of the formats {list(_registry.FORMATS)}", found=repr(name))
+        raise UnknownFormat(
+            Where(),
+            expected=f"one of the formats {list(_registry.FORMATS)}",
+            found=repr(name),
+            hint=did_you_mean(bare, _registry.FORMATS),
+        )
     found: Format = _registry.load(place)
     if options is None or found.sink is None:
         return found

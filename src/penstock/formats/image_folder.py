@@ -21,7 +21,7 @@ from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch
 from penstock.errors import CorruptFile, DataError, NoFiles, UnsupportedData, Where
 from penstock.formats.empty_folder import is_noted, noted_schema
-from penstock.formats.image_folder_writer import ImageFolderSink, join_folders, misfits
+from penstock.formats.image_folder_writer import SPLITS, ImageFolderSink, join_folders, misfits
 from penstock.io.compression import checked
 from penstock.io.folders import Listing, Look, looking_into
 from penstock.io.names import is_record_name
@@ -30,7 +30,6 @@ from penstock.io.urls import inside, parent_of
 
 __all__ = ["FORMAT", "ImageFolder", "looks_like_image_folder"]
 
-SPLITS = frozenset(("train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"))
 DEEPEST = 32
 """Folders in folders; more is a circle of links."""
 LOOKED_INTO = 16

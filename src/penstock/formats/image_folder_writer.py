@@ -9,18 +9,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.contracts.feature import SEVERAL_KINDS, Feature
-from penstock.contracts.image_kinds import encoding_of
+from penstock.contracts.image_kinds import encoding_of, is_image_name
 from penstock.contracts.schema import Schema
 from penstock.contracts.tables import Misfit
 from penstock.errors import SchemaMismatch, UnsupportedData, Where
 from penstock.formats.empty_folder import NOTE, leave_note, remove_note
-from penstock.io.folders import AtomicFolder
+from penstock.io.folders import AtomicFolder, is_visible
 from penstock.io.paths import PathLike
 
-__all__ = ["ImageFolderSink", "join_folders", "misfits"]
+__all__ = ["SPLITS", "ImageFolderSink", "join_folders", "misfits"]
 
 ENDINGS = {"jpeg": ".jpg", "png": ".png", "gif": ".gif", "bmp": ".bmp", "webp": ".webp", "tiff": ".tiff"}
 IMAGE, LABEL, NAME = "image", "label", "name"
+SPLITS = frozenset(("train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"))
+"""Names of folders that are splits and no classes."""
 NUMBERED = re.compile(r"\d{8}")
 
 
@@ -59,7 +61,8 @@ class ImageFolderSink:
     """Writes ``folder/class/name.jpg``. The images' bytes are written as they are.
 
     The class is the name of the label where the schema has names, else the label itself; without a label the folder is flat.
-    The file is called as the feature ``name`` says, else by its number. The folder gets its name when it is complete.
+    The file is called as the feature ``name`` says, with the ending of its kind where the name has none, else by its number. The
+    folder gets its name when it is complete.
 
     Args:
         path: The folder; it must not be there yet, or be empty.
@@ -82,9 +85,19 @@ class ImageFolderSink:
         self.has_names = NAME in schema
         self.schema = schema
         self.count = 0
+        self._is_nested: bool | None = None
+        classes = (self.label.names or ()) if self.label else ()
+        if classes and {each.lower() for each in classes} <= SPLITS:
+            raise UnsupportedData(
+                Where(path=str(path), feature=LABEL),
+                expected="classes that are not called as splits are",
+                found=str(list(classes)),
+                hint="Folders of these names are read as splits. Rename a class, or leave the label out.",
+            )
+        folders = [_checked(each, 0, LABEL) for each in classes]  # It may refuse: before there is a folder.
         self.folder = AtomicFolder(path)
-        for each in (self.label.names or ()) if self.label else ():  # a class without images keeps its number
-            os.makedirs(self.folder.place(_checked(each, 0, LABEL)), exist_ok=True)
+        for each in folders:  # a class without images keeps its number
+            os.makedirs(self.folder.place(each), exist_ok=True)
 
     def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
         """Write one file for each example."""
@@ -104,11 +117,24 @@ class ImageFolderSink:
             raise self._refused(self.image, "the bytes of an image", f"{type(image).__name__} {image!r:.40}")
         name = f"{self.count:08d}{ENDINGS[kind]}"
         if self.has_names:
-            name = _checked(str(batch[NAME][row]), self.count, NAME)
+            name = str(batch[NAME][row])
+            if not is_image_name(name) and name[-1:] not in ("", "/"):
+                name += ENDINGS[kind]  # Files of other names are no images where the folder is read.
+            name = _checked(name, self.count, NAME)
         if self.label is None:
+            self._check_nesting(name)
             return name
         folder = _checked(self._class(batch[LABEL][row]), self.count, LABEL)
         return name if name.startswith(folder + "/") else f"{folder}/{name}"
+
+    def _check_nesting(self, name: str) -> None:
+        """Refuse images beside folders with images, which reading does."""
+        is_nested = "/" in name
+        if self._is_nested is None:
+            self._is_nested = is_nested
+        if is_nested != self._is_nested:
+            expected = "names that all lead into folders, or none of them"
+            raise self._refused(NAME, expected, f"{name!r} after others that {'do not' if is_nested else 'do'}")
 
     def _class(self, label: Any) -> str:
         names = self.label.names if self.label is not None else None
@@ -146,8 +172,9 @@ def _checked(name: str, record: int, feature: str) -> str:
         UnsupportedData: It would not.
     """
     parts = name.split("/")
-    bad = name.startswith("/") or "\\" in name or "\0" in name or any(part == "" or part[0] == "." for part in parts)
-    if bad or (feature == LABEL and len(parts) > 1):
+    bad = "\\" in name or "\0" in name or not all(map(is_visible, parts))
+    folders = parts if feature == LABEL else parts[:-1]
+    if bad or any(map(is_image_name, folders)) or (feature == LABEL and len(parts) > 1):
         raise UnsupportedData(
             Where(record=record, feature=feature),
             expected="a name of a visible file inside the folder" if feature == NAME else "a name for a visible folder",

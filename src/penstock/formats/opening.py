@@ -12,7 +12,7 @@ from penstock.contracts.records import Format, OnCorrupt, Records
 from penstock.errors import NoFiles, UnsupportedData, Where
 from penstock.formats.detect import detect, format_named, format_of_name
 from penstock.io.folders import Listing, Look, looking_into
-from penstock.io.paths import PathLike, expand
+from penstock.io.paths import PathLike, expand, path_list
 from penstock.io.remote_names import stands_for_several
 from penstock.io.urls import base_name, is_listing
 
@@ -71,12 +71,12 @@ def open_records(
     verify: bool = True,
 ) -> Records:
     """As :func:`records`; of formats of tables, the table, whose rows need not be bytes."""
-    given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+    given = path_list(path)
     found = _format_of_folders(given, format)
     if found is not None:
         paths = [os.path.expanduser(folder) for folder in given]
     else:
-        paths = expand(given[0] if isinstance(path, (str, os.PathLike)) else given)
+        paths = expand(given)
         found = format_named(format) if format is not None else detect(paths[0])
         if format is None:
             _check_alike(paths, found)

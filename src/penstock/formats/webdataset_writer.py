@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import tarfile
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -42,6 +43,9 @@ class WebDatasetWriter:
         self.rows = 0
         """Examples written so far."""
         self._endings = {name: _ending(name, feature, str(path)) for name, feature in schema.items() if name != KEY}
+        if schema and not self._endings:
+            found = f"only {KEY}, which names them"
+            raise UnsupportedData(Where(path=str(path)), expected="a feature that is in the members", found=found)
         self._path = str(path)
         self._file = PackedFile(path, compression)
 
@@ -49,9 +53,12 @@ class WebDatasetWriter:
         """Append examples."""
         for row in range(n):
             key = batch[KEY][row] if KEY in self.schema else COUNTED.format(self.rows)
-            if KEY in self.schema and (not key or "." in key.rpartition("/")[2] or key.endswith("/")):
-                where = Where(path=self._path, record=self.rows, feature=KEY)
-                raise UnsupportedData(where, expected="a key without a dot", found=repr(key))
+            if KEY in self.schema and not _is_key(key):
+                raise UnsupportedData(
+                    Where(path=self._path, record=self.rows, feature=KEY),
+                    expected="a key that names a file inside the archive, without a dot or '__' at its beginning",
+                    found=repr(key),
+                )
             for name, ending in self._endings.items():
                 try:
                     member = _member(f"{key}.{ending}", _content(batch[name][row], self.schema[name]))
@@ -70,6 +77,13 @@ class WebDatasetWriter:
     def abort(self) -> None:
         """Leave no file behind."""
         self._file.abort()
+
+
+def _is_key(key: str) -> bool:
+    """Whether members called so are read as an example of this key again."""
+    name = posixpath.basename(key)
+    outside = posixpath.normpath(key) != key or key.startswith(("/", "../")) or "\0" in key
+    return bool(name) and "." not in name and not name.startswith("__") and not outside
 
 
 def _member(name: str, content: bytes) -> bytes:

@@ -16,7 +16,16 @@ from typing import Self
 
 from penstock.io.locks import lock, unlock
 
-__all__ = ["CacheEntry", "boot_id", "cache_folder", "cache_key", "cache_limit_bytes", "is_believed", "renewed_cache", "size_setting"]
+__all__ = [
+    "CacheEntry",
+    "boot_id",
+    "cache_folder",
+    "cache_key",
+    "cache_limit_bytes",
+    "is_believed",
+    "renewed_cache",
+    "size_setting",
+]
 
 DEFAULT_LIMIT_BYTES = 20 << 30
 DISK_SHARE = 0.25

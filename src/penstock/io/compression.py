@@ -6,7 +6,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from penstock import _optional
 from penstock.errors import CorruptFile, Where
@@ -28,8 +28,9 @@ __all__ = [
     "wrapper_of_name",
 ]
 
-Compression: TypeAlias = Literal["none", "gzip", "zlib", "utf-16-le", "utf-16-be"]
-"""What is undone before a file is read. UTF-16 becomes UTF-8; callers name the encoding, not a compression, for that."""
+Compression: TypeAlias = str
+"""What is undone before a file is read: ``"none"``, ``"gzip"``, ``"zlib"``, or the encoding of a text that becomes UTF-8. Callers name
+the encoding, not a compression, for that."""
 
 NAMES: tuple[Compression, ...] = ("none", "gzip", "zlib")
 WINDOW_BITS = {"gzip": 31, "zlib": 15}

@@ -15,7 +15,7 @@ from penstock.io.paths import SIDECARS, TEMPORARIES, TEMPORARY_SUFFIX, PathLike,
 from penstock.io.uploads import check_writable, is_uploaded, staging_folder, there_already, upload_folder
 from penstock.io.urls import Url, base_name, is_listing, is_url
 
-__all__ = ["AtomicFolder", "Listing", "Look", "looking_into"]
+__all__ = ["AtomicFolder", "Listing", "Look", "is_visible", "looking_into"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +81,11 @@ def _in_store(folder: str) -> Listing:
     if not objects and not folders:
         raise _no_folder(folder)
     files = [base_name(each) for each in objects]
-    return Listing.sorted(folder, filter(_is_visible, files), filter(_is_visible, map(base_name, folders)))
+    return Listing.sorted(folder, filter(is_visible, files), filter(is_visible, map(base_name, folders)))
 
 
-def _is_visible(name: str) -> bool:
+def is_visible(name: str) -> bool:
+    """Whether a listing shows a file or folder of this name: it is neither hidden nor a temporary."""
     return name[:1] not in ("", ".") and not name.endswith(TEMPORARIES)
 
 
@@ -119,7 +120,7 @@ class _Tree:
         start = len(Url.of(self.root).key) + 1 if Url.of(self.root).key else 0
         for each in keys_below(self.root, most=most):
             parts = Url.of(each).key[start:].split("/")
-            if all(map(_is_visible, parts)):
+            if all(map(is_visible, parts)):
                 self._add(parts)
         if not self._files[""] and not self._folders[""]:
             raise _no_folder(root)

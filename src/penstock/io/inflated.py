@@ -108,7 +108,7 @@ class InflatedStream:
 
     Args:
         path: The compressed file.
-        compression: ``"gzip"`` or ``"zlib"``, or the UTF-16 that is to become UTF-8.
+        compression: ``"gzip"`` or ``"zlib"``, or the encoding that is to become UTF-8.
         packed: How to read it, where it is no file of this machine.
         wait: When somebody else is inflating the same file, wait for them (iterating then gives nothing) instead of
             inflating it too.
@@ -235,7 +235,7 @@ class InflatedHead:
 
 def _reader(path: str, compression: Compression, packed: Packed | None) -> Inflater | Transcoder:
     opened = None if packed is None else packed.opened
-    if compression in ("utf-16-le", "utf-16-be"):
+    if compression not in ("gzip", "zlib"):
         return Transcoder(path, compression, opened)
     return Inflater(path, compression, opened)
 

@@ -6,9 +6,10 @@ import contextlib
 import glob
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
+from penstock import _registry
 from penstock.errors import NoFiles, UnsupportedData, Where
 from penstock.io.names import (
     COUNTED,
@@ -35,10 +36,57 @@ __all__ = [
     "expand",
     "is_record_file",
     "natural_key",
+    "path_list",
     "shard_paths",
 ]
 
 PathLike: TypeAlias = str | os.PathLike[str]
+
+
+def path_list(given: object) -> list[PathLike]:
+    """What was given as a path, or as several, as a list. Only the types are looked at.
+
+    Raises:
+        TypeError: It is something else; the message says what to do with that.
+    """
+    if isinstance(given, str | os.PathLike):
+        return [given]
+    if isinstance(given, set | frozenset):
+        raise TypeError("a set of paths has no order: pass a list, such as sorted(paths)")
+    if not isinstance(given, Iterable) or isinstance(given, bytes | bytearray | Mapping) or _is_data(given):
+        raise _no_path(given, "as a path")
+    paths: list[PathLike] = []
+    for path in given:
+        if not isinstance(path, str | os.PathLike):
+            raise _no_path(path, "in the list of paths")
+        paths.append(path)
+    return paths
+
+
+def _is_data(given: object) -> bool:
+    """Whether something that can be gone through is data, and no list of paths."""
+    return any(
+        hasattr(given, name)
+        for name in ("__array__", "tocsr", "column_names", "read", "batch", "iter_spans", "batch_size")
+    )
+
+
+def _no_path(given: object, place: str) -> TypeError:
+    library = type(given).__module__.partition(".")[0]
+    if library in _registry.FRAMES:
+        hint = f"{_registry.FRAMES[library].replace(':', '.')}(...) makes a source of it."
+    elif isinstance(given, bytes):
+        hint = "os.fsdecode(...) makes a path of bytes."
+    elif hasattr(given, "read"):
+        hint = "Pass the name of the file."
+    elif hasattr(given, "batch") or hasattr(given, "iter_spans"):
+        hint = "It is open already."
+    elif isinstance(given, Mapping) or hasattr(given, "__array__") or hasattr(given, "tocsr"):
+        hint = "penstock.ColumnSource({'name': array, ...}) makes a source of arrays."
+    else:
+        hint = ""
+    kind = type(given).__name__
+    return TypeError(f"a path is str or os.PathLike[str], got {kind} {place}. {hint}".rstrip())
 
 
 def expand(path: PathLike | Iterable[PathLike]) -> list[str]:
@@ -56,9 +104,7 @@ def expand(path: PathLike | Iterable[PathLike]) -> list[str]:
         NoFiles: Nothing matches, or a shard of a set is missing (the message names it).
         UnsupportedData: A URL of a scheme that cannot be read, or a folder or glob of a server that does not list.
     """
-    if isinstance(path, str | os.PathLike):
-        return _expand_one(_text(path))
-    parts = [_text(part) for part in path]
+    parts = [_text(part) for part in path_list(path)]
     if not parts:
         raise NoFiles(Where(), expected="at least one path", found="an empty list")
     return [file for part in parts for file in _expand_one(part)]
@@ -68,6 +114,8 @@ def _text(path: PathLike) -> str:
     text = os.fspath(path)
     if not isinstance(text, str):
         raise TypeError(f"a path is str or os.PathLike[str], got {type(path).__name__}")
+    if not text:
+        raise NoFiles(Where(), expected="a path", found="an empty text")
     if text.startswith("file://"):
         return text.removeprefix("file://")
     if is_url(text):

@@ -1,4 +1,4 @@
-"""UTF-16 files read as UTF-8: transcoded once, in one pass, into the cache, as compressed files are inflated."""
+"""Text files read as UTF-8: transcoded once, in one pass, into the cache, as compressed files are inflated."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import codecs
 from collections.abc import Iterator
 
 from penstock.errors import CorruptFile, Where
-from penstock.io.compression import Opens
+from penstock.io.compression import Opens, PlainInflater, wrapper_of
 
 __all__ = ["Transcoder", "decoded_head"]
 
@@ -15,16 +15,17 @@ MARK = "\ufeff"
 
 
 def decoded_head(head: bytes, encoding: str) -> bytes:
-    """The beginning of a UTF-16 file as UTF-8, without a byte order mark; what is damaged in it is left out."""
-    return head[: len(head) & ~1].decode(encoding, "ignore").removeprefix(MARK).encode("utf-8", "ignore")
+    """The beginning of a text as UTF-8, without a byte order mark; what is damaged in it is left out."""
+    decoder = codecs.getincrementaldecoder(encoding)("ignore")
+    return decoder.decode(head).removeprefix(MARK).encode("utf-8", "ignore")
 
 
 class Transcoder:
-    """One UTF-16 file as UTF-8, part by part. What comes before a fault is given; after it ``fault`` holds the error.
+    """One text file as UTF-8, part by part. What comes before a fault is given; after it ``fault`` holds the error.
 
     Args:
-        path: The file.
-        encoding: ``"utf-16-le"`` or ``"utf-16-be"``; a byte order mark is left out.
+        path: The file, also in a GZIP stream.
+        encoding: Of the text; a byte order mark is left out.
         opened: How to open it, where it is no file of this machine.
     """
 
@@ -35,32 +36,55 @@ class Transcoder:
         """Bytes of UTF-8 so far."""
         self.fault: CorruptFile | None = None
         self._encoding = encoding
+        self._lines = 0
+        """Line ends so far."""
 
     def __iter__(self) -> Iterator[bytes]:
         decoder = codecs.getincrementaldecoder(self._encoding)()
+        at, mark = 0, MARK
+        for part in self._parts():
+            text = self._decoded(decoder, part, at)
+            at += len(part)
+            if text:
+                text, mark = text.removeprefix(mark) if mark else text, ""
+                encoded = text.encode()
+                self._lines += encoded.count(b"\n")
+                self.size += len(encoded)
+                yield encoded
+            if self.fault is not None:
+                return
+
+    def _parts(self) -> Iterator[bytes]:
+        """What the file holds, decompressed, and at its end nothing."""
         with self._open() as file:
-            at, mark = 0, MARK
-            while self.fault is None:
-                part = file.read(READ_BYTES)
-                text = self._decoded(decoder, part, at)
-                at += len(part)
-                if text:
-                    text, mark = text.removeprefix(mark) if mark else text, ""
-                    encoded = text.encode()
-                    self.size += len(encoded)
-                    yield encoded
-                if not part:
-                    return
+            part = file.read(READ_BYTES)
+            if wrapper_of(part) != "gzip":
+                while part:
+                    yield part
+                    part = file.read(READ_BYTES)
+                yield b""
+                return
+        inflater = PlainInflater(self.path, "gzip", self._open)
+        for inflated in inflater:
+            yield bytes(inflated)
+        self.fault = inflater.fault
+        if self.fault is None:
+            yield b""
 
     def _decoded(self, decoder: codecs.IncrementalDecoder, part: bytes, at: int) -> str:
-        before = len(decoder.getstate()[0])
+        state = decoder.getstate()
         try:
             return decoder.decode(part, final=not part)
-        except UnicodeDecodeError as error:
+        except UnicodeError as error:
+            waiting = len(state[0])  # bytes of a character whose end is in this part
+            wrong = error.start - waiting if isinstance(error, UnicodeDecodeError) else 0
+            decoder.setstate(state)
+            text = decoder.decode(part[: max(0, wrong)])
+            line = self._lines + text.count("\n") + 1
             self.fault = CorruptFile(
-                Where(path=self.path, offset=at - before + error.start),
+                Where(path=self.path, offset=at + wrong),
                 expected=f"text in {self._encoding}",
-                found=error.reason,
-                hint="The byte counts the file as it lies on the disk. What comes before it can be read.",
+                found=f"{error.reason if isinstance(error, UnicodeDecodeError) else error} in line {line}",
+                hint="The byte counts the text as it is in the file. What comes before it can be read.",
             )
-            return error.object[: error.start].decode(self._encoding)
+            return text

@@ -258,7 +258,10 @@ class Loader(Iterable[Any]):
 
 def _check_source(source: object) -> None:
     if not callable(getattr(source, "batch", None)) or not hasattr(source, "__len__"):
-        raise TypeError(f"a source has len() and batch(indices); penstock.open gives one. Got {type(source).__name__}")
+        hint = "penstock.open(path) gives one"
+        if isinstance(source, Mapping):
+            hint = "penstock.ColumnSource(columns) makes one"
+        raise TypeError(f"a source has len() and batch(indices); {hint}. Got {type(source).__name__}")
 
 
 def _check_multiple(source: object, batch_size: int) -> None:

@@ -11,7 +11,7 @@ from penstock.contracts.protocols import Indices
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Ragged
 from penstock.errors import SchemaMismatch, Where
-from penstock.sources.stacking import schema_of
+from penstock.sources.stacking import as_columns, schema_of
 from penstock.sources.views import Source
 
 __all__ = ["ColumnSource"]
@@ -21,7 +21,7 @@ class ColumnSource(Source):
     """Examples that lie in memory as columns: ``{"image": ndarray (n, ...), "label": ndarray (n,)}``."""
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
-        self.columns = dict(columns)
+        self.columns = as_columns(columns)
         lengths = {name: _length(column) for name, column in self.columns.items()}
         if len(set(lengths.values())) > 1:
             raise SchemaMismatch(Where(), expected="columns of equal length", found=str(lengths))

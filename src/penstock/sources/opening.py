@@ -19,7 +19,7 @@ from penstock.contracts.feature import Feature
 from penstock.contracts.image_options import ImageOptions
 from penstock.contracts.schema import Schema
 from penstock.contracts.tables import is_table
-from penstock.errors import DataError, NoFiles, UnsupportedData, Where
+from penstock.errors import DataError, NoFiles, UnsupportedData, Where, did_you_mean
 from penstock.formats.csv import CsvRecords
 from penstock.formats.detect import format_named, format_of_name
 from penstock.formats.opening import open_records
@@ -40,6 +40,7 @@ __all__ = ["Paths", "codec_of", "find_schema", "open"]
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 SAMPLE = 256
+LOOKED_AT = 1000  # names of files, for one that may be meant
 """How many records schema inference looks at."""
 
 
@@ -85,6 +86,8 @@ def open(
         NoFiles, UnknownFormat, CorruptFile, CorruptRecord, SchemaMismatch: as their names say.
         MissingExtra: On reading, where images are to be decoded and the extra ``images`` is not installed.
     """
+    _check_names(columns, "columns")
+    _check_names(image_columns, "image_columns")
     given = None if schema is None else Schema(schema)
     stored = None if given is None else stored_schema(given)
 
@@ -98,6 +101,12 @@ def open(
         return source if columns is None else source.select(*columns)
 
     return opened(path) if split is None else _split(path, split, opened)
+
+
+def _check_names(names: Sequence[str] | None, argument: str) -> None:
+    """Refuse one text where names are expected: its letters would be taken for them."""
+    if isinstance(names, (str, bytes)):
+        raise TypeError(f"{argument} is a list of names, got the text {names!r}: pass [{names!r}]")
 
 
 def _split(path: Paths, split: SplitLike, opened: Callable[[Paths], Source]) -> Source:
@@ -114,8 +123,12 @@ def _split(path: Paths, split: SplitLike, opened: Callable[[Paths], Source]) -> 
         return opened(files).split(split)  # one file is the one split there is, whatever it is called
     for name, members in found.items():
         if not members and name != "all":
+            words = sorted(set().union(*(_words(Path(file).name) for file in files[:LOOKED_AT])))
             raise NoFiles(
-                Where(path=str(path)), expected=f"files whose names hold {name!r}", found=", ".join(files[:5])
+                Where(path=str(path)),
+                expected=f"files whose names hold {name!r}",
+                found=", ".join(files[:5]),
+                hint=did_you_mean(name, words),
             )
     return _parts(split, {name: opened(members or files) for name, members in found.items()})
 
@@ -163,7 +176,10 @@ def _source(records: Any, codec: str | None, schema: Schema | None) -> Source:
 def codec_of(records: Any, *, codec: str | None, schema: Schema | Mapping[str, Feature] | None) -> Any:
     """The codec for some records: named, or recognised from the first of them."""
     if codec not in (None, "example", "raw", "sagemaker_record"):
-        raise UnsupportedData(Where(), expected="codec 'example', 'raw' or 'sagemaker_record'", found=repr(codec))
+        hint = did_you_mean(codec, ("example", "raw", "sagemaker_record"))
+        raise UnsupportedData(
+            Where(), expected="codec 'example', 'raw' or 'sagemaker_record'", found=repr(codec), hint=hint
+        )
     given = None if schema is None else Schema(schema)
     if isinstance(records, CsvRecords) and codec in (None, "csv"):
         return csv_codec(records, given)
@@ -202,7 +218,14 @@ def find_schema(records: Any, most: int | None) -> Schema:
         if by_default == "sagemaker_record" and (known := infer_records(_sample(records, most))) is not None:
             return known.schema
         return infer_schema(_sample(records, most)).schema
-    return infer_payloads(list(records if most is None else islice(records, most))).schema
+    is_array = hasattr(records, "__array__") or hasattr(records, "tocsr")
+    is_one = is_array or not hasattr(records, "__iter__") or isinstance(records, (bytes, bytearray))
+    payloads = [] if is_one else list(records if most is None else islice(records, most))
+    for given in [records] if is_one else payloads:
+        if is_one or not isinstance(given, (bytes, bytearray, memoryview)):
+            expected = "a path, records, or an iterable of payloads as bytes"
+            raise TypeError(f"a schema is inferred from {expected}, got {type(given).__name__}")
+    return infer_payloads(payloads).schema
 
 
 def _sample(records: Any, most: int | None = SAMPLE) -> Iterator[Any]:

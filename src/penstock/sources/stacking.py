@@ -13,7 +13,75 @@ from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch, Example, Ragged
 from penstock.errors import SchemaMismatch, Where
 
-__all__ = ["join", "reordered", "row", "schema_of", "stack"]
+__all__ = ["as_columns", "join", "reordered", "row", "schema_of", "stack"]
+
+
+def as_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """What people give as columns as what batches hold: arrays, :class:`Ragged`, sparse rows, and lists where shapes differ.
+
+    Args:
+        columns: Names to arrays ``(n, ...)`` of NumPy, or of a library whose arrays become those; lists of values; SciPy
+            matrices of any form; :class:`Ragged`. Masked floats become NaN.
+
+    Raises:
+        TypeError: Something is no column, or has no dtype of NumPy's; the message names it.
+    """
+    for name in columns:
+        if not isinstance(name, str):
+            raise TypeError(f"names of columns are str, got {name!r}")
+    return {name: _as_column(column, name) for name, column in columns.items()}
+
+
+def _as_column(column: Any, name: str) -> Any:
+    if isinstance(column, Ragged) or (type(column) is np.ndarray and column.ndim and column.dtype.names is None):
+        return column
+    if hasattr(column, "tocsr"):
+        return _sparse_column(column, name)
+    if isinstance(column, Mapping):
+        raise TypeError(f"column {name!r} is a dict: give the columns in it names of their own, as {name}/...")
+    if isinstance(column, (list, tuple)):
+        missing = next((at for at, value in enumerate(column) if value is None), None)
+        if missing is not None:
+            raise SchemaMismatch(Where(record=missing, feature=name), expected="a value", found="None")
+        return _stack_values(list(column)) if column else np.zeros(0)
+    if isinstance(column, (str, bytes)) or not (hasattr(column, "__array__") or hasattr(column, "__len__")):
+        raise _no_column(name, f"{type(column).__name__} {column!r:.80}")
+    array = _as_array(column, name)
+    if array.ndim == 0:
+        raise _no_column(name, f"the single value {array!r:.80}")
+    if array.dtype.names is not None:
+        raise TypeError(
+            f"column {name!r} is a structured array: give each of its fields {array.dtype.names} as a column"
+        )
+    return array
+
+
+def _sparse_column(column: Any, name: str) -> Any:
+    if len(column.shape) != len(("rows", "columns")):
+        raise _no_column(name, f"a sparse array of shape {column.shape}")
+    return column if column.format == "csr" else column.tocsr()
+
+
+def _as_array(column: Any, name: str) -> Any:
+    if hasattr(column, "detach"):  # A tensor that is being learned has no array before.
+        column = column.detach()
+    if isinstance(column, np.ma.MaskedArray) and np.ma.is_masked(column):
+        if column.dtype.kind != "f":
+            raise TypeError(
+                f"column {name!r} has masked values of {column.dtype}: fill them first, with array.filled(...)"
+            )
+        return column.filled(np.nan)
+    try:
+        return np.asarray(column)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"column {name!r} does not become a NumPy array: {error}") from error
+
+
+def _no_column(name: str, found: str) -> TypeError:
+    expected = "an array or a list with one value for each example"
+    return TypeError(
+        f"column {name!r} must be {expected}, got {found}. A single example is written as [{{...}}], a list of one."
+    )
 
 
 def row(batch: Batch, index: int) -> dict[str, Any]:

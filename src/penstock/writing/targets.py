@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.contracts.csv import CSV
-from penstock.errors import UnknownFormat, UnsupportedData, Where
+from penstock.errors import UnknownFormat, UnsupportedData, Where, did_you_mean
 from penstock.formats.detect import csv_options, endings, format_named, format_of_name
 from penstock.io.uploads import is_uploaded
 
@@ -54,6 +54,8 @@ class Target:
             UnknownFormat: the name has no known ending and ``format`` is not given.
             ValueError: ``shards`` and the ``@`` in the path disagree, or are not positive.
         """
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"the path to write to is str or os.PathLike[str], got {type(path).__name__}")
         text = os.fspath(path)
         is_uploaded(text)
         found = SHARD_PATTERN.match(text)
@@ -95,5 +97,10 @@ def _compression(given: str | None, suffix: str, format: str) -> str:
     name = COMPRESSION_SUFFIXES.get(suffix, known[0]) if given is None else given.lower() or "none"
     if name not in known:
         names = ", ".join(map(repr, known))
-        raise UnsupportedData(Where(), expected=f"a compression that {found.name} has: {names}", found=repr(name))
+        raise UnsupportedData(
+            Where(),
+            expected=f"a compression that {found.name} has: {names}",
+            found=repr(name),
+            hint=did_you_mean(name, known),
+        )
     return name

@@ -16,6 +16,7 @@ from penstock.contracts.values import Example
 from penstock.io.progress import Progress
 from penstock.io.together import Together
 from penstock.sources.views import Source
+from penstock.writing.given import as_examples
 from penstock.writing.sinks import open_writer, rows_of, slice_rows, storable
 from penstock.writing.targets import Target
 from penstock.writing.writer import Writer
@@ -74,7 +75,8 @@ def write(
         path: Its ending says the format: ``x.tfrecord``, ``.recordio``, ``.array_record``, ``.npy``, ``.npz``, ``.csv``,
             ``.parquet``, ``.jsonl``, ``.avro``, ``.tar``; ``x.tfrecord.gz`` is compressed, ``x.tfrecord@8`` eight shards. A folder
             for ``format="npy_folder"``, ``"npz_folder"`` and ``"image_folder"``.
-        examples: A source, columns (``{"image": ndarray (n, ...), "label": ndarray (n,)}``), or any iterable of examples.
+        examples: A source, columns (``{"image": ndarray (n, ...), "label": ndarray (n,)}``), a table of pandas, Arrow or Polars,
+            one array (the feature ``values``), or any iterable of examples.
         format, codec, schema, compression: As for :class:`penstock.Writer`.
         shards: How many files. Each gets a run of consecutive examples when the number of examples is known beforehand (a
             source, columns, a list); an iterator's examples are dealt in turn.
@@ -84,6 +86,7 @@ def write(
         How many examples were written.
     """
     target = Target.of(path, format=format, compression=compression, shards=shards)
+    examples = as_examples(examples)
     if isinstance(examples, Source):
         source = examples = storable(examples, target.format)
         schema = source.schema if schema is None else schema

@@ -12,12 +12,13 @@ from penstock.contracts.csv import CSV
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.contracts.tables import BatchWriter
-from penstock.contracts.values import Example, Ragged
-from penstock.errors import NoSuchFeature, Where
+from penstock.contracts.values import Example
+from penstock.errors import NoSuchFeature, SchemaMismatch, Where, did_you_mean
 from penstock.formats.detect import format_named
 from penstock.io.atomic import Closing
 from penstock.io.together import Together
-from penstock.sources.stacking import reordered, schema_of, stack
+from penstock.sources.stacking import as_columns, reordered, schema_of, stack
+from penstock.writing.given import check_example, check_values
 from penstock.writing.sinks import bytes_of, open_sink, rows_of, slice_rows
 from penstock.writing.targets import Target
 
@@ -75,6 +76,8 @@ class Writer(Closing):
     def write(self, example: Example) -> None:
         """Add one example."""
         self._check_open()
+        if type(example) is not dict:
+            check_example(example, self.count + len(self._waiting))
         self._waiting.append(example)
         if len(self._waiting) >= BLOCK_EXAMPLES:
             self._flush()
@@ -83,7 +86,7 @@ class Writer(Closing):
         """Add the rows of a batch: ``ndarray (n, *shape)``, :class:`~penstock.Ragged`, or lists. The fast way."""
         self._check_open()
         self._flush()
-        columns = {name: _column(column) for name, column in batch.items()}
+        columns = as_columns(batch)
         n = rows_of(columns)
         if self.schema is None:
             self.schema = schema_of(columns)
@@ -129,7 +132,12 @@ class Writer(Closing):
             waiting, self._waiting = self._waiting, []
             if self.schema is None and _stores_float32(self.target.format):
                 waiting = [{name: _single(value) for name, value in example.items()} for example in waiting]
-            batch = stack(waiting)
+            try:
+                batch = stack(waiting)
+            except SchemaMismatch as error:  # It counts those that are waiting.
+                number = self.count + (error.where.record or 0)
+                raise error.relocated(Where(record=number)) from error
+            check_values(batch, self.count)
             if self.schema is None:
                 self.schema = schema_of(batch)
                 self._start(self.schema)
@@ -141,7 +149,9 @@ class Writer(Closing):
             return
         extra = [name for name in batch if name not in schema]
         if extra:
-            raise NoSuchFeature(Where(record=self.count), expected=f"the features {list(schema)}", found=repr(extra[0]))
+            hint = did_you_mean(extra[0], schema)
+            where = Where(record=self.count)
+            raise NoSuchFeature(where, expected=f"the features {list(schema)}", found=repr(extra[0]), hint=hint)
         step = max(1, min(n, n * BLOCK_BYTES // max(1, bytes_of(batch))))
         for start in range(0, n, step):
             stop = min(start + step, n)
@@ -180,12 +190,3 @@ def _single(value: Any) -> Any:
         array = np.asarray(value)
         return array.astype(np.float32) if array.dtype == np.float64 else array
     return value
-
-
-def _column(column: Any) -> Any:
-    """Lists and torch tensors as arrays; what is an array or ragged stays as it is."""
-    if isinstance(column, (np.ndarray, Ragged)) or hasattr(column, "tocsr"):
-        return column
-    if isinstance(column, (list, tuple)):
-        return stack([{"x": value} for value in column])["x"] if column else np.zeros(0)
-    return np.asarray(column)

@@ -446,3 +446,14 @@ def test_large_numbers_in_manifests_stay_what_they_are(tmp_path):
         ("0.5", str(10**400), str(10**30)),
         (str(exact), "1", ""),
     ]
+
+
+@pytest.mark.parametrize(
+    "classes", [("train", "test"), ("a~", "b"), ("x.tmp", "y"), (".a", "b"), ("a/b", "c"), ("a\0", "b"), ("", "b")]
+)
+def test_classes_that_no_folder_can_be_called_are_in_the_manifest(tmp_path, classes):
+    schema = {"values": ps.Feature("float32", (2,)), "label": ps.Feature("int64", names=classes)}
+    columns = {"values": np.arange(6, dtype=np.float32).reshape(3, 2), "label": np.array([1, 0, 1])}
+    ps.write(tmp_path / "x", columns, format="npy_folder", schema=schema)
+    found = ps.open(tmp_path / "x").batch(range(3))
+    assert (found["values"].tolist(), found["label"].tolist()) == (columns["values"].tolist(), [1, 0, 1])

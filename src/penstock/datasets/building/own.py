@@ -20,7 +20,7 @@ from penstock.datasets.features.tensor import Tensor, Text
 from penstock.datasets.locate import find_prepared
 from penstock.datasets.prepared import INFO_FILE, Prepared, PreparedSplit, read_prepared
 from penstock.datasets.shards import shard_names
-from penstock.errors import NoFiles, NoSuchFeature, UnsupportedData, Where
+from penstock.errors import NoFiles, NoSuchFeature, UnsupportedData, Where, did_you_mean
 from penstock.formats.detect import format_named
 from penstock.formats.image_folder import ImageFolder
 from penstock.io.folders import Listing
@@ -131,7 +131,8 @@ def csv_builder(
                 found=str(list(source.schema)),
             )
     if label is not None and label not in first.schema:
-        raise NoSuchFeature(Where(), expected=f"one of the columns {list(first.schema)}", found=repr(label))
+        hint = did_you_mean(label, first.schema)
+        raise NoSuchFeature(Where(), expected=f"one of the columns {list(first.schema)}", found=repr(label), hint=hint)
     features: dict[str, Any] = {}
     for column in first.schema:
         kinds = [source.schema[column] for source in sources.values()]

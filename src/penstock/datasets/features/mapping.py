@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.datasets.features.base import DatasetFeature, DtypeLike, LeafFeature, Level
 from penstock.datasets.features.tensor import Scalar
-from penstock.errors import NoSuchFeature, SchemaMismatch, Where
+from penstock.errors import NoSuchFeature, SchemaMismatch, Where, did_you_mean
 
 __all__ = ["FeatureLike", "FeaturesDict", "as_feature"]
 
@@ -61,7 +61,10 @@ class FeaturesDict(DatasetFeature, Mapping[str, DatasetFeature]):
             if name.startswith(first + "/") and hasattr(feature, "__getitem__"):
                 with suppress(NoSuchFeature, TypeError):  # a name may hold "/": another may begin in the same way
                     return feature[name[len(first) + 1 :]]  # type: ignore[no-any-return]
-        raise NoSuchFeature(Where(), expected=f"one of the features {list(self._features)}", found=repr(name))
+        hint = did_you_mean(name, self._features)
+        raise NoSuchFeature(
+            Where(), expected=f"one of the features {list(self._features)}", found=repr(name), hint=hint
+        )
 
     def __contains__(self, name: object) -> bool:
         return name in self._features

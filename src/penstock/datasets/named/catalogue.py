@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator
 
 from penstock import _registry
 from penstock.datasets.building.builder import DatasetBuilder
 from penstock.datasets.named.mnist import EMNIST_CONFIGS, emnist
-from penstock.errors import NoFiles, Where
+from penstock.errors import NoFiles, Where, did_you_mean
 
 __all__ = ["known_builders", "named_builder"]
 
@@ -38,13 +37,12 @@ def named_builder(name: str) -> DatasetBuilder:
     found = None if match is None else _found(match)
     if found is None:
         plain = name.partition("/")[0].partition(":")[0]
-        close = difflib.get_close_matches(plain, _registry.DATASETS, n=1)
-        meant = f"Did you mean {close[0]!r}? " if close and close[0] != plain else ""
+        meant = did_you_mean(plain, _registry.DATASETS)
         raise NoFiles(
             Where(),
             expected=f"one of the known datasets {', '.join(builder.full_name for builder in known_builders())}",
             found=repr(name),
-            hint=f"{meant}Your own files: penstock prepare NAME --from PATH.",
+            hint=f"{meant} Your own files: penstock prepare NAME --from PATH.".lstrip(),
         )
     return found
 

@@ -17,7 +17,7 @@ from penstock.formats.example_files.arrays import Kind, NpyFiles, NpzFiles
 from penstock.formats.example_files.manifest import NAMES, read_manifest
 from penstock.formats.example_files.table import FilesTable
 from penstock.formats.example_files.writer import NpyFolderSink, NpzFolderSink, join_folders, npy_misfits, npz_misfits
-from penstock.formats.image_folder import SPLITS
+from penstock.formats.image_folder_writer import SPLITS
 from penstock.io.compression import checked
 from penstock.io.folders import Listing, Look, looking_into
 from penstock.io.reading import size_on_disk

@@ -15,9 +15,10 @@ from penstock.contracts.schema import Schema
 from penstock.contracts.tables import Misfit
 from penstock.errors import SchemaMismatch, UnsupportedData, Where
 from penstock.formats.empty_folder import NOTE, leave_note
+from penstock.formats.image_folder_writer import SPLITS
 from penstock.formats.npy_header import header_bytes
 from penstock.formats.npz.layout import packed_arrays
-from penstock.io.folders import AtomicFolder, Listing
+from penstock.io.folders import AtomicFolder, Listing, is_visible
 from penstock.io.paths import PathLike
 
 __all__ = ["MANIFEST", "NpyFolderSink", "NpzFolderSink", "join_folders", "npy_misfits", "npz_misfits"]
@@ -136,7 +137,7 @@ class NpyFolderSink(_FolderSink):
         self.array = _array_of(schema)
         self.known = [name for name in schema if name != self.array]
         self.classes = schema[LABEL].names if self.known == [LABEL] else None
-        if self.classes is not None and any(not name or name[0] == "." or "/" in name for name in self.classes):
+        if self.classes is not None and not _are_folders(self.classes):
             self.classes = None  # No folder can be called so: the manifest holds the numbers.
         self._lines: list[str] = []
         for name in self.classes or ():  # A class without files keeps its number.
@@ -172,6 +173,12 @@ class NpyFolderSink(_FolderSink):
             self.folder.write(MANIFEST, ("\n".join(self._lines) + "\n").encode())
             self._lines = []
         super().close()
+
+
+def _are_folders(classes: Sequence[str]) -> bool:
+    """Whether folders can be called so, and are read as classes again."""
+    visible = all(is_visible(name) and "/" not in name and "\0" not in name for name in classes)
+    return visible and not {name.lower() for name in classes} <= SPLITS
 
 
 def _json_value(value: Any) -> Any:

@@ -13,7 +13,7 @@ from penstock.contracts.protocols import Indices
 from penstock.contracts.records import Skipped
 from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch
-from penstock.errors import NoSuchFeature, SchemaMismatch, UnsupportedData, Where
+from penstock.errors import NoSuchFeature, SchemaMismatch, UnsupportedData, Where, did_you_mean
 from penstock.formats.npy_layout import Field, features_of
 from penstock.formats.npz.archives import Archives, ArrayRows
 from penstock.io.compression import checked
@@ -70,7 +70,12 @@ class NpzRecords:
         for name in names:
             array = _array_of(name, held)
             if array is None:
-                raise NoSuchFeature(Where(path=self.paths[0]), expected=f"one of {list(held)}", found=repr(name))
+                raise NoSuchFeature(
+                    Where(path=self.paths[0]),
+                    expected=f"one of {list(held)}",
+                    found=repr(name),
+                    hint=did_you_mean(name, held),
+                )
             arrays[array] = None
         found = NpzRecords(self.paths, verify=self.archives.verify, names=tuple(arrays))
         found.archives = self.archives

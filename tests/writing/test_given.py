@@ -1,0 +1,208 @@
+"""Everything that people pass to write, open and their like: taken, or refused in words."""
+
+from __future__ import annotations
+
+import io
+import pathlib
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.errors import NoFiles, SchemaMismatch, UnsupportedData
+
+ROWS = np.arange(12, dtype=np.float32).reshape(4, 3)
+
+
+def read(path):
+    source = ps.open(path)
+    return source.batch(range(len(source)))
+
+
+def test_an_array_is_the_feature_values(tmp_path):
+    for ending in ("npy", "npz", "tfrecord", "parquet"):
+        assert ps.write(tmp_path / f"x.{ending}", ROWS) == 4
+        assert read(tmp_path / f"x.{ending}")["values"].tolist() == ROWS.tolist()
+    np.save(tmp_path / "y.npy", ROWS)
+    assert (tmp_path / "x.npy").read_bytes() == (tmp_path / "y.npy").read_bytes()
+    assert ps.write(tmp_path / "x.npy@2", np.arange(5)) == 5
+    assert ps.open(tmp_path / "x.npy@2").batch(range(5))["values"].tolist() == [*range(5)]
+
+
+def test_the_fields_of_a_structured_array_are_columns(tmp_path):
+    rows = np.array([(1, (2.5, 3)), (4, (5.5, 6))], [("a", "<i8"), ("b", [("x", "<f8"), ("y", "<i8")])])
+    assert ps.write(tmp_path / "x.npz", rows) == 2
+    assert {name: column.tolist() for name, column in read(tmp_path / "x.npz").items()} == {
+        "a": [1, 4],
+        "b.x": [2.5, 5.5],
+        "b.y": [3, 6],
+    }
+
+
+@pytest.mark.parametrize("form", ["coo", "csr", "csc", "lil", "dok", "bsr", "dia"])
+@pytest.mark.parametrize("kind", ["matrix", "array"])
+def test_sparse_rows_of_any_form(tmp_path, form, kind):
+    sparse = pytest.importorskip("scipy.sparse")
+    rows = getattr(sparse, f"{form}_{kind}")(np.where(ROWS > 3, ROWS, 0))
+    ps.write(tmp_path / "x.recordio", rows)
+    assert read(tmp_path / "x.recordio")["values"].toarray().tolist() == rows.toarray().tolist()
+    ps.write(tmp_path / "y.recordio", {"values": rows, "label": np.arange(4)})
+    assert read(tmp_path / "y.recordio")["values"].toarray().tolist() == rows.toarray().tolist()
+    source = ps.ColumnSource({"x": rows})
+    assert source.batch([3, 0])["x"].toarray().tolist() == rows.toarray()[[3, 0]].tolist()
+    with pytest.raises(UnsupportedData, match="dense rows, found .*sparse"):
+        ps.write(tmp_path / "x.npy", rows)
+
+
+def test_tables_of_other_libraries(tmp_path):
+    pandas, pa = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    frame = pandas.DataFrame({"a": [1, 2, 3], "s": ["x", "y", "z"], "f": [0.5, float("nan"), 2.5]})
+    for number, table in enumerate([frame, pa.table(frame), pa.table(frame).to_batches()[0]]):
+        for ending in ("parquet", "csv", "tfrecord"):
+            path = tmp_path / f"{number}.{ending}"
+            assert ps.write(path, table) == 3
+            found = read(path)
+            assert (found["a"].tolist(), found["s"].tolist()) == ([1, 2, 3], ["x", "y", "z"])
+    ps.write(tmp_path / "s.npz", frame["a"])
+    assert read(tmp_path / "s.npz")["a"].tolist() == [1, 2, 3]
+    ps.write(tmp_path / "t.npz", pandas.Series([1, 2]))
+    assert read(tmp_path / "t.npz")["values"].tolist() == [1, 2]
+    ps.write(tmp_path / "u.npz", pandas.DataFrame(np.ones((2, 2))))
+    assert list(ps.open(tmp_path / "u.npz").schema) == ["0", "1"]
+
+
+def test_arrays_of_other_libraries(tmp_path):
+    torch = pytest.importorskip("torch")
+    ps.write(tmp_path / "x.npy", torch.arange(6).reshape(3, 2))
+    assert read(tmp_path / "x.npy")["values"].tolist() == [[0, 1], [2, 3], [4, 5]]
+    ps.write(tmp_path / "y.npz", {"a": torch.ones(2, requires_grad=True), "b": [torch.zeros(3), torch.ones(3)]})
+    assert read(tmp_path / "y.npz")["b"].tolist() == [[0, 0, 0], [1, 1, 1]]
+    with pytest.raises(TypeError, match="column 'a' does not become a NumPy array: .*BFloat16"):
+        ps.write(tmp_path / "z.npy", {"a": torch.zeros(2, dtype=torch.bfloat16)})
+
+
+def test_masked_values_are_never_what_lay_under_the_mask(tmp_path):
+    ps.write(tmp_path / "x.npz", {"a": np.ma.masked_array([1.0, 2.0], [False, True])})
+    assert str(read(tmp_path / "x.npz")["a"].tolist()) == "[1.0, nan]"
+    with pytest.raises(TypeError, match="column 'a' has masked values of int64: fill them first"):
+        ps.write(tmp_path / "y.npz", {"a": np.ma.masked_array([1, 2], [False, True])})
+
+
+def test_sequences_without_iter_are_examples(tmp_path):
+    class Examples:
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, index):
+            if index >= 3:
+                raise IndexError
+            return {"k": index}
+
+    assert ps.write(tmp_path / "x.npz", Examples()) == 3
+
+
+def refused_as_data(folder):
+    """What cannot be written, with a part of what is said about it."""
+    ps.write(folder / "own.tfrecord", {"k": np.arange(4)})
+    own = ps.open(folder / "own.tfrecord")
+    return [
+        (None, "got NoneType. Pass {'name': array"),
+        (7, "got int. Pass"),
+        (object(), "got object. Pass"),
+        ("own.tfrecord", "got str. Of a file, pass penstock.open"),
+        (pathlib.Path("own.tfrecord"), "Of a file, pass penstock.open"),
+        (b"payload", "write_records"),
+        (ps.records(folder / "own.tfrecord"), "write_records(path, records)"),
+        (ps.Loader(own, 2), "A loader gives batches: pass its source"),
+        (io.BytesIO(b"x"), "open file"),
+        (np.float32(3), "the single value"),
+        (np.array(3), "the single value"),
+        ({"a": 1, "b": 2}, "column 'a' must be an array or a list.*A single example is written as"),
+        ({"a": "text"}, "column 'a' must be an array or a list.*got str 'text'"),
+        ({"a": None}, "column 'a' must be"),
+        ({"a": np.array(3)}, "column 'a' must be"),
+        ({"a": (number for number in range(3))}, "column 'a' must be .*generator"),
+        ({"a": {"b": [1]}}, "column 'a' is a dict"),
+        ({"a": np.zeros(2, [("x", "<f4")])}, "column 'a' is a structured array"),
+        ({1: [1, 2]}, "names of columns are str, got 1"),
+        ({"a": [1, None]}, "expected a value, found None - at record 1, feature 'a'"),
+        ({"a": [1, 2], "b": [1]}, "columns of equal length"),
+        ([[1, 2], [3, 4]], r"a dict of features, found list \[1, 2\] - at record 0. Pass columns"),
+        ([1, 2, 3], "a dict of features, found int 1"),
+        (["a", "b"], "a dict of features, found str 'a'"),
+        ([(1, 2)], "a dict of features, found tuple"),
+        ([None], "a dict of features, found None"),
+        ([np.zeros(3)], "a dict of features, found ndarray"),
+        ({1, 2}, "a dict of features, found int"),
+        ((number for number in range(3)), "a dict of features, found int 0"),
+        ([{"a": 1}, {"a": None}], "a value, found None - at record 1, feature 'a'"),
+        ([{"a": {"b": 1}}], "found a dict.*Name what is in it by its path: 'a/...'"),
+        ([{"a": 1}, {"b": 2}], r"the features \['a'\], found \['b'\] - at record 1"),
+        ([{"a": 1}] * 1500 + [{"b": 2}], "at record 1500"),
+        ([{"a": 1}] * 1500 + [[1]], "at record 1500"),
+    ]
+
+
+@pytest.mark.parametrize("ending", ["tfrecord", "npy", "csv", "npz"])
+def test_what_cannot_be_written_is_refused_in_words(tmp_path, ending):
+    (tmp_path / "out").mkdir()
+    for given, said in refused_as_data(tmp_path):
+        with pytest.raises((TypeError, SchemaMismatch), match=said.replace("(path, records)", "")):
+            ps.write(tmp_path / "out" / f"x.{ending}", given)
+        assert list((tmp_path / "out").iterdir()) == []
+
+
+def refused_as_path():
+    return [
+        (None, "got NoneType"),
+        (7, "got int"),
+        (b"x.npy", "got bytes as a path. os.fsdecode"),
+        ({"a": [1]}, "got dict as a path. penstock.ColumnSource"),
+        (ROWS, "got ndarray as a path. penstock.ColumnSource"),
+        (np.array(3), "got ndarray"),
+        ([{"a": 1}], "got dict in the list of paths"),
+        ([None], "got NoneType in the list of paths"),
+        ([b"x"], "got bytes in the list of paths"),
+        ([["x.npy"]], "got list in the list of paths"),
+        ((number for number in range(3)), "got int in the list"),
+        ({"x.npy"}, "a set of paths has no order"),
+        (io.BytesIO(b"x"), "got BytesIO as a path. Pass the name of the file"),
+    ]
+
+
+@pytest.mark.parametrize("call", [ps.open, ps.records, ps.verify, lambda path: ps.convert(path, "out.npz")])
+def test_what_is_no_path_is_refused_in_words(tmp_path, monkeypatch, call):
+    monkeypatch.chdir(tmp_path)
+    for given, said in refused_as_path():
+        with pytest.raises(TypeError, match=said):
+            call(given)
+    with pytest.raises(NoFiles, match="a path, found an empty text"):
+        call("")
+    with pytest.raises(NoFiles, match="empty list"):
+        call([])
+
+
+def test_frames_are_no_paths():
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(TypeError, match=r"penstock\.adapters\.pandas\.from_pandas\(...\) makes a source of it"):
+        ps.open(pandas.DataFrame({"a": [1]}))
+    with pytest.raises(TypeError, match=r"penstock\.adapters\.arrow\.from_arrow"):
+        ps.open(pytest.importorskip("pyarrow").table({"a": [1]}))
+
+
+def test_other_calls_refuse_what_is_no_path_in_words(tmp_path):
+    ps.write(tmp_path / "x.npy", ROWS)
+    for given in (None, 7, [tmp_path / "y.npy"], {"a": 1}, ROWS):
+        with pytest.raises(TypeError, match="path to write to is str"):
+            ps.write(given, ROWS)
+        with pytest.raises(TypeError, match="path to write to is str"):
+            ps.convert(tmp_path / "x.npy", given)
+        with pytest.raises(TypeError, match="a dataset is a name or a folder"):
+            ps.data_source(given)
+        with pytest.raises(TypeError, match="a source has len"):
+            ps.Loader(given, 2)
+    for given in (None, 7, b"x", ROWS, [1], ["x"], [{"a": 1}]):
+        with pytest.raises(TypeError, match="a schema is inferred from a path, records, or"):
+            ps.Schema.infer(given)
+    with pytest.raises(TypeError, match="ColumnSource"):
+        ps.Loader({"a": [1]}, 2)
