@@ -11,7 +11,7 @@ NATIVE := $(shell find native -name '*.[ch]pp' -o -name CMakeLists.txt) CMakeLis
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test check format stubs cpp-test fuzz bench bench-peers docs wheel clean setup
+.PHONY: demo test check format stubs cpp-test tsan fuzz bench bench-peers docs wheel clean setup
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -58,6 +58,11 @@ cpp-test:
 	cmake --preset dev
 	cmake --build --preset dev -j $(JOBS)
 	ctest --preset dev
+
+tsan:
+	cmake --preset tsan
+	cmake --build --preset tsan -j $(JOBS)
+	ctest --preset tsan
 
 fuzz:
 	cmake --preset fuzz

@@ -119,6 +119,8 @@ class ExampleCodec:
         try:
             return _native.encode_examples(columns, n, head, tail, align)
         except _native.FormatError as error:
+            if error.fault == "changed":
+                raise describe(error, Where()) from error
             column = self._columns[error.feature]
             raise column.misfit(batch[column.name], n) from error
 
