@@ -14,7 +14,7 @@ NATIVE := $(shell find native -name '*.[ch]pp' -o -name CMakeLists.txt) CMakeLis
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test check format stubs cpp-test test-asan-python coverage fuzz bench bench-peers docs wheel clean setup
+.PHONY: demo test check format stubs cpp-test test-asan-python tsan coverage fuzz bench bench-peers docs wheel clean setup
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -86,6 +86,11 @@ coverage: $(VENV)/.test
 	$(BIN)/python -m coverage combine -q
 	$(BIN)/python -m coverage json -q
 	$(BIN)/python tools/coverage_summary.py
+
+tsan:
+	cmake --preset tsan
+	cmake --build --preset tsan -j $(JOBS)
+	ctest --preset tsan
 
 # FUZZ_SECONDS for each harness; FUZZ="fuzz_jpeg fuzz_png" for some of them.
 fuzz:

@@ -19,6 +19,7 @@ const char* name_of(Fault fault) {
     case Fault::structure: return "structure";
     case Fault::part: return "part";
     case Fault::tensor: return "tensor";
+    case Fault::changed: return "changed";
     case Fault::wrong_shape: return "wrong_shape";
     }
     return "unknown";

@@ -34,7 +34,7 @@ class Joiner {
     Bytes put(Bytes file, const recordio::Record& record, recordio::Join join) {
         const std::uint64_t size = record.joined_size(join);
         held_.blocks.push_back(batch_pool()->take(size));
-        recordio::join_parts(file, record, join, held_.blocks.back().data());
+        recordio::join_parts(file, record, join, {held_.blocks.back().data(), size});
         return {held_.blocks.back().data(), size};
     }
 

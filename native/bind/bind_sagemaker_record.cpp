@@ -130,7 +130,6 @@ using Numbers = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 struct Inputs {
     std::vector<sagemaker::Source> sources;
     std::vector<Numbers> numbers;
-    std::vector<Indices> integers;
     std::vector<Buffer> buffers;
 
     // (place, key, kind, count, offsets, values, keys, width, shape, shapes)
@@ -158,15 +157,12 @@ struct Inputs {
         if (!parts[9].is_none()) {
             const auto shapes = nb::cast<nb::ndarray<const std::int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>>(parts[9]);
             source.rank = shapes.shape(1);
-            source.shapes = {shapes.data(), shapes.shape(0) * shapes.shape(1)};
-            grids.push_back(shapes);
+            source.shapes.assign(shapes.data(), shapes.data() + shapes.shape(0) * shapes.shape(1));
         }
         sources.push_back(std::move(source));
     }
 
   private:
-    std::vector<nb::ndarray<const std::int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>> grids;
-
     void add_keys(sagemaker::Source& source, nb::handle given) {
         numbers.push_back(nb::cast<Numbers>(given));
         const Numbers& keys = numbers.back();
@@ -183,10 +179,11 @@ struct Inputs {
         return numbers.back();
     }
 
-    std::span<const std::int64_t> integers_from(nb::handle given) {
+    // A copy: what was found to be sound must not change before it is used.
+    static std::vector<std::int64_t> integers_from(nb::handle given) {
         if (given.is_none()) return {};
-        integers.push_back(nb::cast<Indices>(given));
-        return {integers.back().data(), integers.back().shape(0)};
+        const auto integers = nb::cast<Indices>(given);
+        return {integers.data(), integers.data() + integers.shape(0)};
     }
 };
 
@@ -204,17 +201,18 @@ nb::tuple encode(nb::list columns, std::size_t n, std::size_t head, std::size_t 
 nb::object array_copy(Kind kind, const sagemaker::Tensor& tensor) {
     const std::size_t count = sagemaker::count_values(tensor);
     Pool::Block block = batch_pool()->take(count * sagemaker::size_of(kind));
-    sagemaker::copy_values(tensor, block.data());
+    sagemaker::copy_values(tensor, {block.data(), count * sagemaker::size_of(kind)});
     return to_numpy(std::move(block), dtype_of(kind), {count});
 }
 
 nb::object uint64_array(const sagemaker::Pieces& pieces) {
     if (pieces.empty()) return nb::none();
-    const std::size_t count = sagemaker::count_varints(pieces);
-    Pool::Block block = batch_pool()->take(count * sizeof(std::uint64_t));
-    std::byte* to = block.data();
-    sagemaker::each_varint(pieces, [&](std::uint64_t number) { store_le(to, number), to += sizeof number; });
-    return to_numpy(std::move(block), nb::dtype<std::uint64_t>(), {count});
+    std::vector<std::uint64_t> numbers;
+    sagemaker::each_varint(pieces, [&](std::uint64_t number) { numbers.push_back(number); });
+    const std::size_t size = numbers.size() * sizeof(std::uint64_t);
+    Pool::Block block = batch_pool()->take(size);
+    if (size != 0) std::memcpy(block.data(), numbers.data(), size);
+    return to_numpy(std::move(block), nb::dtype<std::uint64_t>(), {numbers.size()});
 }
 
 nb::tuple value_of(const sagemaker::Entry& entry) {

@@ -135,7 +135,6 @@ using Numbers = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 struct Inputs {
     std::vector<example::Source> sources;
     std::vector<Numbers> numbers;
-    std::vector<Indices> offsets;
     std::vector<Buffer> buffers;
 
     void add(nb::handle item) {
@@ -163,10 +162,11 @@ struct Inputs {
         sources.push_back(std::move(source));
     }
 
-    std::span<const std::int64_t> offsets_from(nb::handle given) {
+    // A copy: what was found to be sound must not change before it is used.
+    static std::vector<std::int64_t> offsets_from(nb::handle given) {
         if (given.is_none()) return {};
-        offsets.push_back(nb::cast<Indices>(given));
-        return {offsets.back().data(), offsets.back().shape(0)};
+        const auto offsets = nb::cast<Indices>(given);
+        return {offsets.data(), offsets.data() + offsets.shape(0)};
     }
 };
 

@@ -170,6 +170,7 @@ std::vector<ColumnFacts> examine(const Spans& spans, const Layout& layout) {
         }
         std::size_t at = 0;
         for (std::size_t k = 0; k < layout.width; ++k) {
+            if (at > row.size()) throw FormatError(Fault::changed, 0, layout.width, k); // There were more fields when they were counted.
             const Field field = field_at(row, at, layout.dialect);
             at = field.end + 1;
             if (field.doubled) ++facts[k].text; // No number has a quote in it.

@@ -21,6 +21,7 @@ enum class Fault : std::uint8_t {
     structure,        ///< The parts of a chunk contradict each other.
     part,             ///< A part of a record is of another kind than must follow (`expected`, `found` are its flags).
     tensor,           ///< Values, keys and shape of a tensor contradict each other.
+    changed,          ///< The bytes were changed while they were read: `expected` of them, or of the values in them, were there before.
     wrong_shape,      ///< A feature has another shape, or is dense where a sparse one is wanted, or the other way round.
 };
 

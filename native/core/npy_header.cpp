@@ -254,7 +254,8 @@ Header parse(Bytes file, std::size_t most) {
     const std::uint64_t length = major == 1 ? cursor.le<std::uint16_t>() : cursor.le<std::uint32_t>();
     if (length > most) throw FormatError(Fault::range, cursor.offset(), most, length);
     const std::uint64_t base = cursor.offset();
-    const Bytes text = cursor.take(length);
+    const Bytes there = cursor.take(length);
+    const std::vector<std::byte> text(there.begin(), there.end()); // What is found to be sound must not change before it is used.
     if (const std::size_t valid = major == 3 ? valid_utf8(text) : text.size(); valid != text.size())
         throw FormatError(Fault::header, base + valid);
     Header header = Parser(text, base, major).dict();

@@ -31,9 +31,12 @@ Part part_at(Bytes file, std::uint64_t offset, std::uint64_t record_offset, bool
     return {file.subspan(offset + header_size, size), static_cast<Flag>(flag), offset + header_size + padded(size)};
 }
 
-void put(std::byte*& to, Bytes bytes) {
-    if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
-    to += bytes.size();
+/// Copies to the beginning of `to`, and leaves the rest. False where there is no room.
+bool put(std::span<std::byte>& to, Bytes bytes) {
+    if (bytes.size() > to.size()) return false;
+    if (!bytes.empty()) std::memcpy(to.data(), bytes.data(), bytes.size());
+    to = to.subspan(bytes.size());
+    return true;
 }
 
 void check_room(std::span<std::byte> block, std::uint64_t free_from, std::int64_t start, std::int64_t size, std::size_t record) {
@@ -67,17 +70,17 @@ Record record_at(Bytes file, std::uint64_t offset) {
     return record;
 }
 
-void join_parts(Bytes file, const Record& record, Join join, std::byte* to) {
+void join_parts(Bytes file, const Record& record, Join join, std::span<std::byte> to) {
+    constexpr std::uint32_t word = magic;
     std::uint64_t at = record.begin;
-    for (std::size_t number = 0; number < record.parts; ++number) {
-        if (number != 0 && join == Join::magic) {
-            store_le(to, magic);
-            to += sizeof(magic);
-        }
+    bool fits = true;
+    for (std::size_t number = 0; fits && number < record.parts; ++number) {
+        if (number != 0 && join == Join::magic) fits = put(to, std::as_bytes(std::span(&word, 1)));
         const Part part = part_at(file, at, record.begin, number == 0);
-        put(to, part.payload);
+        fits = fits && put(to, part.payload);
         at = part.end;
     }
+    if (!fits || !to.empty()) throw FormatError(Fault::changed, record.begin, record.size);
 }
 
 std::uint64_t Walks::end_of(Bytes file, std::uint64_t offset) {

@@ -48,8 +48,9 @@ struct Record {
 /// follow the one before it (`expected` 0: whole or first, 2: middle or last; `found` the flag).
 [[nodiscard]] Record record_at(Bytes file, std::uint64_t offset);
 
-/// Writes the joined payload of a record that `record_at` gave for the same file.
-void join_parts(Bytes file, const Record& record, Join join, std::byte* to);
+/// Writes the joined payload of a record that `record_at` gave for the same file. `to` has `joined_size` bytes; nothing is written
+/// outside it, whatever the file holds by now. Throws FormatError{changed}, or what `record_at` throws, where that is something else.
+void join_parts(Bytes file, const Record& record, Join join, std::span<std::byte> to);
 
 using penstock::Scan;
 

@@ -63,13 +63,13 @@ ChunkHeader read_chunk_header(Bytes file, std::uint64_t begin) {
     const std::uint64_t header_end = end_with_headers(begin, chunk_header_size);
     if (header_end > file.size()) throw FormatError(Fault::truncated, begin, header_end - begin, left);
 
-    std::array<std::byte, chunk_header_size> joined;
+    std::array<std::byte, chunk_header_size> copy; // What was hashed must not change before it is used.
     const std::uint64_t first = behind_block_header(begin);
-    const std::byte* at = file.data() + first;
-    if (is_interrupted(first, chunk_header_size)) {
-        copy_without_headers(file, begin, chunk_header_size, joined.data());
-        at = joined.data();
-    }
+    if (is_interrupted(first, chunk_header_size))
+        copy_without_headers(file, begin, chunk_header_size, copy.data());
+    else
+        std::memcpy(copy.data(), file.data() + first, chunk_header_size);
+    const std::byte* const at = copy.data();
     const auto stored_hash = load_le<std::uint64_t>(at);
     const std::uint64_t hash = riegeli_hash({at + 8, chunk_header_size - 8});
     if (hash != stored_hash) throw FormatError(Fault::header_checksum, begin, stored_hash, hash);

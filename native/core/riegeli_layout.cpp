@@ -1,6 +1,7 @@
 #include "core/riegeli_layout.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "core/highway_hash.hpp"
 
@@ -8,7 +9,9 @@ namespace penstock::riegeli {
 
 std::optional<BlockHeader> read_block_header(Bytes file, std::uint64_t boundary) noexcept {
     if (boundary > file.size() || file.size() - boundary < block_header_size) return std::nullopt;
-    const std::byte* const at = file.data() + boundary;
+    std::array<std::byte, block_header_size> copy; // What was hashed must not change before it is used.
+    std::memcpy(copy.data(), file.data() + boundary, copy.size());
+    const std::byte* const at = copy.data();
     if (load_le<std::uint64_t>(at) != riegeli_hash({at + 8, 16})) return std::nullopt;
     return BlockHeader{load_le<std::uint64_t>(at + 8), load_le<std::uint64_t>(at + 16)};
 }

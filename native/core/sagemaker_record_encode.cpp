@@ -49,7 +49,7 @@ class Part {
             const auto count = static_cast<std::size_t>(source_.count);
             good = count == 0 ? values == 0 : values % count == 0 && values / count == n;
         } else {
-            const auto offsets = source_.offsets;
+            const auto& offsets = source_.offsets;
             good = offsets.size() == n + 1 && offsets.front() == 0 && static_cast<std::size_t>(offsets.back()) == values &&
                    std::is_sorted(offsets.begin(), offsets.end());
         }
@@ -91,7 +91,9 @@ class Part {
         to = write_values(to, first, last, sizes.values);
         if (sizes.keys != 0) {
             to = write_head(to, 2, sizes.keys);
-            for (std::size_t at = first; at < last; ++at) to = write_varint(to, key_at(at, i));
+            const std::byte* const end = to + sizes.keys;
+            for (std::size_t at = first; at < last; ++at) to = proto::write_measured_varint(to, end, key_at(at, i));
+            if (to != end) throw FormatError(Fault::changed, 0);
         }
         if (sizes.shape == 0) return to;
         to = write_head(to, 3, sizes.shape);
@@ -130,7 +132,9 @@ class Part {
         if (size == 0) return to;
         to = write_head(to, 1, size);
         if (source_.kind != Kind::int32) return write_bytes(to, {source_.numbers + first * size_of(source_.kind), size});
-        for (std::size_t at = first; at < last; ++at) to = write_varint(to, int_at(at));
+        const std::byte* const end = to + size;
+        for (std::size_t at = first; at < last; ++at) to = proto::write_measured_varint(to, end, int_at(at));
+        if (to != end) throw FormatError(Fault::changed, 0);
         return to;
     }
 
@@ -182,7 +186,12 @@ Encoded encode(std::vector<Source> sources, std::size_t n, std::size_t head, std
     out.block = pool->take(out.size);
     for (std::size_t i = 0; i < n; ++i) {
         std::byte* to = out.block.data() + out.starts[i];
-        for (std::size_t k = 0; k < parts.size(); ++k) to = parts[k].write(to, i, sizes[i * parts.size() + k]);
+        try {
+            for (std::size_t k = 0; k < parts.size(); ++k) to = parts[k].write(to, i, sizes[i * parts.size() + k]);
+        } catch (FormatError& error) {
+            error.record = static_cast<std::int64_t>(i);
+            throw;
+        }
     }
     return out;
 }

@@ -15,7 +15,7 @@ struct Source {
     std::string key;
     Kind kind = Kind::none;              ///< none: a string (uid, ...), one text per record; empty ones are left out.
     std::int64_t count = -1;             ///< Values per record; -1: `offsets` says.
-    std::span<const std::int64_t> offsets{};
+    std::vector<std::int64_t> offsets{};
     const std::byte* numbers = nullptr;  ///< float, double or int32 values, end to end,
     std::size_t number_count = 0;        ///< this many,
     std::vector<Bytes> texts{};          ///< or texts.
@@ -25,7 +25,7 @@ struct Source {
     std::size_t key_count = 0;
     std::uint64_t width = 0;
     std::vector<std::uint64_t> shape{};  ///< Dense: the shape that is written with every record; none: not written, or
-    std::span<const std::int64_t> shapes{}; ///< `rank` axes for each record.
+    std::vector<std::int64_t> shapes{};  ///< `rank` axes for each record.
     std::size_t rank = 0;
 };
 

@@ -110,7 +110,7 @@ void Rows::put_fixed(const Tensor& tensor) {
     if (item_ == 0) {
         add_texts(tensor);
     } else {
-        copy_values(tensor, column_->numbers.data() + row_ * wanted * item_);
+        copy_values(tensor, {column_->numbers.data() + row_ * wanted * item_, wanted * item_});
     }
 }
 
@@ -123,7 +123,7 @@ void Rows::put_varying(const Tensor& tensor) {
     if (item_ == 0) {
         add_texts(tensor);
     } else if (count != 0) {
-        copy_values(tensor, extend(count));
+        copy_values(tensor, {extend(count), count * item_});
     }
     column_->offsets.push_back(static_cast<std::int64_t>(item_ == 0 ? column_->texts.size() : column_->number_count));
 }
@@ -136,7 +136,7 @@ void Rows::put_sparse(const Tensor& tensor) {
     if (!agrees(spec_->count, width)) fail(Fault::wrong_shape);
     if (width > INT64_MAX) fail(Fault::range, INT64_MAX, width);
     column_->width = std::max(column_->width, width);
-    if (count != 0) copy_values(tensor, extend(count));
+    if (count != 0) copy_values(tensor, {extend(count), count * item_});
     if (!tensor.keys.empty()) put_keys(tensor, width, count);
     column_->offsets.push_back(static_cast<std::int64_t>(column_->number_count));
 }

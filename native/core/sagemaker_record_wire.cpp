@@ -159,18 +159,24 @@ std::size_t count_values(const Tensor& tensor) {
     return size >> std::countr_zero(item);
 }
 
-void copy_values(const Tensor& tensor, std::byte* to) {
+void copy_values(const Tensor& tensor, std::span<std::byte> to) {
+    std::byte* at = to.data();
+    const std::byte* const end = at + to.size();
+    const auto changed = [&] { return FormatError(Fault::changed, 0, to.size()); };
     if (tensor.kind == Kind::int32) {
         each_varint(tensor.values, [&](std::uint64_t number) { // protobuf keeps the lower half of a number that is too large.
-            store_le(to, static_cast<std::uint32_t>(number));
-            to += sizeof(std::uint32_t);
+            if (at == end) throw changed();
+            store_le(at, static_cast<std::uint32_t>(number));
+            at += sizeof(std::uint32_t);
         });
-        return;
+    } else {
+        for (const Bytes piece : tensor.values) {
+            if (piece.size() > static_cast<std::size_t>(end - at)) throw changed();
+            std::memcpy(at, piece.data(), piece.size());
+            at += piece.size();
+        }
     }
-    for (const Bytes piece : tensor.values) {
-        std::memcpy(to, piece.data(), piece.size());
-        to += piece.size();
-    }
+    if (at != end) throw changed();
 }
 
 std::uint64_t elements(std::span<const std::uint64_t> shape) noexcept {

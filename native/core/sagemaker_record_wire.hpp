@@ -93,8 +93,9 @@ template <typename OnEntry, typename OnText> void walk(Bytes payload, OnEntry&& 
 /// Calls `on_number(uint64)` for every varint in the pieces. Throws FormatError{wire}.
 template <typename OnNumber> void each_varint(const Pieces& pieces, OnNumber&& on_number);
 
-/// Copies every number of a tensor to `to`, which has room for `count_values` of them.
-void copy_values(const Tensor& tensor, std::byte* to);
+/// Copies every number of a tensor to `to`, which has room for `count_values` of them. Throws FormatError{changed} where there are more
+/// or fewer by now.
+void copy_values(const Tensor& tensor, std::span<std::byte> to);
 
 /// The product of the axes in `shape`, at most UINT64_MAX.
 [[nodiscard]] std::uint64_t elements(std::span<const std::uint64_t> shape) noexcept;

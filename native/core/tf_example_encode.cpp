@@ -8,7 +8,6 @@ namespace {
 
 using proto::field_size;
 using proto::write_head;
-using proto::write_varint;
 
 std::int64_t int_at(const Source& source, std::size_t i) { return load_le<std::int64_t>(source.numbers + i * sizeof(std::int64_t)); }
 
@@ -67,7 +66,8 @@ std::byte* write_feature(std::byte* to, const Source& source, Values values, std
     to = write_head(to, 1, content);
     if (source.kind == Kind::float32) return write_bytes(to, {source.numbers + values.first * sizeof(float), content});
     const std::byte* const end = to + content;
-    for (std::size_t i = values.first; i < values.last; ++i) to = write_varint(to, end, static_cast<std::uint64_t>(int_at(source, i)));
+    for (std::size_t i = values.first; i < values.last; ++i) to = proto::write_measured_varint(to, end, static_cast<std::uint64_t>(int_at(source, i)));
+    if (to != end) throw FormatError(Fault::changed, 0);
     return to;
 }
 
@@ -179,10 +179,15 @@ Encoded encode(std::vector<Source> sources, std::size_t n, std::size_t head, std
     Writer writer(sources, contents);
     for (std::size_t i = 0; i < n; ++i) {
         std::byte* to = out.block.data() + out.starts[i];
-        if (features_map) to = write_head(to, 1, maps[2 * i]);
-        for (std::size_t k = 0; k < features; ++k) to = writer.entry(to, k, i);
-        if (lists != 0) to = write_head(to, 2, maps[2 * i + 1]);
-        for (std::size_t k = features; k < sources.size(); ++k) to = writer.entry(to, k, i);
+        try {
+            if (features_map) to = write_head(to, 1, maps[2 * i]);
+            for (std::size_t k = 0; k < features; ++k) to = writer.entry(to, k, i);
+            if (lists != 0) to = write_head(to, 2, maps[2 * i + 1]);
+            for (std::size_t k = features; k < sources.size(); ++k) to = writer.entry(to, k, i);
+        } catch (FormatError& error) {
+            error.record = static_cast<std::int64_t>(i);
+            throw;
+        }
     }
     return out;
 }

@@ -84,10 +84,15 @@ double as_double(std::int64_t whole, std::uint64_t offset) {
     return static_cast<double>(whole);
 }
 
-/// Every number of a list, whichever way it was written, in its order. `to` has room for what `count_values` says.
+/// Every number of a list, whichever way it was written, in its order. `to` has room for `count` of them.
 class Writer {
   public:
-    Writer(Kind kind, Kind wanted, std::byte* to) : kind_(kind), wanted_(wanted), to_(to) {}
+    Writer(Kind kind, Kind wanted, std::size_t count, std::byte* to) : kind_(kind), wanted_(wanted), count_(count), left_(count), to_(to) {}
+
+    /// Whether there were as many numbers as there is room for: `count_values` said so before, of the bytes that were there then.
+    void finish() const {
+        if (left_ != 0) throw FormatError(Fault::changed, 0, count_);
+    }
 
     void piece(Part piece) {
         walk_numbers(
@@ -101,6 +106,8 @@ class Writer {
   private:
     void one(Cursor& cursor) {
         const std::uint64_t offset = cursor.offset();
+        if (left_ == 0) throw FormatError(Fault::changed, offset, count_);
+        --left_;
         if (kind_ == Kind::float32) {
             const auto value = cursor.le<float>();
             wanted_ == Kind::number ? put(static_cast<double>(value)) : put(value);
@@ -117,6 +124,7 @@ class Writer {
 
     Kind kind_;
     Kind wanted_;
+    std::size_t count_, left_;
     std::byte* to_;
 };
 
@@ -146,8 +154,9 @@ std::size_t read_numbers(const List& list, Kind wanted, std::size_t count, std::
     }
     const std::size_t found = count_values(list);
     if (found != count || count == 0) return found;
-    Writer writer(list.kind, wanted, to);
+    Writer writer(list.kind, wanted, count, to);
     each_piece(list, [&](Part piece) { writer.piece(piece); });
+    writer.finish();
     return found;
 }
 

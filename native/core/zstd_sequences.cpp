@@ -100,9 +100,10 @@ inline void copy_match_rough(std::byte* to, std::size_t offset, std::size_t size
 bool read_count(Bytes& section, std::size_t& count) noexcept {
     const auto byte = [&](std::size_t i) { return std::to_integer<std::size_t>(section[i]); };
     if (section.empty()) return false;
-    const std::size_t bytes = byte(0) < 128 ? 1 : byte(0) < 255 ? 2 : 3;
+    const std::size_t first = byte(0);
+    const std::size_t bytes = first < 128 ? 1 : first < 255 ? 2 : 3;
     if (section.size() < bytes) return false;
-    count = bytes == 1 ? byte(0) : bytes == 2 ? ((byte(0) - 128) << 8) + byte(1) : byte(1) + (byte(2) << 8) + 0x7F00;
+    count = bytes == 1 ? first : bytes == 2 ? ((first - 128) << 8) + byte(1) : byte(1) + (byte(2) << 8) + 0x7F00;
     section = section.subspan(bytes);
     return true;
 }

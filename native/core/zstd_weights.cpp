@@ -17,8 +17,8 @@ constexpr std::size_t most_weights = 255; // That of the last symbol follows fro
 constexpr unsigned most_weight_log = 6;
 
 // Weights in four bits each.
-std::size_t plain_weights(Bytes from, Weights& weights) noexcept {
-    weights.count = std::to_integer<std::size_t>(from[0]) - 127;
+std::size_t plain_weights(Bytes from, std::size_t first, Weights& weights) noexcept {
+    weights.count = first - 127;
     const std::size_t bytes = 1 + (weights.count + 1) / 2;
     if (bytes > from.size()) return 0;
     for (std::size_t i = 0; i < weights.count; ++i) {
@@ -45,9 +45,8 @@ struct PackedWeights {
     std::size_t one, other;
     std::uint16_t present;
 
-    // Returns how many bytes the description takes; 0 where it is unsound. Eight bytes before it are readable.
-    [[nodiscard]] std::size_t open(Bytes from, WeightCells& room) noexcept {
-        const auto size = std::to_integer<std::size_t>(from[0]);
+    // `size` is its first byte. Returns how many bytes the description takes; 0 where it is unsound. Eight bytes before it are readable.
+    [[nodiscard]] std::size_t open(Bytes from, std::size_t size, WeightCells& room) noexcept {
         if (size >= from.size()) return 0;
         const Bytes packed = from.subspan(1, size);
         FseCounts counts;
@@ -138,12 +137,13 @@ template <std::size_t number> PENSTOCK_ZSTD_INLINE void read_by_turns(const std:
     std::array<bool, number> goes_on{};
     for (std::size_t i = 0; i < number; ++i) {
         to[i] = weights[i].of.data();
+        const std::size_t first = from[i].empty() ? 0 : std::to_integer<std::size_t>(from[i][0]);
         if (from[i].empty())
             sizes[i] = 0;
-        else if (std::to_integer<unsigned>(from[i][0]) >= 128)
-            sizes[i] = plain_weights(from[i], weights[i]);
+        else if (first >= 128)
+            sizes[i] = plain_weights(from[i], first, weights[i]);
         else
-            goes_on[i] = (sizes[i] = packed[i].open(from[i], cells[i])) != 0;
+            goes_on[i] = (sizes[i] = packed[i].open(from[i], first, cells[i])) != 0;
     }
     const std::size_t most = std::all_of(goes_on.begin(), goes_on.end(), [](bool one) { return one; }) ? read_most_weights(packed, to) : 0;
     for (std::size_t i = 0; i < number; ++i) {

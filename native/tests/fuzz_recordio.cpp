@@ -35,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         expected = record.end;
         for (const recordio::Join join : {recordio::Join::magic, recordio::Join::plain}) {
             std::vector<std::byte> joined(record.joined_size(join));
-            recordio::join_parts(file, record, join, joined.data());
+            recordio::join_parts(file, record, join, joined);
         }
         if (record.parts == 1) reframe(file, record);
     }

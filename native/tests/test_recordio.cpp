@@ -27,7 +27,7 @@ std::string part(std::string_view payload, std::uint32_t flag = 0) {
 std::string joined(std::string_view file, std::uint64_t offset, recordio::Join join) {
     const recordio::Record record = recordio::record_at(bytes_of(file), offset);
     std::string out(record.joined_size(join), '?');
-    recordio::join_parts(bytes_of(file), record, join, reinterpret_cast<std::byte*>(out.data()));
+    recordio::join_parts(bytes_of(file), record, join, std::as_writable_bytes(std::span(out)));
     return out;
 }
 

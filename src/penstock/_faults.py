@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from penstock.errors import CorruptFile, CorruptRecord, DataError, SchemaMismatch, Where
@@ -138,6 +139,15 @@ def _tensor(_error: NativeFault, where: Where) -> DataError:
     )
 
 
+def _changed(error: NativeFault, where: Where) -> DataError:
+    return CorruptRecord(
+        where if error.offset else replace(where, offset=None),
+        expected="data that stays as it is while it is read",
+        found="data that was changed meanwhile",
+        hint="Another program or thread writes to it: try again when it has finished.",
+    )
+
+
 def _wrong_shape(_error: NativeFault, where: Where) -> DataError:
     return SchemaMismatch(
         where,
@@ -162,5 +172,6 @@ _SENTENCES: dict[str, Callable[[NativeFault, Where], DataError]] = {
     "structure": _structure,
     "part": _part,
     "tensor": _tensor,
+    "changed": _changed,
     "wrong_shape": _wrong_shape,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import pickle
 import threading
 import tracemalloc
@@ -442,3 +443,51 @@ def test_what_it_says_of_itself():
     assert "InOrder(n=3)" in repr(Loader(Numbers(3), 4, sampler=InOrder(3)))
     loader = Loader(Numbers(3), 4)
     assert (loader.batch_size, loader.source.n, loader.sampler) == (4, 3, InOrder(3))
+
+
+class Stateless:
+    """No source, no order and no number."""
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 4.0}, "batch_size must be a whole number, got 4.0"),
+        ({"batch_size": "4"}, "batch_size must be a whole number, got '4'"),
+        ({"batch_size": True}, "batch_size must be a whole number, got True"),
+        ({"shuffle": "blocks"}, "shuffle must be True or False, got 'blocks'"),
+        ({"shuffle": 1}, "shuffle must be True or False, got 1"),
+        ({"seed": 1.5}, "seed must be a whole number, got 1.5"),
+        ({"seed": None}, "seed must be a whole number, got None"),
+        ({"sampler": Stateless()}, "a sampler has len"),
+        ({"epochs": "all"}, "epochs must be a whole number, got 'all'"),
+        ({"shard": (0, 2)}, r"shard must be a penstock.Shard\(rank, world\), got \(0, 2\)"),
+        ({"drop_last": "no"}, "drop_last must be True or False, got 'no'"),
+        ({"map_batch": "double"}, "map_batch must be a function, got 'double'"),
+        ({"threads": "auto"}, "threads must be a whole number, got 'auto'"),
+        ({"workers": 1.0}, "workers must be a whole number, got 1.0"),
+        ({"start_method": 3}, "start_method must be 'fork'"),
+        ({"prefetch": None}, "prefetch must be a whole number, got None"),
+        ({"to": np.ndarray}, "to must be 'numpy', 'torch' or 'jax'"),
+        ({"source": Stateless()}, "a source has len"),
+        ({"source": None}, "a source has len"),
+    ],
+)
+def test_arguments_of_the_wrong_type_are_refused(options, message):
+    with pytest.raises(TypeError, match=message):
+        Loader(**{"source": Numbers(10), "batch_size": 4, **options})
+
+
+def test_numpys_numbers_and_truth_values_are_as_good():
+    options = {"epochs": np.int32(2), "threads": np.uint8(1), "prefetch": np.int64(1), "workers": np.int64(0)}
+    loader = Loader(Numbers(10), np.int64(4), shuffle=np.bool_(False), seed=np.uint64(3), drop_last=np.True_, **options)
+    assert len(loader) == 4
+    assert [batch["i"].tolist() for batch in loader][:2] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    json.dumps(loader.state_dict())
+
+
+@pytest.mark.parametrize("values", [(0.0, 2), ("0", 2), (0, "2"), (None, 1), (True, 2)])
+def test_a_shard_is_made_of_whole_numbers(values):
+    with pytest.raises(TypeError, match="must be a whole number"):
+        Shard(*values)
+    assert Shard(np.int64(1), np.int64(2)) == Shard(1, 2)

@@ -41,14 +41,16 @@ def test_results_come_in_order(count, threads, ahead, helping):
     made = Ahead(numbers(count), threads=threads, ahead=ahead, helping=helping)
     assert list(made) == list(range(count))
     made.close()
-    assert not loader_threads()
+    assert wait_for_threads()
 
 
 def test_order_holds_when_later_jobs_are_faster():
-    delays = [0.02, 0.0, 0.01, 0.0, 0.0, 0.005]
+    done = [threading.Event() for _ in range(6)]
 
     def job(i):
-        time.sleep(delays[i])
+        if i % 2 == 0:
+            assert done[i + 1].wait(300)
+        done[i].set()
         return i
 
     made = Ahead((partial(job, i) for i in range(6)), threads=3, ahead=5)
@@ -58,26 +60,26 @@ def test_order_holds_when_later_jobs_are_faster():
 
 @pytest.mark.parametrize("ahead", [1, 2, 5])
 def test_no_further_ahead_than_asked(ahead):
-    begun = []
+    asked = []
 
-    def job(i):
-        begun.append(i)
-        return i
+    def jobs():
+        for i in range(100):
+            asked.append(i)
+            yield partial(int, i)
 
-    made = Ahead((partial(job, i) for i in range(100)), threads=2, ahead=ahead)
+    made = Ahead(jobs(), threads=2, ahead=ahead)
     assert next(made) == 0
-    time.sleep(0.05)
-    assert max(begun) <= ahead
+    assert len(asked) == 1 + ahead
     assert next(made) == 1
-    time.sleep(0.05)
-    assert max(begun) <= ahead + 1
+    assert len(asked) == 2 + ahead
     made.close()
 
 
 def test_nothing_happens_before_the_first_result_is_asked_for():
     begun = []
+    before = set(loader_threads())
     made = Ahead((partial(begun.append, i) for i in range(5)), threads=2, ahead=4)
-    assert not loader_threads()
+    assert set(loader_threads()) <= before
     assert not begun
     made.close()
 
@@ -107,14 +109,21 @@ def test_an_interrupt_while_helping_is_not_kept_for_later():
 
 
 def test_the_consumer_works_instead_of_waiting():
+    worked, enough = [], threading.Event()
+
     def job():
-        time.sleep(0.005)
+        if threading.current_thread() is threading.main_thread():
+            worked.append(1)
+            if len(worked) == 4:
+                enough.set()
+        else:
+            assert enough.wait(300)
         return threading.current_thread()
 
     made = Ahead((job for _ in range(40)), threads=1, ahead=4)
     workers = list(made)
     made.close()
-    assert workers.count(threading.current_thread()) > 5
+    assert workers.count(threading.main_thread()) == len(worked) >= 4
     assert made.helped_ns > 0
 
 
@@ -124,23 +133,23 @@ def test_jobs_that_must_not_overlap():
     def job(i):
         running.append(i)
         overlaps.append(len(running))
-        time.sleep(0.001)
         running.remove(i)
         return threading.current_thread()
 
     made = Ahead((partial(job, i) for i in range(20)), threads=1, ahead=4, helping=False)
     assert len(set(made)) == 1
     assert set(overlaps) == {1}
-    assert made.blocked_ns > 0
     made.close()
 
 
 def test_close_waits_for_the_threads():
-    made = Ahead((partial(time.sleep, 0.01) for _ in range(50)), threads=2, ahead=8)
+    before = set(loader_threads())  # of tests before this one, which are about to end
+    made = Ahead(numbers(50), threads=2, ahead=8)
     next(made)
-    assert len(loader_threads()) == 2
+    threads = set(loader_threads()) - before
+    assert len(threads) == 2
     made.close()
-    assert not loader_threads()
+    assert not any(thread.is_alive() for thread in threads)
     with pytest.raises(StopIteration):
         next(made)
     made.close()
@@ -189,12 +198,16 @@ def test_an_error_keeps_nothing_alive():
 
 @pytest.mark.skipif(not hasattr(time, "pthread_getcpuclockid"), reason="a thread's own clock")
 def test_threads_sleep_when_there_is_nothing_to_do():
+    assert wait_for_threads()
     made = Ahead(numbers(1000), threads=3, ahead=6)
     next(made)
-    clocks = [time.pthread_getcpuclockid(thread.ident) for thread in loader_threads()]  # and no other test's threads
+    clocks = [time.pthread_getcpuclockid(thread.ident) for thread in loader_threads()]
     assert len(clocks) == 3
-    time.sleep(0.05)
-    before = sum(map(time.clock_gettime, clocks))
-    time.sleep(0.3)
-    assert sum(map(time.clock_gettime, clocks)) - before < 0.05
+    # Once they have done what there was, the time that they have used stays as it is, however much happens meanwhile.
+    used, before = [time.clock_gettime_ns(clock) for clock in clocks], None
+    while used != before:
+        for _ in range(100):
+            time.sleep(0)  # Whoever waits for the interpreter gets it.
+            sum(range(1000))
+        used, before = [time.clock_gettime_ns(clock) for clock in clocks], used
     made.close()

@@ -16,6 +16,36 @@ import penstock as ps
 from penstock.loading.ranks import default_shard
 
 
+class TestLauncher:
+    """``RANK`` and ``WORLD_SIZE`` hold whatever batches are handed over as."""
+
+    @pytest.fixture(autouse=True)
+    def ranks(self, monkeypatch):
+        monkeypatch.setenv("RANK", "1")
+        monkeypatch.setenv("WORLD_SIZE", "2")
+
+    def test_numpy_batches_are_sharded(self):
+        loader = ps.Loader(Numbers(64), 4)
+        assert loader.shard == ps.Shard(1, 2)
+        assert next(iter(loader))["i"].tolist() == [4, 5, 6, 7]
+
+    def test_both_ranks_read_everything_once(self, monkeypatch):
+        seen = []
+        for rank in "01":
+            monkeypatch.setenv("RANK", rank)
+            seen += [i for batch in ps.Loader(Numbers(61), 4, shuffle=True, workers=2) for i in batch["i"].tolist()]
+        assert sorted(seen) == list(range(61))
+
+    def test_what_is_given_is_the_last_word(self):
+        assert ps.Loader(Numbers(64), 4, shard=ps.Shard(0, 4)).shard == ps.Shard(0, 4)
+        assert ps.Loader(Numbers(64), 4, shard=ps.Shard()).shard == ps.Shard()
+
+    def test_a_rank_that_cannot_be(self, monkeypatch):
+        monkeypatch.setenv("RANK", "2")
+        with pytest.raises(ValueError, match="shard= overrides them"):
+            ps.Loader(Numbers(64), 4)
+
+
 @pytest.mark.torch
 class TestTorch:
     def test_torchrun(self, monkeypatch):
@@ -25,7 +55,6 @@ class TestTorch:
         assert loader.shard == ps.Shard(2, 4)
         assert next(iter(loader))["i"].tolist() == [8, 9, 10, 11]
         assert ps.Loader(Numbers(64), 4, to="torch", shard=ps.Shard()).shard == ps.Shard()
-        assert ps.Loader(Numbers(64), 4).shard == ps.Shard(), "NumPy arrays need not be for torch"
 
     def test_half_of_it_is_nothing(self, monkeypatch):
         monkeypatch.setenv("RANK", "2")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from itertools import islice
 
 import pytest
@@ -51,32 +50,56 @@ def test_epochs_of_one_loop_are_apart():
     assert (loader.report().epoch, loader.report().batches) == (2, 4)
 
 
-def test_a_slow_source():
-    loader = Loader(Numbers(20, delay_s=0.01), 2, threads=1)
+class Clock:
+    """Stands still but for what tests let pass."""
+
+    def __init__(self):
+        self.now_ns = 0
+
+    def __call__(self):
+        return self.now_ns
+
+    def let_pass(self, seconds):
+        self.now_ns += round(seconds * 1e9)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    made = Clock()
+    for module in ("iteration", "making", "prefetch", "report"):
+        monkeypatch.setattr(f"penstock.loading.{module}.perf_counter_ns", made)
+    return made
+
+
+def test_a_slow_source(clock):
+    class Slow(Numbers):
+        def batch(self, indices):
+            clock.let_pass(0.01)
+            return super().batch(indices)
+
+    loader = Loader(Slow(20, cuts_cleanly=False), 2, threads=0)
     list(loader)
     seen = loader.report()
-    assert seen.reading_s >= 0.1
-    assert seen.waiting_s > 0.8 * seen.wall_s
-    assert 0 < seen.helping_s <= seen.waiting_s
+    assert seen.reading_s == pytest.approx(0.1)
+    assert seen.waiting_s == seen.helping_s == seen.wall_s == seen.reading_s
     assert seen.advice.startswith("Reading and decoding are the limit.")
 
 
-def test_a_slow_transform():
-    loader = Loader(Numbers(20), 2, threads=0, map_batch=lambda batch: time.sleep(0.01))
+def test_a_slow_transform(clock):
+    loader = Loader(Numbers(20), 2, threads=0, map_batch=lambda batch: clock.let_pass(0.01))
     list(loader)
     seen = loader.report()
-    assert 0.1 <= seen.transform_s <= seen.helping_s
+    assert seen.transform_s == seen.helping_s == pytest.approx(0.1)
     assert seen.advice.startswith("map_batch is the limit.")
 
 
-def test_a_slow_consumer():
+def test_a_slow_consumer(clock):
     loader = Loader(Numbers(20), 2, threads=1)
-    seen = None
     for _ in loader:
-        while seen is None or seen.consuming_s < 0.95 * seen.wall_s:  # however slow the machine is just now
-            time.sleep(0.001)
-            seen = loader.report()
-    assert seen.batches > 0
+        clock.let_pass(0.01)
+    seen = loader.report()
+    assert seen.batches == 10
+    assert seen.consuming_s == seen.wall_s == pytest.approx(0.1)
     assert (
         seen.advice == "The consumer is the limit: batches wait for it. Nothing in the loader would make this faster."
     )

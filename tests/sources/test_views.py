@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import penstock as ps
 from penstock.contracts.values import Ragged
 from penstock.errors import NoSuchFeature, SchemaMismatch, TransformError
 from penstock.sources.column_source import ColumnSource
@@ -152,3 +153,49 @@ def test_fingerprint_tells_data_apart(source):
     assert source.fingerprint != source.select("x").fingerprint
     changed = {**source.columns, "y": np.arange(N) + 1}
     assert source.fingerprint != ColumnSource(changed).fingerprint
+
+
+def made(example):
+    return {"twice": example["x"] * 2, "text": "abc", "raw": b"x", "count": 3}
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda source: source.map(made),
+        lambda source: source.map(made)[3:5],
+        lambda source: source.map(made)[:0],
+        lambda source: source.map(made).map(dict),
+        lambda source: source.map(made).filter(lambda example: True),
+        lambda source: source.map(made).concat(source.map(made)),
+    ],
+)
+def test_a_mapped_source_has_its_columns_in_a_batch_without_examples(view):
+    source = view(ps.ColumnSource({"x": np.arange(10, dtype=np.float32).reshape(5, 2)}))
+    found = {name: (column.dtype, column.shape) for name, column in source.batch([]).items()}
+    texts = np.dtype(object), (0,)
+    assert found == {
+        "twice": (np.dtype(np.float32), (0, 2)),
+        "text": texts,
+        "raw": texts,
+        "count": (np.dtype(np.int64), (0,)),
+    }
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_ranks_without_examples_get_the_columns_of_a_mapped_source(workers):
+    source = ps.ColumnSource({"x": np.arange(10, dtype=np.float32).reshape(5, 2)}).map(made)
+    shapes = []
+    for rank in range(7):
+        loader = ps.Loader(source, 2, shard=ps.Shard(rank, 7), workers=workers, map_batch=plus_one)
+        shapes += [(batch["twice"].dtype.name, batch["twice"].shape) for batch in loader]
+    assert shapes == [("float32", (1, 2))] * 5 + [("float32", (0, 2))] * 2
+
+
+def plus_one(batch):
+    return {**batch, "twice": batch["twice"] + 1}
+
+
+def test_what_a_function_makes_of_no_example_is_not_known():
+    source = ps.ColumnSource({"x": np.arange(3)}).filter(lambda example: False).map(made)
+    assert source.batch([]) == {}

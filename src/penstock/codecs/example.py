@@ -131,6 +131,8 @@ class ExampleCodec:
         try:
             return _native.encode_examples(encoded, n, head, tail, align)
         except _native.FormatError as error:
+            if error.fault == "changed":
+                raise describe(error, Where()) from error
             column = [column for column in self._columns for _ in column.specs][error.feature]
             raise column.misfit(batch[column.name], n) from error
 

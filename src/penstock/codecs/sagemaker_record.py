@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock import _native
+from penstock._faults import describe
 from penstock.codecs.faults import all_faults, refuse_missing
 from penstock.codecs.sagemaker_record_columns import Column, column_of
 from penstock.codecs.sagemaker_record_faults import explain
@@ -109,6 +110,8 @@ class SageMakerRecordCodec:
         try:
             return _native.encode_records(columns, n, head, tail, align)
         except _native.FormatError as error:
+            if error.fault == "changed":
+                raise describe(error, Where()) from error
             name = self._columns[error.feature].name
             record = error.record if error.record >= 0 else None
             raise UnsupportedData(

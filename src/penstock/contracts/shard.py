@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock._arguments import whole
+
 __all__ = ["Shard"]
 
 
@@ -13,6 +15,7 @@ class Shard:
 
     Raises:
         ValueError: ``rank`` is not in ``[0, world)``.
+        TypeError: One of them is no whole number.
 
     >>> Shard(1, 4)
     Shard(rank=1, world=4)
@@ -22,6 +25,10 @@ class Shard:
     world: int = 1
 
     def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "rank", whole(self.rank, "rank", least=-1)
+        )  # frozen: this is the one place that may set
+        object.__setattr__(self, "world", whole(self.world, "world", least=0))
         if self.world < 1:
             raise ValueError(f"world must be at least 1, got {self.world}")
         if not 0 <= self.rank < self.world:

@@ -27,8 +27,8 @@ EXIT_WAIT_S = 10.0
 """How long the end of the interpreter waits for all of them together: a function of the user's may never return."""
 
 
-_running: dict[Thread, Callable[[], object]] = {}
-"""What stops each of our threads."""
+_threads: dict[Thread, Callable[[], object]] = {}
+"""What stops each of our threads. Those that have ended stay until the next one starts: one can be in Python's way until it is joined."""
 _forks = 0
 
 
@@ -41,18 +41,15 @@ def start_thread(target: Callable[..., object], *args: object, name: str, stop: 
         name: For debuggers.
         stop: Makes ``target`` return soon. May be called more than once, and after the thread has ended.
     """
-    thread = Thread(target=_run, args=(target, args), name=name, daemon=True)
-    if (
-        not _running
-    ):  # As late as possible: exit handlers run in reverse order, and libraries that we use have some, too.
+    for ended in [each for each in list(_threads) if not each.is_alive()]:
+        _threads.pop(ended, None)
+    if not _threads:
+        # As late as possible: exit handlers run in reverse order, and libraries that we use have some, too.
         atexit.unregister(_end_all)
         atexit.register(_end_all)
-    _running[thread] = stop
-    try:
-        thread.start()
-    except BaseException:
-        _running.pop(thread, None)
-        raise
+    thread = Thread(target=_run, args=(target, args), name=name, daemon=True)
+    thread.start()
+    _threads.setdefault(thread, stop)
     return thread
 
 
@@ -60,23 +57,25 @@ def _run(target: Callable[..., object], args: tuple[object, ...]) -> None:
     try:
         target(*args)
     finally:
-        _running.pop(current_thread(), None)
+        _threads[current_thread()] = _nothing  # What it worked with must not live until the next thread starts.
+
+
+def _nothing() -> None:
+    """There is nothing to stop."""
 
 
 def _end_all() -> None:
     """Stop all threads and wait for them, also for those that are started meanwhile."""
     until = monotonic() + EXIT_WAIT_S
-    while (running := _others()) and monotonic() < until:
-        for stop in running.values():
+    while (alive := _others_alive()) and monotonic() < until:
+        for stop in alive.values():
             stop()
-        for thread in running:
+        for thread in alive:
             thread.join(max(until - monotonic(), 0))
 
 
-def _others() -> dict[Thread, Callable[[], object]]:
-    running = dict(_running)
-    running.pop(current_thread(), None)
-    return running
+def _others_alive() -> dict[Thread, Callable[[], object]]:
+    return {each: stop for each, stop in dict(_threads).items() if each.is_alive() and each is not current_thread()}
 
 
 class ThreadPool(ThreadPoolExecutor):
@@ -104,7 +103,7 @@ def fork_count() -> int:
 def _after_fork() -> None:
     global _forks  # noqa: PLW0603 - what a fork changes is the state of the process
     _forks += 1
-    _running.clear()
+    _threads.clear()
     _native.pool_after_fork()
 
 

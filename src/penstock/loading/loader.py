@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
+from penstock._arguments import choice, flag, function, whole
 from penstock.contracts.protocols import ReadsBatches, Sampler
 from penstock.contracts.shard import Shard
 from penstock.contracts.values import Batch
@@ -45,8 +45,8 @@ class Loader(Iterable[Any]):
         seed: In ``[0, 2^64)``.
         sampler: An order of your own, instead of ``shuffle`` and ``seed``.
         epochs: How many epochs a loop runs. ``None``: for ever.
-        shard: Which rank of how many this process is; by default what ``torch.distributed`` or ``torchrun`` says with
-            ``to="torch"``, what JAX says with ``to="jax"``, else the only one. The ranks together read every position of an epoch exactly once, and
+        shard: Which rank of how many this process is; by default what ``torch.distributed``, JAX or the launcher (``RANK`` and
+            ``WORLD_SIZE``) says, else the only one. ``Shard()`` reads everything in every process. The ranks together read every position of an epoch exactly once, and
             all get the same number of batches: what does not fill a last round is divided evenly, and fewer examples than
             ranks join the round before, whose first batches then hold one more.
         drop_last: Leave out what does not fill a round of ``world * batch_size``, so that all batches are of equal size.
@@ -93,6 +93,8 @@ class Loader(Iterable[Any]):
         device: Any = None,
     ) -> None:
         _check_source(source)
+        shuffle, seed, drop_last = flag(shuffle, "shuffle"), whole(seed, "seed"), flag(drop_last, "drop_last")
+        _check_order(sampler)
         if shuffle and sampler is not None:
             raise ValueError("a sampler is an order: give either shuffle=True or sampler=, not both")
         if sampler is None and hasattr(source, "ordered"):
@@ -100,15 +102,16 @@ class Loader(Iterable[Any]):
         self._source = source
         self._sampler = sampler
         self._seed = Shuffled(0, seed=seed).seed if shuffle else None
-        self._epochs = None if epochs is None else _at_least(1, epochs, "epochs")
-        self._shard = default_shard(to) if shard is None else shard
-        self._layout = Layout(self._shard.world, _at_least(1, batch_size, "batch_size"), drop_last)
+        self._epochs = None if epochs is None else whole(epochs, "epochs", least=1)
+        choice(to, "to", ("numpy", "torch", "jax"))
+        self._shard = default_shard(to) if shard is None else _checked_shard(shard)
+        self._layout = Layout(self._shard.world, whole(batch_size, "batch_size", least=1), drop_last)
         _check_multiple(source, self._layout.batch_size)
-        self._map_batch = map_batch
+        self._map_batch = function(map_batch, "map_batch")
         self._workers = _workers(workers, threads, start_method)
         self._start_method = start_method
         self._threads = 0 if self._workers else _threads(threads)
-        self._prefetch = _at_least(0, prefetch, "prefetch")
+        self._prefetch = whole(prefetch, "prefetch")
         self._to: To = to
         self._device = device
         handover(to, device)  # A missing package is better found now than at the first batch.
@@ -264,6 +267,17 @@ def _check_source(source: object) -> None:
         raise TypeError(f"a source has len() and batch(indices); {hint}. Got {type(source).__name__}")
 
 
+def _check_order(sampler: object) -> None:
+    if sampler is not None and not (callable(getattr(sampler, "indices", None)) and hasattr(sampler, "__len__")):
+        raise TypeError(f"a sampler has len() and indices(epoch, start, stop). Got {type(sampler).__name__}")
+
+
+def _checked_shard(shard: object) -> Shard:
+    if not isinstance(shard, Shard):
+        raise TypeError(f"shard must be a penstock.Shard(rank, world), got {shard!r}")
+    return shard
+
+
 def _check_multiple(source: object, batch_size: int) -> None:
     multiple = getattr(source, "batch_multiple", 1)
     if batch_size % multiple:
@@ -273,25 +287,19 @@ def _check_multiple(source: object, batch_size: int) -> None:
 
 
 def _workers(workers: int, threads: int | None, start_method: StartMethod | None) -> int:
-    if start_method is not None and start_method not in START_METHODS:
-        raise ValueError(f"start_method must be one of {', '.join(map(repr, START_METHODS))}, got {start_method!r}")
-    if _at_least(0, workers, "workers") and threads:
+    choice(start_method, "start_method", (*START_METHODS, None))
+    workers = whole(workers, "workers")
+    if workers and threads is not None and _threads(threads):
         raise ValueError("batches are made by threads or by workers: give one of the two")
     if workers and os.name != "posix":
         raise UnsupportedData(Where(), expected="workers=0 on this system", found=f"{workers}", hint="Use threads=.")
     return workers
 
 
-def _at_least(least: int, value: int, name: str) -> int:
-    if operator.index(value) < least:
-        raise ValueError(f"{name} must be at least {least}, got {value}")
-    return operator.index(value)
-
-
 def _threads(threads: int | None) -> int:
     if threads is None:
         return min(max(usable_cores() - 1, 1), MAX_THREADS)
-    return _at_least(0, threads, "threads")
+    return whole(threads, "threads")
 
 
 def _mismatch(name: str, expected: str, found: object) -> StateMismatch:

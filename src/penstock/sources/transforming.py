@@ -36,7 +36,16 @@ class Transforming(OverOne):
     def schema(self) -> Schema:
         return schema_of(self._batch(np.zeros(1, np.int64))) if len(self) else self.parent.schema
 
+    @cached_property
+    def _no_rows(self) -> Batch:
+        """Columns without rows: what the function makes of the first example says which."""
+        if not len(self.parent):
+            return {}
+        return {name: column[:0] for name, column in self._batch(np.zeros(1, np.int64)).items()}
+
     def _batch(self, indices: Indices) -> Batch:
+        if not len(indices):
+            return dict(self._no_rows)
         batch = self.parent._batch(indices)
         made = Applied(self.function, self.parent)
         return stack([made(row(batch, k), int(i)) for k, i in enumerate(indices)])

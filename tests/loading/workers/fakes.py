@@ -87,5 +87,5 @@ def columns(n=300):
 
 def slow_after_80(batch):
     if batch["i"][0] >= 80:
-        time.sleep(60)
+        time.sleep(3600)
     return batch

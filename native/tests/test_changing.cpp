@@ -1,0 +1,158 @@
+// Memory that is changed while it is read, as that of a mapped file may be: whatever comes out, nothing is written beyond what was taken
+// for it. The sanitizers see that; a thread changes bytes all the time where both readings are in one call. (Not for ThreadSanitizer: this
+// is a race.)
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <thread>
+
+#include "check.hpp"
+#include "core/csv_decode.hpp"
+#include "core/recordio.hpp"
+#include "core/sagemaker_record_encode.hpp"
+#include "core/sagemaker_record_rows.hpp"
+#include "core/tf_example_encode.hpp"
+#include "core/tf_example_values.hpp"
+
+using namespace penstock;
+using penstock::testing::check;
+using penstock::testing::fault_of;
+
+namespace {
+
+const auto pool = std::make_shared<Pool>(std::size_t{1} << 20);
+
+Bytes bytes_of(const std::vector<unsigned char>& bytes) { return std::as_bytes(std::span(bytes)); }
+
+/// Turns the same bits of some bytes over and over as long as it lives.
+class Changing {
+  public:
+    Changing(std::span<unsigned char> bytes, unsigned char bits)
+        : thread_([this, bytes, bits] {
+              for (; !stop_.load(std::memory_order_relaxed); rounds_.fetch_add(1, std::memory_order_relaxed))
+                  for (unsigned char& byte : bytes) std::atomic_ref(byte).fetch_xor(bits, std::memory_order_relaxed);
+          }) {}
+    ~Changing() {
+        stop_ = true;
+        thread_.join();
+    }
+
+    [[nodiscard]] std::size_t rounds() const noexcept { return rounds_.load(std::memory_order_relaxed); }
+
+  private:
+    std::atomic<bool> stop_ = false;
+    std::atomic<std::size_t> rounds_ = 0;
+    std::thread thread_;
+};
+
+/// Until all bytes were changed so often.
+template <typename Act> void again_and_again(const Changing& thread, Act&& act) {
+    for (const std::size_t enough = thread.rounds() + 30'000; thread.rounds() < enough;) {
+        try {
+            act();
+        } catch (const FormatError&) { // Whatever it made of what it saw.
+        }
+    }
+}
+
+void a_recordio_part_that_grows() {
+    std::vector<unsigned char> file;
+    const auto part = [&](std::uint32_t flag, std::size_t size) {
+        std::array<std::uint32_t, 2> head{recordio::magic, flag << 29 | static_cast<std::uint32_t>(size)};
+        const auto bytes = std::as_bytes(std::span(head));
+        for (const std::byte byte : bytes) file.push_back(std::to_integer<unsigned char>(byte));
+        file.insert(file.end(), recordio::padded(size), 'x');
+    };
+    part(1, 4);
+    part(2, 40); // It is this large for the second reading.
+    part(3, 4);
+    for (const recordio::Join join : {recordio::Join::magic, recordio::Join::plain}) {
+        for (const std::uint32_t before : {4U, 40U}) {
+            auto changed = file;
+            store_le(reinterpret_cast<std::byte*>(changed.data()) + 16, std::uint32_t{2U << 29} | before);
+            // Where it is short, what would be the last part lies at its end.
+            if (before == 4) std::copy_n(file.end() - 12, 12, changed.begin() + 24);
+            const recordio::Record record = recordio::record_at(bytes_of(changed), 0);
+            std::vector<std::byte> to(record.joined_size(join));
+            recordio::join_parts(bytes_of(changed), record, join, to);
+            store_le(reinterpret_cast<std::byte*>(changed.data()) + 16, std::uint32_t{2U << 29} | (before == 4 ? 40U : 4U));
+            if (before == 40) std::copy_n(file.end() - 12, 12, changed.begin() + 24);
+            const FormatError fault = fault_of([&] { recordio::join_parts(bytes_of(changed), record, join, to); });
+            check(fault.fault == Fault::changed && fault.offset == 0);
+        }
+    }
+}
+
+void numbers_of_a_record_that_become_more_or_fewer() {
+    for (const bool grow : {true, false}) { // Two numbers of two bytes each become four of one, or the other way round.
+        const unsigned char first = grow ? 0x81 : 0x01;
+        std::vector<unsigned char> numbers{first, 0x01, first, 0x01};
+        sagemaker::Tensor tensor;
+        tensor.kind = sagemaker::Kind::int32;
+        tensor.values = {bytes_of(numbers)};
+        std::vector<std::byte> to(sagemaker::count_values(tensor) * sizeof(std::int32_t));
+        sagemaker::copy_values(tensor, to);
+        numbers[0] ^= 0x80, numbers[2] ^= 0x80;
+        check(fault_of([&] { sagemaker::copy_values(tensor, to); }).fault == Fault::changed);
+    }
+}
+
+void numbers_of_an_example_that_become_more_or_fewer() {
+    std::vector<unsigned char> list;
+    for (int run = 0; run < 2; ++run) { // in two packed runs, which are counted first
+        list.insert(list.end(), {0x0A, 100});
+        list.insert(list.end(), 100, 1);
+    }
+    const Changing thread(std::span<unsigned char>(list).subspan(110, 80), 0x80);
+    const example::List values{example::Kind::int64, {bytes_of(list), bytes_of(list).data()}, {}};
+    again_and_again(thread, [&] {
+        const std::size_t count = example::count_values(values);
+        const auto to = std::make_unique<std::byte[]>(count * sizeof(std::int64_t));
+        (void)example::read_numbers(values, example::Kind::int64, count, to.get());
+    });
+}
+
+void numbers_that_become_longer_while_they_are_written() {
+    std::vector<unsigned char> numbers(8 * 64, 0);
+    const std::vector<std::int64_t> keys(64, 1);
+    const Changing thread(numbers, 0xFF); // 0 and -1: one byte and ten
+    const auto* const data = bytes_of(numbers).data();
+    again_and_again(thread, [&] {
+        example::Source source;
+        source.name = "x", source.kind = example::Kind::int64, source.count = 64;
+        source.numbers = data, source.number_count = 64;
+        const auto encoded = example::encode({source}, 1, 0, 0, 1, pool);
+        check(static_cast<std::size_t>(encoded.sizes[0]) <= encoded.size);
+    });
+    again_and_again(thread, [&] {
+        sagemaker::Source source{.place = sagemaker::Place::feature, .key = "x", .kind = sagemaker::Kind::int32, .count = 64, .numbers = data, .number_count = 64};
+        (void)sagemaker::encode({source}, 1, 0, 0, 1, pool);
+    });
+    again_and_again(thread, [&] {
+        std::vector<float> ones(64, 1.0F);
+        sagemaker::Source source{.place = sagemaker::Place::feature, .key = "x", .kind = sagemaker::Kind::float32, .count = 64};
+        source.numbers = std::as_bytes(std::span(ones)).data(), source.number_count = 64;
+        source.sparse = source.wide_keys = true, source.keys = data, source.key_count = 64, source.width = UINT64_MAX >> 1;
+        (void)sagemaker::encode({source}, 1, 0, 0, 1, pool);
+    });
+}
+
+void fields_of_a_row_that_become_fewer() {
+    std::vector<unsigned char> row(40, ',');
+    const Changing thread(std::span<unsigned char>(row).subspan(20), ',' ^ '"');
+    csv::Layout layout;
+    layout.width = 41;
+    Spans spans;
+    spans.payloads = {bytes_of(row)};
+    again_and_again(thread, [&] { (void)csv::examine(spans, layout); });
+}
+
+} // namespace
+
+int main() {
+    a_recordio_part_that_grows();
+    numbers_of_a_record_that_become_more_or_fewer();
+    numbers_of_an_example_that_become_more_or_fewer();
+    numbers_that_become_longer_while_they_are_written();
+    fields_of_a_row_that_become_fewer();
+}
