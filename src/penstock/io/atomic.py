@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.io.appending import Appending
+from penstock.io.changed import naming
 from penstock.io.locks import lock
 from penstock.io.paths import PathLike
 from penstock.io.synced import sync_folder
@@ -152,7 +153,8 @@ class AtomicFile(Closing):
     def make_durable(self) -> None:
         """Wait until the disk has the bytes, where that is asked for."""
         if self._durable and not self._is_uploaded:
-            os.fsync(self._fd)
+            with naming(self.path):
+                os.fsync(self._fd)
 
     def let_go(self) -> None:
         """Close a file that has ended: only its name is missing."""
@@ -205,7 +207,8 @@ class AtomicFile(Closing):
 
     def _check_size(self) -> None:
         """Somebody may close a file although writing to it failed."""
-        found = os.fstat(self._fd).st_size
+        with naming(self.path):
+            found = os.fstat(self._fd).st_size
         if found != self.size:
             raise OSError(errno.EIO, f"{found} of {self.size} bytes were written", self.path)
 

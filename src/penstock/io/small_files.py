@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from penstock import _native
 from penstock.errors import NoFiles, Where
+from penstock.io.changed import naming
 
 __all__ = ["OTHERWISE", "read_alike", "read_whole"]
 
@@ -65,14 +66,15 @@ def read_whole(path: bytes | str) -> bytes:
         descriptor = os.open(path, FLAGS)
     except FileNotFoundError as error:
         raise NoFiles(Where(path=os.fsdecode(path)), expected="a file", found="none of that name") from error
-    try:
-        size = os.fstat(descriptor).st_size
-        content = os.read(descriptor, size)
-        if len(content) == size > 0:
-            return content
-        parts = [content]
-        while part := os.read(descriptor, 1 << 20):  # a pipe, or a file that its writer is not done with
-            parts.append(part)
-        return b"".join(parts)
-    finally:
-        os.close(descriptor)
+    with naming(os.fsdecode(path)):
+        try:
+            size = os.fstat(descriptor).st_size
+            content = os.read(descriptor, size)
+            if len(content) == size > 0:
+                return content
+            parts = [content]
+            while part := os.read(descriptor, 1 << 20):  # a pipe, or a file that its writer is not done with
+                parts.append(part)
+            return b"".join(parts)
+        finally:
+            os.close(descriptor)

@@ -6,6 +6,7 @@ import codecs
 from collections.abc import Iterator
 
 from penstock.errors import CorruptFile, Where
+from penstock.io.changed import naming
 from penstock.io.compression import Opens
 
 __all__ = ["Transcoder", "decoded_head"]
@@ -38,7 +39,7 @@ class Transcoder:
 
     def __iter__(self) -> Iterator[bytes]:
         decoder = codecs.getincrementaldecoder(self._encoding)()
-        with self._open() as file:
+        with naming(self.path), self._open() as file:
             at, mark = 0, MARK
             while self.fault is None:
                 part = file.read(READ_BYTES)
