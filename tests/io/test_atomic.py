@@ -13,7 +13,7 @@ from tests.forks import exit_code, fork
 
 from penstock import _native
 from penstock.errors import PenstockError
-from penstock.io import appending, atomic
+from penstock.io import appending, atomic, temporaries
 from penstock.io.atomic import AtomicFile, write_atomic
 from penstock.io.paths import expand
 
@@ -217,7 +217,7 @@ def test_abandoned_temporaries_are_removed_and_busy_ones_kept(tmp_path):
         path.write_bytes(b"")
     for path in (abandoned, tmp_path / busy_name):
         os.utime(path, (time.time() - 3600,) * 2)
-    atomic._temporaries.cache_clear()  # or the listing of this second would be from before they were there
+    temporaries._temporaries.cache_clear()  # or the listing of this second would be from before they were there
     AtomicFile(tmp_path / "x").abort()
     assert sorted(os.listdir(tmp_path)) == sorted([busy_name, recent.name])
     busy.close()

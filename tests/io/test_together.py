@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from penstock.io import atomic, together
+from penstock.io import atomic, temporaries, together
 from penstock.io.atomic import AtomicFile
 from penstock.io.together import Together
 
@@ -63,8 +63,8 @@ def test_few_files_are_open_at_a_time(tmp_path):
 
 def test_names_that_are_cut_alike_are_not_taken_for_left_behind(tmp_path, monkeypatch):
     monkeypatch.setattr(together, "MOST_OPEN", 1)
-    monkeypatch.setattr(atomic, "STALE_AFTER_S", -1)
-    monkeypatch.setattr(atomic, "_temporaries", lambda folder, _: os.listdir(folder))
+    monkeypatch.setattr(temporaries, "ANCIENT_AFTER_S", -1)
+    monkeypatch.setattr(temporaries, "_temporaries", lambda folder, _: os.listdir(folder))
     with Together() as names:
         for number in range(5):
             names.close(_one(tmp_path / ("x" * 120 + str(number))))

@@ -34,8 +34,7 @@ from penstock.io.signatures import Signature
 
 __all__ = ["FileIndex", "RecordIndex", "index_path", "load_index", "save_index", "warn_of_damage", "write_index"]
 
-LOG = logging.getLogger("penstock")
-LOG.addHandler(logging.NullHandler())  # which programs that want to know replace; others need not see it
+LOG = logging.getLogger("penstock.index")
 VERSION = 2
 MAGIC = b"psindex\n"
 HEADER = struct.Struct("<8sIIQ")  # magic, version, CRC-32C of the description, its length

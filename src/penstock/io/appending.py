@@ -7,6 +7,7 @@ from functools import partial
 
 from penstock import _native
 from penstock.io.behind import Behind
+from penstock.io.changed import naming
 
 __all__ = ["Appending"]
 
@@ -53,9 +54,10 @@ class Appending:
     def overwrite(self, offset: int, view: memoryview) -> None:
         """Put other bytes in the place of some that were appended."""
         self.settle()
-        os.lseek(self._fd, offset, os.SEEK_SET)
-        self._put(view)
-        os.lseek(self._fd, 0, os.SEEK_END)
+        with naming(self._path):
+            os.lseek(self._fd, offset, os.SEEK_SET)
+            self._put(view)
+            os.lseek(self._fd, 0, os.SEEK_END)
 
     def settle(self) -> None:
         """Wait until all is written."""
@@ -76,8 +78,6 @@ class Appending:
             self._written_back = self._written
 
     def _put(self, view: memoryview) -> None:
-        try:
+        with naming(self._path):
             while view:
                 view = view[os.write(self._fd, view) :]
-        except OSError as error:
-            raise OSError(error.errno, error.strerror, self._path) from error

@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import time
 from abc import ABC, abstractmethod
-from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,9 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.io.appending import Appending
+from penstock.io.changed import naming
 from penstock.io.locks import lock
-from penstock.io.paths import TEMPORARY_SUFFIX, PathLike
+from penstock.io.paths import PathLike
 from penstock.io.synced import sync_folder
+from penstock.io.temporaries import remove_abandoned, temporary_name
 from penstock.io.together import joined
 from penstock.io.uploads import check_writable, is_uploaded, staging_folder, upload
 
@@ -29,8 +29,6 @@ __all__ = ["AtomicFile", "Closing", "write_atomic"]
 GATHER_BYTES = (
     128 << 10
 )  # small writes are joined up to here: a system call for each record would cost more than its bytes
-STALE_AFTER_S = 60
-NAME_BYTES = 100  # of the final name kept in the temporary one, which must fit into 255
 
 
 class Closing(ABC):
@@ -85,13 +83,12 @@ class AtomicFile(Closing):
         self._target = os.path.join(staging_folder(), "object") if self._is_uploaded else os.path.realpath(self.path)
         self._gathered = bytearray()
         folder, name = os.path.split(self._target)
-        prefix = "." + os.fsdecode(os.fsencode(name)[:NAME_BYTES]) + "."
-        _remove_stale(folder, prefix)
-        self._temporary = os.path.join(folder, f"{prefix}{os.getpid()}-{os.urandom(6).hex()}{TEMPORARY_SUFFIX}")
+        remove_abandoned(folder, name)
+        self._temporary = os.path.join(folder, temporary_name(name))
         self._fd = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
         self._bytes = Appending(self._fd, self.path, durable=durable and not self._is_uploaded)
         self._is_pending = True
-        # Held as long as this process lives: how the next writer tells an abandoned temporary from a busy one.
+        # Held as long as this process lives, for writers of other machines.
         lock(self._fd)
 
     @property
@@ -156,10 +153,11 @@ class AtomicFile(Closing):
     def make_durable(self) -> None:
         """Wait until the disk has the bytes, where that is asked for."""
         if self._durable and not self._is_uploaded:
-            os.fsync(self._fd)
+            with naming(self.path):
+                os.fsync(self._fd)
 
     def let_go(self) -> None:
-        """Close a file that has ended: only its name is missing. Another process that writes the same name a minute later takes it for left behind."""
+        """Close a file that has ended: only its name is missing."""
         if self._fd >= 0:
             os.close(self._release())
 
@@ -209,7 +207,8 @@ class AtomicFile(Closing):
 
     def _check_size(self) -> None:
         """Somebody may close a file although writing to it failed."""
-        found = os.fstat(self._fd).st_size
+        with naming(self.path):
+            found = os.fstat(self._fd).st_size
         if found != self.size:
             raise OSError(errno.EIO, f"{found} of {self.size} bytes were written", self.path)
 
@@ -242,29 +241,3 @@ def _bytes_of(part: Buffer | npt.NDArray[Any]) -> memoryview:
     if isinstance(part, np.ndarray):
         return np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
     return memoryview(part).cast("B")
-
-
-def _remove_stale(folder: str, prefix: str) -> None:
-    """Delete temporaries of this file whose writer is dead: those that nobody holds a lock on."""
-    ours = f"{prefix}{os.getpid()}-"  # may wait for their names unlocked, and names of more than a hundred bytes may be cut alike
-    for name in _temporaries(folder, int(time.monotonic())):
-        if name.startswith(prefix) and not name.startswith(ours):
-            _remove_if_abandoned(os.path.join(folder, name))
-
-
-@lru_cache(maxsize=4)
-def _temporaries(folder: str, _second: int) -> list[str]:
-    """Those in a folder, listed once a second: each of a thousand shards would go over all before it. Stale ones are older."""
-    return [name for name in os.listdir(folder) if name.endswith(TEMPORARY_SUFFIX)]
-
-
-def _remove_if_abandoned(path: str) -> None:
-    with contextlib.suppress(OSError):  # Another writer may be cleaning up too.
-        if time.time() - os.stat(path).st_mtime < STALE_AFTER_S:
-            return  # It may have been created this moment and not be locked yet.
-        fd = os.open(path, os.O_RDONLY)
-        try:
-            if lock(fd):
-                os.unlink(path)
-        finally:
-            os.close(fd)

@@ -1,12 +1,37 @@
-"""The error for a file that changed while it was in use."""
+"""Errors of files that are there: changed while in use, refused by the system."""
 
 from __future__ import annotations
 
+from types import TracebackType
 from typing import Literal
 
-from penstock.errors import CorruptFile, Where
+from penstock.errors import CorruptFile, PenstockError, Where
 
-__all__ = ["changed"]
+__all__ = ["changed", "naming"]
+
+
+class naming:  # noqa: N801 - used like a function
+    """A context in which errors of the system say which file they are about: those of calls on open files do not by themselves.
+
+    Args:
+        path: What the file is called.
+    """
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not isinstance(error, OSError) or isinstance(error, PenstockError) or error.filename is not None:
+            return
+        if error.errno is not None:
+            raise OSError(error.errno, error.strerror, self.path) from error
 
 
 def changed(path: str, *, size: int | None, found: str | int, what: Literal["file", "object"]) -> CorruptFile:

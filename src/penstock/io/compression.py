@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 from penstock import _optional
 from penstock.errors import CorruptFile, Where
+from penstock.io.changed import naming
 from penstock.io.side_by_side import Reader, SideBySide
 
 __all__ = [
@@ -129,7 +130,7 @@ class Inflater:
 
     def __iter__(self) -> Iterator[Part]:
         given = 0
-        with self._open() as file:
+        with naming(self.path), self._open() as file:
             side_by_side = SideBySide(file) if self.compression == "gzip" else None
             for part in side_by_side or ():
                 given += len(part)
@@ -142,7 +143,7 @@ class Inflater:
                 return
         # It is of another kind further on, or there is a fault in it.
         self.size = 0
-        with self._open() as file:
+        with naming(self.path), self._open() as file:
             yield from self._behind_the_same(given, side_by_side.crc, self._one_by_one(file))
 
     def _behind_the_same(self, given: int, crc: int, parts: Iterator[Part]) -> Iterator[Part]:
@@ -200,7 +201,7 @@ class Inflater:
         given, failing = self.size, max(0, self._at - 2 * READ_BYTES)
         self.size, self._at, self.fault, self._library = 0, 0, None, zlib
         try:
-            with self._open() as file:
+            with naming(self.path), self._open() as file:
                 yield from behind(given, self._parts(file, fine_from=failing))
         except zlib.error as error:
             reason = str(error).partition(": ")[2] or str(error)
@@ -222,7 +223,7 @@ class PlainInflater(Inflater):
     """The same, by a library alone: in the thread that iterates, and no further than it does."""
 
     def __iter__(self) -> Iterator[Part]:
-        with self._open() as file:
+        with naming(self.path), self._open() as file:
             yield from self._one_by_one(file)
 
 

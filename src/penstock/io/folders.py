@@ -11,7 +11,8 @@ from typing import TypeAlias
 
 from penstock.errors import NoFiles, UnsupportedData, Where
 from penstock.io.listing import is_there, keys_below, names_under, no_listing
-from penstock.io.paths import SIDECARS, TEMPORARIES, TEMPORARY_SUFFIX, PathLike, absolute, natural_key
+from penstock.io.paths import SIDECARS, TEMPORARIES, PathLike, absolute, natural_key
+from penstock.io.temporaries import remove_abandoned, temporary_name
 from penstock.io.uploads import check_writable, is_uploaded, staging_folder, there_already, upload_folder
 from penstock.io.urls import Url, base_name, is_listing, is_url
 
@@ -179,7 +180,8 @@ class AtomicFolder:
                 found="one with files" if os.path.isdir(self.path) else "a file",
                 hint="Remove it first: files that were there before would mix with the new ones.",
             )
-        self._temporary = os.path.join(parent, f".{name[:60]}.{os.getpid()}-{os.urandom(6).hex()}{TEMPORARY_SUFFIX}")
+        remove_abandoned(parent, name)
+        self._temporary = os.path.join(parent, temporary_name(name))
         os.mkdir(self._temporary)
         self.closed = False
 

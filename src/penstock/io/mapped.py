@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock import _native
 from penstock.errors import CorruptFile
+from penstock.io.changed import naming
 from penstock.io.locks import lock
 from penstock.io.paths import absolute
 from penstock.io.signatures import FLAGS, Signature, vanished
@@ -41,7 +42,12 @@ class MappedFile:
         self._map(expected, in_cache=entry is not None)
 
     def _map(self, expected: Signature | None, *, in_cache: bool = False) -> None:
-        fd = _opened(self._opened, self.path)
+        with naming(self.path):
+            self._map_open(_opened(self._opened, self.path), in_cache=in_cache)
+        if expected is not None:
+            self.signature.check(expected, self.path)
+
+    def _map_open(self, fd: int, *, in_cache: bool) -> None:
         try:
             if in_cache:
                 lock(fd, shared=True)  # Keeps it from being thrown out while it is mapped.
@@ -52,8 +58,6 @@ class MappedFile:
             os.close(fd)
         self.buffer = memoryview(self._mapping)
         """What native functions take; views of it keep the mapping alive."""
-        if expected is not None:
-            self.signature.check(expected, self.path)
 
     @property
     def opened(self) -> str:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from penstock import _native
 from penstock.errors import NoFiles, Where
-from penstock.io.changed import changed
+from penstock.io.changed import changed, naming
 
 __all__ = ["Signature", "vanished"]
 
@@ -67,10 +67,11 @@ class Signature:
             fd = os.open(path, FLAGS)
         except FileNotFoundError as error:
             raise vanished(path) from error
-        try:
-            return cls.of_open(fd)
-        finally:
-            os.close(fd)
+        with naming(path):
+            try:
+                return cls.of_open(fd)
+            finally:
+                os.close(fd)
 
     @classmethod
     def of_open(cls, fd: int) -> Signature:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from penstock import _native
 from penstock.errors import NoFiles, Where
+from penstock.io.changed import naming
 
 __all__ = ["OTHERWISE", "FilesBelow", "LeadsOut", "read_alike", "read_whole"]
 
@@ -69,7 +70,8 @@ def read_whole(path: bytes | str) -> bytes:
         descriptor = os.open(path, FLAGS)
     except FileNotFoundError as error:
         raise NoFiles(Where(path=os.fsdecode(path)), expected="a file", found="none of that name") from error
-    return _all_of(descriptor)
+    with naming(os.fsdecode(path)):
+        return _all_of(descriptor)
 
 
 def _all_of(descriptor: int, regular: str | None = None) -> bytes:
@@ -127,7 +129,8 @@ class FilesBelow:
             if error.errno not in (errno.ELOOP, errno.EMLINK):
                 raise _as_no_files(error, real) from error
             descriptor = self._behind_link(real)
-        return _all_of(descriptor, real)
+        with naming(real):
+            return _all_of(descriptor, real)
 
     def _found(self, parent: str) -> str:
         """A folder without links in its path, with a separator behind."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from penstock.io.changed import naming
+
 __all__ = ["sync_folder"]
 
 
@@ -11,8 +13,9 @@ def sync_folder(folder: str) -> None:
     """Wait until the disk has the names in a folder: a rename must reach it too."""
     if os.name != "posix":
         return
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    with naming(folder):
+        fd = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)

@@ -6,6 +6,7 @@ import codecs
 from collections.abc import Iterator
 
 from penstock.errors import CorruptFile, Where
+from penstock.io.changed import naming
 from penstock.io.compression import Opens, PlainInflater, wrapper_of
 
 __all__ = ["Transcoder", "decoded_head"]
@@ -56,7 +57,7 @@ class Transcoder:
 
     def _parts(self) -> Iterator[bytes]:
         """What the file holds, decompressed, and at its end nothing."""
-        with self._open() as file:
+        with naming(self.path), self._open() as file:
             part = file.read(READ_BYTES)
             if wrapper_of(part) != "gzip":
                 while part:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,8 @@ __all__ = ["Shard", "Unit", "WorkFolder", "join_units"]
 
 UNIT_EXAMPLES = 16_384
 VERSION = 1
+FORGOTTEN_AFTER_S = 30 * 24 * 3600
+"""How long a conversion to a store may wait to be gone on with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,4 +199,9 @@ def _work_place(first: str) -> Path:
         path = Path(first)
         return path.parent / f".{path.name}.penstock-convert"
     check_writable(first)
-    return cache_folder("convert") / cache_key(first)
+    folder = cache_folder("convert")
+    for left in folder.iterdir():
+        with contextlib.suppress(OSError):
+            if time.time() - left.stat().st_mtime > FORGOTTEN_AFTER_S:
+                shutil.rmtree(left)
+    return folder / cache_key(first)

@@ -1,0 +1,166 @@
+"""What killed writers leave is removed by the next run; what living ones write is not, wherever they are."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.io import temporaries
+from penstock.io.atomic import AtomicFile
+from penstock.io.cache import cache_folder
+from penstock.io.folders import AtomicFolder
+from penstock.io.temporaries import remove_abandoned, temporary_name
+
+DAY_S = 24 * 3600
+
+
+@pytest.fixture(autouse=True)
+def _fresh_listing(monkeypatch):
+    """Folders are listed once a second; a test makes several changes in one."""
+    monkeypatch.setattr(temporaries, "_temporaries", temporaries._temporaries.__wrapped__)
+
+
+def owned(name, **changed):
+    """A temporary name of this process with another owner."""
+    found = temporaries.OWNER.fullmatch(temporary_name(name))
+    parts = {**found.groupdict(), **changed}
+    return f".{name}.{parts['place']}-{parts['process']}-{parts['start']}-0123456789ab.penstock-tmp"
+
+
+def dead_process():
+    done = subprocess.Popen([sys.executable, "-c", ""])
+    done.wait()
+    return done.pid
+
+
+WRITERS = {
+    "file": "from penstock.io.atomic import AtomicFile as kind",
+    "folder": "from penstock.io.folders import AtomicFolder as kind",
+    "sharded": "import penstock as ps; kind = lambda p: [w := ps.Writer(p, shards=3), [w.write({'x': n}) for n in range(20_000)]]",
+}
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("next_name", ["x.tfrecord", "y.tfrecord"])
+def test_nothing_of_a_killed_writer_is_left_after_the_next(tmp_path, kind, next_name):
+    script = f"import sys; {WRITERS[kind]}; keep = kind(sys.argv[1]); print('go', flush=True); sys.stdin.read()"
+    writer = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path / "x.tfrecord")], stdout=subprocess.PIPE, stdin=subprocess.PIPE
+    )
+    assert writer.stdout.readline() == b"go\n"
+    left = os.listdir(tmp_path)
+    assert left
+    assert all(name.endswith(".penstock-tmp") for name in left)
+    ps.write(tmp_path / "meanwhile.npy", {"x": np.arange(3)})
+    assert set(left) <= set(os.listdir(tmp_path)), "it is still being written"
+    writer.send_signal(signal.SIGKILL)
+    writer.wait()
+    writer.stdout.close()
+    writer.stdin.close()
+    ps.write(tmp_path / next_name, {"x": np.arange(3)})
+    assert sorted(os.listdir(tmp_path)) == sorted(["meanwhile.npy", next_name])
+
+
+def test_what_a_dead_process_had_in_the_cache():
+    for part in ("index", "uploads"):
+        folder = cache_folder(part)
+        (folder / owned("x", process=dead_process())).write_bytes(b"")
+        AtomicFile(folder / "other").abort()
+        assert os.listdir(folder) == []
+
+
+@pytest.mark.parametrize("make", [lambda path: path.write_bytes(b""), lambda path: path.mkdir()])
+@pytest.mark.parametrize(
+    ("owner", "age_s", "stays"),
+    [
+        ({}, 0, True),
+        ({}, 400 * DAY_S, True),  # ours, for as long as we live
+        ({"process": "1", "start": "0"}, 400 * DAY_S, True),  # number 1 lives, and may be the one
+        ({"start": "1"}, 0, False),  # another one had our number
+        ({"place": "0123456789"}, 0, True),
+        ({"place": "0123456789"}, 6 * DAY_S, True),
+        ({"place": "0123456789"}, 8 * DAY_S, False),
+        ({"place": "0123456789", "process": "999999999"}, 6 * DAY_S, True),
+        ({"process": "999999999"}, 0, False),
+        ({"process": "999999999", "start": "0"}, 0, False),
+    ],
+)
+def test_who_is_taken_for_dead(tmp_path, make, owner, age_s, stays):
+    path = tmp_path / owned("x", **owner)
+    make(path)
+    os.utime(path, (time.time() - age_s,) * 2)
+    remove_abandoned(str(tmp_path), "y")
+    assert path.exists() == stays
+
+
+def test_an_old_folder_in_which_something_was_written_lately_stays(tmp_path):
+    path = tmp_path / owned("x", place="0123456789")
+    path.mkdir()
+    (path / "new").write_bytes(b"")
+    os.utime(path, (time.time() - 8 * DAY_S,) * 2)
+    remove_abandoned(str(tmp_path), "x")
+    assert path.exists()
+
+
+def test_a_locked_file_of_another_machine_stays_however_old(tmp_path):
+    path = tmp_path / owned("x", place="0123456789")
+    path.write_bytes(b"")
+    with path.open("rb") as file:
+        assert temporaries.lock(file.fileno())
+        os.utime(path, (time.time() - 400 * DAY_S,) * 2)
+        remove_abandoned(str(tmp_path), "x")
+        assert path.exists()
+    remove_abandoned(str(tmp_path), "x")
+    assert not path.exists()
+
+
+def test_a_process_that_is_dead_but_not_reaped(tmp_path):
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    try:
+        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+        path = tmp_path / owned("x", process=str(child), start="0")
+        path.write_bytes(b"")
+        remove_abandoned(str(tmp_path), "y")
+        assert not path.exists()
+    finally:
+        os.waitpid(child, 0)
+
+
+def test_without_proc_the_number_decides(tmp_path, monkeypatch):
+    def hidden(self):
+        raise FileNotFoundError(2, "No such file", str(self))
+
+    monkeypatch.setattr(temporaries.Path, "read_bytes", hidden)
+    assert temporaries._start_of(os.getpid()) == 0
+    assert temporaries._start_of(dead_process()) is None
+    assert temporaries._start_of(1) == 0, "there, though it may be another user's"
+
+
+def test_a_name_that_looks_like_an_owner_is_none():
+    inner = owned("x", process="999999999").removesuffix(".penstock-tmp")
+    found = temporaries.OWNER.fullmatch(temporary_name(inner))
+    assert int(found["process"]) == os.getpid()
+
+
+@pytest.mark.parametrize("name", ["x", "ü" * 120, "a" * 255, "\udcff"])
+def test_names_fit_into_a_folder(tmp_path, name):
+    temporary = temporary_name(name)
+    (tmp_path / temporary).write_bytes(b"")
+    assert re.fullmatch(r"\..*\.penstock-tmp", temporary, re.DOTALL)
+    assert temporaries.OWNER.fullmatch(temporary)
+
+
+def test_folders_of_this_process_stay(tmp_path):
+    folder = AtomicFolder(tmp_path / "a")
+    before = os.listdir(tmp_path)
+    AtomicFile(tmp_path / "b").abort()
+    assert os.listdir(tmp_path) == before
+    folder.abort()
