@@ -15,14 +15,14 @@ from penstock.contracts.feature import Feature
 from penstock.contracts.protocols import Indices
 from penstock.contracts.records import Checked, Format, Skipped
 from penstock.contracts.schema import Schema
-from penstock.contracts.values import Batch
+from penstock.contracts.values import Batch, Ragged
 from penstock.errors import CorruptFile, DataError, SchemaMismatch, UnsupportedData, Where
 from penstock.formats.avro_types import Field, avro_type, fields_of, misfits, plain, stored_times, without_times
 from penstock.formats.avro_writer import COMPRESSIONS, AvroWriter, join_avro
 from penstock.formats.index import FileIndex, RecordIndex, index_path, load_index, save_index
 from penstock.formats.tabular.blocks import BlockTable, KeptColumns
 from penstock.formats.tabular.carried import KEY, carried
-from penstock.formats.tabular.values import BadValue, column_of, mapped
+from penstock.formats.tabular.values import BadValue, column_of
 from penstock.io.fileset import FileSet
 from penstock.io.progress import Progress
 from penstock.io.reading import size_on_disk
@@ -226,7 +226,7 @@ class AvroTable(BlockTable):
         if stored is not None and feature.numpy_dtype.kind in "mM":
             default = None if feature.default is None else np.asarray(feature.default).astype(stored).item()
             column = column_of(values, Feature(stored, feature.shape, default=default))
-            return mapped(column, lambda numbers: numbers.astype(feature.numpy_dtype))
+            return _with_unit(column, feature.numpy_dtype)
         change = plain(field.type, feature)
         return column_of(values if change is None else [change(value) for value in values], feature)
 
@@ -248,6 +248,13 @@ class AvroTable(BlockTable):
     def __repr__(self) -> str:
         files = repr(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
         return f"AvroTable({files})"
+
+
+def _with_unit(column: Any, dtype: np.dtype[Any]) -> Any:
+    """Times in another unit."""
+    if isinstance(column, Ragged):
+        return Ragged(_with_unit(column.values, dtype), column.offsets)
+    return column.astype(dtype, copy=False)
 
 
 def _avro_long(number: int) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -57,6 +58,7 @@ def open_sink(
         stored = Schema({name: feature.stored for name, feature in schema.items()})
         return EncodingSink(open_sink(path, format, compression, stored, codec=codec, first=first), encoders)
     sink = found.sink
+    _check_names(schema, path, found.name, errors="strict" if sink is not None else "surrogateescape")
     if sink is None or (codec == "raw" and found.writer is not None):
         return RecordSink(open_writer(path, found.name, compression), codec_for(schema, codec, found.name))
     if codec is not None:
@@ -66,6 +68,26 @@ def open_sink(
     if first or found.join is not None:
         return sink(path, schema, compression=compression)
     return sink(path, schema, compression=compression, first=False)
+
+
+def _check_names(schema: Schema, path: PathLike, format: str, *, errors: str) -> None:
+    """Refuse names of features that no file holds, or that would not come back.
+
+    Raises:
+        UnsupportedData: There is one.
+    """
+    for name in schema:
+        try:
+            is_text = bool(name.encode("utf-8", errors)) or format not in ("npy", "csv")
+        except UnicodeEncodeError:
+            is_text = False
+        if not is_text or (format == "csv" and name.startswith("\ufeff")):
+            raise UnsupportedData(
+                Where(path=os.fspath(path), feature=name),
+                expected=f"names that {format} can hold",
+                found=ascii(name),
+                hint="rename() it.",
+            )
 
 
 def codec_for(schema: Schema, name: str | None, format: str) -> RecordCodec:
