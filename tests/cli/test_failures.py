@@ -22,7 +22,7 @@ def test_not_a_format(run, command, tmp_path):
     (tmp_path / "notes").write_text("hello, these are notes\n")
     done = run(command, tmp_path / "notes")
     assert done.code == 1
-    assert "68 65 6c 6c 6f" in done.err
+    assert "text that begins 'hello" in done.err
     assert len(done.err.splitlines()) == 1
 
 
@@ -95,3 +95,9 @@ def test_notes_are_told(capsys):
 )
 def test_exit_codes(error, code):
     assert exit_code(error) == code
+
+
+def test_misspelled_words_are_guessed(run, people):
+    assert "Did you mean 'tfrecord'?" in run("inspect", people, "--format", "tfrecrd").err
+    assert "Did you mean 'inspect'?" in run("inspekt", people).err
+    assert "Did you mean 'height'?" in run("head", people, "--columns", "hight").err

@@ -72,8 +72,9 @@ def known_format(name: str | None) -> str | None:
     try:
         if name is not None:
             format_named(name)
-    except UnknownFormat:
-        raise typer.BadParameter(f"{name!r} is none of {', '.join(_registry.FORMATS)}") from None
+    except UnknownFormat as error:
+        told = f"{name!r} is none of {', '.join(_registry.FORMATS)}. {error.hint}".rstrip(". ")
+        raise typer.BadParameter(told) from None
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     return name
