@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Self
 
+from penstock.io.changed import naming
 from penstock.io.locks import lock, unlock
 
 __all__ = [
@@ -168,6 +169,7 @@ class CacheEntry:
         self.path = path
         self.size = 0
         self._fd = fd
+        self._process = os.getpid()
 
     @classmethod
     def claim(cls, path: Path, *, wait: bool) -> Self | None:
@@ -182,16 +184,22 @@ class CacheEntry:
         """
         while not path.exists():
             fd = os.open(_unfinished(path), os.O_RDWR | os.O_CREAT, 0o600)
-            ours = lock(fd)
-            if ours and _is_still(fd, _unfinished(path)):
-                if os.fstat(fd).st_size:
-                    # Only what somebody left: a file that was cut to nothing is flushed to the disk when it is closed.
-                    os.ftruncate(fd, 0)
-                return cls(path, fd)
-            if not ours and wait:
-                # Until its maker is done. Shared, because it may be mapped the moment it is whole, and stay so.
-                lock(fd, shared=True, wait=True)
-            os.close(fd)
+            is_kept = False  # An error must not leave it open, and locked: the next one would wait for ever.
+            try:
+                ours = lock(fd)
+                if ours and _is_still(fd, _unfinished(path)):
+                    with naming(str(path)):
+                        if os.fstat(fd).st_size:
+                            # Only what somebody left: a file that was cut to nothing is flushed to the disk when it is closed.
+                            os.ftruncate(fd, 0)
+                    is_kept = True
+                    return cls(path, fd)
+                if not ours and wait:
+                    # Until its maker is done. Shared, because it may be mapped the moment it is whole, and stay so.
+                    lock(fd, shared=True, wait=True)
+            finally:
+                if not is_kept:
+                    os.close(fd)
             if not ours and not wait:
                 return None
         return None
@@ -244,8 +252,13 @@ class CacheEntry:
     def abort(self) -> None:
         """Throw away what was written. Does nothing after ``commit``."""
         if self._fd >= 0:
-            _unfinished(self.path).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # What stays is of no use to anyone, and cleared away by the next entry.
+                _unfinished(self.path).unlink(missing_ok=True)
             self._close()
+
+    def __del__(self) -> None:
+        if self._process == os.getpid():  # A forked child leaves it to its parent.
+            self.abort()
 
     def _close(self) -> None:
         fd, self._fd = self._fd, -1

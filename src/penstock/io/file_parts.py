@@ -114,8 +114,8 @@ def _cached(path: Path, file: MappedFile, part: FilePart) -> MappedFile | None:
 
 
 def _fill(entry: CacheEntry, file: MappedFile, part: FilePart) -> None:
-    limit = cache_limit_bytes(entry.path.parent)
     try:
+        limit = cache_limit_bytes(entry.path.parent)
         if part.size > limit:
             return
         stop = part.offset + part.packed_bytes

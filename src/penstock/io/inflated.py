@@ -144,17 +144,21 @@ class InflatedStream:
         entry = self._claim()
         if entry is None and self._wait:
             return  # It is there now.
-        inflater = _reader(self.path, self._compression, self._packed)
-        inflated = ahead(inflater)
-        if entry is None:
-            yield from inflated
-        elif opened is None:
-            # Inflating takes one core; writing the copy and using the records shares the others.
-            yield from ahead(self._into_copy(inflated, entry, inflater))
-        else:
-            opened(str(entry.unfinished))
-            yield from self._into_copy(inflated, entry, inflater)
-        self.fault = inflater.fault
+        try:
+            inflater = _reader(self.path, self._compression, self._packed)
+            inflated = ahead(inflater)
+            if entry is None:
+                yield from inflated
+            elif opened is None:
+                # Inflating takes one core; writing the copy and using the records shares the others.
+                yield from ahead(self._into_copy(inflated, entry, inflater))
+            else:
+                opened(str(entry.unfinished))
+                yield from self._into_copy(inflated, entry, inflater)
+            self.fault = inflater.fault
+        finally:
+            if entry is not None:
+                entry.abort()
 
     def head(self) -> PlainInflater | None:
         """What inflates the first bytes for who needs no more; ``None`` where they are not to be had for less than all."""

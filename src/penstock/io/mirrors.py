@@ -88,8 +88,8 @@ def _no_room(file: RemoteFile) -> UnsupportedData:
 
 
 def _fill(entry: CacheEntry, file: RemoteFile, parts: Iterable[bytes | memoryview]) -> None:
-    limit = cache_limit_bytes(entry.path.parent)
     try:
+        limit = cache_limit_bytes(entry.path.parent)
         if file.size > limit or not all(entry.write(part) for part in parts):
             return
         check_unchanged(file.path, file.version)
