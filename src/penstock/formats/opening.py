@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 
 from penstock import _registry
+from penstock._arguments import choice, flag, word
 from penstock.contracts.csv import CSV
 from penstock.contracts.records import Format, OnCorrupt, Records
 from penstock.errors import NoFiles, UnsupportedData, Where
@@ -63,6 +64,10 @@ def open_records(
     verify: bool = True,
 ) -> Records:
     """As :func:`records`; of formats of tables, the table, whose rows need not be bytes."""
+    word(format, "format", CSV)
+    word(compression, "compression")
+    choice(on_corrupt, "on_corrupt", ("raise", "skip"))
+    verify = flag(verify, "verify")
     given = [path] if isinstance(path, (str, os.PathLike)) else list(path)
     found = _format_of_folders(given, format)
     if found is not None:

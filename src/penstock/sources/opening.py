@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
+from penstock._arguments import names, word
 from penstock.codecs.example import ExampleCodec
 from penstock.codecs.infer import infer_payloads, infer_schema
 from penstock.codecs.raw import RawCodec
@@ -84,6 +85,9 @@ def open(
         NoFiles, UnknownFormat, CorruptFile, CorruptRecord, SchemaMismatch: as their names say.
         MissingExtra: On reading, where images are to be decoded and the extra ``images`` is not installed.
     """
+    word(codec, "codec")
+    names(columns, "columns")
+    names(image_columns, "image_columns")
     given = None if schema is None else Schema(schema)
     stored = None if given is None else stored_schema(given)
 

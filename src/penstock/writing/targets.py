@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock._arguments import whole, word
 from penstock.contracts.csv import CSV
 from penstock.errors import UnknownFormat, UnsupportedData, Where
 from penstock.formats.detect import csv_options, endings, format_named, format_of_name
@@ -54,6 +55,9 @@ class Target:
             UnknownFormat: the name has no known ending and ``format`` is not given.
             ValueError: ``shards`` and the ``@`` in the path disagree, or are not positive.
         """
+        word(format, "format", CSV)
+        word(compression, "compression")
+        shards = whole(shards, "shards", least=1)
         text = os.fspath(path)
         is_uploaded(text)
         found = SHARD_PATTERN.match(text)
@@ -64,7 +68,7 @@ class Target:
                 raise ValueError(f"the path says {count} shards and shards= says {shards}")
             text, shards = found["stem"], count
         if shards < 1:
-            raise ValueError(f"shards must be 1 or more, got {shards}")
+            raise ValueError(f"shards must be at least 1, got {shards}")
         suffix = Path(text).suffix.lower()
         name = text[: -len(suffix)] if suffix in COMPRESSION_SUFFIXES else text
         options = csv_options(format)

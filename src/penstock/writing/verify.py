@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock._arguments import flag, word
 from penstock.codecs.csv import CsvCodec
 from penstock.codecs.example import ExampleCodec
 from penstock.contracts.csv import CSV
@@ -119,6 +120,8 @@ def verify(
     Raises:
         NoFiles, UnknownFormat: there is nothing to check.
     """
+    word(codec, "codec")
+    images, progress = flag(images, "images"), flag(progress, "progress")
     report = Report()
     records = open_records(path, format=format, compression=compression)
     paths = getattr(records, "files", records.paths)  # of one that is a folder, what is in it
