@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import operator
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-__all__ = ["choice", "flag", "function", "path", "whole"]
+__all__ = ["choice", "flag", "function", "names", "whole", "word"]
 
 
 def flag(value: object, name: str) -> bool:
@@ -67,11 +66,26 @@ def function(value: object, name: str) -> Callable[..., Any] | None:
     raise TypeError(f"{name} must be a function, got {value!r}")
 
 
-def path(value: object, name: str = "path") -> None:
-    """Check that an argument is a path.
+def word(value: object, name: str, *others: type) -> None:
+    """Check that an argument is text or ``None``, or of one of some other types.
 
     Raises:
-        TypeError: It is none.
+        TypeError: It is none of them.
     """
-    if not isinstance(value, (str, os.PathLike)):
-        raise TypeError(f"{name} must be a path, got {type(value).__name__}")
+    if value is not None and not isinstance(value, (str, *others)):
+        wanted = " or ".join(["text", *(f"a penstock.{each.__name__}" for each in others)])
+        raise TypeError(f"{name} must be {wanted}, got {value!r}")
+
+
+def names(value: object, name: str) -> None:
+    """Check that an argument is several names, or ``None``. One text is not: it would pass for its letters.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if value is None:
+        return
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise TypeError(f"{name} must be several names, such as [{value!r}], got {value!r}")
+    if isinstance(value, Sequence) and not all(isinstance(each, str) for each in value):
+        raise TypeError(f"{name} must be several names, got {value!r}")

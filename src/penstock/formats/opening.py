@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock import _registry
+from penstock._arguments import choice, flag, word
 from penstock.contracts.csv import CSV
 from penstock.contracts.records import Format, OnCorrupt, Records
 from penstock.errors import NoFiles, UnsupportedData, Where
@@ -71,6 +72,10 @@ def open_records(
     verify: bool = True,
 ) -> Records:
     """As :func:`records`; of formats of tables, the table, whose rows need not be bytes."""
+    word(format, "format", CSV)
+    word(compression, "compression")
+    choice(on_corrupt, "on_corrupt", ("raise", "skip"))
+    verify = flag(verify, "verify")
     given = path_list(path)
     found = _format_of_folders(given, format)
     if found is not None:

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
+from penstock._arguments import names, word
 from penstock.codecs.example import ExampleCodec
 from penstock.codecs.infer import infer_payloads, infer_schema
 from penstock.codecs.raw import RawCodec
@@ -86,8 +87,9 @@ def open(
         NoFiles, UnknownFormat, CorruptFile, CorruptRecord, SchemaMismatch: as their names say.
         MissingExtra: On reading, where images are to be decoded and the extra ``images`` is not installed.
     """
-    _check_names(columns, "columns")
-    _check_names(image_columns, "image_columns")
+    word(codec, "codec")
+    names(columns, "columns")
+    names(image_columns, "image_columns")
     given = None if schema is None else Schema(schema)
     stored = None if given is None else stored_schema(given)
 
@@ -101,12 +103,6 @@ def open(
         return source if columns is None else source.select(*columns)
 
     return opened(path) if split is None else _split(path, split, opened)
-
-
-def _check_names(names: Sequence[str] | None, argument: str) -> None:
-    """Refuse one text where names are expected: its letters would be taken for them."""
-    if isinstance(names, (str, bytes)):
-        raise TypeError(f"{argument} is a list of names, got the text {names!r}: pass [{names!r}]")
 
 
 def _split(path: Paths, split: SplitLike, opened: Callable[[Paths], Source]) -> Source:

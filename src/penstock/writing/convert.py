@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from penstock._arguments import choice, flag, names, whole, word
 from penstock.codecs.sagemaker_record import SageMakerRecordCodec
 from penstock.contracts.csv import CSV
 from penstock.contracts.feature import Feature
@@ -108,6 +109,15 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
     Raises:
         UnsupportedData: ``dst`` exists, or something would be lost: the message says what, and why.
     """
+    word(codec, "codec")
+    names(columns, "columns")
+    choice(on_corrupt, "on_corrupt", ("raise", "skip"))
+    allow_loss, overwrite, progress = (
+        flag(allow_loss, "allow_loss"),
+        flag(overwrite, "overwrite"),
+        flag(progress, "progress"),
+    )
+    threads = None if threads is None else whole(threads, "threads")
     target = Target.of(dst, format=format, compression=compression, shards=shards)
     source = src
     if isinstance(source, Source):

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock._arguments import whole, word
 from penstock.contracts.csv import CSV
 from penstock.errors import UnknownFormat, UnsupportedData, Where, did_you_mean
 from penstock.formats.detect import csv_options, endings, format_named, format_of_name
@@ -56,6 +57,9 @@ class Target:
         """
         if not isinstance(path, (str, os.PathLike)):
             raise TypeError(f"the path to write to is str or os.PathLike[str], got {type(path).__name__}")
+        word(format, "format", CSV)
+        word(compression, "compression")
+        shards = whole(shards, "shards", least=1)
         text = os.fspath(path)
         is_uploaded(text)
         found = SHARD_PATTERN.match(text)
@@ -66,7 +70,7 @@ class Target:
                 raise ValueError(f"the path says {count} shards and shards= says {shards}")
             text, shards = found["stem"], count
         if shards < 1:
-            raise ValueError(f"shards must be 1 or more, got {shards}")
+            raise ValueError(f"shards must be at least 1, got {shards}")
         suffix = Path(text).suffix.lower()
         name = text[: -len(suffix)] if suffix in COMPRESSION_SUFFIXES else text
         options = csv_options(format)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock._arguments import flag, word
 from penstock.codecs.csv import CsvCodec
 from penstock.codecs.example import ExampleCodec
 from penstock.contracts.csv import CSV
@@ -120,6 +121,8 @@ def verify(
     Raises:
         NoFiles, UnknownFormat: there is nothing to check.
     """
+    word(codec, "codec")
+    images, progress = flag(images, "images"), flag(progress, "progress")
     with renewed_cache():  # What is checked is the files, and no copy that was made of them before.
         return _verified(
             path, schema, images=images, progress=progress, format=format, codec=codec, compression=compression

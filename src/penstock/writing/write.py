@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from penstock._arguments import flag, word
 from penstock.contracts.csv import CSV
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
@@ -85,6 +86,8 @@ def write(
     Returns:
         How many examples were written.
     """
+    word(codec, "codec")
+    progress = flag(progress, "progress")
     target = Target.of(path, format=format, compression=compression, shards=shards)
     examples = as_examples(examples)
     if isinstance(examples, Source):

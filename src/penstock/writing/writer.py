@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock._arguments import word
 from penstock.contracts.csv import CSV
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
@@ -61,6 +62,7 @@ class Writer(Closing):
         shards: int = 1,
         compression: str | None = None,
     ) -> None:
+        word(codec, "codec")
         self.target = Target.of(path, format=format, compression=compression, shards=shards)
         self.codec_name = codec
         self.schema = None if schema is None else Schema(schema)

@@ -1,0 +1,69 @@
+"""Arguments of the wrong type: refused by every public call, with a sentence that names the argument."""
+
+import re
+
+import numpy as np
+import pytest
+
+import penstock as ps
+
+COLUMNS = {"x": np.arange(4)}
+
+
+@pytest.fixture
+def path(tmp_path):
+    ps.write(tmp_path / "a.tfrecord", COLUMNS)
+    return tmp_path / "a.tfrecord"
+
+
+CALLS = {
+    "records": ps.records,
+    "open": ps.open,
+    "verify": ps.verify,
+    "convert": lambda path, **options: ps.convert(path, path.with_name("b.tfrecord"), **options),
+    "write": lambda path, **options: ps.write(path.with_name("b.tfrecord"), COLUMNS, **options),
+    "Writer": lambda path, **options: ps.Writer(path.with_name("b.tfrecord"), **options),
+}
+
+
+@pytest.mark.parametrize(
+    ("calls", "options", "message"),
+    [
+        ("records open verify convert write Writer", {"format": 3}, "format must be text or a penstock.CSV, got 3"),
+        ("records open verify convert write Writer", {"compression": 9}, "compression must be text, got 9"),
+        ("open verify convert write Writer", {"codec": ps.Schema}, "codec must be text"),
+        ("records open convert", {"on_corrupt": True}, "on_corrupt must be 'raise' or 'skip', got True"),
+        ("records open", {"verify": "no"}, "verify must be True or False, got 'no'"),
+        ("open convert", {"columns": "x"}, "columns must be several names, such as ['x'], got 'x'"),
+        ("open convert", {"columns": [1]}, "columns must be several names, got [1]"),
+        ("open", {"image_columns": "x"}, "image_columns must be several names"),
+        ("convert write Writer", {"shards": "4"}, "shards must be a whole number, got '4'"),
+        ("convert write Writer", {"shards": 2.0}, "shards must be a whole number, got 2.0"),
+        ("convert", {"allow_loss": "yes"}, "allow_loss must be True or False, got 'yes'"),
+        ("convert", {"overwrite": 1}, "overwrite must be True or False, got 1"),
+        ("convert", {"threads": "all"}, "threads must be a whole number, got 'all'"),
+        ("convert write verify", {"progress": "bar"}, "progress must be True or False, got 'bar'"),
+        ("verify", {"images": "all"}, "images must be True or False, got 'all'"),
+    ],
+)
+def test_arguments_of_the_wrong_type_are_refused(path, calls, options, message):
+    for call in calls.split():
+        with pytest.raises(TypeError, match=re.escape(message)):
+            CALLS[call](path, **options)
+    assert [each.name for each in path.parent.iterdir()] == ["a.tfrecord"], "nothing was written"
+
+
+@pytest.mark.parametrize("call", ["records", "open", "convert"])
+def test_another_word_is_refused_as_one(path, call):
+    with pytest.raises(ValueError, match="on_corrupt must be 'raise' or 'skip', got 'ignore'"):
+        CALLS[call](path, on_corrupt="ignore")
+
+
+def test_numpys_values_are_as_good(path):
+    assert len(ps.open(path, verify=np.True_, columns=np.array(["x"]))) == 4
+    assert (
+        ps.convert(
+            path, path.with_name("b.tfrecord"), shards=np.int64(2), threads=np.int32(1), overwrite=np.False_
+        ).examples
+        == 4
+    )
