@@ -144,3 +144,29 @@ def test_in_a_loader(source):
     back = from_arrow(to_arrow(source))
     seen = [i for batch in ps.Loader(back, 3, shuffle=True) for i in batch["i"].tolist()]
     assert sorted(seen) == list(range(-2, 5))
+
+
+@pytest.mark.parametrize("table", [None, 5, "x", b"x", [1], np.zeros(3), object()])
+def test_what_is_no_table_is_named(table):
+    with pytest.raises(TypeError, match="from_arrow takes a pyarrow.Table"):
+        from_arrow(table)
+
+
+@pytest.mark.parametrize(
+    "columns", [{"a": 1}, {"a": [1, 2], "b": [1]}, {"a": [2**70]}, {"a": [1, "x"]}, {"a": ["\ud800"]}]
+)
+def test_columns_that_make_no_table(columns):
+    with pytest.raises(ps.UnsupportedData, match="columns of one length that Arrow has types for"):
+        from_arrow(columns)
+
+
+@pytest.mark.parametrize("source", [None, 5, {"a": [1]}, np.zeros(3)])
+def test_what_is_no_source_is_named(source):
+    with pytest.raises(TypeError, match="a source is what penstock.open or penstock.ColumnSource gives"):
+        to_arrow(source)
+
+
+@pytest.mark.parametrize("block", [0, -1, 1.5, "x", None, True])
+def test_blocks_have_rows(block):
+    with pytest.raises(ValueError, match="at least 1"):
+        to_arrow(ps.ColumnSource({"x": np.arange(3)}), block=block)

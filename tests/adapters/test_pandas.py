@@ -63,3 +63,46 @@ def test_there_and_back():
     batch = back.batch(np.arange(7))
     assert batch["i"].tolist() == columns["i"].tolist()
     assert batch["many"].to_list() == columns["many"].to_list()
+
+
+def test_cells_of_arrays_and_rows_come_back():
+    columns = {
+        "matrix": np.arange(12, dtype=np.uint8).reshape(2, 2, 3),
+        "points": ps.Ragged.from_list([np.ones((2, 2), np.float32), np.zeros((1, 2), np.float32)]),
+        "nested": ps.Ragged(ps.Ragged.from_list([[1], [], [2, 3]], "int64"), np.array([0, 2, 3])),
+    }
+    again = from_pandas(to_pandas(ps.ColumnSource(columns))).batch([0, 1])
+    assert again["matrix"].to_list() == columns["matrix"].tolist()
+    assert again["points"].to_list() == columns["points"].to_list()
+    assert again["nested"].to_list() == columns["nested"].to_list()
+    assert [again[name].dtype.name for name in columns] == ["uint8", "float32", "int64"]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [1, "x"],
+        [2**70, 1],
+        [object()],
+        [1j],
+        pd.arrays.SparseArray([0, 1]),
+        pd.Series(["\ud800"], dtype=object),
+    ],
+)
+def test_a_column_that_arrow_has_no_type_for_is_named(cells):
+    with pytest.raises(ps.UnsupportedData, match="a column of one type") as caught:
+        from_pandas(pd.DataFrame({"good": range(len(cells)), "bad": cells}))
+    assert caught.value.where.feature == "bad"
+
+
+def test_names_that_come_twice():
+    with pytest.raises(ps.UnsupportedData, match="every column name once"):
+        from_pandas(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+
+
+@pytest.mark.parametrize("frame", [None, 5, "x", {"a": [1]}, np.zeros(3), pd.Series([1])])
+def test_what_is_no_frame_is_named(frame):
+    with pytest.raises(TypeError, match="from_pandas takes a pandas.DataFrame"):
+        from_pandas(frame)
+    with pytest.raises(TypeError, match="a source is what"):
+        to_pandas(frame)

@@ -16,7 +16,7 @@ from penstock.datasets import SkipDecoding, data_source
 from penstock.datasets.codec import FeaturesCodec
 from penstock.datasets.encoding import FeaturesEncoder
 from penstock.datasets.features import Dataset, FeaturesDict, Image, Sequence, Tensor, Text
-from penstock.errors import CorruptFile, NoFiles, PenstockError, SchemaMismatch, UnsupportedData
+from penstock.errors import CorruptFile, CorruptRecord, NoFiles, PenstockError, SchemaMismatch, UnsupportedData
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "tfds" / "features"
 GONE = object()
@@ -138,6 +138,20 @@ def test_lengths_of_rows_that_overflow(lengths):
     with pytest.raises(SchemaMismatch, match="a length of") as caught:
         codec.decode_batch(codec.spans_of([sound, wrong]))
     assert (caught.value.where.record, caught.value.where.feature) == (1, "x")
+
+
+@pytest.mark.parametrize("shape", [(300, 300, 3), (None, None, 3), (300, 300, 1)])
+@pytest.mark.parametrize("place", [0, 3, 7])
+def test_a_damaged_image_among_many_large_ones_is_named(shape, place):
+    rng = np.random.default_rng(1)
+    files = [Image(shape=(300, 300, 3)).encode_example(rng.integers(0, 256, (300, 300, 3), np.uint8)) for _ in range(8)]
+    encoder = FeaturesEncoder(FeaturesDict({"x": Text()}))
+    codec = FeaturesCodec(FeaturesDict({"x": Image(shape=shape)}))
+    assert len(codec.decode_batch(codec.spans_of([encoder.encode({"x": file}) for file in files]))["x"]) == 8
+    files[place] = files[place][:5000]
+    with pytest.raises(CorruptRecord) as caught:
+        codec.decode_batch(codec.spans_of([encoder.encode({"x": file}) for file in files]))
+    assert (caught.value.where.record, caught.value.where.feature) == (place, "x")
 
 
 def test_a_dataset_of_nothing():

@@ -292,6 +292,46 @@ def test_optional_values_keep_their_place(tmp_path):
     assert caught.value.where.record == 2
 
 
+def test_optional_values_of_several_lists_are_all_there_or_not_at_all():
+    codec = FeaturesCodec(FeaturesDict({"x": KINDS["perhaps squares"][0]}))
+    missing = FeaturesEncoder(FeaturesDict({})).encode({})
+    half = FeaturesEncoder(FeaturesDict({"x/value": Text()})).encode({"x/value": b"12"})
+    twice = FeaturesEncoder(FeaturesDict({"x/value": Sequence(Text()), "x/shape": Sequence("int64")})).encode(
+        {"x/value": [b"12", b"12"], "x/shape": [1, 1, 1, 1]}
+    )
+    for wrong, words in ((half, "only a part of one"), (twice, "found 2 of them")):
+        with pytest.raises(SchemaMismatch, match=words) as caught:
+            codec.decode_batch(codec.spans_of([missing, wrong]))
+        assert (caught.value.where.record, caught.value.where.feature) == (1, "x")
+
+
+@pytest.mark.parametrize("heights", [(4, 4, 4), (4, 5, 4)])
+def test_rows_of_rows_of_images_of_any_size(heights):
+    features = FeaturesDict({"x": Sequence(Sequence(Image()))})
+    codec = FeaturesCodec(features)
+    a, b, c = (image(seed, height) for seed, height in enumerate(heights))
+    payloads = [FeaturesEncoder(features).encode({"x": rows}) for rows in ([[a], [b, c]], [[]])]
+    column = codec.decode_batch(codec.spans_of(payloads))["x"]
+    assert [len(row) for row in column] == [2, 1]
+    assert [len(row) for row in column[0]] == [1, 2]
+    assert [cell.tolist() for cell in column[0][1]] == [b.tolist(), c.tolist()]
+
+
+def double(file, feature):
+    return len(file) if feature == Image(shape=(4, 5, 3)) else -1
+
+
+def test_a_replaced_feature_is_still_stored_as_the_feature(tmp_path):
+    for decoder in (SKIP, Decoder(function=double, dtype="int64")):
+        codec = FeaturesCodec(FeaturesDict({"x": Image(shape=(4, 5, 3))}), decoders={"x": decoder})
+        (column,) = codec._columns.values()
+        file = column.feature.encode_example(image(1))
+        assert file.startswith(b"\x89PNG")
+        assert column.feature.content() == Image(shape=(4, 5, 3)).content()
+        payload = FeaturesEncoder(codec.features).encode({"x": file})
+        assert codec.decode(payload)["x"] == (file if decoder is SKIP else len(file))
+
+
 def test_features_that_share_a_key_are_refused():
     features = FeaturesDict({"x": SQUARES, "x/shape": "int32"})
     with pytest.raises(UnsupportedData, match="'x' and 'x/shape'"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -20,9 +20,10 @@ from penstock.formats.tabular.carried import KEY, carried
 from penstock.formats.tabular.values import BadValue
 from penstock.sources.views import Source
 
-__all__ = ["ArrowSource", "from_arrow", "opened", "to_arrow", "to_reader"]
+__all__ = ["ArrowSource", "as_source", "from_arrow", "opened", "to_arrow", "to_reader"]
 
 BLOCK = 8192
+GIVE_TABLES = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__", "columns")
 
 
 def to_arrow(source: Source, *, block: int = BLOCK) -> Any:
@@ -30,7 +31,7 @@ def to_arrow(source: Source, *, block: int = BLOCK) -> Any:
 
     Args:
         source: Any source.
-        block: Rows of one chunk.
+        block: Rows of one chunk, at least 1.
 
     Returns:
         A ``pyarrow.Table``. A varying axis becomes a list, a fixed one a fixed-size list, ``bytes`` and ``str`` binary and string. Its
@@ -50,7 +51,9 @@ def to_arrow(source: Source, *, block: int = BLOCK) -> Any:
 
 def to_reader(source: Source, *, block: int = BLOCK) -> Any:
     """The same as a ``pyarrow.RecordBatchReader``, which holds one block at a time: for data larger than memory."""
-    pa, schema = arrow(), source.schema
+    pa, schema = arrow(), as_source(source).schema
+    if type(block) is not int or block < 1:
+        raise ValueError(f"block is a whole number of rows, at least 1, got {block!r}")
     for misfit in misfits(schema):
         raise UnsupportedData(
             Where(feature=misfit.feature), expected=misfit.expected, found=misfit.found, hint=misfit.hint
@@ -78,12 +81,39 @@ def from_arrow(table: Any) -> Source:
         A source with one feature per column; of a struct, one per field, named ``struct/field``.
 
     Raises:
-        UnsupportedData: a column has no array type, or a name is there twice.
+        TypeError: it is no table.
+        UnsupportedData: a column has no array type, or a name is there twice; its columns differ in length.
         SchemaMismatch: on reading, with row and feature: a null, which only floating-point columns have a value for (NaN).
         MissingExtra: pyarrow is not installed.
     """
     pa = arrow()
-    return ArrowSource(table if isinstance(table, pa.Table) else pa.table(table))
+    if isinstance(table, pa.Table):
+        return ArrowSource(table)
+    if not isinstance(table, Mapping) and not any(hasattr(table, name) for name in GIVE_TABLES):
+        raise TypeError(
+            f"from_arrow takes a pyarrow.Table, a record batch, a frame or a dict of columns, got {_kind(table)}"
+        )
+    try:
+        return ArrowSource(pa.table(table))
+    except (TypeError, ValueError, ArithmeticError, NotImplementedError) as error:
+        raise UnsupportedData(
+            Where(), expected="columns of one length that Arrow has types for", found=str(error)
+        ) from error
+
+
+def as_source(source: Any) -> Any:
+    """The source itself.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if not (hasattr(source, "schema") and hasattr(source, "batch")):
+        raise TypeError(f"a source is what penstock.open or penstock.ColumnSource gives, got {_kind(source)}")
+    return source
+
+
+def _kind(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
 
 
 class ArrowSource(Source):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from penstock._optional import require
-from penstock.adapters.arrow import opened, to_arrow
+from penstock.adapters.arrow import as_source, opened, to_arrow
 from penstock.contracts.feature import Feature
 from penstock.contracts.protocols import Indices
 from penstock.contracts.schema import Schema
@@ -132,6 +132,7 @@ def to_hf(source: Source) -> Any:
         UnsupportedData: a feature has no Arrow type.
         MissingExtra: datasets or pyarrow is not installed.
     """
+    as_source(source)
     library = require("datasets", extra="huggingface")
     table = to_arrow(source).replace_schema_metadata(None)
     for name, feature in source.schema.items():

@@ -59,18 +59,26 @@ class PartialDecoding:
     decoders: Mapping[str, Any] = field(default_factory=dict)
 
 
-class _Skipped(LeafFeature):
+class _Instead(LeafFeature):
+    """What is read instead of a feature. It is stored as the feature is."""
+
+    def __init__(self, feature: LeafFeature, shape: tuple[int | None, ...], dtype: DtypeLike) -> None:
+        super().__init__(shape=shape, dtype=dtype, description=feature.description, value_range=feature.value_range)
+        self.feature = feature
+        self.optional = feature.optional
+
+    def encode_example(self, value: Any) -> Any:
+        return self.feature.encode_example(value)
+
+    def content(self) -> tuple[str, dict[str, Any]]:
+        return self.feature.content()
+
+
+class _Skipped(_Instead):
     """One stored value of a feature, as it is."""
 
     def __init__(self, feature: LeafFeature, stored: Stored) -> None:
-        super().__init__(
-            shape=stored.shape,
-            dtype=stored.dtype,
-            description=feature.description,
-            value_range=feature.value_range,
-        )
-        self.feature = feature
-        self.optional = feature.optional
+        super().__init__(feature, stored.shape, stored.dtype)
         self._stored = stored
 
     @property
@@ -88,26 +96,13 @@ class _Skipped(LeafFeature):
     def decode(self, parts: list[Any]) -> Any:
         return parts[0]
 
-    def encode_example(self, value: Any) -> Any:
-        return self.feature.encode_example(value)
 
-    def content(self) -> tuple[str, dict[str, Any]]:
-        return self.feature.content()
-
-
-class _ByFunction(LeafFeature):
+class _ByFunction(_Instead):
     """A feature that a function of the user decodes."""
 
     def __init__(self, feature: LeafFeature, decoder: Decoder) -> None:
-        super().__init__(
-            shape=decoder.shape,
-            dtype=decoder.dtype,
-            description=feature.description,
-            value_range=feature.value_range,
-        )
-        self.feature = feature
+        super().__init__(feature, decoder.shape, decoder.dtype)
         self.decoder = decoder
-        self.optional = feature.optional
 
     @property
     def stored(self) -> dict[str, Stored]:
@@ -143,12 +138,6 @@ class _ByFunction(LeafFeature):
             stored: Iterable[Any] = parts[0]
             return stored
         return (dict(zip(names, values, strict=True)) for values in zip(*parts, strict=True))
-
-    def encode_example(self, value: Any) -> Any:
-        return self.feature.encode_example(value)
-
-    def content(self) -> tuple[str, dict[str, Any]]:
-        return self.feature.content()
 
 
 def replaced(key: str, feature: LeafFeature, decoder: SkipDecoding | Decoder | None) -> dict[str, LeafFeature]:
