@@ -125,6 +125,6 @@ def test_nothing_is_asked_where_nothing_is_close():
 @pytest.mark.parametrize("argument", ["columns", "image_columns"])
 def test_a_text_is_no_list_of_names(tmp_path, argument):
     ps.write(tmp_path / "x.npz", {"image": np.zeros(3)})
-    with pytest.raises(TypeError, match=rf"{argument} is a list of names, got the text 'image': pass \['image'\]"):
+    with pytest.raises(TypeError, match=rf"{argument} must be several names, such as \['image'\]"):
         ps.open(tmp_path / "x.npz", **{argument: "image"})
     assert ps.CSV(missing="NA").missing == ("NA",)
