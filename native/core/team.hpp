@@ -9,6 +9,8 @@
 #include <mutex>
 #include <type_traits>
 
+#include "core/mapped_files.hpp"
+
 namespace penstock {
 
 /// Threads that wait for parts of work that one thread cannot do alone in time: some hundred microseconds of it. Whoever calls works,
@@ -24,7 +26,7 @@ class Team {
     /// own takes from those of others.
     template <typename Work> void run(std::size_t count, std::size_t stretch, unsigned threads, Work&& work) {
         const auto call = [](void* context, std::size_t begin, std::size_t end) { (*static_cast<std::remove_reference_t<Work>*>(context))(begin, end); };
-        run_call({call, &work, count, stretch, 1}, threads);
+        run_call({call, &work, count, stretch, 1, GuardedRead::current()}, threads);
     }
 
   private:
@@ -34,6 +36,7 @@ class Team {
         std::size_t count;
         std::size_t stretch;
         unsigned regions;
+        GuardedRead* guard; // of the caller
 
         [[nodiscard]] std::size_t parts() const noexcept { return stretch == 0 ? 1 : (count + stretch - 1) / stretch; }
         [[nodiscard]] std::size_t begin_of(unsigned region) const noexcept { return std::min(count, parts() * region / regions * stretch); }

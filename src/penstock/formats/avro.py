@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock import _native
 from penstock._optional import require
 from penstock.contracts.protocols import Indices
 from penstock.contracts.records import Checked, Format, OnCorrupt, Skipped
@@ -29,6 +30,7 @@ __all__ = ["FORMAT", "AvroTable"]
 
 MAGIC = b"Obj\x01"
 # What fastavro raises for damaged bytes is whatever its parts run into.
+HEAD_BYTES = 64 << 20  # a longer header is none
 DAMAGE = (Exception,)
 
 
@@ -75,9 +77,9 @@ class AvroTable(BlockTable):
 
     def _head(self, file: int) -> Any:
         """A reader that stands behind the header of a file."""
-        module = _fastavro()
+        module, head = _fastavro(), _native.copy_bytes(self._files.content(file).buffer, 0, HEAD_BYTES)
         try:
-            return module.block_reader(io.BytesIO(self._files.content(file).buffer[: 64 << 20]))
+            return module.block_reader(io.BytesIO(head))
         except DAMAGE as error:
             raise self._damaged(file, error, "a sound Avro header") from error
 
@@ -141,9 +143,10 @@ class AvroTable(BlockTable):
     def _scanned(self, file: int) -> Indices:
         content, module = self._files.content(file), _fastavro()
         offsets, counts, at = [], [], 0
+        whole = _native.copy_bytes(content.buffer)
         try:
             with Progress("indexing", content.size, "bytes") as bar:
-                for block in module.block_reader(io.BytesIO(content.buffer)):
+                for block in module.block_reader(io.BytesIO(whole)):
                     # Every record has a byte, so that a wrong count cannot ask for more memory than there are bytes.
                     if not 0 <= block.num_records <= block.bytes_.getbuffer().nbytes:
                         raise ValueError(f"a block of {block.num_records} records")
@@ -191,8 +194,9 @@ class AvroTable(BlockTable):
         behind = int(np.searchsorted(starts, offset, side="right"))
         stop = int(starts[behind]) if behind < len(starts) else len(content)
         module = _fastavro()
+        alone = _native.copy_bytes(content, 0, header) + _native.copy_bytes(content, offset, stop - offset)
         try:
-            records = list(module.reader(io.BytesIO(bytes(content[:header]) + bytes(content[offset:stop]))))
+            records = list(module.reader(io.BytesIO(alone)))
         except DAMAGE as error:
             raise self._damaged(file, error, "a sound block", offset) from error
         if len(records) != count:

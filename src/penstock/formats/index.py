@@ -19,7 +19,7 @@ from penstock.contracts.records import OnCorrupt
 from penstock.errors import NoFiles, Where
 from penstock.io.atomic import AtomicFile
 from penstock.io.cache import cache_folder, cache_key
-from penstock.io.mapped import MappedFile, Signature
+from penstock.io.mapped import MappedFile, Signature, guarded
 from penstock.io.paths import absolute
 
 __all__ = ["FileIndex", "RecordIndex", "index_path", "load_index", "save_index", "write_index"]
@@ -165,7 +165,9 @@ def _read(file: MappedFile) -> RecordIndex:
     description = json.loads(text.decode("utf-8", "surrogateescape"))
     files = [_file(entry) for entry in description["files"]]
     begin = -(-(HEADER.size + length) // ALIGNMENT) * ALIGNMENT
-    content = file.read(begin, file.size)
-    if len(content) <= CHECKED_BYTES and zlib.crc32(content) != description["crc"]:
+    content = file.buffer[begin:]
+    with guarded(file.buffer):
+        is_sound = len(content) > CHECKED_BYTES or zlib.crc32(content) == description["crc"]
+    if not is_sound:
         raise ValueError("damaged starts")
     return RecordIndex(files, np.frombuffer(content, "<i8"))

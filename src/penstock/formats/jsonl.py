@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock import _native
 from penstock.contracts.protocols import Indices
 from penstock.contracts.records import Checked, Format, OnCorrupt, Skipped
 from penstock.contracts.schema import Schema
@@ -102,13 +103,13 @@ class JsonLinesTable:
     def __len__(self) -> int:
         return len(self.index)
 
-    def _lines(self, indices: Indices) -> list[memoryview]:
+    def _lines(self, indices: Indices) -> list[bytes]:
         index = self.index
         which, starts = index.locate(indices)
         ends = index.ends(indices, lambda number: self._files.content(number).size)
         numbers = [0] * len(indices) if which is None else which.tolist()
         return [
-            self._files.content(number).buffer[start:end]
+            _native.copy_bytes(self._files.content(number).buffer, start, end - start)
             for number, start, end in zip(numbers, starts.tolist(), ends.tolist(), strict=True)
         ]
 

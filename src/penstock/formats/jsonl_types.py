@@ -35,7 +35,7 @@ class BadLine(Exception):
         self.fault = fault
 
 
-def infer(lines: Sequence[memoryview]) -> Found:
+def infer(lines: Sequence[bytes]) -> Found:
     """The features of some lines. Lists of one length in all of them have a fixed shape.
 
     Raises:
@@ -148,7 +148,7 @@ def array_at(table: Any, keys: tuple[str, ...]) -> Any:
     return array
 
 
-def parse(lines: Sequence[memoryview], types: Any) -> Any:
+def parse(lines: Sequence[bytes], types: Any) -> Any:
     """The table of some lines; ``types`` are Arrow's, of the keys that are wanted. ``None``: all, as they look.
 
     Raises:
@@ -166,7 +166,7 @@ def parse(lines: Sequence[memoryview], types: Any) -> Any:
     return table
 
 
-def _parsed(lines: Sequence[memoryview], types: Any) -> Any:
+def _parsed(lines: Sequence[bytes], types: Any) -> Any:
     reader = require("pyarrow.json", extra="arrow")
     joined = b"\n".join(lines)
     behaviour = "infer" if types is None else "ignore"
@@ -179,7 +179,7 @@ def _parsed(lines: Sequence[memoryview], types: Any) -> Any:
     )
 
 
-def _bad_line(lines: Sequence[memoryview], types: Any, error: Exception | None) -> BadLine:
+def _bad_line(lines: Sequence[bytes], types: Any, error: Exception | None) -> BadLine:
     """Which line it is, and what is wrong with it."""
     for number, line in enumerate(lines):
         text = bytes(line).strip()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Literal
 
 from penstock.errors import CorruptFile, Where
 
-__all__ = ["changed"]
+__all__ = ["changed", "shrank"]
 
 
 def changed(path: str, *, size: int | None, found: str | int, what: Literal["file", "object"]) -> CorruptFile:
@@ -24,4 +25,27 @@ def changed(path: str, *, size: int | None, found: str | int, what: Literal["fil
         expected=f"the {what} as it was when it was first looked at{first}",
         found=f"another version ({found} bytes)" if isinstance(found, int) else found,
         hint=f"The {what} was changed meanwhile: open it again.",
+    )
+
+
+def shrank(name: bytes, opened: bytes, size: int) -> CorruptFile:
+    """The error for a mapped file of ``size`` bytes that was cut off while it was read.
+
+    Args:
+        name: What the user calls it.
+        opened: The file that was mapped: ``name``, or its copy in the cache.
+        size: In bytes, when it was mapped.
+    """
+    path, copy = os.fsdecode(name), os.fsdecode(opened)
+    try:
+        left = os.stat(copy).st_size
+    except OSError:
+        left = size
+    found = f"it shrank to {left} bytes while being read" if left < size else "it shrank, or could not be read from its disk"
+    is_copy = os.path.abspath(path) != copy
+    return CorruptFile(
+        Where(path=path),
+        expected=f"the {size} bytes that " + (f"its copy in the cache ({copy})" if is_copy else "the file") + " had when it was opened",
+        found=found,
+        hint=("Delete the copy" if is_copy else "Write the file again, best under another name that is then renamed,") + " and open it again.",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from penstock import _native
 from penstock.contracts.protocols import Indices
 from penstock.io import mapping_limits
+from penstock.io.changed import shrank
 from penstock.io.compression import Compression, wrapper_of, wrapper_of_name
 from penstock.io.descriptors import Descriptor, Descriptors
 from penstock.io.extents import fetch_extents
@@ -255,6 +257,21 @@ class FileSet:
             return [self._descriptor(0)], None
         numbers, renumbered = self._used(which)
         return [self._descriptor(number) for number in numbers], renumbered
+
+    def read(
+        self, which: npt.NDArray[np.int32] | None, offsets: Indices, sizes: Indices
+    ) -> tuple[npt.NDArray[np.uint8], Indices]:
+        """Ranges of the contents of files ``which`` (``None``: all of file 0), read and joined; and where each begins.
+
+        Raises:
+            CorruptFile: A file ends before that: it was cut off since it was opened.
+        """
+        files, which_open = self.descriptors(which)
+        try:
+            return _native.read_ranges([file.fd for file in files], which_open, offsets, sizes)
+        except _native.FormatError as error:
+            content = self.content(0 if which is None else int(which[error.record]))
+            raise shrank(os.fsencode(content.path), os.fsencode(content.opened), content.size) from error
 
     def _descriptor(self, number: int) -> Descriptor:
         found = self._open.get(number)
