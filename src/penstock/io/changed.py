@@ -41,11 +41,13 @@ def shrank(name: bytes, opened: bytes, size: int) -> CorruptFile:
         left = os.stat(copy).st_size
     except OSError:
         left = size
-    found = f"it shrank to {left} bytes while being read" if left < size else "it shrank, or could not be read from its disk"
     is_copy = os.path.abspath(path) != copy
+    what = "its copy in the cache" if is_copy else "the file"
     return CorruptFile(
         Where(path=path),
-        expected=f"the {size} bytes that " + (f"its copy in the cache ({copy})" if is_copy else "the file") + " had when it was opened",
-        found=found,
-        hint=("Delete the copy" if is_copy else "Write the file again, best under another name that is then renamed,") + " and open it again.",
+        expected=f"{size} bytes, as when {what} was opened",
+        found=f"{left}: {what} shrank while being read" if left < size else f"bytes that cannot be read: {what} shrank, or its disk fails",
+        hint=f"Delete {copy} and open the file again."
+        if is_copy
+        else "Open it again once it is whole. To replace a file that may be in use, write another one and rename it.",
     )
