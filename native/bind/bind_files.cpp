@@ -69,6 +69,23 @@ nb::bytes copy_of(nb::handle data, std::size_t offset, std::size_t size) {
     return nb::borrow<nb::bytes>(copy);
 }
 
+nb::list copies_of(nb::object buffers, std::optional<Which> which, Indices begins, Indices ends) {
+    const nb::object held = hold_buffers(std::move(buffers));
+    const auto& all = nb::cast<const HeldBuffers&>(held);
+    const std::size_t count = begins.shape(0);
+    if (ends.shape(0) != count || (which && which->shape(0) != count)) throw nb::value_error("which, begins and ends differ in length");
+    (void)all.mapped(which ? which->data() : nullptr, count);
+    nb::list out;
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto number = which ? static_cast<std::size_t>(which->data()[i]) : 0;
+        const std::int64_t begin = begins.data()[i], end = ends.data()[i];
+        if (number >= all.bytes.size() || begin < 0 || end < begin || static_cast<std::uint64_t>(end) > all.bytes[number].size())
+            throw nb::index_error("a range that is not in its buffer");
+        out.append(nb::bytes(all.bytes[number].data() + begin, static_cast<std::size_t>(end - begin)));
+    }
+    return out;
+}
+
 void register_guards(nb::module_& module) {
     nb::class_<PythonGuard>(module, "GuardedRead",
                             "While entered, this thread may read these buffers where they are of mapped files that are cut off: leaving raises the error "
@@ -79,6 +96,10 @@ void register_guards(nb::module_& module) {
     module.def("copy_bytes", guarded(&copy_of), nb::arg("data"), nb::arg("offset") = 0, nb::arg("size") = SIZE_MAX,
                nb::sig("def copy_bytes(data: collections.abc.Buffer, offset: int = 0, size: int = ...) -> bytes"),
                "`size` bytes from `offset`, fewer where there are no more.");
+    module.def("copy_ranges", guarded(&copies_of), nb::arg("buffers"), nb::arg("which").none(), nb::arg("begins"), nb::arg("ends"),
+               nb::sig("def copy_ranges(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | None, begins: "
+                       "numpy.typing.NDArray[numpy.int64], ends: numpy.typing.NDArray[numpy.int64]) -> list[bytes]"),
+               "The bytes [begins[i], ends[i]) of buffers[which[i]] (None: all of the first).");
     module.def(
         "on_lost_file",
         [](nb::object function) {

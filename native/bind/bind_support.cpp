@@ -21,25 +21,27 @@ HeldBuffers::HeldBuffers(nb::sequence objects) {
     buffers.reserve(count);
     bytes.reserve(count);
     files.reserve(count);
-    MappedFile::Stretch last;
     for (nb::handle object : objects) {
         bytes.push_back(buffers.emplace_back(object).bytes());
-        const std::byte* const at = bytes.back().data();
-        if (at < last.begin || at >= last.end) last = MappedFile::find(at);
-        files.push_back(last.file);
-        has_files = has_files || last.file != nullptr;
+        const MappedFile* const file = MappedFile::find(bytes.back().data()).file;
+        files.push_back(file);
+        has_files = has_files || file != nullptr;
     }
 }
 
 MappedFilesHeld HeldBuffers::mapped(const std::int32_t* which, std::size_t count) const {
     MappedFilesHeld found;
     if (!has_files || count == 0) return found;
-    std::vector<bool> seen(which == nullptr ? 0 : files.size());
-    for (std::size_t i = 0; i < (which == nullptr ? 1 : count); ++i) {
-        const std::size_t number = which == nullptr ? 0 : static_cast<std::size_t>(which[i]);
-        if (number >= files.size() || (which != nullptr && seen[number])) continue; // A wrong number is a fault where it is used.
-        if (which != nullptr) seen[number] = true;
-        if (files[number] != nullptr) found.push_back(files[number]);
+    if (which == nullptr) {
+        if (files[0] != nullptr) found.push_back(files[0]);
+    } else {
+        std::vector<bool> seen(files.size());
+        for (std::size_t i = 0; i < count; ++i) {
+            const auto number = static_cast<std::size_t>(which[i]);
+            if (number >= files.size() || seen[number]) continue; // A wrong number is a fault where it is used.
+            seen[number] = true;
+            if (files[number] != nullptr) found.push_back(files[number]);
+        }
     }
     if (GuardedRead* const guard = GuardedRead::current()) guard->touch(found);
     return found;

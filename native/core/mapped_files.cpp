@@ -46,6 +46,7 @@ class Locked {
 SpinLock lock;
 MappedFile* first = nullptr; // all registered files, for the handler, which cannot use the map
 std::map<const std::byte*, const MappedFile*>* by_address = nullptr; // never deleted: mappings may outlive static destruction
+std::atomic<std::uint64_t> version{1}; // of the two
 std::atomic<std::uint64_t> events{1};  // how often pages were replaced by zeros, or put back
 std::atomic<std::size_t> replaced{0};  // files that have zeros in them now
 struct sigaction before {};
@@ -191,6 +192,7 @@ MappedFile::MappedFile(int fd, std::size_t size, std::string name, std::string o
     {
         const Locked locked(lock);
         by_address->emplace(data_, this);
+        version.fetch_add(1, std::memory_order_acq_rel);
         next_ = first;
         if (first != nullptr) first->previous_ = this;
         first = this;
@@ -204,6 +206,7 @@ MappedFile::MappedFile(int fd, std::size_t size, std::string name, std::string o
 MappedFile::~MappedFile() {
     const Locked locked(lock);
     by_address->erase(data_);
+    version.fetch_add(1, std::memory_order_acq_rel);
     (previous_ != nullptr ? previous_->next_ : first) = next_;
     if (next_ != nullptr) next_->previous_ = previous_;
     if (zeros_ != nullptr) replaced.fetch_sub(1, std::memory_order_acq_rel);
@@ -212,6 +215,16 @@ MappedFile::~MappedFile() {
 }
 
 MappedFile::Stretch MappedFile::find(const std::byte* at) {
+    // Nearly always it is the same as the last time, or the same gap between files.
+    thread_local Stretch last;
+    thread_local std::uint64_t of_version = 0;
+    const std::uint64_t now = version.load(std::memory_order_acquire);
+    if (of_version == now && last.begin <= at && at < last.end) return last;
+    of_version = now;
+    return last = look_up(at);
+}
+
+MappedFile::Stretch MappedFile::look_up(const std::byte* at) {
     const Locked locked(lock);
     if (by_address == nullptr) return {nullptr, reinterpret_cast<const std::byte*>(UINTPTR_MAX), nullptr};
     const auto after = by_address->upper_bound(at);
@@ -250,6 +263,14 @@ void GuardedRead::touch(const MappedFile* file) {
         first_[count_++] = file;
     else
         more_.push_back(file);
+}
+
+void GuardedRead::touch(std::span<const MappedFile* const> files) {
+    if (files.size() > few - count_) {
+        more_.insert(more_.end(), files.begin(), files.end());
+        return;
+    }
+    for (const MappedFile* file : files) first_[count_++] = file;
 }
 
 const MappedFile* GuardedRead::touch(const std::byte* at) {
@@ -298,6 +319,7 @@ GuardedRead::~GuardedRead() = default;
 GuardedRead* GuardedRead::current() noexcept { return nullptr; }
 void GuardedRead::touch(const MappedFile*) {}
 const MappedFile* GuardedRead::touch(const std::byte*) { return nullptr; }
+void GuardedRead::touch(std::span<const MappedFile* const>) {}
 const MappedFile* GuardedRead::lost() noexcept { return nullptr; }
 GuardedRead::Helper::Helper(GuardedRead*) noexcept : before_(nullptr) {}
 GuardedRead::Helper::~Helper() {}

@@ -43,6 +43,7 @@ class MappedFile {
     friend class GuardedRead;
     friend struct MappedFiles;
 
+    [[nodiscard]] static Stretch look_up(const std::byte* at);
     [[nodiscard]] bool has_become_shorter() const noexcept;
 
     std::byte* data_ = nullptr;
@@ -69,7 +70,7 @@ class GuardedRead {
 
     /// Notes that bytes of this file are read here, so that zeros behind its new end are noticed too.
     void touch(const MappedFile* file);
-    void touch(std::span<const MappedFile* const> files) { more_.insert(more_.end(), files.begin(), files.end()); }
+    void touch(std::span<const MappedFile* const> files);
 
     /// As touch, by address. Gives the file, or nullptr where the bytes are of none.
     const MappedFile* touch(const std::byte* at);

@@ -107,11 +107,8 @@ class JsonLinesTable:
         index = self.index
         which, starts = index.locate(indices)
         ends = index.ends(indices, lambda number: self._files.content(number).size)
-        numbers = [0] * len(indices) if which is None else which.tolist()
-        return [
-            _native.copy_bytes(self._files.content(number).buffer, start, end - start)
-            for number, start, end in zip(numbers, starts.tolist(), ends.tolist(), strict=True)
-        ]
+        buffers, which = self._files.buffers(which)
+        return _native.copy_ranges(buffers, which, starts, ends)
 
     def batch(self, indices: Indices, names: tuple[str, ...]) -> Batch:
         """Rows by index: their lines are parsed anew each time."""
