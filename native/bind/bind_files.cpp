@@ -107,7 +107,7 @@ void register_guards(nb::module_& module) {
             make_error = function.release().ptr();
         },
         nb::arg("function"),
-        nb::sig("def on_lost_file(function: collections.abc.Callable[[bytes, bytes, int], BaseException]) -> None"),
+        nb::sig("def on_lost_file(function: typing.Any) -> None"),
         "Set what makes the exception for a mapped file that was cut off while it was read, of its name, the path that was opened, and its size.");
 }
 

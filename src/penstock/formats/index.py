@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from penstock import _native
 from penstock.contracts.protocols import Indices
 from penstock.contracts.records import OnCorrupt
 from penstock.errors import NoFiles, Where
@@ -56,9 +57,11 @@ class RecordIndex:
     Args:
         files: In the order of the records.
         starts: ``int64 (n,)``: byte in its own (decompressed) file at which each record begins.
+        is_mapped: Whether they are those of a mapped file, which may be cut off.
     """
 
-    def __init__(self, files: Sequence[FileIndex], starts: Indices) -> None:
+    def __init__(self, files: Sequence[FileIndex], starts: Indices, *, is_mapped: bool = False) -> None:
+        self._is_mapped = is_mapped
         self.files = tuple(files)
         self.starts = starts
         self.firsts = np.zeros(len(self.files) + 1, np.int64)
@@ -73,9 +76,12 @@ class RecordIndex:
 
     def locate(self, indices: Indices) -> tuple[npt.NDArray[np.int32] | None, Indices]:
         """File numbers and byte offsets of records; ``None`` for the file numbers where there is one file only."""
-        if len(self.files) == 1:
-            return None, self.starts[indices]
-        return self.file_of(indices), self.starts[indices]
+        if self._is_mapped:
+            with guarded(self.starts):
+                starts = self.starts[indices]
+        else:
+            starts = self.starts[indices]
+        return None if len(self.files) == 1 else self.file_of(indices), starts
 
     @property
     def total_bytes(self) -> int:
@@ -87,6 +93,12 @@ class RecordIndex:
 
     def ends(self, indices: Indices, sizes: Callable[[int], int]) -> Indices:
         """Where the bytes of records end at the latest: at the next record, or with the file, whose size ``sizes`` tells."""
+        if self._is_mapped:
+            with guarded(self.starts):
+                return self._ends(indices, sizes)
+        return self._ends(indices, sizes)
+
+    def _ends(self, indices: Indices, sizes: Callable[[int], int]) -> Indices:
         following = indices + 1
         if len(self.files) == 1 and int(following.max()) < len(self.starts):
             return self.starts[following]
@@ -165,9 +177,9 @@ def _read(file: MappedFile) -> RecordIndex:
     description = json.loads(text.decode("utf-8", "surrogateescape"))
     files = [_file(entry) for entry in description["files"]]
     begin = -(-(HEADER.size + length) // ALIGNMENT) * ALIGNMENT
-    content = file.buffer[begin:]
-    with guarded(file.buffer):
-        is_sound = len(content) > CHECKED_BYTES or zlib.crc32(content) == description["crc"]
-    if not is_sound:
+    if file.size - begin > CHECKED_BYTES:
+        return RecordIndex(files, np.frombuffer(file.buffer[begin:], "<i8"), is_mapped=True)
+    content = _native.copy_bytes(file.buffer, begin)
+    if zlib.crc32(content) != description["crc"]:
         raise ValueError("damaged starts")
     return RecordIndex(files, np.frombuffer(content, "<i8"))

@@ -127,7 +127,9 @@ def _array(member: bytes, feature: Feature, where: Where) -> npt.NDArray[Any]:
     if not fits or not np.can_cast(header.dtype, wanted, "same_kind"):
         raise _other(header, feature, where)
     order: Literal["F", "C"] = "F" if header.is_fortran else "C"
-    array: npt.NDArray[Any] = np.ndarray(header.shape, header.dtype, memoryview(member)[header.data_offset :], order=order)
+    array: npt.NDArray[Any] = np.ndarray(
+        header.shape, header.dtype, memoryview(member)[header.data_offset :], order=order
+    )
     check_text(np.atleast_1d(array), lambda _: where)
     return array.astype(wanted, copy=False)
 

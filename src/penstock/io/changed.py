@@ -46,7 +46,9 @@ def shrank(name: bytes, opened: bytes, size: int) -> CorruptFile:
     return CorruptFile(
         Where(path=path),
         expected=f"{size} bytes, as when {what} was opened",
-        found=f"{left}: {what} shrank while being read" if left < size else f"bytes that cannot be read: {what} shrank, or its disk fails",
+        found=f"{left}: {what} shrank while being read"
+        if left < size
+        else f"bytes that cannot be read: {what} shrank, or its disk fails",
         hint=f"Delete {copy} and open the file again."
         if is_copy
         else "Open it again once it is whole. To replace a file that may be in use, write another one and rename it.",

@@ -191,7 +191,11 @@ def guarded(*buffers: Any) -> _native.GuardedRead:
 def views(buffer: memoryview, parts: Iterable[tuple[int, int]]) -> Iterator[memoryview]:
     """Parts ``[start, stop)`` of a buffer for users: views, or copies as :meth:`MappedFile.view` has it."""
     for start, stop in parts:
-        yield buffer[start:stop] if mapping_limits.gives_views() else memoryview(_native.copy_bytes(buffer, start, stop - start))
+        yield (
+            buffer[start:stop]
+            if mapping_limits.gives_views()
+            else memoryview(_native.copy_bytes(buffer, start, stop - start))
+        )
 
 
 def _mapping(fd: int, size: int, name: str, opened: str) -> Any:
