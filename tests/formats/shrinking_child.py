@@ -16,7 +16,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -225,7 +225,7 @@ class Cutter:
         self.path, self.cut, self.left = path, cut, at
         self._original = mapped._mapping
 
-    def __enter__(self) -> Cutter:
+    def __enter__(self) -> Self:
         mapped._mapping = self._map
         return self
 
