@@ -166,7 +166,7 @@ nb::object framed_whole(std::uint64_t begin, std::uint64_t end, const auto& writ
 } // namespace
 
 void register_array_record(nb::module_& module) {
-    module.def("frame_chunks", &frame, nb::arg("position"), nb::arg("codec"), nb::arg("values"), nb::arg("sizes"), nb::kw_only(),
+    module.def("frame_chunks", guarded(&frame), nb::arg("position"), nb::arg("codec"), nb::arg("values"), nb::arg("sizes"), nb::kw_only(),
                nb::arg("group_size"), nb::arg("packed_sizes").none() = nb::none(), nb::arg("pad") = false,
                nb::sig("def frame_chunks(position: int, codec: int, values: collections.abc.Sequence[collections.abc.Buffer], sizes: "
                        "numpy.typing.NDArray[numpy.int64], *, group_size: int, packed_sizes: "
@@ -189,14 +189,14 @@ void register_array_record(nb::module_& module) {
         },
         nb::arg("position"), nb::sig("def frame_padding(position: int) -> numpy.typing.NDArray[numpy.uint8]"),
         "What fills a file up to a block boundary.");
-    module.def("copy_chunks", &copy_chunks, nb::arg("data"), nb::arg("begins"), nb::arg("position"),
+    module.def("copy_chunks", guarded(&copy_chunks), nb::arg("data"), nb::arg("begins"), nb::arg("position"),
                nb::sig("def copy_chunks(data: collections.abc.Buffer, begins: numpy.typing.NDArray[numpy.int64], position: int) -> "
                        "tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64], int]"),
                "Sound chunks as the bytes of another file from a position on, where each begins there, and where they end.");
     module.def(
         "size_block", [](Indices sizes) { return bytes_of(riegeli::encode_sizes({sizes.data(), sizes.shape(0)})); }, nb::arg("sizes"),
         nb::sig("def size_block(sizes: numpy.typing.NDArray[numpy.int64]) -> bytes"), "Sizes of records as chunks hold them.");
-    module.def("parse_footer", &parse_footer, nb::arg("spans"),
+    module.def("parse_footer", guarded(&parse_footer), nb::arg("spans"),
                nb::sig("def parse_footer(spans: Spans) -> tuple[bytes, numpy.typing.NDArray[numpy.int64], "
                        "numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]]"),
                "The writer's options, and of each chunk where it begins, what it decodes to and how many records it holds.");
@@ -206,10 +206,10 @@ void register_array_record(nb::module_& module) {
                "The records of an ArrayRecord footer, joined, and their sizes.");
     module.def(
         "parse_postscript",
-        [](const HeldSpans& spans) {
+        guarded([](const HeldSpans& spans) {
             if (spans.spans.payloads.empty()) throw FormatError(Fault::structure, 0);
             return array_record::parse_postscript(spans.spans.payloads[0]);
-        },
+        }),
         nb::arg("spans"), nb::sig("def parse_postscript(spans: Spans) -> int"), "Where the footer chunk begins.");
     module.def(
         "encode_postscript", [](std::uint64_t footer) { return bytes_of(array_record::encode_postscript(footer)); }, nb::arg("footer"),

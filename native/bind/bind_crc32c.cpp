@@ -40,10 +40,10 @@ nb::object sums_of_blocks(nb::object data, std::size_t block_bytes) {
 
 void register_crc32c(nb::module_& module) {
     module.def(
-        "crc32c", [](nb::object data) { return sum_of(data, [](Bytes bytes) { return crc32c(bytes); }); }, nb::arg("data"),
+        "crc32c", guarded([](nb::object data) { return sum_of(data, [](Bytes bytes) { return crc32c(bytes); }); }), nb::arg("data"),
         nb::sig("def crc32c(data: collections.abc.Buffer) -> int"), "CRC-32C of the bytes.");
     module.def(
-        "masked_crc32c", [](nb::object data) { return mask_crc(sum_of(data, [](Bytes bytes) { return crc32c(bytes); })); },
+        "masked_crc32c", guarded([](nb::object data) { return mask_crc(sum_of(data, [](Bytes bytes) { return crc32c(bytes); })); }),
         nb::arg("data"), nb::sig("def masked_crc32c(data: collections.abc.Buffer) -> int"),
         "CRC-32C, masked as TFRecord files store it.");
     module.def(

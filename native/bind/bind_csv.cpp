@@ -47,6 +47,7 @@ HeldSpans gather(nb::object buffers, std::optional<Which> which, Indices offsets
     const std::span<const std::int64_t> wanted(offsets.data(), count);
     const std::span<const std::int32_t> in = which ? std::span(which->data(), count) : std::span<const std::int32_t>{};
     const csv::Dialect dialect = dialect_of(marks);
+    held.mapped = nb::cast<const HeldBuffers&>(held.parent).mapped(which ? which->data() : nullptr, count);
 
     const nb::gil_scoped_release release;
     held.spans.payloads = csv::gather(files, in, wanted, dialect);
@@ -282,7 +283,7 @@ nb::object encode(nb::list columns, std::size_t rows, nb::tuple marks, std::stri
 } // namespace
 
 void register_csv(nb::module_& module) {
-    module.def("scan_csv", &scan, nb::arg("data"), nb::arg("start"), nb::arg("stop"), nb::arg("dialect"), nb::kw_only(), nb::arg("width"),
+    module.def("scan_csv", guarded(&scan), nb::arg("data"), nb::arg("start"), nb::arg("stop"), nb::arg("dialect"), nb::kw_only(), nb::arg("width"),
                nb::arg("utf8"), nb::arg("last"), nb::arg("max_records"),
                nb::sig("def scan_csv(data: collections.abc.Buffer, start: int, stop: int, dialect: tuple[str, str, str], *, width: int, "
                        "utf8: bool, last: bool, max_records: int) -> tuple[numpy.typing.NDArray[numpy.int64], int]"),
@@ -290,21 +291,21 @@ void register_csv(nb::module_& module) {
                "Where width is not 0, rows must have so many fields. A FormatError carries the starts found before it as `starts`.");
     module.def(
         "find_csv",
-        [](nb::object data, std::uint64_t start) {
+        guarded([](nb::object data, std::uint64_t start) {
             const Buffer buffer(data);
             const nb::gil_scoped_release release;
             return csv::find(buffer.bytes(), start);
-        },
+        }),
         nb::arg("data"), nb::arg("start"), nb::sig("def find_csv(data: collections.abc.Buffer, start: int) -> int"),
         "Where the first line from start on begins; -1 if there is none.");
-    module.def("gather_csv", &gather, nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"), nb::arg("dialect"),
+    module.def("gather_csv", guarded(&gather), nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"), nb::arg("dialect"),
                nb::sig("def gather_csv(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: "
                        "numpy.typing.NDArray[numpy.int64], dialect: tuple[str, str, str]) -> Spans"),
                "Spans over the rows that begin at the offsets, without their line ends.");
-    module.def("values_of_csv", &values_of, nb::arg("row"), nb::arg("dialect"),
+    module.def("values_of_csv", guarded(&values_of), nb::arg("row"), nb::arg("dialect"),
                nb::sig("def values_of_csv(row: collections.abc.Buffer, dialect: tuple[str, str, str]) -> list[bytes]"),
                "The values of one row, without quotes.");
-    module.def("examine_csv", &examine, nb::arg("spans"), nb::arg("dialect"), nb::arg("width"), nb::arg("missing"),
+    module.def("examine_csv", guarded(&examine), nb::arg("spans"), nb::arg("dialect"), nb::arg("width"), nb::arg("missing"),
                nb::sig("def examine_csv(spans: Spans, dialect: tuple[str, str, str], width: int, missing: list[str]) -> list[dict[str, int]]"),
                "What the values of each column are: how many are whole numbers, texts, ...");
     nb::class_<Decoder>(module, "CsvDecoder", "Decodes rows into columns. Specs are (field, kind, default), kinds 1 int64, 2 uint64, 3 float64, "
@@ -322,9 +323,9 @@ void register_csv(nb::module_& module) {
             nb::arg("dialect"), nb::arg("width"), nb::arg("missing"), nb::arg("specs"), nb::arg("encodings"),
             nb::sig("def __init__(self, dialect: tuple[str, str, str], width: int, missing: list[str], specs: list[tuple[int, int, bytes | None]], "
                     "encodings: list[str]) -> None"))
-        .def("decode", &decode, nb::arg("spans"), nb::sig("def decode(self, spans: Spans) -> list[typing.Any]"),
+        .def("decode", guarded(&decode), nb::arg("spans"), nb::sig("def decode(self, spans: Spans) -> list[typing.Any]"),
              "A column for each spec: an array, or a list of texts; of texts that the encoding does not know, the number of the first.");
-    module.def("encode_csv", &encode, nb::arg("columns"), nb::arg("rows"), nb::arg("dialect"), nb::arg("line_end"),
+    module.def("encode_csv", guarded(&encode), nb::arg("columns"), nb::arg("rows"), nb::arg("dialect"), nb::arg("line_end"),
                nb::sig("def encode_csv(columns: list[tuple[int, int, typing.Any]], rows: int, dialect: tuple[str, str, str], line_end: str) -> bytes"),
                "Rows as text. Columns are (kind, values per row, flat array or list of bytes).");
 }

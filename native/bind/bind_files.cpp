@@ -1,14 +1,142 @@
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <vector>
+
 #include "bind/support.hpp"
 
 #if defined(__unix__) || defined(__APPLE__)
 #define PENSTOCK_HAS_MMAP 1
+#include <cerrno>
 #include <fcntl.h>
+#include <string>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 #endif
 
 namespace penstock::bind {
+namespace {
+
+/// Makes the Python exception for a mapped file that was cut off: (name, opened, size) to an exception. Set by Python, never freed.
+PyObject* make_error = nullptr;
+
+/// A guard as a context manager.
+struct PythonGuard {
+    explicit PythonGuard(nb::args buffers_) : buffers(std::move(buffers_)) {}
+
+    void enter() {
+        guard.emplace();
+        held.reserve(buffers.size());
+        for (nb::handle buffer : buffers) {
+            if (nb::isinstance<HeldSpans>(buffer))
+                guard->touch(nb::cast<const HeldSpans&>(buffer).mapped);
+            else
+                held.emplace_back(buffer);
+        }
+    }
+
+    void exit() {
+        if (!guard) return;
+        struct Leaving {
+            PythonGuard& self;
+            ~Leaving() {
+                self.held.clear();
+                self.guard.reset();
+            }
+        } leaving{*this};
+        raise_if_lost(*guard);
+    }
+
+    nb::args buffers;
+    std::vector<Buffer> held;
+    std::optional<GuardedRead> guard;
+};
+
+nb::bytes copy_of(nb::handle data, std::size_t offset, std::size_t size) {
+    const Buffer buffer(data);
+    const Bytes bytes = buffer.bytes();
+    const std::size_t begin = std::min(offset, bytes.size());
+    const Bytes part = bytes.subspan(begin, std::min(size, bytes.size() - begin));
+    constexpr std::size_t worth_a_release = std::size_t{1} << 20;
+    if (part.size() < worth_a_release) return nb::bytes(part.data(), part.size());
+    nb::object copy = nb::steal(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(part.size())));
+    if (!copy.is_valid()) throw nb::python_error();
+    char* const to = PyBytes_AsString(copy.ptr());
+    const nb::gil_scoped_release release; // Nobody else has seen the copy.
+    std::memcpy(to, part.data(), part.size());
+    return nb::borrow<nb::bytes>(copy);
+}
+
+nb::list copies_of(nb::object buffers, std::optional<Which> which, Indices begins, Indices ends) {
+    const nb::object held = hold_buffers(std::move(buffers));
+    const auto& all = nb::cast<const HeldBuffers&>(held);
+    const std::size_t count = begins.shape(0);
+    if (ends.shape(0) != count || (which && which->shape(0) != count)) throw nb::value_error("which, begins and ends differ in length");
+    (void)all.mapped(which ? which->data() : nullptr, count);
+    nb::list out;
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto number = which ? static_cast<std::size_t>(which->data()[i]) : 0;
+        const std::int64_t begin = begins.data()[i], end = ends.data()[i];
+        if (number >= all.bytes.size() || begin < 0 || end < begin || static_cast<std::uint64_t>(end) > all.bytes[number].size())
+            throw nb::index_error("a range that is not in its buffer");
+        out.append(nb::bytes(all.bytes[number].data() + begin, static_cast<std::size_t>(end - begin)));
+    }
+    return out;
+}
+
+void register_guards(nb::module_& module) {
+    nb::class_<PythonGuard>(module, "GuardedRead",
+                            "While entered, this thread may read these buffers where they are of mapped files that are cut off: leaving raises the error "
+                            "then. Nothing that is read inside may be used before it was left, and no generator may yield inside.")
+        .def(nb::init<nb::args>(), nb::sig("def __init__(self, *buffers: collections.abc.Buffer | Spans) -> None"))
+        .def("__enter__", [](PythonGuard& self) { self.enter(); })
+        .def("__exit__", [](PythonGuard& self, const nb::args&) { self.exit(); }, nb::sig("def __exit__(self, *args: object) -> None"));
+    module.def("copy_bytes", guarded(&copy_of), nb::arg("data"), nb::arg("offset") = 0, nb::arg("size") = SIZE_MAX,
+               nb::sig("def copy_bytes(data: collections.abc.Buffer, offset: int = 0, size: int = ...) -> bytes"),
+               "`size` bytes from `offset`, fewer where there are no more.");
+    module.def("copy_ranges", guarded(&copies_of), nb::arg("buffers"), nb::arg("which").none(), nb::arg("begins"), nb::arg("ends"),
+               nb::sig("def copy_ranges(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | None, begins: "
+                       "numpy.typing.NDArray[numpy.int64], ends: numpy.typing.NDArray[numpy.int64]) -> list[bytes]"),
+               "The bytes [begins[i], ends[i]) of buffers[which[i]] (None: all of the first).");
+    module.def(
+        "on_lost_file",
+        [](nb::object function) {
+            Py_XDECREF(make_error);
+            make_error = function.release().ptr();
+        },
+        nb::arg("function"),
+        nb::sig("def on_lost_file(function: typing.Any) -> None"),
+        "Set what makes the exception for a mapped file that was cut off while it was read, of its name, the path that was opened, and its size.");
+}
+
+} // namespace
+
+nb::object copy_of_mapped(Bytes bytes, const MappedFile* file) {
+#ifdef PENSTOCK_HAS_MMAP
+    if (file == nullptr || !file->is_private() || !file->holds(bytes.data())) return {};
+    GuardedRead guard;
+    guard.touch(file);
+    const nb::bytes copy(bytes.data(), bytes.size());
+    raise_if_lost(guard);
+    return nb::steal(PyMemoryView_FromObject(copy.ptr()));
+#else
+    return {};
+#endif
+}
+
+void raise_if_lost(GuardedRead& guard) {
+    const MappedFile* const file = guard.lost();
+    if (file == nullptr) return;
+#ifdef PENSTOCK_HAS_MMAP
+    if (make_error == nullptr) throw nb::value_error("a mapped file was cut off while it was read");
+    const std::string &name = file->name(), &opened = file->opened();
+    const nb::object error = nb::borrow(make_error)(nb::bytes(name.data(), name.size()), nb::bytes(opened.data(), opened.size()), file->size());
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
+    throw nb::python_error();
+#endif
+}
 
 #ifdef PENSTOCK_HAS_MMAP
 namespace {
@@ -16,42 +144,39 @@ namespace {
 /// A file's bytes as memory. Does not keep the file descriptor, so that thousands can be mapped.
 class Mapping {
   public:
-    Mapping(int fd, std::size_t size) : size_(size) {
+    Mapping(int fd, std::size_t size, const nb::bytes& name, const nb::bytes& opened, bool is_private) : size_(size) {
         struct stat status {};
-        if (fstat(fd, &status) != 0) raise_errno();
-        // Touching a page behind the end of the file would end the process.
+        if (fstat(fd, &status) != 0) raise_errno(errno);
         if (static_cast<std::uint64_t>(status.st_size) < size) throw nb::value_error("the file has fewer bytes than size");
         if (size == 0) return;
-        void* const at = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
-        if (at == MAP_FAILED) raise_errno();
-        data_ = static_cast<std::byte*>(at);
+        try {
+            file_.emplace(fd, size, std::string(name.c_str(), name.size()), std::string(opened.c_str(), opened.size()), is_private);
+        } catch (const std::system_error& error) {
+            raise_errno(error.code().value());
+        }
     }
-    ~Mapping() {
-        if (data_ != nullptr) munmap(data_, size_);
-    }
-    Mapping(const Mapping&) = delete;
-    Mapping& operator=(const Mapping&) = delete;
 
     [[nodiscard]] std::size_t size() const { return size_; }
-    [[nodiscard]] std::byte* data() const { return data_; }
+    [[nodiscard]] std::byte* data() const { return file_ ? file_->data() : nullptr; }
 
     /// Advice on the whole pages within [offset, offset + length).
     void advise(std::size_t offset, std::size_t length, int advice) const {
         const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-        if (data_ == nullptr || offset >= size_) return;
+        if (!file_ || offset >= size_) return;
         const std::size_t end = length > size_ - offset ? size_ : offset + length;
         const std::size_t first = (offset + page - 1) / page * page;
         const std::size_t last = end == size_ ? size_ : end / page * page;
-        if (first < last) madvise(data_ + first, last - first, advice);
+        if (first < last) madvise(data() + first, last - first, advice);
     }
 
   private:
-    [[noreturn]] static void raise_errno() {
+    [[noreturn]] static void raise_errno(int error) {
+        errno = error;
         PyErr_SetFromErrno(PyExc_OSError);
         throw nb::python_error();
     }
 
-    std::byte* data_ = nullptr;
+    std::optional<MappedFile> file_;
     std::size_t size_;
 };
 
@@ -82,20 +207,28 @@ PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {
 
 void register_files(nb::module_& module) {
     nb::class_<Mapping>(module, "MappedFile", nb::type_slots(slots), "A file's bytes as read-only memory, through the buffer protocol.")
-        .def(nb::init<int, std::size_t>(), nb::arg("fd"), nb::arg("size"), "Map the first `size` bytes; the descriptor may be closed afterwards. ValueError when the file has fewer.")
+        .def(nb::init<int, std::size_t, const nb::bytes&, const nb::bytes&, bool>(), nb::arg("fd"), nb::arg("size"), nb::arg("name") = nb::bytes(""),
+             nb::arg("opened") = nb::bytes(""), nb::arg("private") = false,
+             "Map the first `size` bytes; the descriptor may be closed afterwards. ValueError when the file has fewer. The name is what errors "
+             "call it, `opened` its absolute path. Of a private one, users get copies only.")
         .def("__len__", &Mapping::size)
         .def(
             "drop", [](const Mapping& self, std::size_t offset, std::size_t size) { self.advise(offset, size, MADV_DONTNEED); },
             nb::arg("offset"), nb::arg("size"), "Let go of the resident pages of a range; they are read again when touched.")
         .def(
             "prefetch", [](const Mapping& self, std::size_t offset, std::size_t size) { self.advise(offset, size, MADV_WILLNEED); },
-            nb::arg("offset"), nb::arg("size"), "Ask for the pages of a range to be read ahead.");
+            nb::arg("offset"), nb::arg("size"), "Ask for the pages of a range to be read ahead.")
+        .def(
+            "expect_scattered_reads", [](const Mapping& self, bool scattered) { self.advise(0, self.size(), scattered ? MADV_RANDOM : MADV_NORMAL); },
+            nb::arg("scattered"), "Whether a page that is missing is read alone, without those around it.");
+    register_guards(module);
     module.attr("HAS_MAPPED_FILE") = true;
     module.def("start_writing_back", &start_writing_back, nb::arg("fd"), nb::arg("offset"), nb::arg("size"), nb::call_guard<nb::gil_scoped_release>(),
                "Have the system begin to bring what was written of a range to the disk, and wait for none of it. False where it knows no such advice.");
 }
 #else
 void register_files(nb::module_& module) {
+    register_guards(module);
     module.attr("HAS_MAPPED_FILE") = false;
     module.def("start_writing_back", [](int, std::int64_t, std::int64_t) { return false; }, nb::arg("fd"), nb::arg("offset"), nb::arg("size"));
 }

@@ -78,11 +78,11 @@ void register_gzip(nb::module_& module) {
         .def_prop_ro("taken_crc", [](const HeldInflater& held) { return held.inflater.taken_crc(); }, "The CRC-32 of all that was taken.");
     module.def(
         "crc32",
-        [](nb::object data, std::uint32_t before) {
+        guarded([](nb::object data, std::uint32_t before) {
             const Buffer buffer(data);
             const nb::gil_scoped_release release;
             return crc32(buffer.bytes(), before);
-        },
+        }),
         nb::arg("data"), nb::arg("before") = 0, nb::sig("def crc32(data: collections.abc.Buffer, before: int = 0) -> int"),
         "CRC-32 of the bytes, as GZIP has it.");
 }

@@ -55,6 +55,7 @@ nb::object take_at(nb::object buffers, std::optional<Which> which, Indices offse
     if (which && which->shape(0) != count) throw nb::value_error("which and offsets differ in length");
     if (size != 0 && count > SIZE_MAX / size) throw nb::value_error("more bytes than memory can hold");
     Pool::Block block;
+    (void)nb::cast<const HeldBuffers&>(held).mapped(which ? which->data() : nullptr, count);
     {
         const std::int32_t* const in = which ? which->data() : nullptr;
         const std::int64_t* const at = offsets.data();
@@ -68,15 +69,15 @@ nb::object take_at(nb::object buffers, std::optional<Which> which, Indices offse
 } // namespace
 
 void register_npy(nb::module_& module) {
-    module.def("parse_npy_header", &parse_header, nb::arg("data"), nb::arg("max_header") = 10000,
+    module.def("parse_npy_header", guarded(&parse_header), nb::arg("data"), nb::arg("max_header") = 10000,
                nb::sig("def parse_npy_header(data: collections.abc.Buffer, max_header: int = 10000) -> "
                        "tuple[tuple[int, int], typing.Any, bool, tuple[int, ...], int]"),
                "Version, descr, fortran_order, shape and data offset of the .npy file that begins here.");
-    module.def("take_rows", &take, nb::arg("data"), nb::arg("data_offset"), nb::arg("row_bytes"), nb::arg("n_rows"), nb::arg("indices"),
+    module.def("take_rows", guarded(&take), nb::arg("data"), nb::arg("data_offset"), nb::arg("row_bytes"), nb::arg("n_rows"), nb::arg("indices"),
                nb::sig("def take_rows(data: collections.abc.Buffer, data_offset: int, row_bytes: int, n_rows: int, indices: "
                        "numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.uint8]"),
                "Rows by index, copied into uint8 (n, row_bytes).");
-    module.def("take_ranges", &take_at, nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"), nb::arg("size"),
+    module.def("take_ranges", guarded(&take_at), nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"), nb::arg("size"),
                nb::sig("def take_ranges(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: "
                        "numpy.typing.NDArray[numpy.int64], size: int) -> numpy.typing.NDArray[numpy.uint8]"),
                "`size` bytes from each offset of buffers[which[i]] (None: all of the first), copied into uint8 (n, size).");

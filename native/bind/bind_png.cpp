@@ -42,7 +42,7 @@ nb::object decode(nb::sequence files, std::size_t height, std::size_t row_bytes,
 } // namespace
 
 void register_png(nb::module_& module) {
-    module.def("decode_png", &decode, nb::arg("files"), nb::arg("height"), nb::arg("row_bytes"), nb::arg("pixel_bytes"),
+    module.def("decode_png", guarded(&decode), nb::arg("files"), nb::arg("height"), nb::arg("row_bytes"), nb::arg("pixel_bytes"),
                nb::sig("def decode_png(files: typing.Sequence[typing.Any], height: int, row_bytes: int, pixel_bytes: int) -> "
                        "numpy.typing.NDArray[numpy.uint8] | None"),
                "The samples of PNG images that have the header of the first: uint8 (n, height * row_bytes); None where they have not.");

@@ -53,6 +53,7 @@ HeldSpans gather(nb::object buffers, std::optional<Which> which, Indices offsets
     if (!which && count != 0 && files.empty()) throw nb::value_error("no buffers");
     const std::int64_t* const at = offsets.data();
     const std::int32_t* const in = which ? which->data() : nullptr;
+    held.mapped = nb::cast<const HeldBuffers&>(held.parent).mapped(in, count);
 
     const nb::gil_scoped_release release;
     Joiner joiner(held, join == "plain" ? recordio::Join::plain : recordio::Join::magic, join == "auto");
@@ -104,7 +105,7 @@ void register_recordio(nb::module_& module) {
                                 "make them walk over the same parts for each of many records. Not for several threads at once.")
         .def(nb::init<>())
         .def_prop_ro("looked", &recordio::Walks::looked, "How many parts were looked at.");
-    module.def("scan_recordio", &scan, nb::arg("data"), nb::arg("start"), nb::arg("stop"), nb::kw_only(), nb::arg("max_records"),
+    module.def("scan_recordio", guarded(&scan), nb::arg("data"), nb::arg("start"), nb::arg("stop"), nb::kw_only(), nb::arg("max_records"),
                nb::arg("walks").none() = nb::none(),
                nb::sig("def scan_recordio(data: collections.abc.Buffer, start: int, stop: int, *, max_records: int, walks: RecordIOWalks | "
                        "None = None) -> tuple[numpy.typing.NDArray[numpy.int64], int]"),
@@ -112,15 +113,15 @@ void register_recordio(nb::module_& module) {
                "found before it as `starts`; a wrong magic word right behind the last of them is one.");
     module.def(
         "find_recordio",
-        [](nb::object data, std::uint64_t start, recordio::Walks* walks) {
+        guarded([](nb::object data, std::uint64_t start, recordio::Walks* walks) {
             const Buffer buffer(data);
             const nb::gil_scoped_release release;
             return recordio::find(buffer.bytes(), start, walks);
-        },
+        }),
         nb::arg("data"), nb::arg("start"), nb::arg("walks").none() = nb::none(),
         nb::sig("def find_recordio(data: collections.abc.Buffer, start: int, walks: RecordIOWalks | None = None) -> int"),
         "First multiple of 4 from start on at which a whole record stands; -1 if there is none.");
-    module.def("gather_recordio", &gather, nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"), nb::kw_only(),
+    module.def("gather_recordio", guarded(&gather), nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"), nb::kw_only(),
                nb::arg("join") = "auto",
                nb::sig("def gather_recordio(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: "
                        "numpy.typing.NDArray[numpy.int64], *, join: str = 'auto') -> Spans"),
@@ -139,7 +140,7 @@ void register_recordio(nb::module_& module) {
                 "numpy.typing.NDArray[numpy.int64]) -> int"),
         "Frame payloads with 8 bytes before and their padding behind each, move them together where more is free, and return how "
         "much of the block is used.");
-    module.def("frame_recordio_payloads", &frame_all, nb::arg("payloads"),
+    module.def("frame_recordio_payloads", guarded(&frame_all), nb::arg("payloads"),
                nb::sig("def frame_recordio_payloads(payloads: collections.abc.Sequence[collections.abc.Buffer]) -> "
                        "numpy.typing.NDArray[numpy.uint8]"),
                "Whole framed records, joined.");

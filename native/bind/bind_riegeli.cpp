@@ -7,10 +7,24 @@
 #include "core/riegeli_read.hpp"
 
 namespace penstock::bind {
-namespace {
 
 using riegeli::ChunkHeader;
 using riegeli::Chunks;
+
+struct HeldChunks {
+    HeldChunks(nb::object data, const Chunks::Wanted& wanted) : file(data), file_object(std::move(data)) {
+        const nb::gil_scoped_release release;
+        chunks = std::make_unique<Chunks>(batch_pool(), file.bytes(), wanted);
+    }
+
+    Buffer file;
+    nb::object file_object;
+    std::unique_ptr<Chunks> chunks;
+};
+
+const MappedFile* mapped_of(const HeldChunks& chunks) { return chunks.file.mapped(); }
+
+namespace {
 
 // Bytes that Python sees through the buffer protocol, as long as their owner lives.
 struct View {
@@ -32,17 +46,6 @@ nb::object memoryview_of(nb::handle owner, std::span<std::byte> memory, bool wri
     const nb::object view = nb::cast(View{nb::borrow(owner), memory, writable});
     return nb::steal(PyMemoryView_FromObject(view.ptr()));
 }
-
-struct HeldChunks {
-    HeldChunks(nb::object data, const Chunks::Wanted& wanted) : file(data), file_object(std::move(data)) {
-        const nb::gil_scoped_release release;
-        chunks = std::make_unique<Chunks>(batch_pool(), file.bytes(), wanted);
-    }
-
-    Buffer file;
-    nb::object file_object;
-    std::unique_ptr<Chunks> chunks;
-};
 
 // Cuts parts out of whole views, so that whatever Python holds of them keeps their owner alive.
 class Cutter {
@@ -92,6 +95,7 @@ HeldSpans spans_of(nb::handle self) {
     HeldSpans held;
     held.spans.payloads = from.chunks->records();
     held.parent = nb::borrow(self);
+    if (const MappedFile* const file = mapped_of(from)) held.mapped.push_back(file);
     return held;
 }
 
@@ -99,13 +103,14 @@ HeldSpans spans_of(nb::handle self) {
 HeldSpans gather(nb::list sources, nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> which, Indices records) {
     struct Source {
         const Chunks* chunks;
+        const MappedFile* file;
         std::size_t wanted = 0;
         bool copied = false;
     };
     const std::size_t count = which.shape(0);
     if (records.shape(0) != count) throw nb::value_error("which and records differ in length");
     std::vector<Source> from;
-    for (nb::handle object : sources) from.push_back({nb::cast<const HeldChunks&>(object).chunks.get()});
+    for (nb::handle object : sources) from.push_back({nb::cast<const HeldChunks&>(object).chunks.get(), mapped_of(nb::cast<const HeldChunks&>(object))});
 
     HeldSpans held;
     held.spans.payloads.resize(count);
@@ -122,10 +127,13 @@ HeldSpans gather(nb::list sources, nb::ndarray<const std::int32_t, nb::ndim<1>, 
     std::size_t copied = 0;
     for (std::size_t i = 0; i < from.size(); ++i) {
         from[i].copied = from[i].wanted < from[i].chunks->held_bytes() / 2;
-        if (from[i].copied)
+        if (GuardedRead* const guard = GuardedRead::current()) guard->touch(from[i].file);
+        if (from[i].copied) {
             copied += from[i].wanted;
-        else
-            parents.append(sources[i]);
+            continue;
+        }
+        parents.append(sources[i]);
+        if (from[i].file != nullptr) add_files(held.mapped, {from[i].file});
     }
     held.parent = parents;
     if (copied != 0) held.blocks.push_back(batch_pool()->take(copied));
@@ -165,6 +173,7 @@ HeldSpans pick(nb::list parts, nb::ndarray<const std::int32_t, nb::ndim<1>, nb::
     for (nb::handle object : parts) {
         from.push_back(&nb::cast<const HeldSpans&>(object).spans);
         if (from.back()->seal != Seal::none) throw nb::value_error("these spans have payloads that are still to be checked");
+        add_files(held.mapped, nb::cast<const HeldSpans&>(object).mapped);
     }
     held.parent = nb::list(parts);
     for (std::size_t i = 0; i < count; ++i) {
@@ -193,6 +202,7 @@ HeldSpans join(nb::list parts) {
             held.whole.insert(held.whole.end(), from.whole.begin(), from.whole.end());
         }
         held.spans.payloads.insert(held.spans.payloads.end(), part.payloads.begin(), part.payloads.end());
+        add_files(held.mapped, from.mapped);
     }
     held.parent = nb::list(parts);
     return held;
@@ -237,14 +247,20 @@ void register_riegeli(nb::module_& module) {
         .def("jobs", &jobs_of, nb::sig("def jobs(self) -> list[tuple[int, memoryview, memoryview, int]]"),
              "What is to be decompressed before `advance`: codec (98 Brotli, 115 Snappy, 122 Zstandard where it is not of the usual "
              "kind), from where, into where (which must be filled exactly), and for which chunk.")
-        .def("advance", [](HeldChunks& self) { self.chunks->advance(); }, nb::call_guard<nb::gil_scoped_release>(),
+        .def("advance",
+             guarded([](HeldChunks& self) {
+                 const nb::gil_scoped_release release;
+                 self.chunks->advance();
+             }),
              "Go on after all jobs were done.")
         .def(
             "view",
             [](nb::handle self, std::size_t record) {
-                const auto& records = nb::cast<const HeldChunks&>(self).chunks->records();
+                const auto& held = nb::cast<const HeldChunks&>(self);
+                const auto& records = held.chunks->records();
                 if (record >= records.size()) throw nb::index_error("no such record");
                 const Bytes bytes = records[record];
+                if (nb::object copy = copy_of_mapped(bytes, mapped_of(held))) return copy;
                 return memoryview_of(self, {const_cast<std::byte*>(bytes.data()), bytes.size()}, false);
             },
             nb::arg("record"), nb::sig("def view(self, record: int) -> memoryview"), "One record, as a view that keeps these chunks alive.")
@@ -255,13 +271,13 @@ void register_riegeli(nb::module_& module) {
                      "Memory held besides the file, in bytes.");
     module.def(
         "open_chunks",
-        [](nb::object data, Indices begins, std::optional<Indices> counts, std::uint64_t most_bytes, bool verify, unsigned threads,
+        guarded([](nb::object data, Indices begins, std::optional<Indices> counts, std::uint64_t most_bytes, bool verify, unsigned threads,
            std::uint64_t most_own) {
             const std::size_t count = begins.shape(0);
             if (counts && counts->shape(0) != count) throw nb::value_error("begins and counts differ in length");
             const std::span<const std::int64_t> must = counts ? std::span{counts->data(), count} : std::span<const std::int64_t>{};
             return HeldChunks(std::move(data), {{begins.data(), count}, must, most_bytes, verify, riegeli::most_decoded_bytes, threads, most_own});
-        },
+        }),
         nb::arg("data"), nb::arg("begins"), nb::arg("counts").none() = nb::none(), nb::kw_only(), nb::arg("most_bytes"), nb::arg("verify"),
         nb::arg("threads") = 1, nb::arg("most_own") = UINT64_MAX,
         nb::sig("def open_chunks(data: collections.abc.Buffer, begins: numpy.typing.NDArray[numpy.int64], counts: "
@@ -270,13 +286,13 @@ void register_riegeli(nb::module_& module) {
         "least one. Up to so many threads work on it. Zstandard frames of more than most_own bytes become jobs for a library.");
     module.def(
         "open_chunk",
-        [](nb::object data, std::int64_t begin, std::int64_t count, bool verify) {
+        guarded([](nb::object data, std::int64_t begin, std::int64_t count, bool verify) {
             return HeldChunks(std::move(data), {{&begin, 1}, {&count, 1}, 0, verify});
-        },
+        }),
         nb::arg("data"), nb::arg("begin"), nb::arg("count"), nb::kw_only(), nb::arg("verify"),
         nb::sig("def open_chunk(data: collections.abc.Buffer, begin: int, count: int, *, verify: bool) -> Chunks"),
         "Open one chunk.");
-    module.def("gather_chunks", &gather, nb::arg("chunks"), nb::arg("which"), nb::arg("records"),
+    module.def("gather_chunks", guarded(&gather), nb::arg("chunks"), nb::arg("which"), nb::arg("records"),
                nb::sig("def gather_chunks(chunks: list[Chunks], which: numpy.typing.NDArray[numpy.int32], records: "
                        "numpy.typing.NDArray[numpy.int64]) -> Spans"),
                "Spans over records of decoded chunks. Few records of much memory are copied, so that they do not keep it alive.");
@@ -286,30 +302,30 @@ void register_riegeli(nb::module_& module) {
                "Record positions[i] of parts[which[i]], for every i, over the same bytes.");
     module.def("join_spans", &join, nb::arg("parts"), nb::sig("def join_spans(parts: list[Spans]) -> Spans"),
                "The records of several spans, one behind the other, over the same bytes.");
-    module.def("scan_chunks", &scan, nb::arg("data"), nb::arg("start"), nb::kw_only(), nb::arg("most"), nb::arg("verify"),
+    module.def("scan_chunks", guarded(&scan), nb::arg("data"), nb::arg("start"), nb::kw_only(), nb::arg("most"), nb::arg("verify"),
                nb::sig("def scan_chunks(data: collections.abc.Buffer, start: int, *, most: int, verify: bool) -> "
                        "tuple[numpy.typing.NDArray[numpy.int64], int, FormatError | None]"),
                "Hop from chunk to chunk. Returns a row for each (begin, end, type, records, decoded size), where the next one "
                "begins, and what is wrong with it, if that is why it ended.");
     module.def(
         "find_chunk",
-        [](nb::object data, std::uint64_t position) {
+        guarded([](nb::object data, std::uint64_t position) {
             const Buffer buffer(data);
             const nb::gil_scoped_release release;
             return riegeli::find_chunk(buffer.bytes(), position);
-        },
+        }),
         nb::arg("data"), nb::arg("position"), nb::sig("def find_chunk(data: collections.abc.Buffer, position: int) -> int"),
         "Where the next chunk at or behind a position in damage begins; the size of the data when there is none.");
     module.def(
         "bad_block_headers",
-        [](nb::object data) {
+        guarded([](nb::object data) {
             const Buffer buffer(data);
             const nb::gil_scoped_release release;
             return riegeli::bad_block_headers(buffer.bytes());
-        },
+        }),
         nb::arg("data"), nb::sig("def bad_block_headers(data: collections.abc.Buffer) -> list[int]"),
         "Where block headers with wrong hashes stand.");
-    module.def("riegeli_hash", [](nb::object data) { return riegeli_hash(Buffer(data).bytes()); }, nb::arg("data"),
+    module.def("riegeli_hash", guarded([](nb::object data) { return riegeli_hash(Buffer(data).bytes()); }), nb::arg("data"),
                nb::sig("def riegeli_hash(data: collections.abc.Buffer) -> int"), "HighwayHash-64 under Riegeli's key.");
 }
 

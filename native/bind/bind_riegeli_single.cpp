@@ -73,6 +73,7 @@ nb::tuple gather_singles(nb::object buffers, std::optional<Which> which, Indices
     if (which && which->shape(0) != count) throw nb::value_error("which and begins differ in length");
     HeldSpans held;
     held.parent = hold_buffers(std::move(buffers));
+    held.mapped = nb::cast<const HeldBuffers&>(held.parent).mapped(which ? which->data() : nullptr, count);
     std::optional<Singles> singles;
     {
         const std::vector<Bytes>& files = nb::cast<const HeldBuffers&>(held.parent).bytes;
@@ -109,7 +110,7 @@ nb::tuple gather_singles(nb::object buffers, std::optional<Which> which, Indices
 
 void register_riegeli_single(nb::module_& module) {
     nb::class_<BytesWanted>(module, "BytesWanted", "Whether the records of a reader are made into bytes objects.").def(nb::init<>());
-    module.def("gather_singles", &gather_singles, nb::arg("buffers"), nb::arg("which").none(), nb::arg("begins"), nb::kw_only(), nb::arg("verify"),
+    module.def("gather_singles", guarded(&gather_singles), nb::arg("buffers"), nb::arg("which").none(), nb::arg("begins"), nb::kw_only(), nb::arg("verify"),
                nb::arg("threads"), nb::arg("bytes_wanted"),
                nb::sig("def gather_singles(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | None, begins: "
                        "numpy.typing.NDArray[numpy.int64], *, verify: bool, threads: int, bytes_wanted: BytesWanted) -> tuple[Spans, "

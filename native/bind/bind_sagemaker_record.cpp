@@ -255,7 +255,7 @@ void register_sagemaker_record(nb::module_& module) {
             nb::arg("specs"), nb::sig("def __init__(self, specs: list[tuple[int, bytes, int, int, int, tuple[int, ...], bool]]) -> None"),
             "Specs: (place 1 features | 2 label | 3 uid | 4 metadata | 5 configuration, key, kind 0 string | 1 float32 | 2 float64 | "
             "3 int32 | 4 bytes, layout 0 fixed | 1 varying | 2 sparse | 3 text, count or width or -1, axes or -1, required).")
-        .def("decode", &decode, nb::arg("spans"), nb::arg("threads") = 1, nb::arg("least_bytes") = sagemaker::Decoder::usual_least_bytes,
+        .def("decode", guarded(&decode), nb::arg("spans"), nb::arg("threads") = 1, nb::arg("least_bytes") = sagemaker::Decoder::usual_least_bytes,
              nb::sig("def decode(self, spans: Spans, threads: int = 1, least_bytes: int = ...) -> list[tuple[typing.Any, numpy.typing.NDArray[numpy.int64] | None, typing.Any, int, "
                      "numpy.typing.NDArray[numpy.int64] | None, numpy.typing.NDArray[numpy.int64] | None]]"),
              "Per spec: values end to end (an array, or a list of bytes), offsets, keys (int32 or int64), width, axis lengths, records "
@@ -264,28 +264,28 @@ void register_sagemaker_record(nb::module_& module) {
         .def(nb::init<>())
         .def(
             "add",
-            [](sagemaker::Scanner& self, const HeldSpans& held) {
+            guarded([](sagemaker::Scanner& self, const HeldSpans& held) {
                 const nb::gil_scoped_release release;
                 self.add(held.spans);
-            },
+            }),
             nb::arg("spans"), "Look at some records.")
         .def_prop_ro("records", &sagemaker::Scanner::records, "How many Records were looked at.")
         .def_prop_ro("strangers", &sagemaker::Scanner::strangers, "How many payloads were no Records.")
         .def_prop_ro("keys", &facts, nb::for_getter(nb::sig("def keys(self) -> list[dict[str, typing.Any]]")), "Facts on every place and key.");
-    module.def("encode_records", &encode, nb::arg("columns"), nb::arg("n"), nb::arg("head"), nb::arg("tail"), nb::arg("align") = 1,
+    module.def("encode_records", guarded(&encode), nb::arg("columns"), nb::arg("n"), nb::arg("head"), nb::arg("tail"), nb::arg("align") = 1,
                nb::sig("def encode_records(columns: list[tuple[int, bytes, int, int, typing.Any, typing.Any, typing.Any, int, tuple[int, ...], "
                        "typing.Any]], n: int, head: int, tail: int, align: int = 1) -> tuple[numpy.typing.NDArray[numpy.uint8], "
                        "numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]]"),
                "Serialise n Records from columns (place, key, kind, count or -1, offsets, values, keys, width, shape, shapes) into one "
                "block: block, payload starts, payload sizes.");
-    module.def("parse_record", &parse, nb::arg("payload"),
+    module.def("parse_record", guarded(&parse), nb::arg("payload"),
                nb::sig("def parse_record(payload: collections.abc.Buffer) -> tuple[dict[bytes, typing.Any], dict[bytes, typing.Any], bytes | None, "
                        "bytes | None, bytes | None]"),
                "One Record: features, label (key to (kind, values, keys, shape), None for what is not there; of bytes (4, values, content "
                "type, None)), uid, metadata, configuration.");
     module.def(
         "record_payloads",
-        [](const HeldSpans& held) {
+        guarded([](const HeldSpans& held) {
             std::vector<Bytes> readings;
             {
                 const nb::gil_scoped_release release;
@@ -295,11 +295,11 @@ void register_sagemaker_record(nb::module_& module) {
                 }
             }
             return bytes_list(readings);
-        },
+        }),
         nb::arg("spans"), nb::sig("def record_payloads(spans: Spans) -> list[bytes]"),
         "Every payload, copied: where the frame leaves two readings, the one that is a Record. Checksums are checked.");
     module.def(
-        "is_record", [](nb::object payload) { return sagemaker::is_record(Buffer(payload).bytes()); }, nb::arg("payload"),
+        "is_record", guarded([](nb::object payload) { return sagemaker::is_record(Buffer(payload).bytes()); }), nb::arg("payload"),
         nb::sig("def is_record(payload: collections.abc.Buffer) -> bool"), "Whether a payload is a Record to its last byte.");
 }
 

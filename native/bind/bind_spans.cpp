@@ -7,6 +7,8 @@ namespace {
 nb::object view_of(nb::handle owner, std::size_t index) {
     const auto& held = nb::cast<const HeldSpans&>(owner);
     const Bytes payload = held.spans.payloads[index];
+    if (!held.mapped.empty())
+        if (nb::object copy = copy_of_mapped(payload, MappedFile::find(payload.data()).file)) return copy;
     const std::size_t shape[1] = {payload.size()};
     nb::object array = nb::cast(nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>(payload.data(), 1, shape, owner));
     return nb::steal(PyMemoryView_FromObject(array.ptr()));
@@ -37,16 +39,18 @@ void register_spans(nb::module_& module) {
         .def("__len__", [](const HeldSpans& self) { return self.spans.payloads.size(); })
         .def(
             "view",
-            [](nb::handle self, std::size_t index) {
-                const Spans& spans = nb::cast<const HeldSpans&>(self).spans;
-                if (index >= spans.payloads.size()) throw nb::index_error("no such record in these spans");
-                spans.check(index);
+            guarded([](nb::handle self, std::size_t index) {
+                const auto& held = nb::cast<const HeldSpans&>(self);
+                if (index >= held.spans.payloads.size()) throw nb::index_error("no such record in these spans");
+                GuardedRead* const guard = GuardedRead::current();
+                if (guard != nullptr && !held.mapped.empty()) guard->touch(held.spans.payloads[index].data());
+                held.spans.check(index);
                 return view_of(self, index);
-            },
+            }),
             nb::arg("index"), nb::sig("def view(self, index: int) -> memoryview"),
             "Payload `index` as a read-only view that keeps these spans alive; its checksum is checked first.")
         .def(
-            "to_bytes", &to_bytes, nb::sig("def to_bytes(self) -> list[bytes]"), "Every payload, copied unless it is a bytes object already; checksums are checked.")
+            "to_bytes", guarded(&to_bytes), nb::sig("def to_bytes(self) -> list[bytes]"), "Every payload, copied unless it is a bytes object already; checksums are checked.")
         .def(
             "part",
             [](nb::handle self, std::size_t start, std::size_t stop) {
@@ -59,6 +63,7 @@ void register_spans(nb::module_& module) {
                 for (const Alternative& other : whole.alternatives)
                     if (start <= other.record && other.record < stop) held.spans.alternatives.push_back({other.record - start, other.payload});
                 held.parent = nb::borrow(self);
+                held.mapped = nb::cast<const HeldSpans&>(self).mapped;
                 return held;
             },
             nb::arg("start"), nb::arg("stop"), nb::sig("def part(self, start: int, stop: int) -> Spans"),
@@ -76,7 +81,10 @@ void register_spans(nb::module_& module) {
         [](nb::sequence buffers) {
             HeldSpans held;
             held.parent = hold_buffers(std::move(buffers));
-            held.spans.payloads = nb::cast<const HeldBuffers&>(held.parent).bytes;
+            const auto& all = nb::cast<const HeldBuffers&>(held.parent);
+            held.spans.payloads = all.bytes;
+            if (all.has_files) add_files(held.mapped, all.files);
+            std::erase(held.mapped, nullptr);
             return held;
         },
         nb::arg("buffers"), nb::sig("def spans_of_buffers(buffers: collections.abc.Sequence[collections.abc.Buffer]) -> Spans"),

@@ -1,5 +1,6 @@
 #include "bind/support.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include <nanobind/stl/unique_ptr.h>
@@ -8,6 +9,7 @@ namespace penstock::bind {
 
 Buffer::Buffer(nb::handle object) {
     if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) throw nb::python_error();
+    if (GuardedRead* const guard = GuardedRead::current()) mapped_ = guard->touch(bytes().data());
 }
 
 Buffer::~Buffer() {
@@ -18,7 +20,37 @@ HeldBuffers::HeldBuffers(nb::sequence objects) {
     const std::size_t count = nb::len(objects);
     buffers.reserve(count);
     bytes.reserve(count);
-    for (nb::handle object : objects) bytes.push_back(buffers.emplace_back(object).bytes());
+    files.reserve(count);
+    for (nb::handle object : objects) {
+        bytes.push_back(buffers.emplace_back(object).bytes());
+        const MappedFile* const file = MappedFile::find(bytes.back().data()).file;
+        files.push_back(file);
+        has_files = has_files || file != nullptr;
+    }
+}
+
+MappedFilesHeld HeldBuffers::mapped(const std::int32_t* which, std::size_t count) const {
+    MappedFilesHeld found;
+    if (!has_files || count == 0) return found;
+    if (which == nullptr) {
+        if (files[0] != nullptr) found.push_back(files[0]);
+    } else {
+        std::vector<bool> seen(files.size());
+        for (std::size_t i = 0; i < count; ++i) {
+            const auto number = static_cast<std::size_t>(which[i]);
+            if (number >= files.size() || seen[number]) continue; // A wrong number is a fault where it is used.
+            seen[number] = true;
+            if (files[number] != nullptr) found.push_back(files[number]);
+        }
+    }
+    if (GuardedRead* const guard = GuardedRead::current()) guard->touch(found);
+    return found;
+}
+
+void add_files(MappedFilesHeld& to, const MappedFilesHeld& more) {
+    to.insert(to.end(), more.begin(), more.end());
+    std::sort(to.begin(), to.end(), std::less<>{});
+    to.erase(std::unique(to.begin(), to.end()), to.end());
 }
 
 nb::object hold_buffers(nb::object object) {

@@ -200,7 +200,7 @@ void register_tf_example(nb::module_& module) {
             nb::arg("specs"),
             nb::sig("def __init__(self, specs: list[tuple[str, int, int, bool, typing.Any]]) -> None"),
             "Specs: (name, kind 1 bytes | 2 float32 | 3 int64 | 4 either number as float64, count or -1, is a feature list, default or None).")
-        .def("decode", &decode, nb::arg("spans"),
+        .def("decode", guarded(&decode), nb::arg("spans"),
              nb::sig("def decode(self, spans: Spans) -> list[tuple[typing.Any, numpy.typing.NDArray[numpy.int64] | None, "
                      "numpy.typing.NDArray[numpy.int64] | None]]"),
              "Per spec: values end to end (an array, or a list of bytes), step offsets of feature lists, value offsets where counts vary.");
@@ -208,15 +208,15 @@ void register_tf_example(nb::module_& module) {
         .def(nb::init<>())
         .def(
             "add",
-            [](example::Scanner& self, const HeldSpans& held) {
+            guarded([](example::Scanner& self, const HeldSpans& held) {
                 const nb::gil_scoped_release release;
                 self.add(held.spans);
-            },
+            }),
             nb::arg("spans"), "Look at some records.")
         .def_prop_ro("is_message", &example::Scanner::is_message, "False once a payload was no protobuf message.")
         .def_prop_ro("records", &example::Scanner::records, "How many records were looked at.")
         .def_prop_ro("keys", &facts, nb::for_getter(nb::sig("def keys(self) -> list[dict[str, typing.Any]]")), "Facts on every key.");
-    module.def("encode_examples", &encode, nb::arg("columns"), nb::arg("n"), nb::arg("head"), nb::arg("tail"), nb::arg("align") = 1,
+    module.def("encode_examples", guarded(&encode), nb::arg("columns"), nb::arg("n"), nb::arg("head"), nb::arg("tail"), nb::arg("align") = 1,
                nb::sig("def encode_examples(columns: list[tuple[str, int, int, bool, typing.Any, typing.Any, typing.Any]], n: int, head: int, "
                        "tail: int, align: int = 1) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64], "
                        "numpy.typing.NDArray[numpy.int64]]"),

@@ -23,6 +23,7 @@ HeldSpans gather(nb::object buffers, std::optional<Which> which, Indices offsets
     if (!which && count != 0 && files.empty()) throw nb::value_error("no buffers");
     const std::span<const std::int64_t> wanted(offsets.data(), count);
     const std::span<const std::int32_t> in = which ? std::span(which->data(), count) : std::span<const std::int32_t>{};
+    held.mapped = nb::cast<const HeldBuffers&>(held.parent).mapped(which ? which->data() : nullptr, count);
 
     const nb::gil_scoped_release release;
     held.spans.seal = verify ? Seal::tfrecord : Seal::none;
@@ -57,7 +58,7 @@ nb::object frame_all(nb::sequence payloads) {
 } // namespace
 
 void register_tfrecord(nb::module_& module) {
-    module.def("scan_tfrecord", &scan, nb::arg("data"), nb::arg("start"), nb::arg("stop"), nb::kw_only(), nb::arg("verify"),
+    module.def("scan_tfrecord", guarded(&scan), nb::arg("data"), nb::arg("start"), nb::arg("stop"), nb::kw_only(), nb::arg("verify"),
                nb::arg("max_records"),
                nb::sig("def scan_tfrecord(data: collections.abc.Buffer, start: int, stop: int, *, verify: bool, max_records: int) -> "
                        "tuple[numpy.typing.NDArray[numpy.int64], int]"),
@@ -72,15 +73,15 @@ void register_tfrecord(nb::module_& module) {
         .def("spend", &tfrecord::Patience::spend, nb::arg("bytes"));
     module.def(
         "find_tfrecord",
-        [](nb::object data, std::uint64_t start, tfrecord::Patience* patience) {
+        guarded([](nb::object data, std::uint64_t start, tfrecord::Patience* patience) {
             const Buffer buffer(data);
             const nb::gil_scoped_release release;
             return tfrecord::find(buffer.bytes(), start, patience);
-        },
+        }),
         nb::arg("data"), nb::arg("start"), nb::arg("patience").none() = nb::none(),
         nb::sig("def find_tfrecord(data: collections.abc.Buffer, start: int, patience: Patience | None = None) -> int"),
         "First offset from start on at which a whole, sound record stands; -1 if there is none.");
-    module.def("gather_tfrecord", &gather, nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"), nb::kw_only(),
+    module.def("gather_tfrecord", guarded(&gather), nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"), nb::kw_only(),
                nb::arg("verify"),
                nb::sig("def gather_tfrecord(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: "
                        "numpy.typing.NDArray[numpy.int64], *, verify: bool) -> Spans"),
@@ -97,7 +98,7 @@ void register_tfrecord(nb::module_& module) {
         nb::sig("def frame_tfrecord(block: numpy.typing.NDArray[numpy.uint8], starts: numpy.typing.NDArray[numpy.int64], sizes: "
                 "numpy.typing.NDArray[numpy.int64]) -> None"),
         "Fill in, in place, the 12 bytes before and the 4 behind each payload.");
-    module.def("frame_tfrecords", &frame_all, nb::arg("payloads"),
+    module.def("frame_tfrecords", guarded(&frame_all), nb::arg("payloads"),
                nb::sig("def frame_tfrecords(payloads: collections.abc.Sequence[collections.abc.Buffer]) -> "
                        "numpy.typing.NDArray[numpy.uint8]"),
                "Whole framed records, joined.");

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <concepts>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -13,6 +14,7 @@
 #include <nanobind/stl/optional.h>
 
 #include "core/cursor.hpp"
+#include "core/mapped_files.hpp"
 #include "core/pool.hpp"
 #include "core/scan.hpp"
 #include "core/spans.hpp"
@@ -50,7 +52,7 @@ class Buffer {
     /// Throws TypeError when `object` has no contiguous buffer.
     explicit Buffer(nb::handle object);
     ~Buffer();
-    Buffer(Buffer&& other) noexcept : view_(std::exchange(other.view_, Py_buffer{})) {}
+    Buffer(Buffer&& other) noexcept : view_(std::exchange(other.view_, Py_buffer{})), mapped_(other.mapped_) {}
     Buffer(const Buffer&) = delete;
     Buffer& operator=(const Buffer&) = delete;
 
@@ -58,9 +60,18 @@ class Buffer {
         return {static_cast<const std::byte*>(view_.buf), static_cast<std::size_t>(view_.len)};
     }
 
+    /// The mapped file that these bytes are of. Known where it was made in a guarded call, which then looks after it.
+    [[nodiscard]] const MappedFile* mapped() const noexcept { return mapped_; }
+
   private:
     Py_buffer view_{};
+    const MappedFile* mapped_ = nullptr;
 };
+
+using MappedFilesHeld = std::vector<const MappedFile*>;
+
+/// Adds what is not there yet.
+void add_files(MappedFilesHeld& to, const MappedFilesHeld& more);
 
 /// Buffers that many calls look into: acquired once, because a thousand files each time cost more than the records do.
 struct HeldBuffers {
@@ -68,8 +79,13 @@ struct HeldBuffers {
     HeldBuffers(HeldBuffers&&) = default;
     HeldBuffers(const HeldBuffers&) = delete;
 
+    /// The mapped files that buffers `which` are of (nullptr: the first buffer), which the guard of this call then looks after.
+    [[nodiscard]] MappedFilesHeld mapped(const std::int32_t* which, std::size_t count) const;
+
     std::vector<Buffer> buffers;
     std::vector<Bytes> bytes;
+    std::vector<const MappedFile*> files; ///< What mapped file each is of, or nullptr.
+    bool has_files = false;
 };
 
 /// The `Buffers` that `object` is, or one made of the sequence of buffers that it is.
@@ -101,7 +117,56 @@ struct HeldSpans {
     nb::object parent;             ///< The Buffers that these lie in, or the Spans that they are a part of.
     std::vector<nb::object> whole; ///< Of each payload the bytes object that it is the content of, where there is one. Empty: of none.
     nb::object wanted;             ///< The BytesWanted that is to know of `to_bytes`.
+    MappedFilesHeld mapped;        ///< Files that payloads are views of.
 };
+
+/// Chunks of a Riegeli file, in bind_riegeli.cpp.
+struct HeldChunks;
+[[nodiscard]] const MappedFile* mapped_of(const HeldChunks& chunks);
+
+/// Where views of mapped files are not for users (PENSTOCK_MAPPED_BYTES=0): a copy, if these bytes are of `file`. Else nothing.
+[[nodiscard]] nb::object copy_of_mapped(Bytes bytes, const MappedFile* file);
+
+/// Throws the Python exception for a file that was cut off while `guard` was there, if one was.
+void raise_if_lost(GuardedRead& guard);
+
+/// Notes the mapped files that an argument of a call has bytes of. Those of buffers note themselves.
+template <typename T> void touch_argument(GuardedRead& guard, const T& argument) {
+    if constexpr (std::same_as<T, HeldSpans>) {
+        guard.touch(argument.mapped);
+    } else if constexpr (std::same_as<T, HeldChunks>) {
+        guard.touch(mapped_of(argument));
+    }
+}
+
+/// `function`, in a guard: where a mapped file is cut off while it reads, Python gets that error, and not what became of it.
+template <typename F, typename R, typename... A> auto guarded_as(F function, R (*)(A...)) {
+    return [function](A... arguments) -> R {
+        GuardedRead guard;
+        (touch_argument(guard, arguments), ...);
+        try {
+            if constexpr (std::is_void_v<R>) {
+                function(std::forward<A>(arguments)...);
+                raise_if_lost(guard);
+            } else {
+                R result = function(std::forward<A>(arguments)...);
+                raise_if_lost(guard);
+                return result;
+            }
+        } catch (...) {
+            raise_if_lost(guard); // instead, as damaged bytes are only what follows from it
+            throw;
+        }
+    };
+}
+
+template <typename F, typename R, typename... A> auto guarded_like(F function, R (F::*)(A...) const) {
+    return guarded_as(function, static_cast<R (*)(A...)>(nullptr));
+}
+
+/// For functions that read bytes which Python holds: `module.def("name", guarded(&function))`.
+template <typename R, typename... A> auto guarded(R (*function)(A...)) { return guarded_as(function, function); }
+template <typename F> auto guarded(F function) { return guarded_like(function, &F::operator()); }
 
 /// The pool that every batch column comes from.
 [[nodiscard]] const std::shared_ptr<Pool>& batch_pool();

@@ -1,3 +1,4 @@
+#include "core/mapped_files.hpp"
 #include "core/sagemaker_record_parts.hpp"
 
 #include <algorithm>
@@ -70,7 +71,9 @@ std::vector<std::size_t> cut_rows(std::span<const Bytes> payloads, std::size_t m
 
 void on_threads(std::size_t count, const std::function<void(std::size_t)>& work) {
     std::vector<std::exception_ptr> failures(count);
+    GuardedRead* const guard = GuardedRead::current();
     const auto run = [&](std::size_t k) noexcept {
+        const GuardedRead::Helper reading(guard);
         try {
             work(k);
         } catch (...) {

@@ -145,7 +145,10 @@ void Team::help() noexcept {
         }
         patience = std::chrono::steady_clock::now() - begun < awake_in_series ? awake_in_series : awake;
         if (call == nullptr) continue;
-        take_parts(*call, region);
+        {
+            const GuardedRead::Helper reading(call->guard);
+            take_parts(*call, region);
+        }
         inside_.fetch_sub(1, std::memory_order_release);
     }
 }

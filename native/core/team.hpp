@@ -10,6 +10,8 @@
 #include <mutex>
 #include <type_traits>
 
+#include "core/mapped_files.hpp"
+
 namespace penstock {
 
 /// Threads that wait for parts of work that one thread cannot do alone in time: some hundred microseconds of it. Whoever calls works,
@@ -25,7 +27,7 @@ class Team {
     /// after another, so that work may look ahead of its stretch; a thread that is done with its own takes from those of others.
     template <typename Work> void run(std::size_t count, std::size_t stretch, unsigned threads, Work&& work) {
         const auto call = [](void* context, std::size_t begin, std::size_t end) { (*static_cast<std::remove_reference_t<Work>*>(context))(begin, end); };
-        run_call({call, &work, count, stretch, 1, nullptr}, threads);
+        run_call({call, &work, count, stretch, 1, GuardedRead::current(), nullptr}, threads);
     }
 
   private:
@@ -35,6 +37,7 @@ class Team {
         std::size_t count;
         std::size_t stretch;
         unsigned regions;
+        GuardedRead* guard; // of the caller
         std::exception_ptr failure; // Guarded by the mutex.
 
         [[nodiscard]] std::size_t parts() const noexcept { return stretch == 0 ? 1 : (count + stretch - 1) / stretch; }

@@ -77,9 +77,9 @@ def spans_of_buffers(buffers: Sequence[Buffer]) -> Spans:
 class MappedFile:
     """A file's bytes as read-only memory, through the buffer protocol."""
 
-    def __init__(self, fd: int, size: int) -> None:
+    def __init__(self, fd: int, size: int, name: bytes = ..., opened: bytes = ..., private: bool = False) -> None:
         """
-        Map the first `size` bytes; the descriptor may be closed afterwards. ValueError when the file has fewer.
+        Map the first `size` bytes; the descriptor may be closed afterwards. ValueError when the file has fewer. The name is what errors call it, `opened` its absolute path. Of a private one, users get copies only.
         """
 
     def __len__(self) -> int: ...
@@ -91,6 +91,33 @@ class MappedFile:
 
     def prefetch(self, offset: int, size: int) -> None:
         """Ask for the pages of a range to be read ahead."""
+
+    def expect_scattered_reads(self, scattered: bool) -> None:
+        """Whether a page that is missing is read alone, without those around it."""
+
+class GuardedRead:
+    """
+    While entered, this thread may read these buffers where they are of mapped files that are cut off: leaving raises the error then. Nothing that is read inside may be used before it was left, and no generator may yield inside.
+    """
+
+    def __init__(self, *buffers: Buffer | Spans) -> None: ...
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *args: object) -> None: ...
+
+def copy_bytes(data: Buffer, offset: int = 0, size: int = ...) -> bytes:
+    """`size` bytes from `offset`, fewer where there are no more."""
+
+def copy_ranges(buffers: Buffers | list[Any], which: numpy.typing.NDArray[numpy.int32] | None, begins: numpy.typing.NDArray[numpy.int64], ends: numpy.typing.NDArray[numpy.int64]) -> list[bytes]:
+    """
+    The bytes [begins[i], ends[i]) of buffers[which[i]] (None: all of the first).
+    """
+
+def on_lost_file(function: Any) -> None:
+    """
+    Set what makes the exception for a mapped file that was cut off while it was read, of its name, the path that was opened, and its size.
+    """
 
 HAS_MAPPED_FILE: bool = True
 

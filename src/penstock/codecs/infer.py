@@ -79,7 +79,10 @@ def infer_schema(blocks: Iterable[_native.Spans], *, given: Schema | None = None
 def _image_kind(spans: _native.Spans | None) -> Encoding | None:
     """What image these payloads are, if all are images. Damaged ones are left for reading to report."""
     try:
-        return None if spans is None else encoding_of_all(spans.view(i) for i in range(len(spans)))
+        if spans is None:
+            return None
+        with _native.GuardedRead(spans):
+            return encoding_of_all(spans.view(i) for i in range(len(spans)))
     except _native.FormatError:
         return None
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock import _native
 from penstock._optional import require
 from penstock.contracts.feature import Feature
 from penstock.contracts.protocols import Indices
@@ -32,6 +33,7 @@ __all__ = ["FORMAT", "AvroTable"]
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
 # What fastavro raises for damaged bytes is whatever its parts run into.
+HEAD_BYTES = 64 << 20  # a longer header is none
 DAMAGE = (Exception,)
 
 
@@ -75,9 +77,9 @@ class AvroTable(BlockTable):
 
     def _head(self, file: int) -> Any:
         """A reader that stands behind the header of a file."""
-        module = _fastavro()
+        module, head = _fastavro(), _native.copy_bytes(self._files.content(file).buffer, 0, HEAD_BYTES)
         try:
-            return module.block_reader(io.BytesIO(self._files.content(file).buffer[: 64 << 20]))
+            return module.block_reader(io.BytesIO(head))
         except DAMAGE as error:
             raise self._damaged(file, error, "a sound Avro header") from error
 
@@ -141,9 +143,10 @@ class AvroTable(BlockTable):
     def _scanned(self, file: int) -> Indices:
         content, module = self._files.content(file), _fastavro()
         offsets, counts, at = [], [], 0
+        whole = _native.copy_bytes(content.buffer)
         try:
             with Progress("indexing", content.size, "bytes") as bar:
-                for block in module.block_reader(io.BytesIO(content.buffer)):
+                for block in module.block_reader(io.BytesIO(whole)):
                     # Every record has a byte, so that a wrong count cannot ask for more memory than there are bytes.
                     if not 0 <= block.num_records <= block.bytes_.getbuffer().nbytes:
                         raise ValueError(f"a block of {block.num_records} records")
@@ -191,8 +194,9 @@ class AvroTable(BlockTable):
         behind = int(np.searchsorted(starts, offset, side="right"))
         stop = int(starts[behind]) if behind < len(starts) else len(content)
         module = _fastavro()
+        alone = self._header(file, header) + _native.copy_bytes(content, offset, stop - offset)
         try:
-            records = list(module.reader(io.BytesIO(self._header(file, header) + bytes(content[offset:stop]))))
+            records = list(module.reader(io.BytesIO(alone)))
         except DAMAGE as error:
             raise self._damaged(file, error, "a sound block", offset) from error
         if len(records) != count:
@@ -205,7 +209,7 @@ class AvroTable(BlockTable):
         """The header of a file, in which points in time are the whole numbers that are stored."""
         found = self._headers.get(file)
         if found is None:
-            found = self._headers[file] = self._without_times(file, bytes(self._files.content(file).buffer[:size]))
+            found = self._headers[file] = self._without_times(file, _native.copy_bytes(self._files.content(file).buffer, 0, size))
         return found
 
     def _without_times(self, file: int, header: bytes) -> bytes:

@@ -17,6 +17,7 @@ from penstock.contracts.csv import CsvDialect
 from penstock.contracts.protocols import Indices
 from penstock.errors import CorruptFile, CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
 from penstock.io.encodings import encoding_hint_at
+from penstock.io.mapped import guarded
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -32,7 +33,7 @@ WIDTH_HINT = "Where the delimiter was taken wrongly, open with format=ps.CSV(del
 
 def preamble(buffer: memoryview) -> int:
     """How many bytes come before the first row of any kind: a byte order mark, and Excel's line ``sep=;``."""
-    head = bytes(buffer[:16])
+    head = _native.copy_bytes(buffer, 0, 16)
     at = len(BOM) if head.startswith(BOM) else 0
     if head[at : at + 4].lower() == b"sep=" and len(head) > at + 5:
         ends = {b"\r\n": 2, b"\n": 1, b"\r": 1}
@@ -104,7 +105,7 @@ class CsvFraming:
             raise self._broken_header(error, path) from error
         if at == end:
             return end if last else -1
-        names = self._names(buffer[at:end])
+        names = self._names(memoryview(_native.copy_bytes(buffer, at, end - at)))
         if names != self.dialect.header:
             raise self._other_header(names, Where(path=path, offset=at))
         return end
@@ -176,11 +177,13 @@ class CsvFraming:
     def payloads(self, buffer: memoryview, starts: Indices, end: int) -> Iterator[memoryview]:
         """Views of the rows that lie one behind the other up to ``end``."""
         begins = starts.tolist()
-        for start, stop in zip(begins, [*begins[1:], end], strict=True):
-            size = stop - start
-            while size and buffer[start + size - 1] in b"\r\n":
-                size -= 1
-            yield buffer[start : start + size]
+        stops = [*begins[1:], end]
+        with guarded(buffer):
+            for row, start in enumerate(begins):
+                while stops[row] > start and buffer[stops[row] - 1] in b"\r\n":
+                    stops[row] -= 1
+        for start, stop in zip(begins, stops, strict=True):
+            yield buffer[start:stop]
 
     def fault_at(self, error: _native.FormatError, path: str | None, record: int, base: int) -> DataError:
         """The error for a fault that native code saw at row ``record`` of a file, in bytes that begin at ``base``."""

@@ -133,7 +133,8 @@ class FramedRecords:
     def __iter__(self) -> Iterator[memoryview]:
         """The payloads in order, checked, without an index."""
         for run in self._runs(verify=self.verify):
-            yield from self.framing.payloads(run.buffer, run.starts, run.end)
+            buffer, starts, end = run.for_users()
+            yield from self.framing.payloads(buffer, starts, end)
 
     def spans(self, indices: Indices) -> _native.Spans:
         """Payloads of these records (``int64 (n,)``, none negative), in this order. Their checksums are checked by
@@ -167,8 +168,7 @@ class FramedRecords:
                 self._files.passed(index.total_bytes * len(indices) // max(len(index), 1), of=index.total_bytes)
             return buffers, which, offsets
         sizes = index.ends(indices, self._files.size) - offsets
-        files, which = self._files.descriptors(which)
-        block, starts = _native.read_ranges([file.fd for file in files], which, offsets, sizes)
+        block, starts = self._files.read(which, offsets, sizes)
         return [block], None, starts
 
     @property

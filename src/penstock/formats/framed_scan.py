@@ -13,6 +13,7 @@ from penstock import _native
 from penstock.contracts.records import OnCorrupt
 from penstock.errors import CorruptFile, DataError, Where
 from penstock.formats.framing import Framing
+from penstock.io import mapping_limits
 from penstock.io.compression import Part
 from penstock.io.mapped import MappedFile
 
@@ -60,6 +61,13 @@ class Run:
     def size(self) -> int:
         """In bytes, framing included."""
         return self.end - int(self.starts[0])
+
+    def for_users(self) -> tuple[memoryview, npt.NDArray[np.int64], int]:
+        """Buffer, starts and end: of a copy, where users may not get views of mapped files."""
+        if mapping_limits.gives_views() or not len(self):
+            return self.buffer, self.starts, self.end
+        begin = int(self.starts[0])
+        return memoryview(_native.copy_bytes(self.buffer, begin, self.size)), self.starts - begin, self.size
 
     def cut(self, count: int) -> tuple[Run, Run]:
         """The first ``count`` records (of at least as many), and the others."""

@@ -28,7 +28,7 @@ from penstock.io.block_sums import BLOCK_BYTES, BlockSums, sums_of
 from penstock.io.cache import cache_folder, cache_key, is_believed
 from penstock.io.changed import changed
 from penstock.io.fileset import FileSet
-from penstock.io.mapped import MappedFile
+from penstock.io.mapped import MappedFile, guarded
 from penstock.io.paths import absolute
 from penstock.io.signatures import Signature
 
@@ -72,6 +72,7 @@ class RecordIndex:
         starts: ``int64 (n,)``: byte in its own (decompressed) file at which each record begins.
         sums: Checksums of the starts; ``None`` where they are known to be right.
         content: Checksums of the contents of the files, in the same order; empty where there are none.
+        is_mapped: Whether the starts are those of a mapped file, which may be cut off.
     """
 
     def __init__(
@@ -80,7 +81,10 @@ class RecordIndex:
         starts: Indices,
         sums: BlockSums | None = None,
         content: Sequence[BlockSums] = (),
+        *,
+        is_mapped: bool = False,
     ) -> None:
+        self._is_mapped = is_mapped
         self.files = tuple(files)
         self.content = tuple(content)
         self._compares_content = any(not each.all_sound for each in content)
@@ -116,7 +120,13 @@ class RecordIndex:
                 self._replace()
             if sums.all_sound:
                 self._sums = None
-        return self._starts[indices]
+        return self._taken(indices)
+
+    def _taken(self, indices: Indices | slice) -> Indices:
+        if not self._is_mapped:
+            return self._starts[indices]
+        with guarded(self._starts):
+            return self._starts[indices].copy()
 
     @property
     def _bytes(self) -> memoryview:
@@ -136,7 +146,7 @@ class RecordIndex:
                 found="a damaged one",
                 hint="Open the file again: then it is made anew.",
             )
-        self._starts, self._sums = made.starts, None
+        self._starts, self._sums, self._is_mapped = made.starts, None, made._is_mapped
 
     def locate(self, indices: Indices) -> tuple[npt.NDArray[np.int32] | None, Indices]:
         """File numbers and byte offsets of records; ``None`` for the file numbers where there is one file only."""
@@ -209,7 +219,7 @@ class RecordIndex:
         sums = self._sums
         if sums is not None and sums.damaged(self._bytes, np.array([first * ITEM]), np.array([stop * ITEM])) >= 0:
             self._replace()
-        return self._starts[first:stop]
+        return self._taken(slice(first, stop))
 
 
 def index_path(
@@ -301,11 +311,12 @@ def _read(file: MappedFile) -> RecordIndex:
         BlockSums(each.content_bytes, part, block_bytes)
         for each, part in zip(files, np.split(tables[1], np.cumsum(counts)[:-1]) if files else [], strict=True)
     ]
-    starts = file.read(at, file.size)
+    is_mapped = file.size - at > CHECKED_BYTES
+    starts = file.buffer[at:] if is_mapped else file.read(at, file.size)
     sums = BlockSums(len(starts), tables[0], block_bytes)
     if len(starts) <= CHECKED_BYTES and sums.damaged_anywhere(starts) >= 0:
         raise ValueError("damaged starts")
-    return RecordIndex(files, np.frombuffer(starts, "<i8"), None if sums.all_sound else sums, content)
+    return RecordIndex(files, np.frombuffer(starts, "<i8"), None if sums.all_sound else sums, content, is_mapped=is_mapped)
 
 
 def _aligned(size: int) -> int:

@@ -17,7 +17,7 @@ from penstock.formats.index import FileIndex, RecordIndex
 from penstock.formats.tfrecord_framing import OVERHEAD
 from penstock.io.atomic import AtomicFile
 from penstock.io.fileset import FileSet
-from penstock.io.mapped import MappedFile
+from penstock.io.mapped import MappedFile, guarded
 from penstock.io.paths import PathLike
 
 __all__ = ["read_text_index", "write_text_index"]
@@ -78,7 +78,8 @@ def _sizes(content: MappedFile, starts: Indices) -> Indices:
     if not len(starts):
         return np.zeros(0, np.int64)
     whole = np.frombuffer(content.buffer, np.uint8)
-    lengths = np.ascontiguousarray(whole[starts[:, None] + LENGTH_BYTES]).view("<i8")[:, 0]
+    with guarded(content.buffer):
+        lengths = np.ascontiguousarray(whole[starts[:, None] + LENGTH_BYTES]).view("<i8")[:, 0]
     return lengths.astype(np.int64) + OVERHEAD
 
 

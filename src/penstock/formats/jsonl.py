@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock import _native
 from penstock.contracts.protocols import Indices
 from penstock.contracts.records import Checked, Format, OnCorrupt, Skipped
 from penstock.contracts.schema import Schema
@@ -131,19 +132,16 @@ class JsonLinesTable:
     def __len__(self) -> int:
         return len(self.index) - len(self._damaged[0])
 
-    def _lines(self, indices: Indices) -> list[memoryview]:
+    def _lines(self, indices: Indices) -> list[bytes]:
         return self._lines_at(indices if self._kept is None else self._kept[indices])
 
-    def _lines_at(self, indices: Indices) -> list[memoryview]:
+    def _lines_at(self, indices: Indices) -> list[bytes]:
         index = self.index
         which, starts = index.locate(indices)
         index.compare_content(self._files, indices, which, starts)
         ends = index.ends(indices, lambda number: self._files.content(number).size)
-        numbers = [0] * len(indices) if which is None else which.tolist()
-        return [
-            self._files.content(number).buffer[start:end]
-            for number, start, end in zip(numbers, starts.tolist(), ends.tolist(), strict=True)
-        ]
+        buffers, which = self._files.buffers(which)
+        return _native.copy_ranges(buffers, which, starts, ends)
 
     def batch(self, indices: Indices, names: tuple[str, ...]) -> Batch:
         """Rows by index: their lines are parsed anew each time."""

@@ -47,7 +47,7 @@ class BadLine(Exception):
         self.fault = fault
 
 
-def infer(lines: Sequence[memoryview]) -> Found:
+def infer(lines: Sequence[bytes]) -> Found:
     """The features of some lines. Lists of one length in all of them have a fixed shape.
 
     Raises:
@@ -135,7 +135,7 @@ def _numbers_at(line: Any, keys: tuple[str, ...], row: int) -> Iterator[_Whole |
             yield value
 
 
-def _whole_type(lines: Sequence[memoryview], keys: tuple[str, ...], kind: Any) -> Any:
+def _whole_type(lines: Sequence[bytes], keys: tuple[str, ...], kind: Any) -> Any:
     """The type of a column that was taken for floats, some of them large: ``uint64`` where all are whole numbers that it holds.
 
     Raises:
@@ -190,7 +190,7 @@ def _retyped(types: Any, leaf: Leaf, kind: Any) -> Any:
     return types.set(at, changed(types.field(at), leaf.path[1:]))
 
 
-def check_numbers(array: Any, lines: Sequence[memoryview], keys: tuple[str, ...], *, rounds: bool) -> None:
+def check_numbers(array: Any, lines: Sequence[bytes], keys: tuple[str, ...], *, rounds: bool) -> None:
     """Hold a column that was read as floats against its text.
 
     Args:
@@ -216,7 +216,7 @@ def check_numbers(array: Any, lines: Sequence[memoryview], keys: tuple[str, ...]
                 )
 
 
-def _bad_key(lines: Sequence[memoryview], error: Exception) -> BadLine:
+def _bad_key(lines: Sequence[bytes], error: Exception) -> BadLine:
     """The line whose keys are no UTF-8."""
     for number, line in enumerate(lines):
         try:
@@ -322,7 +322,7 @@ def array_at(table: Any, keys: tuple[str, ...]) -> Any:
     return array
 
 
-def parse(lines: Sequence[memoryview], types: Any) -> Any:
+def parse(lines: Sequence[bytes], types: Any) -> Any:
     """The table of some lines; ``types`` are Arrow's, of the keys that are wanted. ``None``: all, as they look.
 
     Raises:
@@ -344,7 +344,7 @@ def parse(lines: Sequence[memoryview], types: Any) -> Any:
     return table
 
 
-def damaged_lines(lines: Sequence[memoryview]) -> list[int]:
+def damaged_lines(lines: Sequence[bytes]) -> list[int]:
     """Which of some lines are no JSON object in UTF-8. They are read together, and where that fails half by half."""
     if _are_objects(lines):
         return []
@@ -354,7 +354,7 @@ def damaged_lines(lines: Sequence[memoryview]) -> list[int]:
     return [*damaged_lines(lines[:half]), *(half + number for number in damaged_lines(lines[half:]))]
 
 
-def _are_objects(lines: Sequence[memoryview]) -> bool:
+def _are_objects(lines: Sequence[bytes]) -> bool:
     joined = b"\n".join(lines)
     if too_deep(joined) >= 0:
         return False
@@ -368,7 +368,7 @@ def _are_objects(lines: Sequence[memoryview]) -> bool:
         return False
 
 
-def _deep_line(lines: Sequence[memoryview], at: int) -> BadLine:
+def _deep_line(lines: Sequence[bytes], at: int) -> BadLine:
     """The line that a byte of all of them is in."""
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
     number = min(bisect_right(starts, at) - 1, len(lines) - 1)
@@ -390,7 +390,7 @@ def _parsed(joined: bytes, types: Any) -> Any:
     )
 
 
-def _bad_line(lines: Sequence[memoryview], types: Any, error: Exception | None) -> BadLine:
+def _bad_line(lines: Sequence[bytes], types: Any, error: Exception | None) -> BadLine:
     """Which line it is, and what is wrong with it."""
     for number, line in enumerate(lines):
         text = bytes(line).strip()

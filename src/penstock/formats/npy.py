@@ -27,7 +27,7 @@ from penstock.formats.npy_text import check_text
 from penstock.formats.npy_verify import check_alike, verify_npy
 from penstock.io.compression import checked
 from penstock.io.fileset import FileSet
-from penstock.io.mapped import MappedFile
+from penstock.io.mapped import MappedFile, guarded
 from penstock.io.paths import PathLike
 from penstock.io.remote_streams import BLOCK_BYTES
 
@@ -166,8 +166,7 @@ class NpyRecords:
         sizes = np.full(len(indices), layout.row_bytes, np.int64)
         if fetches:
             return _native.take_ranges(*self._files.fetched(which, offsets, sizes), layout.row_bytes)
-        files, which_open = self._files.descriptors(which)
-        return _native.read_ranges([file.fd for file in files], which_open, offsets, sizes)[0]
+        return self._files.read(which, offsets, sizes)[0]
 
     def _files_of(self, layout: Layout, indices: Indices) -> npt.NDArray[np.int32]:
         which = np.searchsorted(layout.firsts, indices, side="right") - 1
@@ -182,13 +181,14 @@ class NpyRecords:
         rows = np.empty((len(indices), *layout.row_shape), layout.dtype)
         for number in np.unique(which).tolist():
             mine = np.flatnonzero(which == number)
-            rows[mine] = self._array(number)[indices[mine] - layout.firsts[number]]
+            with guarded(self._files.content(number).buffer):
+                rows[mine] = self._array(number)[indices[mine] - layout.firsts[number]]
         return rows
 
     def _array(self, number: int) -> npt.NDArray[Any]:
         """File ``number`` as a mapped array ``(rows, *row_shape)``, in its own byte order."""
         header = self._layout.headers[number]
-        content = self._files.content(number).read(header.data_offset, header.data_bytes)
+        content = self._files.content(number).buffer[header.data_offset : header.data_offset + header.data_bytes]
         shape = header.shape or (1,)
         if header.is_fortran:
             return np.ndarray(shape, header.dtype, content, order="F")
@@ -213,8 +213,9 @@ class NpyRecords:
     def _row(self, number: int, row: int) -> memoryview:
         header = self._layout.headers[number]
         if header.is_fortran:
-            return memoryview(self._array(number)[row].tobytes())
-        return self._files.content(number).read(header.data_offset + row * header.row_bytes, header.row_bytes)
+            with guarded(self._files.content(number).buffer):
+                return memoryview(self._array(number)[row].tobytes())
+        return self._files.content(number).view(header.data_offset + row * header.row_bytes, header.row_bytes)
 
     def __iter__(self) -> Iterator[memoryview]:
         if self._fetches:

@@ -21,6 +21,7 @@ from penstock.formats.tabular.blocks import BlockTable, KeptColumns
 from penstock.formats.tabular.carried import KEY, carried
 from penstock.formats.tabular.values import BadValue, column_of
 from penstock.io.fileset import FileSet
+from penstock.io.mapped import guarded
 from penstock.io.reading import size_on_disk
 
 __all__ = ["FORMAT", "ParquetTable"]
@@ -88,9 +89,11 @@ class ParquetTable(BlockTable):
     def _opened(self, number: int, footer: Any = None) -> Any:
         """A reader of its own for every call: they are cheap, and not meant to be shared by threads."""
         parquet, pa = require("pyarrow.parquet", extra="arrow"), arrow()
-        content = pa.BufferReader(pa.py_buffer(self._files.content(number).buffer))
+        buffer = self._files.content(number).buffer
         try:
-            return parquet.ParquetFile(content, metadata=footer, page_checksum_verification=self.verify)
+            with guarded(buffer):
+                content = pa.BufferReader(pa.py_buffer(buffer))
+                return parquet.ParquetFile(content, metadata=footer, page_checksum_verification=self.verify)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise self._damaged(number, error, "a sound Parquet footer") from error
 
@@ -172,7 +175,8 @@ class ParquetTable(BlockTable):
         file = self._opened(group.file, self._footers[group.file])
         roots = dict.fromkeys(file.schema_arrow.field(leaf.path[0]).name for leaf in leaves)
         try:
-            return file.read_row_group(group.number, columns=list(roots), use_threads=False)
+            with guarded(self._files.content(group.file).buffer):
+                return file.read_row_group(group.number, columns=list(roots), use_threads=False)
         except (arrow().ArrowException, OSError) as error:
             raise self._damaged(group.file, error, f"a sound row group {group.number}") from error
 

@@ -17,6 +17,7 @@ from penstock import _native
 from penstock._faults import VERIFY_HINT, describe
 from penstock.contracts.protocols import Indices
 from penstock.errors import CorruptRecord, DataError, UnsupportedData, Where
+from penstock.io.mapped import guarded
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -113,8 +114,10 @@ class RecordIOFraming:
     def payloads(self, buffer: memoryview, starts: Indices, end: int) -> Iterator[memoryview]:
         """Views of the payloads of records that lie one behind the other up to ``end``; of those of several parts, copies."""
         _ = end
-        for start in starts.tolist():
-            word = int.from_bytes(buffer[start + 4 : start + HEAD], "little")
+        begins = starts.tolist()
+        with guarded(buffer):
+            words = [int.from_bytes(buffer[start + 4 : start + HEAD], "little") for start in begins]
+        for start, word in zip(begins, words, strict=True):
             if word < PAYLOAD_LIMIT:  # no flag: a whole record
                 yield buffer[start + HEAD : start + HEAD + word]
             else:

@@ -124,13 +124,13 @@ def resume_after(
     """
     at = int(error.offset)
     if error.fault == "payload_checksum":
-        length = int.from_bytes(buffer[at : at + 8], "little")
+        length = int.from_bytes(_native.copy_bytes(buffer, at, 8), "little")
         after = at + OVERHEAD + length
         if patience is not None:
             patience.spend(length)
             if not patience.left:
                 return -1
-        if after == len(buffer) or is_tfrecord(bytes(buffer[after : after + HEAD])):
+        if after == len(buffer) or is_tfrecord(_native.copy_bytes(buffer, min(after, len(buffer)), HEAD)):
             return after
         if not last and after + HEAD > len(buffer):
             return -1

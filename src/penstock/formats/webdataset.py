@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock import _native
 from penstock.contracts.feature import Feature
 from penstock.contracts.protocols import Indices
 from penstock.contracts.records import Format, Skipped
@@ -96,14 +97,14 @@ class WebDatasetTable:
     def __len__(self) -> int:
         return len(self.index)
 
-    def _members(self, name: str, rows: Indices) -> list[memoryview | None]:
+    def _members(self, name: str, rows: Indices) -> list[bytes | None]:
         """The bytes of one feature; ``None`` where an example has no such member."""
         if name not in self._endings:
             found = str(list(self._endings))
             raise SchemaMismatch(Where(path=self.paths[0], feature=name), expected="members of that name", found=found)
         files, offsets, sizes = self.index.places(self._endings[name], rows)
         return [
-            None if offset < 0 else self._files.content(file).read(offset, size)
+            None if offset < 0 else _native.copy_bytes(self._files.content(file).buffer, offset, size)
             for file, offset, size in zip(files, offsets, sizes, strict=True)
         ]
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from penstock import _native
 from penstock.contracts.protocols import Indices
-from penstock.errors import CorruptFile, UnsupportedData, Where
-from penstock.io.mapped import MappedFile
+from penstock.errors import CorruptFile, DataError, UnsupportedData, Where
+from penstock.io.mapped import MappedFile, guarded
 from penstock.io.progress import Progress
 
 __all__ = ["COUNTED", "TarIndex", "index_of"]
@@ -122,6 +123,8 @@ def _entries(file: MappedFile) -> Iterator[tarfile.TarInfo]:
             while (member := archive.next()) is not None:
                 yield member
                 vars(archive)["members"] = []  # Otherwise it keeps every one.
+    except DataError:
+        raise  # It shrank meanwhile.
     except (tarfile.TarError, ValueError, OverflowError, EOFError) as error:
         raise CorruptFile(Where(path=file.path), expected="a tar archive", found=str(error)) from error
 
@@ -129,7 +132,9 @@ def _entries(file: MappedFile) -> Iterator[tarfile.TarInfo]:
 def _check_end(file: MappedFile, end: int) -> None:
     """Behind the last member there are zeros only: that is also how damage shows, at which the library just stops."""
     rest = np.frombuffer(file.buffer[end:], np.uint8)
-    if len(rest) < 2 * BLOCK or rest.any():
+    with guarded(file.buffer):
+        has_more = bool(rest.any())
+    if len(rest) < 2 * BLOCK or has_more:
         raise CorruptFile(
             Where(path=file.path, offset=end),
             expected="another member, or the zeros that end an archive",
@@ -153,7 +158,7 @@ class _View(io.RawIOBase):
         return True
 
     def readinto(self, target: Any, /) -> int:
-        part = self._buffer[self._at : self._at + len(target)]
+        part = _native.copy_bytes(self._buffer, self._at, len(target))
         target[: len(part)] = part
         self._at += len(part)
         return len(part)

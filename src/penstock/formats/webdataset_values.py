@@ -53,7 +53,7 @@ def _kind(ending: str) -> str:
     return ending.rpartition(".")[2].lower()
 
 
-def feature_of(ending: str, members: Sequence[memoryview], place: Place) -> Feature:
+def feature_of(ending: str, members: Sequence[bytes], place: Place) -> Feature:
     """The feature of some members of one ending."""
     kind = _kind(ending)
     if kind in TEXTS:
@@ -80,8 +80,8 @@ def feature_of(ending: str, members: Sequence[memoryview], place: Place) -> Feat
     return Feature(first.dtype, tuple(axis[0] if len(set(axis)) == 1 else None for axis in axes))
 
 
-def _header(member: memoryview, where: Where) -> NpyHeader:
-    file: Any = _Member(where.path or "", member)
+def _header(member: bytes, where: Where) -> NpyHeader:
+    file: Any = _Member(where.path or "", memoryview(member))
     try:
         return read_header(file)
     except DataError as error:
@@ -94,7 +94,7 @@ def _other(header: NpyHeader, feature: Feature, where: Where) -> SchemaMismatch:
     return SchemaMismatch(where, expected=f"{feature.dtype} with shape {feature.shape}", found=found, hint=hint)
 
 
-def column_from(members: Sequence[memoryview | None], ending: str, feature: Feature, place: Place) -> Any:
+def column_from(members: Sequence[bytes | None], ending: str, feature: Feature, place: Place) -> Any:
     """The batch column of some members.
 
     Raises:
@@ -111,22 +111,21 @@ def column_from(members: Sequence[memoryview | None], ending: str, feature: Feat
         raise SchemaMismatch(place(bad.row), expected=bad.expected, found=bad.found, hint=bad.hint) from bad
 
 
-def _value(member: memoryview, ending: str, feature: Feature, place: Place, row: int) -> Any:
+def _value(member: bytes, ending: str, feature: Feature, place: Place, row: int) -> Any:
     kind = _kind(ending)
     if kind == "npy":
         return _array(member, feature, place(row))
-    content = bytes(member)
     if feature.dtype == "bytes":
-        return content
+        return member
     try:
-        text = content.decode()
+        text = member.decode()
         return int(text) if kind in NUMBERS and not feature.is_text else text
     except ValueError as error:
         expected = "a whole number" if kind in NUMBERS else "UTF-8 text"
-        raise CorruptRecord(place(row), expected=expected, found=repr(content[:40])) from error
+        raise CorruptRecord(place(row), expected=expected, found=repr(member[:40])) from error
 
 
-def _array(member: memoryview, feature: Feature, where: Where) -> npt.NDArray[Any]:
+def _array(member: bytes, feature: Feature, where: Where) -> npt.NDArray[Any]:
     header = _header(member, where)
     wanted = feature.numpy_dtype
     fits = len(header.shape) == len(feature.shape) and all(
@@ -135,7 +134,9 @@ def _array(member: memoryview, feature: Feature, where: Where) -> npt.NDArray[An
     if not fits or not np.can_cast(header.dtype, wanted, "same_kind"):
         raise _other(header, feature, where)
     order: Literal["F", "C"] = "F" if header.is_fortran else "C"
-    array: npt.NDArray[Any] = np.ndarray(header.shape, header.dtype, member[header.data_offset :], order=order)
+    array: npt.NDArray[Any] = np.ndarray(
+        header.shape, header.dtype, memoryview(member)[header.data_offset :], order=order
+    )
     check_text(np.atleast_1d(array), lambda _: where)
     return array.astype(wanted, copy=False)
 

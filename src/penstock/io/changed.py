@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from types import TracebackType
 from typing import Literal
 
 from penstock.errors import CorruptFile, PenstockError, Where
 
-__all__ = ["changed", "naming"]
+__all__ = ["changed", "naming", "shrank"]
 
 
 class naming:  # noqa: N801 - used like a function
@@ -49,4 +50,31 @@ def changed(path: str, *, size: int | None, found: str | int, what: Literal["fil
         expected=f"the {what} as it was when it was first looked at{first}",
         found=f"another version ({found} bytes)" if isinstance(found, int) else found,
         hint=f"The {what} was changed meanwhile: open it again.",
+    )
+
+
+def shrank(name: bytes, opened: bytes, size: int) -> CorruptFile:
+    """The error for a mapped file of ``size`` bytes that was cut off while it was read.
+
+    Args:
+        name: What the user calls it.
+        opened: The file that was mapped: ``name``, or its copy in the cache.
+        size: In bytes, when it was mapped.
+    """
+    path, copy = os.fsdecode(name), os.fsdecode(opened)
+    try:
+        left = os.stat(copy).st_size
+    except OSError:
+        left = size
+    is_copy = os.path.abspath(path) != copy
+    what = "its copy in the cache" if is_copy else "the file"
+    return CorruptFile(
+        Where(path=path),
+        expected=f"{size} bytes, as when {what} was opened",
+        found=f"{left}: {what} shrank while being read"
+        if left < size
+        else f"bytes that cannot be read: {what} shrank, or its disk fails",
+        hint=f"Delete {copy} and open the file again."
+        if is_copy
+        else "Open it again once it is whole. To replace a file that may be in use, write another one and rename it.",
     )

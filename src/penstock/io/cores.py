@@ -6,6 +6,9 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+
+from penstock.io.cgroups import cpu_limit, whole_cpus
 
 __all__ = ["among_others", "spare_cores", "usable_cores"]
 
@@ -13,10 +16,18 @@ _of_thread = threading.local()
 
 
 def usable_cores() -> int:
-    """How many cores this process may use: those it is bound to, where the system tells, and not all that the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """How many cores this process may use: those it is bound to, where the system says so, and no more than its container is allowed
+    to keep busy.
+    """
+    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    allowed = _allowed_cores()
+    return bound if allowed is None else min(bound, allowed)
+
+
+@cache
+def _allowed_cores() -> int | None:
+    limit = cpu_limit()
+    return None if limit is None else whole_cpus(limit)
 
 
 @contextmanager

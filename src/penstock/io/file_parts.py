@@ -14,7 +14,7 @@ from penstock.errors import CorruptFile, UnsupportedData, Where
 from penstock.io.atomic import write_atomic
 from penstock.io.cache import CacheEntry, boot_id, cache_folder, cache_key, cache_limit_bytes, is_believed
 from penstock.io.inflated import LIMIT_HINT, note_of, read_note
-from penstock.io.mapped import MappedFile
+from penstock.io.mapped import MappedFile, guarded
 from penstock.io.paths import absolute
 
 __all__ = ["FilePart", "check_crc", "crc_fault", "inflate_bytes", "inflate_to_cache"]
@@ -56,7 +56,8 @@ def check_crc(file: MappedFile, part: FilePart) -> None:
     found = 0
     for start in range(part.offset, part.offset + part.size, STEP_BYTES):
         size = min(STEP_BYTES, part.offset + part.size - start)
-        found = library.crc32(file.read(start, size), found)
+        with guarded(file.buffer):
+            found = library.crc32(file.buffer[start : start + size], found)
         if mark is not None:
             file.drop(start, size)  # An array larger than memory passes through here.
     if found != part.crc:

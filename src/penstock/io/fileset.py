@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from penstock import _native
 from penstock.contracts.protocols import Indices
 from penstock.io import mapping_limits
+from penstock.io.changed import shrank
 from penstock.io.compression import Compression, wrapper_of, wrapper_of_name
 from penstock.io.descriptors import Descriptor, Descriptors
 from penstock.io.extents import fetch_extents
@@ -65,6 +67,7 @@ class FileSet:
         self._open = Descriptors()
         self._touched_bytes = 0
         self._passed_bytes = 0
+        self._is_scattered = False
         self._remote: dict[int, RemoteFile] = {}
 
     def __len__(self) -> int:
@@ -241,6 +244,8 @@ class FileSet:
         """
         self._touched_bytes += size + scattered * mapping_limits.WINDOW_BYTES
         limit = mapping_limits.scattered_limit()
+        if self._is_scattered != (scattered > 0):
+            self._expect_scattered_reads(limit, scattered=scattered > 0)
         if self._touched_bytes < limit:
             return
         self._touched_bytes = 0
@@ -250,12 +255,37 @@ class FileSet:
         for file in mapped:
             file.drop()
 
+    def _expect_scattered_reads(self, limit: int, *, scattered: bool) -> None:
+        """Files that do not fit into memory are read at random without the pages around: those would be gone before they are used.
+        Of files that fit, the pages around are wanted soon.
+        """
+        self._is_scattered = scattered
+        mapped = list(self._mapped.values())
+        if sum(file.size for file in mapped) > limit:
+            for file in mapped:
+                file.expect_scattered_reads(scattered=scattered)
+
     def descriptors(self, which: npt.NDArray[np.int32] | None) -> tuple[list[Descriptor], npt.NDArray[np.int32] | None]:
         """As :meth:`buffers`, with open files instead. They stay open as long as the descriptors are held."""
         if which is None:
             return [self._descriptor(0)], None
         numbers, renumbered = self._used(which)
         return [self._descriptor(number) for number in numbers], renumbered
+
+    def read(
+        self, which: npt.NDArray[np.int32] | None, offsets: Indices, sizes: Indices
+    ) -> tuple[npt.NDArray[np.uint8], Indices]:
+        """Ranges of the contents of files ``which`` (``None``: all of file 0), read and joined; and where each begins.
+
+        Raises:
+            CorruptFile: A file ends before that: it was cut off since it was opened.
+        """
+        files, which_open = self.descriptors(which)
+        try:
+            return _native.read_ranges([file.fd for file in files], which_open, offsets, sizes)
+        except _native.FormatError as error:
+            content = self.content(0 if which is None else int(which[error.record]))
+            raise shrank(os.fsencode(content.path), os.fsencode(content.opened), content.size) from error
 
     def _descriptor(self, number: int) -> Descriptor:
         found = self._open.get(number)

@@ -1,20 +1,28 @@
-"""Files as memory: mapped, never loaded."""
+"""Files as memory: mapped, never loaded.
+
+Another process may cut a mapped file off while it is in use. Native functions notice that by themselves and raise the
+:class:`~penstock.errors.CorruptFile` of :func:`penstock.io.changed.shrank` (``native/core/mapped_files.hpp`` says how). Python code
+reads mapped bytes through :meth:`MappedFile.read`, which copies, or inside :func:`guarded`.
+"""
 
 from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from penstock import _native
 from penstock.errors import CorruptFile
-from penstock.io.changed import naming
+from penstock.io import mapping_limits
+from penstock.io.changed import naming, shrank
 from penstock.io.locks import lock
 from penstock.io.paths import absolute
 from penstock.io.signatures import FLAGS, Signature, vanished
 
-__all__ = ["MappedFile"]
+__all__ = ["MappedFile", "guarded", "views"]
+
+_native.on_lost_file(shrank)
 
 
 class MappedFile:
@@ -53,11 +61,11 @@ class MappedFile:
                 lock(fd, shared=True)  # Keeps it from being thrown out while it is mapped.
             self.signature = Signature.of_open(fd)
             self.size = self.signature.size
-            self._mapping = _mapping(fd, self.size)
+            self._mapping = _mapping(fd, self.size, self.path, self._opened)
         finally:
             os.close(fd)
         self.buffer = memoryview(self._mapping)
-        """What native functions take; views of it keep the mapping alive."""
+        """What native functions take, and nothing else may read outside of :func:`guarded`; views of it keep the mapping alive."""
 
     @property
     def opened(self) -> str:
@@ -70,12 +78,30 @@ class MappedFile:
         self.size = size
 
     def read(self, offset: int, size: int, /) -> memoryview:
-        """A view of ``size`` bytes, fewer at the end of the file."""
-        return self.buffer[offset : offset + size]
+        """A copy of ``size`` bytes, fewer at the end of the file.
+
+        Raises:
+            CorruptFile: The file was cut off.
+        """
+        return memoryview(_native.copy_bytes(self.buffer, offset, size))
 
     def read_many(self, ranges: Sequence[tuple[int, int]], /) -> list[memoryview]:
-        """Views of several ``(offset, size)`` ranges."""
-        return [self.buffer[offset : offset + size] for offset, size in ranges]
+        """Copies of several ``(offset, size)`` ranges."""
+        return [self.read(offset, size) for offset, size in ranges]
+
+    def view(self, offset: int, size: int, /) -> memoryview:
+        """As :meth:`read`, for users: without a copy where ``PENSTOCK_MAPPED_BYTES`` lets them have views of mapped bytes. Whoever
+        reads such a view when the file was cut off ends the process.
+        """
+        return self.buffer[offset : offset + size] if mapping_limits.gives_views() else self.read(offset, size)
+
+    def expect_scattered_reads(self, *, scattered: bool) -> None:
+        """Say whether the pages are read here and there, so that those around a missing one should not be read with it."""
+        if isinstance(self._mapping, mmap.mmap):
+            if hasattr(mmap, "MADV_RANDOM"):
+                self._mapping.madvise(mmap.MADV_RANDOM if scattered else mmap.MADV_NORMAL)
+        elif self.size:
+            self._mapping.expect_scattered_reads(scattered)
 
     def drop(self, offset: int = 0, size: int | None = None) -> None:
         """Let go of pages that are in memory. Reading them again brings them back."""
@@ -109,11 +135,30 @@ def _opened(path: str, shown: str) -> int:
         raise vanished(shown) from error
 
 
-def _mapping(fd: int, size: int) -> Any:
+def guarded(*buffers: Any) -> _native.GuardedRead:
+    """A context in which this thread may read these buffers although their files may be cut off: leaving it raises the
+    :class:`~penstock.errors.CorruptFile` then. What was read counts only after that. No generator may yield inside.
+    """
+    return _native.GuardedRead(*buffers)
+
+
+def views(buffer: memoryview, parts: Iterable[tuple[int, int]]) -> Iterator[memoryview]:
+    """Parts ``[start, stop)`` of a buffer for users: views, or copies as :meth:`MappedFile.view` has it."""
+    for start, stop in parts:
+        yield (
+            buffer[start:stop]
+            if mapping_limits.gives_views()
+            else memoryview(_native.copy_bytes(buffer, start, stop - start))
+        )
+
+
+def _mapping(fd: int, size: int, name: str, opened: str) -> Any:
     if size == 0:
         return b""  # An empty file cannot be mapped, and need not be.
     if _native.HAS_MAPPED_FILE:
-        return _native.MappedFile(fd, size)
+        return _native.MappedFile(
+            fd, size, os.fsencode(name), os.fsencode(opened), private=not mapping_limits.gives_views()
+        )
     return mmap.mmap(fd, size, access=mmap.ACCESS_READ)
 
 

@@ -3,7 +3,8 @@
 Mapped pages count as the process's memory once they are touched. Of a large set that is read in order they are let go of behind
 the reader, so that memory does not grow with the files; mapping them again costs less than reading into recycled memory (measured on
 1.9 GB: an epoch from a map 0.28 s, let go of or not; by reading 0.45 s). At random a map is several times faster than reads of 3 KB, so it is
-kept as long as the set is small beside the machine's memory: the kernel takes the pages back when it needs them. Larger sets are read.
+kept as long as the set is small beside the memory that this process may use (that of the machine, or what its container is
+allowed): the kernel takes the pages back when it needs them. Larger sets are read.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import os
 from functools import cache
 
 from penstock import _native
+from penstock.io.cgroups import usable_memory
 
-__all__ = ["WINDOW_BYTES", "scattered_limit", "worth_mapping"]
+__all__ = ["WINDOW_BYTES", "gives_views", "scattered_limit", "worth_mapping"]
 
 IN_ORDER_MAPPED_BYTES = 256 << 20
 """Up to here all pages stay, since they may be read again in the next epoch."""
@@ -31,10 +33,15 @@ def scattered_limit() -> int:
     given = os.environ.get("PENSTOCK_MAPPED_BYTES")
     if given is not None:
         return int(given)
-    try:
-        return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * SCATTERED_MEMORY_SHARE)
-    except (AttributeError, ValueError, OSError):
-        return 1 << 30
+    memory = usable_memory()
+    return 1 << 30 if memory is None else int(memory * SCATTERED_MEMORY_SHARE)
+
+
+def gives_views() -> bool:
+    """Whether users may get views of mapped bytes. With ``PENSTOCK_MAPPED_BYTES=0`` they get copies: a view of a file that is cut
+    off ends the process.
+    """
+    return scattered_limit() > 0
 
 
 def worth_mapping(total: int) -> bool:

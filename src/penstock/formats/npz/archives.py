@@ -12,7 +12,7 @@ from penstock.formats.npy_header import MAGIC, NpyHeader, header_in
 from penstock.formats.npz.archive import DEFLATED, Member, read_directory
 from penstock.io.file_parts import FilePart, check_crc, inflate_to_cache
 from penstock.io.fileset import FileSet
-from penstock.io.mapped import MappedFile
+from penstock.io.mapped import MappedFile, guarded
 from penstock.io.signatures import Signature
 
 __all__ = ["Archives", "ArrayRows", "part_of"]
@@ -40,7 +40,8 @@ class Archives:
         found = self._members.get(number)
         if found is None:
             file = self.files.content(number)
-            found = {member.array: member for member in read_directory(file.buffer, file.path)}
+            with guarded(file.buffer):
+                found = {member.array: member for member in read_directory(file.buffer, file.path)}
             _check_arrays(file, found)
             self._members[number] = found
         return found
@@ -148,7 +149,7 @@ class ArrayRows(NpyRecords):
         file, begin = self.archives.content(number, self.name)
         member = self.archives.member(number, self.name)
         try:
-            header = header_in(file.read(begin, member.size), self.paths[number])
+            header = header_in(file.buffer[begin : begin + member.size], self.paths[number])
         except CorruptFile as error:
             raise error.relocated(Where(feature=self.name)) from error
         return replace(header, data_offset=begin + header.data_offset)

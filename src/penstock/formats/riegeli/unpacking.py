@@ -10,6 +10,7 @@ from penstock._faults import describe
 from penstock.contracts.protocols import Indices
 from penstock.errors import CorruptRecord, Where
 from penstock.formats.riegeli.codecs import library
+from penstock.io.mapped import guarded
 
 __all__ = ["BadChunk", "HasBuffer", "open_chunks", "read_record"]
 
@@ -117,7 +118,8 @@ def unpack(chunks: _native.Chunks, file: HasBuffer) -> None:
         for codec, source, target, number in chunks.jobs():
             unpacker = library(codec)
             try:
-                size = unpacker.unpack_into(source, target)
+                with guarded(source):
+                    size = unpacker.unpack_into(source, target)
             except unpacker.errors as error:
                 raise BadChunk(
                     number, _undecodable(chunks, number, file, "a sound compressed stream", str(error))

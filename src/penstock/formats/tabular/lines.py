@@ -14,6 +14,7 @@ from penstock.formats.index import RecordIndex
 from penstock.formats.index_build import record_index
 from penstock.io.compression import Compression
 from penstock.io.fileset import FileSet
+from penstock.io.mapped import guarded
 
 __all__ = ["LineFraming", "line_index"]
 
@@ -54,6 +55,10 @@ class LineFraming:
     ) -> tuple[Indices, int]:
         """Starts of the lines that begin in ``[start, stop)``, where ``start`` is that of a line; and of the next one."""
         del verify, max_records, last
+        with guarded(buffer):
+            return self._scanned(buffer, start, stop)
+
+    def _scanned(self, buffer: memoryview, start: int, stop: int) -> tuple[Indices, int]:
         content = np.frombuffer(buffer, np.uint8)
         starts = np.flatnonzero(content[start:stop] == NEWLINE) + (start + 1)
         starts = np.concatenate(([start], starts[starts < stop]))
@@ -63,7 +68,8 @@ class LineFraming:
 
     def find(self, buffer: memoryview, start: int) -> int:
         """The first line from ``start`` on; -1 where none begins there."""
-        found = self.next_line(buffer, start)
+        with guarded(buffer):
+            found = self.next_line(buffer, start)
         return found if found < len(buffer) else -1
 
     def next_line(self, buffer: memoryview, at: int) -> int:

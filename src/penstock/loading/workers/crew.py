@@ -55,6 +55,11 @@ class Worker:
         code = self.process.exitcode
         if code == -signal.SIGKILL:
             return "Most often memory ran out: use fewer workers or smaller batches."
+        if code == -signal.SIGBUS:
+            return (
+                "A file that it had mapped into memory shrank, or its disk failed; the worker's last line on stderr names a file that "
+                "penstock had mapped, and PENSTOCK_MAPPED_BYTES=0 avoids it there. Full shared memory (/dev/shm) does the same."
+            )
         if code is not None and code > 0:
             return "It has said why on stderr. (A script that starts workers keeps what it runs below `if __name__ == '__main__'`.)"
         return "Native code called by a function of yours is at fault most often: workers=0 shows where."

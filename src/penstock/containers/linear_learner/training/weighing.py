@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import time
 
 import numpy as np
@@ -19,6 +18,7 @@ from penstock.containers.linear_learner.training.optimizers import Penalty, opti
 from penstock.containers.linear_learner.training.rows import Rows
 from penstock.containers.linear_learner.training.scaling import Scaler
 from penstock.errors import JobFailed
+from penstock.io.cgroups import usable_memory
 
 __all__ = ["Models"]
 
@@ -165,12 +165,9 @@ def _class_weights(counts: Array) -> Array:
 
 def _check_memory(values: int) -> None:
     """Weights that cannot fit are refused with the reason, before the machine tries."""
-    try:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return
+    memory = usable_memory()
     needed = 4 * ARRAYS * values
-    if needed > memory:
+    if memory is not None and needed > memory:
         raise JobFailed(
             f"Customer error: the models would take {needed >> 20} MiB, and the machine has {memory >> 20} MiB; "
             "set num_models lower, or feature_dim or num_classes"

@@ -1,0 +1,197 @@
+#include "core/mapped_files.hpp"
+
+#include "core/team.hpp"
+
+#include "check.hpp"
+
+#if defined(__unix__) || defined(__APPLE__)
+
+#include <csignal>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace penstock;
+using namespace penstock::testing;
+
+namespace {
+
+const std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+
+/// A file of `pages` pages of ones, or of zeros.
+class File {
+  public:
+    explicit File(std::size_t pages, char content = 1) : content_(pages * page, content) {
+        fd = mkstemp(name);
+        check(fd >= 0);
+        write();
+    }
+    ~File() {
+        close(fd);
+        unlink(name);
+    }
+    File(const File&) = delete;
+    File& operator=(const File&) = delete;
+
+    void write() const { check(pwrite(fd, content_.data(), content_.size(), 0) == static_cast<ssize_t>(content_.size())); }
+    void cut(std::size_t size) const { check(ftruncate(fd, static_cast<off_t>(size)) == 0); }
+    [[nodiscard]] std::size_t size() const { return content_.size(); }
+
+    char name[32] = "/tmp/penstock-mapped-XXXXXX";
+    int fd = -1;
+
+  private:
+    std::vector<char> content_;
+};
+
+/// The sum of the bytes, as a call that reads all of them.
+std::size_t sum(const MappedFile& file, std::size_t from = 0) {
+    std::size_t total = 0;
+    for (std::size_t i = from; i < file.size(); ++i) total += static_cast<std::size_t>(file.data()[i]);
+    return total;
+}
+
+void lost_pages_read_as_zeros() {
+    const File file(4);
+    const MappedFile mapped(file.fd, file.size(), "name", file.name);
+    for (const std::size_t size : {2 * page, page, std::size_t{0}}) {
+        file.cut(size);
+        GuardedRead guard;
+        check(sum(mapped, size) == 0);
+        check(guard.lost() == &mapped);
+    }
+    file.write(); // What was lost before is no longer there, and nothing of it stays.
+    GuardedRead guard;
+    guard.touch(mapped.data());
+    check(sum(mapped) == file.size());
+    check(guard.lost() == nullptr);
+}
+
+void zeros_in_the_last_page_are_noticed() {
+    const File file(4);
+    const MappedFile mapped(file.fd, file.size(), "name", file.name);
+    for (const std::size_t size : {4 * page - 1, 2 * page + 100}) {
+        file.cut(size);
+        GuardedRead guard;
+        check(mapped.data()[size] == std::byte{0});
+        check(guard.lost() == nullptr); // as nothing says that this file is read
+        guard.touch(&mapped);
+        check(guard.lost() == &mapped);
+    }
+    file.write();
+    GuardedRead guard;
+    guard.touch(&mapped);
+    check(guard.lost() == nullptr);
+}
+
+void files_of_zeros() {
+    const File file(3, 0);
+    const MappedFile mapped(file.fd, file.size(), "name", file.name);
+    {
+        GuardedRead guard;
+        guard.touch(&mapped);
+        check(guard.lost() == nullptr);
+    }
+    file.cut(page + 7);
+    GuardedRead guard;
+    guard.touch(&mapped);
+    check(guard.lost() == &mapped);
+}
+
+void guards_within_guards() {
+    const File file(2);
+    const MappedFile mapped(file.fd, file.size(), "name", file.name);
+    file.cut(0);
+    GuardedRead outer;
+    outer.touch(&mapped);
+    {
+        GuardedRead inner;
+        check(GuardedRead::current() == &inner);
+        check(sum(mapped) == 0);
+        check(inner.lost() == &mapped);
+    }
+    check(GuardedRead::current() == &outer);
+    check(outer.lost() == &mapped);
+}
+
+void helpers_read_for_the_caller() {
+    const File file(64);
+    const MappedFile mapped(file.fd, file.size(), "name", file.name);
+    file.cut(page);
+    GuardedRead guard;
+    std::atomic<std::size_t> total{0};
+    Team::shared().run(64, 1, 4, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin * page; i < end * page; ++i) total += static_cast<std::size_t>(mapped.data()[i]);
+    });
+    check(total == page);
+    check(guard.lost() == &mapped);
+}
+
+void many_threads() {
+    const File file(64);
+    const MappedFile mapped(file.fd, file.size(), "name", file.name);
+    file.cut(10 * page + 5);
+    std::vector<std::thread> threads;
+    for (std::size_t n = 0; n < 8; ++n)
+        threads.emplace_back([&mapped, n] {
+            for (std::size_t round = 0; round < 200; ++round) {
+                GuardedRead guard;
+                guard.touch(&mapped);
+                const std::size_t from = (11 + (n * 7 + round) % 53) * page;
+                check(mapped.data()[from] == std::byte{0});
+                check(guard.lost() == &mapped);
+            }
+        });
+    for (std::thread& thread : threads) thread.join();
+}
+
+void addresses() {
+    const File file(2);
+    const std::byte other{};
+    const std::byte* data = nullptr;
+    {
+        const MappedFile mapped(file.fd, file.size() - 5, "name", file.name);
+        data = mapped.data();
+        check(MappedFile::find(data).file == &mapped);
+        check(MappedFile::find(data + mapped.size() - 1).file == &mapped);
+        check(MappedFile::find(data + mapped.size()).file != &mapped);
+        check(MappedFile::find(&other).file == nullptr);
+    }
+    check(MappedFile::find(data).file == nullptr);
+}
+
+void without_a_guard_the_process_ends() {
+    const File file(2);
+    const MappedFile mapped(file.fd, file.size(), "name", file.name);
+    file.cut(0);
+    const pid_t child = fork();
+    if (child == 0) {
+        close(STDERR_FILENO);
+        _exit(static_cast<int>(sum(mapped)));
+    }
+    int status = 0;
+    check(waitpid(child, &status, 0) == child);
+    check(!WIFEXITED(status) || WEXITSTATUS(status) != 0);
+}
+
+} // namespace
+
+int main() {
+    lost_pages_read_as_zeros();
+    zeros_in_the_last_page_are_noticed();
+    files_of_zeros();
+    guards_within_guards();
+    helpers_read_for_the_caller();
+    many_threads();
+    addresses();
+    without_a_guard_the_process_ends();
+}
+
+#else
+
+int main() {}
+
+#endif

@@ -1,0 +1,271 @@
+"""Files that are cut off while they are read: an error that names them, and never the end of the process (SIGBUS)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.formats.shrinking_child import FRAMED, SUFFIXES
+
+CHILD = Path(__file__).with_name("shrinking_child.py")
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows does not let a mapped file be cut off")
+
+
+def run(folder: Path, format: str, **environment: str) -> list[tuple[str, int, str, str]]:
+    """What came of every way of reading, in a process of its own: a crash would take the tests with it."""
+    done = subprocess.run(
+        [sys.executable, str(CHILD), str(folder), format],
+        env={**os.environ, "PENSTOCK_CACHE_DIR": str(folder / "cache"), **environment},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, (done.returncode, done.stderr[-3000:])
+    return [(way, cut, outcome, message) for way, cut, outcome, message in json.loads(done.stdout)]
+
+
+@pytest.mark.parametrize(
+    ("format", "limit"), [*((format, "") for format in SUFFIXES), *((format, "0") for format in FRAMED)]
+)
+def test_every_way_of_reading(tmp_path, format, limit):
+    found = run(tmp_path, format, **({"PENSTOCK_MAPPED_BYTES": limit} if limit else {}))
+    assert found
+    wrong = [one for one in found if one[2] in ("wrong", "stale")]
+    assert not wrong, wrong[:3]
+    after = [one for one in found if " at " not in one[0] and " restored" not in one[0]]
+    assert not [one for one in after if one[2] == "equal"]
+    assert [one for one in after if one[2] == "error"]
+    for way, cut, outcome, message in after:
+        if outcome == "error":
+            assert message.startswith("CorruptFile: "), (way, cut, message)
+            assert "shrank while being read" in message, (way, cut, message)
+            assert str(tmp_path / SUFFIXES[format]) in message, (way, cut, message)
+
+
+SCRIPT = """
+import faulthandler, os, signal, sys, threading
+import numpy as np
+import penstock as ps
+from penstock import _native
+from penstock.io.mapped import MappedFile, guarded
+
+path = sys.argv[1]
+np.save(path, np.arange(1, 100_001))
+"""
+
+
+def script(folder: Path, text: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", SCRIPT + text, str(folder / "a.npy")],
+        env={**os.environ, "PENSTOCK_CACHE_DIR": str(folder / "cache"), **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+LOSE_A_VIEW = "view = ps.records(path)[90_000]; os.truncate(path, 1000); print(bytes(view))"
+
+
+def test_a_view_that_a_user_holds_ends_the_process_with_the_reason(tmp_path):
+    done = script(tmp_path, LOSE_A_VIEW)
+    assert done.returncode != 0
+    assert f"penstock: {tmp_path / 'a.npy'} shrank" in done.stderr
+    assert "PENSTOCK_MAPPED_BYTES=0" in done.stderr
+
+
+def test_no_view_that_a_user_holds_is_lost_where_there_are_only_copies(tmp_path):
+    done = script(tmp_path, LOSE_A_VIEW, PENSTOCK_MAPPED_BYTES="0")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == repr((90_001).to_bytes(8, "little"))
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_faulthandler_may_be_there_first_or_last(tmp_path, when):
+    enable = "faulthandler.enable()\n"
+    text = f"""
+{enable if when == "before" else ""}
+len(ps.records(path))
+{enable if when == "after" else ""}
+records = ps.records(path); len(records)
+os.truncate(path, 1000)
+for _ in range(3):
+    try:
+        records.take(np.arange(50_000, 50_010))
+    except ps.CorruptFile:
+        print("lost")
+"""
+    done = script(tmp_path, text)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["lost"] * 3
+
+
+def test_faulthandler_still_reports_other_faults(tmp_path):
+    done = script(tmp_path, f"faulthandler.enable()\n{LOSE_A_VIEW}")
+    assert done.returncode != 0
+    assert "shrank" in done.stderr
+    assert "Bus error" in done.stderr
+
+
+def test_a_signal_that_was_sent_is_no_fault(tmp_path):
+    done = script(tmp_path, "len(ps.records(path)); os.kill(os.getpid(), signal.SIGBUS)")
+    assert done.returncode == -signal.SIGBUS
+    assert "shrank" not in done.stderr
+
+
+def test_a_handler_of_the_user_that_came_first_is_called(tmp_path):
+    text = """
+import ctypes
+called = ctypes.CFUNCTYPE(None, ctypes.c_int)(lambda number: os._exit(42))
+libc = ctypes.CDLL(None)
+libc.signal(int(signal.SIGBUS), called)
+view = ps.records(path)[90_000]
+os.truncate(path, 1000)
+bytes(view)
+"""
+    assert script(tmp_path, text).returncode == 42
+
+
+def test_threads_that_fault_at_once(tmp_path):
+    text = """
+found = []
+records = ps.records(path); len(records)
+together = threading.Barrier(8)
+def work():
+    for _ in range(50):
+        together.wait()
+        try:
+            records.take(np.arange(500, 99_000))
+            found.append("nothing was raised")
+        except ps.CorruptFile as error:
+            if "shrank" not in str(error): found.append(str(error))
+os.truncate(path, 5000)
+threads = [threading.Thread(target=work) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(found)
+"""
+    done = script(tmp_path, text)
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
+
+
+def test_after_fork(tmp_path):
+    text = """
+records = ps.records(path); len(records)
+os.truncate(path, 5000)
+child = os.fork()
+try:
+    records.take(np.arange(90_000, 90_010))
+    lost = False
+except ps.CorruptFile:
+    lost = True
+if child == 0:
+    os._exit(0 if lost else 1)
+print(lost, os.waitpid(child, 0)[1])
+"""
+    done = script(tmp_path, text)
+    assert done.stdout.split() == ["True", "0"], done.stderr
+
+
+def test_zeros_in_the_page_of_the_new_end(tmp_path):
+    """The system fills the rest of that page with zeros, and sends no signal to who reads them."""
+    text = """
+records = ps.records(path); len(records)
+os.truncate(path, 4096 * 10 + 100)
+first = (4096 * 10 + 100 - 128) // 8 + 1
+try:
+    print(records.take(np.arange(first, first + 20)))
+except ps.CorruptFile as error:
+    print("lost", "shrank" in str(error))
+"""
+    done = script(tmp_path, text)
+    assert done.stdout.split() == ["lost", "True"], (done.stdout, done.stderr)
+
+
+def test_python_code_inside_a_guard(tmp_path):
+    text = """
+file = MappedFile(path)
+os.truncate(path, 5000)
+for part in (file.buffer[4990:5020], file.buffer[100_000:100_010]):
+    try:
+        with guarded(part):
+            bytes(part)
+        print("read")
+    except ps.CorruptFile:
+        print("lost")
+try:
+    with guarded(file.buffer):
+        raise KeyError(bytes(file.buffer[100_000:100_010]))
+except ps.CorruptFile as error:
+    print(type(error.__context__).__name__)
+"""
+    done = script(tmp_path, text)
+    assert done.stdout.split() == ["lost", "lost", "KeyError"], (done.stdout, done.stderr)
+
+
+def test_files_that_grow_or_are_replaced_are_read_as_before(tmp_path):
+    text = """
+records = ps.records(path)
+before = records.take(np.arange(100_000)).tolist()
+with open(path, "ab") as file: file.write(bytes(10_000))
+assert records.take(np.arange(100_000)).tolist() == before
+np.save(path + ".new.npy", np.zeros(3))
+os.replace(path + ".new.npy", path)
+assert records.take(np.arange(100_000)).tolist() == before
+"""
+    done = script(tmp_path, text)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_file_that_ends_with_zeros(tmp_path):
+    """There is no byte in its last page that could show that the file was cut off: the page itself has to."""
+    text = """
+np.save(path, np.concatenate([np.arange(1, 50_001), np.zeros(50_000, np.int64)]))
+records = ps.records(path); len(records)
+os.truncate(path, 4096 * 10 + 100)
+try:
+    print(records.take(np.arange(5100, 5120)))
+except ps.CorruptFile:
+    print("lost")
+"""
+    done = script(tmp_path, text)
+    assert done.stdout.strip() == "lost", (done.stdout, done.stderr)
+
+
+def test_a_changed_last_byte_is_no_loss(tmp_path):
+    text = """
+records = ps.records(path); len(records)
+with open(path, "r+b") as file:
+    file.seek(-8, os.SEEK_END)
+    file.write(bytes(8))
+print(records.take(np.array([99_999, 7])).tolist())
+"""
+    done = script(tmp_path, text)
+    assert done.stdout.strip() == "[0, 8]", (done.stdout, done.stderr)
+
+
+def test_a_worker_that_loses_a_view_says_which_signal_it_was(tmp_path):
+    text = """
+records = ps.records(path)
+view = records[90_000]
+def touch(batch):
+    os.truncate(path, 1000)
+    return {"n": np.frombuffer(bytes(view), np.int64)}
+try:
+    for _ in ps.Loader(ps.ColumnSource({"n": np.arange(8)}), 8, workers=1, start_method="fork", map_batch=touch): pass
+except ps.WorkerDied as error:
+    print(error)
+"""
+    done = script(tmp_path, text)
+    assert "was killed by SIGBUS" in done.stdout, (done.stdout, done.stderr)
+    assert "shrank" in done.stdout
+    assert "function of yours" not in done.stdout
+    assert str(tmp_path / "a.npy") in done.stderr

@@ -1,0 +1,116 @@
+"""What control groups allow, from folders that look like those of the system."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.io import cgroups, cores, mapping_limits
+from penstock.io.cgroups import cpu_limit, memory_limit, usable_memory, whole_cpus
+
+V2_MOUNT = "35 25 0:30 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
+V1_MOUNT = "36 25 0:31 / /sys/fs/cgroup/memory rw shared:10 - cgroup cgroup rw,memory\n"
+V1_CPU = "37 25 0:32 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
+
+
+def tree(root: Path, groups: str, mounts: str, **files: str) -> str:
+    """A root folder; ``files`` are relative to ``/sys/fs/cgroup``, with two underscores for each slash."""
+    contents = {"proc/self/cgroup": groups, "proc/self/mountinfo": mounts}
+    contents |= {"sys/fs/cgroup/" + name.replace("__", "/").replace("-", "."): text for name, text in files.items()}
+    for name, text in contents.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return str(root)
+
+
+def test_no_limits(tmp_path):
+    assert memory_limit(str(tmp_path)) is None
+    assert cpu_limit(str(tmp_path)) is None
+    root = tree(
+        tmp_path,
+        "0::/a\n",
+        V2_MOUNT,
+        **{"a__memory.max": "max\n", "a__memory.high": "max\n", "a__cpu.max": "max 100000\n"},
+    )
+    assert memory_limit(root) is None
+    assert cpu_limit(root) is None
+
+
+def test_version_2(tmp_path):
+    files = {"a__b__memory.max": "1000\n", "a__b__memory.high": "900\n", "a__b__cpu.max": "150000 100000\n"}
+    root = tree(tmp_path, "0::/a/b\n", V2_MOUNT, **files)
+    assert memory_limit(root) == 900
+    assert cpu_limit(root) == 1.5
+
+
+@pytest.mark.parametrize(("inner", "outer"), [("500", "700"), ("700", "500"), ("max", "500"), ("500", "max")])
+def test_the_least_limit_on_the_way_up_counts(tmp_path, inner, outer):
+    root = tree(tmp_path, "0::/a/b/c\n", V2_MOUNT, **{"a__b__c__memory.max": inner, "a__memory.max": outer})
+    assert memory_limit(root) == 500
+
+
+def test_version_1(tmp_path):
+    groups = "12:cpuset:/\n5:memory:/docker/x\n4:cpu,cpuacct:/docker/x\n0::/\n"
+    files = {
+        "memory__docker__x__memory.limit_in_bytes": "419430400\n",
+        "memory__memory.limit_in_bytes": "9223372036854771712\n",
+        "cpu,cpuacct__docker__x__cpu.cfs_quota_us": "200000\n",
+        "cpu,cpuacct__docker__x__cpu.cfs_period_us": "100000\n",
+        "cpu,cpuacct__cpu.cfs_quota_us": "-1\n",
+        "cpu,cpuacct__cpu.cfs_period_us": "100000\n",
+    }
+    root = tree(tmp_path, groups, V1_MOUNT + V1_CPU, **files)
+    assert memory_limit(root) == 419430400
+    assert cpu_limit(root) == 2
+
+
+def test_version_1_without_a_limit(tmp_path):
+    root = tree(tmp_path, "5:memory:/\n", V1_MOUNT, **{"memory__memory.limit_in_bytes": "9223372036854771712\n"})
+    assert memory_limit(root) is None
+
+
+def test_a_container_that_sees_its_own_group_as_the_root(tmp_path):
+    mount = "36 25 0:31 /docker/x /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n"
+    root = tree(tmp_path, "5:memory:/docker/x\n", mount, **{"memory__memory.limit_in_bytes": "1234\n"})
+    assert memory_limit(root) == 1234
+
+
+@pytest.mark.parametrize("path", ["/../outside", "/elsewhere", "/"])
+def test_a_group_that_cannot_be_seen(tmp_path, path):
+    mount = "36 25 0:31 /docker/x /sys/fs/cgroup ro - cgroup2 cgroup2 rw\n"
+    root = tree(tmp_path, f"0::{path}\n", mount, **{"memory.max": "1234\n"})
+    assert memory_limit(root) == 1234
+
+
+def test_places_with_spaces(tmp_path):
+    mount = "35 25 0:30 / /sys/fs/cgroup/my\\040groups rw - cgroup2 cgroup2 rw\n"
+    root = tree(tmp_path, "0::/a:b\n", mount, **{"my groups__a:b__memory.max": "77"})
+    assert memory_limit(root) == 77
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "-5", "1 2"])
+def test_files_that_say_something_else(tmp_path, text):
+    root = tree(tmp_path, "0::/\nbad line\n", "bad line\n - \n" + V2_MOUNT, **{"memory.max": text, "cpu.max": text})
+    assert memory_limit(root) is None
+    assert cpu_limit(root) in (None, 0.5)
+
+
+def test_limits_count_where_memory_and_cores_do(monkeypatch):
+    for cached in (usable_memory, mapping_limits.scattered_limit, cores._allowed_cores):
+        cached.cache_clear()
+    monkeypatch.delenv("PENSTOCK_MAPPED_BYTES", raising=False)
+    monkeypatch.setattr(cgroups, "memory_limit", lambda: 400 << 20)
+    monkeypatch.setattr(cores, "cpu_limit", lambda: 0.2)
+    try:
+        assert usable_memory() == 400 << 20
+        assert mapping_limits.scattered_limit() == 100 << 20
+        assert cores.usable_cores() == 1
+    finally:
+        for cached in (usable_memory, mapping_limits.scattered_limit, cores._allowed_cores):
+            cached.cache_clear()
+
+
+def test_what_is_begun_of_a_processor_counts():
+    assert [whole_cpus(limit) for limit in (0.1, 1, 1.5, 2)] == [1, 1, 2, 2]
