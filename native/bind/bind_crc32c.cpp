@@ -50,7 +50,7 @@ void register_crc32c(nb::module_& module) {
         "crc32c_by_tables", [](nb::object data) { return sum_of(data, [](Bytes bytes) { return crc32c_by_tables(bytes); }); },
         nb::arg("data"), nb::sig("def crc32c_by_tables(data: collections.abc.Buffer) -> int"),
         "CRC-32C without the processor's instruction.");
-    module.def("crc32c_blocks", &sums_of_blocks, nb::arg("data"), nb::arg("block_bytes"),
+    module.def("crc32c_blocks", guarded(&sums_of_blocks), nb::arg("data"), nb::arg("block_bytes"),
                nb::sig("def crc32c_blocks(data: collections.abc.Buffer, block_bytes: int) -> numpy.typing.NDArray[numpy.uint32]"),
                "CRC-32C of each block of the bytes; the last one may be shorter.");
     module.def("crc32c_engine", &crc32c_engine, "How CRC-32C is computed here: 'sse4.2', 'armv8' or 'table'.");

@@ -209,7 +209,9 @@ class AvroTable(BlockTable):
         """The header of a file, in which points in time are the whole numbers that are stored."""
         found = self._headers.get(file)
         if found is None:
-            found = self._headers[file] = self._without_times(file, _native.copy_bytes(self._files.content(file).buffer, 0, size))
+            found = self._headers[file] = self._without_times(
+                file, _native.copy_bytes(self._files.content(file).buffer, 0, size)
+            )
         return found
 
     def _without_times(self, file: int, header: bytes) -> bytes:

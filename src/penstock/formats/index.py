@@ -316,7 +316,9 @@ def _read(file: MappedFile) -> RecordIndex:
     sums = BlockSums(len(starts), tables[0], block_bytes)
     if len(starts) <= CHECKED_BYTES and sums.damaged_anywhere(starts) >= 0:
         raise ValueError("damaged starts")
-    return RecordIndex(files, np.frombuffer(starts, "<i8"), None if sums.all_sound else sums, content, is_mapped=is_mapped)
+    return RecordIndex(
+        files, np.frombuffer(starts, "<i8"), None if sums.all_sound else sums, content, is_mapped=is_mapped
+    )
 
 
 def _aligned(size: int) -> int:

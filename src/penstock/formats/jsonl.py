@@ -156,7 +156,7 @@ class JsonLinesTable:
             raise bad.fault.relocated(self.where(int(indices[bad.number]))) from bad
         return {name: self._column(table, lines, name, indices) for name in names}
 
-    def _column(self, table: Any, lines: Sequence[memoryview], name: str, indices: Indices) -> Any:
+    def _column(self, table: Any, lines: Sequence[bytes], name: str, indices: Indices) -> Any:
         # What the first rows do not show is a key of the row itself.
         keys = self._found[name][0] if name in self._found else (name,)
         array = array_at(table, keys)
