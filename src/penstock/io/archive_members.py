@@ -21,10 +21,10 @@ from penstock.errors import CorruptFile, DataError, UnsupportedData, Where
 
 __all__ = ["BLOCK_BYTES", "EXECUTABLE", "Member", "damage_as_corrupt_file", "name_parts", "read_members", "refused"]
 
-BLOCK_BYTES = 1 << 20
+BLOCK_BYTES = 256 << 10
 SMALL_BLOCK_BYTES = 4096
 """For compressions of which zipfile decompresses all that it has read at once, up to thousands of times as much."""
-MOST_HEADER_BYTES = BLOCK_BYTES
+MOST_HEADER_BYTES = 1 << 20
 MOST_TRAILING_BYTES = 16 << 20
 MOST_NAME_BYTES, MOST_PART_BYTES, MOST_DEPTH = 1000, 255, 100
 IS_WINDOWS = os.name == "nt"
@@ -153,7 +153,7 @@ def _stream_members(archive: Path, content: IO[bytes], head: bytes, what: str | 
         yield Member(archive.name.removesuffix(".gz"), content)
         return
     with opened:
-        yield from _tar_members(archive, opened)
+        yield from _tar_members(archive, opened, stream)
         stream.check_end()
 
 
@@ -203,17 +203,35 @@ class _ForwardStream:
                 raise tarfile.ReadError(f"more than {MOST_TRAILING_BYTES >> 20} MiB behind the end of the archive")
 
 
-def _tar_members(archive: Path, opened: tarfile.TarFile) -> Iterator[Member]:
+class _Content:
+    """The content of a member whose header was just read: straight from the stream, without the two copies of ``extractfile``."""
+
+    def __init__(self, stream: _ForwardStream, size: int) -> None:
+        self._stream, self._left = stream, size
+
+    def read(self, size: int) -> bytes:
+        if self._left <= 0:
+            return b""
+        block = self._stream.read(min(size, self._left))
+        if not block:
+            raise tarfile.ReadError("unexpected end of data")
+        self._left -= len(block)
+        return block
+
+
+def _tar_members(archive: Path, opened: tarfile.TarFile, stream: _ForwardStream) -> Iterator[Member]:
     while (entry := opened.next()) is not None:
         cast("Any", opened).members.clear()  # which would grow with the archive
-        yield _tar_member(archive, opened, entry)
+        yield _tar_member(archive, opened, stream, entry)
 
 
-def _tar_member(archive: Path, opened: tarfile.TarFile, entry: tarfile.TarInfo) -> Member:
+def _tar_member(archive: Path, opened: tarfile.TarFile, stream: _ForwardStream, entry: tarfile.TarInfo) -> Member:
     if entry.isdir():
         return Member(entry.name, None)
     if entry.isreg():
-        return Member(entry.name, opened.extractfile(entry), is_executable=bool(entry.mode & EXECUTABLE))
+        is_plain = entry.sparse is None and entry.offset_data == stream.tell()
+        content = cast("IO[bytes]", _Content(stream, entry.size)) if is_plain else opened.extractfile(entry)
+        return Member(entry.name, content, is_executable=bool(entry.mode & EXECUTABLE))
     if entry.islnk():
         return Member(entry.name, None, entry.linkname)
     if entry.issym() and not os.path.isabs(entry.linkname):
