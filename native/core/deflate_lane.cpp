@@ -41,11 +41,6 @@ void Lane::begin(Bytes data, std::uint64_t at, std::uint64_t until) noexcept {
     begin_block();
 }
 
-void Lane::extend(std::uint64_t until) noexcept {
-    until_ = until;
-    if (state_ == State::boundary && whole_.at < until) begin_block();
-}
-
 std::size_t Lane::safe_steps() const noexcept {
     const std::uint64_t bits = std::uint64_t{input_.size()} * 8;
     if (state_ != State::running || now_.at + 64 + step_bits > bits) return 0;

@@ -27,8 +27,6 @@ class Lane {
     [[nodiscard]] std::uint64_t start() const noexcept { return start_; }
     /// The bit behind the last block that was inflated wholly.
     [[nodiscard]] std::uint64_t end() const noexcept { return whole_.at; }
-    /// Moves on the bit at which it ends. For one that stands at a boundary.
-    void extend(std::uint64_t until) noexcept;
 
     /// Copies the matches, where `before` are the last bytes before this lane's, of this member. False where one reaches beyond them.
     [[nodiscard]] bool resolve(Bytes before) noexcept;
@@ -36,8 +34,6 @@ class Lane {
     [[nodiscard]] Bytes bytes() const noexcept { return {data(), whole_.size}; }
     /// The last bytes up to its end, of those before it, too.
     [[nodiscard]] Bytes last_bytes(std::size_t before) const noexcept;
-
-    [[nodiscard]] double literal_share() const noexcept { return codes_.literal_share; }
 
     /// Inflates with all of the lanes (`most_lanes`), each to its end. Side by side: one literal's code must be known before the next one's can be looked
     /// up, and in that time the others' can be.
