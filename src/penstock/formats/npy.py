@@ -26,6 +26,7 @@ from penstock.formats.npy_sink import ArraySink, join_arrays, misfits
 from penstock.formats.npy_text import check_text
 from penstock.formats.npy_verify import check_alike, verify_npy
 from penstock.io.compression import checked
+from penstock.io.descriptors import read_ranges
 from penstock.io.fileset import FileSet
 from penstock.io.mapped import MappedFile
 from penstock.io.paths import PathLike
@@ -166,7 +167,7 @@ class NpyRecords:
         if fetches:
             return _native.take_ranges(*self._files.fetched(which, offsets, sizes), layout.row_bytes)
         files, which_open = self._files.descriptors(which)
-        return _native.read_ranges([file.fd for file in files], which_open, offsets, sizes)[0]
+        return read_ranges(files, which_open, offsets, sizes)[0]
 
     def _files_of(self, layout: Layout, indices: Indices) -> npt.NDArray[np.int32]:
         which = np.searchsorted(layout.firsts, indices, side="right") - 1
