@@ -11,6 +11,8 @@ from tests.io.injected_faults import ERRORS, Faults
 import penstock as ps
 from penstock.errors import PenstockError
 from penstock.io import temporaries
+from penstock.io.cache import CacheEntry
+from penstock.io.inflated import InflatedStream
 
 N = 50
 COLUMNS = {"x": np.arange(N), "y": np.arange(N, dtype=np.float32) / 8}
@@ -90,8 +92,10 @@ def cache(tmp_path, monkeypatch):
     return folder
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("mapped", ["mapped", "read"])
+@pytest.mark.parametrize(
+    ("mapped", "name"),
+    [*(("mapped", name) for name in NAMES), *(("read", name) for name in ("x.tfrecord", "x.npy", "x.csv.gz"))],
+)
 def test_reading(tmp_path, cache, monkeypatch, name, mapped):
     if mapped == "read":
         monkeypatch.setattr("penstock.io.mapping_limits.worth_mapping", lambda total: False)
@@ -162,3 +166,87 @@ def test_writing(tmp_path, cache, name, before):
             assert done is None
             assert before is None
     assert told
+
+
+@pytest.mark.parametrize("name", ["x.csv.gz", "x.npz", "x.parquet"])
+def test_two_faults_while_one_file_is_written(tmp_path, cache, name):
+    """What clears up after the first fault meets the second."""
+    data = tmp_path / "data"
+    data.mkdir()
+    path = data / name
+    ps.write(path, OLD)
+    faults = Faults(data, cache)
+    with faults.counting():
+        ps.write(path, COLUMNS)
+    calls = [(kind, number) for kind, count in faults.counts.items() for number in range(count)]
+    ps.write(path, OLD)
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        first, second = (calls[at] for at in rng.choice(len(calls), 2, replace=False))
+        with faults.failing_at({first: ERRORS[first[0]][0], second: ERRORS[second[0]][-1], ("unlink", 0): 13}):
+            try:
+                ps.write(path, COLUMNS)
+            except (PenstockError, OSError) as error:
+                assert names_a_file(error, data), (first, second, repr(error))
+        assert read_all(path) in (wanted(OLD), wanted(COLUMNS)), (first, second)
+
+
+@pytest.mark.parametrize(("name", "target"), [("x.csv.gz", "y.npy"), ("x.tfrecord", "y.jsonl")])
+def test_converting(tmp_path, cache, name, target):
+    data = tmp_path / "data"
+    source, path = data / name, data / target
+    faults = Faults(data, cache)
+
+    def reset():
+        shutil.rmtree(data, ignore_errors=True)
+        shutil.rmtree(cache, ignore_errors=True)
+        data.mkdir()
+        ps.write(source, COLUMNS)
+
+    def run():
+        ps.convert(source, path, threads=1)
+
+    for fault in every_fault(faults, run, reset):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                run()
+        except (PenstockError, OSError) as error:
+            assert names_a_file(error, data, cache), (fault, repr(error))
+        faults._watching = False
+        assert read_all(source) == wanted(COLUMNS), fault
+        if path.exists():
+            assert read_all(path) == wanted(COLUMNS), fault
+        ps.convert(source, path, threads=1, overwrite=True)
+        assert read_all(path) == wanted(COLUMNS), fault
+        assert sorted(os.listdir(data)) == sorted([name, target]) or fault[0] in ("unlink", "rmdir"), fault
+
+
+@pytest.mark.parametrize("fault", [("fstat", 1), ("ftruncate", 0)])
+def test_a_cache_entry_that_cannot_be_begun_is_locked_no_longer(tmp_path, fault):
+    path = tmp_path / "x.inflated"
+    (tmp_path / "x.inflated.part").write_bytes(b"left")
+    faults = Faults(tmp_path)
+    with faults.failing(*fault, 5), pytest.raises(OSError, match=r"x\.inflated"):
+        CacheEntry.claim(path, wait=True)
+    assert faults.fired
+    entry = CacheEntry.claim(path, wait=False)
+    assert entry is not None
+    del entry
+    again = CacheEntry.claim(path, wait=False)
+    assert again is not None, "one that is forgotten is given up"
+    again.abort()
+
+
+def test_a_thread_that_cannot_open_the_copy_gives_the_entry_up(tmp_path, cache):
+    """The descriptors run out just when the next file is inflated ahead."""
+    path = tmp_path / "x.gz"
+    path.write_bytes(gzip.compress(os.urandom(1000)))
+    stream = InflatedStream(str(path), "gzip")
+
+    def fail(copy):
+        raise OSError(24, "Too many open files", copy)
+
+    with pytest.raises(OSError, match="Too many open files"):
+        list(stream.parts(fail))
+    assert len(b"".join(InflatedStream(str(path), "gzip", wait=True))) == 1000

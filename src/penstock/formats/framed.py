@@ -20,6 +20,7 @@ from penstock.formats.framing import Framing
 from penstock.formats.index import RecordIndex
 from penstock.formats.index_build import record_index
 from penstock.io.compression import checked
+from penstock.io.descriptors import read_ranges
 from penstock.io.fileset import Buffers, FileSet
 from penstock.io.inflating import InOrder
 from penstock.io.mapped import MappedFile
@@ -169,6 +170,8 @@ class FramedRecords:
             return buffers, which, offsets
         sizes = index.ends(indices, self._files.size) - offsets
         block, starts = self._files.read(which, offsets, sizes)
+        files, which = self._files.descriptors(which)
+        block, starts = read_ranges(files, which, offsets, sizes)
         return [block], None, starts
 
     @property

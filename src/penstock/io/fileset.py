@@ -14,7 +14,7 @@ from penstock.contracts.protocols import Indices
 from penstock.io import mapping_limits
 from penstock.io.changed import shrank
 from penstock.io.compression import Compression, wrapper_of, wrapper_of_name
-from penstock.io.descriptors import Descriptor, Descriptors
+from penstock.io.descriptors import Descriptor, Descriptors, read_ranges
 from penstock.io.extents import fetch_extents
 from penstock.io.inflated import InflatedStream, Packed, find_inflated, inflated
 from penstock.io.mapped import MappedFile
@@ -282,7 +282,7 @@ class FileSet:
         """
         files, which_open = self.descriptors(which)
         try:
-            return _native.read_ranges([file.fd for file in files], which_open, offsets, sizes)
+            return read_ranges(files, which_open, offsets, sizes)
         except _native.FormatError as error:
             content = self.content(0 if which is None else int(which[error.record]))
             raise shrank(os.fsencode(content.path), os.fsencode(content.opened), content.size) from error

@@ -14,6 +14,7 @@ from typing import Any
 from penstock.formats.detect import format_named
 from penstock.io.atomic import AtomicFile
 from penstock.io.cache import cache_folder, cache_key
+from penstock.io.changed import naming
 from penstock.io.places import first_there, remove
 from penstock.io.uploads import check_writable, upload, upload_folder
 from penstock.io.urls import is_url
@@ -128,7 +129,8 @@ class WorkFolder:
 
     def remove(self) -> None:
         """The work is finished."""
-        shutil.rmtree(self.path)
+        with naming(str(self.path)):
+            shutil.rmtree(self.path)
 
     def discard(self) -> None:
         """The work cannot be finished: leave neither it nor the files that it has put into place."""
