@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import operator
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,6 +20,7 @@ ENCODINGS: tuple[str, ...] = ("jpeg", "png", "gif", "bmp", "webp", "tiff")
 SEVERAL_KINDS: Encoding = "image"
 IMAGE_AXES = 3
 SHOWN_NAMES = 4
+MOST_VALUES = (1 << 63) - 1
 PIXELS = ("uint8", "uint16")
 
 
@@ -223,7 +226,16 @@ def _dtype_name(dtype: str | np.dtype[Any] | type) -> str:
         return "str"
     if isinstance(dtype, str) and dtype == "examples":
         return "examples"
-    known = np.dtype(dtype)
+    if dtype is None:
+        raise TypeError("a feature needs a dtype, got None")
+    try:
+        known = np.dtype(dtype)
+    except SyntaxError as error:  # NumPy parses names such as "2i4"
+        raise TypeError(f"data type {dtype!r:.60} not understood") from error
+    if known.subdtype is not None:
+        raise TypeError(
+            f"a dtype of arrays has its axes in the shape: Feature({str(known.base)!r}, {known.shape}), got {dtype!r}"
+        )
     if known.kind == "O":
         raise TypeError("object arrays have no fixed meaning in a file; use 'bytes', 'str' or a numeric dtype")
     return (
@@ -242,8 +254,12 @@ def _holds(dtype: str, values: npt.NDArray[Any]) -> bool:
     return np.can_cast(values.dtype, wanted, "same_kind")
 
 
-def _checked_shape(shape: tuple[int | None, ...] | list[int | None]) -> tuple[int | None, ...]:
-    checked = tuple(None if length is None else int(length) for length in shape)
+def _checked_shape(shape: Any) -> tuple[int | None, ...]:
+    if isinstance(shape, (str, bytes)) or not isinstance(shape, Iterable):
+        raise TypeError(f"a shape is a tuple of axis lengths, got {shape!r}")
+    checked = tuple(None if length is None else operator.index(length) for length in shape)
+    if math.prod(length or 1 for length in checked) > MOST_VALUES:
+        raise ValueError(f"a shape has at most {MOST_VALUES} values, got {shape}")
     if any(length is not None and length < 0 for length in checked):
         raise ValueError(f"axis lengths are 0 or more (None where they vary), got {shape}")
     return checked

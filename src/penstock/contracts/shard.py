@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 
 __all__ = ["Shard"]
@@ -12,6 +13,7 @@ class Shard:
     """Rank ``rank`` of ``world`` processes that read the same data together.
 
     Raises:
+        TypeError: A number is not whole.
         ValueError: ``rank`` is not in ``[0, world)``.
 
     >>> Shard(1, 4)
@@ -22,7 +24,7 @@ class Shard:
     world: int = 1
 
     def __post_init__(self) -> None:
-        if self.world < 1:
+        if operator.index(self.world) < 1:
             raise ValueError(f"world must be at least 1, got {self.world}")
-        if not 0 <= self.rank < self.world:
+        if not 0 <= operator.index(self.rank) < self.world:
             raise ValueError(f"rank must be in [0, {self.world}), got {self.rank}")
