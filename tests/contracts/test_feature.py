@@ -140,3 +140,22 @@ def test_keys_say_the_shape():
     )
     assert Feature("int64", keys=RaggedKeys("v")).shape == (None,)
     assert Feature("int64", names=["a", "b"], keys=RaggedKeys("v", [("row_lengths", "n")])).shape == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda: Feature(None), TypeError),
+        (lambda: Feature("1" * 5000), TypeError),
+        (lambda: Feature("int64", 5), TypeError),
+        (lambda: Feature("int64", "ab"), TypeError),
+        (lambda: Feature("int64", (1.5,)), TypeError),
+    ],
+)
+def test_types_and_shapes_of_the_wrong_kind(make, error):
+    with pytest.raises(error):
+        make()
+
+
+def test_the_number_of_values_does_not_overflow():
+    assert Feature("int64", (2**40, 2**40)).count == 2**80

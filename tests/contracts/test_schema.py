@@ -1,3 +1,4 @@
+import json
 import pickle
 
 import pytest
@@ -60,3 +61,22 @@ def test_features_of_several_lists_print_and_round_trip():
     assert hash(Schema.from_json(KEYED.to_json())) == hash(KEYED)
     for feature in KEYED.values():
         assert eval(repr(feature)) == feature
+
+
+def one_feature(**fields):
+    return json.dumps({"features": {"a": {"dtype": "int64", **fields}}})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "{", "[]", "null", "{}", '{"features": 5}', '{"features": {"a": 5}}', '{"features": {"a": {}}}'),
+        *(one_feature(dtype=dtype) for dtype in ("no", "1" * 5000, None)),
+        *(one_feature(shape=shape) for shape in (5, "ab", ["x"], [1e30], [1.5])),
+        *(one_feature(keys=keys) for keys in (5, {}, {"values": 1}, {"indices": "i"})),
+        *(one_feature(default={key: "zz"}) for key in ("hex", "x")),
+    ],
+)
+def test_text_that_is_no_schema(text):
+    with pytest.raises(ValueError, match="not the JSON of a schema"):
+        Schema.from_json(text)

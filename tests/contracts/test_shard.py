@@ -20,3 +20,9 @@ def test_ranks_are_in_the_world(rank, world):
 def test_a_shard_does_not_change():
     with pytest.raises(AttributeError):
         Shard().rank = 1
+
+
+@pytest.mark.parametrize(("rank", "world"), [(0.5, 2), ("0", 2), (0, 2.0), (None, None)])
+def test_numbers_are_whole(rank, world):
+    with pytest.raises(TypeError):
+        Shard(rank, world)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import operator
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -121,7 +123,7 @@ class Feature:
     def count(self) -> int:
         """Values in one example; -1 when that varies."""
         fixed = [length for length in self.shape if length is not None]
-        return int(np.prod(fixed, dtype=np.int64)) if self.is_fixed else -1
+        return math.prod(fixed) if self.is_fixed else -1
 
     def _check_encoding(self) -> None:
         if self.encoding is None:
@@ -226,7 +228,12 @@ def _dtype_name(dtype: str | np.dtype[Any] | type) -> str:
         return "str"
     if isinstance(dtype, str) and dtype == "examples":
         return "examples"
-    known = np.dtype(dtype)
+    if dtype is None:
+        raise TypeError("a feature needs a dtype, got None")
+    try:
+        known = np.dtype(dtype)
+    except SyntaxError as error:  # NumPy parses names such as "2i4"
+        raise TypeError(f"data type {dtype!r:.60} not understood") from error
     if known.kind == "O":
         raise TypeError("object arrays have no fixed meaning in a file; use 'bytes', 'str' or a numeric dtype")
     if known.names is not None:
@@ -245,10 +252,12 @@ def _holds(dtype: str, values: npt.NDArray[Any]) -> bool:
     return np.can_cast(values.dtype, wanted, "same_kind")
 
 
-def _checked_shape(shape: tuple[int | None, ...] | list[int | None]) -> tuple[int | None, ...]:
-    if len(shape) > MOST_AXES:
-        raise ValueError(f"a feature has at most {MOST_AXES} axes, got {len(shape)}")
-    checked = tuple(None if length is None else int(length) for length in shape)
+def _checked_shape(shape: Any) -> tuple[int | None, ...]:
+    if isinstance(shape, (str, bytes)) or not isinstance(shape, Iterable):
+        raise TypeError(f"a shape is a tuple of axis lengths, got {shape!r}")
+    checked = tuple(None if length is None else operator.index(length) for length in shape)
+    if len(checked) > MOST_AXES:
+        raise ValueError(f"a feature has at most {MOST_AXES} axes, got {len(checked)}")
     if any(length is not None and length < 0 for length in checked):
         raise ValueError(f"axis lengths are 0 or more (None where they vary), got {shape}")
     return checked

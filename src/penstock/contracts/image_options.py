@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 
 __all__ = ["ImageOptions"]
@@ -25,7 +26,7 @@ class ImageOptions:
             Pillow warns; Pillow's own limit, ``PIL.Image.MAX_IMAGE_PIXELS``, holds besides for all but JPEG.
 
     Raises:
-        ValueError: A number is none of those.
+        TypeError, ValueError: An option is none of those.
 
     >>> ImageOptions(channels=3).channels
     3
@@ -39,5 +40,8 @@ class ImageOptions:
     def __post_init__(self) -> None:
         if self.channels not in CHANNELS:
             raise ValueError(f"channels must be 1, 2, 3, 4 or None, got {self.channels!r}")
-        if self.most_pixels < 1:
+        for name in ("any_size", "oriented"):
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"{name} is True or False, got {getattr(self, name)!r}")
+        if operator.index(self.most_pixels) < 1:
             raise ValueError(f"most_pixels must be 1 or more, got {self.most_pixels}")

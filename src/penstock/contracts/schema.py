@@ -72,11 +72,15 @@ class Schema(Mapping[str, Feature]):
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
-        """The schema that :meth:`to_json` wrote."""
+        """The schema that :meth:`to_json` wrote.
+
+        Raises:
+            ValueError: The text is something else.
+        """
         try:
             return cls({name: Feature.from_json(value) for name, value in json.loads(text)["features"].items()})
-        except RecursionError as error:
-            raise ValueError("a schema whose parts are nested too deeply") from error
+        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+            raise ValueError(f"this is not the JSON of a schema: {type(error).__name__}: {error}") from error
 
     @classmethod
     def infer(cls, records: Any, *, most: int | None = 256) -> Schema:

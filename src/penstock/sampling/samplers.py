@@ -101,7 +101,7 @@ class Shuffled:
 
 
 def _check_count(n: int) -> None:
-    if not 0 <= n <= MAX_EXAMPLES:
+    if not 0 <= operator.index(n) <= MAX_EXAMPLES:
         raise ValueError(f"an order has 0 to 2^40 examples, got {n}")
 
 
