@@ -61,10 +61,10 @@ enum class Kind : std::uint8_t { int64 = 1, uint64, float64, float32, boolean, t
 struct Spec {
     std::size_t field = 0; ///< Which field of a row.
     Kind kind = Kind::text;
-    bool exact = false;        ///< Of float64: a whole number that would be rounded is of another kind.
     bool has_default = false;  ///< What missing values become:
     std::uint64_t number = 0;  ///< the bits of a number of the kind, or
     std::string words;         ///< a text.
+    bool exact = false;        ///< Of float64: a whole number that would be rounded is of another kind.
 };
 
 struct Column {

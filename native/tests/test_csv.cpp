@@ -82,7 +82,7 @@ void test_decoding() {
 
 void test_facts() {
     Spans spans;
-    spans.payloads = {bytes_of("1,a"), bytes_of("007,"), bytes_of("2.5,NA"), bytes_of("true,9223372036854775808"), bytes_of("broken")};
+    spans.payloads = {bytes_of("1,a"), bytes_of("007,"), bytes_of("2.5,NA"), bytes_of("true,9223372036854775809"), bytes_of("broken")};
     const auto facts = csv::examine(spans, layout(2));
     check(facts[0].whole == 2 && facts[0].padded == 1 && facts[0].real == 1 && facts[0].boolean == 1);
     check(facts[1].text == 1 && facts[1].empty == 1 && facts[1].missing == 1 && facts[1].positive == 1 && facts[1].wide == 1);

@@ -52,6 +52,7 @@ void test_kinds() {
     check(facts_of("9223372036854775808", '.').kind == NumberKind::positive && facts_of("-9223372036854775809", '.').kind == NumberKind::huge);
     check(facts_of("12x", '.').kind == NumberKind::none && facts_of("007", '.').padded && !facts_of("0", '.').padded);
     check(facts_of("9007199254740993", '.').wide && !facts_of("9007199254740992", '.').wide);
+    check(!facts_of("9223372036854775808", '.').wide && !facts_of("-9007199254740994", '.').wide && facts_of("18446744073709551617", '.').wide);
 }
 
 void test_writing() {

@@ -324,3 +324,12 @@ def test_keys_and_values_that_are_no_utf8(tmp_path, row):
     path.write_bytes(b"\n".join([*lines[:row], b'{"a": "\xff"}', *lines[row:]]))
     with pytest.raises(SchemaMismatch, match=rf"UTF-8 text.*record {row}.*feature 'a'"):
         ps.open(path).batch(np.arange(6))
+
+
+def test_nulls_at_the_beginning_of_lists(put):
+    """Where pyarrow finds the types by itself, it drops them, and the values after them move."""
+    source = ps.open(put({"x": [None, 1.5]}, {"x": [2.5]}, {"x": []}, {"x": [-0.0]}))
+    np.testing.assert_array_equal(source.batch(np.arange(4))["x"].values, [np.nan, 1.5, 2.5, -0.0])
+    assert source.schema["x"] == ps.Feature("float64", (None,))
+    nested = ps.open(put({"x": [[None, 1.5], [None]]}, {"x": [[2.5]]}))
+    np.testing.assert_array_equal(nested.batch([0, 1])["x"].to_list()[0][0], [np.nan, 1.5])

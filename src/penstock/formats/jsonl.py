@@ -19,6 +19,7 @@ from penstock.formats.index import RecordIndex
 from penstock.formats.jsonl_types import (
     BadLine,
     Found,
+    any_beyond_exact,
     array_at,
     check_numbers,
     damaged_lines,
@@ -151,17 +152,30 @@ class JsonLinesTable:
             return {name: column_of([], self.schema[name]) for name in names}
         lines = self._lines(indices)
         try:
-            table = parse(lines, parse_types(self.schema, names, self._found))
+            table = parse(lines, self._types(names))
         except BadLine as bad:
             raise bad.fault.relocated(self.where(int(indices[bad.number]))) from bad
-        return {name: self._column(table, lines, name, indices) for name in names}
+        columns = {name: self._column(table, name, indices) for name in names}
+        if any_beyond_exact(columns.values()):
+            for name in names:
+                self._column(table, name, indices, check=lines)
+        return columns
 
-    def _column(self, table: Any, lines: Sequence[bytes], name: str, indices: Indices) -> Any:
+    def _types(self, names: tuple[str, ...]) -> Any:
+        """What the JSON reader is told to read; made once for the same names."""
+        known: dict[tuple[str, ...], Any] = self.__dict__.setdefault("_types_of", {})
+        if names not in known:
+            known[names] = parse_types(self.schema, names, self._found)
+        return known[names]
+
+    def _column(self, table: Any, name: str, indices: Indices, check: Sequence[bytes] | None = None) -> Any:
+        """A column; with ``check``, the lines that it was read from, it is held against them first."""
         # What the first rows do not show is a key of the row itself.
         keys = self._found[name][0] if name in self._found else (name,)
         array = array_at(table, keys)
         try:
-            check_numbers(array, lines, keys, rounds=self.given is not None)
+            if check is not None:
+                check_numbers(array, check, keys, rounds=self.given is not None)
             return from_arrow(array, self.schema[name])
         except BadValue as bad:
             where = self.where(int(indices[bad.row])).at(feature=name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -15,13 +15,25 @@ from penstock._optional import require
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.contracts.tables import Misfit
+from penstock.contracts.values import Ragged
 from penstock.errors import CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
 from penstock.formats.tabular.arrow_columns import arrow_compute
 from penstock.formats.tabular.arrow_types import Leaf, arrow, feature_of, leaves_of
 from penstock.formats.tabular.values import BadValue
 from penstock.io.json_text import TOO_DEEP, load_json, too_deep
 
-__all__ = ["BadLine", "Found", "array_at", "check_numbers", "damaged_lines", "infer", "misfits", "parse", "parse_types"]
+__all__ = [
+    "BadLine",
+    "Found",
+    "any_beyond_exact",
+    "array_at",
+    "check_numbers",
+    "damaged_lines",
+    "infer",
+    "misfits",
+    "parse",
+    "parse_types",
+]
 
 Found = Mapping[str, tuple[tuple[str, ...], Feature | DataError]]
 """Feature name to its keys, from the outermost object in, and its type, or why it has none."""
@@ -99,8 +111,21 @@ def _beyond_exact(array: Any) -> bool:
     """Whether a float among some values, or in lists of them, may be a whole number that was rounded."""
     while arrow().types.is_list(array.type):
         array = array.flatten()
-    with np.errstate(invalid="ignore"):
-        return bool((np.abs(array.to_numpy(zero_copy_only=False)) >= EXACT).any())
+    return bool((np.abs(array.to_numpy(zero_copy_only=False)) >= EXACT).any())
+
+
+def any_beyond_exact(columns: Iterable[Any]) -> bool:
+    """Whether there is such a float in one of some columns of a batch."""
+    floats = []
+    for column in columns:
+        values = column
+        while isinstance(values, Ragged):
+            values = values.values
+        if values.dtype.kind == "f":
+            floats.append(values.reshape(-1))
+    if not floats:
+        return False
+    return bool((np.abs(floats[0] if len(floats) == 1 else np.concatenate(floats)) >= EXACT).any())
 
 
 class _Whole(str):
