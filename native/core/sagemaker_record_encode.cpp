@@ -23,6 +23,23 @@ std::byte* write_bytes(std::byte* to, Bytes bytes) {
     return to + bytes.size();
 }
 
+/// Writes numbers `first` up to `last`, which were measured before: they take what there is up to `end`. Throws FormatError{changed} where
+/// they take more or less by now.
+template <typename At> std::byte* write_measured(std::byte* to, const std::byte* end, std::size_t first, std::size_t last, At&& number_at) {
+    constexpr std::size_t most = 10; // bytes of a number
+    while (first != last) {
+        // So many have room whatever they are.
+        const std::size_t sure = std::min(last - first, static_cast<std::size_t>(end - to) / most);
+        for (const std::size_t stop = first + sure; first != stop; ++first) to = write_varint(to, number_at(first));
+        if (sure != 0) continue;
+        const std::uint64_t number = number_at(first++);
+        if (varint_size(number) > static_cast<std::size_t>(end - to)) throw FormatError(Fault::changed, 0);
+        to = write_varint(to, number);
+    }
+    if (to != end) throw FormatError(Fault::changed, 0);
+    return to;
+}
+
 /// Size of a packed field, or 0 where there is nothing to write.
 std::size_t packed_size(std::size_t content) { return content == 0 ? 0 : field_size(content); }
 
@@ -91,9 +108,7 @@ class Part {
         to = write_values(to, first, last, sizes.values);
         if (sizes.keys != 0) {
             to = write_head(to, 2, sizes.keys);
-            const std::byte* const end = to + sizes.keys;
-            for (std::size_t at = first; at < last; ++at) to = proto::write_measured_varint(to, end, key_at(at, i));
-            if (to != end) throw FormatError(Fault::changed, 0);
+            to = write_measured(to, to + sizes.keys, first, last, [&](std::size_t at) { return key_at(at, i); });
         }
         if (sizes.shape == 0) return to;
         to = write_head(to, 3, sizes.shape);
@@ -132,10 +147,7 @@ class Part {
         if (size == 0) return to;
         to = write_head(to, 1, size);
         if (source_.kind != Kind::int32) return write_bytes(to, {source_.numbers + first * size_of(source_.kind), size});
-        const std::byte* const end = to + size;
-        for (std::size_t at = first; at < last; ++at) to = proto::write_measured_varint(to, end, int_at(at));
-        if (to != end) throw FormatError(Fault::changed, 0);
-        return to;
+        return write_measured(to, to + size, first, last, [this](std::size_t at) { return int_at(at); });
     }
 
     [[nodiscard]] std::uint64_t key_at(std::size_t at, std::size_t record) const {

@@ -159,13 +159,24 @@ std::size_t count_values(const Tensor& tensor) {
     return size >> std::countr_zero(item);
 }
 
+namespace {
+
+// Out of line, so that what checks for it stays small.
+#if defined(__GNUC__) || defined(__clang__)
+[[gnu::noinline, gnu::cold]]
+#endif
+FormatError changed() {
+    return {Fault::changed, 0};
+}
+
+} // namespace
+
 void copy_values(const Tensor& tensor, std::span<std::byte> to) {
     std::byte* at = to.data();
     const std::byte* const end = at + to.size();
-    const auto changed = [&] { return FormatError(Fault::changed, 0, to.size()); };
     if (tensor.kind == Kind::int32) {
         each_varint(tensor.values, [&](std::uint64_t number) { // protobuf keeps the lower half of a number that is too large.
-            if (at == end) throw changed();
+            if (at == end) [[unlikely]] throw changed();
             store_le(at, static_cast<std::uint32_t>(number));
             at += sizeof(std::uint32_t);
         });

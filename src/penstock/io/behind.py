@@ -6,9 +6,8 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-
-from penstock.io.threads import ThreadPool
 
 __all__ = ["Behind"]
 
@@ -39,7 +38,10 @@ class Behind:
             self._calls.append(call)
             is_seen = self._busy
         if not is_seen:
-            _threads(os.getpid()).submit(self._run)
+            try:
+                _threads(os.getpid()).submit(self._run)
+            except RuntimeError:  # The interpreter is about to end and starts nothing any more.
+                self._run()
         self._wait(DEPTH)
 
     def settle(self) -> None:
@@ -99,6 +101,6 @@ class Behind:
 
 
 @cache
-def _threads(_process: int) -> ThreadPool:
+def _threads(_process: int) -> ThreadPoolExecutor:
     """Threads that wait for calls. A forked child does not inherit them: it has its own."""
-    return ThreadPool(MOST_THREADS, thread_name_prefix="penstock-write-behind")
+    return ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="penstock-write-behind")

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import chain
 from queue import Empty, SimpleQueue
-from threading import Lock, Thread, current_thread
+from threading import Lock, Thread, current_thread, main_thread
 from time import perf_counter_ns
 from typing import Generic, TypeVar
 
@@ -150,6 +151,8 @@ class Ahead(Iterator[T]):
             return self._inline()
         if not self._given:
             self._give(1)
+            if not self._threads:
+                return self._inline()
             if not self._given:
                 raise StopIteration
         task = self._given.popleft()
@@ -172,7 +175,14 @@ class Ahead(Iterator[T]):
             if job is None:
                 return
             if self._crew is None:
-                self._crew = Crew(self._threads)
+                try:
+                    self._crew = Crew(self._threads)
+                except RuntimeError:
+                    if main_thread().is_alive():
+                        raise
+                    # Python 3.12 and later start no thread once the main one has ended: this one does all jobs itself, then.
+                    self._jobs, self._threads = chain([job], self._jobs), 0
+                    return
             task = Task(job)
             self._given.append(task)
             self._crew.give(task)

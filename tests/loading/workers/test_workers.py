@@ -323,7 +323,7 @@ def test_arguments_that_are_refused():
         ps.Loader(Numbers(3), 2, workers=-1)
     with pytest.raises(ValueError, match="by threads or by workers: give one of the two"):
         ps.Loader(Numbers(3), 2, workers=2, threads=2)
-    with pytest.raises(ValueError, match="start_method must be one of 'fork', 'spawn', 'forkserver', got 'thread'"):
+    with pytest.raises(ValueError, match="start_method must be 'fork', 'spawn' or 'forkserver', got 'thread'"):
         ps.Loader(Numbers(3), 2, workers=2, start_method="thread")
 
 
