@@ -206,6 +206,7 @@ def ways_that_open(path: str, format: str) -> dict[str, Callable[[], Any]]:
             return f"raised and not reported: {error}"
         if report.faults:
             raise report.faults[0]
+        return None
 
     def converted() -> Any:
         ps.convert(path, path + ".out.tfrecord", overwrite=True)
