@@ -28,6 +28,16 @@ struct PythonGuard {
 
     void enter() {
         guard.emplace();
+        try {
+            hold();
+        } catch (...) {
+            held.clear();
+            guard.reset(); // Nobody leaves what was not entered.
+            throw;
+        }
+    }
+
+    void hold() {
         held.reserve(buffers.size());
         for (nb::handle buffer : buffers) {
             if (nb::isinstance<HeldSpans>(buffer))

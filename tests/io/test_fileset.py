@@ -192,3 +192,22 @@ def test_fork(paths):
     files = FileSet(paths)
     files.content(0)
     assert exit_code(fork(lambda: [files.content(n).buffer[0] for n in range(20)] == list(range(20)))) == 0
+
+
+def test_read_ahead_is_off_where_a_set_that_does_not_fit_is_read_at_random(tmp_path, monkeypatch):
+    advice = []
+    monkeypatch.setattr(MappedFile, "expect_scattered_reads", lambda self, *, scattered: advice.append(scattered))
+    paths = [tmp_path / name for name in "ab"]
+    for path in paths:
+        path.write_bytes(bytes(100))
+    files = FileSet([str(path) for path in paths])
+    monkeypatch.setattr(mapping_limits, "scattered_limit", lambda: 150)
+    files.content(0)
+    files.touched(5, scattered=1)
+    assert advice == []  # What is mapped so far fits.
+    files.content(1)
+    files.touched(5, scattered=1)
+    files.touched(5, scattered=1)
+    assert advice == [True, True]
+    files.touched(5)
+    assert advice == [True, True, False, False]

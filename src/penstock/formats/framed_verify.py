@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.contracts.records import Checked
-from penstock.errors import DataError
+from penstock.errors import CorruptFile, DataError
 from penstock.formats.framed import FramedRecords
 from penstock.formats.framed_scan import Scan, Stream
 from penstock.formats.framing import Framing
@@ -25,13 +25,17 @@ def _verify_content(framing: Framing, content: MappedFile | Stream) -> Iterator[
     scan = Scan(framing, content, verify=True, on_corrupt="skip")
     size = size_on_disk(content.path)
     counted = reported = 0
-    for run in scan:
-        spans = framing.gather([run.buffer], None, run.starts, verify=False)
-        # Decompressed bytes come to more than the file has: the last stretch makes up for what is missing.
-        checked = min(run.size, size - counted)
-        yield Checked(scan.path, len(run), checked, _since(scan, reported), spans, run)
-        counted, reported = counted + checked, len(scan.faults)
-    yield Checked(scan.path, 0, size - counted, _since(scan, reported))
+    lost: list[DataError] = []
+    try:
+        for run in scan:
+            spans = framing.gather([run.buffer], None, run.starts, verify=False)
+            # Decompressed bytes come to more than the file has: the last stretch makes up for what is missing.
+            checked = min(run.size, size - counted)
+            yield Checked(scan.path, len(run), checked, _since(scan, reported), spans, run)
+            counted, reported = counted + checked, len(scan.faults)
+    except CorruptFile as fault:  # It shrank meanwhile.
+        lost.append(fault)
+    yield Checked(scan.path, 0, size - counted, [*_since(scan, reported), *lost])
 
 
 def _since(scan: Scan, reported: int) -> list[DataError]:

@@ -67,7 +67,7 @@ class FileSet:
         self._open = Descriptors()
         self._touched_bytes = 0
         self._passed_bytes = 0
-        self._is_scattered = False
+        self._advised = (False, 0)
         self._remote: dict[int, RemoteFile] = {}
 
     def __len__(self) -> int:
@@ -244,8 +244,8 @@ class FileSet:
         """
         self._touched_bytes += size + scattered * mapping_limits.WINDOW_BYTES
         limit = mapping_limits.scattered_limit()
-        if self._is_scattered != (scattered > 0):
-            self._expect_scattered_reads(limit, scattered=scattered > 0)
+        if self._advised != (scattered > 0, len(self._mapped)):
+            self._advise(limit, scattered=scattered > 0)
         if self._touched_bytes < limit:
             return
         self._touched_bytes = 0
@@ -255,11 +255,11 @@ class FileSet:
         for file in mapped:
             file.drop()
 
-    def _expect_scattered_reads(self, limit: int, *, scattered: bool) -> None:
+    def _advise(self, limit: int, *, scattered: bool) -> None:
         """Files that do not fit into memory are read at random without the pages around: those would be gone before they are used.
         Of files that fit, the pages around are wanted soon.
         """
-        self._is_scattered = scattered
+        self._advised = (scattered, len(self._mapped))
         mapped = list(self._mapped.values())
         if sum(file.size for file in mapped) > limit:
             for file in mapped:

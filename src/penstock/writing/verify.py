@@ -14,7 +14,7 @@ from penstock.contracts.feature import Feature
 from penstock.contracts.records import Checked
 from penstock.contracts.schema import Schema
 from penstock.contracts.tables import is_table
-from penstock.errors import DataError
+from penstock.errors import CorruptFile, DataError
 from penstock.formats.opening import open_records
 from penstock.formats.verify import verify_records
 from penstock.io.cache import renewed_cache
@@ -149,18 +149,29 @@ def _verified(
     checker = _checker(records, codec, schema)
     report.schema = checker.schema if isinstance(checker, (ExampleCodec, CsvCodec)) else None
     with Progress("verifying", size, "bytes", show=progress) as bar:
-        for stretch in verify_records(records):
-            report.records += stretch.records
-            report.bytes += stretch.bytes
-            bar.advance(stretch.bytes)
-            for fault in stretch.faults:
-                report.add(fault)
-            for fault in _payload_faults(checker, stretch):
-                report.records -= 1
-                report.add(fault)
+        try:
+            for stretch in verify_records(records):
+                bar.advance(stretch.bytes)
+                _add_stretch(report, checker, stretch)
+        except CorruptFile as fault:  # A file shrank while it was checked.
+            report.add(fault)
     if images:
         _add_images(report, path, progress, format=format, codec=codec, schema=schema, compression=compression)
     return report
+
+
+def _add_stretch(report: Report, checker: Any, stretch: Checked) -> None:
+    report.records += stretch.records
+    report.bytes += stretch.bytes
+    for fault in stretch.faults:
+        report.add(fault)
+    try:
+        for fault in _payload_faults(checker, stretch):
+            report.records -= 1
+            report.add(fault)
+    except CorruptFile as fault:  # The file shrank before its records could be decoded.
+        report.records -= stretch.records
+        report.add(fault)
 
 
 def _add_images(report: Report, path: Paths, progress: bool, **options: Any) -> None:  # noqa: FBT001 - passed on
