@@ -1,5 +1,6 @@
 """Each call by which a file is read or written fails once: no wrong value, nothing half done, and an error that names the file."""
 
+import gzip
 import os
 import shutil
 import warnings
