@@ -16,12 +16,11 @@ from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch
 from penstock.errors import DataError, SchemaMismatch, Where
 from penstock.formats.index import RecordIndex
+from penstock.formats.jsonl_numbers import any_beyond_exact, check_numbers
 from penstock.formats.jsonl_types import (
     BadLine,
     Found,
-    any_beyond_exact,
     array_at,
-    check_numbers,
     damaged_lines,
     infer,
     misfits,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import io
-import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -15,8 +14,8 @@ from penstock._optional import require
 from penstock.contracts.feature import Feature
 from penstock.contracts.schema import Schema
 from penstock.contracts.tables import Misfit
-from penstock.contracts.values import Ragged
 from penstock.errors import CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
+from penstock.formats.jsonl_numbers import has_beyond_exact, innermost, whole_type
 from penstock.formats.tabular.arrow_columns import arrow_compute
 from penstock.formats.tabular.arrow_types import Leaf, arrow, feature_of, leaves_of
 from penstock.formats.tabular.values import BadValue
@@ -25,9 +24,7 @@ from penstock.io.json_text import TOO_DEEP, load_json, too_deep
 __all__ = [
     "BadLine",
     "Found",
-    "any_beyond_exact",
     "array_at",
-    "check_numbers",
     "damaged_lines",
     "infer",
     "misfits",
@@ -40,14 +37,6 @@ Found = Mapping[str, tuple[tuple[str, ...], Feature | DataError]]
 
 MOST_BYTES = (1 << 31) - 1
 SHOWN = 60
-EXACT = 2.0**53
-"""Whole numbers up to here are floats of their own."""
-MOST_DIGITS = 20
-"""Of a whole number of 64 bits, its sign with them."""
-MOST_UINT64 = (1 << 64) - 1
-LONG_NUMBER = re.compile(rb"(?<![\d.eE+])\d{16,}(?![\d.eE])|[\d.][eE][+]?\d\d\d|\d{300}")
-"""What a number must look like that float64 may not hold: a whole number of many digits, or a huge one."""
-ROUNDS = 'A schema says what to do: schema={"NAME": penstock.Feature("float64")} rounds.'
 
 
 class BadLine(Exception):
@@ -77,9 +66,9 @@ def infer(lines: Sequence[bytes]) -> Found:
     faults: dict[str, DataError] = {}
     for leaf in leaves:
         keys = _keys(first.schema, leaf.path)
-        if arrow().types.is_floating(_innermost(leaf.type)) and _beyond_exact(array_at(table, keys)):
+        if arrow().types.is_floating(innermost(leaf.type)) and has_beyond_exact(array_at(table, keys)):
             try:
-                types = _retyped(types, leaf, _whole_type(lines, keys, leaf.type))
+                types = _retyped(types, leaf, whole_type(lines, keys, leaf.type))
             except BadValue as bad:
                 faults[leaf.name] = UnsupportedData(
                     Where(record=bad.row, feature=leaf.name), expected=bad.expected, found=bad.found, hint=bad.hint
@@ -101,105 +90,6 @@ def _feature_at(table: Any, keys: tuple[str, ...], where: Where) -> Feature | Da
     return Feature(feature.dtype, _shape(array, feature.shape))
 
 
-def _innermost(kind: Any) -> Any:
-    while arrow().types.is_list(kind):
-        kind = kind.value_type
-    return kind
-
-
-def _beyond_exact(array: Any) -> bool:
-    """Whether a float among some values, or in lists of them, may be a whole number that was rounded."""
-    while arrow().types.is_list(array.type):
-        array = array.flatten()
-    return bool((np.abs(array.to_numpy(zero_copy_only=False)) >= EXACT).any())
-
-
-def any_beyond_exact(columns: Iterable[Any]) -> bool:
-    """Whether there is such a float in one of some columns of a batch."""
-    floats = []
-    for column in columns:
-        values = column
-        while isinstance(values, Ragged):
-            values = values.values
-        if values.dtype.kind == "f" and values.dtype.itemsize > 2:  # float16 ends far below, and says so itself
-            floats.append(values.reshape(-1))
-    if not floats:
-        return False
-    return bool((np.abs(floats[0] if len(floats) == 1 else np.concatenate(floats)) >= EXACT).any())
-
-
-class _Whole(str):
-    """The digits of a whole number."""
-
-    __slots__ = ()
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether it is a float64, too."""
-        return len(self) < 310 and int(self) == int(float(self)) if float(self) not in (np.inf, -np.inf) else False
-
-    @property
-    def shown(self) -> str:
-        return str(self) if len(self) <= SHOWN else f"a whole number of {len(self.lstrip('-'))} digits"
-
-
-def _numbers_at(line: Any, keys: tuple[str, ...], row: int) -> Iterator[_Whole | float]:
-    """The numbers behind some keys of a line, also in lists."""
-    try:
-        value = load_json(bytes(line).decode("utf-8", "replace").strip(), parse_int=_Whole)
-    except ValueError as error:
-        raise BadValue(row, "one JSON object a line", str(error)) from error
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    waiting = [value]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, list):
-            waiting += reversed(value)
-        elif isinstance(value, (_Whole, float)):
-            yield value
-
-
-def _whole_type(lines: Sequence[bytes], keys: tuple[str, ...], kind: Any) -> Any:
-    """The type of a column that was taken for floats, some of them large: ``uint64`` where all are whole numbers that it holds.
-
-    Raises:
-        BadValue: It would take a number for another one.
-    """
-    numbers = [(row, number) for row, line in enumerate(lines) for number in _numbers_at(line, keys, row)]
-    whole = [(row, number) for row, number in numbers if isinstance(number, _Whole)]
-    if len(whole) == len(numbers) and all(
-        len(number) <= MOST_DIGITS and 0 <= int(number) <= MOST_UINT64 for _, number in whole
-    ):
-        pa = arrow()
-        found = pa.uint64()
-        while pa.types.is_list(kind):
-            found, kind = pa.list_(found), kind.value_type
-        return found
-    if len(whole) == len(numbers):
-        row, beyond = next((row, number) for row, number in whole if not _is_int64(number))
-        signs = any(number.startswith("-") for _, number in whole)
-        expected = "whole numbers of 64 bits" + (", with a sign, because others are negative" if signs else "")
-        raise BadValue(row, expected, beyond.shown, ROUNDS.replace("NAME", "/".join(keys)))
-    for row, number in numbers:
-        if not _is_held(number):
-            expected = "whole numbers that float64 holds exactly, because there are fractions beside them"
-            raise BadValue(row, expected, _shown_number(number), ROUNDS.replace("NAME", "/".join(keys)))
-    return kind
-
-
-def _is_int64(number: _Whole) -> bool:
-    return len(number) <= MOST_DIGITS and -(1 << 63) <= int(number) < 1 << 63
-
-
-def _is_held(number: _Whole | float) -> bool:
-    return number.is_exact if isinstance(number, _Whole) else number not in (np.inf, -np.inf)
-
-
-def _shown_number(number: _Whole | float) -> str:
-    return number.shown if isinstance(number, _Whole) else "a number beyond float64"
-
-
 def _retyped(types: Any, leaf: Leaf, kind: Any) -> Any:
     """The types with another one in the place of a column."""
     pa = arrow()
@@ -213,32 +103,6 @@ def _retyped(types: Any, leaf: Leaf, kind: Any) -> Any:
 
     at = leaf.path[0]
     return types.set(at, changed(types.field(at), leaf.path[1:]))
-
-
-def check_numbers(array: Any, lines: Sequence[bytes], keys: tuple[str, ...], *, rounds: bool) -> None:
-    """Hold a column that was read as floats against its text.
-
-    Args:
-        array: The column.
-        lines: What it was read from.
-        keys: Where it is in them.
-        rounds: Whether whole numbers may be rounded, as a schema that was given asks for.
-
-    Raises:
-        BadValue: A number became another one, or infinite.
-    """
-    if not (arrow().types.is_floating(_innermost(array.type)) and _beyond_exact(array)):
-        return
-    for row, line in enumerate(lines):
-        if LONG_NUMBER.search(line) is None:
-            continue
-        for number in _numbers_at(line, keys, row):
-            value = float(number)
-            if value in (np.inf, -np.inf) or not (rounds or _is_held(number)):
-                hint = "" if rounds else ROUNDS.replace("NAME", "/".join(keys))
-                raise BadValue(
-                    row, "numbers that float64 holds" + ("" if rounds else " exactly"), _shown_number(number), hint
-                )
 
 
 def _bad_key(lines: Sequence[bytes], error: Exception) -> BadLine:
@@ -257,7 +121,7 @@ def _not_utf8(text: bytes, fault: UnicodeDecodeError) -> CorruptRecord:
 
 
 def _known(kind: Any, where: Where) -> Any:
-    inner = _innermost(kind)
+    inner = innermost(kind)
     if arrow().types.is_null(inner):
         raise UnsupportedData(
             where,
