@@ -45,7 +45,10 @@ def test_an_error_comes_in_its_place():
 def test_closing_stops_the_thread_and_closes_the_items():
     closed = threading.Event()
 
+    threads = set()
+
     def items():
+        threads.add(threading.current_thread())
         try:
             while True:
                 yield 0
@@ -56,7 +59,8 @@ def test_closing_stops_the_thread_and_closes_the_items():
     next(running)
     running.close()
     assert closed.is_set()
-    assert not [thread for thread in threading.enumerate() if thread.name == "penstock-ahead"]
+    assert len(threads) == 1
+    assert not threads.pop().is_alive()
 
 
 def test_a_forked_child_is_told_instead_of_waiting_for_ever():
