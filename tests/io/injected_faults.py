@@ -179,24 +179,24 @@ class Faults:
         return call
 
     def _mapping(self, real):
-        def call(fd, size, *args):
+        def call(fd, size, *args, **options):
             path = self._path_of(fd)
             if self._watching and path is not None and self._is_ours(path):
                 due = self._due("map", path)
                 if due is not None:
                     raise OSError(due, os.strerror(due))
-            return real(fd, size, *args)
+            return real(fd, size, *args, **options)
 
         return call
 
     def _ranges(self, real):
-        def call(fds, *args):
+        def call(fds, *args, **options):
             path = self._path_of(fds[0]) if fds else None
             if self._watching and path is not None and self._is_ours(path):
                 due = self._due("native read", path)
                 if due is not None:
                     raise OSError(due, os.strerror(due))
-            return real(fds, *args)
+            return real(fds, *args, **options)
 
         return call
 

@@ -98,6 +98,12 @@ def killed(*args, **options):
         os.kill(os.getpid(), signal.SIGKILL)
     return write(*args, **options)
 convert.open_sink = killed
+def named(event, args):
+    if event == "os.rename" and os.path.basename(args[1]).startswith("b."):
+        os.kill(os.getpid(), signal.SIGKILL)
+if sys.argv[3] == "last":
+    sys.argv[3] = "0"
+    sys.addaudithook(named)
 out = ps.convert(sys.argv[1], sys.argv[2], codec=None if sys.argv[2].endswith("npy") else "example", threads=2)
 print(out.resumed)
 """
@@ -107,14 +113,22 @@ print(out.resumed)
 def test_killed_at_any_moment_it_leaves_no_half_file_and_resumes(tmp_path, original, target):
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     codes = []
-    for piece in (1, 4, 1, 3, 2, 0):  # two threads: with the third, one is finished
+    for piece in (
+        1,
+        4,
+        1,
+        3,
+        2,
+        "last",
+        0,
+    ):  # two threads: with the third, one is finished; before the last file has its name
         command = [sys.executable, "-c", SCRIPT, str(original), str(tmp_path / target), str(piece)]
         done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=600, check=False)
         codes.append(done.returncode)
         for name in os.listdir(tmp_path):
             if name.startswith("b.") and "penstock" not in name:  # whatever has a final name is whole
                 assert ps.verify([tmp_path / name]).ok
-    assert codes == [-signal.SIGKILL] * 5 + [0], done.stderr
+    assert codes == [-signal.SIGKILL] * 6 + [0], done.stderr
     assert int(done.stdout) > 0
     first, again = ps.open(original), ps.open(tmp_path / target)
     assert len(again) == N

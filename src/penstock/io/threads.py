@@ -92,7 +92,9 @@ class ThreadPool(Executor):
     def __init__(self, threads: int, thread_name_prefix: str = "") -> None:
         self._pool: Executor | None = None
         try:
-            from concurrent.futures import ThreadPoolExecutor  # Python imports it no more once the main thread has ended.
+            from concurrent.futures import (
+                ThreadPoolExecutor,  # Python imports it no more once the main thread has ended.
+            )
 
             self._pool = ThreadPoolExecutor(threads, thread_name_prefix)
         except RuntimeError:
@@ -114,7 +116,7 @@ class ThreadPool(Executor):
             made.set_exception(error)
         return made
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - it is Executor's
         """Take no more calls; with ``wait``, return when all have been made."""
         if self._pool is not None:
             self._pool.shutdown(wait, cancel_futures=cancel_futures)
