@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Callable
 
-__all__ = ["exit_code", "fork"]
+__all__ = ["exit_code", "fork", "fork_killed"]
 
 MOST_S = 120
 """A child that hangs is ended after so long, by a signal."""
@@ -33,6 +34,30 @@ def fork(work: Callable[[], object]) -> int:
         sys.stderr.flush()
     finally:
         os._exit(code)  # and not back into the tests, which go on in the parent
+
+
+def fork_killed(work: Callable[[], object], share: float) -> int:
+    """Start a child that kills itself within ``work()``, after this share of the calls of functions that it makes. Gives its process id."""
+    calls = last = 0
+
+    def count(*_: object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def run() -> None:
+        nonlocal calls, last
+        threading.setprofile(count)
+        sys.setprofile(count)
+        work()  # imports what it needs, and starts its threads
+        calls = 0
+        work()
+        calls, last = 0, max(1, int(calls * share))
+        work()
+        os.kill(os.getpid(), signal.SIGKILL)  # The last time took fewer calls.
+
+    return fork(run)
 
 
 def exit_code(child: int) -> int:

@@ -168,7 +168,6 @@ void a_damaged_record_leaves_no_facts() {
 
 void payloads_lie_in_one_block() {
     const float numbers[] = {1.5F, -2.0F};
-    const std::int64_t steps[] = {0, 2, 2};
     example::Source list;
     list.name = "s";
     list.kind = Kind::float32;
@@ -176,7 +175,7 @@ void payloads_lie_in_one_block() {
     list.count = 1;
     list.numbers = reinterpret_cast<const std::byte*>(numbers);
     list.number_count = 2;
-    list.steps = steps;
+    list.steps = {0, 2, 2};
     const auto encoded = example::encode({list}, 2, 12, 4, 4, pool);
     Spans spans;
     for (int i = 0; i < 2; ++i) {

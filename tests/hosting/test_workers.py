@@ -101,18 +101,19 @@ def test_a_worker_that_hangs_is_replaced():
     assert "took longer than 0.5 s" in server.log
 
 
-def test_sigterm_finishes_what_is_in_flight():
+def test_sigterm_finishes_what_is_in_flight(tmp_path):
     with Server(sample("obedient"), workers=1) as server:
         server.ready()
         found = []
-        slow = threading.Thread(target=lambda: found.append(server.post(b"sleep 1.5")))
+        slow = threading.Thread(target=lambda: found.append(server.post(b"until %s" % os.fsencode(tmp_path / "go"))))
         slow.start()
         wait(lambda: server.metric("penstock_requests_in_flight") == 1)
         pids = children(server.process.pid)
         server.process.send_signal(signal.SIGTERM)
         wait(lambda: ping(server.address) is None, "the end of listening")
+        (tmp_path / "go").touch()
         slow.join()
-        assert found == [(200, b"slept")]
+        assert found == [(200, b"found")]
         assert server.end() == 0
         wait(lambda: not any(map(lives, pids)), "the end of the workers")
 

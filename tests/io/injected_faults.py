@@ -190,13 +190,13 @@ class Faults:
         return call
 
     def _ranges(self, real):
-        def call(fds, *args):
+        def call(fds, *args, **options):
             path = self._path_of(fds[0]) if fds else None
             if self._watching and path is not None and self._is_ours(path):
                 due = self._due("native read", path)
                 if due is not None:
                     raise OSError(due, os.strerror(due))
-            return real(fds, *args)
+            return real(fds, *args, **options)
 
         return call
 

@@ -3,13 +3,12 @@
 import gc
 import os
 import signal
-import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
-from tests.forks import exit_code, fork
+from tests.forks import exit_code, fork, fork_killed
 
 from penstock import _native
 from penstock.errors import PenstockError
@@ -223,27 +222,16 @@ def test_abandoned_temporaries_are_removed_and_busy_ones_kept(tmp_path):
     busy.close()
 
 
-KILLED = """
-import sys
-from penstock.io.atomic import AtomicFile
-block = bytes(range(256)) * 4096
-while True:
-    with AtomicFile(sys.argv[1]) as file:
-        for _ in range(8):
-            file.give(block)
-    print("x", flush=True)
-"""
+@pytest.mark.parametrize("tenths", range(11))
+def test_killed_at_any_moment(tmp_path, tenths):
+    path, block = tmp_path / "x", bytes(range(256)) * 4096
 
+    def write():
+        with AtomicFile(path) as file:
+            for _ in range(8):
+                file.give(block)
 
-@pytest.mark.parametrize("delay_s", [0.0, 0.004, 0.011, 0.017])
-def test_killed_at_any_moment(tmp_path, delay_s):
-    path = tmp_path / "x"
-    writer = subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE)
-    writer.stdout.readline()
-    time.sleep(delay_s)
-    writer.send_signal(signal.SIGKILL)
-    writer.wait()
-    writer.stdout.close()
+    assert exit_code(fork_killed(write, tenths / 10)) == -signal.SIGKILL
     assert path.stat().st_size == 8 << 20
     assert expand(tmp_path) == [str(path)]
 

@@ -4,7 +4,6 @@ import fcntl
 import os
 import stat
 import threading
-import time
 import warnings
 
 import pytest
@@ -168,14 +167,20 @@ def test_a_full_disk_is_reported(tmp_path):
     made.abort()
 
 
-def test_waiting_ends_when_the_entry_is_mapped_at_once(tmp_path):
+def test_waiting_ends_when_the_entry_is_mapped_at_once(tmp_path, monkeypatch):
     """The mapping holds a lock on the file that the waiting ones opened while it was being made."""
     path = tmp_path / "a.inflated"
     made = CacheEntry.claim(path, wait=False)
-    found = []
+    found, opened, flock = [], threading.Event(), fcntl.flock
+
+    def seen(*args):
+        opened.set()
+        flock(*args)
+
+    monkeypatch.setattr("penstock.io.locks.fcntl.flock", seen)
     waiting = threading.Thread(target=lambda: found.append(CacheEntry.claim(path, wait=True)), daemon=True)
     waiting.start()
-    time.sleep(0.05)
+    assert opened.wait(300)
     made.write(b"abc")
     os.rename(f"{path}.part", path)
     fcntl.flock(made._fd, fcntl.LOCK_SH)

@@ -3,6 +3,8 @@
 import multiprocessing
 import os
 import pickle
+import subprocess
+import sys
 import threading
 import time
 from email.utils import formatdate
@@ -10,6 +12,7 @@ from email.utils import formatdate
 import numpy as np
 import pytest
 from tests.io.file_server import serving
+from tests.io.store_server import environment, serving_store
 
 import penstock as ps
 from penstock.errors import CorruptFile, NoFiles, Unreachable, UnsupportedData
@@ -306,6 +309,63 @@ def test_requests_take_one_thread(server):
         RemoteFile(f"{server.url}/x.bin").read(5000 + number, 10)
     new = {thread.name for thread in threading.enumerate()} - before
     assert {name for name in new if "penstock" in name} <= {"penstock-requests"}
+
+
+ENDS = """
+import sys, threading
+import numpy as np
+import penstock as ps
+from penstock.io.remote import RemoteFile
+from penstock.io.uploads import upload
+
+def read():
+    try:
+        RemoteFile("s3://bucket/slow").read(9000, 10)
+    except Exception:
+        pass  # It was given up.
+
+def write():
+    try:
+        upload(sys.argv[0], "s3://bucket/slow")
+    except Exception:
+        pass  # It was given up.
+
+def load():
+    loader = ps.Loader(ps.ColumnSource({"x": np.arange(400)}), 4, threads=3, map_batch=lambda batch: RemoteFile("s3://bucket/slow").head and batch)
+    try:
+        for _ in loader:
+            pass
+    except Exception:
+        pass  # It was given up.
+"""
+
+
+@pytest.mark.parametrize("answers", [False, True])
+@pytest.mark.parametrize("form", ["read", "write", "load"])
+def test_python_ends_while_a_store_is_asked(tmp_path, form, answers):
+    with serving_store() as store:
+        env = {**os.environ, **environment("s3", store.url), "PENSTOCK_CACHE_DIR": str(tmp_path / "cache")}
+        store.objects["slow"] = CONTENT
+        asked, go = threading.Event(), threading.Event()
+
+        def waits(handler):
+            if handler.key == "slow":
+                asked.set()
+                go.wait(300)
+            return False
+
+        store.fault = waits
+        script = tmp_path / "script.py"
+        script.write_text(ENDS + f"threading.Thread(target={form}, daemon=True).start()\ninput()\n")
+        process = subprocess.Popen(
+            [sys.executable, script], stdin=-1, stdout=-1, stderr=-1, text=True, env=env, cwd=tmp_path
+        )
+        assert asked.wait(300)
+        if answers:
+            go.set()  # They come while Python ends.
+        out, err = process.communicate("\n", timeout=300)
+        go.set()
+    assert (process.returncode, out, err) == (0, "", "")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")

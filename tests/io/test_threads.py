@@ -45,7 +45,10 @@ def test_an_error_comes_in_its_place():
 def test_closing_stops_the_thread_and_closes_the_items():
     closed = threading.Event()
 
+    threads = set()
+
     def items():
+        threads.add(threading.current_thread())
         try:
             while True:
                 yield 0
@@ -56,7 +59,8 @@ def test_closing_stops_the_thread_and_closes_the_items():
     next(running)
     running.close()
     assert closed.is_set()
-    assert not [thread for thread in threading.enumerate() if thread.name == "penstock-ahead"]
+    assert len(threads) == 1
+    assert not threads.pop().is_alive()
 
 
 def test_a_forked_child_is_told_instead_of_waiting_for_ever():
@@ -118,6 +122,66 @@ inside.wait()
 
 def test_the_end_of_python_stops_a_thread_and_waits_for_it():
     assert run(LATE) == (0, "end\n", "")
+
+
+ON_ITS_WAY_OUT = """
+import atexit, threading
+from threading import Event, Thread, local
+waited_for, leaving, go = [], Event(), Event()
+atexit.register(lambda: (print(*waited_for, "end"), go.set()))
+from penstock.io.threads import start_thread
+class Last:
+    def __del__(self):
+        leaving.set()
+        go.wait()
+kept = local()
+def work():
+    kept.last = Last()
+class Watched(Thread):
+    def join(self, timeout=None):
+        waited_for.append(self.name)
+        go.set()
+        super().join(timeout)
+import penstock.io.threads
+penstock.io.threads.Thread = Watched
+start_thread(work, name="mine", stop=lambda: None)
+leaving.wait()
+"""
+
+
+def test_the_end_of_python_waits_for_a_thread_that_has_done_its_work_and_is_not_gone_yet():
+    """What is local to a thread is deleted last of all, after everything that this package does in it."""
+    assert run(ON_ITS_WAY_OUT) == (0, "mine end\n", "")
+
+
+def test_a_thread_that_is_not_gone_yet_is_waited_for_before_it_is_forgotten():
+    script = ON_ITS_WAY_OUT + 'start_thread(lambda: None, name="next", stop=lambda: None)\n'
+    code, out, err = run(script)
+    assert (code, out.split()[0], out.split()[-1], err) == (0, "mine", "end", "")
+
+
+CTRL_C = """
+import signal, threading
+from penstock.io.threads import start_thread
+import penstock.io.threads
+stop = threading.Event()
+class Interrupted(threading.Thread):
+    def start(self):
+        super().start()
+        signal.raise_signal(signal.SIGINT)
+penstock.io.threads.Thread = Interrupted
+def work():
+    stop.wait()
+    print("stopped", flush=True)
+try:
+    start_thread(work, name="mine", stop=stop.set)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def test_a_thread_whose_start_was_interrupted_is_stopped_like_the_others():
+    assert run(CTRL_C) == (0, "interrupted\nstopped\n", "")
 
 
 STARTS_ANOTHER = """

@@ -14,10 +14,9 @@ from penstock.errors import CorruptRecord, Where
 class Numbers:
     """Example ``i`` is ``{"i": i, "row": [i, i + 1/2], "name": b"i", "many": [i] * (i % 3)}``."""
 
-    def __init__(self, n, *, cuts_cleanly=True, delay_s=0.0, fingerprint=None):
+    def __init__(self, n, *, cuts_cleanly=True, fingerprint=None):
         self.n = n
         self.cuts_cleanly = cuts_cleanly
-        self.delay_s = delay_s
         if fingerprint is not None:
             self.fingerprint = fingerprint
 
@@ -31,8 +30,6 @@ class Numbers:
         return Where(path="numbers", record=index)
 
     def batch(self, indices):
-        if self.delay_s:
-            time.sleep(self.delay_s)
         assert indices.dtype == np.int64
         if len(indices) and not 0 <= indices.min() <= indices.max() < self.n:
             raise IndexError(f"{indices}")

@@ -3,13 +3,15 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
+import penstock as ps
 from penstock._optional import available
 
 # Every batch takes native code a while, so that threads are inside it whenever the script ends.
 SCRIPT = """
-import atexit, os, signal, sys, threading
+import atexit, os, signal, sys, threading, warnings
 import numpy as np
 import penstock as ps
 from penstock import _native
@@ -47,6 +49,7 @@ begun.wait()
     "a fork": """
 kept = iter(loader())
 next(kept)
+warnings.filterwarnings("ignore", ".*multi-threaded, use of fork", DeprecationWarning)  # of Python 3.12 and later
 child = os.fork()
 if child == 0:
     next(iter(loader()))
@@ -75,7 +78,11 @@ next(iter(loader("a.array_record")))
 
 
 def run(tmp_path, script):
-    command = [sys.executable, "-c", SCRIPT + script]
+    return python(tmp_path, SCRIPT + script)
+
+
+def python(tmp_path, script):
+    command = [sys.executable, "-c", script]
     done = subprocess.run(command, cwd=tmp_path, timeout=600, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout, done.stderr
 
@@ -108,6 +115,22 @@ def work():
 threading.Thread(target=work).start()
 """
     assert run(tmp_path, script) == (0, "40 40\n[5, 5]\n", "")
+
+
+def test_a_thread_that_outlives_the_main_one_may_be_the_first_to_use_the_package(tmp_path):
+    ps.write(tmp_path / "a.tfrecord", {"x": np.arange(40)})
+    script = """
+import threading
+import numpy  # registers exit handlers itself
+def work():
+    threading.main_thread().join()
+    import penstock as ps
+    ps.convert("a.tfrecord", "b.tfrecord.gz@3")
+    print(len(ps.open("b.tfrecord.gz@3")), ps.verify("b.tfrecord.gz@3").records)
+    print([len(batch["x"]) for batch in ps.Loader(ps.open("a.tfrecord"), 20, threads=2)])
+threading.Thread(target=work).start()
+"""
+    assert python(tmp_path, script) == (0, "40 40\n[20, 20]\n", "")
 
 
 def test_exit_in_a_function_of_the_users_is_the_exit_of_the_process(tmp_path):

@@ -334,13 +334,18 @@ def test_an_iterator_handed_to_another_thread():
 
 
 def test_interrupts_leave_no_threads():
+    assert wait_for_threads()
+    interrupted = threading.Event()
+
     class Interrupted(Numbers):
         def batch(self, indices):
             if threading.current_thread() is threading.main_thread():
+                interrupted.set()
                 raise KeyboardInterrupt
+            interrupted.wait(300)
             return super().batch(indices)
 
-    loader = Loader(Interrupted(10_000, delay_s=0.002), 2, threads=1)
+    loader = Loader(Interrupted(10_000), 2, threads=1)
     with pytest.raises(KeyboardInterrupt):
         for _ in loader:
             pass

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.loading.fakes import loader_threads, wait_for_threads
 
+from penstock.io.threads import start_thread
 from penstock.loading.prefetch import Ahead
 
 THREADS = pytest.mark.parametrize("threads", [0, 1, 3])
@@ -194,6 +195,22 @@ def test_an_error_keeps_nothing_alive():
         assert [ref() for ref in alive] == [None]
     finally:
         gc.enable()
+
+
+def test_threads_end_when_ctrl_c_interrupts_the_start_of_one(monkeypatch):
+    assert wait_for_threads()
+
+    def interrupted(*args, **options):
+        thread = start_thread(*args, **options)
+        if options["name"] == "penstock-1":
+            raise KeyboardInterrupt
+        return thread
+
+    monkeypatch.setattr("penstock.loading.prefetch.start_thread", interrupted)
+    made = Ahead(numbers(1000), threads=3, ahead=6)
+    with pytest.raises(KeyboardInterrupt):
+        next(made)
+    assert wait_for_threads()
 
 
 @pytest.mark.skipif(not hasattr(time, "pthread_getcpuclockid"), reason="a thread's own clock")

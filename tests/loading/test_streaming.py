@@ -119,7 +119,7 @@ def test_batches_of_another_size_are_refused():
 
 
 def test_leaving_early():
-    loader = Loader(Streaming(10_000, delay_s=0.0005), 3)
+    loader = Loader(Streaming(10_000), 3)
     for _ in loader:
         break
     assert wait_for_threads()

@@ -6,8 +6,10 @@ import signal
 import subprocess
 import sys
 import tarfile
+import time
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -264,7 +266,7 @@ def test_ctrl_c_stops_the_job_and_keeps_its_model(session, tmp_path):
         "    sys.exit()\n"
         "signal.signal(signal.SIGTERM, save)\n"
         "print('begun', flush=True)\n"
-        "time.sleep(60)\n"
+        "while True: time.sleep(0.05)\n"
     )
     code = (
         "import signal, sys; from penstock import sagemaker\n"
@@ -276,7 +278,7 @@ def test_ctrl_c_stops_the_job_and_keeps_its_model(session, tmp_path):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert "begun" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=60)
+        _, told = process.communicate(timeout=300)
     assert told.rstrip().endswith("KeyboardInterrupt")
     job = session.describe_training_job("interrupted")
     assert job["TrainingJobStatus"] == "Stopped"
@@ -284,8 +286,19 @@ def test_ctrl_c_stops_the_job_and_keeps_its_model(session, tmp_path):
         assert model.getnames() == ["model"]
 
 
-def test_a_job_of_another_process_is_waited_for(session, tmp_path):
-    (tmp_path / "slow.py").write_text("import time\nprint('awake', flush=True)\ntime.sleep(2)\n")
+def test_a_job_of_another_process_is_waited_for(session, tmp_path, monkeypatch):
+    asked_again = tmp_path / "asked again"
+    (tmp_path / "slow.py").write_text(
+        "import os, time\n"
+        "print('awake', flush=True)\n"
+        f"while not os.path.exists({str(asked_again)!r}): time.sleep(0.05)\n"
+    )
+
+    def asks_again(seconds):
+        asked_again.touch()  # Until then the job goes on.
+        time.sleep(seconds)
+
+    monkeypatch.setattr("penstock.sagemaker.session.time", SimpleNamespace(sleep=asks_again))
     code = (
         "import sys; from penstock import sagemaker\n"
         "estimator = sagemaker.SKLearn(entry_point=sys.argv[1], sagemaker_session=sagemaker.Session(sys.argv[2]))\n"

@@ -3,7 +3,6 @@
 import io
 import itertools
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -320,7 +319,7 @@ def test_image_folders(store, tmp_path):
 def test_a_batch_of_images_is_fetched_at_once(s3):
     ps.write("s3://bucket/images", list(_images(8)), format="image_folder", schema=IMAGES)
     source = ps.open("s3://bucket/images")
-    together = threading.Barrier(4, timeout=60)
+    together = threading.Barrier(4, timeout=300)
     s3.fault = lambda handler: bool(handler.command == "GET" and handler.key and together.wait() > 9)
     assert len(source.batch(np.arange(4))["image"]) == 4
 
@@ -372,27 +371,38 @@ def test_a_folder_that_fails_on_its_way_is_taken_back(s3):
     assert _leftovers() == []
 
 
-def test_what_arrives_late_is_taken_back_too(s3):
+def test_what_arrives_late_is_taken_back_too(s3, monkeypatch):
     """Requests that are on their way when another fails."""
-    seen = threading.Event()
+    seen, failed, arrived = threading.Event(), threading.Event(), threading.Event()
+    worded, remove_objects = uploads.worded, uploads.remove_objects
+
+    def fails(*args, **options):
+        failed.set()
+        return worded(*args, **options)
+
+    def removes(urls):
+        assert arrived.is_set()
+        remove_objects(urls)
 
     def fault(handler):
         if handler.command != "PUT":
             return False
         if "00000005" in handler.path:
-            seen.wait(60)
+            seen.wait(300)
             handler.refuse(403, "AccessDenied")
             return True
         if "00000006" in handler.path:
             seen.set()
-            time.sleep(0.5)
+            failed.wait(300)
+            arrived.set()
         return False
 
+    monkeypatch.setattr(uploads, "worded", fails)
+    monkeypatch.setattr(uploads, "remove_objects", removes)
     s3.fault = fault
     with pytest.raises(Unreachable, match="00000005"):
         ps.write("s3://bucket/images", list(_images(8)), format="image_folder", schema=IMAGES)
     s3.fault = None
-    time.sleep(0.6)
     assert s3.objects == {}
     assert _leftovers() == []
 

@@ -1,10 +1,7 @@
-import contextlib
 import os
-import random
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -90,56 +87,49 @@ def test_damaged_records_are_left_out_and_counted(tmp_path, original):
 
 
 SCRIPT = """
-import sys, time
+import os, signal, sys
 import penstock as ps
 from penstock.writing import convert, units
 units.UNIT_EXAMPLES = 50
-write = convert.open_sink
-def slow(*args, **options):
-    time.sleep(0.02)
+write, pieces = convert.open_sink, []
+def killed(*args, **options):
+    pieces.append(1)
+    if len(pieces) == int(sys.argv[3]):
+        os.kill(os.getpid(), signal.SIGKILL)
     return write(*args, **options)
-convert.open_sink = slow
-print("go", flush=True)
+convert.open_sink = killed
+def named(event, args):
+    if event == "os.rename" and os.path.basename(args[1]).startswith("b."):
+        os.kill(os.getpid(), signal.SIGKILL)
+if sys.argv[3] == "last":
+    sys.argv[3] = "0"
+    sys.addaudithook(named)
 out = ps.convert(sys.argv[1], sys.argv[2], codec=None if sys.argv[2].endswith("npy") else "example", threads=2)
 print(out.resumed)
 """
 
 
-def has_finished_piece(folder):
-    for name in os.listdir(folder):
-        if name.endswith(".penstock-convert"):
-            with contextlib.suppress(FileNotFoundError):  # It is done, and has swept up, since it was listed.
-                return any(piece.startswith("0") for piece in os.listdir(folder / name))
-    return False
-
-
 @pytest.mark.parametrize("target", ["b.tfrecord", "b.tfrecord@2", "b.npy"])
 def test_killed_at_any_moment_it_leaves_no_half_file_and_resumes(tmp_path, original, target):
-    rng = random.Random(7)
-    command = [sys.executable, "-c", SCRIPT, str(original), str(tmp_path / target)]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    resumed = 0
-    for attempt in range(12):
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
-        assert process.stdout is not None
-        assert process.stdout.readline() == "go\n"
-        # At any moment; and, since a busy machine may come to nothing by then, each second time once a piece is finished.
-        while attempt % 2 and process.poll() is None and not has_finished_piece(tmp_path):
-            time.sleep(0.002)
-        time.sleep(rng.uniform(0.0, 0.02) if attempt % 2 else rng.uniform(0.01, 0.2))
-        if attempt < 11:
-            process.send_signal(signal.SIGKILL)
-        out, complaint = process.communicate()
+    codes = []
+    for piece in (
+        1,
+        4,
+        1,
+        3,
+        2,
+        "last",
+        0,
+    ):  # two threads: with the third, one is finished; before the last file has its name
+        command = [sys.executable, "-c", SCRIPT, str(original), str(tmp_path / target), str(piece)]
+        done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=600, check=False)
+        codes.append(done.returncode)
         for name in os.listdir(tmp_path):
             if name.startswith("b.") and "penstock" not in name:  # whatever has a final name is whole
                 assert ps.verify([tmp_path / name]).ok
-        if process.returncode == 0:
-            resumed = int(out)
-            break
-        if "overwrite=True" in complaint:  # the kill before came when all was done but the sweeping up
-            resumed = N
-            break
-    assert resumed > 0
+    assert codes == [-signal.SIGKILL] * 6 + [0], done.stderr
+    assert int(done.stdout) > 0
     first, again = ps.open(original), ps.open(tmp_path / target)
     assert len(again) == N
     assert np.array_equal(again.batch(range(N))["label"], first.batch(range(N))["label"])

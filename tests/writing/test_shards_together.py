@@ -2,12 +2,10 @@
 
 import os
 import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
+from tests.forks import exit_code, fork_killed
 
 import penstock as ps
 
@@ -80,24 +78,10 @@ def test_records_are_dealt_to_shards_that_appear_together(tmp_path):
     ]
 
 
-KILLED = """
-import sys
-import numpy as np
-import penstock as ps
-columns = {"x": np.arange(40 * 2000).reshape(40, 2000)}
-while True:
-    ps.write(sys.argv[1], columns)
-    print("x", flush=True)
-"""
-
-
-@pytest.mark.parametrize("delay_s", [0.0, 0.003, 0.009])
-def test_killed_at_any_moment_every_shard_is_whole(tmp_path, delay_s):
-    path = tmp_path / "a.tfrecord@8"
-    with subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE) as writer:
-        writer.stdout.readline()
-        time.sleep(delay_s)
-        writer.send_signal(signal.SIGKILL)
+@pytest.mark.parametrize("tenths", range(11))
+def test_killed_at_any_moment_every_shard_is_whole(tmp_path, tenths):
+    path, columns = tmp_path / "a.tfrecord@8", {"x": np.arange(40 * 2000).reshape(40, 2000)}
+    assert exit_code(fork_killed(lambda: ps.write(path, columns), tenths / 10)) == -signal.SIGKILL
     assert len(visible(tmp_path)) == 8
     assert ps.verify(path).ok
     assert np.array_equal(ps.open(path).batch(range(40))["x"], np.arange(40 * 2000).reshape(40, 2000))

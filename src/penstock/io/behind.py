@@ -6,8 +6,9 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+
+from penstock.io.threads import ThreadPool
 
 __all__ = ["Behind"]
 
@@ -40,7 +41,7 @@ class Behind:
         if not is_seen:
             try:
                 _threads(os.getpid()).submit(self._run)
-            except RuntimeError:  # The interpreter is about to end and starts nothing any more.
+            except RuntimeError:  # No thread is to be had.
                 self._run()
         self._wait(DEPTH)
 
@@ -101,6 +102,6 @@ class Behind:
 
 
 @cache
-def _threads(_process: int) -> ThreadPoolExecutor:
+def _threads(_process: int) -> ThreadPool:
     """Threads that wait for calls. A forked child does not inherit them: it has its own."""
-    return ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="penstock-write-behind")
+    return ThreadPool(MOST_THREADS, thread_name_prefix="penstock-write-behind")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from datetime import timedelta
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from penstock import _optional
 from penstock.errors import Unreachable, UnsupportedData, Where
@@ -66,7 +67,16 @@ class Line:
         self.room = asyncio.Semaphore(int(os.environ.get("PENSTOCK_REQUESTS") or MOST_AT_ONCE))
         """What every request goes through."""
         self._variables = _variables()
+        self._answers: WeakSet[Any] = WeakSet()
+        """What threads of obstore's may still touch: they take no notice of the end of Python, and fail in it."""
+        self._create_future = self.loop.create_future
+        self.loop.create_future = self._watched_future  # type: ignore[method-assign]
         self.thread = start_thread(self.loop.run_forever, name="penstock-requests", stop=self.stop)
+
+    def _watched_future(self) -> Any:
+        future = self._create_future()
+        self._answers.add(future)
+        return future
 
     def stop(self) -> None:
         """Give up what is under way, and end the thread. A later request begins another line."""
@@ -77,6 +87,13 @@ class Line:
             for task in under_way:
                 task.cancel()
             await asyncio.gather(*under_way, return_exceptions=True)
+            under_way.clear()
+            self.loop.create_future = self._create_future  # type: ignore[method-assign]
+            while len(self._answers):
+                await asyncio.sleep(0.001)
+                repr(
+                    next(iter(self.stores.values()), None)
+                )  # Any call of obstore frees what its threads no longer need.
             self.loop.stop()
 
         if self in _lines:

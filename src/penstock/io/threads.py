@@ -13,8 +13,8 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
-from threading import Condition, Thread, current_thread, main_thread
+from concurrent.futures import Executor, Future
+from threading import Condition, Thread, current_thread, get_ident, main_thread
 from time import monotonic
 from typing import Any, Generic, TypeVar
 
@@ -41,19 +41,20 @@ def start_thread(target: Callable[..., object], *args: object, name: str, stop: 
         name: For debuggers.
         stop: Makes ``target`` return soon. May be called more than once, and after the thread has ended.
     """
-    for ended in [each for each in list(_threads) if not each.is_alive()]:
+    for ended in [each for each in _others() if not each.is_alive()]:
         _threads.pop(ended, None)
     if not _threads:
         # As late as possible: exit handlers run in reverse order, and libraries that we use have some, too.
         atexit.unregister(_end_all)
         atexit.register(_end_all)
-    thread = Thread(target=_run, args=(target, args), name=name, daemon=True)
+    thread = Thread(target=_run, args=(target, args, stop), name=name, daemon=True)
     thread.start()
     _threads.setdefault(thread, stop)
     return thread
 
 
-def _run(target: Callable[..., object], args: tuple[object, ...]) -> None:
+def _run(target: Callable[..., object], args: tuple[object, ...], stop: Callable[[], object]) -> None:
+    _threads[current_thread()] = stop  # Here too: Ctrl-C may interrupt the thread that starts this one.
     try:
         target(*args)
     finally:
@@ -67,23 +68,44 @@ def _nothing() -> None:
 def _end_all() -> None:
     """Stop all threads and wait for them, also for those that are started meanwhile."""
     until = monotonic() + EXIT_WAIT_S
-    while (alive := _others_alive()) and monotonic() < until:
-        for stop in alive.values():
+    while (others := _others()) and monotonic() < until:
+        for stop in others.values():
             stop()
-        for thread in alive:
+        for thread in others:
             thread.join(max(until - monotonic(), 0))
+            if not thread.is_alive():
+                _threads.pop(thread, None)
 
 
-def _others_alive() -> dict[Thread, Callable[[], object]]:
-    return {each: stop for each, stop in dict(_threads).items() if each.is_alive() and each is not current_thread()}
+def _others() -> dict[Thread, Callable[[], object]]:
+    return {each: stop for each, stop in dict(_threads).items() if each.ident != get_ident()}
 
 
-class ThreadPool(ThreadPoolExecutor):
-    """Threads for calls. Once the main thread has ended, where Python starts none any more, calls are made at once instead."""
+class ThreadPool(Executor):
+    """Threads for calls. Once the main thread has ended, where Python starts none any more, calls are made at once instead.
+
+    Args:
+        threads: How many there are at most.
+        thread_name_prefix: For debuggers.
+    """
+
+    def __init__(self, threads: int, thread_name_prefix: str = "") -> None:
+        self._pool: Executor | None = None
+        try:
+            from concurrent.futures import (
+                ThreadPoolExecutor,  # Python imports it no more once the main thread has ended.
+            )
+
+            self._pool = ThreadPoolExecutor(threads, thread_name_prefix)
+        except RuntimeError:
+            if main_thread().is_alive():
+                raise
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Make a call in a thread, or here where none starts any more."""
         try:
-            return super().submit(fn, *args, **kwargs)
+            if self._pool is not None:
+                return self._pool.submit(fn, *args, **kwargs)
         except RuntimeError:
             if main_thread().is_alive():
                 raise
@@ -93,6 +115,11 @@ class ThreadPool(ThreadPoolExecutor):
         except Exception as error:  # noqa: BLE001 - it is raised where the result is asked for
             made.set_exception(error)
         return made
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - it is Executor's
+        """Take no more calls; with ``wait``, return when all have been made."""
+        if self._pool is not None:
+            self._pool.shutdown(wait, cancel_futures=cancel_futures)
 
 
 def fork_count() -> int:

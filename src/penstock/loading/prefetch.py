@@ -96,19 +96,18 @@ class Crew(Generic[T]):
             task = self._tasks.get_nowait()
         except Empty:
             return None
-        if task is None:  # It is for one of the threads.
+        if task is None:  # It is for the threads.
             self._tasks.put(None)
         return task
 
     def dismiss(self) -> None:
-        """Let the threads end after what they are doing; what they have not begun is dropped."""
-        if self._dismissed or self._forks != fork_count():
+        """Let the threads end after what they are doing; what they have not begun is dropped. Does no harm a second time."""
+        if self._forks != fork_count():
             return  # After a fork the threads are the parent's, and one of them may have held the queue's lock.
         self._dismissed = True
         while (task := self.take()) is not None:
             task.drop()
-        for _ in self._threads:
-            self._tasks.put(None)
+        self._tasks.put(None)  # Each thread that finds it leaves it to the next.
 
     def join(self) -> None:
         """Wait until the threads have ended."""
@@ -122,6 +121,7 @@ def _work(tasks: Tasks[T]) -> None:
     while (task := tasks.get()) is not None:
         task.run()
         del task  # While this thread sleeps it must not keep a batch alive.
+    tasks.put(None)
 
 
 class Ahead(Iterator[T]):
