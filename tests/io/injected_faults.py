@@ -179,13 +179,13 @@ class Faults:
         return call
 
     def _mapping(self, real):
-        def call(fd, size, *args):
+        def call(fd, size, *args, **named):
             path = self._path_of(fd)
             if self._watching and path is not None and self._is_ours(path):
                 due = self._due("map", path)
                 if due is not None:
                     raise OSError(due, os.strerror(due))
-            return real(fd, size, *args)
+            return real(fd, size, *args, **named)
 
         return call
 
