@@ -79,8 +79,10 @@ class WebDatasetWriter:
         self._file.abort()
 
 
-def _is_key(key: str) -> bool:
+def _is_key(key: Any) -> bool:
     """Whether members called so are read as an example of this key again."""
+    if not isinstance(key, str):
+        return False
     name = posixpath.basename(key)
     outside = posixpath.normpath(key) != key or key.startswith(("/", "../")) or "\0" in key
     return bool(name) and "." not in name and not name.startswith("__") and not outside

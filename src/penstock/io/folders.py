@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from penstock.errors import NoFiles, UnsupportedData, Where
+from penstock.io.changed import naming
 from penstock.io.listing import is_there, keys_below, names_under, no_listing
 from penstock.io.paths import SIDECARS, TEMPORARIES, PathLike, absolute, natural_key
+from penstock.io.synced import sync_folder
 from penstock.io.temporaries import remove_abandoned, temporary_name
 from penstock.io.uploads import check_writable, is_uploaded, staging_folder, there_already, upload_folder
 from penstock.io.urls import Url, base_name, is_listing, is_url
@@ -191,7 +193,7 @@ class AtomicFolder:
 
     def write(self, name: str, content: bytes) -> None:
         """Add a file."""
-        with open(self.place(name), "xb") as file:
+        with naming(os.path.join(self.path, name)), open(self.place(name), "xb") as file:
             file.write(content)
 
     def close(self) -> None:
@@ -206,13 +208,15 @@ class AtomicFolder:
                 return
             if hasattr(os, "sync"):
                 os.sync()  # One call for all: thousands of files, each flushed by itself, would take minutes.
-            with contextlib.suppress(FileNotFoundError):
-                os.rmdir(self.path)
+            if os.name == "nt":  # elsewhere an empty folder is replaced, and stays where that fails
+                with contextlib.suppress(FileNotFoundError):
+                    os.rmdir(self.path)
             os.rename(self._temporary, self.path)
         except BaseException:
             self.abort()
             raise
         self.closed = True
+        sync_folder(os.path.dirname(self.path))
 
     def abort(self) -> None:
         """Leave nothing behind. Does nothing after ``close``."""
