@@ -191,6 +191,15 @@ class AtomicFolder:
         """Where a file of the folder is to be written until the folder is complete."""
         return os.path.join(self._temporary, name)
 
+    def make_folders(self, names: Iterable[str]) -> None:
+        """Add folders, those that are missing. After an error nothing of the whole is left."""
+        try:
+            for name in names:
+                os.makedirs(self.place(name), exist_ok=True)
+        except BaseException:
+            self.abort()
+            raise
+
     def write(self, name: str, content: bytes) -> None:
         """Add a file."""
         with naming(os.path.join(self.path, name)), open(self.place(name), "xb") as file:
