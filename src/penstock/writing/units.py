@@ -81,7 +81,8 @@ class WorkFolder:
             sort_keys=True,
         )
         note = path / "plan.json"
-        fresh = not note.exists() or note.read_text(encoding="utf-8") != text
+        with naming(str(note)):
+            fresh = not note.exists() or note.read_text(encoding="utf-8") != text
         if fresh:
             shutil.rmtree(path, ignore_errors=True)
             path.mkdir(parents=True)
