@@ -5,6 +5,7 @@ import signal
 
 import pytest
 from hypothesis import settings
+from tests.forked import ForkedScripts
 
 # A shell that runs tests in the background has SIGINT ignored, and what is started here would inherit that: tests of Ctrl-C
 # would wait for an interrupt that never comes.
@@ -23,3 +24,19 @@ settings.load_profile("ci")
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture(scope="session")
+def forked_scripts():
+    """Starts scripts in processes of their own, without the time that importing takes."""
+    scripts = ForkedScripts()
+    yield scripts
+    scripts.close()
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting_for_the_disk(monkeypatch):
+    """Files of tests need not outlive a power cut: waiting for the disk takes longer than most tests compute."""
+    monkeypatch.setattr(os, "fsync", os.fstat)  # which refuses a closed descriptor, too
+    if hasattr(os, "sync"):
+        monkeypatch.setattr(os, "sync", lambda: None)

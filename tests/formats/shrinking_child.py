@@ -23,7 +23,7 @@ import numpy as np
 import penstock as ps
 from penstock.io import mapped
 
-ROWS = 300
+ROWS = 150
 NOTE_BYTES = 100
 SUFFIXES = {
     "tfrecord": "a.tfrecord",
@@ -98,7 +98,7 @@ def by_loader(source: Any) -> Any:
 
 
 def by_workers(source: Any) -> Any:
-    return [flat(batch) for batch in ps.Loader(source, 200, shuffle=True, workers=1, start_method="fork")]
+    return [flat(batch) for batch in ps.Loader(source, 100, shuffle=True, workers=1, start_method="fork")]
 
 
 def record_views(records: Any) -> Any:
@@ -269,6 +269,7 @@ def mapped_files() -> list[Any]:
 
 
 def main() -> None:
+    os.fsync = os.fstat  # No file here need outlive a power cut.
     folder, format = Path(sys.argv[1]), sys.argv[2]
     path = make(folder, format)
     found = [*cut_after_opening(path, format), *cut_while_opening(path, format)]

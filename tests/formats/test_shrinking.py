@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.forked import ForkedScripts
 from tests.formats.shrinking_child import FRAMED, SUFFIXES
 
 CHILD = Path(__file__).with_name("shrinking_child.py")
@@ -17,16 +18,10 @@ CHILD = Path(__file__).with_name("shrinking_child.py")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows does not let a mapped file be cut off")
 
 
-def run(folder: Path, format: str, **environment: str) -> list[tuple[str, int, str, str]]:
+def run(scripts: ForkedScripts, folder: Path, format: str, **environment: str) -> list[tuple[str, int, str, str]]:
     """What came of every way of reading, in a process of its own: a crash would take the tests with it."""
-    done = subprocess.run(
-        [sys.executable, str(CHILD), str(folder), format],
-        env={**os.environ, "PENSTOCK_CACHE_DIR": str(folder / "cache"), **environment},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    environment = {"PENSTOCK_CACHE_DIR": str(folder / "cache"), **environment}
+    done = scripts.run(CHILD.read_text(), str(folder), format, folder=folder, **environment)
     assert done.returncode == 0, (done.returncode, done.stderr[-3000:])
     return [(way, cut, outcome, message) for way, cut, outcome, message in json.loads(done.stdout)]
 
@@ -34,8 +29,8 @@ def run(folder: Path, format: str, **environment: str) -> list[tuple[str, int, s
 @pytest.mark.parametrize(
     ("format", "limit"), [*((format, "") for format in SUFFIXES), *((format, "0") for format in FRAMED)]
 )
-def test_every_way_of_reading(tmp_path, format, limit):
-    found = run(tmp_path, format, **({"PENSTOCK_MAPPED_BYTES": limit} if limit else {}))
+def test_every_way_of_reading(forked_scripts, tmp_path, format, limit):
+    found = run(forked_scripts, tmp_path, format, **({"PENSTOCK_MAPPED_BYTES": limit} if limit else {}))
     assert found
     wrong = [one for one in found if one[2] in ("wrong", "stale")]
     assert not wrong, wrong[:3]
@@ -61,35 +56,36 @@ np.save(path, np.arange(1, 100_001))
 """
 
 
-def script(folder: Path, text: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", SCRIPT + text, str(folder / "a.npy")],
-        env={**os.environ, "PENSTOCK_CACHE_DIR": str(folder / "cache"), **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+@pytest.fixture
+def script(forked_scripts: ForkedScripts, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs what follows the lines above."""
+    cache = str(tmp_path / "cache")
+
+    def run(text: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        environment = {"PENSTOCK_CACHE_DIR": cache, **environment}
+        return forked_scripts.run(SCRIPT + text, str(tmp_path / "a.npy"), folder=tmp_path, **environment)
+
+    return run
 
 
 LOSE_A_VIEW = "view = ps.records(path)[90_000]; os.truncate(path, 1000); print(bytes(view))"
 
 
-def test_a_view_that_a_user_holds_ends_the_process_with_the_reason(tmp_path):
-    done = script(tmp_path, LOSE_A_VIEW)
+def test_a_view_that_a_user_holds_ends_the_process_with_the_reason(script, tmp_path):
+    done = script(LOSE_A_VIEW)
     assert done.returncode != 0
     assert f"penstock: {tmp_path / 'a.npy'} shrank" in done.stderr
     assert "PENSTOCK_MAPPED_BYTES=0" in done.stderr
 
 
-def test_no_view_that_a_user_holds_is_lost_where_there_are_only_copies(tmp_path):
-    done = script(tmp_path, LOSE_A_VIEW, PENSTOCK_MAPPED_BYTES="0")
+def test_no_view_that_a_user_holds_is_lost_where_there_are_only_copies(script):
+    done = script(LOSE_A_VIEW, PENSTOCK_MAPPED_BYTES="0")
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == repr((90_001).to_bytes(8, "little"))
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_faulthandler_may_be_there_first_or_last(tmp_path, when):
+def test_faulthandler_may_be_there_first_or_last(script, when):
     enable = "faulthandler.enable()\n"
     text = f"""
 {enable if when == "before" else ""}
@@ -103,25 +99,25 @@ for _ in range(3):
     except ps.CorruptFile:
         print("lost")
 """
-    done = script(tmp_path, text)
+    done = script(text)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["lost"] * 3
 
 
-def test_faulthandler_still_reports_other_faults(tmp_path):
-    done = script(tmp_path, f"faulthandler.enable()\n{LOSE_A_VIEW}")
+def test_faulthandler_still_reports_other_faults(script):
+    done = script(f"faulthandler.enable()\n{LOSE_A_VIEW}")
     assert done.returncode != 0
     assert "shrank" in done.stderr
     assert "Bus error" in done.stderr
 
 
-def test_a_signal_that_was_sent_is_no_fault(tmp_path):
-    done = script(tmp_path, "len(ps.records(path)); os.kill(os.getpid(), signal.SIGBUS)")
+def test_a_signal_that_was_sent_is_no_fault(script):
+    done = script("len(ps.records(path)); os.kill(os.getpid(), signal.SIGBUS)")
     assert done.returncode == -signal.SIGBUS
     assert "shrank" not in done.stderr
 
 
-def test_a_handler_of_the_user_that_came_first_is_called(tmp_path):
+def test_a_handler_of_the_user_that_came_first_is_called(script):
     text = """
 import ctypes
 called = ctypes.CFUNCTYPE(None, ctypes.c_int)(lambda number: os._exit(42))
@@ -131,10 +127,10 @@ view = ps.records(path)[90_000]
 os.truncate(path, 1000)
 bytes(view)
 """
-    assert script(tmp_path, text).returncode == 42
+    assert script(text).returncode == 42
 
 
-def test_threads_that_fault_at_once(tmp_path):
+def test_threads_that_fault_at_once(script):
     text = """
 found = []
 records = ps.records(path); len(records)
@@ -153,11 +149,11 @@ for thread in threads: thread.start()
 for thread in threads: thread.join()
 print(found)
 """
-    done = script(tmp_path, text)
+    done = script(text)
     assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
 
 
-def test_after_fork(tmp_path):
+def test_after_fork(script):
     text = """
 records = ps.records(path); len(records)
 os.truncate(path, 5000)
@@ -171,11 +167,11 @@ if child == 0:
     os._exit(0 if lost else 1)
 print(lost, os.waitpid(child, 0)[1])
 """
-    done = script(tmp_path, text)
+    done = script(text)
     assert done.stdout.split() == ["True", "0"], done.stderr
 
 
-def test_zeros_in_the_page_of_the_new_end(tmp_path):
+def test_zeros_in_the_page_of_the_new_end(script):
     """The system fills the rest of that page with zeros, and sends no signal to who reads them."""
     text = """
 records = ps.records(path); len(records)
@@ -186,11 +182,11 @@ try:
 except ps.CorruptFile as error:
     print("lost", "shrank" in str(error))
 """
-    done = script(tmp_path, text)
+    done = script(text)
     assert done.stdout.split() == ["lost", "True"], (done.stdout, done.stderr)
 
 
-def test_python_code_inside_a_guard(tmp_path):
+def test_python_code_inside_a_guard(script):
     text = """
 file = MappedFile(path)
 os.truncate(path, 5000)
@@ -207,11 +203,11 @@ try:
 except ps.CorruptFile as error:
     print(type(error.__context__).__name__)
 """
-    done = script(tmp_path, text)
+    done = script(text)
     assert done.stdout.split() == ["lost", "lost", "KeyError"], (done.stdout, done.stderr)
 
 
-def test_files_that_grow_or_are_replaced_are_read_as_before(tmp_path):
+def test_files_that_grow_or_are_replaced_are_read_as_before(script):
     text = """
 records = ps.records(path)
 before = records.take(np.arange(100_000)).tolist()
@@ -221,11 +217,11 @@ np.save(path + ".new.npy", np.zeros(3))
 os.replace(path + ".new.npy", path)
 assert records.take(np.arange(100_000)).tolist() == before
 """
-    done = script(tmp_path, text)
+    done = script(text)
     assert done.returncode == 0, done.stderr
 
 
-def test_a_file_that_ends_with_zeros(tmp_path):
+def test_a_file_that_ends_with_zeros(script):
     """There is no byte in its last page that could show that the file was cut off: the page itself has to."""
     text = """
 np.save(path, np.concatenate([np.arange(1, 50_001), np.zeros(50_000, np.int64)]))
@@ -236,11 +232,11 @@ try:
 except ps.CorruptFile:
     print("lost")
 """
-    done = script(tmp_path, text)
+    done = script(text)
     assert done.stdout.strip() == "lost", (done.stdout, done.stderr)
 
 
-def test_a_changed_last_byte_is_no_loss(tmp_path):
+def test_a_changed_last_byte_is_no_loss(script):
     text = """
 records = ps.records(path); len(records)
 with open(path, "r+b") as file:
@@ -248,11 +244,11 @@ with open(path, "r+b") as file:
     file.write(bytes(8))
 print(records.take(np.array([99_999, 7])).tolist())
 """
-    done = script(tmp_path, text)
+    done = script(text)
     assert done.stdout.strip() == "[0, 8]", (done.stdout, done.stderr)
 
 
-def test_a_worker_that_loses_a_view_says_which_signal_it_was(tmp_path):
+def test_a_worker_that_loses_a_view_says_which_signal_it_was(script, tmp_path):
     text = """
 records = ps.records(path)
 view = records[90_000]
@@ -264,7 +260,7 @@ try:
 except ps.WorkerDied as error:
     print(error)
 """
-    done = script(tmp_path, text)
+    done = script(text)
     assert "was killed by SIGBUS" in done.stdout, (done.stdout, done.stderr)
     assert "shrank" in done.stdout
     assert "function of yours" not in done.stdout

@@ -27,7 +27,7 @@ from penstock import _native
 
 __all__ = ["ERRORS", "Faults"]
 
-BY_FD = ("read", "pread", "write", "fsync", "ftruncate", "fstat", "lseek")
+BY_FD = ("read", "pread", "write", "fsync", "ftruncate", "fstat", "lseek", "close")
 BY_PATH = ("open", "stat", "replace", "rename", "unlink", "mkdir", "rmdir", "listdir", "scandir", "utime")
 ERRORS = {
     "read": (errno.EIO,),
@@ -37,6 +37,7 @@ ERRORS = {
     "ftruncate": (errno.EIO,),
     "fstat": (errno.EIO,),
     "lseek": (errno.EIO,),
+    "close": (errno.EIO, errno.ENOSPC),
     "open": (errno.EACCES, errno.EMFILE, errno.EIO),
     "stat": (errno.EACCES, errno.EIO),
     "replace": (errno.EACCES, errno.ENOSPC),
@@ -143,6 +144,8 @@ class Faults:
             if due == "short":
                 return self._short(name, real, fd, *args)
             if due is not None:
+                if name == "close":
+                    real(fd)  # Linux closes it whatever it reports
                 raise OSError(due, os.strerror(due))
             return real(fd, *args, **kwargs)
 
@@ -240,7 +243,12 @@ class _Stream:
         return self
 
     def __exit__(self, *args):
-        return self._file.__exit__(*args)
+        self.close()
+
+    def close(self):
+        if not self._file.closed:
+            self._file.close()
+            self._check("close")
 
     def __getattr__(self, name):
         return getattr(self._file, name)

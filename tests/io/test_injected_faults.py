@@ -3,14 +3,21 @@
 import gzip
 import os
 import shutil
+import subprocess
+import sys
 import warnings
 
 import numpy as np
 import pytest
+from tests.codecs.images.files import made as png_bytes
 from tests.io.injected_faults import ERRORS, Faults
+from tests.io.store_server import environment, serving_store
 
 import penstock as ps
-from penstock.errors import PenstockError
+from penstock.contracts.schema import Schema
+from penstock.datasets.building import DatasetBuilder
+from penstock.datasets.building.order import Ordering
+from penstock.errors import PenstockError, UnsupportedData
 from penstock.io import temporaries
 from penstock.io.cache import CacheEntry
 from penstock.io.inflated import InflatedStream
@@ -65,7 +72,7 @@ def names_a_file(error, *folders):
 
 
 def every_fault(faults, run, reset):
-    """Run once for each call that a clean run makes and each way in which it may fail."""
+    """Run once for each call that a clean run makes. Where calls of a kind are many, they fail in its ways by turns."""
     reset()
     with faults.counting():
         run()
@@ -74,7 +81,7 @@ def every_fault(faults, run, reset):
     for kind, count in counts.items():
         ways = [*ERRORS[kind], *(["short"] if kind in ("read", "pread", "write") else [])]
         for number in range(count):
-            for way in ways:
+            for way in ways if count < len(ways) else [ways[number % len(ways)]]:
                 reset()
                 with faults.failing(kind, number, way):
                     yield kind, number, way
@@ -251,3 +258,198 @@ def test_a_thread_that_cannot_open_the_copy_gives_the_entry_up(tmp_path, cache):
     with pytest.raises(OSError, match="Too many open files"):
         list(stream.parts(fail))
     assert len(b"".join(InflatedStream(str(path), "gzip", wait=True))) == 1000
+
+
+LABEL = ps.Feature("int64", names=("cat", "dog"))
+IMAGES = [png_bytes(np.full((4, 5, 3), shade, np.uint8)) for shade in range(6)]
+FOLDERS = {
+    "image_folder": (
+        {"image": IMAGES, "label": np.arange(6) % 2},
+        Schema({"image": ps.Feature("bytes", encoding="png"), "label": LABEL}),
+    ),
+    "npy_folder": (
+        {"x": np.arange(12).reshape(6, 2), "y": np.arange(6)},
+        Schema({"x": ps.Feature("int64", (2,)), "y": ps.Feature("int64")}),
+    ),
+    "npz_folder": (
+        {"x": np.arange(12).reshape(6, 2), "y": np.arange(6)},
+        Schema({"x": ps.Feature("int64", (2,)), "y": ps.Feature("int64")}),
+    ),
+}
+
+
+def write_folder(path, format):
+    columns, schema = FOLDERS[format]
+    ps.write(path, columns, format=format, schema=schema)
+
+
+def read_folder(path):
+    source = ps.open(path)
+    batch = source.batch(np.arange(len(source)))
+    assert [np.asarray(one[name]).tolist() for one in source for name in sorted(batch)] == [
+        np.asarray(batch[name][row]).tolist() for row in range(len(source)) for name in sorted(batch)
+    ]
+    return {name: np.asarray(column).tolist() for name, column in batch.items()}
+
+
+@pytest.mark.parametrize("format", FOLDERS)
+def test_reading_folders(tmp_path, cache, format):
+    path = tmp_path / "data" / "folder"
+    path.parent.mkdir()
+    write_folder(path, format)
+    wanted = read_folder(path)
+    told = []
+    faults = Faults(tmp_path / "data", cache)
+    for fault in every_fault(faults, lambda: read_folder(path), lambda: shutil.rmtree(cache, ignore_errors=True)):
+        try:
+            found = read_folder(path)
+        except (PenstockError, OSError) as error:
+            assert names_a_file(error, path, cache), (fault, repr(error))
+            told.append(error)
+        else:
+            assert found == wanted, fault
+        faults._watching = False
+        assert read_folder(path) == wanted, fault
+    assert told
+
+
+@pytest.mark.parametrize("format", FOLDERS)
+@pytest.mark.parametrize("is_there", [False, True])
+def test_writing_folders(tmp_path, cache, format, is_there):
+    """The folder appears whole or not at all, and an empty one that was there stays."""
+    data = tmp_path / "data"
+    path = data / "folder"
+    write_folder(tmp_path / "wanted", format)
+    wanted = read_folder(tmp_path / "wanted")
+
+    def reset():
+        shutil.rmtree(data, ignore_errors=True)
+        data.mkdir()
+        if is_there:
+            path.mkdir()
+
+    told = []
+    faults = Faults(data, cache)
+    for fault in every_fault(faults, lambda: write_folder(path, format), reset):
+        try:
+            write_folder(path, format)
+        except (PenstockError, OSError) as error:
+            assert names_a_file(error, data), (fault, repr(error))
+            told.append(error)
+            done = False
+        else:
+            done = True
+        faults._watching = False
+        assert [each.name for each in data.iterdir()] == ["folder"] * path.exists(), fault
+        if path.exists() and any(path.iterdir()):
+            assert read_folder(path) == wanted, fault
+        else:
+            assert not done, fault
+            assert path.exists() == is_there, fault
+    assert told
+
+
+@pytest.mark.parametrize("spills", [False, True])
+def test_preparing_a_dataset(tmp_path, cache, monkeypatch, spills):
+    if spills:
+        monkeypatch.setitem(Ordering.__init__.__kwdefaults__, "memory_bytes", 0)
+    data = tmp_path / "data"
+    rows = [{"x": number} for number in range(5)]
+
+    def prepare():
+        builder = DatasetBuilder(name="made", features={"x": "int64"}, splits={"train": rows})
+        builder.download_and_prepare(data_dir=data, progress=False)
+
+    def values():
+        return sorted(int(row["x"]) for row in ps.data_source("made", "train", data_dir=data))
+
+    def reset():
+        shutil.rmtree(data, ignore_errors=True)
+        data.mkdir()
+
+    told = []
+    faults = Faults(data, cache)
+    for fault in every_fault(faults, prepare, reset):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                prepare()
+        except (PenstockError, OSError) as error:
+            assert names_a_file(error, data, cache), (fault, repr(error))
+            told.append(error)
+        faults._watching = False
+        left = [each.name for each in (data / "made").glob("*")]
+        assert set(left) <= {"1.0.0", ".1.0.0.lock"} or fault[0] in ("unlink", "rmdir", "scandir"), (fault, left)
+        prepare()
+        assert values() == list(range(5)), fault
+    assert told
+
+
+@pytest.fixture
+def full(tmp_path):
+    """A disk with room for almost nothing."""
+    place = tmp_path / "full"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=16k", "none", str(place)]
+    if (
+        sys.platform != "linux"
+        or os.geteuid() != 0
+        or subprocess.run(command, capture_output=True, check=False).returncode
+    ):
+        pytest.skip("a small disk can only be mounted by root")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def test_a_full_disk_below_the_cache_changes_no_value(tmp_path, full, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(full / "cache"))
+    for name in ("x.tfrecord", "x.csv", "x.jsonl"):
+        ps.write(tmp_path / name, {"x": np.arange(20_000)})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for _ in range(2):
+                source = ps.open(tmp_path / name)
+                assert source.batch([19_999, 7, 12_345])["x"].tolist() == [19_999, 7, 12_345], name
+    ps.write(tmp_path / "x.csv.gz", {"x": np.arange(20_000)})
+    with (
+        warnings.catch_warnings(),
+        pytest.raises(UnsupportedData, match="expected room for the inflated file in the cache"),
+    ):
+        warnings.simplefilter("ignore")
+        ps.open(tmp_path / "x.csv.gz").batch([19_999])
+
+
+def test_a_full_disk_below_a_file_or_a_folder_leaves_what_was_there(full):
+    ps.write(full / "a.npy", {"x": np.arange(10)})
+    large = {"x": np.arange(20_000)}
+    for name in ("a.npy", "b.tfrecord", "b.tfrecord@2", "b.csv.gz", "b.parquet"):
+        with pytest.raises(OSError, match="No space left on device") as raised:
+            ps.write(full / name, large)
+        assert names_a_file(raised.value, full), name
+    with pytest.raises(OSError, match="No space left on device") as raised:
+        ps.write(full / "folder", {"x": np.arange(4000).reshape(4, 1000)}, format="npy_folder")
+    assert names_a_file(raised.value, full)
+    assert [each.name for each in full.iterdir()] == ["a.npy"]
+    assert ps.open(full / "a.npy").batch(np.arange(10))["values"].tolist() == list(range(10))
+
+
+def test_a_full_disk_below_a_dataset_leaves_nothing_of_it(full):
+    builder = DatasetBuilder(
+        name="made", features={"x": "int64"}, splits={"train": [{"x": number} for number in range(2000)]}
+    )
+    with pytest.raises(OSError, match="No space left on device") as raised:
+        builder.download_and_prepare(data_dir=full, progress=False)
+    assert names_a_file(raised.value, full)
+    assert [each.name for each in (full / "made").iterdir()] == [".1.0.0.lock"]
+
+
+def test_a_full_disk_where_uploads_wait_leaves_no_object(full, monkeypatch):
+    with serving_store() as store:
+        for name, value in environment("s3", store.url).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(full / "cache"))
+        with pytest.raises(OSError, match="No space left on device") as raised:
+            ps.write("s3://bucket/x.tfrecord", {"x": np.arange(20_000)})
+        assert "s3://bucket/x.tfrecord" in str(raised.value)
+        assert not store.objects
+        assert not list((full / "cache" / "uploads").glob("*"))

@@ -77,8 +77,15 @@ next(iter(loader("a.array_record")))
 }
 
 
-def run(tmp_path, script):
-    return python(tmp_path, SCRIPT + script)
+@pytest.fixture
+def run(forked_scripts, tmp_path):
+    """Runs a script after the lines above."""
+
+    def started(script, **options):
+        done = forked_scripts.run(SCRIPT + script, folder=tmp_path, **options)
+        return done.returncode, done.stdout, done.stderr
+
+    return started
 
 
 def python(tmp_path, script):
@@ -87,24 +94,29 @@ def python(tmp_path, script):
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.parametrize("form", ["next", "exit", "a thread"])
+def test_a_process_of_a_fresh_python_ends_cleanly(tmp_path, form):
+    assert python(tmp_path, SCRIPT + FORMS[form]) == (0, "", "")
+
+
 @pytest.mark.parametrize("form", FORMS)
-def test_a_process_ends_cleanly_while_threads_are_in_native_code(tmp_path, form):
+def test_a_process_ends_cleanly_while_threads_are_in_native_code(run, form):
     if form == "torch" and not available("torch"):
         pytest.skip("no torch")
     for _ in range(3):
-        assert run(tmp_path, FORMS[form]) == (0, "", "")
+        assert run(FORMS[form], preload="torch" if form == "torch" else "") == (0, "", "")
 
 
-def test_the_threads_of_a_loop_that_was_left_have_ended_when_python_does(tmp_path):
+def test_the_threads_of_a_loop_that_was_left_have_ended_when_python_does(run):
     script = """
 atexit.register(lambda: print(len(threads) > 0, [thread for thread in threads if thread.is_alive()]))
 while not threads:
     next(iter(loader()))
 """
-    assert run(tmp_path, script) == (0, "True []\n", "")
+    assert run(script) == (0, "True []\n", "")
 
 
-def test_a_thread_that_outlives_the_main_one_reads_and_writes_on(tmp_path):
+def test_a_thread_that_outlives_the_main_one_reads_and_writes_on(run):
     script = """
 def work():
     threading.main_thread().join()
@@ -114,7 +126,7 @@ def work():
     print([len(ps.Loader(ps.open(path), 8, threads=2)) for path in ("b.tfrecord@3", "b.array_record")])
 threading.Thread(target=work).start()
 """
-    assert run(tmp_path, script) == (0, "40 40\n[5, 5]\n", "")
+    assert run(script) == (0, "40 40\n[5, 5]\n", "")
 
 
 def test_a_thread_that_outlives_the_main_one_may_be_the_first_to_use_the_package(tmp_path):
@@ -133,14 +145,14 @@ threading.Thread(target=work).start()
     assert python(tmp_path, script) == (0, "40 40\n[20, 20]\n", "")
 
 
-def test_exit_in_a_function_of_the_users_is_the_exit_of_the_process(tmp_path):
+def test_exit_in_a_function_of_the_users_is_the_exit_of_the_process(run):
     script = """
 for batch in ps.Loader(ps.open('a.tfrecord'), 4, threads=3, map_batch=lambda batch: sys.exit(3)): pass
 """
-    assert run(tmp_path, script) == (3, "", "")
+    assert run(script) == (3, "", "")
 
 
-def test_a_loop_in_an_exit_handler_ends_after_the_threads_were_dismissed(tmp_path):
+def test_a_loop_in_an_exit_handler_ends_after_the_threads_were_dismissed(run):
     script = """
 def rest():
     print(sum(len(batch["x"]) for batch in kept))
@@ -148,8 +160,8 @@ atexit.register(rest)
 kept = iter(ps.Loader(ps.open('a.tfrecord'), 4, threads=3))
 next(kept)
 """
-    assert run(tmp_path, script) == (0, "396\n", "")
+    assert run(script) == (0, "396\n", "")
 
 
-def test_os_exit_is_as_sudden_as_ever(tmp_path):
-    assert run(tmp_path, "next(iter(loader())); os._exit(7)") == (7, "", "")
+def test_os_exit_is_as_sudden_as_ever(run):
+    assert run("next(iter(loader())); os._exit(7)") == (7, "", "")

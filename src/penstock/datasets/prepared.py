@@ -11,6 +11,7 @@ from penstock.datasets.features.base import DatasetFeature
 from penstock.datasets.features.reading import feature_from_json, load_label_names, read_features
 from penstock.datasets.shards import DEFAULT_TEMPLATE, SUFFIXES
 from penstock.errors import CorruptFile, NoFiles, UnsupportedData, Where
+from penstock.io.changed import naming
 from penstock.io.json_text import load_json
 
 __all__ = ["FEATURES_FILE", "INFO_FILE", "Prepared", "PreparedSplit", "read_prepared"]
@@ -119,7 +120,8 @@ def read_prepared(folder: Path) -> Prepared:
 def _loaded(path: Path) -> dict[str, Any]:
     where = Where(path=str(path))
     try:
-        fields = load_json(path.read_bytes())
+        with naming(str(path)):
+            fields = load_json(path.read_bytes())
     except FileNotFoundError as error:
         raise NoFiles(where, expected="a dataset_info.json", found="nothing of that name") from error
     except ValueError as error:

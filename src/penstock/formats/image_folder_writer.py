@@ -96,15 +96,14 @@ class ImageFolderSink:
             )
         folders = [_checked(each, 0, LABEL) for each in classes]  # It may refuse: before there is a folder.
         self.folder = AtomicFolder(path)
-        for each in folders:  # a class without images keeps its number
-            os.makedirs(self.folder.place(each), exist_ok=True)
+        self.folder.make_folders(folders)  # a class without images keeps its number
 
     def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
         """Write one file for each example."""
         for row in range(n):
             image = batch[self.image][row]
             path = self._name(batch, row, image)
-            os.makedirs(os.path.dirname(self.folder.place(path)), exist_ok=True)
+            self.folder.make_folders([os.path.dirname(path)])
             try:
                 self.folder.write(path, image)
             except FileExistsError as error:

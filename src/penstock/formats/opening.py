@@ -13,7 +13,7 @@ from penstock.contracts.records import Format, OnCorrupt, Records
 from penstock.errors import NoFiles, UnsupportedData, Where
 from penstock.formats.detect import detect, format_named, format_of_name
 from penstock.io.folders import Listing, Look, looking_into
-from penstock.io.paths import PathLike, expand, path_list
+from penstock.io.paths import PathLike, expand, is_folder, path_list
 from penstock.io.remote_names import stands_for_several
 from penstock.io.urls import base_name, is_listing
 
@@ -128,7 +128,7 @@ def _look_into(path: object) -> Look | None:
     if not isinstance(path, str):
         return None
     if not is_listing(path):
-        return Listing.of if os.path.isdir(path) else None
+        return Listing.of if is_folder(path) else None
     if stands_for_several(path) or format_of_name(path) is not None:
         return None
     try:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from penstock.io.appending import Appending
-from penstock.io.changed import naming
+from penstock.io.changed import close_quietly, naming
 from penstock.io.locks import lock
 from penstock.io.paths import PathLike
 from penstock.io.synced import sync_folder
@@ -159,7 +159,8 @@ class AtomicFile(Closing):
     def let_go(self) -> None:
         """Close a file that has ended: only its name is missing."""
         if self._fd >= 0:
-            os.close(self._release())
+            with naming(self.path):  # File servers may say only now that they did not take all of it.
+                os.close(self._release())
 
     def give_name(self) -> str:
         """Put the file, which has ended, into its place; returns the folder, whose names the disk does not have yet, or ""."""
@@ -222,7 +223,7 @@ class AtomicFile(Closing):
         if self._fd >= 0:
             if is_ours:
                 self._bytes.abandon()
-            os.close(self._release())
+            close_quietly(self._release())
         self._gathered = bytearray()
         self._is_pending = False
         if not is_ours:

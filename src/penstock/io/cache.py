@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Self
 
-from penstock.io.changed import naming
+from penstock.io.changed import close_quietly, naming
 from penstock.io.locks import lock, unlock
 
 __all__ = [
@@ -199,7 +199,7 @@ class CacheEntry:
                     lock(fd, shared=True, wait=True)
             finally:
                 if not is_kept:
-                    os.close(fd)
+                    close_quietly(fd)
             if not ours and not wait:
                 return None
         return None
@@ -246,7 +246,12 @@ class CacheEntry:
         except OSError:
             self.abort()
             return False
-        self._close()
+        try:
+            os.close(self._unlocked())
+        except OSError:  # Bytes that were taken are lost, as file servers may say so late.
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+            return False
         return True
 
     def abort(self) -> None:
@@ -254,16 +259,16 @@ class CacheEntry:
         if self._fd >= 0:
             with contextlib.suppress(OSError):  # What stays is of no use to anyone, and cleared away by the next entry.
                 _unfinished(self.path).unlink(missing_ok=True)
-            self._close()
+            close_quietly(self._unlocked())
 
     def __del__(self) -> None:
         if self._process == os.getpid():  # A forked child leaves it to its parent.
             self.abort()
 
-    def _close(self) -> None:
+    def _unlocked(self) -> int:
         fd, self._fd = self._fd, -1
         unlock(fd)
-        os.close(fd)
+        return fd
 
 
 def _unfinished(path: Path) -> Path:
@@ -306,7 +311,7 @@ def _remove_unused(entry: Path) -> bool:
                 return False  # Somebody has it mapped.
             entry.unlink()
         finally:
-            os.close(fd)
+            close_quietly(fd)
     except OSError:
         return False
     return True

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from types import TracebackType
 from typing import Literal
 
 from penstock.errors import CorruptFile, PenstockError, Where
 
-__all__ = ["changed", "naming", "shrank"]
+__all__ = ["changed", "close_quietly", "naming", "shrank"]
 
 
 class naming:  # noqa: N801 - used like a function
@@ -33,6 +34,15 @@ class naming:  # noqa: N801 - used like a function
             return
         if error.errno is not None:
             raise OSError(error.errno, error.strerror, self.path) from error
+
+
+def close_quietly(fd: int) -> None:
+    """Close a file of which nothing is written any more: an error that closing reports is about writes, and the file is closed."""
+    try:
+        os.close(fd)
+    except OSError as error:
+        if error.errno == errno.EBADF:  # a mistake of ours
+            raise
 
 
 def changed(path: str, *, size: int | None, found: str | int, what: Literal["file", "object"]) -> CorruptFile:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from penstock import _native
 from penstock.contracts.protocols import Indices
-from penstock.io.changed import naming
+from penstock.io.changed import close_quietly, naming
 
 __all__ = ["Descriptor", "Descriptors", "read_ranges"]
 
@@ -29,7 +29,7 @@ class Descriptor:
 
     def __del__(self) -> None:
         if hasattr(self, "fd"):
-            os.close(self.fd)
+            close_quietly(self.fd)
 
 
 class Descriptors:

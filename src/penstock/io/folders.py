@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from penstock.errors import NoFiles, UnsupportedData, Where
+from penstock.io.changed import naming
 from penstock.io.listing import is_there, keys_below, names_under, no_listing
 from penstock.io.paths import SIDECARS, TEMPORARIES, PathLike, absolute, natural_key
+from penstock.io.synced import sync_folder
 from penstock.io.temporaries import remove_abandoned, temporary_name
 from penstock.io.uploads import check_writable, is_uploaded, staging_folder, there_already, upload_folder
 from penstock.io.urls import Url, base_name, is_listing, is_url
@@ -189,9 +191,18 @@ class AtomicFolder:
         """Where a file of the folder is to be written until the folder is complete."""
         return os.path.join(self._temporary, name)
 
+    def make_folders(self, names: Iterable[str]) -> None:
+        """Add folders, those that are missing. After an error nothing of the whole is left."""
+        try:
+            for name in names:
+                os.makedirs(self.place(name), exist_ok=True)
+        except BaseException:
+            self.abort()
+            raise
+
     def write(self, name: str, content: bytes) -> None:
         """Add a file."""
-        with open(self.place(name), "xb") as file:
+        with naming(os.path.join(self.path, name)), open(self.place(name), "xb") as file:
             file.write(content)
 
     def close(self) -> None:
@@ -206,13 +217,15 @@ class AtomicFolder:
                 return
             if hasattr(os, "sync"):
                 os.sync()  # One call for all: thousands of files, each flushed by itself, would take minutes.
-            with contextlib.suppress(FileNotFoundError):
-                os.rmdir(self.path)
+            if os.name == "nt":  # elsewhere an empty folder is replaced, and stays where that fails
+                with contextlib.suppress(FileNotFoundError):
+                    os.rmdir(self.path)
             os.rename(self._temporary, self.path)
         except BaseException:
             self.abort()
             raise
         self.closed = True
+        sync_folder(os.path.dirname(self.path))
 
     def abort(self) -> None:
         """Leave nothing behind. Does nothing after ``close``."""

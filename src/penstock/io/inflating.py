@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.errors import CorruptFile, DataError
+from penstock.io.changed import close_quietly
 from penstock.io.compression import Part
 from penstock.io.cores import usable_cores
 from penstock.io.inflated import InflatedHead, InflatedStream
@@ -126,7 +127,7 @@ class InflatingAhead:
         self._thread.join()
         copy, self._copy = self._copy, -1
         if copy >= 0:
-            os.close(copy)
+            close_quietly(copy)
 
 
 class InOrder:

@@ -15,7 +15,7 @@ from typing import Any
 from penstock import _native
 from penstock.errors import CorruptFile
 from penstock.io import mapping_limits
-from penstock.io.changed import naming, shrank
+from penstock.io.changed import close_quietly, naming, shrank
 from penstock.io.locks import lock
 from penstock.io.paths import absolute
 from penstock.io.signatures import FLAGS, Signature, vanished
@@ -63,7 +63,7 @@ class MappedFile:
             self.size = self.signature.size
             self._mapping = _mapping(fd, self.size, self.path, self._opened)
         finally:
-            os.close(fd)
+            close_quietly(fd)
         self.buffer = memoryview(self._mapping)
         """What native functions take, and nothing else may read outside of :func:`guarded`; views of it keep the mapping alive."""
 

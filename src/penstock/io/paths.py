@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
 import os
 import re
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -34,6 +36,7 @@ __all__ = [
     "PathLike",
     "absolute",
     "expand",
+    "is_folder",
     "is_record_file",
     "natural_key",
     "path_list",
@@ -131,11 +134,27 @@ def _text(path: PathLike) -> str:
     return os.path.expanduser(text)
 
 
+def is_folder(path: str) -> bool:
+    """Whether there is a folder of this name.
+
+    Raises:
+        OSError: The system does not say. What is not looked at must not pass for a file, which would be read in another way.
+    """
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)
+    except ValueError:
+        return False
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL):
+            return False
+        raise
+
+
 def _expand_one(path: str) -> list[str]:
     """The literal reading wins over every pattern."""
     if is_url(path):
         return expand_url(path)
-    if os.path.isdir(path):
+    if is_folder(path):
         return _in_folder(path)
     if os.path.exists(path):
         return [path]

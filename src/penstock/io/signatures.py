@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from penstock import _native
 from penstock.errors import NoFiles, Where
-from penstock.io.changed import changed, naming
+from penstock.io.changed import changed, close_quietly, naming
 
 __all__ = ["Signature", "vanished"]
 
@@ -71,7 +71,7 @@ class Signature:
             try:
                 return cls.of_open(fd)
             finally:
-                os.close(fd)
+                close_quietly(fd)
 
     @classmethod
     def of_open(cls, fd: int) -> Signature:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from penstock import _native
 from penstock.errors import NoFiles, Where
-from penstock.io.changed import naming
+from penstock.io.changed import close_quietly, naming
 
 __all__ = ["OTHERWISE", "FilesBelow", "LeadsOut", "read_alike", "read_whole"]
 
@@ -90,7 +90,7 @@ def _all_of(descriptor: int, regular: str | None = None) -> bytes:
             parts.append(part)
         return b"".join(parts)
     finally:
-        os.close(descriptor)
+        close_quietly(descriptor)
 
 
 class LeadsOut(Exception):

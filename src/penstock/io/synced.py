@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from penstock.io.changed import naming
+from penstock.io.changed import close_quietly, naming
 
 __all__ = ["sync_folder"]
 
@@ -18,4 +18,4 @@ def sync_folder(folder: str) -> None:
         try:
             os.fsync(fd)
         finally:
-            os.close(fd)
+            close_quietly(fd)

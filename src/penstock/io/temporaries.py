@@ -18,6 +18,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from penstock.io.cache import boot_id, cache_key
+from penstock.io.changed import close_quietly
 from penstock.io.locks import lock
 from penstock.io.names import TEMPORARY_SUFFIX
 
@@ -120,7 +121,7 @@ def _is_unused(path: str, seconds: float) -> bool:
     try:
         return lock(fd)
     finally:
-        os.close(fd)
+        close_quietly(fd)
 
 
 def _remove(path: str) -> None:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from penstock.formats.detect import format_named
 from penstock.io.atomic import AtomicFile
@@ -81,7 +81,8 @@ class WorkFolder:
             sort_keys=True,
         )
         note = path / "plan.json"
-        fresh = not note.exists() or note.read_text(encoding="utf-8") != text
+        with naming(str(note)):
+            fresh = not note.exists() or note.read_text(encoding="utf-8") != text
         if fresh:
             shutil.rmtree(path, ignore_errors=True)
             path.mkdir(parents=True)
@@ -122,7 +123,9 @@ class WorkFolder:
 
     def mark_done(self, path: str) -> None:
         """Note that ``path`` has its final name."""
-        self._mark(path).touch()
+        mark = self._mark(path)
+        with naming(str(mark)):
+            mark.touch()
 
     def _mark(self, path: str) -> Path:
         return self.path / f"{Path(path).name}.done"
@@ -192,8 +195,13 @@ def _arrive(shard: Shard, work: WorkFolder) -> None:
 
 def _append(out: AtomicFile, path: Path) -> None:
     with path.open("rb") as unit:
-        while block := unit.read(8 << 20):
+        while block := _next_of(unit, path):
             out.write(block)
+
+
+def _next_of(unit: BinaryIO, path: Path) -> bytes:
+    with naming(str(path)):
+        return unit.read(8 << 20)
 
 
 def _work_place(first: str) -> Path:

@@ -23,6 +23,7 @@ from penstock.datasets.shards import DEFAULT_TEMPLATE, shard_names
 from penstock.errors import DataError, SchemaMismatch, UnsupportedData, Where
 from penstock.formats.detect import format_named
 from penstock.io.atomic import write_atomic
+from penstock.io.changed import close_quietly, naming
 from penstock.io.locks import lock
 from penstock.io.progress import Progress, say
 from penstock.io.synced import sync_folder
@@ -135,16 +136,15 @@ class _Split:
         """Write all files; gives the name, how many examples each file has, and the bytes of all payloads."""
         work = self.folder / "unordered"
         work.mkdir()
-        try:
-            ordering = Ordering(self.name, work, shuffled=self.wanted.shuffled)
-            with Progress(f"making {self.name}", None, "examples", show=self.wanted.progress) as bar:
-                for key, payload in self.payloads(examples):
-                    ordering.add(key, payload)
-                    bar.advance(1)
-            lengths = self.lengths(ordering)
-            self.put(ordering, lengths)
-        finally:
-            shutil.rmtree(work)
+        ordering = Ordering(self.name, work, shuffled=self.wanted.shuffled)
+        with Progress(f"making {self.name}", None, "examples", show=self.wanted.progress) as bar:
+            for key, payload in self.payloads(examples):
+                ordering.add(key, payload)
+                bar.advance(1)
+        lengths = self.lengths(ordering)
+        self.put(ordering, lengths)
+        with naming(str(work)):
+            shutil.rmtree(work)  # After an error, all of the folder is removed.
         return self.name, lengths, ordering.bytes
 
     def payloads(self, examples: Examples) -> Iterator[tuple[Key, bytes]]:
@@ -199,7 +199,7 @@ def _alone(folder: Path) -> Iterator[None]:
             lock(fd, wait=True)
         yield
     finally:
-        os.close(fd)
+        close_quietly(fd)
 
 
 def _remove_unfinished(folder: Path) -> None:

@@ -16,6 +16,7 @@ from penstock.datasets.downloading.resource import Resource
 from penstock.errors import CorruptFile, DownloadFailed, UnsupportedData, Where
 from penstock.io.archives import Limits, unpack
 from penstock.io.atomic import write_atomic
+from penstock.io.changed import close_quietly
 from penstock.io.locks import lock
 from penstock.io.progress import Progress
 
@@ -233,4 +234,4 @@ def _alone(path: Path) -> Iterator[None]:
         lock(fd, wait=True)
         yield
     finally:
-        os.close(fd)
+        close_quietly(fd)

@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.datasets.features.tensor import Tensor
 from penstock.errors import CorruptFile, SchemaMismatch, Where
+from penstock.io.changed import naming
 
 __all__ = ["ClassLabel", "names_from_file"]
 
@@ -143,7 +144,8 @@ def names_from_file(path: Path) -> list[str]:
         CorruptFile: It is not UTF-8 text.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        with naming(str(path)):
+            text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise CorruptFile(Where(path=str(path)), expected="names in UTF-8", found=str(error)) from error
     return [line.strip() for line in text.split("\n") if line.strip()]

@@ -18,6 +18,7 @@ from penstock.datasets.features.sequence import Dataset, Sequence, Video
 from penstock.datasets.features.tensor import Scalar, Tensor, Text
 from penstock.datasets.features.translation import Translation, TranslationVariableLanguages
 from penstock.errors import CorruptFile, UnsupportedData, Where
+from penstock.io.changed import naming
 from penstock.io.json_text import load_json
 from penstock.io.urls import stays_below
 
@@ -53,7 +54,8 @@ def read_features(path: Path) -> DatasetFeature:
     """
     where = Where(path=str(path))
     try:
-        tree = load_json(path.read_bytes())
+        with naming(str(path)):
+            tree = load_json(path.read_bytes())
     except ValueError as error:
         raise CorruptFile(where, expected="JSON", found=str(error)) from error
     features = feature_from_json(tree, where)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -20,6 +19,7 @@ from penstock.formats.example_files.writer import NpyFolderSink, NpzFolderSink, 
 from penstock.formats.image_folder_writer import SPLITS
 from penstock.io.compression import checked
 from penstock.io.folders import Listing, Look, looking_into
+from penstock.io.paths import is_folder
 from penstock.io.reading import size_on_disk
 from penstock.io.urls import inside, is_url, parent_of
 
@@ -39,7 +39,7 @@ def open_files(paths: Sequence[str], *, format: str, compression: str | None = N
     """
     if checked(compression) not in (None, "none"):
         raise UnsupportedData(Where(path=paths[0]), expected="plain files", found=f"compression={compression!r}")
-    if paths[0].lower().endswith(SUFFIXES[format]) if is_url(paths[0]) else not os.path.isdir(paths[0]):
+    if paths[0].lower().endswith(SUFFIXES[format]) if is_url(paths[0]) else not is_folder(paths[0]):
         return FilesTable(format, paths, _kind(format, verify=verify))
     first, *others = [_open_folder(folder, format, _kind(format, verify=verify)) for folder in paths]
     for other in others:

@@ -140,8 +140,7 @@ class NpyFolderSink(_FolderSink):
         if self.classes is not None and not _are_folders(self.classes):
             self.classes = None  # No folder can be called so: the manifest holds the numbers.
         self._lines: list[str] = []
-        for name in self.classes or ():  # A class without files keeps its number.
-            os.mkdir(self.folder.place(name))
+        self.folder.make_folders(self.classes or ())  # A class without files keeps its number.
 
     def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
         """Write one file for each example."""
