@@ -548,11 +548,11 @@ def test_one_key_twice_is_refused():
 
 @pytest.mark.parametrize("name", ["out.tfrecord", "out.array_record", "out.recordio"])
 def test_keys_that_are_not_utf_8_come_and_go(tmp_path, name):
-    payload = example({b"k\xff": (INT64_LIST, [5]), b"b\xfe": (BYTES_LIST, [b"hello"])})
+    payload = example({"k\udcff": (INT64_LIST, [5]), "b\udcfe": (BYTES_LIST, [b"hello"])})
     ps.write_records(tmp_path / "in.tfrecord", [payload] * 3)
     source = ps.open(tmp_path / "in.tfrecord")
     assert list(source.schema) == ["b\udcfe", "k\udcff"]
-    assert (len(source.fingerprint), repr(source).isprintable() or True) == (16, True)
+    assert (len(source.fingerprint), repr(source)[-2:]) == (16, "\udcff>")
     state = ps.Loader(source, 2).state_dict()
     assert state["fingerprint"] == source.fingerprint
     ps.convert(tmp_path / "in.tfrecord", tmp_path / name)
@@ -561,7 +561,7 @@ def test_keys_that_are_not_utf_8_come_and_go(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.jsonl", "out.avro", "out.tar"])
 def test_keys_that_are_not_utf_8_where_names_are_text(tmp_path, name):
-    ps.write_records(tmp_path / "in.tfrecord", [example({b"k\xff": (INT64_LIST, [5])})])
+    ps.write_records(tmp_path / "in.tfrecord", [example({"k\udcff": (INT64_LIST, [5])})])
     with pytest.raises(UnsupportedData, match=r"names that \w+ can hold, found 'k\\udcff'"):
         ps.convert(tmp_path / "in.tfrecord", tmp_path / name)
     assert [path.name for path in tmp_path.iterdir()] == ["in.tfrecord"]

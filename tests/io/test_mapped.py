@@ -127,10 +127,10 @@ def test_a_folder_or_a_device_in_the_place_of_a_file(tmp_path):
 
 
 def test_a_folder_in_the_place_of_a_shard(tmp_path):
-    path = tmp_path / "x@2.tfrecord"
-    ps.write(path, {"a": np.arange(4)})
-    second = tmp_path / "x-00001-of-00002.tfrecord"
+    path = tmp_path / "x.tfrecord"
+    ps.write(path, {"a": np.arange(4)}, shards=2)
+    second = tmp_path / "x.tfrecord-00001-of-00002"
     second.unlink()
     second.mkdir()
-    with pytest.raises(UnsupportedData, match=r"found a folder - at .*x-00001-of-00002\.tfrecord"):
-        list(ps.open(path))
+    with pytest.raises(UnsupportedData, match=r"found a folder - at .*x\.tfrecord-00001-of-00002"):
+        list(ps.open(f"{path}@2"))
