@@ -1,5 +1,6 @@
 #include "core/tf_example_decode.hpp"
 
+#include <stdexcept>
 #include <algorithm>
 #include <string_view>
 
@@ -239,7 +240,12 @@ class Run {
 };
 
 Decoder::Decoder(std::vector<Spec> specs) : specs_(std::move(specs)) {
-    for (std::size_t k = 0; k < specs_.size(); ++k) (specs_[k].list ? lists_ : features_)[specs_[k].name] = static_cast<int>(k);
+    for (std::size_t k = 0; k < specs_.size(); ++k) {
+        auto& places = specs_[k].list ? lists_ : features_;
+        // A key has one place to go to: with two specs of it, one column would stay empty.
+        if (!places.emplace(specs_[k].name, static_cast<int>(k)).second)
+            throw std::invalid_argument("two specs for the key '" + specs_[k].name + "'");
+    }
 }
 
 std::vector<Column> Decoder::decode(const Spans& spans, const std::shared_ptr<Pool>& pool) const {

@@ -177,3 +177,8 @@ def test_grains_data_loader(grain, source, workers):
     assert sorted(sum(batches, [])) == list(range(N))
     if workers == 0:
         assert sum(batches, []) == GrainShuffled(N, seed=4).indices(0, 0, N).tolist()
+
+
+def test_a_shard_that_is_none():
+    with pytest.raises(TypeError, match=r"shard must be a Shard\(rank, world\), got 3"):
+        GrainShuffled(5, seed=1, shard=3)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.reference import tfrecord
 from tests.reference.tf_example_wire import BYTES_LIST, FLOAT_LIST, INT64_LIST, example
 
+import penstock as ps
 from penstock import _native
 from penstock.codecs.example import ExampleCodec
 from penstock.codecs.infer import infer_payloads
@@ -534,3 +535,33 @@ def test_keys_that_are_no_utf8_come_and_go():
     one = ExampleCodec(found.schema)
     assert one.decode(payload) == {"\udcff": 1}
     assert payloads_of(one, one.decode_batch(spans(payload)), 1) == [payload]
+
+
+def test_one_key_twice_is_refused():
+    once = ("x", 3, 1, False, None)
+    with pytest.raises(ValueError, match="two specs for the key 'x'"):
+        _native.ExampleDecoder([once, once])
+    with pytest.raises(ValueError, match="two specs for the key 'x'"):
+        _native.ExampleDecoder([("x", 3, 1, True, None), ("x", 2, -1, True, None)])
+    _native.ExampleDecoder([once, ("x", 3, -1, True, None)])  # a feature and a feature list
+
+
+@pytest.mark.parametrize("name", ["out.tfrecord", "out.array_record", "out.recordio"])
+def test_keys_that_are_not_utf_8_come_and_go(tmp_path, name):
+    payload = example({"k\udcff": (INT64_LIST, [5]), "b\udcfe": (BYTES_LIST, [b"hello"])})
+    ps.write_records(tmp_path / "in.tfrecord", [payload] * 3)
+    source = ps.open(tmp_path / "in.tfrecord")
+    assert list(source.schema) == ["b\udcfe", "k\udcff"]
+    assert (len(source.fingerprint), repr(source)[-2:]) == (16, "\udcff>")
+    state = ps.Loader(source, 2).state_dict()
+    assert state["fingerprint"] == source.fingerprint
+    ps.convert(tmp_path / "in.tfrecord", tmp_path / name)
+    assert ps.open(tmp_path / name)[0] == {"b\udcfe": "hello", "k\udcff": 5}
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.jsonl", "out.avro", "out.tar"])
+def test_keys_that_are_not_utf_8_where_names_are_text(tmp_path, name):
+    ps.write_records(tmp_path / "in.tfrecord", [example({"k\udcff": (INT64_LIST, [5])})])
+    with pytest.raises(UnsupportedData, match=r"names that \w+ can hold, found 'k\\udcff'"):
+        ps.convert(tmp_path / "in.tfrecord", tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["in.tfrecord"]

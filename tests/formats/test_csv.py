@@ -6,6 +6,7 @@ import io
 import itertools
 import pickle
 import threading
+import zlib
 
 import numpy as np
 import pytest
@@ -539,3 +540,19 @@ def test_rows_as_records(tmp_path):
     ps.write(tmp_path / "z.csv", raw, codec="raw")
     assert (tmp_path / "z.csv").read_bytes() == (tmp_path / "x.csv").read_bytes()
     assert np.array_equal([row["record"] for row in raw], [b"a,b", b'1,"x\ny"', b"2,z"])
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "shift-jis", "iso2022_jp", "utf-32"])
+@pytest.mark.parametrize("pack", [zlib.compress, gzip.compress, bytes], ids=["zlib", "gzip", "plain"])
+@pytest.mark.parametrize("rows", [1, 3000])
+def test_other_encodings_in_any_wrapper(tmp_path, encoding, pack, rows):
+    name = "a" if encoding == "iso2022_jp" else "x^2"
+    text = f"{name},b\n" + "1,日本\n" * rows
+    path = write(tmp_path / "x.csv", pack(text.encode(encoding)))
+    assert ps.open(path, format=ps.CSV(encoding=encoding))[rows - 1] == {name: 1, "b": "日本"}
+
+
+def test_plain_text_that_begins_as_a_zlib_stream_does(tmp_path):
+    for first in ("x^2", "x^" + "a" * 60, "H\x89"):
+        path = write(tmp_path / "x.csv", f"{first},b\n1,語\n".encode("cp932", "replace"))
+        assert ps.open(path, format=ps.CSV(encoding="cp932"))[0]["b"] == "語"

@@ -15,6 +15,7 @@ import penstock as ps
 from penstock.contracts.schema import Schema
 from penstock.formats.image_folder import looks_like_image_folder
 from penstock.formats.image_folder_writer import ImageFolderSink
+from penstock.writing import units
 
 NAME = ps.Feature("str")
 JPEG = ps.Feature("uint8", (16, 24, 3), encoding="jpeg")
@@ -287,3 +288,17 @@ def test_the_sink(tmp_path):
 
 def test_verify(folder):
     assert ps.verify(folder).ok
+
+
+@pytest.mark.parametrize("parts", [False, True])
+@pytest.mark.parametrize("labels", [["train", "test", "train"], ["test"], ["train", "cat"]])
+def test_labels_that_are_called_as_splits(tmp_path, monkeypatch, labels, parts):
+    if parts:
+        monkeypatch.setattr(units, "UNIT_EXAMPLES", 1)
+    schema = {"image": STORED, "label": ps.Feature("str")}
+    rows = {"image": [jpeg(seed=seed) for seed in range(len(labels))], "label": labels}
+    ps.write(tmp_path / "in.tfrecord", rows, schema=schema)
+    ps.convert(tmp_path / "in.tfrecord", tmp_path / "out", format="image_folder", schema=schema)
+    found = ps.open(tmp_path / "out", decode=False)
+    assert sorted(found.schema["label"].names[row["label"]] for row in found) == sorted(labels)
+    assert ps.verify(tmp_path / "out").ok

@@ -5,6 +5,7 @@ import io
 import numpy as np
 import pytest
 
+import penstock as ps
 from penstock.errors import CorruptFile, PenstockError, UnsupportedData
 from penstock.formats.npy_header import header_bytes, read_header
 from penstock.io.mapped import MappedFile
@@ -105,3 +106,28 @@ def test_one_axis_is_in_both_orders(tmp_path):
     found = read(tmp_path, header("{'descr': '<f4', 'fortran_order': True, 'shape': (2,)}") + bytes(8))
     assert not found.is_fortran
     assert (found.rows, found.row_shape, found.row_bytes, found.data_bytes) == (2, (), 4, 8)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(0, 2**40, 2**40), (2**62, 0), (3, 0, 2**61), (2**70, 0), (0,) * 65],
+    ids=lambda shape: f"{str(shape)[:20]}",
+)
+def test_axes_that_no_memory_holds(tmp_path, shape):
+    with pytest.raises(CorruptFile, match="axes|a shape|dtype|header"):
+        read(tmp_path, header(f"{{'descr': '<i4', 'fortran_order': False, 'shape': {shape!r}}}"))
+
+
+def test_a_type_that_is_an_array_itself(tmp_path):
+    text = "{'descr': ('<i4', (2,)), 'fortran_order': False, 'shape': (3,)}"
+    with pytest.raises(CorruptFile, match="an array of numbers"):
+        read(tmp_path, header(text) + bytes(24))
+
+
+def test_a_long_axis_beside_an_empty_one_is_read(tmp_path):
+    found = read(tmp_path, header("{'descr': '<i4', 'fortran_order': False, 'shape': (0, 1099511627776)}"))
+    assert found.shape == (0, 2**40)
+    ps.open(tmp_path / "x.npy").batch([])
+    with pytest.raises(UnsupportedData, match="at most 16,777,216 values"):
+        ps.convert(tmp_path / "x.npy", tmp_path / "x.csv")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.npy"]

@@ -6,9 +6,10 @@ import pickle
 import numpy as np
 import pytest
 
+import penstock as ps
 from penstock import _native
 from penstock.contracts.protocols import File
-from penstock.errors import CorruptFile, NoFiles
+from penstock.errors import CorruptFile, NoFiles, UnsupportedData
 from penstock.io import mapped
 from penstock.io.mapped import MappedFile
 from penstock.io.signatures import Signature
@@ -116,3 +117,20 @@ def test_whole_pages_only(monkeypatch):
     mapped._drop_pages(Mapping(), 1, 2 * page)
     mapped._drop_pages(Mapping(), 1, page)
     assert asked == [(page, page)]
+
+
+def test_a_folder_or_a_device_in_the_place_of_a_file(tmp_path):
+    with pytest.raises(UnsupportedData, match="expected a file, found a folder - at"):
+        MappedFile(str(tmp_path))
+    with pytest.raises(UnsupportedData, match="expected a file, found a device"):
+        MappedFile(os.devnull)
+
+
+def test_a_folder_in_the_place_of_a_shard(tmp_path):
+    path = tmp_path / "x.tfrecord"
+    ps.write(path, {"a": np.arange(4)}, shards=2)
+    second = tmp_path / "x.tfrecord-00001-of-00002"
+    second.unlink()
+    second.mkdir()
+    with pytest.raises(UnsupportedData, match=r"found a folder - at .*x\.tfrecord-00001-of-00002"):
+        list(ps.open(f"{path}@2"))

@@ -503,3 +503,18 @@ def test_records_of_an_object_that_says_nothing(server, told):
         assert (len(source), source[20_000]["x"], source[20_001]["x"]) == (40_001, int(middle), 11)
         path.write_bytes(path.read_bytes().replace(b"\n11\n", b"\n99\n"))
         assert source[17]["x"] == 11
+
+
+@pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://127.0.0.1/x", "gopher://127.0.0.1/x"])
+def test_redirections_to_another_scheme_are_refused(server, monkeypatch, target):
+    def redirect(handler):
+        handler.send_response(302)
+        handler.send_header("Location", target)
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+        return True
+
+    monkeypatch.setattr(store_line, "RETRIES", 0)
+    server.fault = redirect
+    with pytest.raises(Unreachable, match="302 Found"):
+        RemoteFile(f"{server.url}/x.bin").read(0, 10)

@@ -11,7 +11,7 @@ from penstock.contracts.job import Channel
 from penstock.errors import JobFailed
 from penstock.formats.recordio_stream import read_stream
 from penstock.io.atomic import AtomicFile
-from penstock.jobs.objects import InputObject, list_objects, shuffled
+from penstock.jobs.objects import InputObject, augmented_values, list_objects, shuffled
 from penstock.jobs.pipes import PipeFeeder, epoch_bytes
 from penstock.jobs.spec import TrainingSpec
 from penstock.jobs.store import PathStore
@@ -298,3 +298,44 @@ def test_good_names(name):
 def test_bad_names(name):
     with pytest.raises(ValueError, match="its name must be"):
         TrainingSpec(name=name, output_path="x")
+
+
+@pytest.mark.parametrize("begin", ["", "file://"])
+def test_augmented_manifests_name_local_files_beside_them_only(tmp_path, begin):
+    folder = tmp_path / "data"
+    (folder / "images").mkdir(parents=True)
+    (folder / "images" / "1.jpg").write_bytes(b"one")
+    (tmp_path / "secret").write_bytes(b"secret")
+    (folder / "link").symlink_to(tmp_path / "secret")
+    manifest = folder / "list.jsonl"
+    channel = Channel(uri=str(manifest), data_type="AugmentedManifestFile", attribute_names=("image-ref",))
+
+    def values(path):
+        manifest.write_text(json.dumps({"image-ref": begin + str(path)}))
+        return augmented_values([InputObject(name="list.jsonl", path=manifest)], channel, PathStore(), 0, 1)
+
+    assert values(folder / "images" / "1.jpg") == [[folder / "images" / "1.jpg"]]
+    for path in (tmp_path / "secret", folder / ".." / "secret", folder / "link", "/etc/passwd"):
+        with pytest.raises(JobFailed, match=r"line 1 of list\.jsonl names .* outside of the manifest's folder"):
+            values(path)
+    with pytest.raises(JobFailed, match="no file of this store"):
+        manifest.write_text(json.dumps({"image-ref": "https://example.com/x"}))
+        augmented_values([InputObject(name="list.jsonl", path=manifest)], channel, PathStore(), 0, 1)
+
+
+def test_manifests_name_local_files_beside_them_only(tmp_path):
+    folder = tmp_path / "data"
+    (folder / "more").mkdir(parents=True)
+    (folder / "more" / "a").write_bytes(b"a")
+    (tmp_path / "secret").write_bytes(b"secret")
+    manifest = folder / "list.json"
+    channel = Channel(uri=str(manifest), data_type="ManifestFile")
+    manifest.write_text(json.dumps([{"prefix": f"{folder}/more/"}, "a"]))
+    assert [one.path for one in list_objects(channel, PathStore(), "channel train")] == [folder / "more" / "a"]
+    for prefix in (f"{tmp_path}/", f"file://{tmp_path}/", f"{folder}/../"):
+        manifest.write_text(json.dumps([{"prefix": prefix}, "secret"]))
+        with pytest.raises(JobFailed, match="outside of the manifest's folder"):
+            list_objects(channel, PathStore(), "channel train")
+    manifest.write_text(json.dumps([{"prefix": 5}, "secret"]))
+    with pytest.raises(JobFailed):
+        list_objects(channel, PathStore(), "channel train")

@@ -235,3 +235,20 @@ def test_the_next_block_is_finished_early():
 
 def test_handover_of_nothing():
     assert handover("numpy", None) == (None, None)
+
+
+def test_devices_that_are_none():
+    source = ps.ColumnSource({"a": np.arange(4)})
+    torch = pytest.importorskip("torch")
+    with pytest.raises(ValueError, match="device must be one that torch knows, such as 'cpu' or 'cuda:0', got 'nodev'"):
+        next(iter(ps.Loader(source, 2, to="torch", device="nodev")))
+    wide = ps.ColumnSource({"a": np.arange(4, dtype=np.longdouble), "b": np.arange(4)})
+    batch = next(iter(ps.Loader(wide, 2, to="torch")))
+    assert (batch["a"].dtype, batch["b"].dtype) == (np.longdouble, torch.int64)
+
+
+@pytest.mark.parametrize("device", ["cpu", 3])
+def test_jax_devices_that_are_none(device):
+    pytest.importorskip("jax")
+    with pytest.raises(ValueError, match=r"device must be a jax\.Device"):
+        next(iter(ps.Loader(ps.ColumnSource({"a": np.arange(4)}), 2, to="jax", device=device)))

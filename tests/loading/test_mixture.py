@@ -282,3 +282,25 @@ def test_a_state_belongs_to_quotas_or_not():
     assert len(plain.source) == len(exact.source)
     with pytest.raises(StateMismatch):
         exact.load_state_dict(plain.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("sources", "words"),
+    [
+        (None, "got None"),
+        (5, "got 5"),
+        ("x.tfrecord", "got 'x.tfrecord'"),
+        ({5: 1}, "got 5, which is no source"),
+        ({"x.tfrecord": 1}, "got 'x.tfrecord', which is no source"),
+        ([Tagged("a", 3)], "in the place of a pair"),
+        ([(Tagged("a", 3), 1, 2)], "in the place of a pair"),
+        ([3], "in the place of a pair"),
+        ([(Tagged("a", 3), None)], "a weight is a positive number, got None, which is NoneType"),
+        ([(Tagged("a", 3), [1])], r"got \[1\], which is list"),
+        ([(Tagged("a", 3), True)], "got True, which is bool"),
+        ([(Tagged("a", 3), 1j)], "got 1j, which is complex"),
+    ],
+)
+def test_what_is_no_mixture(sources, words):
+    with pytest.raises(TypeError, match=words):
+        Mixture(sources)

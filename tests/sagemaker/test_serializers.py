@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
+from penstock.containers.toolkit import encoders as toolkit_encoders
 from penstock.sagemaker import deserializers, serializers
 from penstock.sagemaker.amazon import common
 from penstock.sagemaker.common import read_records
@@ -242,3 +243,12 @@ def test_tensors():
         made.serialize(torch.zeros(2, dtype=torch.bfloat16))
     with pytest.raises(ValueError, match="Unable to deserialize"):
         deserializers.TorchTensorDeserializer().deserialize(io.BytesIO(b"no array"))
+
+
+def test_npy_of_many_fields():
+    array = np.zeros(
+        2, [(f"field{number}", "<f8") for number in range(1000)]
+    )  # a header of more than NumPy's 10,000 bytes
+    found = deserializers.NumpyDeserializer().deserialize(io.BytesIO(npy(array)), "application/x-npy")
+    assert found.dtype == array.dtype
+    assert toolkit_encoders.decode(npy(array), "application/x-npy").dtype == array.dtype

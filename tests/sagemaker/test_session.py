@@ -1,5 +1,6 @@
 """A folder in the place of an account."""
 
+import errno
 import io
 import re
 import subprocess
@@ -7,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.io.injected_faults import Faults
 
 from penstock import sagemaker
 from penstock.sagemaker import Session, TrainingInput, get_execution_role, get_image_uri, image_uris, s3_input
@@ -180,3 +182,29 @@ def test_modules_are_there_without_importing_them():
         "sagemaker.serializers.CSVSerializer, sagemaker.deserializers.JSONDeserializer\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("go", ["upload", "text", "download"])
+def test_faults_of_the_disk_name_the_file_and_leave_nothing(session, tmp_path, go):
+    (tmp_path / "x.csv").write_bytes(b"1,2\n" * 100_000)
+    session.upload_data(tmp_path / "x.csv", key_prefix="there")
+    calls = {
+        "upload": lambda: session.upload_data(tmp_path / "x.csv"),
+        "text": lambda: session.upload_string_as_file_body("x" * 400_000, "my-bucket", "a"),
+        "download": lambda: session.download_data(tmp_path / "back", BUCKET, "there"),
+    }
+    faults = Faults(tmp_path, session.root)
+    with faults.counting():
+        calls[go]()
+    for name in ("data/x.csv",):
+        session.resolve(f"s3://{BUCKET}/{name}").unlink(missing_ok=True)
+    session.resolve("s3://my-bucket/a").unlink(missing_ok=True)
+    before = sorted(path for path in session.root.rglob("*") if path.is_file())
+    failed = 0
+    for number in range(faults.counts["write"]):
+        with faults.failing("write", number, errno.ENOSPC), pytest.raises(OSError, match="No space") as raised:
+            calls[go]()
+        assert raised.value.filename is not None
+        assert sorted(path for path in session.root.rglob("*") if path.is_file()) == before
+        failed += 1
+    assert failed

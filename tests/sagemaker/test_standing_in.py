@@ -76,6 +76,17 @@ def test_not_over_the_sdk_itself(monkeypatch):
         ("import sagemaker; sagemaker.tuner.HyperparameterTuner", "call fit in a loop"),
         ("from sagemaker.workflow.steps import TrainingStep", "it is a service of AWS"),
         ("from sagemaker.pytorch import PyTorch", "give the script to SKLearn"),
+        (
+            "from sagemaker.inputs import FileSystemInput",
+            "sagemaker.inputs.FileSystemInput is not on this machine: .*file://",
+        ),
+        (
+            "import sagemaker.model as m; m.ModelPackage",
+            "sagemaker.model.ModelPackage is not on this machine: it is a service",
+        ),
+        ("from sagemaker.exceptions import CapacityError", "it is a service of AWS"),
+        ("from sagemaker.amazon.amazon_estimator import FileSystemRecordSet", "file://"),
+        ("from sagemaker.inputs import Nothing", "cannot import name 'Nothing'"),
         ("import sagemaker.nothing", "has no module 'nothing'"),
     ],
 )
@@ -105,3 +116,15 @@ def test_the_prefix_of_the_default_bucket(tmp_path):
     assert session.default_bucket_prefix == "team/a/"
     assert session.upload_data(tmp_path / "x.csv", key_prefix="in") == f"s3://{bucket}/team/a/in/x.csv"
     assert session.upload_data(tmp_path / "x.csv", bucket="other", key_prefix="in") == "s3://other/in/x.csv"
+
+
+def test_attributes_that_only_the_sdk_has(session):
+    model = penstock.sagemaker.SKLearnModel("file:///x.tar.gz", entry_point="x.py", sagemaker_session=session)
+    pipeline = penstock.sagemaker.PipelineModel([model, model])
+    with pytest.raises(AttributeError, match="'PipelineModel' object has no attribute 'vpc_config': what the SDK's"):
+        _ = pipeline.vpc_config
+    transformer = penstock.sagemaker.Transformer(pipeline, sagemaker_session=session)
+    with pytest.raises(
+        AttributeError, match="'Transformer' object has no attribute 'transform_with_monitoring': what the SDK's"
+    ):
+        _ = transformer.transform_with_monitoring

@@ -59,6 +59,8 @@ class GrainShuffled:
     drop_remainder: bool
 
     def __init__(self, n: int, *, seed: int, shard: Shard | None = None, drop_remainder: bool = False) -> None:
+        if shard is not None and not isinstance(shard, Shard):
+            raise TypeError(f"shard must be a Shard(rank, world), got {shard!r}")
         put = object.__setattr__  # frozen: this is the one place that may set
         put(self, "n", operator.index(n))
         put(self, "seed", operator.index(seed))

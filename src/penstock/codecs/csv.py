@@ -210,7 +210,7 @@ def _columns_of(name: str, feature: Feature, names: Sequence[str]) -> list[str]:
     """
     known = set(names)
     choices = [[name]] if not feature.shape else []
-    if feature.shape and feature.is_fixed:
+    if feature.shape and feature.is_fixed and feature.count <= len(names):
         choices = [[f"{name}{mark}{value}" for value in range(feature.count)] for mark in ("_", "")]
     for columns in choices or [[name]]:
         if known.issuperset(columns):

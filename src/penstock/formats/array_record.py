@@ -242,9 +242,9 @@ def _regrouped(runs: Iterator[_native.Spans], records: int) -> Iterator[_native.
 
 
 def verify_files(records: ArrayRecordRecords) -> Iterator[Checked]:
-    """Check every block, chunk, hash and count of every file."""
+    """Check every block, chunk, hash and count of every file. Riegeli files that are no ArrayRecord files have no footer."""
     for file in records.contents():
-        for stretch in verify_file(file):
+        for stretch in verify_file(file, has_footer=records.format == "array_record"):
             yield Checked(stretch.path, len(stretch.numbers), stretch.bytes, stretch.faults, stretch.spans, stretch)
 
 

@@ -20,6 +20,7 @@ __all__ = ["CsvRows", "misfits", "refused"]
 
 INT64, UINT64, FLOAT64, FLOAT32, BOOL, TEXT = 1, 2, 3, 4, 5, 6
 SHOWN = 40
+MOST_COLUMNS = 1 << 24  # of one feature, each with a name of its own
 LOSS_HINT = (
     "Leave the feature out (columns=, source.select), or write a format that holds it: .tfrecord, .array_record."
 )
@@ -152,7 +153,7 @@ class CsvRows:
 
 
 def misfits(schema: Schema) -> list[Misfit]:
-    """What rows of text cannot hold: bytes, lengths that vary, sparse rows, images, dates, numbers of more than 64 bits."""
+    """What rows of text cannot hold: too many values, bytes, lengths that vary, sparse rows, images, dates, numbers of more than 64 bits."""
     found = []
     for name, feature in schema.items():
         expected, instead, hint = "", None, LOSS_HINT
@@ -163,6 +164,8 @@ def misfits(schema: Schema) -> list[Misfit]:
                 "as many values in every example",
                 LOSS_HINT + " Ragged values can be padded: r.to_padded().",
             )
+        elif feature.count > MOST_COLUMNS:
+            expected = f"at most {MOST_COLUMNS:,} values in every example"
         elif feature.dtype == "bytes":
             expected, hint = "text", "If the bytes are UTF-8, open them with a schema that says 'str'. " + LOSS_HINT
         elif not feature.is_text and np.dtype(feature.dtype).kind in "mM":
@@ -180,7 +183,7 @@ def misfits(schema: Schema) -> list[Misfit]:
 def _is_text(schema: Schema, misfit: Misfit) -> bool:
     """Whether values may turn out to be text all the same; each is looked at when it is written."""
     feature = schema[misfit.feature]
-    return feature.dtype == "bytes" and feature.encoding is None and feature.is_fixed
+    return feature.dtype == "bytes" and feature.encoding is None and feature.is_fixed and feature.count <= MOST_COLUMNS
 
 
 def refused(schema: Schema) -> list[Misfit]:

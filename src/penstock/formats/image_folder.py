@@ -21,7 +21,7 @@ from penstock.contracts.schema import Schema
 from penstock.contracts.values import Batch
 from penstock.errors import CorruptFile, DataError, NoFiles, UnsupportedData, Where
 from penstock.formats.empty_folder import is_noted, noted_schema
-from penstock.formats.image_folder_writer import SPLITS, ImageFolderSink, join_folders, misfits
+from penstock.formats.image_folder_writer import CLASSES_NOTE, SPLITS, ImageFolderSink, join_folders, misfits
 from penstock.io.compression import checked
 from penstock.io.folders import Listing, Look, looking_into
 from penstock.io.names import is_record_name
@@ -163,7 +163,8 @@ def _objects(values: Any, n: int) -> npt.NDArray[Any]:
 
 def _images_by_class(root: str, look: Look) -> dict[str, list[str]]:
     """The images of one folder: class to paths from the folder; the class of a flat folder is ``""``."""
-    folders, images, _ = _listed(look(root))
+    listing = look(root)
+    folders, images, _ = _listed(listing)
     if folders and images:
         raise UnsupportedData(
             Where(path=inside(root, images[0])),
@@ -171,7 +172,7 @@ def _images_by_class(root: str, look: Look) -> dict[str, list[str]]:
             found="both: this one beside folders with images",
             hint="Move it, or open the folders one by one.",
         )
-    if folders and {name.lower() for name in folders} <= SPLITS:
+    if folders and {name.lower() for name in folders} <= SPLITS and CLASSES_NOTE not in listing.files:
         raise UnsupportedData(
             Where(path=root),
             expected="a folder for each class",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from penstock.contracts.feature import SEVERAL_KINDS, Feature
@@ -17,12 +18,14 @@ from penstock.formats.empty_folder import NOTE, leave_note, remove_note
 from penstock.io.folders import AtomicFolder, is_visible
 from penstock.io.paths import PathLike
 
-__all__ = ["SPLITS", "ImageFolderSink", "join_folders", "misfits"]
+__all__ = ["CLASSES_NOTE", "SPLITS", "ImageFolderSink", "join_folders", "misfits"]
 
 ENDINGS = {"jpeg": ".jpg", "png": ".png", "gif": ".gif", "bmp": ".bmp", "webp": ".webp", "tiff": ".tiff"}
 IMAGE, LABEL, NAME = "image", "label", "name"
 SPLITS = frozenset(("train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"))
 """Names of folders that are splits and no classes."""
+CLASSES_NOTE = "penstock-classes.json"
+"""A file beside the folders that says that they are classes, although all have names of splits: such labels were written."""
 NUMBERED = re.compile(r"\d{8}")
 
 
@@ -87,13 +90,14 @@ class ImageFolderSink:
         self.count = 0
         self._is_nested: bool | None = None
         classes = (self.label.names or ()) if self.label else ()
-        if classes and {each.lower() for each in classes} <= SPLITS:
+        if classes and _are_splits(classes):
             raise UnsupportedData(
                 Where(path=str(path), feature=LABEL),
                 expected="classes that are not called as splits are",
                 found=str(list(classes)),
                 hint="Folders of these names are read as splits. Rename a class, or leave the label out.",
             )
+        self._folders: set[str] = set()
         folders = [_checked(each, 0, LABEL) for each in classes]  # It may refuse: before there is a folder.
         self.folder = AtomicFolder(path)
         self.folder.make_folders(folders)  # a class without images keeps its number
@@ -124,6 +128,7 @@ class ImageFolderSink:
             self._check_nesting(name)
             return name
         folder = _checked(self._class(batch[LABEL][row]), self.count, LABEL)
+        self._folders.add(folder)
         return name if name.startswith(folder + "/") else f"{folder}/{name}"
 
     def _check_nesting(self, name: str) -> None:
@@ -150,11 +155,17 @@ class ImageFolderSink:
         """Give the folder its name."""
         if not self.count and not self.folder.closed:
             leave_note(self.folder, "image_folder", _as_read(self.schema, self.image))
+        elif self._folders and _are_splits(self._folders) and not self.folder.closed:
+            self.folder.write(CLASSES_NOTE, json.dumps({"classes": sorted(self._folders)}).encode())
         self.folder.close()
 
     def abort(self) -> None:
         """Leave nothing behind."""
         self.folder.abort()
+
+
+def _are_splits(folders: Iterable[str]) -> bool:
+    return all(each.lower() in SPLITS for each in folders)
 
 
 def _as_read(schema: Schema, image: str) -> Schema:
@@ -192,7 +203,7 @@ def join_folders(parts: Sequence[str], path: str) -> None:
             os.path.relpath(os.path.join(folder, name), part)
             for folder, _, names in os.walk(part)
             for name in names
-            if name != NOTE
+            if name not in (NOTE, CLASSES_NOTE)
         ]
         stems = [os.path.splitext(os.path.basename(file))[0] for file in files]
         are_numbers = sorted(stems) == [f"{number:08d}" for number in range(len(stems))]
@@ -217,4 +228,4 @@ def _move(source: str, target: str) -> None:
 
 
 def _count(folder: str) -> int:
-    return sum(name != NOTE for _, _, names in os.walk(folder) for name in names)
+    return sum(name not in (NOTE, CLASSES_NOTE) for _, _, names in os.walk(folder) for name in names)

@@ -21,6 +21,8 @@ FIRST_BYTES = 4096  # the headers that numpy writes are shorter
 MOST_BYTES = 1 << 20  # of a header: some 40,000 fields. A longer one is neither read nor written.
 GROWTH_DIGITS = 21  # numpy leaves room for a number of so many digits, so that the first axis can grow in place
 ALIGNMENT = 64
+MOST_AXES = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
+MOST_EXTENT = 2**63 - 1  # bytes, with axes of length 0 left out, as NumPy counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,7 @@ def header_in(content: memoryview, path: str, size: int | None = None) -> NpyHea
             ) from error
         raise describe(error, Where(path=path)) from error
     dtype = _dtype(descr, path)
+    _check_extent(dtype, shape, path)
     # An array with one axis is in both orders, and reads faster in C's.
     header = NpyHeader(dtype, shape, is_fortran and len(shape) > 1, offset)
     size = len(content) if size is None else size
@@ -108,6 +111,18 @@ def header_in(content: memoryview, path: str, size: int | None = None) -> NpyHea
             hint="The file was cut off while it was written or copied." if header.data_bytes > size - offset else "",
         )
     return header
+
+
+def _check_extent(dtype: np.dtype[Any], shape: tuple[int, ...], path: str) -> None:
+    """Refuse axes that no memory holds. An array may have no element for one axis of length 0, and others of any length."""
+    extent = max(1, dtype.itemsize) * math.prod(length for length in shape if length)
+    if dtype.subdtype is not None or len(shape) > MOST_AXES or extent > MOST_EXTENT:
+        raise CorruptFile(
+            Where(path=path),
+            expected=f"an array of numbers, text or records with at most {MOST_AXES} axes and 2^63 - 1 bytes",
+            found=f"{dtype} {shape}",
+            hint="NumPy cannot hold such an array either. Save it anew.",
+        )
 
 
 def _dtype(descr: Any, path: str) -> np.dtype[Any]:

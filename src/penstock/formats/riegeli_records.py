@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from penstock import _native
 from penstock.contracts.records import Format, Skipped
 from penstock.errors import DataError
-from penstock.formats.array_record import ArrayRecordRecords
+from penstock.formats.array_record import ArrayRecordRecords, verify_files
 from penstock.formats.riegeli.reader import ChunkReader
 from penstock.formats.riegeli.scan import scan_file
 from penstock.formats.riegeli.table import ChunkTable
@@ -56,5 +56,10 @@ class RiegeliRecords(ArrayRecordRecords):
 
 
 FORMAT = Format(
-    name="riegeli", suffixes=(), knows=lambda _head: False, open=RiegeliRecords, options=frozenset({"verify"})
+    name="riegeli",
+    suffixes=(),
+    knows=lambda _head: False,
+    open=RiegeliRecords,
+    options=frozenset({"verify"}),
+    verify=verify_files,
 )

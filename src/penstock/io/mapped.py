@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import mmap
 import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from penstock import _native
-from penstock.errors import CorruptFile
+from penstock.errors import CorruptFile, UnsupportedData, Where
 from penstock.io import mapping_limits
 from penstock.io.changed import close_quietly, naming, shrank
 from penstock.io.locks import lock
@@ -38,6 +39,7 @@ class MappedFile:
     Raises:
         NoFiles: There is no such file.
         CorruptFile: It is not the expected version.
+        UnsupportedData: It is a folder, a device or a socket.
     """
 
     __slots__ = ("_mapping", "_opened", "buffer", "fault", "path", "signature", "size")
@@ -59,6 +61,7 @@ class MappedFile:
         try:
             if in_cache:
                 lock(fd, shared=True)  # Keeps it from being thrown out while it is mapped.
+            _check_mappable(fd, self.path)
             self.signature = Signature.of_open(fd)
             self.size = self.signature.size
             self._mapping = _mapping(fd, self.size, self.path, self._opened)
@@ -133,6 +136,14 @@ def _opened(path: str, shown: str) -> int:
         return os.open(path, FLAGS)
     except FileNotFoundError as error:
         raise vanished(shown) from error
+
+
+def _check_mappable(fd: int, path: str) -> None:
+    mode = os.fstat(fd).st_mode
+    if not stat.S_ISREG(mode):
+        raise UnsupportedData(
+            Where(path=path), expected="a file", found="a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
+        )
 
 
 def guarded(*buffers: Any) -> _native.GuardedRead:

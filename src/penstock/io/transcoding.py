@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import codecs
+import zlib
 from collections.abc import Iterator
 
 from penstock.errors import CorruptFile, Where
 from penstock.io.changed import naming
-from penstock.io.compression import Opens, PlainInflater, wrapper_of
+from penstock.io.compression import Opens, PlainInflater, head_of, wrapper_of
 
 __all__ = ["Transcoder", "decoded_head"]
 
 READ_BYTES = 1 << 20
+HEAD_BYTES = 256  # of a file, looked at to see whether it is a zlib stream
+SMALL_BYTES = 4096  # of a zlib stream that is inflated as a whole for that
+CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\r\x1b")  # bytes that no text has; ISO-2022 has escapes
 MARK = "\ufeff"
 
 
@@ -25,7 +29,7 @@ class Transcoder:
     """One text file as UTF-8, part by part. What comes before a fault is given; after it ``fault`` holds the error.
 
     Args:
-        path: The file, also in a GZIP stream.
+        path: The file, also in a GZIP or zlib stream.
         encoding: Of the text; a byte order mark is left out.
         opened: How to open it, where it is no file of this machine.
     """
@@ -59,13 +63,16 @@ class Transcoder:
         """What the file holds, decompressed, and at its end nothing."""
         with naming(self.path), self._open() as file:
             part = file.read(READ_BYTES)
-            if wrapper_of(part) != "gzip":
+            wrapper = wrapper_of(part)
+            if wrapper == "zlib" and not _is_zlib(part):
+                wrapper = "none"  # Text may begin with the two bytes of a zlib header, as "x^2" does.
+            if wrapper == "none":
                 while part:
                     yield part
                     part = file.read(READ_BYTES)
                 yield b""
                 return
-        inflater = PlainInflater(self.path, "gzip", self._open)
+        inflater = PlainInflater(self.path, wrapper, self._open)
         for inflated in inflater:
             yield bytes(inflated)
         self.fault = inflater.fault
@@ -89,3 +96,14 @@ class Transcoder:
                 hint="The byte counts the text as it is in the file. What comes before it can be read.",
             )
             return text
+
+
+def _is_zlib(part: bytes) -> bool:
+    """Whether bytes with a zlib header begin a zlib stream: they inflate, and are no text, or a whole stream."""
+    if CONTROLS.intersection(part[:HEAD_BYTES]):
+        return bool(head_of(part, "zlib", HEAD_BYTES))
+    stream = zlib.decompressobj()
+    try:
+        return len(part) < SMALL_BYTES and bool(stream.decompress(part)) and stream.eof
+    except zlib.error:
+        return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -77,11 +78,32 @@ def _of_manifest(channel: Channel, store: Store, name: str) -> Iterator[InputObj
             raise JobFailed(
                 f"ClientError: the manifest {channel.uri} of {name} has {part!r}, which is no relative path"
             )
-        uri = prefix["prefix"] + part
-        path = store.resolve(uri)
+        uri = f"{prefix['prefix']}{part}"
+        path = _named_by(store.resolve(channel.uri), uri, store, f"the manifest of {name}")
         if not path.is_file():
             raise JobFailed(f"ClientError: the manifest of {name} names {uri}, which is not there")
         yield InputObject(name=part, path=path, uri=uri)
+
+
+def _named_by(manifest: Path, uri: str, store: Store, who: str) -> Path:
+    """The file that a manifest names. Its author need not be who runs the job: so it may name objects of the store, which has
+    bounds of its own, and of the other files of this machine only those in the manifest's folder and below.
+
+    Raises:
+        JobFailed: It names another one, or none of this store.
+    """
+    try:
+        path = store.resolve(uri)
+    except ValueError as error:
+        raise JobFailed(f"ClientError: {who} names {uri!r}, which is no file of this store: {error}") from error
+    folder = os.path.realpath(manifest.parent)
+    is_local = not uri.startswith("s3://")
+    if is_local and os.path.commonpath([folder, os.path.realpath(path)]) != folder:
+        raise JobFailed(
+            f"ClientError: {who} names {uri!r}, which is outside of the manifest's folder {folder}. Put the manifest into a folder "
+            "above the files, or the files into the store (s3://)"
+        )
+    return path
 
 
 def _manifest(channel: Channel, store: Store, name: str) -> list[Any]:
@@ -114,7 +136,7 @@ def augmented_values(
     """The lines of augmented manifests: for each the values of the channel's attributes, or the files that they name.
 
     Raises:
-        JobFailed: A line is no JSON object, or lacks an attribute.
+        JobFailed: A line is no JSON object, lacks an attribute, or names a file outside of the store and of its manifest's folder.
     """
     lines = [
         _values(line, number, manifest, channel, store)
@@ -132,10 +154,11 @@ def _values(line: str, number: int, manifest: InputObject, channel: Channel, sto
     except (ValueError, KeyError, TypeError) as error:
         wanted = f"a JSON object with {', '.join(channel.attribute_names)}"
         raise JobFailed(f"ClientError: line {number} of {manifest.name} must be {wanted}: {error!r}") from error
-    return [_value(name, value, store) for name, value in given]
+    where = f"line {number} of {manifest.name}"
+    return [_value(name, value, manifest, store, where) for name, value in given]
 
 
-def _value(name: str, value: Any, store: Store) -> bytes | Path:
+def _value(name: str, value: Any, manifest: InputObject, store: Store, where: str) -> bytes | Path:
     if name.endswith(REFERENCE):
-        return store.resolve(str(value))
+        return _named_by(manifest.path, str(value), store, where)
     return value.encode() if isinstance(value, str) else json.dumps(value, separators=(",", ":")).encode()

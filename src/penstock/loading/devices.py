@@ -57,9 +57,13 @@ def torch_device(torch: Any, device: Any) -> Any:
     """A device that torch knows and this machine has.
 
     Raises:
+        ValueError: torch has no device of this name.
         UnsupportedData: it is a GPU, and there is none that this build of torch can use.
     """
-    found = torch.device(device)
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ValueError(f"device must be one that torch knows, such as 'cpu' or 'cuda:0', got {device!r}") from error
     if found.type == "cuda" and not torch.cuda.is_available():
         raise UnsupportedData(
             Where(),
@@ -74,7 +78,14 @@ def jax_putter(jax: Any, device: Any) -> Callable[[Any], Any]:
     """What puts an array where ``device`` says: a device, or a sharding.
 
     Of a sharding over the devices of several processes each process gives its own part of the batch.
+
+    Raises:
+        ValueError: it is neither.
     """
     if isinstance(device, jax.sharding.Sharding) and not device.is_fully_addressable:
         return lambda array: jax.make_array_from_process_local_data(device, array)
+    if device is not None and not isinstance(device, jax.Device | jax.sharding.Sharding):
+        raise ValueError(
+            f"device must be a jax.Device, such as jax.devices()[0], or a jax.sharding.Sharding, got {device!r}"
+        )
     return lambda array: jax.device_put(array, device)

@@ -116,8 +116,7 @@ def _to_torch() -> Callable[[npt.NDArray[Any]], Any]:
     from_numpy = require("torch", extra="torch").from_numpy
 
     def convert(array: npt.NDArray[Any]) -> Any:
-        kind = array.dtype.kind
-        if kind not in "biufc":
+        if not _is_number(array.dtype):
             return array
         if not array.flags.writeable or not array.dtype.isnative or min(array.strides, default=0) < 0:
             array = array.astype(array.dtype.newbyteorder("="))
@@ -131,13 +130,18 @@ def _to_jax(device: Any = None) -> Callable[[npt.NDArray[Any]], Any]:
     put = jax_putter(jax, device)
 
     def convert(array: npt.NDArray[Any]) -> Any:
-        if array.dtype.kind not in "biufc":
+        if not _is_number(array.dtype):
             return array
         if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and not jax.config.jax_enable_x64:
             _check_fits(array)
         return put(array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("=")))
 
     return convert
+
+
+def _is_number(dtype: np.dtype[Any]) -> bool:
+    """Whether other libraries have such numbers: none has those of 80 or 128 bits."""
+    return dtype.kind in "biufc" and dtype.char not in "gG"
 
 
 def _check_fits(array: npt.NDArray[Any]) -> None:

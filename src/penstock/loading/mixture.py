@@ -53,6 +53,7 @@ class Mixture:
             left for a last round of several ranks may be dealt otherwise; ``drop_last`` leaves it out.
 
     Raises:
+        TypeError: ``sources`` is neither a dict nor pairs, one of them is no source, or a weight is no number.
         ValueError: a weight is not positive, or a source is empty; with ``quotas`` a weight is not a whole number, or an epoch
             would not hold one group. A loader raises it for a batch size that the quotas do not divide.
         SchemaMismatch: the sources have different features.
@@ -61,7 +62,7 @@ class Mixture:
     def __init__(
         self, sources: Weights, *, stop: Stop = "first", shuffle: bool = False, seed: int = 0, quotas: bool = False
     ) -> None:
-        pairs = list(sources.items() if isinstance(sources, Mapping) else sources)
+        pairs = _pairs(sources)
         if stop not in ("first", "all"):
             raise ValueError(f"stop must be 'first' or 'all', got {stop!r}")
         self.sources: tuple[ReadsBatches, ...] = tuple(source for source, _ in pairs)
@@ -203,6 +204,28 @@ class Mixture:
         return (
             f"<Mixture of {len(self.sources)} sources, {':'.join(map(str, self.parts))}, {len(self)} examples an epoch>"
         )
+
+
+def _pairs(sources: Weights) -> list[tuple[ReadsBatches, Weight]]:
+    """Sources and weights, each of the kind that it should be.
+
+    Raises:
+        TypeError: One is not.
+    """
+    wanted = "a mixture takes {source: weight}, or pairs of a source and a weight"
+    if isinstance(sources, str) or not isinstance(sources, Iterable):
+        raise TypeError(f"{wanted}, got {sources!r:.80}")
+    given = [pair if isinstance(pair, (tuple, list)) else (pair,) for pair in _items(sources)]
+    for pair in given:
+        if len(pair) != 2:
+            raise TypeError(f"{wanted}, got {pair!r:.80} in the place of a pair")
+        if not (hasattr(pair[0], "batch") and hasattr(pair[0], "__len__")):
+            raise TypeError(f"{wanted}, got {pair[0]!r:.80}, which is no source: penstock.open gives one")
+    return [(source, weight) for source, weight in given]
+
+
+def _items(sources: Weights) -> Iterable[Any]:
+    return sources.items() if isinstance(sources, Mapping) else sources
 
 
 def _check_quotas(weights: Sequence[Weight]) -> None:

@@ -23,7 +23,7 @@ from penstock.sagemaker.pipeline import PipelineModel
 from penstock.sagemaker.predictor import ModelError, Predictor, RealTimePredictor
 from penstock.sagemaker.session import Session, get_execution_role
 from penstock.sagemaker.sklearn import SKLearn, SKLearnModel, SKLearnPredictor
-from penstock.sagemaker.standing_in import explain, install_as_sagemaker
+from penstock.sagemaker.standing_in import explain, explain_missing_names, install_as_sagemaker
 from penstock.sagemaker.transformer import Transformer
 
 __all__ = [
@@ -57,6 +57,8 @@ __all__ = [
 
 __version__ = "2.257.7"
 """The version of the SDK whose names these are, which notebooks compare."""
+
+explain_missing_names()
 
 
 def __getattr__(name: str) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 
 from penstock._optional import require
 from penstock.containers.content_types import media_type
+from penstock.formats.npy_header import MOST_BYTES
 from penstock.sagemaker.arguments import tell_old_name
 from penstock.sagemaker.common import read_records
 
@@ -191,8 +192,13 @@ class NumpyDeserializer(BodyDeserializer):
         if media == "application/json":
             return np.array(json.loads(body), dtype=self.dtype)
         if media in ("application/x-npy", "application/x-npz"):
-            return np.load(io.BytesIO(body), allow_pickle=False)
+            return _loaded(body)
         raise ValueError(f"{type(self).__name__} cannot read content type {content_type}.")
+
+
+def _loaded(body: bytes) -> Any:
+    """What NumPy loads, with the bound for headers that :mod:`penstock.formats.npy_header` has."""
+    return np.load(io.BytesIO(body), allow_pickle=False, max_header_size=MOST_BYTES)
 
 
 class TorchTensorDeserializer(BodyDeserializer):
@@ -214,7 +220,7 @@ class TorchTensorDeserializer(BodyDeserializer):
 
     def read(self, body: bytes, content_type: str) -> Any:  # noqa: ARG002 - one signature for all
         try:
-            return self.convert_npy_to_tensor(np.load(io.BytesIO(body), allow_pickle=False))
+            return self.convert_npy_to_tensor(_loaded(body))
         except (ValueError, TypeError, EOFError, OSError) as error:
             raise ValueError(f"Unable to deserialize your data to torch.Tensor: {error}") from error
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.hosting.stage import Stage, check_stages
-from penstock.sagemaker.arguments import settle
+from penstock.sagemaker.arguments import OnOneMachine, settle
 from penstock.sagemaker.deployable import Deployable
 from penstock.sagemaker.estimator import EstimatorBase
 from penstock.sagemaker.inputs import TrainingInput
@@ -18,7 +18,7 @@ __all__ = ["PipelineModel"]
 LEAST, MOST = 2, 15
 
 
-class PipelineModel(Deployable):
+class PipelineModel(OnOneMachine, Deployable):
     """Two to fifteen models behind one endpoint, one after the other.
 
     Args:

@@ -16,6 +16,7 @@ from penstock.contracts.job import StoredObject
 from penstock.hosting.endpoint import find_endpoint
 from penstock.hosting.registry import state_folder
 from penstock.io.atomic import write_atomic
+from penstock.io.changed import naming
 from penstock.jobs.training import read_job, request_stop
 from penstock.sagemaker.arguments import OnOneMachine, settle
 from penstock.sagemaker.clients import BotoSession, RuntimeClient, SageMakerClient
@@ -163,7 +164,8 @@ class Session(OnOneMachine):
             name = one.uri.removeprefix(uri.rstrip("/")).lstrip("/") or one.uri.rpartition("/")[2]
             copy = Path(path) / name
             copy.parent.mkdir(parents=True, exist_ok=True)
-            write_atomic(copy, one.path.read_bytes(), durable=False)
+            with naming(str(one.path)):
+                write_atomic(copy, one.path.read_bytes(), durable=False)
             copies.append(str(copy))
         return copies
 

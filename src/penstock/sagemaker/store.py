@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from penstock.contracts.job import StoredObject
 from penstock.io.atomic import AtomicFile
+from penstock.io.changed import naming
 from penstock.jobs.store import PathStore, objects_below
 
 __all__ = ["LocalStore"]
@@ -60,7 +61,7 @@ class LocalStore:
         """Copy a file into the store: there whole, or not at all."""
         target = self.resolve(uri)
         target.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("rb") as source, AtomicFile(target) as file:
+        with naming(str(path)), path.open("rb") as source, AtomicFile(target) as file:
             shutil.copyfileobj(source, file, CHUNK_BYTES)
 
     def put_bytes(self, content: bytes, uri: str) -> None:

@@ -12,7 +12,7 @@ from penstock.hosting.stage import Stage
 from penstock.jobs.logs import show
 from penstock.jobs.transform.running import read_transform, request_stop_transform, transform
 from penstock.jobs.transform.spec import TransformSpec
-from penstock.sagemaker.arguments import settle
+from penstock.sagemaker.arguments import OnOneMachine, settle
 from penstock.sagemaker.session import Session, name_from_base
 
 __all__ = ["Transformable", "Transformer"]
@@ -109,7 +109,7 @@ class _TransformJob:
         return dict(read_transform(self._session.transform_dir, self.name).content)
 
 
-class Transformer:
+class Transformer(OnOneMachine):
     """Sends the objects of a prefix through a model, and keeps what it answers.
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import numbers
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -29,7 +30,8 @@ def whole_parts(weights: Sequence[Weight]) -> tuple[int, ...]:
     are rounded to add up to just that; each share then differs from the one asked for by less than 1/65,536.
 
     Raises:
-        ValueError: a weight is not a positive number, or is too small beside the others to be held.
+        TypeError: a weight is no number.
+        ValueError: a weight is not positive, or is too small beside the others to be held.
 
     >>> whole_parts([0.5, 0.3, 0.2])
     (5, 3, 2)
@@ -49,6 +51,8 @@ def whole_parts(weights: Sequence[Weight]) -> tuple[int, ...]:
 
 
 def _fraction(weight: Weight) -> Fraction:
+    if isinstance(weight, (bool, np.bool_)) or not isinstance(weight, (str, Decimal, numbers.Real, np.number)):
+        raise TypeError(f"a weight is a positive number, got {weight!r}, which is {type(weight).__name__}")
     try:
         value = Fraction(str(weight))
     except (ValueError, ZeroDivisionError):

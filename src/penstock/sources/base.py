@@ -133,7 +133,7 @@ class BaseSource(Sequence[Example]):
 
         Does not change when files are moved, renamed, re-sharded or compressed.
         """
-        digest = hashlib.sha256(f"{len(self)}{self.schema.to_json()}".encode())
+        digest = hashlib.sha256(f"{len(self)}{self.schema.to_json()}".encode(errors="surrogateescape"))
         for index in (0, len(self) - 1) if len(self) else ():
             _add(digest.update, self._example(index))
         return digest.hexdigest()[:16]
@@ -145,7 +145,7 @@ class BaseSource(Sequence[Example]):
 def _add(update: Callable[[bytes], object], value: Any) -> None:
     if isinstance(value, dict):
         for name, item in value.items():
-            update(str(name).encode())
+            update(str(name).encode(errors="surrogateescape"))
             _add(update, item)
     elif isinstance(value, bytes):
         update(value)

@@ -29,6 +29,11 @@ __all__ = [
 ]
 
 
+MOST_HEADER_BYTES = (
+    1 << 20
+)  # of a .npy, as everywhere in Penstock; NumPy's own bound is 10,000, which many fields exceed
+
+
 def array_to_npy(array_like: Any) -> bytes:
     """The bytes of a ``.npy`` file."""
     buffer = io.BytesIO()
@@ -42,7 +47,7 @@ def npy_to_numpy(npy_array: bytes) -> Any:
     Raises:
         ValueError: It holds Python objects, which would be unpickled: a request must not run code.
     """
-    return np.load(io.BytesIO(npy_array), allow_pickle=False)
+    return np.load(io.BytesIO(npy_array), allow_pickle=False, max_header_size=MOST_HEADER_BYTES)
 
 
 def array_to_json(array_like: Any) -> str:

@@ -45,9 +45,9 @@ class Stretch:
         return Where(path=self.path, record=int(self.numbers[position]), offset=int(self.begins[position]))
 
 
-def verify_file(file: MappedFile) -> Iterator[Stretch]:
-    """Check block headers, chunk headers, data, footer, postscript, and decompress every chunk."""
-    found = scan_file(file)
+def verify_file(file: MappedFile, *, has_footer: bool = True) -> Iterator[Stretch]:
+    """Check block headers, chunk headers, data, and, where there are some, footer and postscript; decompress every chunk."""
+    found = scan_file(file, has_footer=has_footer)
     faults = [damage.fault for damage in found.damage]
     faults += [_bad_block(file, offset) for offset in _native.bad_block_headers(file.buffer)]
     if found.footer is not None:
