@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -236,15 +237,16 @@ nb::tuple read_signature(int fd, std::size_t block_bytes) {
             error = errno;
         } else {
             const auto size = static_cast<std::uint64_t>(status.st_size);
-            std::vector<std::byte> ends(static_cast<std::size_t>(std::min<std::uint64_t>(size, 2 * block_bytes)));
+            const auto room = static_cast<std::size_t>(std::min<std::uint64_t>(size, 2 * block_bytes));
+            const auto ends = std::make_unique_for_overwrite<std::byte[]>(room);
             std::size_t found = 0;
             if (size <= 2 * block_bytes) {
-                found = read_at(fd, ends.data(), ends.size(), 0, error); // Of a pipe, which has no places to read at, nothing.
+                found = read_at(fd, ends.get(), room, 0, error); // Of a pipe, which has no places to read at, nothing.
             } else {
-                found = read_at(fd, ends.data(), block_bytes, 0, error);
-                found += read_at(fd, ends.data() + found, block_bytes, size - block_bytes, error);
+                found = read_at(fd, ends.get(), block_bytes, 0, error);
+                found += read_at(fd, ends.get() + found, block_bytes, size - block_bytes, error);
             }
-            sum = crc32c({ends.data(), found});
+            sum = crc32c({ends.get(), found});
         }
     }
     if (error != 0) {

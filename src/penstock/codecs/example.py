@@ -78,8 +78,8 @@ class ExampleCodec:
         batch: Batch = {}
         faults: list[DataError] = []
         n = len(spans)
-        taken = zip(parts, strict=True) if self._is_plain else ([parts[at] for at in places] for places in self._places)
-        for column, its_parts in zip(self._columns, taken, strict=True):
+        for number, column in enumerate(self._columns):
+            its_parts = (parts[number],) if self._is_plain else [parts[place] for place in self._places[number]]
             try:
                 batch[column.name] = column.values(its_parts, n)
             except SchemaMismatch as fault:
