@@ -289,6 +289,7 @@ void register_files(nb::module_& module) {
     register_guards(module);
     module.attr("HAS_MAPPED_FILE") = true;
     module.def("read_signature", &read_signature, nb::arg("fd"), nb::arg("block_bytes"),
+               nb::sig("def read_signature(fd: int, block_bytes: int) -> tuple[int, int, int, int]"),
                "Of an open file: size, time of the last change of its bytes, CRC-32C of its first and last block, and time of the last change of "
                "anything about it (both in nanoseconds). Its position stays where it is.");
     module.def("start_writing_back", &start_writing_back, nb::arg("fd"), nb::arg("offset"), nb::arg("size"), nb::call_guard<nb::gil_scoped_release>(),

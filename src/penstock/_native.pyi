@@ -121,7 +121,7 @@ def on_lost_file(function: Any) -> None:
 
 HAS_MAPPED_FILE: bool = True
 
-def read_signature(fd: int, block_bytes: int) -> tuple:
+def read_signature(fd: int, block_bytes: int) -> tuple[int, int, int, int]:
     """
     Of an open file: size, time of the last change of its bytes, CRC-32C of its first and last block, and time of the last change of anything about it (both in nanoseconds). Its position stays where it is.
     """

@@ -310,7 +310,8 @@ def _read(file: MappedFile) -> RecordIndex:
     if sum(counts) != len(tables[1]):
         raise ValueError("checksums of other contents")
     stops = list(accumulate(counts))
-    nothing = BlockSums(0, tables[1][:0], block_bytes)  # One for all files whose format has checksums: there may be thousands.
+    # For all files whose format has checksums: they may be thousands.
+    nothing = BlockSums(0, tables[1][:0], block_bytes)
     content = [
         BlockSums(each.content_bytes, tables[1][stop - count : stop], block_bytes) if count else nothing
         for each, count, stop in zip(files, counts, stops, strict=True)
