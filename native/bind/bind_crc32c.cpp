@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 namespace penstock::bind {
 namespace {
@@ -36,6 +37,47 @@ nb::object sums_of_blocks(nb::object data, std::size_t block_bytes) {
     return to_numpy(std::move(sums), nb::dtype<std::uint32_t>(), {count});
 }
 
+using Sums = nb::ndarray<const std::uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Marks = nb::ndarray<bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+/// The blocks that ranges are in and that were not compared yet, each once. One behind the last counts as one: nothing says what it was.
+std::vector<std::size_t> blocks_to_compare(Indices starts, Indices stops, const Marks& sound, std::size_t block_bytes) {
+    std::vector<std::size_t> blocks;
+    for (std::size_t i = 0; i < starts.shape(0); ++i) {
+        const std::int64_t start = starts.data()[i], stop = stops.data()[i];
+        if (start < 0) throw nb::index_error("a range that begins before its buffer");
+        if (stop <= start) continue;
+        const std::size_t last = std::min((static_cast<std::size_t>(stop) - 1) / block_bytes, sound.shape(0));
+        for (std::size_t block = static_cast<std::size_t>(start) / block_bytes; block <= last; ++block)
+            if (block == sound.shape(0) || !sound.data()[block]) blocks.push_back(block);
+    }
+    std::sort(blocks.begin(), blocks.end());
+    blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
+    return blocks;
+}
+
+nb::tuple compare_blocks(nb::object data, Indices starts, Indices stops, Sums sums, Marks sound, std::size_t block_bytes) {
+    if (block_bytes == 0) throw nb::value_error("blocks of no bytes");
+    if (starts.shape(0) != stops.shape(0)) throw nb::value_error("starts and stops differ in length");
+    if (sums.shape(0) != sound.shape(0)) throw nb::value_error("sums and sound differ in length");
+    const std::vector<std::size_t> blocks = blocks_to_compare(starts, stops, sound, block_bytes);
+    if (blocks.empty()) return nb::make_tuple(-1, false);
+    const Buffer buffer(data);
+    const Bytes bytes = buffer.bytes();
+    std::size_t good = 0;
+    {
+        const nb::gil_scoped_release release;
+        for (; good < blocks.size(); ++good) {
+            if (blocks[good] >= sums.shape(0) || blocks[good] >= (bytes.size() + block_bytes - 1) / block_bytes) break;
+            const std::size_t start = blocks[good] * block_bytes;
+            if (crc32c(bytes.subspan(start, std::min(block_bytes, bytes.size() - start))) != sums.data()[blocks[good]]) break;
+        }
+    }
+    if (GuardedRead* const guard = GuardedRead::current()) raise_if_lost(*guard); // before anything counts as sound
+    for (std::size_t i = 0; i < good; ++i) sound.data()[blocks[i]] = true;
+    return nb::make_tuple(good == blocks.size() ? std::int64_t{-1} : static_cast<std::int64_t>(blocks[good]), true);
+}
+
 } // namespace
 
 void register_crc32c(nb::module_& module) {
@@ -53,6 +95,13 @@ void register_crc32c(nb::module_& module) {
     module.def("crc32c_blocks", guarded(&sums_of_blocks), nb::arg("data"), nb::arg("block_bytes"),
                nb::sig("def crc32c_blocks(data: collections.abc.Buffer, block_bytes: int) -> numpy.typing.NDArray[numpy.uint32]"),
                "CRC-32C of each block of the bytes; the last one may be shorter.");
+    module.def("compare_blocks", guarded(&compare_blocks), nb::arg("data"), nb::arg("starts"), nb::arg("stops"), nb::arg("sums"), nb::arg("sound"),
+               nb::arg("block_bytes"),
+               nb::sig("def compare_blocks(data: collections.abc.Buffer, starts: numpy.typing.NDArray[numpy.int64], stops: "
+                       "numpy.typing.NDArray[numpy.int64], sums: numpy.typing.NDArray[numpy.uint32], sound: numpy.typing.NDArray[numpy.bool_], "
+                       "block_bytes: int) -> tuple[int, bool]"),
+               "Compares the blocks that ranges of some bytes are in with their CRC-32C, those that are not marked as sound, and marks them. Gives "
+               "the first that differs, or -1, and whether there were any.");
     module.def("crc32c_engine", &crc32c_engine, "How CRC-32C is computed here: 'sse4.2', 'armv8' or 'table'.");
 }
 

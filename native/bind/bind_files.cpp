@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "bind/support.hpp"
+#include "core/crc32c.hpp"
 
 #if defined(__unix__) || defined(__APPLE__)
 #define PENSTOCK_HAS_MMAP 1
@@ -202,6 +204,59 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     return PyBuffer_FillInfo(view, self, data, static_cast<Py_ssize_t>(mapping.size()), 1, flags);
 }
 
+/// Reads up to `size` bytes at an offset, as far as there are any. Sets `error` where the system refuses.
+std::size_t read_at(int fd, std::byte* to, std::size_t size, std::uint64_t offset, int& error) {
+    std::size_t done = 0;
+    while (done < size) {
+        const ssize_t count = pread(fd, to + done, size - done, static_cast<off_t>(offset + done));
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0) error = errno;
+        if (count <= 0) break;
+        done += static_cast<std::size_t>(count);
+    }
+    return done;
+}
+
+#if defined(__APPLE__)
+std::int64_t modified(const struct stat& status) { return std::int64_t{status.st_mtimespec.tv_sec} * 1'000'000'000 + status.st_mtimespec.tv_nsec; }
+std::int64_t changed(const struct stat& status) { return std::int64_t{status.st_ctimespec.tv_sec} * 1'000'000'000 + status.st_ctimespec.tv_nsec; }
+#else
+std::int64_t modified(const struct stat& status) { return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec; }
+std::int64_t changed(const struct stat& status) { return std::int64_t{status.st_ctim.tv_sec} * 1'000'000'000 + status.st_ctim.tv_nsec; }
+#endif
+
+nb::tuple read_signature(int fd, std::size_t block_bytes) {
+    constexpr std::size_t most = std::size_t{1} << 20;
+    if (block_bytes == 0 || block_bytes > most) throw nb::value_error("blocks of no bytes, or of more than a megabyte");
+    struct stat status {};
+    int error = 0;
+    std::uint32_t sum = 0;
+    {
+        const nb::gil_scoped_release release;
+        if (fstat(fd, &status) != 0) {
+            error = errno;
+        } else {
+            const auto size = static_cast<std::uint64_t>(status.st_size);
+            const auto room = static_cast<std::size_t>(std::min<std::uint64_t>(size, 2 * block_bytes));
+            const auto ends = std::make_unique_for_overwrite<std::byte[]>(room);
+            std::size_t found = 0;
+            if (size <= 2 * block_bytes) {
+                found = read_at(fd, ends.get(), room, 0, error); // Of a pipe, which has no places to read at, nothing.
+            } else {
+                found = read_at(fd, ends.get(), block_bytes, 0, error);
+                found += read_at(fd, ends.get() + found, block_bytes, size - block_bytes, error);
+            }
+            sum = crc32c({ends.get(), found});
+        }
+    }
+    if (error != 0) {
+        errno = error;
+        PyErr_SetFromErrno(PyExc_OSError);
+        throw nb::python_error();
+    }
+    return nb::make_tuple(static_cast<std::int64_t>(status.st_size), modified(status), sum, changed(status));
+}
+
 bool start_writing_back(int fd, std::int64_t offset, std::int64_t size) {
 #ifdef SYNC_FILE_RANGE_WRITE
     return sync_file_range(fd, offset, size, SYNC_FILE_RANGE_WRITE) == 0; // An error of the disk is met again by fsync.
@@ -233,6 +288,10 @@ void register_files(nb::module_& module) {
             nb::arg("scattered"), "Whether a page that is missing is read alone, without those around it.");
     register_guards(module);
     module.attr("HAS_MAPPED_FILE") = true;
+    module.def("read_signature", &read_signature, nb::arg("fd"), nb::arg("block_bytes"),
+               nb::sig("def read_signature(fd: int, block_bytes: int) -> tuple[int, int, int, int]"),
+               "Of an open file: size, time of the last change of its bytes, CRC-32C of its first and last block, and time of the last change of "
+               "anything about it (both in nanoseconds). Its position stays where it is.");
     module.def("start_writing_back", &start_writing_back, nb::arg("fd"), nb::arg("offset"), nb::arg("size"), nb::call_guard<nb::gil_scoped_release>(),
                "Have the system begin to bring what was written of a range to the disk, and wait for none of it. False where it knows no such advice.");
 }

@@ -4,11 +4,8 @@ namespace penstock::bind {
 namespace {
 
 // A memoryview whose owner is the Spans object: it reads from that object's bytes and keeps it alive.
-nb::object view_of(nb::handle owner, std::size_t index) {
-    const auto& held = nb::cast<const HeldSpans&>(owner);
-    const Bytes payload = held.spans.payloads[index];
-    if (!held.mapped.empty())
-        if (nb::object copy = copy_of_mapped(payload, MappedFile::find(payload.data()).file)) return copy;
+nb::object view_of(nb::handle owner, Bytes payload, const MappedFile* file) {
+    if (nb::object copy = copy_of_mapped(payload, file)) return copy;
     const std::size_t shape[1] = {payload.size()};
     nb::object array = nb::cast(nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>(payload.data(), 1, shape, owner));
     return nb::steal(PyMemoryView_FromObject(array.ptr()));
@@ -42,10 +39,10 @@ void register_spans(nb::module_& module) {
             guarded([](nb::handle self, std::size_t index) {
                 const auto& held = nb::cast<const HeldSpans&>(self);
                 if (index >= held.spans.payloads.size()) throw nb::index_error("no such record in these spans");
-                GuardedRead* const guard = GuardedRead::current();
-                if (guard != nullptr && !held.mapped.empty()) guard->touch(held.spans.payloads[index].data());
+                const Bytes payload = held.spans.payloads[index];
+                const MappedFile* const file = held.mapped.empty() ? nullptr : GuardedRead::current()->touch(payload.data());
                 held.spans.check(index);
-                return view_of(self, index);
+                return view_of(self, payload, file);
             }),
             nb::arg("index"), nb::sig("def view(self, index: int) -> memoryview"),
             "Payload `index` as a read-only view that keeps these spans alive; its checksum is checked first.")

@@ -35,11 +35,12 @@ MappedFilesHeld HeldBuffers::mapped(const std::int32_t* which, std::size_t count
     if (which == nullptr) {
         if (files[0] != nullptr) found.push_back(files[0]);
     } else {
-        std::vector<bool> seen(files.size());
+        found.reserve(std::min(count, files.size()));
+        std::vector<unsigned char> seen(files.size());
         for (std::size_t i = 0; i < count; ++i) {
             const auto number = static_cast<std::size_t>(which[i]);
-            if (number >= files.size() || seen[number]) continue; // A wrong number is a fault where it is used.
-            seen[number] = true;
+            if (number >= files.size() || seen[number] != 0) continue; // A wrong number is a fault where it is used.
+            seen[number] = 1;
             if (files[number] != nullptr) found.push_back(files[number]);
         }
     }

@@ -126,10 +126,15 @@ bool whole_of_float(std::string_view text, Kind kind, char decimal, std::uint64_
     return static_cast<double>(whole) == value;
 }
 
-/// Whether a number that was read as float64 is a whole one that should not have been.
-bool is_rounded(const Spec& spec, std::string_view text, char decimal, std::uint64_t bits) noexcept {
+/// Whether a number that was read as float64 may be a whole one that should not have been: few are as large.
+bool may_be_rounded(const Spec& spec, std::uint64_t bits) noexcept {
     constexpr std::uint64_t exponent_of_2_to_53 = 1023 + 53;
-    return spec.exact && (bits << 1 >> 53) >= exponent_of_2_to_53 && facts_of(text, decimal).wide;
+    return spec.exact && (bits << 1 >> 53) >= exponent_of_2_to_53;
+}
+
+/// Whether it is one.
+bool is_rounded(const Spec& spec, std::string_view text, char decimal, std::uint64_t bits) noexcept {
+    return may_be_rounded(spec, bits) && facts_of(text, decimal).wide;
 }
 
 void store(std::byte* to, Kind kind, std::uint64_t bits) noexcept {
@@ -228,7 +233,7 @@ class Run {
         if (spec.kind < Kind::boolean && !decoder_.numbers_may_miss_) { // Nearly every number stands alone between its delimiters.
             std::uint64_t bits = 0;
             const std::size_t end = at + read_number(row.substr(at), spec.kind, dialect.decimal, bits);
-            if (end != at && (end == row.size() || row[end] == dialect.delimiter) && !is_rounded(spec, row.substr(at, end - at), dialect.decimal, bits)) {
+            if (end != at && (end == row.size() || row[end] == dialect.delimiter) && !may_be_rounded(spec, bits)) {
                 store(place(k, number), spec.kind, bits);
                 return end;
             }

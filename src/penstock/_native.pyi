@@ -121,6 +121,11 @@ def on_lost_file(function: Any) -> None:
 
 HAS_MAPPED_FILE: bool = True
 
+def read_signature(fd: int, block_bytes: int) -> tuple[int, int, int, int]:
+    """
+    Of an open file: size, time of the last change of its bytes, CRC-32C of its first and last block, and time of the last change of anything about it (both in nanoseconds). Its position stays where it is.
+    """
+
 def start_writing_back(fd: int, offset: int, size: int) -> bool:
     """
     Have the system begin to bring what was written of a range to the disk, and wait for none of it. False where it knows no such advice.
@@ -192,6 +197,11 @@ def crc32c_by_tables(data: Buffer) -> int:
 
 def crc32c_blocks(data: Buffer, block_bytes: int) -> numpy.typing.NDArray[numpy.uint32]:
     """CRC-32C of each block of the bytes; the last one may be shorter."""
+
+def compare_blocks(data: Buffer, starts: numpy.typing.NDArray[numpy.int64], stops: numpy.typing.NDArray[numpy.int64], sums: numpy.typing.NDArray[numpy.uint32], sound: numpy.typing.NDArray[numpy.bool_], block_bytes: int) -> tuple[int, bool]:
+    """
+    Compares the blocks that ranges of some bytes are in with their CRC-32C, those that are not marked as sound, and marks them. Gives the first that differs, or -1, and whether there were any.
+    """
 
 def crc32c_engine() -> str:
     """How CRC-32C is computed here: 'sse4.2', 'armv8' or 'table'."""

@@ -52,6 +52,7 @@ class ExampleCodec:
             for name, feature in schema.items()
         ]
         self._specs, self._owners, self._places = _shared_specs(self._columns)
+        self._is_plain = self._places == [[number] for number in range(len(self._columns))]
         self._shared = _first_shared(self._columns)
         self._decoder = _native.ExampleDecoder(self._specs)
 
@@ -76,9 +77,11 @@ class ExampleCodec:
             raise self._described(error) from error
         batch: Batch = {}
         faults: list[DataError] = []
-        for column, places in zip(self._columns, self._places, strict=True):
+        n = len(spans)
+        for number, column in enumerate(self._columns):
+            its_parts = (parts[number],) if self._is_plain else [parts[place] for place in self._places[number]]
             try:
-                batch[column.name] = column.values([parts[place] for place in places], len(spans))
+                batch[column.name] = column.values(its_parts, n)
             except SchemaMismatch as fault:
                 faults.append(fault)
         if faults:

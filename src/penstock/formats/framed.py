@@ -20,7 +20,6 @@ from penstock.formats.framing import Framing
 from penstock.formats.index import RecordIndex
 from penstock.formats.index_build import record_index
 from penstock.io.compression import checked
-from penstock.io.descriptors import read_ranges
 from penstock.io.fileset import Buffers, FileSet
 from penstock.io.inflating import InOrder
 from penstock.io.mapped import MappedFile
@@ -125,9 +124,8 @@ class FramedRecords:
         if not -count <= position < count:
             raise IndexError(f"record {position} of {count}")
         at = position % count
-        spans = self.spans(np.array([at], np.int64))
         try:
-            return spans.view(0)
+            return self._spans_of(np.array([at], np.int64)).view(0)
         except _native.FormatError as error:
             raise describe(error, self.where(at)) from error
 
@@ -150,6 +148,10 @@ class FramedRecords:
             low, high = _native.bounds(indices)
             if not 0 <= low <= high < len(index):
                 raise IndexError(f"records {low} to {high} of {len(index)}")
+        return self._spans_of(indices)
+
+    def _spans_of(self, indices: Indices) -> _native.Spans:
+        """As :meth:`spans`, of indices that are in range."""
         try:
             return self.framing.gather(*self._places(indices), verify=self._verify_later)
         except _native.FormatError as error:
@@ -159,7 +161,8 @@ class FramedRecords:
         """Buffers, which of them holds each record, and where in it."""
         index = self.index
         which, offsets = index.locate(indices)
-        index.compare_content(self._files, indices, which, offsets)
+        if index.compares_content:
+            index.compare_content(self._files, indices, which, offsets)
         if self._is_remote and len(indices) and self._files.worth_fetching():
             return self._files.fetched(which, offsets, index.ends(indices, self._files.size) - offsets)
         scattered = len(indices) > 0 and abs(int(indices[-1]) - int(indices[0])) >= 2 * len(indices)
@@ -170,8 +173,6 @@ class FramedRecords:
             return buffers, which, offsets
         sizes = index.ends(indices, self._files.size) - offsets
         block, starts = self._files.read(which, offsets, sizes)
-        files, which = self._files.descriptors(which)
-        block, starts = read_ranges(files, which, offsets, sizes)
         return [block], None, starts
 
     @property

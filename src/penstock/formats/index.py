@@ -13,6 +13,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,8 @@ class RecordIndex:
         self._is_mapped = is_mapped
         self.files = tuple(files)
         self.content = tuple(content)
-        self._compares_content = any(not each.all_sound for each in content)
+        self.compares_content = any(not each.all_sound for each in content)
+        """Whether :meth:`compare_content` has something left to compare."""
         self.make_again: Callable[[], RecordIndex] | None = None
         """What gives the same index anew, should it turn out to be damaged."""
         self.path: Path | None = None
@@ -150,9 +152,9 @@ class RecordIndex:
 
     def locate(self, indices: Indices) -> tuple[npt.NDArray[np.int32] | None, Indices]:
         """File numbers and byte offsets of records; ``None`` for the file numbers where there is one file only."""
-        if len(self.files) == 1:
-            return None, self._at(indices)
-        return self.file_of(indices), self._at(indices)
+        is_known = self._sums is None and not self._is_mapped  # as nearly always
+        offsets = self._starts[indices] if is_known else self._at(indices)
+        return None if len(self.files) == 1 else self.file_of(indices), offsets
 
     @property
     def total_bytes(self) -> int:
@@ -186,7 +188,7 @@ class RecordIndex:
         Raises:
             CorruptFile: A file is another version.
         """
-        if not self._compares_content or not len(indices):
+        if not self.compares_content or not len(indices):
             return
         ends = self.ends(indices, files.size)
         for number in (0,) if which is None else np.unique(which).tolist():
@@ -198,7 +200,7 @@ class RecordIndex:
                     self.path.unlink(missing_ok=True)  # When it is opened again, its index is made again.
                 found = "other bytes than when its index was made"
                 raise changed(self.files[number].path, size=None, found=found, what="file")
-        self._compares_content = any(not each.all_sound for each in self.content)
+        self.compares_content = any(not each.all_sound for each in self.content)
 
     def file_of(self, indices: Indices) -> npt.NDArray[np.int32]:
         """The number of the file that each record is in."""
@@ -307,14 +309,17 @@ def _read(file: MappedFile) -> RecordIndex:
     counts = [-(-each.content_bytes // block_bytes) for each in files]
     if sum(counts) != len(tables[1]):
         raise ValueError("checksums of other contents")
+    stops = list(accumulate(counts))
+    # For all files whose format has checksums: they may be thousands.
+    nothing = BlockSums(0, tables[1][:0], block_bytes)
     content = [
-        BlockSums(each.content_bytes, part, block_bytes)
-        for each, part in zip(files, np.split(tables[1], np.cumsum(counts)[:-1]) if files else [], strict=True)
+        BlockSums(each.content_bytes, tables[1][stop - count : stop], block_bytes) if count else nothing
+        for each, count, stop in zip(files, counts, stops, strict=True)
     ]
     is_mapped = file.size - at > CHECKED_BYTES
     starts = file.buffer[at:] if is_mapped else file.read(at, file.size)
     sums = BlockSums(len(starts), tables[0], block_bytes)
-    if len(starts) <= CHECKED_BYTES and sums.damaged_anywhere(starts) >= 0:
+    if not is_mapped and sums.damaged_anywhere(starts) >= 0:
         raise ValueError("damaged starts")
     return RecordIndex(
         files, np.frombuffer(starts, "<i8"), None if sums.all_sound else sums, content, is_mapped=is_mapped

@@ -114,14 +114,17 @@ class RecordIOFraming:
     def payloads(self, buffer: memoryview, starts: Indices, end: int) -> Iterator[memoryview]:
         """Views of the payloads of records that lie one behind the other up to ``end``; of those of several parts, copies."""
         _ = end
-        begins = starts.tolist()
+        if not len(starts):
+            return
         with guarded(buffer):
-            words = [int.from_bytes(buffer[start + 4 : start + HEAD], "little") for start in begins]
-        for start, word in zip(begins, words, strict=True):
-            if word < PAYLOAD_LIMIT:  # no flag: a whole record
-                yield buffer[start + HEAD : start + HEAD + word]
+            heads = np.frombuffer(buffer, np.uint8)[starts[:, None] + np.arange(4, HEAD)]
+        begins = starts + HEAD
+        stops = begins + heads.view("<u4")[:, 0]
+        for begin, stop in zip(begins.tolist(), stops.tolist(), strict=True):
+            if stop - begin < PAYLOAD_LIMIT:  # no flag: a whole record
+                yield buffer[begin:stop]
             else:
-                yield self.gather([buffer], None, np.array([start], np.int64), verify=False).view(0)
+                yield self.gather([buffer], None, np.array([begin - HEAD], np.int64), verify=False).view(0)
 
     def fault_at(self, error: _native.FormatError, path: str | None, record: int, base: int) -> DataError:
         """The error for a fault that native code saw at record ``record`` of a file, in bytes that begin at ``base``."""

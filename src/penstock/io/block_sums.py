@@ -16,8 +16,6 @@ from penstock.contracts.protocols import Indices
 __all__ = ["BLOCK_BYTES", "BlockSums", "Sums", "sums_of"]
 
 BLOCK_BYTES = 64 << 10  # what the kernel maps round one fault; its sum takes some 5 microseconds
-NEIGHBOURS = 64  # blocks in a row that are compared without looking which of them are used
-AHEAD = 16  # blocks that are compared before they are used, by one call
 
 Sums = npt.NDArray[np.uint32]
 
@@ -56,7 +54,8 @@ class BlockSums:
     """
 
     def __init__(self, size: int, sums: Sums, block_bytes: int) -> None:
-        self.sums = sums
+        self.sums = np.ascontiguousarray(sums, np.uint32)
+        self._size = size
         self._block_bytes = block_bytes
         self._is_sound = np.zeros(len(sums), np.bool_)
         self.all_sound = not len(sums)
@@ -66,43 +65,13 @@ class BlockSums:
 
     def damaged(self, buffer: memoryview, starts: Indices, stops: Indices) -> int:
         """Compare the blocks that some ranges are in, as far as they were not yet; the number of a damaged one, or -1."""
-        if self.all_sound or not len(starts):
+        if self.all_sound:
             return -1
-        sound = self._is_sound
-        low, high = int(starts.min()) // self._block_bytes, (int(stops.max()) - 1) // self._block_bytes
-        if high - low < NEIGHBOURS:
-            if sound[low : high + 1].all():
-                return -1
-            if low and sound[low - 1]:  # in order: the next ones are used next
-                ahead = low + np.flatnonzero(~sound[low : high + 1 + AHEAD])
-                if self._compare(buffer, ahead) < 0:
-                    return -1
-            return self._compare(buffer, low + np.flatnonzero(~sound[low : high + 1]))
-        firsts = starts // self._block_bytes
-        lasts = np.maximum((stops - 1) // self._block_bytes, firsts)
-        if (lasts - firsts).max() <= 1:
-            missing = np.concatenate((firsts[~sound[firsts]], lasts[~sound[lasts]]))
-        else:
-            missing = np.concatenate(
-                [np.arange(a, b + 1) for a, b in zip(firsts.tolist(), lasts.tolist(), strict=True)]
-            )
-            missing = missing[~sound[missing]]
-        return self._compare(buffer, np.unique(missing))
+        wrong, compared = _native.compare_blocks(buffer, starts, stops, self.sums, self._is_sound, self._block_bytes)
+        if compared:
+            self.all_sound = bool(self._is_sound.all())
+        return wrong
 
     def damaged_anywhere(self, buffer: memoryview) -> int:
         """Compare all blocks; the number of a damaged one, or -1."""
-        return -1 if self.all_sound else self._compare(buffer, np.flatnonzero(~self._is_sound))
-
-    def _compare(self, buffer: memoryview, blocks: Indices) -> int:
-        """Blocks that follow one another are summed by one call."""
-        if not len(blocks):
-            return -1
-        for run in np.split(blocks, np.flatnonzero(np.diff(blocks) > 1) + 1):
-            first, last = int(run[0]), int(run[-1])
-            stretch = buffer[first * self._block_bytes : (last + 1) * self._block_bytes]
-            wrong = np.flatnonzero(_native.crc32c_blocks(stretch, self._block_bytes) != self.sums[first : last + 1])
-            if len(wrong):
-                return first + int(wrong[0])
-            self._is_sound[run] = True
-        self.all_sound = bool(self._is_sound.all())
-        return -1
+        return self.damaged(buffer, np.zeros(1, np.int64), np.array([self._size], np.int64))

@@ -195,7 +195,11 @@ class FileSet:
     def buffers(self, which: npt.NDArray[np.int32] | None) -> tuple[Buffers, npt.NDArray[np.int32] | None]:
         """What native code takes for records in files ``which`` (``None``: all in file 0): buffers, and which of *those*."""
         if which is None:
-            return [self.content(0).buffer], None
+            if len(self.paths) > 1:
+                return [self.content(0).buffer], None
+            if self._whole is None:
+                self._whole = _native.Buffers([self.content(0).buffer])
+            return self._whole, None
         if not len(which):
             return [], which
         if self._whole is None and len(self._mapped) == len(self.paths):

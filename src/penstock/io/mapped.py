@@ -52,8 +52,11 @@ class MappedFile:
         self._map(expected, in_cache=entry is not None)
 
     def _map(self, expected: Signature | None, *, in_cache: bool = False) -> None:
-        with naming(self.path):
+        try:
             self._map_open(_opened(self._opened, self.path), in_cache=in_cache)
+        except OSError:
+            with naming(self.path):
+                raise
         if expected is not None:
             self.signature.check(expected, self.path)
 
@@ -167,9 +170,9 @@ def _mapping(fd: int, size: int, name: str, opened: str) -> Any:
     if size == 0:
         return b""  # An empty file cannot be mapped, and need not be.
     if _native.HAS_MAPPED_FILE:
-        return _native.MappedFile(
-            fd, size, os.fsencode(name), os.fsencode(opened), private=not mapping_limits.gives_views()
-        )
+        place = os.fsencode(opened)
+        shown = place if name == opened else os.fsencode(name)
+        return _native.MappedFile(fd, size, shown, place, private=not mapping_limits.gives_views())
     return mmap.mmap(fd, size, access=mmap.ACCESS_READ)
 
 

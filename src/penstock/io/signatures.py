@@ -76,6 +76,8 @@ class Signature:
     @classmethod
     def of_open(cls, fd: int) -> Signature:
         """The whole signature of an open file, whose position stays where it is."""
+        if _native.HAS_MAPPED_FILE and hasattr(os, "pread"):
+            return cls(*_native.read_signature(fd, BLOCK_BYTES))
         status = os.fstat(fd)
         return _of_status(status, _fingerprint(fd, status.st_size))
 
