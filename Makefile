@@ -8,7 +8,7 @@ FUZZ ?=
 COVERAGE_TESTS ?= tests
 ASAN_TESTS ?= tests/native tests/codecs tests/formats
 # Tests that do not mind the clock: every core takes files of them. Those of endpoints, jobs and worker processes have the machine to themselves.
-SIDE_BY_SIDE := $(addprefix tests/,benchmarks cli codecs datasets docs examples formats io native sources writing)
+SIDE_BY_SIDE := $(addprefix tests/,adapters benchmarks cli codecs contracts datasets docs examples formats io native sampling sources writing)
 NATIVE := $(shell find native -name '*.[ch]pp' -o -name CMakeLists.txt) CMakeLists.txt pyproject.toml
 # Keep pip quiet about itself, and let a plain `pip install` of torch find a CPU build where one is offered.
 PIP := $(BIN)/python -m pip --disable-pip-version-check
