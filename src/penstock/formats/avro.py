@@ -25,6 +25,7 @@ from penstock.formats.tabular.blocks import BlockTable, KeptColumns
 from penstock.formats.tabular.carried import KEY, carried
 from penstock.formats.tabular.values import BadValue, column_of
 from penstock.io.fileset import FileSet
+from penstock.io.mapped import guarded
 from penstock.io.progress import Progress
 from penstock.io.reading import size_on_disk
 
@@ -161,7 +162,8 @@ class AvroTable(BlockTable):
     @cached_property
     def _bounds(self) -> Indices:
         starts, firsts = self.index.starts, self.index.firsts
-        begins = np.flatnonzero(np.diff(starts, prepend=-1))
+        with guarded(starts):  # of a mapped index, which may be cut off
+            begins = np.flatnonzero(np.diff(starts, prepend=-1))
         return np.unique(np.concatenate((begins, firsts)))
 
     @property
@@ -189,8 +191,8 @@ class AvroTable(BlockTable):
     def _records(self, file: int, offset: int, count: int) -> list[Any]:
         """The records of one block: the header of the file and the block alone make a file, too."""
         content = self._files.content(file).buffer
-        header = int(self.index.starts[self.index.firsts[file]])
         starts = self.index.part(file)
+        header = int(starts[0])
         behind = int(np.searchsorted(starts, offset, side="right"))
         stop = int(starts[behind]) if behind < len(starts) else len(content)
         module = _fastavro()

@@ -206,7 +206,7 @@ class Mixture:
         )
 
 
-def _pairs(sources: object) -> list[tuple[ReadsBatches, Weight]]:
+def _pairs(sources: Any) -> list[tuple[ReadsBatches, Weight]]:
     """Sources and weights, each of the kind that it should be.
 
     Raises:
@@ -224,7 +224,7 @@ def _pairs(sources: object) -> list[tuple[ReadsBatches, Weight]]:
     return [(source, weight) for source, weight in given]
 
 
-def _items(sources: Iterable[Any]) -> Iterable[Any]:
+def _items(sources: Any) -> Iterable[Any]:
     return sources.items() if isinstance(sources, Mapping) else sources
 
 
