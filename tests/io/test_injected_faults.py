@@ -353,6 +353,8 @@ def test_writing_folders(tmp_path, cache, format, is_there):
 def test_preparing_a_dataset(tmp_path, cache, monkeypatch, spills):
     if spills:
         monkeypatch.setitem(Ordering.__init__.__kwdefaults__, "memory_bytes", 0)
+        monkeypatch.setattr("penstock.datasets.building.order.PILES", 2)  # fewer files to look for
+        monkeypatch.setattr(Ordering, "_pile_of", lambda ordering, rank: rank[0] % 2)
     data = tmp_path / "data"
     rows = [{"x": number} for number in range(5)]
 
