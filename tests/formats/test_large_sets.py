@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
+from penstock import _native
 from penstock.io import mapping_limits
 from penstock.io.mapped import MappedFile
 
@@ -34,6 +35,16 @@ def test_read_is_as_mapped(tmp_path, name, order, read_everything, monkeypatch):
     assert read.keys() == mapped.keys()
     for feature in mapped:
         assert np.array_equal(read[feature], mapped[feature])
+
+
+def test_every_record_is_read_once(tmp_path, read_everything, monkeypatch):
+    ps.write(tmp_path / "x.tfrecord@4", {"y": np.arange(N)})
+    source = ps.open(tmp_path / "x.tfrecord@4")
+    len(source)
+    ranges, read = [], _native.read_ranges
+    monkeypatch.setattr(_native, "read_ranges", lambda *given: (ranges.append(len(given[2])), read(*given))[1])
+    assert source.batch(np.array([7, 250, 3]))["y"].tolist() == [7, 250, 3]
+    assert ranges == [3]
 
 
 def test_pages_are_let_go_of_behind_a_reader_in_order(tmp_path, monkeypatch):
