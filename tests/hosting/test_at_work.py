@@ -63,7 +63,7 @@ def test_a_worker_that_dies(pair, form, name):
 
 @pytest.mark.parametrize(("form", "name"), [(FIRST, "container-1"), (SECOND, "container-2")])
 def test_a_worker_that_takes_too_long(pair, form, name):
-    with Server(*pair, workers=1, timeout_s=0.5) as server:
+    with Server(*pair, workers=1, timeout_s=3) as server:
         server.ready()
         status, body = server.post(form % b"sleep 600")
     told = json.loads(body)
@@ -72,7 +72,7 @@ def test_a_worker_that_takes_too_long(pair, form, name):
 
 
 def test_a_container_in_its_own_process_that_takes_too_long():
-    with Server(sample("obedient"), sample("obedient", isolated=True), workers=1, timeout_s=0.5) as server:
+    with Server(sample("obedient"), sample("obedient", isolated=True), workers=1, timeout_s=3) as server:
         server.ready()
         status, body = server.post(SECOND % b"sleep 600")
     assert (status, json.loads(body)["container"]) == (504, "container-2")
