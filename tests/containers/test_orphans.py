@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from penstock.containers import orphans
 from penstock.containers.orphans import MARK, Tied
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them")
@@ -100,3 +101,22 @@ def test_nothing_with_the_mark_is_left():
     with_mark = [pid for number, pid in enumerate(pids) if number != 3]  # the one without has to go with its group
     assert all(map(is_over, with_mark))
     os.kill(pids[3], signal.SIGKILL)
+
+
+def test_a_watchdog_that_cannot_be_started_again_writes_to_no_file_of_others(monkeypatch, tmp_path):
+    def fails():
+        raise OSError(24, "Too many open files")
+
+    theirs, ours = os.pipe()
+    os.close(theirs)  # It was killed.
+    watchdog = orphans._Watchdog()
+    watchdog._pipe = ours
+    monkeypatch.setattr(os, "pipe", fails)
+    with pytest.raises(OSError, match="Too many"):
+        watchdog.tell("mark a")
+    with open(tmp_path / "other", "wb") as other:
+        os.dup2(other.fileno(), ours)
+        with pytest.raises(OSError, match="Too many"):
+            watchdog.tell("mark b")
+        os.close(ours)
+    assert (tmp_path / "other").read_bytes() == b""

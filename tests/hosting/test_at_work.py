@@ -8,6 +8,7 @@ import threading
 import pytest
 from tests.hosting.places import Server, local, sample
 
+from penstock.containers.orphans import Tied
 from penstock.hosting.workers.at_work import AtWork, new_memory
 from penstock.hosting.workers.process import WorkerProcess, order_for
 
@@ -119,11 +120,12 @@ def test_a_request_that_nothing_has_taken_names_nobody(pair):
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
-@pytest.mark.parametrize("place", ["os.pipe", "new_memory", "subprocess.Popen"])
+@pytest.mark.parametrize("place", ["Tied", "os.pipe", "new_memory", "subprocess.Popen"])
 def test_a_process_that_cannot_be_started_leaves_nothing_open(monkeypatch, pair, place):
     def fails(*_, **__):
         raise OSError(24, "Too many open files")
 
+    Tied()  # starts the watchdog of this process, which stays
     monkeypatch.setattr(f"penstock.hosting.workers.process.{place}", fails)
     gc.collect()
     before = set(os.listdir("/proc/self/fd"))

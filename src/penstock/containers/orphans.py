@@ -78,7 +78,8 @@ class _Watchdog:
 
     def _start(self) -> None:
         if self._pipe >= 0:
-            os.close(self._pipe)
+            old, self._pipe = self._pipe, -1  # Should there be no new one, the number is soon that of another file.
+            os.close(old)
         theirs, self._pipe = os.pipe()
         # Not by subprocess, which warns of a process that still runs when Python ends, as this one has to.
         os.set_inheritable(theirs, True)  # noqa: FBT003

@@ -94,9 +94,9 @@ class WorkerProcess:
         self.sockets = [ours for ours, _ in pairs]
         theirs = [other for _, other in pairs]
         self._life = -1
-        self._tied = Tied()
         passed: list[int] = []
         try:
+            self._tied = Tied()
             passed.append(new_memory(channels))
             self.at_work = AtWork(passed[0], channels, order["names"])
             life, self._life = os.pipe()
