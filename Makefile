@@ -37,7 +37,7 @@ $(VENV)/.test: $(VENV)/.installed constraints-test.txt
 setup: $(VENV)/.test
 
 demo: $(VENV)/.installed
-	$(BIN)/penstock demo
+	$(BIN)/headrace demo
 
 test: $(VENV)/.test check cpp-test
 	$(BIN)/python -m pytest -q -m "not peer" -n $(JOBS) --dist loadfile $(SIDE_BY_SIDE)
@@ -68,7 +68,7 @@ cpp-test:
 test-asan-python: $(VENV)/.test
 	cmake --preset asan-python
 	cmake --build --preset asan-python -j $(JOBS)
-	PYTHONPATH=tools/native_override PENSTOCK_NATIVE=$$(ls $(CURDIR)/build/asan-python/native/_native.*) \
+	PYTHONPATH=tools/native_override HEADRACE_NATIVE=$$(ls $(CURDIR)/build/asan-python/native/_native.*) \
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:log_path=$(CURDIR)/build/asan-python/report \
 	UBSAN_OPTIONS=print_stacktrace=1:log_path=$(CURDIR)/build/asan-python/report \
@@ -81,7 +81,7 @@ coverage: $(VENV)/.test
 	find build/coverage -name '*.gcda' -delete
 	rm -f build/coverage/python*
 	ctest --preset coverage
-	PYTHONPATH=tools/native_override PENSTOCK_NATIVE=$$(ls $(CURDIR)/build/coverage/native/_native.*) \
+	PYTHONPATH=tools/native_override HEADRACE_NATIVE=$$(ls $(CURDIR)/build/coverage/native/_native.*) \
 	$(BIN)/python -m coverage run -m pytest -q -m "not peer" $(COVERAGE_TESTS)
 	$(BIN)/python -m coverage combine -q
 	$(BIN)/python -m coverage json -q

@@ -1,1 +1,1 @@
-"""Measurements of Penstock: alone (``micro``, ``flows``) and beside its peers (``compare``)."""
+"""Measurements of Headrace: alone (``micro``, ``flows``) and beside its peers (``compare``)."""

@@ -1,7 +1,7 @@
 """The files that the benchmarks read, made once per size and kept between runs.
 
-They are made here with NumPy alone, by neither Penstock nor a peer, so that reading them right is a check of both.
-They live under ``PENSTOCK_BENCH_DIR`` (default: ``penstock-bench`` in the temporary folder), never in the checkout.
+They are made here with NumPy alone, by neither Headrace nor a peer, so that reading them right is a check of both.
+They live under ``HEADRACE_BENCH_DIR`` (default: ``headrace-bench`` in the temporary folder), never in the checkout.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ SIZES = {"full": FULL, "quick": QUICK, "tiny": TINY}
 
 def bench_folder() -> Path:
     """The folder that the data files live in."""
-    return Path(os.environ.get("PENSTOCK_BENCH_DIR") or Path(tempfile.gettempdir(), "penstock-bench"))
+    return Path(os.environ.get("HEADRACE_BENCH_DIR") or Path(tempfile.gettempdir(), "headrace-bench"))
 
 
 class Files:
@@ -108,7 +108,7 @@ class Files:
     def array_record(self) -> Path:
         """The same payloads as ArrayRecord, one in each chunk, under Zstandard: the defaults of its own writer.
 
-        Written by Penstock, which makes the very bytes of the `array_record` package (`tests/peers`).
+        Written by Headrace, which makes the very bytes of the `array_record` package (`tests/peers`).
         """
         return self._made("all.array_record", self._write_array_record)
 
@@ -216,7 +216,7 @@ class Files:
                 file.write(framed_examples(self.images[part], self.labels[part], label_first=label_first))
 
     def _write_array_record(self, path: Path) -> None:
-        from penstock.formats.array_record_writer import ArrayRecordWriter  # the processes of peers do without
+        from headrace.formats.array_record_writer import ArrayRecordWriter  # the processes of peers do without
 
         records = np.memmap(self.tfrecord, np.uint8, "r").reshape(self.sizes.rows, self.record_bytes)
         with ArrayRecordWriter(path) as writer:

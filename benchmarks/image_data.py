@@ -1,7 +1,7 @@
 """The pictures that the image benchmarks read: synthetic, but about as hard to compress as photographs.
 
 Smooth noise at several scales, flat shapes and faint grain, as JPEG of quality 90. One file each in folders of classes, a CSV of their
-paths, and the same bytes as records. The records are written by Penstock, which makes the bytes of the reference writers
+paths, and the same bytes as records. The records are written by Headrace, which makes the bytes of the reference writers
 (`tests/peers`); the pictures by Pillow.
 """
 
@@ -84,10 +84,10 @@ class ImageFiles:
     def _records(self, name: str) -> Path:
         path = self.root.parent / name
         if not path.exists():
-            import penstock as ps
+            import headrace as hr
 
-            schema = {"image": ps.Feature("bytes"), "label": ps.Feature("int64")}
-            ps.write(path, ({"image": image, "label": i} for i, image in enumerate(self.encoded)), schema=schema)
+            schema = {"image": hr.Feature("bytes"), "label": hr.Feature("int64")}
+            hr.write(path, ({"image": image, "label": i} for i, image in enumerate(self.encoded)), schema=schema)
         return path
 
     def _make(self, root: Path) -> None:

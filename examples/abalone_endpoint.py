@@ -3,7 +3,7 @@
 python examples/abalone_endpoint.py [abalone.csv]
 
 Give it the Abalone table of UCI (4,177 rows, no header, rings in the last column), or let it make one of the same shape. The
-same lines run on SageMaker with `import sagemaker` in place of `from penstock import sagemaker`.
+same lines run on SageMaker with `import sagemaker` in place of `from headrace import sagemaker`.
 """
 
 import os
@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock import sagemaker
-from penstock.sagemaker.deserializers import JSONDeserializer
-from penstock.sagemaker.serializers import CSVSerializer
+from headrace import sagemaker
+from headrace.sagemaker.deserializers import JSONDeserializer
+from headrace.sagemaker.serializers import CSVSerializer
 
 SCRIPT = Path(__file__).parent / "scripts" / "sklearn_abalone_featurizer.py"
 ROW = "M, 0.44, 0.365, 0.125, 0.516, 0.2155, 0.114, 0.155"
@@ -90,7 +90,7 @@ def errors(session, features, learner):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        os.environ.setdefault("PENSTOCK_STATE_DIR", str(Path(folder) / "state"))
+        os.environ.setdefault("HEADRACE_STATE_DIR", str(Path(folder) / "state"))
         table = Path(folder) / "abalone.csv"
         if len(sys.argv) > 1:
             table = Path(sys.argv[1])

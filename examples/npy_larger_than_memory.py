@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-import penstock as ps
+import headrace as hr
 
 WIDTH = 256
 BATCH = 512
@@ -23,7 +23,7 @@ STEP = 16_384  # rows that are made at a time
 
 def make(path: Path, rows: int) -> None:
     """Write rows as they come, never holding all of them. Row i begins with the number i."""
-    with ps.Writer(path) as out:
+    with hr.Writer(path) as out:
         for start in range(0, rows, STEP):
             part = np.random.default_rng(start).random((min(STEP, rows - start), WIDTH), np.float32)
             part[:, 0] = np.arange(start, start + len(part)) % (1 << 20)
@@ -49,11 +49,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path = Path(folder) / "rows.npy"
         make(path, rows)
-        source = ps.open(path)
+        source = hr.open(path)
         print(f"{len(source):,} rows of {WIDTH} float32, {path.stat().st_size / 1e6:,.0f} MB")
 
         # The order is computed, position by position: no list of it exists, however many rows there are.
-        loader = ps.Loader(source, BATCH, shuffle=True, seed=7)
+        loader = hr.Loader(source, BATCH, shuffle=True, seed=7)
         total = np.zeros(WIDTH)
         seen = 0
         for batch in loader:
@@ -64,7 +64,7 @@ def main() -> None:
         state = json.dumps(loader.state_dict())
         print(f"stopped after {seen:,} rows; the state is {len(state)} bytes of JSON")
 
-        resumed = ps.Loader(source, BATCH, shuffle=True, seed=7)
+        resumed = hr.Loader(source, BATCH, shuffle=True, seed=7)
         resumed.load_state_dict(json.loads(state))
         for batch in resumed:
             total += batch["values"].sum(axis=0, dtype=np.float64)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-import penstock as ps
+import headrace as hr
 
 WORDS = ["the", "pipe", "that", "brings", "water", "from", "the", "reservoir", "to", "the", "turbine"]
 
@@ -19,10 +19,10 @@ def make_data(path: Path) -> None:
     """Sentences out of a few words."""
     chance = np.random.default_rng(0)
     sentences = [" ".join(chance.choice(WORDS, chance.integers(3, 30))) for _ in range(3000)]
-    ps.write(path, ({"text": sentence} for sentence in sentences), schema=ps.Schema({"text": ps.Feature("str")}))
+    hr.write(path, ({"text": sentence} for sentence in sentences), schema=hr.Schema({"text": hr.Feature("str")}))
 
 
-def tokenized(example: ps.Example) -> ps.Example:
+def tokenized(example: hr.Example) -> hr.Example:
     """Word numbers in a loop of plain Python, which holds the interpreter's lock all the time."""
     return {"tokens": np.array([1 + WORDS.index(word) for word in example["text"].split()], np.int32)}
 
@@ -31,10 +31,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "sentences.tfrecord"
         make_data(path)
-        source = ps.open(path, schema=ps.Schema({"text": ps.Feature("str")})).map(tokenized)
-        pack = ps.Pack("tokens", length=128)
-        here = ps.Loader(source, 256, shuffle=True, seed=1, map_batch=pack, threads=0)
-        there = ps.Loader(source, 256, shuffle=True, seed=1, map_batch=pack, workers=2)
+        source = hr.open(path, schema=hr.Schema({"text": hr.Feature("str")})).map(tokenized)
+        pack = hr.Pack("tokens", length=128)
+        here = hr.Loader(source, 256, shuffle=True, seed=1, map_batch=pack, threads=0)
+        there = hr.Loader(source, 256, shuffle=True, seed=1, map_batch=pack, workers=2)
         filled = 0
         for one, other in zip(here, there, strict=True):
             assert np.array_equal(one["tokens"], other["tokens"])

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 
-import penstock as ps
-from penstock.sagemaker.common import read_records, write_numpy_to_dense_tensor, write_spmatrix_to_sparse_tensor
+import headrace as hr
+from headrace.sagemaker.common import read_records, write_numpy_to_dense_tensor, write_spmatrix_to_sparse_tensor
 
 
 def main() -> None:
@@ -41,7 +41,7 @@ def main() -> None:
             print(f"  keys {list(tensor.keys)}, values {list(tensor.values)}, shape {list(tensor.shape)}")
         print(records[0])
 
-        source = ps.open(path)
+        source = hr.open(path)
         print(source.schema)
         found, found_labels = source.to_csr()
     print(found.toarray(), found_labels)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-import penstock as ps
+import headrace as hr
 
 PICTURES = 300
 SIDE = 64
@@ -38,10 +38,10 @@ def make_pictures(folder: Path) -> Path:
     return folder / "train.csv"
 
 
-def timed_epoch(source: ps.Source) -> float:
+def timed_epoch(source: hr.Source) -> float:
     """Milliseconds for all pictures in batches of 32, in a shuffled order."""
     start = time.perf_counter()
-    found = sum(len(batch["image"]) for batch in ps.Loader(source, 32, shuffle=True))
+    found = sum(len(batch["image"]) for batch in hr.Loader(source, 32, shuffle=True))
     assert found == PICTURES
     return (time.perf_counter() - start) * 1e3
 
@@ -50,9 +50,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         table = make_pictures(folder)
-        ps.convert(table, folder / "train.tfrecord")  # the JPEGs as they are, not encoded anew
+        hr.convert(table, folder / "train.tfrecord")  # the JPEGs as they are, not encoded anew
 
-        files, records = ps.open(table), ps.open(folder / "train.tfrecord")
+        files, records = hr.open(table), hr.open(folder / "train.tfrecord")
         print(files.schema)
         for number in (0, PICTURES - 1):
             assert np.array_equal(files[number]["image"], records[number]["image"])

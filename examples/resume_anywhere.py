@@ -9,18 +9,18 @@ import json
 
 import numpy as np
 
-import penstock as ps
+import headrace as hr
 
 EXAMPLES = 1003
 
 
-def loaders(source: ps.Source, batch_size: int, world: int) -> list[ps.Loader]:
+def loaders(source: hr.Source, batch_size: int, world: int) -> list[hr.Loader]:
     """One loader for each rank. In a real run each rank is a process of its own, and makes one of them."""
-    return [ps.Loader(source, batch_size, shuffle=True, seed=42, shard=ps.Shard(rank, world)) for rank in range(world)]
+    return [hr.Loader(source, batch_size, shuffle=True, seed=42, shard=hr.Shard(rank, world)) for rank in range(world)]
 
 
 def main() -> None:
-    source = ps.ColumnSource({"id": np.arange(EXAMPLES)})
+    source = hr.ColumnSource({"id": np.arange(EXAMPLES)})
     read: list[int] = []
 
     four = loaders(source, 16, world=4)

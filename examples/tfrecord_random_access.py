@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-import penstock as ps
+import headrace as hr
 
 EXAMPLES = 20_000
 
@@ -19,12 +19,12 @@ EXAMPLES = 20_000
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         columns = {"id": np.arange(EXAMPLES), "vector": np.random.default_rng(0).random((EXAMPLES, 32), np.float32)}
-        ps.write(Path(folder) / "plain.tfrecord", columns, shards=4)
-        ps.write(Path(folder) / "packed.tfrecord.gz", columns)
+        hr.write(Path(folder) / "plain.tfrecord", columns, shards=4)
+        hr.write(Path(folder) / "packed.tfrecord.gz", columns)
 
         for name in ("plain.tfrecord@4", "packed.tfrecord.gz"):
             begun = time.perf_counter()
-            source = ps.open(Path(folder) / name)
+            source = hr.open(Path(folder) / name)
             first = source[EXAMPLES - 1]  # builds the index, and inflates what is compressed, once
             between = time.perf_counter()
             chosen = np.random.default_rng(1).integers(0, EXAMPLES, 1000)

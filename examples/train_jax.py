@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from sklearn.datasets import load_digits
 
-import penstock as ps
+import headrace as hr
 
 PIXELS, CLASSES, BATCH, EPOCHS, RATE = 64, 10, 64, 20, 0.5
 
@@ -26,7 +26,7 @@ def make_data(path: Path) -> None:
     digits = load_digits()
     order = np.random.default_rng(0).permutation(len(digits.target))
     images = (digits.images.reshape(-1, PIXELS) / 16).astype(np.float32)
-    ps.write(path, {"image": images[order], "label": digits.target[order]})
+    hr.write(path, {"image": images[order], "label": digits.target[order]})
 
 
 def loss(weights, batch):
@@ -44,11 +44,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "digits.tfrecord"
         make_data(path)
-        train, test = (ps.open(path, split=split) for split in ("train[:80%]", "train[80%:]"))
+        train, test = (hr.open(path, split=split) for split in ("train[:80%]", "train[80%:]"))
         weights = {"w": jnp.zeros((PIXELS, CLASSES)), "b": jnp.zeros(CLASSES)}
         # Batches of one size, so that the step is compiled once; each is on its way to the device before it is asked for.
         device = jax.devices()[0]
-        for batch in ps.Loader(
+        for batch in hr.Loader(
             train, BATCH, shuffle=True, seed=1, epochs=EPOCHS, drop_last=True, to="jax", device=device
         ):
             weights = step(weights, batch)

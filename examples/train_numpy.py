@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-import penstock as ps
+import headrace as hr
 
 CLASSES, PIXELS = 4, 16
 
@@ -21,13 +21,13 @@ def make_data(path: Path) -> None:
     labels = chance.integers(0, CLASSES, 4000)
     centres = chance.standard_normal((CLASSES, PIXELS))
     images = (centres[labels] + chance.standard_normal((4000, PIXELS))).astype(np.float32)
-    ps.write(path, {"image": images, "label": labels})
+    hr.write(path, {"image": images, "label": labels})
 
 
-def train(source: ps.Source) -> np.ndarray:
+def train(source: hr.Source) -> np.ndarray:
     """Weights after two epochs of gradient descent."""
     weights = np.zeros((PIXELS, CLASSES), np.float32)
-    for batch in ps.Loader(source, 64, shuffle=True, seed=1, epochs=2):
+    for batch in hr.Loader(source, 64, shuffle=True, seed=1, epochs=2):
         images, labels = batch["image"], batch["label"]
         error = chances(images @ weights)
         error[np.arange(len(labels)), labels] -= 1
@@ -45,7 +45,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "points.tfrecord"
         make_data(path)
-        source = ps.open(path)
+        source = hr.open(path)
         weights = train(source[:3200])
         test = source.batch(np.arange(3200, 4000))
         accuracy = ((test["image"] @ weights).argmax(axis=1) == test["label"]).mean()

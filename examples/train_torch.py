@@ -1,7 +1,7 @@
 """Train and test a linear classifier with PyTorch: on fashion_mnist where it is prepared, else on handwritten digits.
 
 python examples/train_torch.py
-penstock prepare fashion_mnist && python examples/train_torch.py
+headrace prepare fashion_mnist && python examples/train_torch.py
 
 Twice: with our own loader, which hands over tensors, and with torch's DataLoader over the same source.
 """
@@ -16,7 +16,7 @@ import torch
 from sklearn.datasets import load_digits
 from torch.utils.data import DataLoader
 
-import penstock as ps
+import headrace as hr
 
 CLASSES, BATCH, STEPS = 10, 64, 180
 
@@ -26,17 +26,17 @@ def make_data(path: Path) -> None:
     digits = load_digits()
     order = np.random.default_rng(0).permutation(len(digits.target))
     images = (digits.images.reshape(-1, 64) / 16).astype(np.float32)
-    ps.write(path, {"image": images[order], "label": digits.target[order]})
+    hr.write(path, {"image": images[order], "label": digits.target[order]})
 
 
-def splits(folder: Path) -> tuple[str, ps.Source, ps.Source]:
+def splits(folder: Path) -> tuple[str, hr.Source, hr.Source]:
     """What there is to learn from: its name, the examples to train on and those to test with."""
     try:
-        fashion = ps.data_source("fashion_mnist", download=False)
-    except ps.NoFiles:
+        fashion = hr.data_source("fashion_mnist", download=False)
+    except hr.NoFiles:
         path = folder / "digits.tfrecord"
         make_data(path)
-        return "digits", ps.open(path, split="train[:80%]"), ps.open(path, split="train[80%:]")
+        return "digits", hr.open(path, split="train[:80%]"), hr.open(path, split="train[80%:]")
     return "fashion_mnist", fashion["train"], fashion["test"]
 
 
@@ -63,12 +63,12 @@ def train(batches) -> torch.nn.Module:
     return model
 
 
-def accuracy(model: torch.nn.Module, source: ps.Source) -> float:
+def accuracy(model: torch.nn.Module, source: hr.Source) -> float:
     """The share of examples that are recognised."""
     with torch.no_grad():
         hits = [
             int((model(inputs(batch)).argmax(1) == batch["label"]).sum())
-            for batch in ps.Loader(source, 256, to="torch")
+            for batch in hr.Loader(source, 256, to="torch")
         ]
     return sum(hits) / len(source)
 
@@ -78,11 +78,11 @@ def main() -> None:
         name, train_split, test_split = splits(Path(folder))
         epochs = max(1, STEPS * BATCH // len(train_split))
 
-        ours = train(ps.Loader(train_split, BATCH, shuffle=True, seed=1, epochs=epochs, to="torch"))
+        ours = train(hr.Loader(train_split, BATCH, shuffle=True, seed=1, epochs=epochs, to="torch"))
         loader = DataLoader(train_split, batch_size=BATCH, shuffle=True, generator=torch.Generator().manual_seed(1))
         theirs = train(batch for _ in range(epochs) for batch in loader)
 
-        for way, model in (("penstock.Loader", ours), ("torch DataLoader over the same source", theirs)):
+        for way, model in (("headrace.Loader", ours), ("torch DataLoader over the same source", theirs)):
             share = accuracy(model, test_split)
             print(f"{name}, {way}: {share:.1%} of {len(test_split)} test examples are recognised")
             assert share > (0.9 if name == "digits" else 0.75)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.containers.script import ScriptContainer
-from penstock.contracts.job import Channel
-from penstock.contracts.serving import Request
-from penstock.jobs.artifacts import unpack
-from penstock.jobs.spec import TrainingSpec
-from penstock.jobs.store import PathStore
-from penstock.jobs.training import train
+from headrace.containers.script import ScriptContainer
+from headrace.contracts.job import Channel
+from headrace.contracts.serving import Request
+from headrace.jobs.artifacts import unpack
+from headrace.jobs.spec import TrainingSpec
+from headrace.jobs.store import PathStore
+from headrace.jobs.training import train
 
 SCRIPT = Path(__file__).parent / "scripts" / "sklearn_abalone_featurizer.py"
 

@@ -1,4 +1,4 @@
-"""Scripts in processes of their own that need no start of Python: forks of one process that has imported NumPy and Penstock.
+"""Scripts in processes of their own that need no start of Python: forks of one process that has imported NumPy and Headrace.
 
 A script runs as the main program, to the end of Python: threads are joined, handlers of atexit called.
 """
@@ -17,8 +17,8 @@ __all__ = ["ForkedScripts"]
 SERVER = """
 import json, os, sys
 import numpy
-import penstock as ps
-ps.open, ps.records, ps.Loader, ps.write, ps.convert, ps.verify, ps.ColumnSource
+import headrace as hr
+hr.open, hr.records, hr.Loader, hr.write, hr.convert, hr.verify, hr.ColumnSource
 
 for line in sys.stdin.buffer:
     asked = json.loads(line)

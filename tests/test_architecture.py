@@ -9,9 +9,9 @@ from types import ModuleType
 
 import pytest
 
-import penstock
+import headrace
 
-SOURCE = Path(penstock.__file__).parent
+SOURCE = Path(headrace.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 NATIVE_LAYERS = {"io", "formats", "codecs", "sampling", "loading"}
 OPTIONAL = [
@@ -49,13 +49,13 @@ def imports(path):
 def test_who_imports_the_native_module_and_the_root(path):
     layer = path.relative_to(SOURCE).parts[0]
     for name in imports(path):
-        if name.startswith("penstock._native"):
+        if name.startswith("headrace._native"):
             assert layer in NATIVE_LAYERS, f"{layer} may not use the native module"
-        root = name.startswith("penstock.") and name.count(".") == 1 and not (SOURCE / name.split(".")[1]).exists()
+        root = name.startswith("headrace.") and name.count(".") == 1 and not (SOURCE / name.split(".")[1]).exists()
         module = (
-            (SOURCE / (name.split(".")[1] + ".py")).exists() if name.count(".") == 1 and name != "penstock" else False
+            (SOURCE / (name.split(".")[1] + ".py")).exists() if name.count(".") == 1 and name != "headrace" else False
         )
-        if (name == "penstock" or (root and not module)) and name != "penstock._native":
+        if (name == "headrace" or (root and not module)) and name != "headrace._native":
             assert layer in ("cli", "__main__.py", "sagemaker"), (
                 f"{path.name} imports {name}: import from the module that has it"
             )
@@ -69,13 +69,13 @@ def test_modules_are_small(path):
 def test_the_front_door_is_what_it_says():
     public = {
         name
-        for name in dir(penstock)
-        if not name.startswith("_") and not isinstance(getattr(penstock, name), ModuleType)
+        for name in dir(headrace)
+        if not name.startswith("_") and not isinstance(getattr(headrace, name), ModuleType)
     }
-    assert sorted(penstock.__all__) == sorted(public)  # ruff keeps their order
+    assert sorted(headrace.__all__) == sorted(public)  # ruff keeps their order
 
 
-@pytest.mark.parametrize("statement", ["import penstock", "from penstock import *"])
+@pytest.mark.parametrize("statement", ["import headrace", "from headrace import *"])
 def test_importing_loads_nothing_optional(statement):
     code = f"import sys; {statement}; print([name for name in {OPTIONAL!r} if name in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -84,8 +84,8 @@ def test_importing_loads_nothing_optional(statement):
 
 def test_importing_loads_what_is_asked_for():
     code = (
-        "import sys, penstock; few = len(sys.modules); early = 'numpy' in sys.modules; penstock.Loader;"
-        "print(early, 'penstock.loading.loader' in sys.modules, len(sys.modules) > few + 50, penstock.errors.DataError.__name__)"
+        "import sys, headrace; few = len(sys.modules); early = 'numpy' in sys.modules; headrace.Loader;"
+        "print(early, 'headrace.loading.loader' in sys.modules, len(sys.modules) > few + 50, headrace.errors.DataError.__name__)"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False True True DataError"
@@ -96,18 +96,18 @@ EXTRAS = [
     *("pytest", "hypothesis", "zstandard", "brotli", "joblib", "httptools", "uvloop", "jsonpath_ng", "datasets", "ray"),
     *("httpx", "tqdm", "threadpoolctl", "torchdata", "numba", "matplotlib"),
 ]
-NEED_EXTRAS = {f"penstock.testing.{name}" for name in ("codecs", "formats", "sources", "strategies")}
+NEED_EXTRAS = {f"headrace.testing.{name}" for name in ("codecs", "formats", "sources", "strategies")}
 """The suites themselves, which are written with pytest and hypothesis."""
 
 LOOK_AT_EVERYTHING = """
 import importlib, inspect, pkgutil, pydoc, sys
 for name in {extras!r}:
     sys.modules[name] = None
-import penstock as ps
-names = [found.name for found in pkgutil.walk_packages(ps.__path__, "penstock.")]
+import headrace as hr
+names = [found.name for found in pkgutil.walk_packages(hr.__path__, "headrace.")]
 assert {needing!r} <= set(names) and len(names) > 400
-for name in ["penstock", *names]:
-    if name in {needing!r} or name == "penstock.__main__" or ".toolkit.site" in name:
+for name in ["headrace", *names]:
+    if name in {needing!r} or name == "headrace.__main__" or ".toolkit.site" in name:
         continue
     module = importlib.import_module(name)
     for shown in dir(module):
@@ -125,20 +125,20 @@ def test_everything_can_be_looked_at_without_any_extra():
 
 def test_suites_say_what_they_need():
     code = (
-        "import sys; sys.modules['hypothesis'] = None; import penstock as ps\n"
-        "assert ps.testing.KINDS and 'FormatTests' not in dir(ps.testing)\n"
-        "try: from penstock.testing import FormatTests\n"
-        "except ps.MissingExtra as error: print(error)"
+        "import sys; sys.modules['hypothesis'] = None; import headrace as hr\n"
+        "assert hr.testing.KINDS and 'FormatTests' not in dir(hr.testing)\n"
+        "try: from headrace.testing import FormatTests\n"
+        "except hr.MissingExtra as error: print(error)"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert 'pip install "penstock[test]"' in out.stdout
+    assert 'pip install "headrace[test]"' in out.stdout
 
 
 def test_the_front_door_leads_to_its_packages_only():
-    assert penstock.testing.__name__ == "penstock.testing"
+    assert headrace.testing.__name__ == "headrace.testing"
     for name in ("nothing", "re", "_registries"):
         with pytest.raises(AttributeError, match=name):
-            getattr(penstock, name)
+            getattr(headrace, name)
 
 
 def test_type_checkers_and_python_find_the_same_things_behind_the_front_door():
@@ -151,13 +151,13 @@ def test_type_checkers_and_python_find_the_same_things_behind_the_front_door():
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    homes = {name: f"penstock.{penstock._HOME.get(name, 'errors')}" for name in penstock.__all__}
+    homes = {name: f"headrace.{headrace._HOME.get(name, 'errors')}" for name in headrace.__all__}
     assert told == homes
 
 
 def test_the_version_is_said_once():
     text = (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8")
-    assert f'version = "{penstock.__version__}"' in text
+    assert f'version = "{headrace.__version__}"' in text
 
 
 def test_every_extra_that_errors_name_exists():

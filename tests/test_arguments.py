@@ -5,33 +5,33 @@ import re
 import numpy as np
 import pytest
 
-import penstock as ps
+import headrace as hr
 
 COLUMNS = {"x": np.arange(4)}
 
 
 @pytest.fixture
 def path(tmp_path):
-    ps.write(tmp_path / "a.tfrecord", COLUMNS)
+    hr.write(tmp_path / "a.tfrecord", COLUMNS)
     return tmp_path / "a.tfrecord"
 
 
 CALLS = {
-    "records": ps.records,
-    "open": ps.open,
-    "verify": ps.verify,
-    "convert": lambda path, **options: ps.convert(path, path.with_name("b.tfrecord"), **options),
-    "write": lambda path, **options: ps.write(path.with_name("b.tfrecord"), COLUMNS, **options),
-    "Writer": lambda path, **options: ps.Writer(path.with_name("b.tfrecord"), **options),
+    "records": hr.records,
+    "open": hr.open,
+    "verify": hr.verify,
+    "convert": lambda path, **options: hr.convert(path, path.with_name("b.tfrecord"), **options),
+    "write": lambda path, **options: hr.write(path.with_name("b.tfrecord"), COLUMNS, **options),
+    "Writer": lambda path, **options: hr.Writer(path.with_name("b.tfrecord"), **options),
 }
 
 
 @pytest.mark.parametrize(
     ("calls", "options", "message"),
     [
-        ("records open verify convert write Writer", {"format": 3}, "format must be text or a penstock.CSV, got 3"),
+        ("records open verify convert write Writer", {"format": 3}, "format must be text or a headrace.CSV, got 3"),
         ("records open verify convert write Writer", {"compression": 9}, "compression must be text, got 9"),
-        ("open verify convert write Writer", {"codec": ps.Schema}, "codec must be text"),
+        ("open verify convert write Writer", {"codec": hr.Schema}, "codec must be text"),
         ("records open convert", {"on_corrupt": True}, "on_corrupt must be 'raise' or 'skip', got True"),
         ("records open", {"verify": "no"}, "verify must be True or False, got 'no'"),
         ("open convert", {"columns": "x"}, "columns must be several names, such as ['x'], got 'x'"),
@@ -60,9 +60,9 @@ def test_another_word_is_refused_as_one(path, call):
 
 
 def test_numpys_values_are_as_good(path):
-    assert len(ps.open(path, verify=np.True_, columns=np.array(["x"]))) == 4
+    assert len(hr.open(path, verify=np.True_, columns=np.array(["x"]))) == 4
     assert (
-        ps.convert(
+        hr.convert(
             path, path.with_name("b.tfrecord"), shards=np.int64(2), threads=np.int32(1), overwrite=np.False_
         ).examples
         == 4

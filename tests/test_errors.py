@@ -4,10 +4,10 @@ import pickle
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock import errors
-from penstock._faults import describe
-from penstock.errors import CorruptRecord, DataError, MissingExtra, NoSuchFeature, TransformError, Where, did_you_mean
+import headrace as hr
+from headrace import errors
+from headrace._faults import describe
+from headrace.errors import CorruptRecord, DataError, MissingExtra, NoSuchFeature, TransformError, Where, did_you_mean
 
 PLACE = Where(path="a.tfrecord", record=812, offset=0x1F4C0)
 
@@ -31,9 +31,9 @@ def test_relocation_fills_in_what_is_known():
 def test_every_class_derives_from_what_people_catch():
     for name in errors.__all__:
         kind = getattr(errors, name)
-        if name in ("Where", "PenstockError", "DataError"):
+        if name in ("Where", "HeadraceError", "DataError"):
             continue
-        assert issubclass(kind, errors.PenstockError)
+        assert issubclass(kind, errors.HeadraceError)
         assert issubclass(kind, (ValueError, KeyError, OSError, RuntimeError, ImportError)), name
 
 
@@ -44,7 +44,7 @@ def test_every_class_is_in_the_tree_of_the_docstring():
 
 
 def test_missing_extra_says_the_install_line():
-    assert 'pip install "penstock[torch]"' in str(MissingExtra("torch", "torch"))
+    assert 'pip install "headrace[torch]"' in str(MissingExtra("torch", "torch"))
 
 
 def test_transform_error_names_function_place_and_cause():
@@ -91,27 +91,27 @@ def test_signatures_of_urls_are_not_shown():
 
 
 MISSPELLED = {
-    "select": (lambda path: ps.open(path).select("imge"), "image"),
-    "columns": (lambda path: ps.open(path, columns=["lable"]), "label"),
-    "schema": (lambda path: ps.open(path, schema={"lable": ps.Feature("int64")}), "label"),
-    "format": (lambda path: ps.open(path, format="npzz"), "npz"),
-    "new format": (lambda path: ps.write(path, {"a": [1]}, format="parqet"), "parquet"),
-    "codec": (lambda path: ps.open(f"{path}.tfrecord", codec="exmple"), "example"),
-    "compression": (lambda path: ps.write(f"{path}.tfrecord", {"a": [1]}, compression="gzp"), "gzip"),
-    "split": (lambda path: ps.open([path, path], split="trian"), "train"),
-    "dataset": (lambda path: ps.data_source("fashon_mnist", data_dir=path), "fashion_mnist"),
-    "CSV option": (lambda _: ps.CSV.parse("headr=yes"), "header"),
-    "encoding": (lambda _: ps.CSV(encoding="cp9322"), "cp932"),
+    "select": (lambda path: hr.open(path).select("imge"), "image"),
+    "columns": (lambda path: hr.open(path, columns=["lable"]), "label"),
+    "schema": (lambda path: hr.open(path, schema={"lable": hr.Feature("int64")}), "label"),
+    "format": (lambda path: hr.open(path, format="npzz"), "npz"),
+    "new format": (lambda path: hr.write(path, {"a": [1]}, format="parqet"), "parquet"),
+    "codec": (lambda path: hr.open(f"{path}.tfrecord", codec="exmple"), "example"),
+    "compression": (lambda path: hr.write(f"{path}.tfrecord", {"a": [1]}, compression="gzp"), "gzip"),
+    "split": (lambda path: hr.open([path, path], split="trian"), "train"),
+    "dataset": (lambda path: hr.data_source("fashon_mnist", data_dir=path), "fashion_mnist"),
+    "CSV option": (lambda _: hr.CSV.parse("headr=yes"), "header"),
+    "encoding": (lambda _: hr.CSV(encoding="cp9322"), "cp932"),
 }
 
 
 @pytest.mark.parametrize("case", MISSPELLED)
 def test_what_was_meant_is_asked(tmp_path, case):
     path = str(tmp_path / "x-train.npz")
-    ps.write(path, {"image": np.zeros(3), "label": np.zeros(3, np.int64)})
-    ps.write(f"{path}.tfrecord", {"a": [1]})
+    hr.write(path, {"image": np.zeros(3), "label": np.zeros(3, np.int64)})
+    hr.write(f"{path}.tfrecord", {"a": [1]})
     call, meant = MISSPELLED[case]
-    with pytest.raises((ps.DataError, ValueError), match=f"Did you mean '{meant}'"):
+    with pytest.raises((hr.DataError, ValueError), match=f"Did you mean '{meant}'"):
         call(path)
 
 
@@ -124,7 +124,7 @@ def test_nothing_is_asked_where_nothing_is_close():
 
 @pytest.mark.parametrize("argument", ["columns", "image_columns"])
 def test_a_text_is_no_list_of_names(tmp_path, argument):
-    ps.write(tmp_path / "x.npz", {"image": np.zeros(3)})
+    hr.write(tmp_path / "x.npz", {"image": np.zeros(3)})
     with pytest.raises(TypeError, match=rf"{argument} must be several names, such as \['image'\]"):
-        ps.open(tmp_path / "x.npz", **{argument: "image"})
-    assert ps.CSV(missing="NA").missing == ("NA",)
+        hr.open(tmp_path / "x.npz", **{argument: "image"})
+    assert hr.CSV(missing="NA").missing == ("NA",)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock._faults import describe
-from penstock.errors import Where
+from headrace._faults import describe
+from headrace.errors import Where
 
 NATIVE = Path(__file__).parents[1] / "native" / "core" / "fault.hpp"
 FAULTS = re.findall(r"^    (\w+), +///<", NATIVE.read_text(encoding="utf-8"), re.MULTILINE)

@@ -13,7 +13,7 @@ HEAD = """# What can the command do?
 
 <!-- Written by tools/cli_page.py from the help of the commands: change the docstrings, not this page. -->
 
-`penstock` looks into files, checks them and makes other files of them. Results go to stdout, everything else (errors, remarks, progress)
+`headrace` looks into files, checks them and makes other files of them. Results go to stdout, everything else (errors, remarks, progress)
 to stderr. Colours and progress bars are for terminals only; in a pipe no table is wrapped. With `--json` the output is for programs.
 
 | exit code | meaning |
@@ -24,22 +24,22 @@ to stderr. Colours and progress bars are for terminals only; in a pipe no table 
 | 130 | interrupted with Ctrl-C |
 | 141 | whoever read the output stopped reading |
 
-An error is one line on stderr. `--traceback` before the command's name, or `PENSTOCK_TRACEBACK=1`, shows where in the code it comes from.
+An error is one line on stderr. `--traceback` before the command's name, or `HEADRACE_TRACEBACK=1`, shows where in the code it comes from.
 """
 ENVIRONMENT = """
 ## Environment
 
 | variable | meaning |
 | --- | --- |
-| `PENSTOCK_CACHE_DIR` | where indexes and inflated files are kept, instead of `penstock` in the platform's cache folder |
-| `PENSTOCK_CACHE_LIMIT` | how much the inflated files may take together, such as `20G` |
+| `HEADRACE_CACHE_DIR` | where indexes and inflated files are kept, instead of `headrace` in the platform's cache folder |
+| `HEADRACE_CACHE_LIMIT` | how much the inflated files may take together, such as `20G` |
 | `TFDS_DATA_DIR` | the folder of all prepared datasets, instead of `~/tensorflow_datasets` |
-| `PENSTOCK_DOWNLOAD` | `0`: opening a known dataset does not download it |
-| `PENSTOCK_MAPPED_BYTES` | how many bytes of files may stay mapped for reading at random, instead of a quarter of the machine's memory |
-| `PENSTOCK_REQUESTS` | how many requests for [URLs](urls.md) may be under way at once, instead of 64 |
-| `PENSTOCK_TIMEOUT` | how many seconds one of them may take, instead of 60 |
-| `PENSTOCK_STATE_DIR` | where endpoints are written down, instead of `~/.local/state/penstock` |
-| `PENSTOCK_TRACEBACK` | `1`: tracebacks instead of one-line errors |
+| `HEADRACE_DOWNLOAD` | `0`: opening a known dataset does not download it |
+| `HEADRACE_MAPPED_BYTES` | how many bytes of files may stay mapped for reading at random, instead of a quarter of the machine's memory |
+| `HEADRACE_REQUESTS` | how many requests for [URLs](urls.md) may be under way at once, instead of 64 |
+| `HEADRACE_TIMEOUT` | how many seconds one of them may take, instead of 60 |
+| `HEADRACE_STATE_DIR` | where endpoints are written down, instead of `~/.local/state/headrace` |
+| `HEADRACE_TRACEBACK` | `1`: tracebacks instead of one-line errors |
 | `NO_COLOR` | no colours on a terminal either |
 """
 
@@ -47,18 +47,18 @@ ENVIRONMENT = """
 def page() -> str:
     """The page as it should be."""
     os.environ["COLUMNS"] = "100"  # Typer takes the width from here, once, when it is imported.
-    from penstock.cli.app import app
+    from headrace.cli.app import app
 
     def help_of(*command: str) -> str:
-        result = CliRunner().invoke(app, [*command, "--help"], prog_name="penstock", env={"COLUMNS": "100"})
+        result = CliRunner().invoke(app, [*command, "--help"], prog_name="headrace", env={"COLUMNS": "100"})
         if result.exit_code:
             raise SystemExit(result.output)
         lines = [line.rstrip() for line in result.output.strip().splitlines()]
         return "```text\n" + "\n".join(lines) + "\n```\n"
 
     names = [command.name or command.callback.__name__ for command in app.registered_commands if command.callback]
-    parts = [HEAD, "\n## penstock\n\n" + help_of()]
-    parts += [f"\n## penstock {name}\n\n{help_of(name)}" for name in names]
+    parts = [HEAD, "\n## headrace\n\n" + help_of()]
+    parts += [f"\n## headrace {name}\n\n{help_of(name)}" for name in names]
     return "".join(parts) + ENVIRONMENT
 
 

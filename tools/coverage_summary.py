@@ -52,7 +52,7 @@ def python_lines() -> Lines:
 
 
 def folder_of(path: str) -> str:
-    """native/core, src/penstock/formats, ..."""
+    """native/core, src/headrace/formats, ..."""
     return "/".join(path.split("/")[: 2 if path.startswith("native/") else 3][: path.count("/")])
 
 

@@ -1,4 +1,4 @@
-"""Write src/penstock/_native.pyi from the built module, or check that the committed one is what would be written."""
+"""Write src/headrace/_native.pyi from the built module, or check that the committed one is what would be written."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nanobind.stubgen import StubGen
 
-STUB = Path(__file__).parent.parent / "src" / "penstock" / "_native.pyi"
+STUB = Path(__file__).parent.parent / "src" / "headrace" / "_native.pyi"
 HEAD = '"""Made by tools/stubs.py from the compiled module. Do not edit: run `make stubs`."""\n\n'
 
 
@@ -25,7 +25,7 @@ FAULT_ATTRIBUTES = """
 
 def generate() -> str:
     """The stub's text."""
-    from penstock import _native
+    from headrace import _native
 
     stub = StubGen(module=_native, include_docstrings=True)
     stub.put(_native)

@@ -64,7 +64,7 @@ def _save(report: Report, *, keep: bool) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.compare", description="Penstock beside its peers.")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.compare", description="Headrace beside its peers.")
     commands = parser.add_subparsers(dest="command")
     commands.add_parser("list", help="name the workloads")
     commands.add_parser("render", help="put the kept results into benchmarks/README.md again")
@@ -73,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--size", choices=sorted(SIZES), default="full", help="how much data (default: full)")
     run.add_argument("--rounds", type=int, default=7, help="turns of every system (default: 7)")
     run.add_argument("--quiet", type=float, default=20, help="seconds to wait for other programs before each turn")
-    run.add_argument("--roles", default="penstock,peer,limit", help="only systems of these roles, comma-separated")
+    run.add_argument("--roles", default="headrace,peer,limit", help="only systems of these roles, comma-separated")
     run.add_argument("--keep", action="store_true", help="keep as results/compare.json and put it into the README")
     return parser
 

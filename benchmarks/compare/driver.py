@@ -50,7 +50,7 @@ class Run:
     turn_s: float = 0.25
     timeout_s: float = 300.0
     quiet_s: float = 20.0
-    roles: tuple[str, ...] = ("penstock", "peer", "limit")
+    roles: tuple[str, ...] = ("headrace", "peer", "limit")
     say: Say = print
 
 
@@ -69,7 +69,7 @@ class Worker:
         self._process = subprocess.Popen(
             [system.python, "-m", "benchmarks.compare.worker", str(run.folder), run.size, workload, system.name],
             cwd=ROOT,
-            env={**os.environ, **_QUIET_LIBRARIES, "PENSTOCK_CACHE_DIR": str(cache), "HF_HOME": str(cache)},
+            env={**os.environ, **_QUIET_LIBRARIES, "HEADRACE_CACHE_DIR": str(cache), "HF_HOME": str(cache)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -138,7 +138,7 @@ def measure(workload: str, run: Run) -> Table:
     """
     systems = [system for system in WORKLOADS[workload].systems if system.role in run.roles]
     entries = [_Entry(s, SystemResult(name=s.name, role=s.role, note=s.note)) for s in systems]
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-cache-") as cache:
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-cache-") as cache:
         bench = _Bench(run, workload, Path(cache))
         try:
             for entry in entries:

@@ -9,8 +9,8 @@ from benchmarks.compare.tasks import System
 from benchmarks.compare.workload import Workload
 from benchmarks.image_data import IMAGE_BYTES
 
-TFRECORD, ARRAY_RECORD, FOLDER = "Penstock, TFRecord", "Penstock, ArrayRecord", "Penstock, folder of files"
-TABLE = "Penstock, CSV and one file each"
+TFRECORD, ARRAY_RECORD, FOLDER = "Headrace, TFRecord", "Headrace, ArrayRecord", "Headrace, folder of files"
+TABLE = "Headrace, CSV and one file each"
 SHUFFLED = ", shuffled"
 BARE = "limit: simplejpeg of bytes in memory, two threads"
 FFCV = "FFCV Loader, its own JPEG file, 2 workers"
@@ -22,7 +22,7 @@ TF_RECORDS, TF_FILES, TORCH = (
 
 
 def _ours(name: str, function: str) -> System:
-    return System(name=name, role="penstock", start=f"images:{function}")
+    return System(name=name, role="headrace", start=f"images:{function}")
 
 
 def _peer(name: str, function: str, **more: Any) -> System:

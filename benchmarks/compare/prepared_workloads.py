@@ -7,7 +7,7 @@ from benchmarks.compare.tasks import System
 from benchmarks.compare.workload import Workload
 from benchmarks.image_data import IMAGE_BYTES
 
-OURS, OURS_BATCH = "Penstock, data_source[i]", "Penstock, data_source.batch(indices)"
+OURS, OURS_BATCH = "Headrace, data_source[i]", "Headrace, data_source.batch(indices)"
 TFDS, TFDS_BATCH = "tfds.data_source[i]", "tfds.data_source.__getitems__(indices), np.stack"
 CLOTHES_BYTES = 28 * 28 + 8
 
@@ -21,23 +21,23 @@ def _workload(title: str, kind: str, row_bytes: int, required: float, *, one: bo
         row_bytes=row_bytes,
         needs_images=True,
         systems=(
-            System(name=ours, role="penstock", start=f"prepared:{function}"),
+            System(name=ours, role="headrace", start=f"prepared:{function}"),
             System(name=theirs, role="peer", start=f"tfds_data_source:{function}"),
         ),
         targets=(Target(text="times tfds.data_source", required=required, measure=faster(ours, theirs)),),
     )
 
 
-OURS_TORCH, TFDS_TORCH = "DataLoader over Penstock's data_source", "DataLoader over tfds.data_source"
-OURS_LOADER = 'Penstock, Loader(to="torch")'
+OURS_TORCH, TFDS_TORCH = "DataLoader over Headrace's data_source", "DataLoader over tfds.data_source"
+OURS_LOADER = 'Headrace, Loader(to="torch")'
 TORCH = Workload(
     title="D5 the PNGs as tensors of PyTorch, in shuffled batches of 128",
     note="`DataLoader(source, batch_size=128, shuffle=True)`, without workers; an epoch over all examples.",
     row_bytes=CLOTHES_BYTES,
     needs_images=True,
     systems=(
-        System(name=OURS_LOADER, role="penstock", start="prepared_torch:loader"),
-        System(name=OURS_TORCH, role="penstock", start="prepared_torch:data_loader"),
+        System(name=OURS_LOADER, role="headrace", start="prepared_torch:loader"),
+        System(name=OURS_TORCH, role="headrace", start="prepared_torch:data_loader"),
         System(name=TFDS_TORCH, role="peer", start="prepared_torch:data_loader_over_tfds"),
     ),
     targets=(

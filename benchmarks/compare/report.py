@@ -16,7 +16,7 @@ from benchmarks.compare.workloads import WORKLOADS, Workload
 from benchmarks.machine import commit, machine
 
 BEGIN, END = "<!-- compare: begin -->", "<!-- compare: end -->"
-_PACKAGES = ("penstock", "numpy", "isal", "tensorflow-cpu", "datasets", "pyarrow", "grain", "array_record", "torch")
+_PACKAGES = ("headrace", "numpy", "isal", "tensorflow-cpu", "datasets", "pyarrow", "grain", "array_record", "torch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,13 +106,13 @@ def _section(workload: Workload, table: Table) -> Iterable[str]:
     yield f"### {workload.title}"
     if workload.note:
         yield workload.note
-    ours = next((result for result in table.values() if result.role == "penstock" and result.timings), None)
+    ours = next((result for result in table.values() if result.role == "headrace" and result.timings), None)
     columns = ["system", "epoch s", "min-max", "epochs", "CPU s"]
     if workload.row_bytes:
         columns = ["system", "examples/s", "GB/s", "epoch s", "min-max", "epochs", "CPU s"]
         columns += ["first batch ms", "peak MB", "anonymous MB"]
     rows = [_row(result, ours, workload.row_bytes) for result in table.values()]
-    yield _table([*columns, "Penstock / this"], rows, left=1)
+    yield _table([*columns, "Headrace / this"], rows, left=1)
     notes = [f"- {result.name}: {result.error or result.note}" for result in table.values() if _noted(result)]
     if notes:
         yield "\n".join(notes)

@@ -1,12 +1,12 @@
 #!/bin/sh
 # Makes the environment the peers are measured in: .venv-peers beside the checkout's .venv, pinned versions, and
-# Penstock built from this checkout. `make bench-peers` calls it; calling it again only brings it up to date.
+# Headrace built from this checkout. `make bench-peers` calls it; calling it again only brings it up to date.
 #
 #   PYTHON=python3.11 benchmarks/compare/setup_peers.sh [--peers-only]
 set -eu
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
-venv=${PENSTOCK_PEERS_VENV:-$root/.venv-peers}
+venv=${HEADRACE_PEERS_VENV:-$root/.venv-peers}
 python=${PYTHON:-python3}
 
 "$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || {

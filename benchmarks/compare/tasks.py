@@ -58,7 +58,7 @@ class System:
 
     Attributes:
         name: What the row is called.
-        role: ``penstock``, ``peer``, or ``limit``: NumPy or plain writes that know the layout; a floor for the work.
+        role: ``headrace``, ``peer``, or ``limit``: NumPy or plain writes that know the layout; a floor for the work.
         start: ``module:function`` under `benchmarks.compare.systems`: makes the task, in the process that is measured.
             What it does is not timed. Named, not imported, so that no process holds more than its own libraries.
         fresh: Time one epoch in each of several fresh processes, instead of several in one.
@@ -69,7 +69,7 @@ class System:
     """
 
     name: str
-    role: Literal["penstock", "peer", "limit"]
+    role: Literal["headrace", "peer", "limit"]
     start: str
     fresh: bool = False
     empty_cache: bool = False
@@ -88,16 +88,16 @@ class System:
         """Make the task (imports the libraries of the system)."""
         module, _, function = self.start.partition(":")
         task: Task = getattr(import_module(f"benchmarks.compare.systems.{module}"), function)(files)
-        if self.role == "penstock":
+        if self.role == "headrace":
             import_all()
         return task
 
 
 def import_all() -> None:
-    """Import what lies behind all of Penstock's names: it is loaded at first use, and importing is no part of what is timed."""
-    penstock = import_module("penstock")
-    for name in penstock.__all__:
-        getattr(penstock, name)
+    """Import what lies behind all of Headrace's names: it is loaded at first use, and importing is no part of what is timed."""
+    headrace = import_module("headrace")
+    for name in headrace.__all__:
+        getattr(headrace, name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What is measured: the systems of each workload, and what issue 2 requires of Penstock among them."""
+"""What is measured: the systems of each workload, and what issue 2 requires of Headrace among them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from benchmarks.compare.tasks import System
 from benchmarks.compare.workload import Workload
 from benchmarks.data import EXAMPLE_BYTES, ROW_BYTES
 
-PENSTOCK = "Penstock"
-FIRST_EPOCH = "Penstock, first epoch of a process, nothing cached"
-OPENED = "Penstock, first epoch of a process, index cached"
+HEADRACE = "Headrace"
+FIRST_EPOCH = "Headrace, first epoch of a process, nothing cached"
+OPENED = "Headrace, first epoch of a process, index cached"
 
 
 def _ours(name: str, function: str, *, fresh: bool = False, empty_cache: bool = False) -> System:
-    return System(name=name, role="penstock", start=f"ours:{function}", fresh=fresh, empty_cache=empty_cache)
+    return System(name=name, role="headrace", start=f"ours:{function}", fresh=fresh, empty_cache=empty_cache)
 
 
 def _peer(name: str, start: str, *, epochs: int | None = None, note: str = "") -> System:
@@ -34,10 +34,10 @@ _HF, _COPY = "HF datasets with_format(numpy).iter", "limit: strided copy from th
 
 W1 = Workload(
     title="W1 one TFRecord file of 60,000 x (784 float32 + int64), batches of 128, in order",
-    note="tf.data and Penstock check the checksums; the limit does not, and does not decode labels.",
+    note="tf.data and Headrace check the checksums; the limit does not, and does not decode labels.",
     row_bytes=EXAMPLE_BYTES,
     systems=(
-        _ours(PENSTOCK, "in_order"),
+        _ours(HEADRACE, "in_order"),
         _peer(_TF, "tf_data:best"),
         _peer(_TF_NUMPY, "tf_data:best_numpy"),
         _peer(_TUTORIAL, "tf_data:tutorial", epochs=5),
@@ -48,20 +48,20 @@ W1 = Workload(
         _ours(FIRST_EPOCH, "opened_in_order", fresh=True, empty_cache=True),
     ),
     targets=(
-        Target(text="times tf.data at its best", required=5, measure=faster(PENSTOCK, _TF, _TF_NUMPY)),
-        Target(text="times the tf.data tutorial form", required=30, measure=faster(PENSTOCK, _TUTORIAL)),
-        Target(text="times HF datasets numpy iter", required=2, measure=faster(PENSTOCK, _HF)),
+        Target(text="times tf.data at its best", required=5, measure=faster(HEADRACE, _TF, _TF_NUMPY)),
+        Target(text="times the tf.data tutorial form", required=30, measure=faster(HEADRACE, _TUTORIAL)),
+        Target(text="times HF datasets numpy iter", required=2, measure=faster(HEADRACE, _HF)),
         Target(
-            text="of the plain strided copy, map kept over all epochs", required=0.7, measure=faster(PENSTOCK, _COPY)
+            text="of the plain strided copy, map kept over all epochs", required=0.7, measure=faster(HEADRACE, _COPY)
         ),
-        Target(text="of the same, mapped anew in every epoch", required=0.7, measure=faster(PENSTOCK, _COPY_NEW)),
-        Target(text="of the same, read in blocks", required=0.7, measure=faster(PENSTOCK, _COPY_READ)),
+        Target(text="of the same, mapped anew in every epoch", required=0.7, measure=faster(HEADRACE, _COPY_NEW)),
+        Target(text="of the same, read in blocks", required=0.7, measure=faster(HEADRACE, _COPY_READ)),
     ),
 )
 
 
 def _tf_peak_share(table: Table) -> float:
-    return table[PENSTOCK].peak_mb / min(table[_TF].peak_mb, table[_TF_NUMPY].peak_mb)
+    return table[HEADRACE].peak_mb / min(table[_TF].peak_mb, table[_TF_NUMPY].peak_mb)
 
 
 def _first_ms(name: str, table: Table) -> float:
@@ -75,7 +75,7 @@ W1S = Workload(
     title="W1s the same, globally shuffled",
     row_bytes=EXAMPLE_BYTES,
     systems=(
-        _ours(PENSTOCK, "shuffled"),
+        _ours(HEADRACE, "shuffled"),
         _peer(_TF, "tf_data:shuffled", note="shuffle(60000): a buffer of the whole file"),
         _peer(_TF_NUMPY, "tf_data:shuffled_numpy", note="shuffle(60000): a buffer of the whole file"),
         _peer(
@@ -88,17 +88,17 @@ W1S = Workload(
         Target(
             text="times the fastest peer",
             required=5,
-            measure=lambda table: table[PENSTOCK].rate / fastest_peer(table).rate,
+            measure=lambda table: table[HEADRACE].rate / fastest_peer(table).rate,
         ),
         Target(
             text="from starting an epoch to the first batch",
             required=20,
-            measure=lambda table: _first_ms(PENSTOCK, table),
+            measure=lambda table: _first_ms(HEADRACE, table),
             at_most=True,
             unit="ms",
         ),
         Target(
-            text="from `ps.open` in a fresh process, index cached, to the first batch",
+            text="from `hr.open` in a fresh process, index cached, to the first batch",
             required=20,
             measure=lambda table: _first_ms(OPENED, table),
             at_most=True,
@@ -108,8 +108,8 @@ W1S = Workload(
     ),
 )
 
-_PLAIN = "Penstock, plain file"
-_LATER = "Penstock, later epochs"
+_PLAIN = "Headrace, plain file"
+_LATER = "Headrace, later epochs"
 
 W1Z = Workload(
     title="W1z the same in order, from a GZIP file",
@@ -123,21 +123,21 @@ W1Z = Workload(
     ),
     targets=(
         Target(text="first epoch: times tf.data at its best", required=2, measure=faster(FIRST_EPOCH, _TF, _TF_NUMPY)),
-        Target(text="later epochs: of Penstock from the plain file", required=0.9, measure=faster(_LATER, _PLAIN)),
+        Target(text="later epochs: of Headrace from the plain file", required=0.9, measure=faster(_LATER, _PLAIN)),
     ),
 )
 
-_UNDURABLE = "Penstock, ps.write, without fsync"
-_BATCHES = "Penstock, Writer.write_batch of 128"
+_UNDURABLE = "Headrace, hr.write, without fsync"
+_BATCHES = "Headrace, Writer.write_batch of 128"
 _WRITER, _TUNED = "tf.train.Example + TFRecordWriter (as tutorials do)", "the same with tolist()"
 _BARE, _SYNCED = "limit: bare write of the finished bytes", "limit: bare write and fsync"
 
 W1W = Workload(
     title="W1w writing the 60,000 examples from arrays as one TFRecord file",
-    note="Penstock makes the file durable (fsync) and renames it into place; TensorFlow's writer does neither.",
+    note="Headrace makes the file durable (fsync) and renames it into place; TensorFlow's writer does neither.",
     row_bytes=EXAMPLE_BYTES,
     systems=(
-        _ours("Penstock, ps.write", "write"),
+        _ours("Headrace, hr.write", "write"),
         _ours(_UNDURABLE, "write_undurable"),
         _ours(_BATCHES, "write_batches"),
         _peer(_WRITER, "tf_data:write_tutorial", epochs=3),
@@ -149,11 +149,11 @@ W1W = Workload(
         Target(
             text="times TFRecordWriter with tf.train.Example",
             required=15,
-            measure=faster("Penstock, ps.write", _WRITER),
+            measure=faster("Headrace, hr.write", _WRITER),
         ),
-        Target(text="of a bare write with fsync", required=0.7, measure=faster("Penstock, ps.write", _SYNCED)),
+        Target(text="of a bare write with fsync", required=0.7, measure=faster("Headrace, hr.write", _SYNCED)),
         Target(text="of a bare write, neither with fsync", required=0.7, measure=faster(_UNDURABLE, _BARE)),
-        Target(text="of a bare write without fsync", required=0.7, measure=faster("Penstock, ps.write", _BARE)),
+        Target(text="of a bare write without fsync", required=0.7, measure=faster("Headrace, hr.write", _BARE)),
     ),
 )
 
@@ -164,15 +164,15 @@ W5 = Workload(
     title="W5 one float32 npy of 200,000 x 784, batches of 128, in order",
     row_bytes=ROW_BYTES,
     systems=(
-        _ours(PENSTOCK, "npy"),
+        _ours(HEADRACE, "npy"),
         _limit(_SLICES, "slice_copy"),
         _limit("limit: the same, mapped anew in every epoch", "slice_copy_new_map"),
         _peer(_FIXED, "tf_data:npy"),
         _peer(_FIXED_NUMPY, "tf_data:npy_numpy"),
     ),
     targets=(
-        Target(text="of numpy's slice-and-copy", required=0.8, measure=faster(PENSTOCK, _SLICES)),
-        Target(text="times tf.data at its best", required=5, measure=faster(PENSTOCK, _FIXED, _FIXED_NUMPY)),
+        Target(text="of numpy's slice-and-copy", required=0.8, measure=faster(HEADRACE, _SLICES)),
+        Target(text="times tf.data at its best", required=5, measure=faster(HEADRACE, _FIXED, _FIXED_NUMPY)),
     ),
 )
 
@@ -180,17 +180,17 @@ W5S = Workload(
     title="W5s the same, globally shuffled",
     row_bytes=ROW_BYTES,
     systems=(
-        _ours(PENSTOCK, "npy_shuffled"),
+        _ours(HEADRACE, "npy_shuffled"),
         _limit(_TAKE, "take"),
         _peer("tf.data FixedLengthRecordDataset + shuffle(200000)", "tf_data:npy_shuffled", epochs=3),
         _peer("torch DataLoader(BatchSampler)", "torch_loader:shuffled", note="the user writes the batched indexing"),
     ),
-    targets=(Target(text="of np.take", required=0.9, measure=faster(PENSTOCK, _TAKE)),),
+    targets=(Target(text="of np.take", required=0.9, measure=faster(HEADRACE, _TAKE)),),
 )
 
-_SHUFFLED = "Penstock, shuffled"
-_TEN, _TEN_SHUFFLED = "Penstock, file 10 x as large", "Penstock, file 10 x as large, shuffled"
-_SHARDS, _SHARDS_SHUFFLED = "Penstock, 1,000 shards", "Penstock, 1,000 shards, shuffled"
+_SHUFFLED = "Headrace, shuffled"
+_TEN, _TEN_SHUFFLED = "Headrace, file 10 x as large", "Headrace, file 10 x as large, shuffled"
+_SHARDS, _SHARDS_SHUFFLED = "Headrace, 1,000 shards", "Headrace, 1,000 shards, shuffled"
 
 
 def _memory_ratio(large: str, small: str, table: Table) -> float:
@@ -206,7 +206,7 @@ GROWTH = Workload(
     note="Costs are per example. Shuffled reading touches every page of the mapped file, which the system may drop.",
     row_bytes=EXAMPLE_BYTES,
     systems=(
-        _ours(PENSTOCK, "in_order"),
+        _ours(HEADRACE, "in_order"),
         _ours(_TEN, "tenfold"),
         _ours(_SHARDS, "shards"),
         _ours(_SHUFFLED, "shuffled"),
@@ -214,12 +214,12 @@ GROWTH = Workload(
         _ours(_SHARDS_SHUFFLED, "shards_shuffled"),
     ),
     targets=(
-        Target(text="10 x file: speed per example", required=0.9, measure=faster(_TEN, PENSTOCK)),
+        Target(text="10 x file: speed per example", required=0.9, measure=faster(_TEN, HEADRACE)),
         Target(text="10 x file, shuffled: speed per example", required=0.9, measure=faster(_TEN_SHUFFLED, _SHUFFLED)),
         Target(
             text="10 x file: peak memory",
             required=1.1,
-            measure=lambda table: _memory_ratio(_TEN, PENSTOCK, table),
+            measure=lambda table: _memory_ratio(_TEN, HEADRACE, table),
             at_most=True,
         ),
         Target(
@@ -228,7 +228,7 @@ GROWTH = Workload(
             measure=lambda table: _anonymous_ratio(_TEN_SHUFFLED, _SHUFFLED, table),
             at_most=True,
         ),
-        Target(text="1,000 shards: speed", required=0.9, measure=faster(_SHARDS, PENSTOCK)),
+        Target(text="1,000 shards: speed", required=0.9, measure=faster(_SHARDS, HEADRACE)),
         Target(text="1,000 shards, shuffled: speed", required=0.9, measure=faster(_SHARDS_SHUFFLED, _SHUFFLED)),
     ),
 )
@@ -240,18 +240,18 @@ W3E = Workload(
     title="W3e ArrayRecord of the 60,000 examples (one in each chunk, Zstandard), globally shuffled, batches of 128",
     row_bytes=EXAMPLE_BYTES,
     systems=(
-        _ours(PENSTOCK, "array_record_shuffled"),
+        _ours(HEADRACE, "array_record_shuffled"),
         _peer(_GRAIN, "grain_loader:examples_shuffled", epochs=1),
     ),
-    targets=(Target(text="times Grain's DataLoader", required=50, measure=faster(PENSTOCK, _GRAIN)),),
+    targets=(Target(text="times Grain's DataLoader", required=50, measure=faster(HEADRACE, _GRAIN)),),
 )
 
-_MANY, _GETITEMS = "Penstock, records.spans(128).to_bytes()", "ArrayRecordDataSource.__getitems__(128)"
-_ONE, _GETITEM = "Penstock, bytes(records[i])", "ArrayRecordDataSource[i]"
+_MANY, _GETITEMS = "Headrace, records.spans(128).to_bytes()", "ArrayRecordDataSource.__getitems__(128)"
+_ONE, _GETITEM = "Headrace, bytes(records[i])", "ArrayRecordDataSource[i]"
 
 W3 = Workload(
     title="W3 random records of that file, 128 in each call",
-    note="Nothing is decoded. Most of Penstock's time is unpacking Zstandard, on both cores where both are free.",
+    note="Nothing is decoded. Most of Headrace's time is unpacking Zstandard, on both cores where both are free.",
     row_bytes=EXAMPLE_BYTES,
     systems=(_ours(_MANY, "array_record_many"), _peer(_GETITEMS, "grain_loader:many")),
     targets=(Target(text="times ArrayRecordDataSource", required=8, measure=faster(_MANY, _GETITEMS)),),
@@ -266,7 +266,7 @@ W3O = Workload(
 
 
 def _records(name: str, function: str) -> System:
-    return System(name=name, role="penstock", start=f"recordio:{function}")
+    return System(name=name, role="headrace", start=f"recordio:{function}")
 
 
 def _sdk(name: str, function: str, *, epochs: int) -> System:
@@ -277,17 +277,17 @@ def _floor(name: str, function: str) -> System:
     return System(name=name, role="limit", start=f"recordio:{function}")
 
 
-_TO_NUMPY, _PARSE = "Penstock, open(path).to_numpy()", "read_recordio + ParseFromString + np.array into the matrix"
-_TO_CSR, _PARSE_SPARSE = "Penstock, open(path).to_csr()", "read_recordio + ParseFromString into CSR parts"
-_DENSE, _SDK_DENSE = "Penstock, write_numpy_to_dense_tensor", "SageMaker SDK, write_numpy_to_dense_tensor"
-_SPARSE, _SDK_SPARSE = "Penstock, write_spmatrix_to_sparse_tensor", "SageMaker SDK, write_spmatrix_to_sparse_tensor"
+_TO_NUMPY, _PARSE = "Headrace, open(path).to_numpy()", "read_recordio + ParseFromString + np.array into the matrix"
+_TO_CSR, _PARSE_SPARSE = "Headrace, open(path).to_csr()", "read_recordio + ParseFromString into CSR parts"
+_DENSE, _SDK_DENSE = "Headrace, write_numpy_to_dense_tensor", "SageMaker SDK, write_numpy_to_dense_tensor"
+_SPARSE, _SDK_SPARSE = "Headrace, write_spmatrix_to_sparse_tensor", "SageMaker SDK, write_spmatrix_to_sparse_tensor"
 
 W4 = Workload(
     title="W4 RecordIO-protobuf of 60,000 x 784 float32 with labels, into one matrix",
     row_bytes=ROW_BYTES + 4,
     systems=(
         _records(_TO_NUMPY, "dense_read"),
-        System(name=FIRST_EPOCH, role="penstock", start="recordio:dense_read", fresh=True, empty_cache=True),
+        System(name=FIRST_EPOCH, role="headrace", start="recordio:dense_read", fresh=True, empty_cache=True),
         _sdk(_PARSE, "dense_read", epochs=3),
         _floor("limit: strided copy from blocks of the file into one reused matrix", "strided_copy"),
     ),
@@ -299,7 +299,7 @@ W4W = Workload(
     row_bytes=ROW_BYTES + 4,
     systems=(
         _records(_DENSE, "dense_write"),
-        _records("Penstock, ps.write", "dense_write_columns"),
+        _records("Headrace, hr.write", "dense_write_columns"),
         _sdk(_SDK_DENSE, "dense_write", epochs=2),
         _floor(_BARE, "bare_write"),
     ),
@@ -311,7 +311,7 @@ W4S = Workload(
     row_bytes=50 * 8 + 4,
     systems=(
         _records(_TO_CSR, "sparse_read"),
-        System(name=FIRST_EPOCH, role="penstock", start="recordio:sparse_read", fresh=True, empty_cache=True),
+        System(name=FIRST_EPOCH, role="headrace", start="recordio:sparse_read", fresh=True, empty_cache=True),
         _sdk(_PARSE_SPARSE, "sparse_read", epochs=10),
     ),
     targets=(Target(text="times the SDK", required=30, measure=faster(_TO_CSR, _PARSE_SPARSE)),),
@@ -330,16 +330,16 @@ W4SW = Workload(
 
 
 def _import(name: str, *, role: str = "peer", epochs: int | None = None) -> System:
-    kind = {"penstock": "penstock", "limit": "limit"}.get(role, "peer")
+    kind = {"headrace": "headrace", "limit": "limit"}.get(role, "peer")
     return System(name=f"import {name}", role=kind, start=f"imports:{name}", epochs=epochs)  # type: ignore[arg-type]
 
 
 IMPORT = Workload(
     title="import: a whole interpreter, start to end",
-    note="The check of the Penstock row also fails when anything optional gets loaded.",
+    note="The check of the Headrace row also fails when anything optional gets loaded.",
     systems=(
-        _import("penstock", role="penstock"),
-        System(name="import penstock, its three doors", role="penstock", start="imports:doors"),
+        _import("headrace", role="headrace"),
+        System(name="import headrace, its three doors", role="headrace", start="imports:doors"),
         _import("numpy", role="limit"),
         System(name="bare interpreter", role="limit", start="imports:bare"),
         _import("datasets", epochs=3),
@@ -350,7 +350,7 @@ IMPORT = Workload(
         Target(
             text="more than `import numpy`",
             required=100,
-            measure=lambda table: (table["import penstock"].epoch_s - table["import numpy"].epoch_s) * 1e3,
+            measure=lambda table: (table["import headrace"].epoch_s - table["import numpy"].epoch_s) * 1e3,
             at_most=True,
             unit="ms",
         ),

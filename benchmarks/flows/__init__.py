@@ -1,1 +1,1 @@
-"""Penstock alone, end to end: what to run while tuning."""
+"""Headrace alone, end to end: what to run while tuning."""

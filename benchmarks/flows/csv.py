@@ -15,7 +15,7 @@ from statistics import median
 
 import numpy as np
 
-import penstock as ps
+import headrace as hr
 
 ROWS, COLUMNS, BATCH, ROUNDS, PICKED = 200_000, 20, 1024, 5, 2_000
 
@@ -31,9 +31,9 @@ def write_table(path: Path, rows: int) -> np.ndarray:
 
 
 def epoch(path: Path) -> float:
-    """Penstock: opened anew (types found, index loaded or built), one epoch in batches. Gives the sum of a column."""
-    source = ps.open(path)
-    return sum(float(batch["f3"].sum()) for batch in ps.Loader(source, BATCH))
+    """Headrace: opened anew (types found, index loaded or built), one epoch in batches. Gives the sum of a column."""
+    source = hr.open(path)
+    return sum(float(batch["f3"].sum()) for batch in hr.Loader(source, BATCH))
 
 
 def with_pandas(path: Path) -> float:
@@ -65,9 +65,9 @@ def with_csv_module(path: Path) -> float:
     return total + (float(np.array(rows)[:, 3].sum()) if rows else 0.0)
 
 
-def row_by_penstock(path: Path) -> Callable[[int], float]:
+def row_by_headrace(path: Path) -> Callable[[int], float]:
     """``source[i]``."""
-    source = ps.open(path)
+    source = hr.open(path)
     len(source)
     return lambda index: float(source[index]["f3"])
 
@@ -85,8 +85,8 @@ def row_by_seeking(path: Path) -> Callable[[int], float]:
     return row
 
 
-EPOCHS = {"Penstock": epoch, "pandas": with_pandas, "PyArrow": with_arrow, "csv module": with_csv_module}
-ROW_READERS = {"Penstock": row_by_penstock, "open, seek, split": row_by_seeking}
+EPOCHS = {"Headrace": epoch, "pandas": with_pandas, "PyArrow": with_arrow, "csv module": with_csv_module}
+ROW_READERS = {"Headrace": row_by_headrace, "open, seek, split": row_by_seeking}
 
 
 def measure(path: Path, table: np.ndarray, rounds: int) -> dict[str, float]:
@@ -119,13 +119,13 @@ def main() -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["PENSTOCK_CACHE_DIR"] = folder
+        os.environ["HEADRACE_CACHE_DIR"] = folder
         path = Path(folder, "table.csv")
         table = write_table(path, ROWS)
         seconds = measure(path, table, ROUNDS)
         print(f"{ROWS:,} x {COLUMNS} floats, {path.stat().st_size / 1e6:.0f} MB, one epoch on one core")
         for name, taken in seconds.items():
-            print(f"  {name:16} {taken:7.3f} s   {taken / seconds['Penstock']:6.2f} x Penstock's time")
+            print(f"  {name:16} {taken:7.3f} s   {taken / seconds['Headrace']:6.2f} x Headrace's time")
         print("one row at random")
         for name, micros in measure_rows(path, table, PICKED).items():
             print(f"  {name:16} {micros:7.1f} us")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-import penstock as ps
+import headrace as hr
 from benchmarks.compare.clocks import cpu_seconds, forget_peak, memory_mb
 from benchmarks.data import BATCH, EXAMPLE_BYTES, FULL, ROW_BYTES, SIZES, Files, bench_folder
 
@@ -26,8 +26,8 @@ class Flow:
         format: One of `FORMATS`.
         shuffle: In a global random order, another one in each epoch.
         batch: Examples per batch.
-        threads: As for `penstock.Loader`.
-        prefetch: As for `penstock.Loader`.
+        threads: As for `headrace.Loader`.
+        prefetch: As for `headrace.Loader`.
         verify: Check checksums.
     """
 
@@ -48,13 +48,13 @@ class Flow:
         Returns:
             Seconds, seconds to the first batch, and rows, of each.
         """
-        source = ps.open(self.path(files), verify=self.verify)
+        source = hr.open(self.path(files), verify=self.verify)
         return [self._epoch(source, seed) for seed in range(count)]
 
-    def _epoch(self, source: ps.Source, seed: int) -> tuple[float, float, int]:
+    def _epoch(self, source: hr.Source, seed: int) -> tuple[float, float, int]:
         gc.collect()
         start, first, rows = time.perf_counter(), 0.0, 0
-        loader = ps.Loader(
+        loader = hr.Loader(
             source, self.batch, shuffle=self.shuffle, seed=seed, threads=self.threads, prefetch=self.prefetch
         )
         for batch in loader:
@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="Time epochs of Penstock's Loader.")
+    parser = argparse.ArgumentParser(description="Time epochs of Headrace's Loader.")
     parser.add_argument("--format", choices=FORMATS, help="default: all, in order and shuffled")
     parser.add_argument("--shuffle", action="store_true")
     parser.add_argument("--size", choices=sorted(SIZES), default="full", help=f"default: full ({FULL.rows:,} examples)")

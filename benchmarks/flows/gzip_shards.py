@@ -16,9 +16,9 @@ from time import perf_counter
 
 import numpy as np
 
-import penstock as ps
-from penstock.io import inflating
-from penstock.io.cores import usable_cores
+import headrace as hr
+from headrace.io import inflating
+from headrace.io.cores import usable_cores
 
 SHARDS, ROWS, STEP = 8, 64_000, 8_000
 SIDES = {"one at a time": 1, "one for each core": usable_cores()}
@@ -30,10 +30,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     rounds = parser.parse_args().rounds
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["PENSTOCK_CACHE_DIR"] = f"{folder}/cache"
+        os.environ["HEADRACE_CACHE_DIR"] = f"{folder}/cache"
         path = f"{folder}/x.tfrecord@{SHARDS}"
         noise = np.random.default_rng(0).normal(128, 30, (STEP, 784)).clip(0, 255).astype(np.uint8).astype(np.float32)
-        ps.write(
+        hr.write(
             path, {"image": np.concatenate([noise] * (ROWS // STEP)), "label": np.arange(ROWS)}, compression="gzip"
         )
         seconds: dict[str, list[float]] = {side: [] for side in SIDES}
@@ -51,7 +51,7 @@ def first_pass(path: str, cores: int, cache: Path) -> float:
     shutil.rmtree(cache, ignore_errors=True)
     inflating.usable_cores = lambda: cores  # type: ignore[attr-defined]
     start = perf_counter()
-    seen = sum(len(batch["label"]) for batch in ps.Loader(ps.open(path), 128))
+    seen = sum(len(batch["label"]) for batch in hr.Loader(hr.open(path), 128))
     assert seen == ROWS
     return perf_counter() - start
 

@@ -21,7 +21,7 @@ from time import perf_counter
 import numpy as np
 import simplejpeg
 
-import penstock as ps
+import headrace as hr
 from benchmarks.data import Files, Sizes, bench_folder
 from benchmarks.file_store import BUCKET, store_of
 from benchmarks.image_data import ImageFiles
@@ -65,11 +65,11 @@ def measured(images: int, rounds: int) -> tuple[dict[Key, float], dict[str, floa
     speeds: dict[Key, list[float]] = {}
     first: dict[str, float] = {}
     with store_of(folder, DELAY_MS) as url, tempfile.TemporaryDirectory() as cache:
-        os.environ["PENSTOCK_CACHE_DIR"] = cache
+        os.environ["HEADRACE_CACHE_DIR"] = cache
         os.environ.update(AWS_ENDPOINT_URL=url, AWS_SKIP_SIGNATURE="true", AWS_REGION="us-east-1")
         for form, name in FORMS.items():
             start = perf_counter()
-            next(iter(ps.Loader(_opened(_place(url, form, name)), BATCH, shuffle=True)))
+            next(iter(hr.Loader(_opened(_place(url, form, name)), BATCH, shuffle=True)))
             first[form] = perf_counter() - start
         for _ in range(rounds):
             for form, name in FORMS.items():
@@ -91,15 +91,15 @@ def _place(base: str, form: str, name: str) -> str:
     return f"s3://{BUCKET}/{name}" if form == LISTED and base.startswith("http") else f"{base}/{name}"
 
 
-def _opened(path: str) -> ps.Source:
-    source = ps.open(path)
+def _opened(path: str) -> hr.Source:
+    source = hr.open(path)
     columns = [name for name in source.schema if name not in ("label", "name")]
     return source.select(*columns)
 
 
-def _epoch(source: ps.Source, images: int, *, shuffled: bool) -> float:
+def _epoch(source: hr.Source, images: int, *, shuffled: bool) -> float:
     start = perf_counter()
-    seen = sum(len(next(iter(batch.values()))) for batch in ps.Loader(source, BATCH, shuffle=shuffled, seed=1))
+    seen = sum(len(next(iter(batch.values()))) for batch in hr.Loader(source, BATCH, shuffle=shuffled, seed=1))
     assert seen == images
     return images / (perf_counter() - start)
 
@@ -138,7 +138,7 @@ def page_of(found: dict[Key, float], first: dict[str, float], images: int, round
         [
             "# Images: records against one file each, here and over a store",
             "",
-            f"{images:,} JPEGs of 256 x 256, decoded to batches of {BATCH} by `penstock.Loader` at its defaults; pictures a second.",
+            f"{images:,} JPEGs of 256 x 256, decoded to batches of {BATCH} by `headrace.Loader` at its defaults; pictures a second.",
             f"The store is `benchmarks/file_store.py` on the same machine (a 2-vCPU AMD EPYC VM): {DELAY_MS} ms before every answer, and its own",
             "work takes from the same two cores. The middle of "
             f"{rounds} rounds in one run, all of them in turns; the machine is shared, so only ratios count.",
@@ -150,7 +150,7 @@ def page_of(found: dict[Key, float], first: dict[str, float], images: int, round
             "![Pictures a second](images_over_a_store.svg)",
             "",
             "The plain loop is two threads that each fetch (over a connection that stays open) and decode with simplejpeg one file after the",
-            "other: 10 ms a file is what most code pays. Penstock fetches all files or ranges of a batch at once, so that over the store every",
+            "other: 10 ms a file is what most code pays. Headrace fetches all files or ranges of a batch at once, so that over the store every",
             "form comes near the speed of decoding; records then still save requests: one or few a batch in order, instead of 128.",
             "",
             "The first shuffled batch of TFRecord waits for its index, which takes one pass over the file and is kept; ArrayRecord",

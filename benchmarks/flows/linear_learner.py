@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.containers.linear_learner.container import LinearLearnerContainer
-from penstock.contracts.job import Channel, TrainingJob
-from penstock.sagemaker.common import write_numpy_to_dense_tensor
+from headrace.containers.linear_learner.container import LinearLearnerContainer
+from headrace.contracts.job import Channel, TrainingJob
+from headrace.sagemaker.common import write_numpy_to_dense_tensor
 
 FEATURES = 50
 EPOCHS = 10

@@ -16,15 +16,15 @@ from statistics import median
 import numpy as np
 import scipy.sparse
 
-from penstock.containers.linear_learner.hyperparameters import Hyperparameters
-from penstock.containers.linear_learner.training.candidates import candidates
-from penstock.containers.linear_learner.training.channels import MiniBatch
-from penstock.containers.linear_learner.training.libraries import NUMPY, torch_library
-from penstock.containers.linear_learner.training.memory import keep_freed_memory
-from penstock.containers.linear_learner.training.rows import rows_of
-from penstock.containers.linear_learner.training.scaling import fit_scaler
-from penstock.containers.linear_learner.training.threads import numeric_threads
-from penstock.containers.linear_learner.training.weighing import Models
+from headrace.containers.linear_learner.hyperparameters import Hyperparameters
+from headrace.containers.linear_learner.training.candidates import candidates
+from headrace.containers.linear_learner.training.channels import MiniBatch
+from headrace.containers.linear_learner.training.libraries import NUMPY, torch_library
+from headrace.containers.linear_learner.training.memory import keep_freed_memory
+from headrace.containers.linear_learner.training.rows import rows_of
+from headrace.containers.linear_learner.training.scaling import fit_scaler
+from headrace.containers.linear_learner.training.threads import numeric_threads
+from headrace.containers.linear_learner.training.weighing import Models
 
 EXAMPLES, STEPS = 1000, 60
 CASES = ((8, None, 2), (50, None, 2), (128, None, 2), (500, None, 2), (64, None, 10), (784, None, 10), (1_000, 20, 2), (10_000, 50, 2), (10_000, 50, 10))  # fmt: skip

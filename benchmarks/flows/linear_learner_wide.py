@@ -16,10 +16,10 @@ from statistics import median
 import numpy as np
 import scipy.sparse
 
-from penstock.containers.linear_learner.container import LinearLearnerContainer
-from penstock.containers.linear_learner.training import choosing
-from penstock.contracts.job import Channel, TrainingJob
-from penstock.sagemaker.common import write_numpy_to_dense_tensor, write_spmatrix_to_sparse_tensor
+from headrace.containers.linear_learner.container import LinearLearnerContainer
+from headrace.containers.linear_learner.training import choosing
+from headrace.contracts.job import Channel, TrainingJob
+from headrace.sagemaker.common import write_numpy_to_dense_tensor, write_spmatrix_to_sparse_tensor
 
 CASES = {
     "784 features, dense, 10 classes": (60_000, 784, None, 10, 60),

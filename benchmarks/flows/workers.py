@@ -16,7 +16,7 @@ from statistics import median
 
 import numpy as np
 
-import penstock as ps
+import headrace as hr
 
 SIDE = 28
 
@@ -31,7 +31,7 @@ class Busy:
 
     turns: int
 
-    def __call__(self, example: ps.Example) -> ps.Example:
+    def __call__(self, example: hr.Example) -> hr.Example:
         """The example, and a number that needed the work."""
         number = 0
         for turn in range(self.turns):
@@ -55,10 +55,10 @@ def cpu_seconds() -> float:
     return times.user + times.system + times.children_user + times.children_system
 
 
-def epoch(source: ps.Source, workers: int, batch: int, start_method: str) -> tuple[float, float, float]:
+def epoch(source: hr.Source, workers: int, batch: int, start_method: str) -> tuple[float, float, float]:
     """Seconds of one epoch from the first batch on, seconds up to it, and CPU seconds of all."""
     cpu, begun = cpu_seconds(), time.perf_counter()
-    batches = iter(ps.Loader(source, batch, shuffle=True, workers=workers, start_method=start_method, threads=0))
+    batches = iter(hr.Loader(source, batch, shuffle=True, workers=workers, start_method=start_method, threads=0))
     next(batches)
     first = time.perf_counter()
     for _ in batches:
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--start-method", default="fork", choices=["fork", "forkserver", "spawn"])
     options = parser.parse_args(arguments)
     images = np.random.default_rng(0).integers(0, 256, (options.examples, SIDE, SIDE), np.uint8)
-    source = ps.ColumnSource({"image": images, "label": np.arange(options.examples)})
+    source = hr.ColumnSource({"image": images, "label": np.arange(options.examples)})
     busy = source.map(Busy(turns_for(options.ms / 1e3)))
     sides = (0, 1, 2)
     runs = [[epoch(busy, side, options.batch, options.start_method) for side in sides] for _ in range(options.rounds)]

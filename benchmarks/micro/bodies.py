@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-import penstock as ps
+import headrace as hr
 from benchmarks.data import BATCH, EXAMPLE_BYTES, ROW_BYTES, Files
-from penstock import _native
-from penstock.codecs.example import ExampleCodec
+from headrace import _native
+from headrace.codecs.example import ExampleCodec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ def _records(files: Files) -> Iterator[Body]:
             items=rows,
             item_bytes=size if verify else 0,  # without checksums it only hops over the payloads
         )
-    records = ps.records(files.tfrecord)
+    records = hr.records(files.tfrecord)
     chosen = _chosen(rows)
     yield Body(name="records.spans of 128 random records", call=lambda: records.spans(chosen), items=BATCH)
 
@@ -67,14 +67,14 @@ def _array_records(files: Files) -> Iterator[Body]:
         data = np.random.default_rng(1).bytes(size)
         name = f"riegeli hash of {size:,} bytes"
         yield Body(name=name, call=lambda data=data: _native.riegeli_hash(data), items=1, item_bytes=size)
-    records, chosen = ps.records(files.array_record), _chosen(files.sizes.rows)
+    records, chosen = hr.records(files.array_record), _chosen(files.sizes.rows)
     name = "records.spans of 128 random ArrayRecord records"
     yield Body(name=name, call=lambda: records.spans(chosen), items=BATCH, item_bytes=EXAMPLE_BYTES)
     yield Body(name="one ArrayRecord record", call=lambda: records[7], items=1, item_bytes=EXAMPLE_BYTES)
 
 
 def _examples(files: Files) -> Iterator[Body]:
-    source, records = ps.open(files.tfrecord), ps.records(files.tfrecord)
+    source, records = hr.open(files.tfrecord), hr.records(files.tfrecord)
     codec = ExampleCodec(source.schema)
     spans = {verify: _first(files, verify=verify) for verify in (False, True)}
     for verify, some in spans.items():
@@ -114,7 +114,7 @@ def _rows(files: Files) -> Iterator[Body]:
 
 
 def _first(files: Files, *, verify: bool) -> _native.Spans:
-    return ps.records(files.tfrecord, verify=verify).spans(np.arange(BATCH))
+    return hr.records(files.tfrecord, verify=verify).spans(np.arange(BATCH))
 
 
 def _chosen(rows: int) -> np.ndarray:

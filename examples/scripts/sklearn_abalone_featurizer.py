@@ -1,4 +1,4 @@
-"""Featurizes the abalone table: scaled numbers, one column per sex. Runs as it is on SageMaker and on Penstock."""
+"""Featurizes the abalone table: scaled numbers, one column per sex. Runs as it is on SageMaker and on Headrace."""
 
 from __future__ import print_function
 

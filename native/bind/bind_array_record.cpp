@@ -6,7 +6,7 @@
 #include "core/highway_hash.hpp"
 #include "core/riegeli_write.hpp"
 
-namespace penstock::bind {
+namespace headrace::bind {
 namespace {
 
 using riegeli::ChunkToWrite;
@@ -216,4 +216,4 @@ void register_array_record(nb::module_& module) {
         nb::sig("def encode_postscript(footer: int) -> bytes"), "A record of the postscript.");
 }
 
-} // namespace penstock::bind
+} // namespace headrace::bind

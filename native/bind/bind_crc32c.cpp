@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-namespace penstock::bind {
+namespace headrace::bind {
 namespace {
 
 // Letting go of the interpreter costs about as much as the sum of a few hundred bytes.
@@ -105,4 +105,4 @@ void register_crc32c(nb::module_& module) {
     module.def("crc32c_engine", &crc32c_engine, "How CRC-32C is computed here: 'sse4.2', 'armv8' or 'table'.");
 }
 
-} // namespace penstock::bind
+} // namespace headrace::bind

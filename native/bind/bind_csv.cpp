@@ -7,7 +7,7 @@
 #include "core/csv_decode.hpp"
 #include "core/csv_encode.hpp"
 
-namespace penstock::bind {
+namespace headrace::bind {
 namespace {
 
 // (delimiter, quote or empty, decimal mark), each one byte.
@@ -330,4 +330,4 @@ void register_csv(nb::module_& module) {
                "Rows as text. Columns are (kind, values per row, flat array or list of bytes).");
 }
 
-} // namespace penstock::bind
+} // namespace headrace::bind

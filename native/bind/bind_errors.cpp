@@ -1,6 +1,6 @@
 #include "bind/support.hpp"
 
-namespace penstock::bind {
+namespace headrace::bind {
 namespace {
 
 const char* name_of(Fault fault) {
@@ -42,7 +42,7 @@ nb::object to_python(const FormatError& error) {
 
 void register_errors(nb::module_& module) {
     error_type = PyErr_NewExceptionWithDoc(
-        "penstock._native.FormatError",
+        "headrace._native.FormatError",
         "A fault in some bytes. Attributes: fault (str), offset, expected, found, record, feature (int; -1 where it does not apply).",
         PyExc_ValueError, nullptr);
     if (error_type == nullptr) throw nb::python_error();
@@ -56,4 +56,4 @@ void register_errors(nb::module_& module) {
     });
 }
 
-} // namespace penstock::bind
+} // namespace headrace::bind

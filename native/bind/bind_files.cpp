@@ -8,7 +8,7 @@
 #include "core/crc32c.hpp"
 
 #if defined(__unix__) || defined(__APPLE__)
-#define PENSTOCK_HAS_MMAP 1
+#define HEADRACE_HAS_MMAP 1
 #include <cerrno>
 #include <fcntl.h>
 #include <string>
@@ -18,7 +18,7 @@
 #include <unistd.h>
 #endif
 
-namespace penstock::bind {
+namespace headrace::bind {
 namespace {
 
 /// Makes the Python exception for a mapped file that was cut off: (name, opened, size) to an exception. Set by Python, never freed.
@@ -126,7 +126,7 @@ void register_guards(nb::module_& module) {
 } // namespace
 
 nb::object copy_of_mapped(Bytes bytes, const MappedFile* file) {
-#ifdef PENSTOCK_HAS_MMAP
+#ifdef HEADRACE_HAS_MMAP
     if (file == nullptr || !file->is_private() || !file->holds(bytes.data())) return {};
     GuardedRead guard;
     guard.touch(file);
@@ -141,7 +141,7 @@ nb::object copy_of_mapped(Bytes bytes, const MappedFile* file) {
 void raise_if_lost(GuardedRead& guard) {
     const MappedFile* const file = guard.lost();
     if (file == nullptr) return;
-#ifdef PENSTOCK_HAS_MMAP
+#ifdef HEADRACE_HAS_MMAP
     if (make_error == nullptr) throw nb::value_error("a mapped file was cut off while it was read");
     const std::string &name = file->name(), &opened = file->opened();
     const nb::object error = nb::borrow(make_error)(nb::bytes(name.data(), name.size()), nb::bytes(opened.data(), opened.size()), file->size());
@@ -150,7 +150,7 @@ void raise_if_lost(GuardedRead& guard) {
 #endif
 }
 
-#ifdef PENSTOCK_HAS_MMAP
+#ifdef HEADRACE_HAS_MMAP
 namespace {
 
 /// A file's bytes as memory. Does not keep the file descriptor, so that thousands can be mapped.
@@ -303,4 +303,4 @@ void register_files(nb::module_& module) {
 }
 #endif
 
-} // namespace penstock::bind
+} // namespace headrace::bind

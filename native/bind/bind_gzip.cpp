@@ -4,7 +4,7 @@
 #include "core/crc32.hpp"
 #include "core/gzip_inflater.hpp"
 
-namespace penstock::bind {
+namespace headrace::bind {
 namespace {
 
 const char* name_of(GzipInflater::State state) {
@@ -87,4 +87,4 @@ void register_gzip(nb::module_& module) {
         "CRC-32 of the bytes, as GZIP has it.");
 }
 
-} // namespace penstock::bind
+} // namespace headrace::bind

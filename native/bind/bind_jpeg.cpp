@@ -1,7 +1,7 @@
 #include "bind/support.hpp"
 #include "core/jpeg.hpp"
 
-namespace penstock::bind {
+namespace headrace::bind {
 namespace {
 
 using Pixels = nb::ndarray<std::uint8_t, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
@@ -70,4 +70,4 @@ void register_jpeg(nb::module_& module) {
                "is in `out` then means nothing.");
 }
 
-} // namespace penstock::bind
+} // namespace headrace::bind

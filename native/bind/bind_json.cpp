@@ -1,7 +1,7 @@
 #include "bind/support.hpp"
 #include "core/json_depth.hpp"
 
-namespace penstock::bind {
+namespace headrace::bind {
 
 void register_json(nb::module_& module) {
     module.def(
@@ -14,4 +14,4 @@ void register_json(nb::module_& module) {
         "The first byte of JSON text at which lists and objects are nested more than `most` levels deep; -1 where none is.");
 }
 
-} // namespace penstock::bind
+} // namespace headrace::bind

@@ -4,7 +4,7 @@
 #include "core/npy_header.hpp"
 #include "core/rows.hpp"
 
-namespace penstock::bind {
+namespace headrace::bind {
 namespace {
 
 nb::object to_object(const npy::Literal& value) {
@@ -83,4 +83,4 @@ void register_npy(nb::module_& module) {
                "`size` bytes from each offset of buffers[which[i]] (None: all of the first), copied into uint8 (n, size).");
 }
 
-} // namespace penstock::bind
+} // namespace headrace::bind

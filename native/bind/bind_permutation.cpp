@@ -3,7 +3,7 @@
 #include "bind/support.hpp"
 #include "core/permutation.hpp"
 
-namespace penstock::bind {
+namespace headrace::bind {
 namespace {
 
 constexpr std::uint64_t most = std::uint64_t{1} << 40;
@@ -67,4 +67,4 @@ void register_permutation(nb::module_& module) {
                "The least and the largest of them.");
 }
 
-} // namespace penstock::bind
+} // namespace headrace::bind

@@ -1,7 +1,7 @@
 #include "bind/support.hpp"
 #include "core/png.hpp"
 
-namespace penstock::bind {
+namespace headrace::bind {
 namespace {
 
 void refuse(PngReader& reader, Bytes file, std::size_t position) {
@@ -48,4 +48,4 @@ void register_png(nb::module_& module) {
                "The samples of PNG images that have the header of the first: uint8 (n, height * row_bytes); None where they have not.");
 }
 
-} // namespace penstock::bind
+} // namespace headrace::bind

@@ -2,7 +2,7 @@
 
 #include "bind/support.hpp"
 
-namespace penstock::bind {
+namespace headrace::bind {
 namespace {
 
 // Idle memory that is kept for the next batches: a few batches of a few megabytes, per process.
@@ -48,4 +48,4 @@ void register_pool(nb::module_& module) {
         "Start over with an empty pool in a forked child.");
 }
 
-} // namespace penstock::bind
+} // namespace headrace::bind

@@ -8,7 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-namespace penstock::bind {
+namespace headrace::bind {
 namespace {
 
 /// Fills [to, to + size) from `offset` of a file. Gives 0, or the errno; `missing` is what the file did not have.
@@ -148,9 +148,9 @@ void register_read(nb::module_& module) {
                "Ranges of open files, joined, and where each begins; neighbouring ranges are read in one go.");
 }
 
-} // namespace penstock::bind
+} // namespace headrace::bind
 #else
-namespace penstock::bind {
+namespace headrace::bind {
 void register_read(nb::module_&) {}
-} // namespace penstock::bind
+} // namespace headrace::bind
 #endif

@@ -5,7 +5,7 @@
 #include "bind/support.hpp"
 #include "core/recordio.hpp"
 
-namespace penstock::bind {
+namespace headrace::bind {
 namespace {
 
 nb::tuple scan(nb::object data, std::uint64_t start, std::uint64_t stop, std::size_t max_records, recordio::Walks* walks) {
@@ -146,4 +146,4 @@ void register_recordio(nb::module_& module) {
                "Whole framed records, joined.");
 }
 
-} // namespace penstock::bind
+} // namespace headrace::bind

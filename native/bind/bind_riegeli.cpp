@@ -6,7 +6,7 @@
 #include "core/highway_hash.hpp"
 #include "core/riegeli_read.hpp"
 
-namespace penstock::bind {
+namespace headrace::bind {
 
 using riegeli::ChunkHeader;
 using riegeli::Chunks;
@@ -329,4 +329,4 @@ void register_riegeli(nb::module_& module) {
                nb::sig("def riegeli_hash(data: collections.abc.Buffer) -> int"), "HighwayHash-64 under Riegeli's key.");
 }
 
-} // namespace penstock::bind
+} // namespace headrace::bind

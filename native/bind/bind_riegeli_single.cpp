@@ -3,7 +3,7 @@
 #include "bind/support.hpp"
 #include "core/riegeli_single.hpp"
 
-namespace penstock::bind {
+namespace headrace::bind {
 namespace {
 
 using riegeli::Single;
@@ -120,4 +120,4 @@ void register_riegeli_single(nb::module_& module) {
                "threads work on it. Where bytes are wanted, records are decoded into bytes objects.");
 }
 
-} // namespace penstock::bind
+} // namespace headrace::bind

@@ -5,7 +5,7 @@
 #include "core/sagemaker_record_encode.hpp"
 #include "core/sagemaker_record_scan.hpp"
 
-namespace penstock::bind {
+namespace headrace::bind {
 namespace {
 
 using sagemaker::Kind;
@@ -303,4 +303,4 @@ void register_sagemaker_record(nb::module_& module) {
         nb::sig("def is_record(payload: collections.abc.Buffer) -> bool"), "Whether a payload is a Record to its last byte.");
 }
 
-} // namespace penstock::bind
+} // namespace headrace::bind

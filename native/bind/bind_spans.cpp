@@ -1,6 +1,6 @@
 #include "bind/support.hpp"
 
-namespace penstock::bind {
+namespace headrace::bind {
 namespace {
 
 // A memoryview whose owner is the Spans object: it reads from that object's bytes and keeps it alive.
@@ -88,4 +88,4 @@ void register_spans(nb::module_& module) {
         "Spans over whole buffers, one record each, without a copy.");
 }
 
-} // namespace penstock::bind
+} // namespace headrace::bind

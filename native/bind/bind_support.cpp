@@ -5,7 +5,7 @@
 
 #include <nanobind/stl/unique_ptr.h>
 
-namespace penstock::bind {
+namespace headrace::bind {
 
 Buffer::Buffer(nb::handle object) {
     if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) throw nb::python_error();
@@ -90,4 +90,4 @@ nb::tuple scanned(const Scan& found) {
     return nb::make_tuple(starts_array(found.starts), found.next);
 }
 
-} // namespace penstock::bind
+} // namespace headrace::bind

@@ -5,7 +5,7 @@
 #include "core/tf_example_encode.hpp"
 #include "core/tf_example_scan.hpp"
 
-namespace penstock::bind {
+namespace headrace::bind {
 namespace {
 
 // Keys that are no UTF-8 come and go as Python's file names do: each odd byte as a lone surrogate.
@@ -224,4 +224,4 @@ void register_tf_example(nb::module_& module) {
                "block, payload starts, payload sizes.");
 }
 
-} // namespace penstock::bind
+} // namespace headrace::bind

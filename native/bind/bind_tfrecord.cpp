@@ -1,7 +1,7 @@
 #include "bind/support.hpp"
 #include "core/tfrecord.hpp"
 
-namespace penstock::bind {
+namespace headrace::bind {
 namespace {
 
 nb::tuple scan(nb::object data, std::uint64_t start, std::uint64_t stop, bool verify, std::size_t max_records) {
@@ -104,4 +104,4 @@ void register_tfrecord(nb::module_& module) {
                "Whole framed records, joined.");
 }
 
-} // namespace penstock::bind
+} // namespace headrace::bind

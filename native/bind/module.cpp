@@ -1,7 +1,7 @@
 #include "bind/support.hpp"
 
 NB_MODULE(_native, module) {
-    using namespace penstock::bind;
+    using namespace headrace::bind;
     nb::set_leak_warnings(false); // What threads hold that Python's end finds at work is no leak, and no news for who ends a script.
     module.doc() = "Framing, decoding and sampling in C++. Internal: only io, formats, codecs, sampling and loading import it.";
     register_errors(module);

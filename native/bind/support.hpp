@@ -44,7 +44,7 @@ class gil_scoped_release {
 
 } // namespace nb
 
-namespace penstock::bind {
+namespace headrace::bind {
 
 /// A held Python buffer (mmap, bytes, memoryview, ndarray): the bytes stay valid until it dies.
 class Buffer {
@@ -124,7 +124,7 @@ struct HeldSpans {
 struct HeldChunks;
 [[nodiscard]] const MappedFile* mapped_of(const HeldChunks& chunks);
 
-/// Where views of mapped files are not for users (PENSTOCK_MAPPED_BYTES=0): a copy, if these bytes are of `file`. Else nothing.
+/// Where views of mapped files are not for users (HEADRACE_MAPPED_BYTES=0): a copy, if these bytes are of `file`. Else nothing.
 [[nodiscard]] nb::object copy_of_mapped(Bytes bytes, const MappedFile* file);
 
 /// Throws the Python exception for a file that was cut off while `guard` was there, if one was.
@@ -206,4 +206,4 @@ void register_spans(nb::module_& module);
 void register_tf_example(nb::module_& module);
 void register_tfrecord(nb::module_& module);
 
-} // namespace penstock::bind
+} // namespace headrace::bind

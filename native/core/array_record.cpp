@@ -4,7 +4,7 @@
 
 #include "core/proto_wire.hpp"
 
-namespace penstock::array_record {
+namespace headrace::array_record {
 namespace {
 
 constexpr std::uint64_t version = 1;
@@ -106,4 +106,4 @@ std::vector<std::byte> encode_postscript(std::uint64_t footer_offset) {
     return record;
 }
 
-} // namespace penstock::array_record
+} // namespace headrace::array_record

@@ -7,7 +7,7 @@
 
 /// What ArrayRecord adds to Riegeli: a last chunk that says where all others are, and a last block that says where that one is.
 /// Source: the ArrayRecord project, cpp/layout.proto.
-namespace penstock::array_record {
+namespace headrace::array_record {
 
 inline constexpr std::uint64_t magic = 0x71930e704fdae05e;
 
@@ -37,4 +37,4 @@ struct EncodedFooter {
 /// A record of the postscript.
 [[nodiscard]] std::vector<std::byte> encode_postscript(std::uint64_t footer_offset);
 
-} // namespace penstock::array_record
+} // namespace headrace::array_record

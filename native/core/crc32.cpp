@@ -5,11 +5,11 @@
 #include "core/crc_tables.hpp"
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#define PENSTOCK_CRC_PCLMUL 1
+#define HEADRACE_CRC_PCLMUL 1
 #include <immintrin.h>
 #endif
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 constexpr std::uint32_t polynomial = 0xEDB88320U;
@@ -23,7 +23,7 @@ constexpr std::uint32_t product(std::uint32_t a, std::uint32_t b) {
     return sum;
 }
 
-#if defined(PENSTOCK_CRC_PCLMUL)
+#if defined(HEADRACE_CRC_PCLMUL)
 
 // x to the power of `bits`, modulo the polynomial, bit 0 the highest power, as the multiplication of reflected halves wants it: one bit
 // further up.
@@ -64,7 +64,7 @@ const bool can_fold = __builtin_cpu_supports("pclmul") != 0;
 } // namespace
 
 std::uint32_t crc32(Bytes data, std::uint32_t before) noexcept {
-#if defined(PENSTOCK_CRC_PCLMUL)
+#if defined(HEADRACE_CRC_PCLMUL)
     if (can_fold && data.size() >= fold_bytes) return ~update_by_folding(~before, data.data(), data.size());
 #endif
     return crc32_by_tables(data, before);
@@ -80,4 +80,4 @@ std::uint32_t crc32_joined(std::uint32_t first, std::uint32_t second, std::uint6
 
 std::uint32_t crc32_by_tables(Bytes data, std::uint32_t before) noexcept { return ~Tables::update(~before, data); }
 
-} // namespace penstock
+} // namespace headrace

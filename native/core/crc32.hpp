@@ -2,7 +2,7 @@
 
 #include "core/cursor.hpp"
 
-namespace penstock {
+namespace headrace {
 
 /// CRC-32 as GZIP and PNG have it (reflected polynomial 0xEDB88320, start and end xor 0xFFFFFFFF) of `data`, continuing from the CRC of what came
 /// before it. By carry-less multiplication where the processor has it, chosen at run time.
@@ -14,4 +14,4 @@ namespace penstock {
 /// The same by tables alone. For tests and other processors.
 [[nodiscard]] std::uint32_t crc32_by_tables(Bytes data, std::uint32_t before = 0) noexcept;
 
-} // namespace penstock
+} // namespace headrace

@@ -6,25 +6,25 @@
 #include "core/crc_tables.hpp"
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#define PENSTOCK_CRC_SSE42 1
+#define HEADRACE_CRC_SSE42 1
 #include <immintrin.h>
 #elif defined(__aarch64__) && defined(__linux__) && (defined(__GNUC__) || defined(__clang__))
-#define PENSTOCK_CRC_ARM 1
+#define HEADRACE_CRC_ARM 1
 #include <arm_acle.h>
 #include <sys/auxv.h>
 #elif defined(__aarch64__) && defined(__APPLE__)
-#define PENSTOCK_CRC_ARM 1
+#define HEADRACE_CRC_ARM 1
 #include <arm_acle.h>
 #endif
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 constexpr std::uint32_t polynomial = 0x82F63B78U;
 
 using Tables = CrcTables<polynomial>;
 
-#if defined(PENSTOCK_CRC_SSE42) || defined(PENSTOCK_CRC_ARM)
+#if defined(HEADRACE_CRC_SSE42) || defined(HEADRACE_CRC_ARM)
 
 // The instruction takes three cycles and can start every cycle, so three stretches are summed side by side. To join
 // them, the CRC of a stretch is moved past the next one, as if that many zero bytes followed: one table look-up a byte.
@@ -55,16 +55,16 @@ std::uint32_t moved(const Shift& shift, std::uint32_t crc) {
     return shift[0][crc & 0xFF] ^ shift[1][crc >> 8 & 0xFF] ^ shift[2][crc >> 16 & 0xFF] ^ shift[3][crc >> 24];
 }
 
-#ifdef PENSTOCK_CRC_SSE42
-#define PENSTOCK_CRC_TARGET __attribute__((target("sse4.2")))
-PENSTOCK_CRC_TARGET inline std::uint64_t step8(std::uint64_t crc, std::uint64_t word) { return _mm_crc32_u64(crc, word); }
-PENSTOCK_CRC_TARGET inline std::uint32_t step1(std::uint32_t crc, std::uint8_t byte) { return _mm_crc32_u8(crc, byte); }
+#ifdef HEADRACE_CRC_SSE42
+#define HEADRACE_CRC_TARGET __attribute__((target("sse4.2")))
+HEADRACE_CRC_TARGET inline std::uint64_t step8(std::uint64_t crc, std::uint64_t word) { return _mm_crc32_u64(crc, word); }
+HEADRACE_CRC_TARGET inline std::uint32_t step1(std::uint32_t crc, std::uint8_t byte) { return _mm_crc32_u8(crc, byte); }
 #else
-#define PENSTOCK_CRC_TARGET __attribute__((target("+crc")))
-PENSTOCK_CRC_TARGET inline std::uint64_t step8(std::uint64_t crc, std::uint64_t word) {
+#define HEADRACE_CRC_TARGET __attribute__((target("+crc")))
+HEADRACE_CRC_TARGET inline std::uint64_t step8(std::uint64_t crc, std::uint64_t word) {
     return __crc32cd(static_cast<std::uint32_t>(crc), word);
 }
-PENSTOCK_CRC_TARGET inline std::uint32_t step1(std::uint32_t crc, std::uint8_t byte) { return __crc32cb(crc, byte); }
+HEADRACE_CRC_TARGET inline std::uint32_t step1(std::uint32_t crc, std::uint8_t byte) { return __crc32cb(crc, byte); }
 #endif
 
 /// Memory to be asked for, a line of the cache at a time.
@@ -90,7 +90,7 @@ struct FetchingNothing {
 };
 
 template <std::size_t stretch, typename Fetch>
-PENSTOCK_CRC_TARGET inline std::uint64_t three_stretches(std::uint64_t crc, const std::byte* at, const Shift& shift, Fetch& fetch) {
+HEADRACE_CRC_TARGET inline std::uint64_t three_stretches(std::uint64_t crc, const std::byte* at, const Shift& shift, Fetch& fetch) {
     std::uint64_t second = 0;
     std::uint64_t third = 0;
     for (const std::byte* const end = at + stretch; at != end;) {
@@ -106,7 +106,7 @@ PENSTOCK_CRC_TARGET inline std::uint64_t three_stretches(std::uint64_t crc, cons
 }
 
 template <typename Fetch>
-PENSTOCK_CRC_TARGET std::uint32_t update_by_instruction(std::uint32_t start, const std::byte* at, std::size_t size, Fetch fetch) {
+HEADRACE_CRC_TARGET std::uint32_t update_by_instruction(std::uint32_t start, const std::byte* at, std::size_t size, Fetch fetch) {
     std::uint64_t crc = start;
     for (; size >= 3 * long_stretch; size -= 3 * long_stretch, at += 3 * long_stretch)
         crc = three_stretches<long_stretch>(crc, at, long_shift, fetch);
@@ -120,7 +120,7 @@ PENSTOCK_CRC_TARGET std::uint32_t update_by_instruction(std::uint32_t start, con
 }
 
 bool has_instruction() {
-#ifdef PENSTOCK_CRC_SSE42
+#ifdef HEADRACE_CRC_SSE42
     return __builtin_cpu_supports("sse4.2") != 0;
 #elif defined(__APPLE__)
     return true;
@@ -137,7 +137,7 @@ std::uint32_t crc32c_by_tables(Bytes data, std::uint32_t before) noexcept {
     return ~Tables::update(~before, data);
 }
 
-#if defined(PENSTOCK_CRC_SSE42) || defined(PENSTOCK_CRC_ARM)
+#if defined(HEADRACE_CRC_SSE42) || defined(HEADRACE_CRC_ARM)
 
 std::uint32_t crc32c(Bytes data, std::uint32_t before) noexcept {
     static const bool fast = has_instruction();
@@ -150,7 +150,7 @@ std::uint32_t crc32c_fetching(Bytes data, Bytes next) noexcept {
 }
 
 const char* crc32c_engine() noexcept {
-#ifdef PENSTOCK_CRC_SSE42
+#ifdef HEADRACE_CRC_SSE42
     return has_instruction() ? "sse4.2" : "table";
 #else
     return has_instruction() ? "armv8" : "table";
@@ -165,4 +165,4 @@ const char* crc32c_engine() noexcept { return "table"; }
 
 #endif
 
-} // namespace penstock
+} // namespace headrace

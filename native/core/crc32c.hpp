@@ -2,7 +2,7 @@
 
 #include "core/cursor.hpp"
 
-namespace penstock {
+namespace headrace {
 
 /// CRC-32C (Castagnoli: reflected polynomial 0x82F63B78, start and end xor 0xFFFFFFFF) of `data`, continuing from the
 /// CRC of what came before it. By the processor's own instruction where it has one, chosen at run time.
@@ -22,4 +22,4 @@ namespace penstock {
     return ((crc >> 15) | (crc << 17)) + 0xA282EAD8U;
 }
 
-} // namespace penstock
+} // namespace headrace

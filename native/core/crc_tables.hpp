@@ -4,7 +4,7 @@
 
 #include "core/cursor.hpp"
 
-namespace penstock {
+namespace headrace {
 
 /// A CRC of 32 bits with a reflected polynomial, by slicing by eight: table k holds the CRC of a byte followed by k zero bytes.
 template <std::uint32_t polynomial> class CrcTables {
@@ -43,4 +43,4 @@ template <std::uint32_t polynomial> class CrcTables {
     }();
 };
 
-} // namespace penstock
+} // namespace headrace

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-namespace penstock::csv {
+namespace headrace::csv {
 namespace {
 
 using Text = const char*;
@@ -230,4 +230,4 @@ std::vector<Bytes> gather(std::span<const Bytes> files, std::span<const std::int
     return rows;
 }
 
-} // namespace penstock::csv
+} // namespace headrace::csv

@@ -8,7 +8,7 @@
 #include "core/cursor.hpp"
 #include "core/scan.hpp"
 
-namespace penstock {
+namespace headrace {
 
 /// Rows of delimiter-separated values, as in RFC 4180 and as Python's csv module reads them in strict mode: a quote counts only where
 /// a field begins; inside it two quotes are one, and delimiters and line ends are text; behind the closing quote the field ends. Lines
@@ -46,7 +46,7 @@ struct Row {
 /// What a field says: without its quotes, doubled ones single.
 [[nodiscard]] std::string_view value_of(Bytes field, const Dialect& dialect, std::vector<char>& room);
 
-using penstock::Scan;
+using headrace::Scan;
 
 /// Hops from row to row. Checked rows that fail give `wrong_count` (`expected` and `found` are numbers of fields) or `wire` (no UTF-8;
 /// `found` is the byte).
@@ -64,4 +64,4 @@ using penstock::Scan;
 [[nodiscard]] std::size_t utf8_until(Bytes text) noexcept;
 
 } // namespace csv
-} // namespace penstock
+} // namespace headrace

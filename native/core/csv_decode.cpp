@@ -4,7 +4,7 @@
 #include <bit>
 #include <limits>
 
-namespace penstock::csv {
+namespace headrace::csv {
 namespace {
 
 std::string_view text_of(Bytes bytes) noexcept { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
@@ -325,4 +325,4 @@ Decoded Decoder::decode(const Spans& spans, const std::shared_ptr<Pool>& pool) c
     return run.take();
 }
 
-} // namespace penstock::csv
+} // namespace headrace::csv

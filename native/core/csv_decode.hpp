@@ -12,7 +12,7 @@
 #include "core/pool.hpp"
 #include "core/spans.hpp"
 
-namespace penstock::csv {
+namespace headrace::csv {
 
 /// Words that stand for a value that is missing.
 class Words {
@@ -99,4 +99,4 @@ class Decoder {
     std::vector<int> plan_; ///< Field to spec; -1 where it is not wanted. Ends with the last one that is.
 };
 
-} // namespace penstock::csv
+} // namespace headrace::csv

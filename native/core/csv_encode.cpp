@@ -6,7 +6,7 @@
 
 #include "core/csv_number.hpp"
 
-namespace penstock::csv {
+namespace headrace::csv {
 namespace {
 
 constexpr std::size_t step = std::size_t{64} << 10;
@@ -93,4 +93,4 @@ std::vector<char> encode(std::span<const Source> sources, std::size_t rows, cons
     return out;
 }
 
-} // namespace penstock::csv
+} // namespace headrace::csv

@@ -7,7 +7,7 @@
 
 #include "core/csv.hpp"
 
-namespace penstock::csv {
+namespace headrace::csv {
 
 enum class Values : std::uint8_t { int64 = 1, uint64, float64, float32, boolean, text };
 
@@ -23,4 +23,4 @@ struct Source {
 /// be an empty line otherwise. The caller has checked that every column holds `rows` * `count` values.
 [[nodiscard]] std::vector<char> encode(std::span<const Source> sources, std::size_t rows, const Dialect& dialect, std::string_view line_end);
 
-} // namespace penstock::csv
+} // namespace headrace::csv

@@ -11,7 +11,7 @@
 #include <limits>
 #include <string>
 
-namespace penstock::csv {
+namespace headrace::csv {
 namespace {
 
 bool is_digit(char byte) noexcept { return static_cast<unsigned char>(byte - '0') < 10; }
@@ -368,4 +368,4 @@ std::size_t read_float32(std::string_view text, char decimal, float& value) noex
 char* write_float64(char* to, double value, char decimal) noexcept { return write_float(to, value, decimal); }
 char* write_float32(char* to, float value, char decimal) noexcept { return write_float(to, value, decimal); }
 
-} // namespace penstock::csv
+} // namespace headrace::csv

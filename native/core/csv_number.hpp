@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace penstock::csv {
+namespace headrace::csv {
 
 /// What a text is as a number.
 enum class NumberKind : std::uint8_t {
@@ -38,4 +38,4 @@ inline constexpr std::size_t most_digits = 40;
 [[nodiscard]] char* write_float64(char* to, double value, char decimal) noexcept;
 [[nodiscard]] char* write_float32(char* to, float value, char decimal) noexcept;
 
-} // namespace penstock::csv
+} // namespace headrace::csv

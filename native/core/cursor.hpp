@@ -9,7 +9,7 @@
 
 #include "core/fault.hpp"
 
-namespace penstock {
+namespace headrace {
 
 using Bytes = std::span<const std::byte>;
 
@@ -110,4 +110,4 @@ class Cursor {
     std::uint64_t base_;
 };
 
-} // namespace penstock
+} // namespace headrace

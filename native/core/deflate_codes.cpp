@@ -4,7 +4,7 @@
 #include <bit>
 #include <span>
 
-namespace penstock::deflate {
+namespace headrace::deflate {
 namespace {
 
 constexpr std::array<std::uint8_t, 19> order = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
@@ -227,4 +227,4 @@ std::uint64_t find_block(Bytes data, std::uint64_t from, std::uint64_t until, Co
     return until;
 }
 
-} // namespace penstock::deflate
+} // namespace headrace::deflate

@@ -5,7 +5,7 @@
 
 #include "core/cursor.hpp"
 
-namespace penstock::deflate {
+namespace headrace::deflate {
 
 /// The bits of a Deflate stream from bit `at` on, the first lowest: 57 of them at least, with zeros for those behind the end.
 [[nodiscard]] inline std::uint64_t bits_at(Bytes data, std::uint64_t at) noexcept {
@@ -86,4 +86,4 @@ struct Codes {
 /// `until` where there is none.
 [[nodiscard]] std::uint64_t find_block(Bytes data, std::uint64_t from, std::uint64_t until, Codes& room) noexcept;
 
-} // namespace penstock::deflate
+} // namespace headrace::deflate

@@ -4,10 +4,10 @@
 #include <bit>
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#define PENSTOCK_BMI2 1
+#define HEADRACE_BMI2 1
 #endif
 
-namespace penstock::deflate {
+namespace headrace::deflate {
 namespace {
 
 constexpr std::array<std::uint16_t, 29> length_base = {3,  4,  5,  6,  7,  8,  9,  10, 11,  13,  15,  17,  19,  23, 27,
@@ -22,7 +22,7 @@ constexpr std::size_t slack = 16;
 constexpr std::size_t bytes_per_match = 16;
 constexpr std::size_t other_costs = 33; // a match gives as much as so many steps may
 
-#if defined(PENSTOCK_BMI2)
+#if defined(HEADRACE_BMI2)
 const bool has_bmi2 = __builtin_cpu_supports("bmi2") != 0;
 #else
 constexpr bool has_bmi2 = false;
@@ -117,7 +117,7 @@ void Lane::run_all(Lane* const* lanes, std::size_t count) noexcept {
     }
 }
 
-#if defined(PENSTOCK_BMI2)
+#if defined(HEADRACE_BMI2)
 __attribute__((target("bmi,bmi2,lzcnt"))) void Lane::run_all_bmi2(Lane* const* lanes, std::size_t count) noexcept {
     switch (count) {
     case 3: return run_side_by_side<3>(lanes);
@@ -251,4 +251,4 @@ Bytes Lane::last_bytes(std::size_t before) const noexcept {
     return {data() + whole_.size - count, count};
 }
 
-} // namespace penstock::deflate
+} // namespace headrace::deflate

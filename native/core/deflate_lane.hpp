@@ -5,7 +5,7 @@
 
 #include "core/deflate_codes.hpp"
 
-namespace penstock::deflate {
+namespace headrace::deflate {
 
 inline constexpr std::size_t most_lanes = 3; ///< More wait for the first cache, not for each other.
 inline constexpr std::size_t window_bytes = std::size_t{32} << 10; ///< How far back a match may reach.
@@ -73,4 +73,4 @@ class Lane {
     bool last_block_ = false;
 };
 
-} // namespace penstock::deflate
+} // namespace headrace::deflate

@@ -2,7 +2,7 @@
 
 #include "core/process.hpp"
 
-namespace penstock::deflate {
+namespace headrace::deflate {
 
 std::shared_ptr<LaneStock> LaneStock::make(std::size_t room, std::size_t most_idle) { return std::shared_ptr<LaneStock>(new LaneStock(room, most_idle)); }
 
@@ -28,4 +28,4 @@ void LaneStock::take_back(std::unique_ptr<Lane> lane) noexcept {
     if (idle_.size() < most_idle_) idle_.push_back(std::move(lane));
 }
 
-} // namespace penstock::deflate
+} // namespace headrace::deflate

@@ -6,7 +6,7 @@
 
 #include "core/deflate_lane.hpp"
 
-namespace penstock::deflate {
+namespace headrace::deflate {
 
 /// Lanes that are used again. What one has inflated lies there as long as somebody holds it, in whatever thread and however long; then it
 /// comes back by itself.
@@ -27,4 +27,4 @@ class LaneStock : public std::enable_shared_from_this<LaneStock> {
     std::vector<std::unique_ptr<Lane>> idle_;
 };
 
-} // namespace penstock::deflate
+} // namespace headrace::deflate

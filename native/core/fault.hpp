@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <exception>
 
-namespace penstock {
+namespace headrace {
 
 /// What is wrong with some bytes. Python turns a fault and its numbers into a sentence; C++ never makes words.
 enum class Fault : std::uint8_t {
@@ -37,7 +37,7 @@ struct FormatError : std::exception {
     FormatError(Fault what_, std::uint64_t offset_, std::uint64_t expected_ = 0, std::uint64_t found_ = 0) noexcept
         : fault(what_), offset(offset_), expected(expected_), found(found_) {}
 
-    [[nodiscard]] const char* what() const noexcept override { return "penstock format error"; }
+    [[nodiscard]] const char* what() const noexcept override { return "headrace format error"; }
 };
 
-} // namespace penstock
+} // namespace headrace

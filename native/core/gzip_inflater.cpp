@@ -6,7 +6,7 @@
 #include "core/crc32.hpp"
 #include "core/process.hpp"
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 using deflate::Lane;
@@ -286,4 +286,4 @@ std::shared_ptr<Lane> GzipInflater::inflate_again(Part& part, std::uint64_t at) 
     return again_ > patience + guessed_ / 4 ? nullptr : lane;
 }
 
-} // namespace penstock
+} // namespace headrace

@@ -12,7 +12,7 @@
 
 #include "core/deflate_stock.hpp"
 
-namespace penstock {
+namespace headrace {
 
 /// Inflates a GZIP file of bytes that hardly repeat (random numbers, pictures), stretches of it side by side. For nothing else: what it is
 /// not made for, and whatever is not sound, it refuses, and what it gave until then is right.
@@ -120,4 +120,4 @@ class GzipInflater {
     int process_ = 0; // in which the workers are
 };
 
-} // namespace penstock
+} // namespace headrace

@@ -4,11 +4,11 @@
 #include <bit>
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#define PENSTOCK_HIGHWAY_AVX2 1
+#define HEADRACE_HIGHWAY_AVX2 1
 #include <immintrin.h>
 #endif
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 using Lanes = std::array<std::uint64_t, 4>;
@@ -106,22 +106,22 @@ std::uint64_t hash_portable(Bytes data) {
     return finish(state);
 }
 
-#ifdef PENSTOCK_HIGHWAY_AVX2
+#ifdef HEADRACE_HIGHWAY_AVX2
 
-#define PENSTOCK_AVX2 __attribute__((target("avx2"), always_inline)) inline
+#define HEADRACE_AVX2 __attribute__((target("avx2"), always_inline)) inline
 
 struct Vectors {
     __m256i v0, v1, mul0, mul1;
 };
 
-PENSTOCK_AVX2 __m256i get(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
+HEADRACE_AVX2 __m256i get(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
 
-PENSTOCK_AVX2 Vectors initial() {
+HEADRACE_AVX2 Vectors initial() {
     const State state;
     return {get(state.v0.data()), get(state.v1.data()), get(state.mul0.data()), get(state.mul1.data())};
 }
 
-PENSTOCK_AVX2 void update(Vectors& s, __m256i packet) {
+HEADRACE_AVX2 void update(Vectors& s, __m256i packet) {
     const __m256i order = _mm256_broadcastsi128_si256(_mm_setr_epi8(3, 12, 2, 5, 14, 1, 15, 0, 11, 4, 10, 13, 9, 6, 8, 7));
     s.v1 = _mm256_add_epi64(s.v1, _mm256_add_epi64(s.mul0, packet));
     s.mul0 = _mm256_xor_si256(s.mul0, _mm256_mul_epu32(s.v1, _mm256_srli_epi64(s.v0, 32)));
@@ -132,7 +132,7 @@ PENSTOCK_AVX2 void update(Vectors& s, __m256i packet) {
 }
 
 // What is left from `at` on, and the end.
-PENSTOCK_AVX2 std::uint64_t finish(Vectors s, Bytes data, std::size_t at) {
+HEADRACE_AVX2 std::uint64_t finish(Vectors s, Bytes data, std::size_t at) {
     for (; at + packet_size <= data.size(); at += packet_size) update(s, get(data.data() + at));
     if (at != data.size()) {
         const auto size = static_cast<int>(data.size() - at);
@@ -167,14 +167,14 @@ bool has_avx2() { return __builtin_cpu_supports("avx2") != 0; }
 } // namespace
 
 std::uint64_t riegeli_hash(Bytes data) noexcept {
-#ifdef PENSTOCK_HIGHWAY_AVX2
+#ifdef HEADRACE_HIGHWAY_AVX2
     if (has_avx2()) return hash_avx2(data);
 #endif
     return hash_portable(data);
 }
 
 std::array<std::uint64_t, 2> riegeli_hash_two(Bytes first, Bytes second) noexcept {
-#ifdef PENSTOCK_HIGHWAY_AVX2
+#ifdef HEADRACE_HIGHWAY_AVX2
     if (has_avx2()) return hash_two_avx2(first, second);
 #endif
     return {hash_portable(first), hash_portable(second)};
@@ -182,4 +182,4 @@ std::array<std::uint64_t, 2> riegeli_hash_two(Bytes first, Bytes second) noexcep
 
 std::uint64_t riegeli_hash_portable(Bytes data) noexcept { return hash_portable(data); }
 
-} // namespace penstock
+} // namespace headrace

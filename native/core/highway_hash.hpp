@@ -4,7 +4,7 @@
 
 #include "core/cursor.hpp"
 
-namespace penstock {
+namespace headrace {
 
 /// HighwayHash-64 under the key that Riegeli files use ("Riegeli/records\n", twice).
 /// Source: the Riegeli file format description; J. Alakuijala, B. Cox, J. Wassenberg, "Fast keyed hash/pseudo-random
@@ -17,4 +17,4 @@ namespace penstock {
 /// The same by plain 64-bit arithmetic, whatever the processor can do. For tests.
 [[nodiscard]] std::uint64_t riegeli_hash_portable(Bytes data) noexcept;
 
-} // namespace penstock
+} // namespace headrace

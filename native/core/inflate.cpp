@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 constexpr std::array<std::uint16_t, 29> length_base{3,  4,  5,  6,  7,  8,  9,  10, 11,  13,  15,  17,  19,  23, 27,
@@ -281,4 +281,4 @@ std::uint32_t adler32(Bytes bytes) noexcept {
     return high << 16 | low;
 }
 
-} // namespace penstock
+} // namespace headrace

@@ -4,7 +4,7 @@
 
 #include "core/cursor.hpp"
 
-namespace penstock {
+namespace headrace {
 
 /// Decompresses zlib streams (RFC 1950 and 1951) whose size is known before. One of these does many streams, one after the other.
 ///
@@ -48,4 +48,4 @@ class Inflater {
 /// Adler-32 of RFC 1950.
 [[nodiscard]] std::uint32_t adler32(Bytes bytes) noexcept;
 
-} // namespace penstock
+} // namespace headrace

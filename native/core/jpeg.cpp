@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace penstock::jpeg {
+namespace headrace::jpeg {
 namespace {
 
 constexpr std::size_t most_blocks = 6; // of a unit: four of luma, two of chroma
@@ -12,7 +12,7 @@ constexpr std::size_t padding = 64;    // what kernels may read and write behind
 std::size_t ceiling(std::size_t value, std::size_t by) { return (value + by - 1) / by; }
 
 /// By 16 bytes a time, however the compiler would set 128 of them: a string instruction takes longer than the block's bits.
-PENSTOCK_INLINE void clear(std::int16_t* coefficients) noexcept {
+HEADRACE_INLINE void clear(std::int16_t* coefficients) noexcept {
     struct alignas(16) Sixteen {
         std::array<std::uint64_t, 2> words{};
     };
@@ -77,7 +77,7 @@ void Decoder::prepare(const Header& header) {
     for (auto& row : wide_) row.resize(header.width + 2 * padding);
 }
 
-template <int> PENSTOCK_INLINE bool Decoder::scan(const Header& header) {
+template <int> HEADRACE_INLINE bool Decoder::scan(const Header& header) {
     Work work;
     for (std::size_t i = 0; i < header.channels; ++i) {
         const Component& component = header.components[i];
@@ -175,4 +175,4 @@ void Decoder::pixels(const Header& header, std::uint8_t* out) {
     }
 }
 
-} // namespace penstock::jpeg
+} // namespace headrace::jpeg

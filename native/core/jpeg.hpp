@@ -8,7 +8,7 @@
 #include "core/jpeg_header.hpp"
 #include "core/jpeg_kernels.hpp"
 
-namespace penstock::jpeg {
+namespace headrace::jpeg {
 
 /// Decodes plain JPEGs (see `plain_header`) to the pixels that libjpeg-turbo gives with its accurate DCT and smooth chroma, to the
 /// bit. One for each thread: it holds the memory that it works in, and the code tables of the image before.
@@ -59,4 +59,4 @@ inline constexpr std::size_t most_pixels = std::size_t{1} << 24;
 /// And of what a decoder holds between images: this many pixels' worth.
 inline constexpr std::size_t kept_pixels = std::size_t{1} << 20;
 
-} // namespace penstock::jpeg
+} // namespace headrace::jpeg

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace penstock::jpeg {
+namespace headrace::jpeg {
 namespace {
 
 /// What a symbol says without its magnitude.
@@ -93,4 +93,4 @@ bool Stretches::fill(Bytes scan) {
     return false;
 }
 
-} // namespace penstock::jpeg
+} // namespace headrace::jpeg

@@ -8,15 +8,15 @@
 #include "core/jpeg_header.hpp"
 
 #if defined(__GNUC__) || defined(__clang__)
-#define PENSTOCK_INLINE __attribute__((always_inline)) inline
-#define PENSTOCK_INLINE_LAMBDA __attribute__((always_inline))
+#define HEADRACE_INLINE __attribute__((always_inline)) inline
+#define HEADRACE_INLINE_LAMBDA __attribute__((always_inline))
 #elif defined(_MSC_VER)
 #include <cstdlib>
-#define PENSTOCK_INLINE __forceinline
-#define PENSTOCK_INLINE_LAMBDA
+#define HEADRACE_INLINE __forceinline
+#define HEADRACE_INLINE_LAMBDA
 #endif
 
-namespace penstock::jpeg {
+namespace headrace::jpeg {
 
 inline constexpr unsigned peeked_bits = 11;
 
@@ -62,7 +62,7 @@ class CodeTable {
     void build(const Codes& codes, bool is_ac);
 
     /// What some bits begin with, the uppermost first. Its `bits` are 0 where `longer` has to tell.
-    [[nodiscard]] PENSTOCK_INLINE Entry next(std::uint64_t bits) const noexcept { return entries_[bits >> (64 - peeked_bits)]; }
+    [[nodiscard]] HEADRACE_INLINE Entry next(std::uint64_t bits) const noexcept { return entries_[bits >> (64 - peeked_bits)]; }
 
     /// The same for a code longer than `peeked_bits`. Its `bits` are 0 where there is no such code.
     [[nodiscard]] Entry longer(std::uint64_t bits) const noexcept;
@@ -95,7 +95,7 @@ struct Bits {
     unsigned count = 0;     ///< How many of `next` are there.
 
     /// At least 56 are there after it.
-    PENSTOCK_INLINE void refill() noexcept {
+    HEADRACE_INLINE void refill() noexcept {
         next |= load_be(at) >> count;
         at += (63 - count) >> 3;
         count |= 56;
@@ -110,11 +110,11 @@ struct Bits {
         at += 7;
     }
     /// Drops the lowest six bits of `by`.
-    PENSTOCK_INLINE void drop(std::uint64_t by) noexcept {
+    HEADRACE_INLINE void drop(std::uint64_t by) noexcept {
         next <<= by & 63;
         count -= static_cast<unsigned>(by & 63);
     }
-    static PENSTOCK_INLINE std::uint64_t load_be(const std::byte* from) noexcept {
+    static HEADRACE_INLINE std::uint64_t load_be(const std::byte* from) noexcept {
 #if defined(_MSC_VER)
         return _byteswap_uint64(load_le<std::uint64_t>(from));
 #else
@@ -133,7 +133,7 @@ struct Values {
 };
 
 /// Consumes an entry. Takes no branch that depends on the data: a wrong guess costs more than all else here.
-PENSTOCK_INLINE Values consume(Entry entry, Bits& bits) noexcept {
+HEADRACE_INLINE Values consume(Entry entry, Bits& bits) noexcept {
     const std::uint64_t after_code = bits.next << (entry.word() >> 24 & 63);
     bits.drop(entry.word());
     const auto size = static_cast<unsigned>(entry.word() >> 32 & 15);
@@ -146,7 +146,7 @@ PENSTOCK_INLINE Values consume(Entry entry, Bits& bits) noexcept {
 
 /// The 64 coefficients of a block in rows, as stored; `block` holds 65 numbers, the first 64 of them 0.
 /// Returns the place in the zigzag order from which on all are 0 (1: there is a mean only), or 0 where the bits are no block.
-PENSTOCK_INLINE unsigned next_block(const CodeTable& dc, const CodeTable& ac, Bits& bits, std::uint32_t& mean,
+HEADRACE_INLINE unsigned next_block(const CodeTable& dc, const CodeTable& ac, Bits& bits, std::uint32_t& mean,
                                     std::int16_t* block) noexcept {
     bits.refill();
     Entry entry = dc.next(bits.next);
@@ -157,7 +157,7 @@ PENSTOCK_INLINE unsigned next_block(const CodeTable& dc, const CodeTable& ac, Bi
     mean += static_cast<std::uint32_t>(std::int32_t{consume(entry, bits).first}); // Unsigned: forged sums may wrap.
     block[0] = static_cast<std::int16_t>(mean);
     std::size_t k = 0; // The place of the last coefficient.
-    const auto step = [&]() PENSTOCK_INLINE_LAMBDA {
+    const auto step = [&]() HEADRACE_INLINE_LAMBDA {
         const Values values = consume(entry, bits);
         k += entry.step();
         block[zigzag[k]] = values.first;
@@ -187,4 +187,4 @@ PENSTOCK_INLINE unsigned next_block(const CodeTable& dc, const CodeTable& ac, Bi
     return k == 63 ? 64 : 0; // Else a run went past the end.
 }
 
-} // namespace penstock::jpeg
+} // namespace headrace::jpeg

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace penstock::jpeg {
+namespace headrace::jpeg {
 namespace {
 
 constexpr std::array<std::uint8_t, 64 + 2 * 16 + beyond> make_zigzag() {
@@ -218,4 +218,4 @@ std::optional<Header> plain_header(Bytes file) noexcept {
     }
 }
 
-} // namespace penstock::jpeg
+} // namespace headrace::jpeg

@@ -7,7 +7,7 @@
 
 #include "core/cursor.hpp"
 
-namespace penstock::jpeg {
+namespace headrace::jpeg {
 
 /// How many codes there are of each length, and what they stand for (ITU T.81, B.2.4.2).
 struct Codes {
@@ -51,4 +51,4 @@ extern const std::array<std::uint8_t, 64 + 2 * 16 + beyond> zigzag;
 /// which anything at all is out of order: those are for a whole library to judge. Never throws, reads nothing beyond `file`.
 [[nodiscard]] std::optional<Header> plain_header(Bytes file) noexcept;
 
-} // namespace penstock::jpeg
+} // namespace headrace::jpeg

@@ -8,7 +8,7 @@
 // integers of 13 bits of fraction, chroma by a filter of 3/4 and 1/4, and ITU-R BT.601's colours in 16 bits of fraction. Every
 // constant and every rounding has to be the same for the same pixels to come out.
 
-namespace penstock::jpeg {
+namespace headrace::jpeg {
 namespace {
 
 constexpr int fraction = 13;
@@ -106,4 +106,4 @@ constexpr Kernels plain{&transform, &flat, &widen, &widen_two, &colours};
 
 const Kernels& plain_kernels() noexcept { return plain; }
 
-} // namespace penstock::jpeg
+} // namespace headrace::jpeg

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace penstock::jpeg {
+namespace headrace::jpeg {
 
 /// One block on its way to pixels.
 struct Block {
@@ -34,4 +34,4 @@ struct Kernels {
 /// Those of this machine's AVX2, or nothing.
 [[nodiscard]] const Kernels* vector_kernels() noexcept;
 
-} // namespace penstock::jpeg
+} // namespace headrace::jpeg

@@ -1,18 +1,18 @@
 #include "core/jpeg_kernels.hpp"
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#define PENSTOCK_JPEG_AVX2 1
+#define HEADRACE_JPEG_AVX2 1
 #include <cstring>
 #include <immintrin.h>
 #endif
 
-namespace penstock::jpeg {
+namespace headrace::jpeg {
 
-#if defined(PENSTOCK_JPEG_AVX2)
+#if defined(HEADRACE_JPEG_AVX2)
 namespace {
 
-#define PENSTOCK_AVX2 __attribute__((target("avx2")))
-#define PENSTOCK_AVX2_INLINE __attribute__((target("avx2"), always_inline)) inline
+#define HEADRACE_AVX2 __attribute__((target("avx2")))
+#define HEADRACE_AVX2_INLINE __attribute__((target("avx2"), always_inline)) inline
 
 using Vector = __m256i;
 using Half = __m128i;
@@ -22,7 +22,7 @@ constexpr int kept = 2; // bits of fraction between the passes
 constexpr int fixed(double value) { return static_cast<int>(value * (1 << 13) + (value < 0 ? -0.5 : 0.5)); }
 
 /// A pair of factors for _mm256_madd_epi16 on two rows whose numbers alternate.
-PENSTOCK_AVX2_INLINE Vector factors(int first, int second) {
+HEADRACE_AVX2_INLINE Vector factors(int first, int second) {
     return _mm256_set1_epi32((first & 0xFFFF) | static_cast<int>(static_cast<unsigned>(second) << 16));
 }
 
@@ -33,34 +33,34 @@ struct Wide {
 
 struct Pairs {
     Vector low, high;
-    PENSTOCK_AVX2_INLINE Pairs(Vector a, Vector b) : low(_mm256_unpacklo_epi16(a, b)), high(_mm256_unpackhi_epi16(a, b)) {}
-    PENSTOCK_AVX2_INLINE Wide times(int first, int second) const {
+    HEADRACE_AVX2_INLINE Pairs(Vector a, Vector b) : low(_mm256_unpacklo_epi16(a, b)), high(_mm256_unpackhi_epi16(a, b)) {}
+    HEADRACE_AVX2_INLINE Wide times(int first, int second) const {
         const Vector by = factors(first, second);
         return {_mm256_madd_epi16(low, by), _mm256_madd_epi16(high, by)};
     }
 };
 
-PENSTOCK_AVX2_INLINE Wide operator+(const Wide& a, const Wide& b) {
+HEADRACE_AVX2_INLINE Wide operator+(const Wide& a, const Wide& b) {
     return {_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)};
 }
-PENSTOCK_AVX2_INLINE Wide operator-(const Wide& a, const Wide& b) {
+HEADRACE_AVX2_INLINE Wide operator-(const Wide& a, const Wide& b) {
     return {_mm256_sub_epi32(a.low, b.low), _mm256_sub_epi32(a.high, b.high)};
 }
 
 /// 16 bits to 32 with 13 bits of fraction.
-PENSTOCK_AVX2_INLINE Wide widened(Vector row) {
+HEADRACE_AVX2_INLINE Wide widened(Vector row) {
     const Vector zero = _mm256_setzero_si256();
     return {_mm256_srai_epi32(_mm256_unpacklo_epi16(zero, row), 3), _mm256_srai_epi32(_mm256_unpackhi_epi16(zero, row), 3)};
 }
 
-template <int shift> PENSTOCK_AVX2_INLINE Vector rounded(const Wide& sum) {
+template <int shift> HEADRACE_AVX2_INLINE Vector rounded(const Wide& sum) {
     const Vector half = _mm256_set1_epi32(1 << (shift - 1));
     return _mm256_packs_epi32(_mm256_srai_epi32(_mm256_add_epi32(sum.low, half), shift),
                               _mm256_srai_epi32(_mm256_add_epi32(sum.high, half), shift));
 }
 
 /// One pass over eight rows, of two blocks side by side in the halves of each.
-template <int shift> PENSTOCK_AVX2_INLINE void pass(Vector (&row)[8]) {
+template <int shift> HEADRACE_AVX2_INLINE void pass(Vector (&row)[8]) {
     const Wide even_sum = widened(_mm256_add_epi16(row[0], row[4]));
     const Wide even_difference = widened(_mm256_sub_epi16(row[0], row[4]));
     const Pairs two_six(row[2], row[6]);
@@ -92,7 +92,7 @@ template <int shift> PENSTOCK_AVX2_INLINE void pass(Vector (&row)[8]) {
 }
 
 /// Rows become columns, in each half by itself.
-PENSTOCK_AVX2_INLINE void turn(Vector (&row)[8]) {
+HEADRACE_AVX2_INLINE void turn(Vector (&row)[8]) {
     const Vector a0 = _mm256_unpacklo_epi16(row[0], row[1]), a1 = _mm256_unpackhi_epi16(row[0], row[1]);
     const Vector a2 = _mm256_unpacklo_epi16(row[2], row[3]), a3 = _mm256_unpackhi_epi16(row[2], row[3]);
     const Vector a4 = _mm256_unpacklo_epi16(row[4], row[5]), a5 = _mm256_unpackhi_epi16(row[4], row[5]);
@@ -107,34 +107,34 @@ PENSTOCK_AVX2_INLINE void turn(Vector (&row)[8]) {
     row[6] = _mm256_unpacklo_epi64(b3, b7), row[7] = _mm256_unpackhi_epi64(b3, b7);
 }
 
-PENSTOCK_AVX2_INLINE Vector both(const void* first, const void* second) {
+HEADRACE_AVX2_INLINE Vector both(const void* first, const void* second) {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(static_cast<const Half*>(first))),
                                    _mm_loadu_si128(static_cast<const Half*>(second)), 1);
 }
 
-PENSTOCK_AVX2_INLINE void store_two(const Block& block, std::size_t row, Half samples) {
+HEADRACE_AVX2_INLINE void store_two(const Block& block, std::size_t row, Half samples) {
     _mm_storel_epi64(reinterpret_cast<Half*>(block.out + row * block.stride), samples);
     _mm_storel_epi64(reinterpret_cast<Half*>(block.out + (row + 1) * block.stride), _mm_unpackhi_epi64(samples, samples));
 }
 
 /// Whether one of these numbers leaves 16 bits when it gets its bits of fraction.
-PENSTOCK_AVX2_INLINE bool has_large(Vector row) {
+HEADRACE_AVX2_INLINE bool has_large(Vector row) {
     const Vector back = _mm256_srai_epi16(_mm256_slli_epi16(row, kept), kept);
     return _mm256_movemask_epi8(_mm256_cmpeq_epi16(back, row)) != -1;
 }
 
 /// All bits of a half are set where its block has coefficients in the first row only.
-PENSTOCK_AVX2 Vector first_row_only(const Block& first, const Block& second) {
+HEADRACE_AVX2 Vector first_row_only(const Block& first, const Block& second) {
     Half rest[2] = {_mm_setzero_si128(), _mm_setzero_si128()};
     for (std::size_t i = 8; i < 64; i += 8) {
         rest[0] = _mm_or_si128(rest[0], _mm_loadu_si128(reinterpret_cast<const Half*>(first.coefficients + i)));
         rest[1] = _mm_or_si128(rest[1], _mm_loadu_si128(reinterpret_cast<const Half*>(second.coefficients + i)));
     }
-    const auto all = [](Half bits) PENSTOCK_AVX2 { return _mm_set1_epi32(_mm_testz_si128(bits, bits) != 0 ? -1 : 0); };
+    const auto all = [](Half bits) HEADRACE_AVX2 { return _mm_set1_epi32(_mm_testz_si128(bits, bits) != 0 ? -1 : 0); };
     return _mm256_inserti128_si256(_mm256_castsi128_si256(all(rest[0])), all(rest[1]), 1);
 }
 
-PENSTOCK_AVX2 void transform(const Block& first, const Block& second) {
+HEADRACE_AVX2 void transform(const Block& first, const Block& second) {
     Vector row[8];
     for (std::size_t i = 0; i < 8; ++i) {
         row[i] = _mm256_mullo_epi16(both(first.coefficients + i * 8, second.coefficients + i * 8),
@@ -157,14 +157,14 @@ PENSTOCK_AVX2 void transform(const Block& first, const Block& second) {
     }
 }
 
-PENSTOCK_AVX2_INLINE Vector sixteen(const std::uint8_t* from) {
+HEADRACE_AVX2_INLINE Vector sixteen(const std::uint8_t* from) {
     return _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const Half*>(from)));
 }
 
-PENSTOCK_AVX2_INLINE Vector thrice(Vector x) { return _mm256_add_epi16(x, _mm256_add_epi16(x, x)); }
+HEADRACE_AVX2_INLINE Vector thrice(Vector x) { return _mm256_add_epi16(x, _mm256_add_epi16(x, x)); }
 
 /// Samples that alternate, from a row of the even ones and a row of the odd ones.
-PENSTOCK_AVX2_INLINE void store_alternating(std::uint8_t* out, Vector even, Vector odd, std::size_t columns) {
+HEADRACE_AVX2_INLINE void store_alternating(std::uint8_t* out, Vector even, Vector odd, std::size_t columns) {
     const Vector samples = _mm256_or_si256(even, _mm256_slli_epi16(odd, 8));
     if (columns >= 16) return _mm256_storeu_si256(reinterpret_cast<Vector*>(out), samples);
     alignas(32) std::uint8_t last[32];
@@ -172,7 +172,7 @@ PENSTOCK_AVX2_INLINE void store_alternating(std::uint8_t* out, Vector even, Vect
     std::memcpy(out, last, columns * 2);
 }
 
-PENSTOCK_AVX2 void widen(const std::uint8_t* row, std::size_t columns, std::uint8_t* out) {
+HEADRACE_AVX2 void widen(const std::uint8_t* row, std::size_t columns, std::uint8_t* out) {
     for (std::size_t i = 0; i < columns; i += 16) {
         const Vector middle = thrice(sixteen(row + i));
         const Vector even = _mm256_add_epi16(_mm256_add_epi16(middle, sixteen(row + i - 1)), _mm256_set1_epi16(1));
@@ -181,11 +181,11 @@ PENSTOCK_AVX2 void widen(const std::uint8_t* row, std::size_t columns, std::uint
     }
 }
 
-PENSTOCK_AVX2_INLINE Vector weighed(const std::uint8_t* near, const std::uint8_t* far) {
+HEADRACE_AVX2_INLINE Vector weighed(const std::uint8_t* near, const std::uint8_t* far) {
     return _mm256_add_epi16(thrice(sixteen(near)), sixteen(far));
 }
 
-PENSTOCK_AVX2 void widen_two(const std::uint8_t* near, const std::uint8_t* far, std::size_t columns, std::uint8_t* out) {
+HEADRACE_AVX2 void widen_two(const std::uint8_t* near, const std::uint8_t* far, std::size_t columns, std::uint8_t* out) {
     for (std::size_t i = 0; i < columns; i += 16) {
         const Vector middle = thrice(weighed(near + i, far + i));
         const Vector even = _mm256_add_epi16(_mm256_add_epi16(middle, weighed(near + i - 1, far + i - 1)), _mm256_set1_epi16(8));
@@ -195,17 +195,17 @@ PENSTOCK_AVX2 void widen_two(const std::uint8_t* near, const std::uint8_t* far, 
 }
 
 /// (2 * x * factor + 1) / 2 of x * 65536: a product of 16 bits of fraction, rounded.
-PENSTOCK_AVX2_INLINE Vector part(Vector x, int factor) {
+HEADRACE_AVX2_INLINE Vector part(Vector x, int factor) {
     const Vector doubled = _mm256_mulhi_epi16(_mm256_add_epi16(x, x), _mm256_set1_epi16(static_cast<short>(factor)));
     return _mm256_srai_epi16(_mm256_add_epi16(doubled, _mm256_set1_epi16(1)), 1);
 }
 
-PENSTOCK_AVX2_INLINE Half clamped(Vector x) {
+HEADRACE_AVX2_INLINE Half clamped(Vector x) {
     return _mm256_castsi256_si128(_mm256_permute4x64_epi64(_mm256_packus_epi16(x, x), 0x08));
 }
 
 /// The 48 bytes of 16 pixels. Byte i of them is channel i % 3 of pixel i / 3.
-PENSTOCK_AVX2_INLINE void store_pixels(std::uint8_t* out, Half r, Half g, Half b) {
+HEADRACE_AVX2_INLINE void store_pixels(std::uint8_t* out, Half r, Half g, Half b) {
     const Half r0 = _mm_setr_epi8(0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1, 5);
     const Half g0 = _mm_setr_epi8(-1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1);
     const Half b0 = _mm_setr_epi8(-1, -1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1);
@@ -221,7 +221,7 @@ PENSTOCK_AVX2_INLINE void store_pixels(std::uint8_t* out, Half r, Half g, Half b
     _mm_storeu_si128(to + 2, _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(r, r2), _mm_shuffle_epi8(g, g2)), _mm_shuffle_epi8(b, b2)));
 }
 
-PENSTOCK_AVX2 void colours(const std::uint8_t* y, const std::uint8_t* cb, const std::uint8_t* cr, std::size_t columns, std::uint8_t* rgb) {
+HEADRACE_AVX2 void colours(const std::uint8_t* y, const std::uint8_t* cb, const std::uint8_t* cr, std::size_t columns, std::uint8_t* rgb) {
     const Vector middle = _mm256_set1_epi16(128);
     const Vector half = _mm256_set1_epi32(1 << 15);
     for (std::size_t i = 0; i < columns; i += 16, rgb += 48) {
@@ -258,4 +258,4 @@ const Kernels* vector_kernels() noexcept { return nullptr; }
 
 #endif
 
-} // namespace penstock::jpeg
+} // namespace headrace::jpeg

@@ -7,7 +7,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace penstock {
+namespace headrace {
 
 namespace {
 
@@ -93,4 +93,4 @@ std::int64_t json_too_deep(Bytes text, std::uint64_t most) noexcept {
     return deep < block_size ? static_cast<std::int64_t>(at + deep) : -1;
 }
 
-} // namespace penstock
+} // namespace headrace

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 /// Held for a few instructions and system calls, also inside the signal handler. Nobody touches mapped files while holding it, so that
@@ -136,10 +136,10 @@ struct MappedFiles {
     }
 
     static void last_words(const MappedFile& file) noexcept {
-        say("penstock: ");
+        say("headrace: ");
         say(file.opened_.data(), file.opened_.size());
         say(" shrank, or its disk failed, while an array or memoryview of its mapped bytes was in use, so this process has to end. "
-            "Set PENSTOCK_MAPPED_BYTES=0 to get copies instead.\n");
+            "Set HEADRACE_MAPPED_BYTES=0 to get copies instead.\n");
     }
 
     static void pass_on(int number, siginfo_t* info, void* context) noexcept {
@@ -310,11 +310,11 @@ GuardedRead::Helper::Helper(GuardedRead* of) noexcept : before_(current()) { pth
 
 GuardedRead::Helper::~Helper() { pthread_setspecific(guard_key, before_); }
 
-} // namespace penstock
+} // namespace headrace
 
 #else // Other systems do not let a mapped file be cut off.
 
-namespace penstock {
+namespace headrace {
 
 GuardedRead::GuardedRead() noexcept : outer_(nullptr), entered_(0) {}
 GuardedRead::~GuardedRead() = default;
@@ -327,6 +327,6 @@ GuardedRead::Helper::Helper(GuardedRead*) noexcept : before_(nullptr) {}
 GuardedRead::Helper::~Helper() {}
 MappedFile::Stretch MappedFile::find(const std::byte*) { return {nullptr, reinterpret_cast<const std::byte*>(UINTPTR_MAX), nullptr}; }
 
-} // namespace penstock
+} // namespace headrace
 
 #endif

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace penstock {
+namespace headrace {
 
 /// A file in memory that another process may cut shorter at any time. The system then ends a process that touches a page behind the
 /// new end (SIGBUS), and shows zeros behind it in the page that holds it. Registered files survive the first, and notice both, where
@@ -106,4 +106,4 @@ class GuardedRead {
     std::vector<const MappedFile*> more_;
 };
 
-} // namespace penstock
+} // namespace headrace

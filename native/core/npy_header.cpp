@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-namespace penstock::npy {
+namespace headrace::npy {
 namespace {
 
 constexpr std::array<unsigned char, 6> magic = {0x93, 'N', 'U', 'M', 'P', 'Y'};
@@ -265,4 +265,4 @@ Header parse(Bytes file, std::size_t most) {
     return header;
 }
 
-} // namespace penstock::npy
+} // namespace headrace::npy

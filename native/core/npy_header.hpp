@@ -5,7 +5,7 @@
 
 #include "core/cursor.hpp"
 
-namespace penstock::npy {
+namespace headrace::npy {
 
 /// A value of the Python literal in a .npy header: text, whole number, truth value, tuple, list. Dicts only at the top.
 struct Literal {
@@ -31,4 +31,4 @@ struct Header {
 /// `truncated`, `range` (header too long), `header` with the offset at which the grammar ends.
 [[nodiscard]] Header parse(Bytes file, std::size_t most);
 
-} // namespace penstock::npy
+} // namespace headrace::npy

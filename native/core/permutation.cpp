@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 // The finaliser of SplitMix64 (Steele, Lea, Flood, 2014): every bit of the result depends on every bit of the value.
@@ -103,4 +103,4 @@ void Permutation::at(std::span<const std::int64_t> positions, std::span<std::int
     }
 }
 
-} // namespace penstock
+} // namespace headrace

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-namespace penstock {
+namespace headrace {
 
 /// A permutation of [0, n), computed and never stored: a keyed Feistel network on the bits of n - 1, walked along its
 /// cycle until the number is below n (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002).
@@ -38,4 +38,4 @@ class Permutation {
     unsigned right_bits_ = 0;
 };
 
-} // namespace penstock
+} // namespace headrace

@@ -4,7 +4,7 @@
 
 #include "core/crc32.hpp"
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 constexpr std::uint64_t most_expansion = 1032, least_stream = 64;
@@ -67,4 +67,4 @@ bool PngReader::read(Bytes file, std::byte* out) {
     return true;
 }
 
-} // namespace penstock
+} // namespace headrace

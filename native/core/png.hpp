@@ -5,7 +5,7 @@
 #include "core/inflate.hpp"
 #include "core/png_rows.hpp"
 
-namespace penstock {
+namespace headrace {
 
 /// Reads PNG images that have one header: 8 or 16 bits, gray or colours, with or without alpha, not interlaced.
 ///
@@ -38,4 +38,4 @@ class PngReader {
     std::vector<std::byte> joined_;
 };
 
-} // namespace penstock
+} // namespace headrace

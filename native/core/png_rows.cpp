@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 using Byte = std::uint8_t;
@@ -81,4 +81,4 @@ void unfilter_png(Bytes stream, const PngRows& rows, std::byte* out) {
     }
 }
 
-} // namespace penstock
+} // namespace headrace

@@ -2,7 +2,7 @@
 
 #include "core/cursor.hpp"
 
-namespace penstock {
+namespace headrace {
 
 /// How the rows of a PNG lie in its decompressed stream: each is one byte for its filter and `row_bytes` of filtered samples.
 struct PngRows {
@@ -15,4 +15,4 @@ struct PngRows {
 /// Throws FormatError{wrong_count} when `stream` holds more or fewer rows, {range} when a row names no filter.
 void unfilter_png(Bytes stream, const PngRows& rows, std::byte* out);
 
-} // namespace penstock
+} // namespace headrace

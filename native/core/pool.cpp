@@ -8,17 +8,17 @@
 #if (defined(__unix__) || defined(__APPLE__)) && !defined(__SANITIZE_ADDRESS__)
 #if defined(__has_feature)
 #if !__has_feature(address_sanitizer)
-#define PENSTOCK_MAPPED_BLOCKS 1
+#define HEADRACE_MAPPED_BLOCKS 1
 #endif
 #else
-#define PENSTOCK_MAPPED_BLOCKS 1
+#define HEADRACE_MAPPED_BLOCKS 1
 #endif
 #endif
-#if defined(PENSTOCK_MAPPED_BLOCKS)
+#if defined(HEADRACE_MAPPED_BLOCKS)
 #include <sys/mman.h>
 #endif
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 constexpr std::align_val_t alignment{64};
@@ -36,7 +36,7 @@ std::size_t size_class(std::size_t size) {
 [[maybe_unused]] constexpr std::size_t mapped_from = std::size_t{64} << 10;
 
 std::byte* new_block(std::size_t capacity) {
-#if defined(PENSTOCK_MAPPED_BLOCKS)
+#if defined(HEADRACE_MAPPED_BLOCKS)
     if (capacity >= mapped_from) {
         void* const found = ::mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (found == MAP_FAILED) throw std::bad_alloc();
@@ -47,7 +47,7 @@ std::byte* new_block(std::size_t capacity) {
 }
 
 void free_block(std::byte* block, std::size_t capacity) noexcept {
-#if defined(PENSTOCK_MAPPED_BLOCKS)
+#if defined(HEADRACE_MAPPED_BLOCKS)
     if (capacity >= mapped_from) {
         ::munmap(block, capacity);
         return;
@@ -148,4 +148,4 @@ void Pool::clear() {
     idle_bytes_ = 0;
 }
 
-} // namespace penstock
+} // namespace headrace

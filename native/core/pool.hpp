@@ -7,7 +7,7 @@
 #include <mutex>
 #include <vector>
 
-namespace penstock {
+namespace headrace {
 
 /// Memory for batch columns that is used again instead of being given back: a fresh page costs more than filling it.
 /// A block is yours from `take` until its `Block` dies; after that the next `take` of its size class may get it.
@@ -78,4 +78,4 @@ class Pool : public std::enable_shared_from_this<Pool> {
     std::uint64_t swept_ = 0; // takings up to the last sweep
 };
 
-} // namespace penstock
+} // namespace headrace

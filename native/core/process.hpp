@@ -4,7 +4,7 @@
 #include <unistd.h>
 #endif
 
-namespace penstock {
+namespace headrace {
 
 /// Which process this is: threads and locks of another one, whose child this is, are of no use here.
 [[nodiscard]] inline int process_id() noexcept {
@@ -15,4 +15,4 @@ namespace penstock {
 #endif
 }
 
-} // namespace penstock
+} // namespace headrace

@@ -1,6 +1,6 @@
 #include "core/proto_wire.hpp"
 
-namespace penstock::proto {
+namespace headrace::proto {
 namespace {
 
 // protobuf's own limit on nested messages; groups nest the same way.
@@ -37,4 +37,4 @@ void skip_value(Cursor& cursor, Tag tag) {
     throw FormatError(Fault::wire, cursor.offset());
 }
 
-} // namespace penstock::proto
+} // namespace headrace::proto

@@ -2,7 +2,7 @@
 
 #include "core/cursor.hpp"
 
-namespace penstock::proto {
+namespace headrace::proto {
 
 /// How a field's value is laid out on the protobuf wire.
 enum class Wire : std::uint8_t { varint = 0, fixed64 = 1, bytes = 2, group = 3, end_group = 4, fixed32 = 5 };
@@ -75,4 +75,4 @@ inline std::byte* write_head(std::byte* to, std::uint32_t field, std::uint64_t l
 /// Size of a length-delimited field (number below 16) with `length` bytes in it.
 [[nodiscard]] constexpr std::size_t field_size(std::size_t length) noexcept { return 1 + varint_size(length) + length; }
 
-} // namespace penstock::proto
+} // namespace headrace::proto

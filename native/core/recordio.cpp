@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace penstock::recordio {
+namespace headrace::recordio {
 namespace {
 
 /// Bits 29 to 31 of the length word.
@@ -177,4 +177,4 @@ std::uint64_t frame(std::span<std::byte> block, std::span<const std::int64_t> st
     return used;
 }
 
-} // namespace penstock::recordio
+} // namespace headrace::recordio

@@ -7,7 +7,7 @@
 #include "core/scan.hpp"
 #include "core/spans.hpp"
 
-namespace penstock {
+namespace headrace {
 
 /// RecordIO framing (dmlc-core, include/dmlc/recordio.h): parts of a little-endian uint32 magic word, a uint32 that holds a flag
 /// (upper 3 bits) and the payload's length (lower 29), the payload, and zeros up to a multiple of 4. A record is one part, or
@@ -52,7 +52,7 @@ struct Record {
 /// outside it, whatever the file holds by now. Throws FormatError{changed}, or what `record_at` throws, where that is something else.
 void join_parts(Bytes file, const Record& record, Join join, std::span<std::byte> to);
 
-using penstock::Scan;
+using headrace::Scan;
 
 /// What became of the rows of parts that were walked over in one buffer. Many first parts may lead into one long row of others:
 /// without this, finding and scanning would walk over it for each of them. One part in `step` is remembered.
@@ -96,4 +96,4 @@ class Walks {
 [[nodiscard]] std::uint64_t frame(std::span<std::byte> block, std::span<const std::int64_t> starts, std::span<const std::int64_t> sizes);
 
 } // namespace recordio
-} // namespace penstock
+} // namespace headrace

@@ -5,7 +5,7 @@
 
 #include "core/highway_hash.hpp"
 
-namespace penstock::riegeli {
+namespace headrace::riegeli {
 namespace {
 
 constexpr std::uint64_t most_zstd_block = 128 << 10; // out of at least four bytes
@@ -176,4 +176,4 @@ std::uint64_t find_chunk(Bytes file, std::uint64_t position) noexcept {
     return sighted.known;
 }
 
-} // namespace penstock::riegeli
+} // namespace headrace::riegeli

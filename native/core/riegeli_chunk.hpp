@@ -4,7 +4,7 @@
 
 #include "core/riegeli_layout.hpp"
 
-namespace penstock::riegeli {
+namespace headrace::riegeli {
 
 /// The largest content that a chunk, or a compressed part of one, may say that it has. It bounds what a damaged or hostile file
 /// can make us reserve; the memory itself is touched only as far as the content really reaches.
@@ -82,4 +82,4 @@ struct ChunkScan {
 /// they tell. The size of the file when there is none. `position` lies behind the beginning of a damaged chunk.
 [[nodiscard]] std::uint64_t find_chunk(Bytes file, std::uint64_t position) noexcept;
 
-} // namespace penstock::riegeli
+} // namespace headrace::riegeli

@@ -5,7 +5,7 @@
 
 #include "core/highway_hash.hpp"
 
-namespace penstock::riegeli {
+namespace headrace::riegeli {
 
 std::optional<BlockHeader> read_block_header(Bytes file, std::uint64_t boundary) noexcept {
     if (boundary > file.size() || file.size() - boundary < block_header_size) return std::nullopt;
@@ -40,4 +40,4 @@ void copy_without_headers(Bytes file, std::uint64_t position, std::uint64_t size
     }
 }
 
-} // namespace penstock::riegeli
+} // namespace headrace::riegeli

@@ -7,7 +7,7 @@
 
 /// Riegeli/records files: chunks, cut by a 24-byte block header at every multiple of 64 KiB.
 /// Source: the Riegeli project, doc/riegeli_records_file_format.md.
-namespace penstock::riegeli {
+namespace headrace::riegeli {
 
 inline constexpr std::uint64_t block_size = 65536;
 inline constexpr std::uint64_t block_header_size = 24;
@@ -75,4 +75,4 @@ void copy_without_headers(Bytes file, std::uint64_t position, std::uint64_t size
     return size != 0 && position / block_size != (position + size - 1) / block_size;
 }
 
-} // namespace penstock::riegeli
+} // namespace headrace::riegeli

@@ -8,7 +8,7 @@
 #include "core/zstd_decoder.hpp"
 #include "core/zstd_stored.hpp"
 
-namespace penstock::riegeli {
+namespace headrace::riegeli {
 
 Chunks::Chunks(std::shared_ptr<Pool> pool, Bytes file, const Wanted& wanted) : pool_(std::move(pool)), threads_(wanted.threads), most_own_(wanted.most_own) {
     read_headers(file, wanted);
@@ -276,4 +276,4 @@ std::span<std::byte> Chunks::take(std::size_t size) {
     return memory_.back();
 }
 
-} // namespace penstock::riegeli
+} // namespace headrace::riegeli

@@ -5,7 +5,7 @@
 #include "core/pool.hpp"
 #include "core/riegeli_transpose.hpp"
 
-namespace penstock::riegeli {
+namespace headrace::riegeli {
 
 /// Some chunks on their way from a file to records. Zstandard is decompressed here, everything else is the caller's: as long as
 /// `jobs` is not empty, do them all and call `advance`; then the records are there.
@@ -93,4 +93,4 @@ class Chunks {
     Stage stage_ = Stage::opened;
 };
 
-} // namespace penstock::riegeli
+} // namespace headrace::riegeli

@@ -10,7 +10,7 @@
 #include "core/zstd_decoder.hpp"
 #include "core/zstd_stored.hpp"
 
-namespace penstock::riegeli {
+namespace headrace::riegeli {
 namespace {
 
 constexpr std::size_t together = 2;            // chunks that a thread takes at a time
@@ -145,4 +145,4 @@ void read_singles(std::span<Single> singles, bool verify, unsigned threads) {
     });
 }
 
-} // namespace penstock::riegeli
+} // namespace headrace::riegeli

@@ -4,7 +4,7 @@
 
 #include "core/riegeli_chunk.hpp"
 
-namespace penstock::riegeli {
+namespace headrace::riegeli {
 
 /// Bytes that the record of such a chunk has at most: they are set aside before the data are looked at.
 inline constexpr std::uint64_t most_single = 128 << 10;
@@ -31,4 +31,4 @@ void read_single_headers(std::span<Single> singles, unsigned threads);
 /// that are damaged, or not of the usual kind, are left undone, and maybe the one that was read together with such a chunk.
 void read_singles(std::span<Single> singles, bool verify, unsigned threads);
 
-} // namespace penstock::riegeli
+} // namespace headrace::riegeli

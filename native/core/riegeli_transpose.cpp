@@ -4,7 +4,7 @@
 
 #include "core/proto_wire.hpp"
 
-namespace penstock::riegeli {
+namespace headrace::riegeli {
 namespace {
 
 // Ids of nodes that stand for no field. Every other id is a tag, or a tag whose wire type says "end of submessage".
@@ -279,4 +279,4 @@ void Transposed::assemble(std::uint64_t num_records, std::span<std::byte> output
         records.push_back(output.subspan(begins[i], (i == 0 ? output.size() : begins[i - 1]) - begins[i]));
 }
 
-} // namespace penstock::riegeli
+} // namespace headrace::riegeli

@@ -4,7 +4,7 @@
 
 #include "core/riegeli_chunk.hpp"
 
-namespace penstock::riegeli {
+namespace headrace::riegeli {
 
 /// A transposed chunk: protobuf messages taken apart, field by field, into buffers, and a little machine whose steps put them
 /// together again, from the last byte to the first.
@@ -59,4 +59,4 @@ class Transposed {
     std::uint32_t first_ = 0;
 };
 
-} // namespace penstock::riegeli
+} // namespace headrace::riegeli

@@ -7,7 +7,7 @@
 #include "core/proto_wire.hpp"
 #include "core/zstd_stored.hpp"
 
-namespace penstock::riegeli {
+namespace headrace::riegeli {
 namespace {
 
 void append_varint(std::vector<std::byte>& to, std::uint64_t value) {
@@ -119,4 +119,4 @@ std::vector<std::byte> encode_sizes(std::span<const std::int64_t> sizes) {
     return encoded;
 }
 
-} // namespace penstock::riegeli
+} // namespace headrace::riegeli

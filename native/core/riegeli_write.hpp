@@ -4,7 +4,7 @@
 
 #include "core/riegeli_chunk.hpp"
 
-namespace penstock::riegeli {
+namespace headrace::riegeli {
 
 /// A chunk to write: its data are these pieces, joined.
 struct ChunkToWrite {
@@ -52,4 +52,4 @@ class SimplePrefixes {
 /// One varint for each size, as simple chunks hold them.
 [[nodiscard]] std::vector<std::byte> encode_sizes(std::span<const std::int64_t> sizes);
 
-} // namespace penstock::riegeli
+} // namespace headrace::riegeli

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 void check_range(const Rows& rows, std::span<const std::int64_t> indices) {
@@ -71,4 +71,4 @@ void take_ranges(std::span<const Bytes> files, const std::int32_t* which, std::s
     copy_pieces(offsets.size(), size, from, out);
 }
 
-} // namespace penstock
+} // namespace headrace

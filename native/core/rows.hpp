@@ -2,7 +2,7 @@
 
 #include "core/cursor.hpp"
 
-namespace penstock {
+namespace headrace {
 
 /// Rows of equal size that lie one behind the other; `bytes` holds `count * size` of them, as the caller has checked.
 struct Rows {
@@ -21,4 +21,4 @@ void take_rows(const Rows& rows, std::span<const std::int64_t> indices, std::byt
 void take_ranges(std::span<const Bytes> files, const std::int32_t* which, std::span<const std::int64_t> offsets, std::size_t size,
                  std::byte* out);
 
-} // namespace penstock
+} // namespace headrace

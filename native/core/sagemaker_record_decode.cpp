@@ -6,7 +6,7 @@
 #include "core/sagemaker_record_parts.hpp"
 #include "core/sagemaker_record_rows.hpp"
 
-namespace penstock::sagemaker {
+namespace headrace::sagemaker {
 namespace {
 
 std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
@@ -144,4 +144,4 @@ std::vector<Column> Decoder::decode(const Spans& spans, const std::shared_ptr<Po
     return join_parts(specs_, std::move(parts), cuts, pool);
 }
 
-} // namespace penstock::sagemaker
+} // namespace headrace::sagemaker

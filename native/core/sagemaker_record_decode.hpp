@@ -8,7 +8,7 @@
 #include "core/sagemaker_record_wire.hpp"
 #include "core/spans.hpp"
 
-namespace penstock::sagemaker {
+namespace headrace::sagemaker {
 
 /// How a column is laid out.
 enum class Layout : std::uint8_t {
@@ -67,4 +67,4 @@ class Decoder {
 /// The reading of payload `i` that is a Record, or the first one when neither is.
 [[nodiscard]] Bytes reading_of(const Spans& spans, std::size_t i);
 
-} // namespace penstock::sagemaker
+} // namespace headrace::sagemaker

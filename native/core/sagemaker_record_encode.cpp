@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-namespace penstock::sagemaker {
+namespace headrace::sagemaker {
 namespace {
 
 using proto::field_size;
@@ -208,4 +208,4 @@ Encoded encode(std::vector<Source> sources, std::size_t n, std::size_t head, std
     return out;
 }
 
-} // namespace penstock::sagemaker
+} // namespace headrace::sagemaker

@@ -7,7 +7,7 @@
 #include "core/pool.hpp"
 #include "core/sagemaker_record_wire.hpp"
 
-namespace penstock::sagemaker {
+namespace headrace::sagemaker {
 
 /// A feature, label or string of all records of a batch, to be written.
 struct Source {
@@ -44,4 +44,4 @@ struct Encoded {
 [[nodiscard]] Encoded encode(std::vector<Source> sources, std::size_t n, std::size_t head, std::size_t tail, std::size_t align,
                              const std::shared_ptr<Pool>& pool);
 
-} // namespace penstock::sagemaker
+} // namespace headrace::sagemaker

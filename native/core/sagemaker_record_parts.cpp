@@ -8,7 +8,7 @@
 
 #include "core/sagemaker_record_rows.hpp"
 
-namespace penstock::sagemaker {
+namespace headrace::sagemaker {
 namespace {
 
 template <typename T> void append(std::vector<T>& to, const std::vector<T>& from) { to.insert(to.end(), from.begin(), from.end()); }
@@ -104,4 +104,4 @@ std::vector<Column> join_parts(const std::vector<Spec>& specs, std::vector<std::
     return std::move(parts[0]);
 }
 
-} // namespace penstock::sagemaker
+} // namespace headrace::sagemaker

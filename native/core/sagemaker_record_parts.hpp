@@ -4,7 +4,7 @@
 
 #include "core/sagemaker_record_decode.hpp"
 
-namespace penstock::sagemaker {
+namespace headrace::sagemaker {
 
 /// Decoding the rows of one call in several parts, each on a thread of its own.
 
@@ -21,4 +21,4 @@ void on_threads(std::size_t count, const std::function<void(std::size_t)>& work)
 [[nodiscard]] std::vector<Column> join_parts(const std::vector<Spec>& specs, std::vector<std::vector<Column>> parts,
                                              std::span<const std::size_t> cuts, const std::shared_ptr<Pool>& pool);
 
-} // namespace penstock::sagemaker
+} // namespace headrace::sagemaker

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace penstock::sagemaker {
+namespace headrace::sagemaker {
 namespace {
 
 [[noreturn]] void fail(Fault fault, std::uint64_t expected = 0, std::uint64_t found = 0) { throw FormatError(fault, 0, expected, found); }
@@ -197,4 +197,4 @@ std::byte* Rows::extend(std::size_t count) {
     return column_->numbers.data() + before * item_;
 }
 
-} // namespace penstock::sagemaker
+} // namespace headrace::sagemaker

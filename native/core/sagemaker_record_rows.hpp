@@ -2,7 +2,7 @@
 
 #include "core/sagemaker_record_decode.hpp"
 
-namespace penstock::sagemaker {
+namespace headrace::sagemaker {
 
 /// A longer block with the same first `used` bytes takes the place of `block`.
 void grow(Pool::Block& block, std::size_t size, std::size_t used, const std::shared_ptr<Pool>& pool);
@@ -52,4 +52,4 @@ class Rows {
     std::vector<std::uint64_t> shape_;
 };
 
-} // namespace penstock::sagemaker
+} // namespace headrace::sagemaker

@@ -4,7 +4,7 @@
 
 #include "core/sagemaker_record_decode.hpp"
 
-namespace penstock::sagemaker {
+namespace headrace::sagemaker {
 
 void Scanner::add(const Spans& spans) {
     for (std::size_t i = 0; i < spans.payloads.size(); ++i) {
@@ -97,4 +97,4 @@ std::size_t Scanner::facts_of(Place place, Bytes key) {
     return found->second;
 }
 
-} // namespace penstock::sagemaker
+} // namespace headrace::sagemaker

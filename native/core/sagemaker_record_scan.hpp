@@ -9,7 +9,7 @@
 #include "core/spans.hpp"
 #include "core/tf_example_scan.hpp"
 
-namespace penstock::sagemaker {
+namespace headrace::sagemaker {
 
 /// What was seen at one place, or under one key of a map.
 struct KeyFacts {
@@ -64,4 +64,4 @@ class Scanner {
     std::uint64_t strangers_ = 0;
 };
 
-} // namespace penstock::sagemaker
+} // namespace headrace::sagemaker

@@ -1,6 +1,6 @@
 #include "core/sagemaker_record_wire.hpp"
 
-namespace penstock::sagemaker {
+namespace headrace::sagemaker {
 namespace {
 
 using proto::read_bytes;
@@ -207,4 +207,4 @@ bool read_shape(const Tensor& tensor, std::vector<std::uint64_t>& shape) {
     return !shape.empty();
 }
 
-} // namespace penstock::sagemaker
+} // namespace headrace::sagemaker

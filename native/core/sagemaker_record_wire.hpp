@@ -4,7 +4,7 @@
 
 #include "core/proto_wire.hpp"
 
-namespace penstock::sagemaker {
+namespace headrace::sagemaker {
 
 /// SageMaker's Record (package aialgs.data, proto2) on the wire:
 ///   Record   1: map<string, Value> features   2: map<string, Value> label   3: uid   4: metadata   5: configuration (strings)
@@ -169,4 +169,4 @@ template <typename OnNumber> void each_varint(const Pieces& pieces, OnNumber&& o
     }
 }
 
-} // namespace penstock::sagemaker
+} // namespace headrace::sagemaker

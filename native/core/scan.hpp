@@ -5,7 +5,7 @@
 
 #include "core/fault.hpp"
 
-namespace penstock {
+namespace headrace {
 
 /// What looking for the records of a buffer, one behind the other, has found.
 struct Scan {
@@ -15,4 +15,4 @@ struct Scan {
     FormatError fault{Fault::truncated, 0};
 };
 
-} // namespace penstock
+} // namespace headrace

@@ -5,7 +5,7 @@
 #include "core/crc32c.hpp"
 #include "core/tfrecord.hpp"
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 constexpr std::size_t most_prefetched = 4096;
@@ -52,4 +52,4 @@ void Spans::compare(std::size_t i, std::uint32_t crc) const {
     throw error;
 }
 
-} // namespace penstock
+} // namespace headrace

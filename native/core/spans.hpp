@@ -4,7 +4,7 @@
 
 #include "core/cursor.hpp"
 
-namespace penstock {
+namespace headrace {
 
 /// What surrounds a payload in memory and can be checked against it, so that the check and the decoding of a record
 /// touch its bytes once, while they are in the cache.
@@ -42,4 +42,4 @@ struct Spans {
     void compare(std::size_t i, std::uint32_t crc) const;
 };
 
-} // namespace penstock
+} // namespace headrace

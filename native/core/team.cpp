@@ -11,7 +11,7 @@
 #include <immintrin.h>
 #endif
 
-namespace penstock {
+namespace headrace {
 namespace {
 
 // A call soon after another finds its helpers awake: waking one takes as long as it then has left to do. They wait longer where the last
@@ -153,4 +153,4 @@ void Team::help() noexcept {
     }
 }
 
-} // namespace penstock
+} // namespace headrace

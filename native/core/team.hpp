@@ -12,7 +12,7 @@
 
 #include "core/mapped_files.hpp"
 
-namespace penstock {
+namespace headrace {
 
 /// Threads that wait for parts of work that one thread cannot do alone in time: some hundred microseconds of it. Whoever calls works,
 /// too, and helpers take parts as they come, so that it does no harm when one comes late or not at all.
@@ -72,4 +72,4 @@ class Team {
     std::array<Place, most_helpers + 1> places_; // in the regions
 };
 
-} // namespace penstock
+} // namespace headrace

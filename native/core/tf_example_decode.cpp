@@ -7,7 +7,7 @@
 #include "core/tf_example_mould.hpp"
 #include "core/tf_example_values.hpp"
 
-namespace penstock::example {
+namespace headrace::example {
 namespace {
 
 std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
@@ -264,4 +264,4 @@ std::vector<Column> Decoder::decode(const Spans& spans, const std::shared_ptr<Po
     return columns;
 }
 
-} // namespace penstock::example
+} // namespace headrace::example

@@ -9,7 +9,7 @@
 #include "core/spans.hpp"
 #include "core/tf_example_parse.hpp"
 
-namespace penstock::example {
+namespace headrace::example {
 
 /// One feature that is wanted.
 struct Spec {
@@ -50,4 +50,4 @@ class Decoder {
     std::unordered_map<std::string, int> lists_;    ///< The same of feature lists.
 };
 
-} // namespace penstock::example
+} // namespace headrace::example

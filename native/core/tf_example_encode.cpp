@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-namespace penstock::example {
+namespace headrace::example {
 namespace {
 
 using proto::field_size;
@@ -192,4 +192,4 @@ Encoded encode(std::vector<Source> sources, std::size_t n, std::size_t head, std
     return out;
 }
 
-} // namespace penstock::example
+} // namespace headrace::example

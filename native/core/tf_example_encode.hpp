@@ -7,7 +7,7 @@
 #include "core/pool.hpp"
 #include "core/tf_example_parse.hpp"
 
-namespace penstock::example {
+namespace headrace::example {
 
 /// A feature of all examples of a batch, to be written.
 struct Source {
@@ -37,4 +37,4 @@ struct Encoded {
 [[nodiscard]] Encoded encode(std::vector<Source> sources, std::size_t n, std::size_t head, std::size_t tail, std::size_t align,
                              const std::shared_ptr<Pool>& pool);
 
-} // namespace penstock::example
+} // namespace headrace::example

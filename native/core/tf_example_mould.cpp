@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace penstock::example {
+namespace headrace::example {
 namespace {
 
 // Payloads with more than this around their values are not worth the comparison.
@@ -57,4 +57,4 @@ void Mould::take(Bytes payload, const std::vector<List>& lists, const std::vecto
     size_ = payload.size();
 }
 
-} // namespace penstock::example
+} // namespace headrace::example

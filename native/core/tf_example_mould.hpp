@@ -2,7 +2,7 @@
 
 #include "core/tf_example_parse.hpp"
 
-namespace penstock::example {
+namespace headrace::example {
 
 /// What the payloads of one writer have in common. Where shapes are fixed, they differ in their values only: every tag, length
 /// and key is the same, and at the same place. So where all of these are equal to those of a payload that was walked through, the
@@ -39,4 +39,4 @@ class Mould {
     std::vector<std::byte> bytes_;  ///< What is there, end to end.
 };
 
-} // namespace penstock::example
+} // namespace headrace::example

@@ -1,6 +1,6 @@
 #include "core/tf_example_parse.hpp"
 
-namespace penstock::example {
+namespace headrace::example {
 
 void merge_feature(Part feature, List& list) {
     Cursor cursor = feature.cursor();
@@ -45,4 +45,4 @@ void read_entry(Part bytes, Entry& entry) {
     }
 }
 
-} // namespace penstock::example
+} // namespace headrace::example

@@ -4,7 +4,7 @@
 
 #include "core/proto_wire.hpp"
 
-namespace penstock::example {
+namespace headrace::example {
 
 /// tf.train.Example and SequenceExample on the wire (TensorFlow, core/example/{example,feature}.proto):
 ///   Example          1: Features                 SequenceExample  1: Features context   2: FeatureLists
@@ -94,4 +94,4 @@ template <typename OnEntry> void walk(Bytes payload, OnEntry&& on_entry) {
     }
 }
 
-} // namespace penstock::example
+} // namespace headrace::example

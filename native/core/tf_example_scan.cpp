@@ -6,7 +6,7 @@
 
 #include "core/tf_example_values.hpp"
 
-namespace penstock::example {
+namespace headrace::example {
 namespace {
 
 std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
@@ -137,4 +137,4 @@ KeyFacts& Scanner::facts_of(Bytes key, bool list) {
     return keys_[place->second];
 }
 
-} // namespace penstock::example
+} // namespace headrace::example

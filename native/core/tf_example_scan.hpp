@@ -8,7 +8,7 @@
 #include "core/spans.hpp"
 #include "core/tf_example_parse.hpp"
 
-namespace penstock::example {
+namespace headrace::example {
 
 /// Encoded images that are told by their first bytes.
 enum class Image : std::uint8_t { none, jpeg, png, gif, bmp, webp, tiff };
@@ -54,4 +54,4 @@ class Scanner {
     bool is_message_ = true;
 };
 
-} // namespace penstock::example
+} // namespace headrace::example

@@ -1,6 +1,6 @@
 #include "core/tf_example_values.hpp"
 
-namespace penstock::example {
+namespace headrace::example {
 namespace {
 
 template <typename OnPiece> void each_piece(const List& list, OnPiece&& on_piece) {
@@ -160,4 +160,4 @@ std::size_t read_numbers(const List& list, Kind wanted, std::size_t count, std::
     return found;
 }
 
-} // namespace penstock::example
+} // namespace headrace::example

@@ -2,7 +2,7 @@
 
 #include "core/tf_example_parse.hpp"
 
-namespace penstock::example {
+namespace headrace::example {
 
 /// How many values a list holds. Throws FormatError{wire} for packed runs that do not end with a whole value.
 [[nodiscard]] std::size_t count_values(const List& list);
@@ -20,4 +20,4 @@ template <typename OnText> void each_text(const List& list, OnText&& on_text) {
     for (const Part& piece : list.more) in_piece(piece);
 }
 
-} // namespace penstock::example
+} // namespace headrace::example

@@ -4,7 +4,7 @@
 
 #include "core/crc32c.hpp"
 
-namespace penstock::tfrecord {
+namespace headrace::tfrecord {
 namespace {
 
 std::uint32_t masked(Bytes data) { return mask_crc(crc32c(data)); }
@@ -116,4 +116,4 @@ void frame(std::span<std::byte> block, std::span<const std::int64_t> starts, std
     }
 }
 
-} // namespace penstock::tfrecord
+} // namespace headrace::tfrecord

@@ -5,7 +5,7 @@
 #include "core/scan.hpp"
 #include "core/spans.hpp"
 
-namespace penstock {
+namespace headrace {
 
 /// TFRecord framing: little-endian uint64 length, masked CRC-32C of those eight bytes, payload, masked CRC-32C of the payload.
 /// Source: TensorFlow, tensorflow/core/lib/io/record_writer.h.
@@ -27,7 +27,7 @@ enum class Checks : std::uint8_t { bounds, lengths, all };
 [[nodiscard]] std::vector<Bytes> gather(std::span<const Bytes> files, std::span<const std::int32_t> which,
                                         std::span<const std::int64_t> offsets, Checks checks);
 
-using penstock::Scan;
+using headrace::Scan;
 
 /// Hops from record to record, beginning at `start`, as long as they start before `stop` and there are fewer than
 /// `max_records`. Lengths are always checked, payloads when `verify` says so.
@@ -52,4 +52,4 @@ struct Patience {
 void frame(std::span<std::byte> block, std::span<const std::int64_t> starts, std::span<const std::int64_t> sizes);
 
 } // namespace tfrecord
-} // namespace penstock
+} // namespace headrace

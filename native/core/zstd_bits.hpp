@@ -2,7 +2,7 @@
 
 #include "core/cursor.hpp"
 
-namespace penstock::zstd {
+namespace headrace::zstd {
 
 /// How many bytes before a stream must be readable: whole words are loaded, also where only their last bytes belong to it.
 inline constexpr std::ptrdiff_t readable_before = 8;
@@ -51,4 +51,4 @@ class BackwardBits {
     unsigned used_ = 0; // bits of the word, from its top
 };
 
-} // namespace penstock::zstd
+} // namespace headrace::zstd

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <new>
 
-namespace penstock::zstd {
+namespace headrace::zstd {
 namespace {
 
 enum class LiteralsType : std::uint8_t { raw, run, coded, coded_alike };
@@ -150,4 +150,4 @@ std::byte* Decoder::room() noexcept {
     return literals_.get();
 }
 
-} // namespace penstock::zstd
+} // namespace headrace::zstd

@@ -6,7 +6,7 @@
 #include "core/zstd_huffman.hpp"
 #include "core/zstd_sequences.hpp"
 
-namespace penstock::zstd {
+namespace headrace::zstd {
 
 /// Unpacks Zstandard frames into memory that is there. For thousands of frames of a few kilobytes: nothing is allocated or cleared
 /// between them. Use one in each thread. Source: RFC 8878.
@@ -56,4 +56,4 @@ class Decoder {
     std::unique_ptr<std::byte[]> literals_; // Made when it is first needed.
 };
 
-} // namespace penstock::zstd
+} // namespace headrace::zstd

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace penstock::zstd {
+namespace headrace::zstd {
 
 std::optional<std::uint64_t> Frame::header() noexcept {
     if (number(4) != magic) fits = false;
@@ -32,4 +32,4 @@ BlockHeader Frame::block() noexcept {
     return header;
 }
 
-} // namespace penstock::zstd
+} // namespace headrace::zstd

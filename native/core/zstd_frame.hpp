@@ -5,7 +5,7 @@
 #include "core/cursor.hpp"
 
 /// The frames of Zstandard. Source: RFC 8878, section 3.1.1.
-namespace penstock::zstd {
+namespace headrace::zstd {
 
 inline constexpr std::uint32_t magic = 0xFD2FB528;
 inline constexpr std::size_t most_block_bytes = 128 << 10;
@@ -51,4 +51,4 @@ struct Frame {
     [[nodiscard]] BlockHeader block() noexcept;
 };
 
-} // namespace penstock::zstd
+} // namespace headrace::zstd

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace penstock::zstd {
+namespace headrace::zstd {
 namespace {
 
 // Bits from the lowest of the first byte on. Behind the end there are zeros; `taken` tells.
@@ -96,4 +96,4 @@ void build_fse_cells(const FseCounts& counts, std::span<FseCell> cells) noexcept
     }
 }
 
-} // namespace penstock::zstd
+} // namespace headrace::zstd

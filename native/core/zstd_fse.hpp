@@ -5,7 +5,7 @@
 #include "core/cursor.hpp"
 
 /// Finite state entropy, as Zstandard uses it. Source: RFC 8878, section 4.1.
-namespace penstock::zstd {
+namespace headrace::zstd {
 
 /// How often each symbol comes, in parts of 2^log. -1 stands for less than one part.
 struct FseCounts {
@@ -27,4 +27,4 @@ struct FseCell {
 /// The states of counts that were read: 2^log of them.
 void build_fse_cells(const FseCounts& counts, std::span<FseCell> cells) noexcept;
 
-} // namespace penstock::zstd
+} // namespace headrace::zstd

@@ -5,17 +5,17 @@
 #include "core/zstd_weights.hpp"
 
 #if defined(__SSE2__) || defined(_M_X64)
-#define PENSTOCK_ZSTD_SSE2 1
+#define HEADRACE_ZSTD_SSE2 1
 #include <emmintrin.h>
 #endif
 
-namespace penstock::zstd {
+namespace headrace::zstd {
 namespace {
 
 // `width` cells for each of some symbols. Eight symbols are taken at a time: up to seven are read, and as many filled in, that come behind
 // them.
 template <std::size_t width> std::uint16_t* fill(std::uint16_t* to, std::span<const std::uint8_t> symbols, unsigned length) noexcept {
-#ifdef PENSTOCK_ZSTD_SSE2
+#ifdef HEADRACE_ZSTD_SSE2
     const __m128i lengths = _mm_set1_epi8(static_cast<char>(length));
     const auto put = [&](std::size_t number, __m128i cells) { _mm_storeu_si128(reinterpret_cast<__m128i*>(to) + number, cells); };
     for (std::size_t i = 0; i < symbols.size(); i += 8) {
@@ -68,7 +68,7 @@ struct SymbolsByWeight {
     std::array<std::size_t, 16> counts{};
 };
 
-#ifdef PENSTOCK_ZSTD_SSE2
+#ifdef HEADRACE_ZSTD_SSE2
 // For each set of eight bits: the numbers of those that are set, one behind the other in bytes; and how many they are.
 struct SetBits {
     std::array<std::uint64_t, 256> numbers{};
@@ -87,7 +87,7 @@ constexpr SetBits set_bits = [] {
 // The symbols that have this weight, in order. Returns how many. Up to eight are written behind them.
 std::size_t with_weight(const Weights& weights, unsigned weight, std::uint8_t* const to) noexcept {
     std::size_t count = 0;
-#ifdef PENSTOCK_ZSTD_SSE2
+#ifdef HEADRACE_ZSTD_SSE2
     const __m128i wanted = _mm_set1_epi8(static_cast<char>(weight)), eight = _mm_set1_epi8(8);
     __m128i first = _mm_setzero_si128();
     for (std::size_t i = 0; i < weights.count; i += 2 * at_a_time) {
@@ -160,4 +160,4 @@ bool HuffmanTable::build(const Weights& weights) noexcept {
     return true;
 }
 
-} // namespace penstock::zstd
+} // namespace headrace::zstd

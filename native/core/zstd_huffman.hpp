@@ -4,7 +4,7 @@
 
 #include "core/cursor.hpp"
 
-namespace penstock::zstd {
+namespace headrace::zstd {
 
 struct Weights;
 
@@ -58,4 +58,4 @@ class HuffmanTable {
     std::array<std::uint16_t, (std::size_t{1} << most_log) + slack> cells_; // By the next bits: symbol << 8 | length of its code.
 };
 
-} // namespace penstock::zstd
+} // namespace headrace::zstd

@@ -5,10 +5,10 @@
 #include "core/zstd_by_turns.hpp"
 #include "core/zstd_huffman.hpp"
 
-namespace penstock::zstd {
+namespace headrace::zstd {
 namespace {
 
-PENSTOCK_ZSTD_INLINE void refill(HuffmanStream& stream) noexcept {
+HEADRACE_ZSTD_INLINE void refill(HuffmanStream& stream) noexcept {
     const auto used = static_cast<unsigned>(std::countr_zero(stream.bits));
     stream.at -= used >> 3;
     stream.bits = (load_le<std::uint64_t>(stream.at) | 1) << (used & 7);
@@ -19,7 +19,7 @@ struct Code {
     unsigned shift; // what leaves as many bits of a word as there are cells for
 };
 
-template <int number> PENSTOCK_ZSTD_INLINE void decode(HuffmanStream& stream, const Code& code) noexcept {
+template <int number> HEADRACE_ZSTD_INLINE void decode(HuffmanStream& stream, const Code& code) noexcept {
     const unsigned cell = code.cells[stream.bits >> code.shift];
     stream.bits <<= cell & 63;
     stream.to[number] = static_cast<std::byte>(cell >> 8);
@@ -50,7 +50,7 @@ std::size_t safe_turns(const HuffmanTable::Four& four) noexcept {
     return turns;
 }
 
-template <typename Each> PENSTOCK_ZSTD_INLINE void five_times(Each&& each) noexcept {
+template <typename Each> HEADRACE_ZSTD_INLINE void five_times(Each&& each) noexcept {
     each.template operator()<0>();
     each.template operator()<1>();
     each.template operator()<2>();
@@ -58,16 +58,16 @@ template <typename Each> PENSTOCK_ZSTD_INLINE void five_times(Each&& each) noexc
     each.template operator()<4>();
 }
 
-PENSTOCK_ZSTD_INLINE void end_turn(HuffmanStream& stream) noexcept {
+HEADRACE_ZSTD_INLINE void end_turn(HuffmanStream& stream) noexcept {
     stream.to += between_refills;
     refill(stream);
 }
 
 // Streams by turns, so that none waits for what the one before it looks up.
-PENSTOCK_ZSTD_INLINE void turns_of_four(HuffmanTable::Four& four, std::size_t turns, const Code code) noexcept {
+HEADRACE_ZSTD_INLINE void turns_of_four(HuffmanTable::Four& four, std::size_t turns, const Code code) noexcept {
     HuffmanStream a = four[0], b = four[1], c = four[2], d = four[3]; // in registers
     for (; turns != 0; --turns) {
-        five_times([&]<int number>() PENSTOCK_ZSTD_LAMBDA {
+        five_times([&]<int number>() HEADRACE_ZSTD_LAMBDA {
             decode<number>(a, code);
             decode<number>(b, code);
             decode<number>(c, code);
@@ -81,12 +81,12 @@ PENSTOCK_ZSTD_INLINE void turns_of_four(HuffmanTable::Four& four, std::size_t tu
     four = {a, b, c, d};
 }
 
-PENSTOCK_ZSTD_INLINE void turns_of_eight(HuffmanTable::Four& four, const Code code, HuffmanTable::Four& other, const Code other_code,
+HEADRACE_ZSTD_INLINE void turns_of_eight(HuffmanTable::Four& four, const Code code, HuffmanTable::Four& other, const Code other_code,
                                          std::size_t turns) noexcept {
     HuffmanStream a = four[0], b = four[1], c = four[2], d = four[3]; // in registers
     HuffmanStream e = other[0], f = other[1], g = other[2], h = other[3];
     for (; turns != 0; --turns) {
-        five_times([&]<int number>() PENSTOCK_ZSTD_LAMBDA {
+        five_times([&]<int number>() HEADRACE_ZSTD_LAMBDA {
             decode<number>(a, code);
             decode<number>(b, code);
             decode<number>(c, code);
@@ -111,7 +111,7 @@ PENSTOCK_ZSTD_INLINE void turns_of_eight(HuffmanTable::Four& four, const Code co
 
 void four_plain(HuffmanTable::Four& four, std::size_t turns, const Code code) noexcept { turns_of_four(four, turns, code); }
 
-PENSTOCK_ZSTD_INLINE bool all_eight(HuffmanTable::Four& four, const Code code, HuffmanTable::Four& other, const Code other_code) noexcept {
+HEADRACE_ZSTD_INLINE bool all_eight(HuffmanTable::Four& four, const Code code, HuffmanTable::Four& other, const Code other_code) noexcept {
     const std::size_t turns = std::min(safe_turns(four), safe_turns(other));
     if (turns != 0) turns_of_eight(four, code, other, other_code, turns);
     return turns != 0;
@@ -122,7 +122,7 @@ bool eight_plain(HuffmanTable::Four& four, const Code code, HuffmanTable::Four& 
     return all_eight(four, code, other, other_code);
 }
 
-#ifdef PENSTOCK_ZSTD_BMI2
+#ifdef HEADRACE_ZSTD_BMI2
 
 // The same for processors that shift by any register. Compilers move eight streams to and from the stack all the time, which takes longer
 // than decoding: hence the instructions as such, four for a symbol. What they decode goes to lanes behind one pointer, and is copied from
@@ -130,24 +130,24 @@ bool eight_plain(HuffmanTable::Four& four, const Code code, HuffmanTable::Four& 
 // the symbols of the others.
 constexpr std::size_t lane_size = 1088; // not a multiple of what a cache is made of
 
-#define PENSTOCK_ZSTD_SYMBOL(bits, cells, place) \
+#define HEADRACE_ZSTD_SYMBOL(bits, cells, place) \
     "shrx %[shift], %[" bits "], %q[cell]\n\t" \
     "movzwl (%[" cells "], %q[cell], 2), %k[cell]\n\t" \
     "shlx %q[cell], %[" bits "], %[" bits "]\n\t" /* by the lowest six bits: the length of the code */ \
     "movb %h[cell], " place "(%[to])\n\t"
 
-#define PENSTOCK_ZSTD_ROUND(number) \
-    PENSTOCK_ZSTD_SYMBOL("a", "cells", #number) \
-    PENSTOCK_ZSTD_SYMBOL("b", "cells", "1088+" #number) \
-    PENSTOCK_ZSTD_SYMBOL("c", "cells", "2176+" #number) \
-    PENSTOCK_ZSTD_SYMBOL("d", "cells", "3264+" #number) \
-    PENSTOCK_ZSTD_SYMBOL("e", "other_cells", "4352+" #number) \
-    PENSTOCK_ZSTD_SYMBOL("f", "other_cells", "5440+" #number) \
-    PENSTOCK_ZSTD_SYMBOL("g", "other_cells", "6528+" #number) \
-    PENSTOCK_ZSTD_SYMBOL("h", "other_cells", "7616+" #number)
+#define HEADRACE_ZSTD_ROUND(number) \
+    HEADRACE_ZSTD_SYMBOL("a", "cells", #number) \
+    HEADRACE_ZSTD_SYMBOL("b", "cells", "1088+" #number) \
+    HEADRACE_ZSTD_SYMBOL("c", "cells", "2176+" #number) \
+    HEADRACE_ZSTD_SYMBOL("d", "cells", "3264+" #number) \
+    HEADRACE_ZSTD_SYMBOL("e", "other_cells", "4352+" #number) \
+    HEADRACE_ZSTD_SYMBOL("f", "other_cells", "5440+" #number) \
+    HEADRACE_ZSTD_SYMBOL("g", "other_cells", "6528+" #number) \
+    HEADRACE_ZSTD_SYMBOL("h", "other_cells", "7616+" #number)
 
 // As `refill` does it.
-#define PENSTOCK_ZSTD_REFILL(bits, at) \
+#define HEADRACE_ZSTD_REFILL(bits, at) \
     "tzcntq %[" bits "], %q[cell]\n\t" \
     "movl %k[cell], %k[" bits "]\n\t" \
     "shrl $3, %k[" bits "]\n\t" \
@@ -181,16 +181,16 @@ __attribute__((target("bmi,bmi2"))) bool eight_bmi2(HuffmanTable::Four& four, co
     while (const std::size_t turns = std::min<std::size_t>(static_cast<std::size_t>(most - to) / between_refills, turns_left())) {
         for (const std::byte* const end = to + turns * between_refills; to != end; to += between_refills) {
             std::uint64_t cell;
-            asm(PENSTOCK_ZSTD_ROUND(0)
-                PENSTOCK_ZSTD_REFILL("a", "%[at_ab]") PENSTOCK_ZSTD_REFILL("e", "%[at_ef]")
-                PENSTOCK_ZSTD_ROUND(1)
-                PENSTOCK_ZSTD_REFILL("b", "%H[at_ab]") PENSTOCK_ZSTD_REFILL("f", "%H[at_ef]")
-                PENSTOCK_ZSTD_ROUND(2)
-                PENSTOCK_ZSTD_REFILL("c", "%[at_cd]") PENSTOCK_ZSTD_REFILL("g", "%[at_gh]")
-                PENSTOCK_ZSTD_ROUND(3)
-                PENSTOCK_ZSTD_REFILL("d", "%H[at_cd]")
-                PENSTOCK_ZSTD_ROUND(4)
-                PENSTOCK_ZSTD_REFILL("h", "%H[at_gh]")
+            asm(HEADRACE_ZSTD_ROUND(0)
+                HEADRACE_ZSTD_REFILL("a", "%[at_ab]") HEADRACE_ZSTD_REFILL("e", "%[at_ef]")
+                HEADRACE_ZSTD_ROUND(1)
+                HEADRACE_ZSTD_REFILL("b", "%H[at_ab]") HEADRACE_ZSTD_REFILL("f", "%H[at_ef]")
+                HEADRACE_ZSTD_ROUND(2)
+                HEADRACE_ZSTD_REFILL("c", "%[at_cd]") HEADRACE_ZSTD_REFILL("g", "%[at_gh]")
+                HEADRACE_ZSTD_ROUND(3)
+                HEADRACE_ZSTD_REFILL("d", "%H[at_cd]")
+                HEADRACE_ZSTD_ROUND(4)
+                HEADRACE_ZSTD_REFILL("h", "%H[at_gh]")
                 : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [d] "+r"(d), [e] "+r"(e), [f] "+r"(f), [g] "+r"(g), [h] "+r"(h), [cell] "=&Q"(cell),
                   [at_ab] "+m"(at_ab), [at_cd] "+m"(at_cd), [at_ef] "+m"(at_ef), [at_gh] "+m"(at_gh)
                 : [shift] "r"(shift), [cells] "r"(code.cells), [other_cells] "r"(other_code.cells), [to] "R"(to)
@@ -211,9 +211,9 @@ __attribute__((target("bmi,bmi2"))) bool eight_bmi2(HuffmanTable::Four& four, co
     return to != lanes;
 }
 
-#undef PENSTOCK_ZSTD_SYMBOL
-#undef PENSTOCK_ZSTD_ROUND
-#undef PENSTOCK_ZSTD_REFILL
+#undef HEADRACE_ZSTD_SYMBOL
+#undef HEADRACE_ZSTD_ROUND
+#undef HEADRACE_ZSTD_REFILL
 
 __attribute__((target("bmi,bmi2"))) void four_bmi2(HuffmanTable::Four& four, std::size_t turns, const Code code) noexcept {
     turns_of_four(four, turns, code);
@@ -225,7 +225,7 @@ struct Best {
     decltype(&eight_plain) eight = eight_plain;
 
     Best() noexcept {
-#ifdef PENSTOCK_ZSTD_BMI2
+#ifdef HEADRACE_ZSTD_BMI2
         if (__builtin_cpu_supports("bmi2") == 0) return;
         four = four_bmi2;
         eight = eight_bmi2;
@@ -279,4 +279,4 @@ void HuffmanTable::decode_eight(const HuffmanTable& table, Four& four, const Huf
     while (best().eight(four, code, other, other_code)) {}
 }
 
-} // namespace penstock::zstd
+} // namespace headrace::zstd

@@ -5,7 +5,7 @@
 #include "core/zstd_bits.hpp"
 #include "core/zstd_fse.hpp"
 
-namespace penstock::zstd {
+namespace headrace::zstd {
 
 // What one of the three numbers of a sequence is made of: for each of its codes a value, and how many bits are added to it.
 struct Sequences::Kind {
@@ -231,4 +231,4 @@ std::size_t Sequences::unpack(Bytes section, Literals literals, const std::byte*
     return static_cast<std::size_t>(to - target.data()) + rest;
 }
 
-} // namespace penstock::zstd
+} // namespace headrace::zstd

@@ -4,7 +4,7 @@
 
 #include "core/cursor.hpp"
 
-namespace penstock::zstd {
+namespace headrace::zstd {
 
 /// The literals of a block.
 struct Literals {
@@ -52,4 +52,4 @@ class Sequences {
     std::array<std::size_t, 3> recent_{};
 };
 
-} // namespace penstock::zstd
+} // namespace headrace::zstd

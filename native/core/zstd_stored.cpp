@@ -2,7 +2,7 @@
 
 #include "core/zstd_frame.hpp"
 
-namespace penstock {
+namespace headrace {
 
 std::optional<std::uint64_t> zstd_declared_size(Bytes frame) noexcept {
     zstd::Frame at{frame};
@@ -31,4 +31,4 @@ std::byte* write_stored_zstd(std::byte* to, Bytes content) noexcept {
     return to + stored_zstd_size(content.size());
 }
 
-} // namespace penstock
+} // namespace headrace

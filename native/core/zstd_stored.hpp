@@ -4,7 +4,7 @@
 
 #include "core/cursor.hpp"
 
-namespace penstock {
+namespace headrace {
 
 /// What can be done with a Zstandard frame without a decompressor. Many hold their content as it is, in raw blocks, or as runs
 /// of one byte: that is what the compressor makes of bytes that do not compress, and of very few.
@@ -22,4 +22,4 @@ namespace penstock {
 /// Writes up to 255 bytes as a frame of one raw block: what the compressor itself makes of fewer than seven bytes.
 std::byte* write_stored_zstd(std::byte* to, Bytes content) noexcept;
 
-} // namespace penstock
+} // namespace headrace

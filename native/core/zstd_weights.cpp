@@ -10,7 +10,7 @@
 #include "core/zstd_fse.hpp"
 #include "core/zstd_huffman.hpp"
 
-namespace penstock::zstd {
+namespace headrace::zstd {
 namespace {
 
 constexpr std::size_t most_weights = 255; // That of the last symbol follows from the others.
@@ -30,8 +30,8 @@ std::size_t plain_weights(Bytes from, std::size_t first, Weights& weights) noexc
 }
 
 // Calls `act` with the numbers below `number`, each a constant.
-template <std::size_t number, typename Act> PENSTOCK_ZSTD_INLINE void for_each(Act&& act) noexcept {
-    [&]<std::size_t... i>(std::index_sequence<i...>) PENSTOCK_ZSTD_LAMBDA { (act(std::integral_constant<std::size_t, i>()), ...); }(std::make_index_sequence<number>());
+template <std::size_t number, typename Act> HEADRACE_ZSTD_INLINE void for_each(Act&& act) noexcept {
+    [&]<std::size_t... i>(std::index_sequence<i...>) HEADRACE_ZSTD_LAMBDA { (act(std::integral_constant<std::size_t, i>()), ...); }(std::make_index_sequence<number>());
 }
 
 using WeightCells = std::array<FseCell, std::size_t{1} << most_weight_log>;
@@ -69,15 +69,15 @@ struct PackedWeights {
     }
 
     // How many bits are left; negative where more were taken than there were.
-    [[nodiscard]] PENSTOCK_ZSTD_INLINE std::ptrdiff_t left() const noexcept { return (at - begin + readable_before) * 8 - std::countr_zero(word); }
+    [[nodiscard]] HEADRACE_ZSTD_INLINE std::ptrdiff_t left() const noexcept { return (at - begin + readable_before) * 8 - std::countr_zero(word); }
 
-    PENSTOCK_ZSTD_INLINE void refill() noexcept {
+    HEADRACE_ZSTD_INLINE void refill() noexcept {
         const auto used = static_cast<unsigned>(std::countr_zero(word));
         at -= used >> 3;
         word = (load_le<std::uint64_t>(at) | 1) << (used & 7);
     }
 
-    PENSTOCK_ZSTD_INLINE std::uint8_t next(std::size_t& state) noexcept {
+    HEADRACE_ZSTD_INLINE std::uint8_t next(std::size_t& state) noexcept {
         const FseCell cell = cells[state];
         state = static_cast<std::size_t>(cell.base + (word >> 1 >> (63 - cell.bits)));
         word <<= cell.bits;
@@ -90,24 +90,24 @@ constexpr std::size_t weights_at_once = 8; // of at most six bits each
 // Most of the weights of several descriptions, by turns, so that none waits for what it looks up. Returns how many of each. Those that
 // were read while the bits of one ran out are read again by who looks at each weight.
 template <std::size_t number>
-PENSTOCK_ZSTD_INLINE std::size_t read_most_weights(std::array<PackedWeights, number>& packed, const std::array<std::uint8_t*, number>& to) noexcept {
+HEADRACE_ZSTD_INLINE std::size_t read_most_weights(std::array<PackedWeights, number>& packed, const std::array<std::uint8_t*, number>& to) noexcept {
     std::array<PackedWeights, number> these = packed; // in registers
-    const auto all_have = [&](std::ptrdiff_t bits) PENSTOCK_ZSTD_LAMBDA {
+    const auto all_have = [&](std::ptrdiff_t bits) HEADRACE_ZSTD_LAMBDA {
         bool all = true;
-        for_each<number>([&](auto i) PENSTOCK_ZSTD_LAMBDA { all = all && these[i].left() >= bits; });
+        for_each<number>([&](auto i) HEADRACE_ZSTD_LAMBDA { all = all && these[i].left() >= bits; });
         return all;
     };
     std::size_t count = 0;
     for (; count + weights_at_once < most_weights; count += weights_at_once) {
         const bool is_sure = all_have(weights_at_once * most_weight_log);
         if (!is_sure) packed = these;
-        for_each<number>([&](auto i) PENSTOCK_ZSTD_LAMBDA { these[i].refill(); });
-        for_each<weights_at_once / 2>([&](auto k) PENSTOCK_ZSTD_LAMBDA {
-            for_each<number>([&](auto i) PENSTOCK_ZSTD_LAMBDA { to[i][count + k * 2] = these[i].next(these[i].one); });
-            for_each<number>([&](auto i) PENSTOCK_ZSTD_LAMBDA { to[i][count + k * 2 + 1] = these[i].next(these[i].other); });
+        for_each<number>([&](auto i) HEADRACE_ZSTD_LAMBDA { these[i].refill(); });
+        for_each<weights_at_once / 2>([&](auto k) HEADRACE_ZSTD_LAMBDA {
+            for_each<number>([&](auto i) HEADRACE_ZSTD_LAMBDA { to[i][count + k * 2] = these[i].next(these[i].one); });
+            for_each<number>([&](auto i) HEADRACE_ZSTD_LAMBDA { to[i][count + k * 2 + 1] = these[i].next(these[i].other); });
         });
         if (is_sure || all_have(0)) continue;
-        for_each<number>([&](auto i) PENSTOCK_ZSTD_LAMBDA { std::memset(to[i] + count, 0, weights_at_once); });
+        for_each<number>([&](auto i) HEADRACE_ZSTD_LAMBDA { std::memset(to[i] + count, 0, weights_at_once); });
         return count;
     }
     packed = these;
@@ -129,7 +129,7 @@ bool read_other_weights(PackedWeights& packed, std::uint8_t* weights, std::size_
 }
 
 // Reads descriptions, and says how many bytes they take; 0 where one is unsound.
-template <std::size_t number> PENSTOCK_ZSTD_INLINE void read_by_turns(const std::array<Bytes, number>& from, std::array<Weights, number>& weights,
+template <std::size_t number> HEADRACE_ZSTD_INLINE void read_by_turns(const std::array<Bytes, number>& from, std::array<Weights, number>& weights,
                                                                      std::array<std::size_t, number>& sizes) noexcept {
     std::array<WeightCells, number> cells;
     std::array<PackedWeights, number> packed{};
@@ -157,7 +157,7 @@ template <std::size_t number> PENSTOCK_ZSTD_INLINE void read_by_turns(const std:
 void one_plain(const std::array<Bytes, 1>& from, std::array<Weights, 1>& weights, std::array<std::size_t, 1>& sizes) noexcept { read_by_turns(from, weights, sizes); }
 void two_plain(const std::array<Bytes, 2>& from, std::array<Weights, 2>& weights, std::array<std::size_t, 2>& sizes) noexcept { read_by_turns(from, weights, sizes); }
 
-#ifdef PENSTOCK_ZSTD_BMI2
+#ifdef HEADRACE_ZSTD_BMI2
 __attribute__((target("bmi,bmi2"))) void one_bmi2(const std::array<Bytes, 1>& from, std::array<Weights, 1>& weights, std::array<std::size_t, 1>& sizes) noexcept {
     read_by_turns(from, weights, sizes);
 }
@@ -172,7 +172,7 @@ struct Best {
     decltype(&two_plain) two = two_plain;
 
     Best() noexcept {
-#ifdef PENSTOCK_ZSTD_BMI2
+#ifdef HEADRACE_ZSTD_BMI2
         if (__builtin_cpu_supports("bmi2") == 0) return;
         one = one_bmi2;
         two = two_bmi2;
@@ -199,4 +199,4 @@ void read_two_weights(const std::array<Bytes, 2>& from, std::array<Weights, 2>& 
     best().two(from, weights, sizes);
 }
 
-} // namespace penstock::zstd
+} // namespace headrace::zstd

@@ -4,7 +4,7 @@
 
 #include "core/cursor.hpp"
 
-namespace penstock::zstd {
+namespace headrace::zstd {
 
 /// What tells how long the code of each symbol is: the greater, the shorter; 0 for symbols that have none. Source: RFC 8878, section 4.2.1.
 struct Weights {
@@ -19,4 +19,4 @@ struct Weights {
 /// Does that with two by turns. `sizes` are what `read_weights` returns.
 void read_two_weights(const std::array<Bytes, 2>& from, std::array<Weights, 2>& weights, std::array<std::size_t, 2>& sizes) noexcept;
 
-} // namespace penstock::zstd
+} // namespace headrace::zstd

@@ -9,7 +9,7 @@
 
 #include "core/cursor.hpp"
 
-namespace penstock::testing {
+namespace headrace::testing {
 
 /// Ends the test with the place of the call unless `good`.
 inline void check(bool good, std::string_view what = "", std::source_location at = std::source_location::current()) {
@@ -46,4 +46,4 @@ inline std::vector<std::byte> from_hex(std::string_view digits) {
     return out;
 }
 
-} // namespace penstock::testing
+} // namespace headrace::testing

@@ -2,7 +2,7 @@
 
 #include "core/cursor.hpp"
 
-namespace penstock::testing {
+namespace headrace::testing {
 
 /// A CRC of 32 bits with a reflected polynomial, as its definition has it.
 inline std::uint32_t crc_by_bits(Bytes data, std::uint32_t polynomial, std::uint32_t before = 0) {
@@ -14,4 +14,4 @@ inline std::uint32_t crc_by_bits(Bytes data, std::uint32_t polynomial, std::uint
     return ~crc;
 }
 
-} // namespace penstock::testing
+} // namespace headrace::testing

@@ -7,7 +7,7 @@
 #include "core/csv_decode.hpp"
 #include "core/csv_encode.hpp"
 
-using namespace penstock;
+using namespace headrace;
 
 namespace {
 

@@ -9,7 +9,7 @@
 
 #include "core/gzip_inflater.hpp"
 
-using namespace penstock;
+using namespace headrace;
 
 namespace {
 

@@ -7,7 +7,7 @@
 
 #include "core/jpeg.hpp"
 
-using namespace penstock;
+using namespace headrace;
 
 namespace {
 

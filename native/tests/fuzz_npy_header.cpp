@@ -1,7 +1,7 @@
 // Any bytes: a header or a fault, never more.
 #include "core/npy_header.hpp"
 
-using namespace penstock;
+using namespace headrace;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const Bytes file(reinterpret_cast<const std::byte*>(data), size);

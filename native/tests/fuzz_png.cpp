@@ -12,7 +12,7 @@
 
 #include "core/png.hpp"
 
-using namespace penstock;
+using namespace headrace;
 
 namespace {
 

@@ -5,7 +5,7 @@
 
 #include "core/recordio.hpp"
 
-using namespace penstock;
+using namespace headrace;
 
 namespace {
 

@@ -8,8 +8,8 @@
 #include "core/riegeli_single.hpp"
 #include "riegeli_files.hpp"
 
-using namespace penstock;
-using namespace penstock::riegeli;
+using namespace headrace;
+using namespace headrace::riegeli;
 
 namespace {
 

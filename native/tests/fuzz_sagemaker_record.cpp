@@ -7,8 +7,8 @@
 #include "core/sagemaker_record_encode.hpp"
 #include "core/sagemaker_record_scan.hpp"
 
-using namespace penstock;
-using namespace penstock::sagemaker;
+using namespace headrace;
+using namespace headrace::sagemaker;
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include "core/tf_example_encode.hpp"
 #include "core/tf_example_scan.hpp"
 
-using namespace penstock;
+using namespace headrace;
 using example::Kind;
 
 namespace {

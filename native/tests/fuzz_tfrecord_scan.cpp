@@ -3,7 +3,7 @@
 
 #include "core/tfrecord.hpp"
 
-using namespace penstock;
+using namespace headrace;
 
 namespace {
 

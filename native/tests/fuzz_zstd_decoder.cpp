@@ -7,7 +7,7 @@
 
 #include "core/zstd_decoder.hpp"
 
-using namespace penstock;
+using namespace headrace;
 
 namespace {
 

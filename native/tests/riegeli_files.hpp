@@ -5,7 +5,7 @@
 
 #include "core/riegeli_write.hpp"
 
-namespace penstock::testing {
+namespace headrace::testing {
 
 /// A Riegeli file in the making.
 class FileMaker {
@@ -44,4 +44,4 @@ class FileMaker {
     std::vector<std::byte> file;
 };
 
-} // namespace penstock::testing
+} // namespace headrace::testing

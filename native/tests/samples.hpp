@@ -2,7 +2,7 @@
 
 // Small files of other implementations, in hexadecimal digits, that several tests read.
 
-namespace penstock::testing {
+namespace headrace::testing {
 
 /// Five records as array_record 0.8.6 writes them with "group_size:10,transpose:true,uncompressed": fields of all wire types, a submessage, a
 /// group, a field number of two bytes, bytes that are no message, and nothing. They come to 66 bytes.
@@ -29,4 +29,4 @@ inline constexpr const char* gzip_member_of_500 =
     "3b827428b94ae5f36f3ac0faac9f65edd48233c685b9003fe0f6291457f2dede1aebef6fd86e62a0c151a0e2b51442eaf01079f70e79560def9e14cf"
     "985e34bbf70fd7cbc9a8f4010000";
 
-} // namespace penstock::testing
+} // namespace headrace::testing

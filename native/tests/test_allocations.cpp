@@ -36,8 +36,8 @@
 #include <unistd.h>
 #endif
 
-using namespace penstock;
-using namespace penstock::testing;
+using namespace headrace;
+using namespace headrace::testing;
 using namespace std::literals;
 
 namespace {

@@ -2,9 +2,9 @@
 
 #include "check.hpp"
 
-using namespace penstock;
-using namespace penstock::array_record;
-using namespace penstock::testing;
+using namespace headrace;
+using namespace headrace::array_record;
+using namespace headrace::testing;
 
 namespace {
 

@@ -14,9 +14,9 @@
 #include "core/tf_example_encode.hpp"
 #include "core/tf_example_values.hpp"
 
-using namespace penstock;
-using penstock::testing::check;
-using penstock::testing::fault_of;
+using namespace headrace;
+using headrace::testing::check;
+using headrace::testing::fault_of;
 
 namespace {
 

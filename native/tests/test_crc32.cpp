@@ -3,8 +3,8 @@
 #include "check.hpp"
 #include "crc_by_bits.hpp"
 
-using namespace penstock;
-using namespace penstock::testing;
+using namespace headrace;
+using namespace headrace::testing;
 
 int main() {
     check(crc32(bytes_of("123456789")) == 0xCBF43926); // the check value of its catalogue

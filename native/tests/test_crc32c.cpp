@@ -3,8 +3,8 @@
 #include "check.hpp"
 #include "crc_by_bits.hpp"
 
-using namespace penstock;
-using namespace penstock::testing;
+using namespace headrace;
+using namespace headrace::testing;
 
 int main() {
     // RFC 3720, B.4, and the check value of the CRC catalogue.

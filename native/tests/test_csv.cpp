@@ -3,10 +3,10 @@
 #include "core/csv_decode.hpp"
 #include "core/csv_encode.hpp"
 
-using namespace penstock;
-using penstock::testing::bytes_of;
-using penstock::testing::check;
-using penstock::testing::fault_of;
+using namespace headrace;
+using headrace::testing::bytes_of;
+using headrace::testing::check;
+using headrace::testing::fault_of;
 
 namespace {
 

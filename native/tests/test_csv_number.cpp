@@ -7,8 +7,8 @@
 
 #include "check.hpp"
 
-using namespace penstock::csv;
-using penstock::testing::check;
+using namespace headrace::csv;
+using headrace::testing::check;
 
 namespace {
 

@@ -2,8 +2,8 @@
 
 #include "check.hpp"
 
-using namespace penstock;
-using namespace penstock::testing;
+using namespace headrace;
+using namespace headrace::testing;
 
 int main() {
     const auto bytes = from_hex("01020304 0506");

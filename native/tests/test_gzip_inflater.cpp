@@ -6,8 +6,8 @@
 #include "samples.hpp"
 #include "core/crc32.hpp"
 
-using namespace penstock;
-using namespace penstock::testing;
+using namespace headrace;
+using namespace headrace::testing;
 
 namespace {
 

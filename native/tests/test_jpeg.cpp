@@ -6,9 +6,9 @@
 #include "check.hpp"
 #include "core/crc32c.hpp"
 
-using namespace penstock;
-using namespace penstock::jpeg;
-using namespace penstock::testing;
+using namespace headrace;
+using namespace headrace::jpeg;
+using namespace headrace::testing;
 
 namespace {
 

@@ -2,8 +2,8 @@
 
 #include "check.hpp"
 
-using namespace penstock;
-using namespace penstock::testing;
+using namespace headrace;
+using namespace headrace::testing;
 
 int main() {
     const auto at = [](std::string_view text, std::uint64_t most) { return json_too_deep(bytes_of(text), most); };

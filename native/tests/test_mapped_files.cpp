@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-using namespace penstock;
-using namespace penstock::testing;
+using namespace headrace;
+using namespace headrace::testing;
 
 namespace {
 
@@ -40,7 +40,7 @@ class File {
     void cut(std::size_t size) const { check(ftruncate(fd, static_cast<off_t>(size)) == 0); }
     [[nodiscard]] std::size_t size() const { return content_.size(); }
 
-    char name[32] = "/tmp/penstock-mapped-XXXXXX";
+    char name[32] = "/tmp/headrace-mapped-XXXXXX";
     int fd = -1;
 
   private:

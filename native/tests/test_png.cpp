@@ -4,8 +4,8 @@
 
 #include "check.hpp"
 
-using namespace penstock;
-using namespace penstock::testing;
+using namespace headrace;
+using namespace headrace::testing;
 
 int main() {
     using namespace std::string_view_literals;

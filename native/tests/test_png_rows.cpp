@@ -2,8 +2,8 @@
 
 #include "check.hpp"
 
-using namespace penstock;
-using namespace penstock::testing;
+using namespace headrace;
+using namespace headrace::testing;
 
 int main() {
     const auto decode = [](std::string_view stream, PngRows rows) {

@@ -5,10 +5,10 @@
 
 #include "check.hpp"
 
-using namespace penstock;
-using penstock::testing::bytes_of;
-using penstock::testing::check;
-using penstock::testing::fault_of;
+using namespace headrace;
+using headrace::testing::bytes_of;
+using headrace::testing::check;
+using headrace::testing::fault_of;
 
 namespace {
 

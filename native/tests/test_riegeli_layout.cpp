@@ -2,9 +2,9 @@
 
 #include "check.hpp"
 
-using namespace penstock;
-using namespace penstock::riegeli;
-using namespace penstock::testing;
+using namespace headrace;
+using namespace headrace::riegeli;
+using namespace headrace::testing;
 
 namespace {
 

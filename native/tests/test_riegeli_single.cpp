@@ -3,9 +3,9 @@
 #include "check.hpp"
 #include "riegeli_files.hpp"
 
-using namespace penstock;
-using namespace penstock::riegeli;
-using namespace penstock::testing;
+using namespace headrace;
+using namespace headrace::riegeli;
+using namespace headrace::testing;
 
 namespace {
 

@@ -6,12 +6,12 @@
 #include "check.hpp"
 #include "core/sagemaker_record_parts.hpp"
 
-using namespace penstock;
-using namespace penstock::sagemaker;
-using penstock::testing::bytes_of;
-using penstock::testing::check;
-using penstock::testing::fault_of;
-using penstock::testing::from_hex;
+using namespace headrace;
+using namespace headrace::sagemaker;
+using headrace::testing::bytes_of;
+using headrace::testing::check;
+using headrace::testing::fault_of;
+using headrace::testing::from_hex;
 
 namespace {
 

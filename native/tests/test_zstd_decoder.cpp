@@ -3,8 +3,8 @@
 #include "check.hpp"
 #include "samples.hpp"
 
-using namespace penstock;
-using namespace penstock::testing;
+using namespace headrace;
+using namespace headrace::testing;
 
 namespace {
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from tests.loading.workers.test_workers import same
 
-import penstock as ps
-from penstock.adapters.arrow import from_arrow, to_arrow, to_reader
+import headrace as hr
+from headrace.adapters.arrow import from_arrow, to_arrow, to_reader
 
 
 def text(values):
@@ -27,9 +27,9 @@ COLUMNS = {
     "day": np.arange(7).astype("datetime64[D]"),
     "name": text([f"name {i}" for i in range(7)]),
     "raw": text([b"\0" * i for i in range(7)]),
-    "many": ps.Ragged.from_list([[1.5] * i for i in range(7)], np.float64),
-    "rows": ps.Ragged.from_list([np.full((i, 2), i) for i in range(7)], np.int64),
-    "nested": ps.Ragged(ps.Ragged.from_list([[1], [2, 3], []], np.int32), np.array([0, 2, 2, 2, 3, 3, 3, 3])),
+    "many": hr.Ragged.from_list([[1.5] * i for i in range(7)], np.float64),
+    "rows": hr.Ragged.from_list([np.full((i, 2), i) for i in range(7)], np.int64),
+    "nested": hr.Ragged(hr.Ragged.from_list([[1], [2, 3], []], np.int32), np.array([0, 2, 2, 2, 3, 3, 3, 3])),
 }
 TYPES = {
     "i": "int64",
@@ -47,7 +47,7 @@ TYPES = {
 
 @pytest.fixture
 def source():
-    return ps.ColumnSource(COLUMNS)
+    return hr.ColumnSource(COLUMNS)
 
 
 def test_types(source):
@@ -78,17 +78,17 @@ def test_a_reader_holds_one_block_at_a_time(source):
 
 
 def test_from_files_to_arrow(tmp_path):
-    ps.write(
+    hr.write(
         tmp_path / "x.tfrecord",
-        {"i": np.arange(20), "v": ps.Ragged.from_list([[1.0] * (i % 3) for i in range(20)], "f4")},
+        {"i": np.arange(20), "v": hr.Ragged.from_list([[1.0] * (i % 3) for i in range(20)], "f4")},
     )
-    table = to_arrow(ps.open(tmp_path / "x.tfrecord"))
+    table = to_arrow(hr.open(tmp_path / "x.tfrecord"))
     assert table["i"].to_pylist() == list(range(20))
     assert table["v"].to_pylist() == [[1.0] * (i % 3) for i in range(20)]
 
 
 def test_an_empty_source():
-    empty = ps.ColumnSource({"x": np.zeros((0, 2), np.float32)})
+    empty = hr.ColumnSource({"x": np.zeros((0, 2), np.float32)})
     table = to_arrow(empty)
     assert (table.num_rows, str(table.schema.field("x").type)) == (0, TYPES["x"])
     assert len(from_arrow(table)) == 0
@@ -123,14 +123,14 @@ def test_tables_of_others():
 def test_a_null_that_has_no_value():
     source = from_arrow(pa.table({"i": pa.array([1, 2, None, 4])}))
     assert source.batch([0, 1])["i"].tolist() == [1, 2]
-    with pytest.raises(ps.SchemaMismatch, match=r"record 2, feature 'i'"):
+    with pytest.raises(hr.SchemaMismatch, match=r"record 2, feature 'i'"):
         source.batch([3, 2])
 
 
 def test_what_arrow_has_no_type_for():
-    with pytest.raises(ps.UnsupportedData, match="feature 'z'"):
-        to_arrow(ps.ColumnSource({"z": np.zeros(3, np.complex64)}))
-    with pytest.raises(ps.UnsupportedData, match="feature 'm'"):
+    with pytest.raises(hr.UnsupportedData, match="feature 'z'"):
+        to_arrow(hr.ColumnSource({"z": np.zeros(3, np.complex64)}))
+    with pytest.raises(hr.UnsupportedData, match="feature 'm'"):
         from_arrow(pa.table({"m": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64()))}))
 
 
@@ -142,7 +142,7 @@ def test_record_batches_and_pickle(source):
 
 def test_in_a_loader(source):
     back = from_arrow(to_arrow(source))
-    seen = [i for batch in ps.Loader(back, 3, shuffle=True) for i in batch["i"].tolist()]
+    seen = [i for batch in hr.Loader(back, 3, shuffle=True) for i in batch["i"].tolist()]
     assert sorted(seen) == list(range(-2, 5))
 
 
@@ -156,17 +156,17 @@ def test_what_is_no_table_is_named(table):
     "columns", [{"a": 1}, {"a": [1, 2], "b": [1]}, {"a": [2**70]}, {"a": [1, "x"]}, {"a": ["\ud800"]}]
 )
 def test_columns_that_make_no_table(columns):
-    with pytest.raises(ps.UnsupportedData, match="columns of one length that Arrow has types for"):
+    with pytest.raises(hr.UnsupportedData, match="columns of one length that Arrow has types for"):
         from_arrow(columns)
 
 
 @pytest.mark.parametrize("source", [None, 5, {"a": [1]}, np.zeros(3)])
 def test_what_is_no_source_is_named(source):
-    with pytest.raises(TypeError, match="a source is what penstock.open or penstock.ColumnSource gives"):
+    with pytest.raises(TypeError, match="a source is what headrace.open or headrace.ColumnSource gives"):
         to_arrow(source)
 
 
 @pytest.mark.parametrize("block", [0, -1, 1.5, "x", None, True])
 def test_blocks_have_rows(block):
     with pytest.raises(ValueError, match="at least 1"):
-        to_arrow(ps.ColumnSource({"x": np.arange(3)}), block=block)
+        to_arrow(hr.ColumnSource({"x": np.arange(3)}), block=block)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock.adapters.grain import GrainShuffled
+import headrace as hr
+from headrace.adapters.grain import GrainShuffled
 
 N = 103
 
@@ -31,14 +31,14 @@ def test_it_is_a_permutation(n):
 
 @pytest.mark.parametrize("n", [65_537, 262_145, (1 << 20) + 1, (1 << 40) + 1])
 def test_sizes_that_grain_does_not_permute_are_refused(n):
-    with pytest.raises(ps.UnsupportedData, match=r"= 2\^\d+ \+ 1, of which it leaves one out and gives another twice"):
+    with pytest.raises(hr.UnsupportedData, match=r"= 2\^\d+ \+ 1, of which it leaves one out and gives another twice"):
         GrainShuffled(n, seed=0)
 
 
 def test_shards_are_pieces_that_are_shuffled_inside():
     seen = []
     for rank in range(4):
-        order = GrainShuffled(20, seed=1, shard=ps.Shard(rank, 4))
+        order = GrainShuffled(20, seed=1, shard=hr.Shard(rank, 4))
         assert len(order) == 5
         for epoch in range(3):
             assert sorted(order.indices(epoch, 0, 5).tolist()) == list(range(5 * rank, 5 * rank + 5))
@@ -47,11 +47,11 @@ def test_shards_are_pieces_that_are_shuffled_inside():
 
 
 def test_shards_of_different_sizes_have_one_epoch():
-    order = GrainShuffled(10, seed=1, shard=ps.Shard(1, 3))
+    order = GrainShuffled(10, seed=1, shard=hr.Shard(1, 3))
     assert sorted(order.indices(0, 0, 3).tolist()) == [4, 5, 6]
-    with pytest.raises(ps.UnsupportedData, match=r"found 10 examples on 3 ranks.*drop_remainder=True"):
+    with pytest.raises(hr.UnsupportedData, match=r"found 10 examples on 3 ranks.*drop_remainder=True"):
         order.indices(1, 0, 3)
-    even = GrainShuffled(10, seed=1, shard=ps.Shard(1, 3), drop_remainder=True)
+    even = GrainShuffled(10, seed=1, shard=hr.Shard(1, 3), drop_remainder=True)
     assert sorted(even.indices(1, 0, 3).tolist()) == [3, 4, 5]
 
 
@@ -65,17 +65,17 @@ def test_arguments():
 
 
 def test_in_a_loader():
-    source = ps.ColumnSource({"i": np.arange(20)})
+    source = hr.ColumnSource({"i": np.arange(20)})
     order = GrainShuffled(20, seed=7)
-    loader = ps.Loader(source, 5, sampler=order, epochs=2)
+    loader = hr.Loader(source, 5, sampler=order, epochs=2)
     batches = iter(loader)
     seen = [next(batches)["i"].tolist() for _ in range(3)]
-    resumed = ps.Loader(source, 5, sampler=order, epochs=2)
+    resumed = hr.Loader(source, 5, sampler=order, epochs=2)
     resumed.load_state_dict(loader.state_dict())
     seen += [batch["i"].tolist() for batch in resumed]
     assert sum(seen, []) == [int(order.indices(epoch, i, i + 1)[0]) for epoch in (0, 1) for i in range(20)]
-    other = ps.Loader(source, 5, sampler=GrainShuffled(20, seed=8))
-    with pytest.raises(ps.StateMismatch):
+    other = hr.Loader(source, 5, sampler=GrainShuffled(20, seed=8))
+    with pytest.raises(hr.StateMismatch):
         other.load_state_dict(loader.state_dict())
 
 
@@ -90,8 +90,8 @@ def grain():
 @pytest.fixture
 def source(tmp_path):
     path = tmp_path / "train.tfrecord"
-    ps.write(path, {"x": np.arange(2.0 * N, dtype=np.float32).reshape(N, 2), "i": np.arange(N)})
-    return ps.open(path)
+    hr.write(path, {"x": np.arange(2.0 * N, dtype=np.float32).reshape(N, 2), "i": np.arange(N)})
+    return hr.open(path)
 
 
 @pytest.mark.peer
@@ -117,7 +117,7 @@ def test_index_sampler(grain, n, drop):
         options = ShardOptions(shard_index=rank, shard_count=3, drop_remainder=drop)
         theirs = IndexSampler(n, options, shuffle=True, num_epochs=epochs, seed=11)
         wanted = [theirs[i].record_key for i in range(rank, len(theirs), 3)]
-        ours = GrainShuffled(n, seed=11, shard=ps.Shard(rank, 3), drop_remainder=drop)
+        ours = GrainShuffled(n, seed=11, shard=hr.Shard(rank, 3), drop_remainder=drop)
         found = [i for epoch in range(epochs) for i in ours.indices(epoch, 0, len(ours)).tolist()]
         assert found == wanted
 
@@ -151,10 +151,10 @@ def test_grains_data_loader(grain, source, workers):
     script = f"""
     import json
     import grain
-    import penstock as ps
+    import headrace as hr
 
     def main():
-        source = ps.open({source.records.paths[0]!r})
+        source = hr.open({source.records.paths[0]!r})
         sampler = grain.samplers.IndexSampler(len(source), shuffle=True, num_epochs=1, seed=4)
         loader = grain.DataLoader(data_source=source, sampler=sampler, worker_count={workers},
                                   operations=[grain.transforms.Batch(8)])

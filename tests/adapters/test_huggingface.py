@@ -10,8 +10,8 @@ import pytest
 from tests.adapters.test_arrow import COLUMNS
 from tests.loading.workers.test_workers import same
 
-import penstock as ps
-from penstock.adapters.huggingface import from_hf, to_hf
+import headrace as hr
+from headrace.adapters.huggingface import from_hf, to_hf
 
 pytestmark = [pytest.mark.peer, pytest.mark.filterwarnings("ignore")]
 
@@ -57,8 +57,8 @@ def dataset(hf):
 def test_from_hf(dataset):
     source = from_hf(dataset)
     assert len(source) == 10
-    assert source.schema["label"] == ps.Feature("int64", names=["cat", "dog", "bird"])
-    assert source.schema["grid"] == ps.Feature("float32", (2, 3))
+    assert source.schema["label"] == hr.Feature("int64", names=["cat", "dog", "bird"])
+    assert source.schema["grid"] == hr.Feature("float32", (2, 3))
     assert list(source.schema) == ["label", "text", "tokens", "grid", "image", "answers/start", "answers/text"]
     batch = source.batch([7, 2, 5])
     assert batch["label"].tolist() == [1, 2, 2]
@@ -89,18 +89,18 @@ def test_splits(hf, dataset):
 
 
 def test_streams_are_refused(hf, dataset):
-    with pytest.raises(ps.UnsupportedData, match="streaming=False"):
+    with pytest.raises(hr.UnsupportedData, match="streaming=False"):
         from_hf(dataset.to_iterable_dataset())
 
 
 def test_loader_pickle_and_select(dataset):
     source = pickle.loads(pickle.dumps(from_hf(dataset).select("text", "label")))
-    seen = [text for batch in ps.Loader(source, 3, shuffle=True) for text in batch["text"].tolist()]
+    seen = [text for batch in hr.Loader(source, 3, shuffle=True) for text in batch["text"].tolist()]
     assert sorted(seen) == sorted(dataset["text"][:])
 
 
 def test_to_hf(hf):
-    dataset = to_hf(ps.ColumnSource(COLUMNS))
+    dataset = to_hf(hr.ColumnSource(COLUMNS))
     assert len(dataset) == 7
     assert dataset[3]["x"] == [6.0, 7.0]
     assert dataset[2]["many"] == [1.5, 1.5]

@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 from tests.adapters.test_arrow import COLUMNS
 
-import penstock as ps
-from penstock.adapters.pandas import from_pandas, to_pandas
+import headrace as hr
+from headrace.adapters.pandas import from_pandas, to_pandas
 
 
 def test_to_pandas():
-    frame = to_pandas(ps.ColumnSource(COLUMNS))
+    frame = to_pandas(hr.ColumnSource(COLUMNS))
     assert list(frame) == list(COLUMNS)
     assert len(frame) == 7
     assert (frame["i"].dtype, frame["yes"].dtype) == (np.int64, np.bool_)
@@ -26,17 +26,17 @@ def test_to_pandas():
 
 
 def test_named_labels_are_categories(tmp_path):
-    schema = ps.Schema({"label": ps.Feature("int64", names=["cat", "dog"])})
-    ps.write(tmp_path / "x.tfrecord", {"label": np.array([0, 1, 1])}, schema=schema)
-    source = ps.open(tmp_path / "x.tfrecord", schema=schema)
+    schema = hr.Schema({"label": hr.Feature("int64", names=["cat", "dog"])})
+    hr.write(tmp_path / "x.tfrecord", {"label": np.array([0, 1, 1])}, schema=schema)
+    source = hr.open(tmp_path / "x.tfrecord", schema=schema)
     assert to_pandas(source)["label"].tolist() == ["cat", "dog", "dog"]
-    unknown = ps.Schema({"label": ps.Feature("int64", names=["cat"])})
-    assert to_pandas(ps.open(tmp_path / "x.tfrecord", schema=unknown))["label"].tolist() == [0, 1, 1]
+    unknown = hr.Schema({"label": hr.Feature("int64", names=["cat"])})
+    assert to_pandas(hr.open(tmp_path / "x.tfrecord", schema=unknown))["label"].tolist() == [0, 1, 1]
 
 
 def test_sparse_rows():
     scipy = pytest.importorskip("scipy.sparse")
-    frame = to_pandas(ps.ColumnSource({"s": scipy.csr_array(np.eye(3))}))
+    frame = to_pandas(hr.ColumnSource({"s": scipy.csr_array(np.eye(3))}))
     assert [row.toarray().reshape(-1).tolist() for row in frame["s"]] == np.eye(3).tolist()
 
 
@@ -59,7 +59,7 @@ def test_from_pandas():
 
 def test_there_and_back():
     columns = {name: COLUMNS[name] for name in ("i", "yes", "name", "many")}
-    back = from_pandas(to_pandas(ps.ColumnSource(columns)))
+    back = from_pandas(to_pandas(hr.ColumnSource(columns)))
     batch = back.batch(np.arange(7))
     assert batch["i"].tolist() == columns["i"].tolist()
     assert batch["many"].to_list() == columns["many"].to_list()
@@ -68,10 +68,10 @@ def test_there_and_back():
 def test_cells_of_arrays_and_rows_come_back():
     columns = {
         "matrix": np.arange(12, dtype=np.uint8).reshape(2, 2, 3),
-        "points": ps.Ragged.from_list([np.ones((2, 2), np.float32), np.zeros((1, 2), np.float32)]),
-        "nested": ps.Ragged(ps.Ragged.from_list([[1], [], [2, 3]], "int64"), np.array([0, 2, 3])),
+        "points": hr.Ragged.from_list([np.ones((2, 2), np.float32), np.zeros((1, 2), np.float32)]),
+        "nested": hr.Ragged(hr.Ragged.from_list([[1], [], [2, 3]], "int64"), np.array([0, 2, 3])),
     }
-    again = from_pandas(to_pandas(ps.ColumnSource(columns))).batch([0, 1])
+    again = from_pandas(to_pandas(hr.ColumnSource(columns))).batch([0, 1])
     assert again["matrix"].to_list() == columns["matrix"].tolist()
     assert again["points"].to_list() == columns["points"].to_list()
     assert again["nested"].to_list() == columns["nested"].to_list()
@@ -90,13 +90,13 @@ def test_cells_of_arrays_and_rows_come_back():
     ],
 )
 def test_a_column_that_arrow_has_no_type_for_is_named(cells):
-    with pytest.raises(ps.UnsupportedData, match="a column of one type") as caught:
+    with pytest.raises(hr.UnsupportedData, match="a column of one type") as caught:
         from_pandas(pd.DataFrame({"good": range(len(cells)), "bad": cells}))
     assert caught.value.where.feature == "bad"
 
 
 def test_names_that_come_twice():
-    with pytest.raises(ps.UnsupportedData, match="every column name once"):
+    with pytest.raises(hr.UnsupportedData, match="every column name once"):
         from_pandas(pd.DataFrame([[1, 2]], columns=["a", "a"]))
 
 

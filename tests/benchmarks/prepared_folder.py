@@ -10,9 +10,9 @@ from benchmarks.compare.prepared_data import CLASSES, CLOTHES, PHOTOS, PreparedF
 from benchmarks.data import Files
 from benchmarks.image_data import SIDE, ImageFiles
 
-import penstock as ps
-from penstock.datasets.encoding import FeaturesEncoder
-from penstock.datasets.features import ClassLabel, FeaturesDict, Image
+import headrace as hr
+from headrace.datasets.encoding import FeaturesEncoder
+from headrace.datasets.features import ClassLabel, FeaturesDict, Image
 
 
 def prepare(files: Files) -> None:
@@ -31,7 +31,7 @@ def _make(root: Path, shape: tuple[int, ...], encoding: str, pictures: Iterable[
     payloads = [encode({"image": picture, "label": i % CLASSES}) for i, picture in enumerate(pictures)]
     folder = root / "1.0.0"
     folder.mkdir(parents=True)
-    ps.write_records(folder / f"{root.name}-train.array_record-00000-of-00001", payloads, format="array_record")
+    hr.write_records(folder / f"{root.name}-train.array_record-00000-of-00001", payloads, format="array_record")
     split = {"name": "train", "shardLengths": [str(len(payloads))], "numBytes": "0"}
     about = {"name": root.name, "version": "1.0.0", "fileFormat": "array_record", "splits": [split]}
     (folder / "dataset_info.json").write_text(json.dumps(about))

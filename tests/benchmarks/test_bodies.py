@@ -10,7 +10,7 @@ from benchmarks.compare.workloads import WORKLOADS
 from benchmarks.data import TINY, Files
 from tests.benchmarks.prepared_folder import prepare
 
-from penstock import _native
+from headrace import _native
 
 SYSTEMS = {system.start: system for workload in WORKLOADS.values() for system in workload.systems}
 PREPARED = "prepared:"  # these read what TFDS itself has prepared
@@ -30,7 +30,7 @@ def files(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path))
 
 
 @pytest.mark.parametrize("system", PEER_FREE)

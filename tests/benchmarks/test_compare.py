@@ -169,25 +169,25 @@ def test_report_survives_json_and_says_what_was_not_measured(report):
 def test_a_system_that_fails_is_shown_and_stops_nobody(folder, files, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(folder / "broken"))
     (folder / "broken").mkdir(parents=True)
-    # In front of every way in which penstock may be installed, an editable install's import hook among them.
+    # In front of every way in which headrace may be installed, an editable install's import hook among them.
     (folder / "broken" / "sitecustomize.py").write_text(
         "import sys\n"
         "class Broken:\n"
         "    def find_spec(name, path=None, target=None):\n"
-        "        if name == 'penstock':\n"
+        "        if name == 'headrace':\n"
         "            raise RuntimeError('no such luck')\n"
         "sys.meta_path.insert(0, Broken)\n"
     )
-    run = Run(folder=folder, size="tiny", rounds=1, quiet_s=0.0, roles=("penstock", "limit"), say=lambda _: None)
+    run = Run(folder=folder, size="tiny", rounds=1, quiet_s=0.0, roles=("headrace", "limit"), say=lambda _: None)
     table = measure("W5", run)
-    assert "no such luck" in (table["Penstock"].error or "")
+    assert "no such luck" in (table["Headrace"].error or "")
     assert table["limit: numpy slice-and-copy of the map"].error is None
     assert "no such luck" in Report(setting={}, tables={"W5": table}).to_markdown()
 
 
 def _result(name, seconds):
     timings = [Timing(epoch_s=s, first_s=0.5, wall_s=s, cpu_s=s, rows=100) for s in seconds]
-    return SystemResult(name=name, role="penstock", timings=timings)
+    return SystemResult(name=name, role="headrace", timings=timings)
 
 
 def test_targets_hold_medians_against_the_fastest_other():

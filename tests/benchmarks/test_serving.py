@@ -25,7 +25,7 @@ def outcome(per_second, latency_ms, *, loop_ms=None, failed=0):
 
 def test_ratios_are_made_within_each_round():
     found = {
-        ("penstock", 1): [outcome(100, 5, loop_ms=5), outcome(50, 10, loop_ms=10)],
+        ("headrace", 1): [outcome(100, 5, loop_ms=5), outcome(50, 10, loop_ms=10)],
         ("flask", 1): [outcome(50, 10, loop_ms=5), outcome(25, 20, loop_ms=10, failed=3)],
     }
     lines = report.markdown([found], [1]).splitlines()
@@ -36,15 +36,15 @@ def test_ratios_are_made_within_each_round():
 
 def test_targets_and_a_server_with_rounds_of_its_own():
     quiet = {
-        ("penstock", 32): [outcome(1000, 5)],
+        ("headrace", 32): [outcome(1000, 5)],
         ("stock", 32): [outcome(100, 5)],
         ("litserve-1", 32): [outcome(800, 5)],
     }
-    loud = {("penstock", 32): [outcome(500, 120)], ("ray", 32): [outcome(100, 5)]}
+    loud = {("headrace", 32): [outcome(500, 120)], ("ray", 32): [outcome(100, 5)]}
     lines = report.markdown([quiet, loud], [32]).splitlines()
     assert lines[-1].startswith("| Ray Serve")
     assert lines[-1].endswith("| 5.00 |")
-    assert sum(line.startswith("| Penstock |") for line in lines) == 1
+    assert sum(line.startswith("| Headrace |") for line in lines) == 1
     assert "| answers/s at 32 connections, times the stock form's | at least 8 | 10 | yes |" in lines
     assert any(line.endswith("(LitServe, batches, one worker) | at least 1.5 | 1.25 | **no** |") for line in lines)
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import penstock as ps
-from penstock.cli.app import app
+import headrace as hr
+from headrace.cli.app import app
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -18,9 +18,9 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     """Every test has its own cache folder, its own endpoints and jobs, and its own folder to work in."""
-    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("PENSTOCK_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.delenv("PENSTOCK_TRACEBACK", raising=False)
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.delenv("HEADRACE_TRACEBACK", raising=False)
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
@@ -45,7 +45,7 @@ def run():
     """``run("head", "-n", 3, path)``."""
 
     def call(*args) -> Ran:
-        return Ran(CliRunner().invoke(app, list(map(str, args)), prog_name="penstock"))
+        return Ran(CliRunner().invoke(app, list(map(str, args)), prog_name="headrace"))
 
     return call
 
@@ -77,11 +77,11 @@ def people(tmp_path):
         for i in range(12)
     ]
     schema = {
-        "age": ps.Feature("int64"),
-        "height": ps.Feature("float32"),
-        "name": ps.Feature("str"),
-        "photo": ps.Feature("bytes"),
-        "tags": ps.Feature("int64", (None,)),
+        "age": hr.Feature("int64"),
+        "height": hr.Feature("float32"),
+        "name": hr.Feature("str"),
+        "photo": hr.Feature("bytes"),
+        "tags": hr.Feature("int64", (None,)),
     }
-    ps.write(path, examples, schema=schema)
+    hr.write(path, examples, schema=schema)
     return path

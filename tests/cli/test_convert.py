@@ -1,4 +1,4 @@
-"""``penstock convert``."""
+"""``headrace convert``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-import penstock as ps
+import headrace as hr
 
 
 def test_to_another_format(run, people):
@@ -21,7 +21,7 @@ def test_to_shards_and_compression(run, people, tmp_path):
     assert done.code == 0
     assert done.json["examples"] == 12
     assert len(done.json["paths"]) == 3
-    assert [e["name"] for e in ps.open("x.tfrecord.gz@3")] == [f"person {i}" for i in range(12)]
+    assert [e["name"] for e in hr.open("x.tfrecord.gz@3")] == [f"person {i}" for i in range(12)]
 
 
 def test_several_sources(run, people):
@@ -52,10 +52,10 @@ def test_how_the_source_is_written(run):
 
 
 def test_a_schema_is_followed_where_payloads_could_pass(run):
-    ps.write("wide.tfrecord", {"a": np.arange(3), "b": np.arange(3)})
-    Path("a.json").write_text(ps.Schema({"a": ps.Feature("int64")}).to_json())
+    hr.write("wide.tfrecord", {"a": np.arange(3), "b": np.arange(3)})
+    Path("a.json").write_text(hr.Schema({"a": hr.Feature("int64")}).to_json())
     assert run("convert", "wide.tfrecord", "narrow.tfrecord", "--schema", "a.json").code == 0
-    assert list(ps.open("narrow.tfrecord").schema) == ["a"]
+    assert list(hr.open("narrow.tfrecord").schema) == ["a"]
 
 
 def test_damaged_source(run, golden):
@@ -85,4 +85,4 @@ def test_needs_source_and_destination(run, people):
 def test_two_numbers_of_shards(run, people):
     done = run("convert", people, "x.tfrecord@2", "--shards", 3)
     assert done.code == 2
-    assert done.err == "penstock: error: the path says 2 shards and shards= says 3\n"
+    assert done.err == "headrace: error: the path says 2 shards and shards= says 3\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import penstock as ps
+import headrace as hr
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_index_and_convert(run, people, tmp_path):
     assert run("index", people, "--text", tmp_path / "x.idx").code == 2
     people.write_text(people.read_text().replace("1.65", "1.5").replace("1.78", "1.75"))  # what float32 holds
     assert run("convert", people, tmp_path / "people.tfrecord").code == 0
-    assert [example["age"] for example in ps.open(tmp_path / "people.tfrecord")] == [36, 85, 41]
+    assert [example["age"] for example in hr.open(tmp_path / "people.tfrecord")] == [36, 85, 41]
     assert run("convert", tmp_path / "people.tfrecord", tmp_path / "back.csv").code == 0
     assert (tmp_path / "back.csv").read_text().startswith("age,height,name\n36,1.5,")
 

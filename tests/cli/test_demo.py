@@ -1,4 +1,4 @@
-"""``penstock demo``."""
+"""``headrace demo``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pytest
 
-from penstock.cli.demo import command, doors, training
-from penstock.cli.demo.digits import Digits, Files, load_digits, write_digits
-from penstock.cli.demo.story import Story
+from headrace.cli.demo import command, doors, training
+from headrace.cli.demo.digits import Digits, Files, load_digits, write_digits
+from headrace.cli.demo.story import Story
 
 
 def test_everything_holds(run, tmp_path):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-import penstock as ps
-from penstock.cli.terminal.failures import exit_code, tell
+import headrace as hr
+from headrace.cli.terminal.failures import exit_code, tell
 
 
 @pytest.mark.parametrize("command", ["inspect", "head", "schema", "stats", "verify", "index"])
@@ -13,7 +13,7 @@ def test_nothing_there(run, command):
     done = run(command, "nothing.tfrecord")
     assert done.code == 2
     assert done.out == ""
-    assert done.err.startswith("penstock: error: expected a file, folder or pattern, found nothing of that name")
+    assert done.err.startswith("headrace: error: expected a file, folder or pattern, found nothing of that name")
     assert len(done.err.splitlines()) == 1
 
 
@@ -48,9 +48,9 @@ def test_file_that_holds_no_schema(run, people, tmp_path, content):
 
 
 def test_traceback_on_request(run, monkeypatch):
-    assert isinstance(run("--traceback", "head", "nothing.tfrecord").exception, ps.NoFiles)
-    monkeypatch.setenv("PENSTOCK_TRACEBACK", "1")
-    assert isinstance(run("head", "nothing.tfrecord").exception, ps.NoFiles)
+    assert isinstance(run("--traceback", "head", "nothing.tfrecord").exception, hr.NoFiles)
+    monkeypatch.setenv("HEADRACE_TRACEBACK", "1")
+    assert isinstance(run("head", "nothing.tfrecord").exception, hr.NoFiles)
 
 
 def test_wrong_call(run, people):
@@ -61,14 +61,14 @@ def test_wrong_call(run, people):
 
 
 def test_version_and_help(run):
-    assert run("--version").out == f"penstock {ps.__version__}\n"
+    assert run("--version").out == f"headrace {hr.__version__}\n"
     done = run("--help")
     assert done.code == 0
     for name in ("inspect", "head", "schema", "stats", "verify", "convert", "index", "demo"):
         assert name in done.out
         help_of = run(name, "--help")
         assert help_of.code == 0
-        assert "Examples:\n  penstock" in help_of.out.replace("    penstock", "  penstock").replace(
+        assert "Examples:\n  headrace" in help_of.out.replace("    headrace", "  headrace").replace(
             "  Examples", "Examples"
         )
 
@@ -77,16 +77,16 @@ def test_notes_are_told(capsys):
     error = OSError(28, "No space left on device", "x.npz")
     error.add_note("What is finished is kept.")
     tell(error)
-    assert capsys.readouterr().err == "penstock: error: No space left on device: x.npz. What is finished is kept.\n"
+    assert capsys.readouterr().err == "headrace: error: No space left on device: x.npz. What is finished is kept.\n"
 
 
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (ps.NoFiles(ps.Where(), expected="a", found="b"), 2),
-        (ps.NoSuchFeature(ps.Where(), expected="a", found="b"), 2),
-        (ps.CorruptRecord(ps.Where(), expected="a", found="b"), 1),
-        (ps.MissingExtra("torch", "torch"), 1),
+        (hr.NoFiles(hr.Where(), expected="a", found="b"), 2),
+        (hr.NoSuchFeature(hr.Where(), expected="a", found="b"), 2),
+        (hr.CorruptRecord(hr.Where(), expected="a", found="b"), 1),
+        (hr.MissingExtra("torch", "torch"), 1),
         (FileNotFoundError(2, "No such file"), 2),
         (PermissionError(13, "Permission denied"), 1),
         (OSError(28, "No space left on device"), 1),

@@ -1,4 +1,4 @@
-"""``penstock head``."""
+"""``headrace head``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 
 import numpy as np
 
-import penstock as ps
+import headrace as hr
 
 
 def rows(done):
@@ -22,7 +22,7 @@ def test_table(run, people):
 
 def test_json_lines_are_whole_examples(run, people):
     found = rows(run("head", people, "-n", 12, "--json"))
-    source = ps.open(people)
+    source = hr.open(people)
     assert len(found) == 12
     for row, example in zip(found, source, strict=True):
         assert row["age"] == example["age"]
@@ -57,13 +57,13 @@ def test_what_comes_before_damage_is_shown(run, golden):
 
 
 def test_given_schema(run, people, tmp_path):
-    schema = ps.Schema({"age": ps.Feature("uint8")})
+    schema = hr.Schema({"age": hr.Feature("uint8")})
     (tmp_path / "schema.json").write_text(schema.to_json())
     assert rows(run("head", people, "-n", 1, "--schema", tmp_path / "schema.json", "--json")) == [{"age": 20}]
 
 
 def test_control_characters_do_not_reach_the_terminal(run, tmp_path):
-    ps.write(tmp_path / "x.tfrecord", [{"evil\x1b[2J": "\x1b[31mred\r\n"}])
+    hr.write(tmp_path / "x.tfrecord", [{"evil\x1b[2J": "\x1b[31mred\r\n"}])
     done = run("head", tmp_path / "x.tfrecord")
     assert done.code == 0
     assert "\x1b" not in done.out

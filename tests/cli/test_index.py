@@ -1,4 +1,4 @@
-"""``penstock index``."""
+"""``headrace index``."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import penstock as ps
+import headrace as hr
 
 
 @pytest.fixture
 def path(tmp_path):
-    ps.write_records(tmp_path / "x.tfrecord", [bytes(i) for i in range(20)])
+    hr.write_records(tmp_path / "x.tfrecord", [bytes(i) for i in range(20)])
     return tmp_path / "x.tfrecord"
 
 
@@ -34,12 +34,12 @@ def test_text_form_there_and_back(run, path, tmp_path, monkeypatch):
     sizes = [16 + i for i in range(20)]
     assert lines == [f"{sum(sizes[:i])} {sizes[i]}" for i in range(20)]
 
-    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "other"))
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "other"))
     done = run("index", path, "--from-text", tmp_path / "x.idx", "--json")
     assert done.code == 0
     assert done.json["records"] == 20
     assert done.json["index"] is not None
-    assert bytes(ps.records(path)[19]) == bytes(19)
+    assert bytes(hr.records(path)[19]) == bytes(19)
 
 
 def test_text_form_of_another_file_is_refused(run, path, tmp_path):
@@ -50,7 +50,7 @@ def test_text_form_of_another_file_is_refused(run, path, tmp_path):
 
 
 def test_a_text_file_for_each_shard(run, tmp_path):
-    ps.write(tmp_path / "x.tfrecord@3", {"a": np.arange(10)})
+    hr.write(tmp_path / "x.tfrecord@3", {"a": np.arange(10)})
     done = run("index", tmp_path / "x.tfrecord@3", "--text", tmp_path / "indexes", "--json")
     assert [Path(name).name for name in done.json["text"]] == [f"x.tfrecord-{i:05d}-of-00003.idx" for i in range(3)]
     assert sum(len(Path(name).read_text().splitlines()) for name in done.json["text"]) == 10

@@ -1,4 +1,4 @@
-"""``penstock inspect``."""
+"""``headrace inspect``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-import penstock as ps
+import headrace as hr
 
 
 def test_shows_every_fact(run, people):
@@ -44,7 +44,7 @@ def test_json(run, people):
 
 
 def test_several_files_are_one_set(run, tmp_path):
-    ps.write(tmp_path / "x.tfrecord@3", {"a": np.arange(10)})
+    hr.write(tmp_path / "x.tfrecord@3", {"a": np.arange(10)})
     facts = run("inspect", tmp_path / "x.tfrecord@3", "--json").json
     assert len(facts["paths"]) == 3
     assert facts["records"] == 10
@@ -52,7 +52,7 @@ def test_several_files_are_one_set(run, tmp_path):
 
 @pytest.mark.parametrize("command", ["inspect", "schema", "stats", "verify", "head", "index"])
 def test_the_name_of_one_shard_is_that_shard(run, tmp_path, command):
-    ps.write(tmp_path / "x.tfrecord@4", {"k": np.arange(40, dtype=np.int64)})
+    hr.write(tmp_path / "x.tfrecord@4", {"k": np.arange(40, dtype=np.int64)})
     own = tmp_path / "x.tfrecord-00002-of-00004"
     shown = {"inspect": "records", "verify": "records", "stats": "examples"}
     more = ("-n", 40) if command == "head" else ()
@@ -69,8 +69,8 @@ def test_the_name_of_one_shard_is_that_shard(run, tmp_path, command):
 
 
 def test_compression_is_named(run, tmp_path):
-    ps.write(tmp_path / "x.tfrecord.gz", {"a": np.arange(10)})
-    ps.write(tmp_path / "y.tfrecord", {"a": np.arange(10)})
+    hr.write(tmp_path / "x.tfrecord.gz", {"a": np.arange(10)})
+    hr.write(tmp_path / "y.tfrecord", {"a": np.arange(10)})
     assert run("inspect", tmp_path / "x.tfrecord.gz", "--json").json["compression"] == "gzip"
     both = run("inspect", tmp_path / "x.tfrecord.gz", tmp_path / "y.tfrecord", "--json").json
     assert both["compression"] == "gzip, none"
@@ -101,7 +101,7 @@ def test_damage_hides_nothing_else(run, golden):
     assert done.json["records"] is None
     assert done.json["first_example"]["label"] is not None
     assert len(done.json["faults"]) == 1
-    assert done.err.startswith("penstock: error: expected length checksum")
+    assert done.err.startswith("headrace: error: expected length checksum")
     assert "record 1, byte 0x136" in done.err
     assert len(done.err.splitlines()) == 1
 
@@ -117,7 +117,7 @@ def test_skipping_damage_says_how_much(run, golden):
 @pytest.mark.parametrize("compression", ["zstd", "none", "brotli", "snappy"])
 def test_what_array_records_are_packed_with(run, tmp_path, compression):
     path = tmp_path / "x.array_record"
-    ps.write(path, {"x": np.arange(100)}, compression=compression)
+    hr.write(path, {"x": np.arange(100)}, compression=compression)
     assert run("inspect", path, "--json").json["compression"] == compression
 
 
@@ -126,7 +126,7 @@ def _nested(path):
 
 
 def _wide(path):
-    ps.write(path, {f"column {k}": np.arange(6) for k in range(500)})
+    hr.write(path, {f"column {k}": np.arange(6) for k in range(500)})
 
 
 def _archive_called_npy(path):
@@ -135,11 +135,11 @@ def _archive_called_npy(path):
 
 
 def _records_called_csv(path):
-    ps.write(path, {"k": np.arange(6)}, format="tfrecord")
+    hr.write(path, {"k": np.arange(6)}, format="tfrecord")
 
 
 def _table_called_csv(path):
-    ps.write(path, {"k": np.arange(6)}, format="parquet")
+    hr.write(path, {"k": np.arange(6)}, format="parquet")
 
 
 FILES = {
@@ -159,6 +159,6 @@ def test_every_command_takes_what_open_takes(run, tmp_path, command, name):
     done = run(command, tmp_path / name, *([tmp_path / "new.npz"] if command == "convert" else []), "--json")
     assert done.code == 0, done.err
     if command == "convert":
-        assert len(ps.open(tmp_path / "new.npz")) == 6
+        assert len(hr.open(tmp_path / "new.npz")) == 6
     else:
         assert ("box.x" in done.out) == (name == "nested.npy" and command != "verify")

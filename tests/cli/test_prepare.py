@@ -1,4 +1,4 @@
-"""``penstock prepare`` and ``penstock datasets``."""
+"""``headrace prepare`` and ``headrace datasets``."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from PIL import Image
 from tests.datasets.authors import served
 from tests.datasets.web import Web
 
-from penstock import _registry, data_source
+from headrace import _registry, data_source
 
 
 @pytest.fixture

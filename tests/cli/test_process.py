@@ -15,12 +15,12 @@ import time
 import numpy as np
 import pytest
 
-import penstock as ps
+import headrace as hr
 
-PENSTOCK = (sys.executable, "-m", "penstock")
+HEADRACE = (sys.executable, "-m", "headrace")
 
 
-def start(*args, command=PENSTOCK, **options):
+def start(*args, command=HEADRACE, **options):
     return subprocess.Popen(
         [*command, *map(str, args)],
         stdout=subprocess.PIPE,
@@ -63,7 +63,7 @@ def test_nothing_but_text_in_a_pipe(people):
 
 
 def test_reader_that_stops_reading(tmp_path):
-    ps.write(tmp_path / "x.tfrecord", {"a": np.arange(50_000)})
+    hr.write(tmp_path / "x.tfrecord", {"a": np.arange(50_000)})
     process = start("head", "-n", 50_000, "--json", tmp_path / "x.tfrecord")
     assert process.stdout.readline() == '{"a": 0}\n'
     process.stdout.close()
@@ -74,8 +74,8 @@ def test_reader_that_stops_reading(tmp_path):
 
 HELD = """
 import sys
-from penstock.cli import main
-from penstock.writing import convert
+from headrace.cli import main
+from headrace.writing import convert
 opened, begun = convert.open_writer, []
 def held(*args):
     begun.append(args)
@@ -90,11 +90,11 @@ main()
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_interrupted_conversion_goes_on(tmp_path):
     values = np.random.default_rng(0).standard_normal((40_000, 15)).astype(np.float32)
-    ps.write(tmp_path / "x.tfrecord", {"a": values})
+    hr.write(tmp_path / "x.tfrecord", {"a": values})
     call = ("convert", tmp_path / "x.tfrecord", tmp_path / "y.tfrecord.gz", "--threads", 1)
     process = start(*call, command=(sys.executable, "-c", HELD), stdin=subprocess.PIPE)
     deadline = time.monotonic() + 300
-    first_unit = tmp_path / ".y.tfrecord.gz.penstock-convert" / "00000-000000000000"
+    first_unit = tmp_path / ".y.tfrecord.gz.headrace-convert" / "00000-000000000000"
     while not first_unit.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
@@ -108,7 +108,7 @@ def test_interrupted_conversion_goes_on(tmp_path):
     done = json.loads(out)
     assert done["examples"] == 40_000
     assert done["resumed"] > 0
-    assert np.array_equal(ps.open(tmp_path / "y.tfrecord.gz").batch(np.arange(40_000))["a"], values)
+    assert np.array_equal(hr.open(tmp_path / "y.tfrecord.gz").batch(np.arange(40_000))["a"], values)
     assert not list(tmp_path.glob(".y*"))
 
 
@@ -127,14 +127,14 @@ SCRIPT = "import sys\nfrom {0.module} import {0.attr}\nsys.exit({0.attr}())\n"
 @pytest.fixture
 def installed(tmp_path):
     """The command as an installer writes it."""
-    (entry,) = importlib.metadata.entry_points(group="console_scripts", name="penstock")
-    path = tmp_path / "bin" / "penstock"
+    (entry,) = importlib.metadata.entry_points(group="console_scripts", name="headrace")
+    path = tmp_path / "bin" / "headrace"
     path.parent.mkdir()
     path.write_text(SCRIPT.format(entry), encoding="utf-8")
     return (sys.executable, path)
 
 
-def interrupted(module, folder, *args, command=PENSTOCK):
+def interrupted(module, folder, *args, command=HEADRACE):
     """What a command does when it is interrupted while it imports ``module``."""
     (folder / f"{module}.py").write_text(HOLD, encoding="utf-8")
     process = start(*args, command=command, env={**os.environ, "PYTHONPATH": str(folder)}, stdin=subprocess.PIPE)
@@ -146,7 +146,7 @@ def interrupted(module, folder, *args, command=PENSTOCK):
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 @pytest.mark.parametrize("module", ["numpy", "typer"])  # the package imports the one, its command the other
 def test_interrupted_while_importing(tmp_path, installed, module):
-    for command in (PENSTOCK, installed):
+    for command in (HEADRACE, installed):
         assert interrupted(module, tmp_path, "--help", command=command) == (130, "", "interrupted\n")
 
 
@@ -159,16 +159,16 @@ def test_interrupted_commands_tidy_up(tmp_path):
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_importing_the_library_leaves_signals_alone(tmp_path):
-    code = "import signal, penstock; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
-    (tmp_path / "penstock_user.py").write_text(code, encoding="utf-8")
-    for call in (("-c", code), (tmp_path / "penstock_user.py",), ("-m", "penstock_user")):
+    code = "import signal, headrace; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    (tmp_path / "headrace_user.py").write_text(code, encoding="utf-8")
+    for call in (("-c", code), (tmp_path / "headrace_user.py",), ("-m", "headrace_user")):
         done = finish(start(*call, command=(sys.executable,), cwd=tmp_path))
         assert done == (0, "True\n", "")
 
 
 def test_commands_load_nothing_optional():
     code = (
-        "import sys, penstock.cli; "
+        "import sys, headrace.cli; "
         "print(sorted({'torch', 'jax', 'sklearn', 'scipy', 'isal', 'pandas', 'PIL', 'rich.progress'} & set(sys.modules)))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
@@ -179,9 +179,9 @@ def test_help_loads_little():
     # Importing is what help takes time for, a third of a millisecond a module. Counted, not timed: machines differ by more than
     # any mistake here would make.
     code = (
-        "import atexit, sys; sys.argv = ['penstock', '--help']; "
+        "import atexit, sys; sys.argv = ['headrace', '--help']; "
         "atexit.register(lambda: print(len(sys.modules), file=sys.stderr)); "
-        "from penstock.cli.app import main; main()"
+        "from headrace.cli.app import main; main()"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert "convert" in found.stdout
@@ -218,7 +218,7 @@ def on_terminal(*args, columns=80, **settings):
     environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "LINES")}
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    call = [*PENSTOCK, *map(str, args)]
+    call = [*HEADRACE, *map(str, args)]
     process = subprocess.Popen(
         call, stdin=theirs, stdout=theirs, stderr=theirs, env={**environment, "TERM": "xterm-256color", **settings}
     )
@@ -244,16 +244,16 @@ def test_a_full_disk_behind_the_output_is_one_line(people, arguments, buffered):
     environment = {**os.environ, "PYTHONUNBUFFERED": "" if buffered else "1"}
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [*PENSTOCK, *call], stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment
+            [*HEADRACE, *call], stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment
         )
-    assert (done.returncode, done.stderr) == (1, "penstock: error: No space left on device\n")
+    assert (done.returncode, done.stderr) == (1, "headrace: error: No space left on device\n")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a shell")
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_closed_streams_are_nobodys(people, closed):
     for command in (("head", str(people)), ("stats", str(people), "--json"), ("head", "nothing.tfrecord")):
-        line = f"exec {shlex.join([*PENSTOCK, *command])} {closed}"
+        line = f"exec {shlex.join([*HEADRACE, *command])} {closed}"
         done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
         assert done.returncode == (2 if "nothing" in line else 0)
         assert "Traceback" not in done.stderr
@@ -266,7 +266,7 @@ def test_json_holds_every_name_whole(tmp_path, encoding):
         path.touch()
     except OSError:
         pytest.skip("names are Unicode here")
-    ps.write(path, {"é": np.array(["日本"], object)})
+    hr.write(path, {"é": np.array(["日本"], object)})
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
     told = json.loads(finish(start("inspect", path, "--json", env=environment))[1])
     assert told["paths"] == [str(path)]

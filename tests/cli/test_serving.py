@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.hosting.endpoint import list_endpoints
+from headrace.hosting.endpoint import list_endpoints
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPT = EXAMPLES / "scripts" / "sklearn_abalone_featurizer.py"
@@ -31,8 +31,8 @@ def make_table(path, rows):
     module.make_table(path, rows)
 
 
-def penstock(*args, **options):
-    command = [sys.executable, "-m", "penstock", *map(str, args)]
+def headrace(*args, **options):
+    command = [sys.executable, "-m", "headrace", *map(str, args)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
 
 
@@ -57,20 +57,20 @@ def test_the_whole_way(run):
     assert done.json["TrainingJobStatus"] == "Completed"
 
     models = ["features/output/model.tar.gz", "models/linear/output/model.tar.gz"]
-    done = penstock("serve", *models, "--script", SCRIPT, "--name", "abalone", "--workers", 1)
+    done = headrace("serve", *models, "--script", SCRIPT, "--name", "abalone", "--workers", 1)
     assert done.returncode == 0, done.stderr
     address = done.stdout.strip()
     assert address.startswith("http://127.0.0.1:")
 
-    answers = [penstock("invoke", place, ROW).stdout for place in ("abalone", address)]
+    answers = [headrace("invoke", place, ROW).stdout for place in ("abalone", address)]
     assert answers[0] == answers[1]
     assert 0 < json.loads(answers[0])["predictions"][0]["score"] < 30
     Path("row.csv").write_text(ROW)
-    lines = penstock("invoke", "abalone", "--file", "row.csv", "--accept", "application/jsonlines").stdout
+    lines = headrace("invoke", "abalone", "--file", "row.csv", "--accept", "application/jsonlines").stdout
     assert json.loads(lines) == json.loads(answers[0])["predictions"][0]
-    assert penstock("invoke", "abalone", input=ROW).stdout == answers[0]
+    assert headrace("invoke", "abalone", input=ROW).stdout == answers[0]
 
-    refused = penstock("invoke", "abalone", "1,2")
+    refused = headrace("invoke", "abalone", "1,2")
     assert refused.returncode == 1
     assert "container-1" in refused.stderr
     assert len(refused.stderr.splitlines()) == 1
@@ -103,7 +103,7 @@ def test_a_job_that_is_asked_to_stop(tmp_path, own_cache):
         "print('begun', flush=True)\n"
         "while True: time.sleep(0.05)\n"
     )
-    command = [sys.executable, "-m", "penstock", "train", "saves.py", "--name", "stopped"]
+    command = [sys.executable, "-m", "headrace", "train", "saves.py", "--name", "stopped"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert "begun" in process.stderr.readline()
         process.send_signal(signal.SIGTERM)
@@ -127,7 +127,7 @@ def test_a_model_that_does_not_load_shows_its_log_as_lines(run):
     done = run("serve", "empty.tar.gz", "--script", "fails.py", "--name", "unlucky", "--workers", "1")
     first, second, *log = done.err.splitlines()
     assert done.code == 1
-    assert first.startswith("penstock: error: the endpoint unlucky cannot be created: the model does not load")
+    assert first.startswith("headrace: error: the endpoint unlucky cannot be created: the model does not load")
     assert (second, len(log) > 3) == ("End of its log:", True)
     assert not any("\\n" in line for line in (first, *log))
 

@@ -1,4 +1,4 @@
-"""``penstock stats``."""
+"""``headrace stats``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-import penstock as ps
+import headrace as hr
 
 
 def features(done):
@@ -37,7 +37,7 @@ def test_numbers_texts_and_lengths(run, people):
 
 
 def test_says_how_many_were_read(run, tmp_path):
-    ps.write(tmp_path / "x.tfrecord", {"a": np.arange(500)})
+    hr.write(tmp_path / "x.tfrecord", {"a": np.arange(500)})
     done = run("stats", tmp_path / "x.tfrecord", "--sample", 100, "--json")
     assert (done.json["examples_read"], done.json["examples"]) == (100, 500)
     assert done.json["statement"] == "100 of 500 examples were read, picked at random (--all reads every one)"
@@ -49,7 +49,7 @@ def test_says_how_many_were_read(run, tmp_path):
 
 def test_sample_of_a_compressed_file_is_its_beginning(run, tmp_path):
     # Large enough that looking for the schema does not inflate all of it.
-    ps.write(tmp_path / "x.tfrecord.gz", {"a": np.arange(20_000), "zeros": np.zeros((20_000, 200), np.float32)})
+    hr.write(tmp_path / "x.tfrecord.gz", {"a": np.arange(20_000), "zeros": np.zeros((20_000, 200), np.float32)})
     done = run("stats", tmp_path / "x.tfrecord.gz", "--sample", 100, "--json")
     assert done.json["statement"] == "the first 100 examples were read (--all reads every one)"
     assert features(done)["a"]["maximum"] == 99
@@ -100,7 +100,7 @@ class Links(html.parser.HTMLParser):
 
 
 def test_page_stands_alone(run, tmp_path):
-    ps.write(tmp_path / "x.tfrecord", [{"<b>&": f"<script>{i % 3}", "n": np.float32(i)} for i in range(200)])
+    hr.write(tmp_path / "x.tfrecord", [{"<b>&": f"<script>{i % 3}", "n": np.float32(i)} for i in range(200)])
     done = run("stats", tmp_path / "x.tfrecord", "--html", "stats.html")
     assert done.code == 0
     assert done.out == ""

@@ -1,4 +1,4 @@
-"""Inputs of ``penstock train``: what a script finds of each."""
+"""Inputs of ``headrace train``: what a script finds of each."""
 
 import gzip
 import json
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.channels import SETTINGS, channel_of
-from penstock.formats.opening import open_records
+from headrace.cli.channels import SETTINGS, channel_of
+from headrace.formats.opening import open_records
 
 SCRIPT = """
 import json, os

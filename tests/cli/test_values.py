@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from penstock import Ragged
-from penstock.cli.terminal.values import amount, plain, printable, short, size_of
+from headrace import Ragged
+from headrace.cli.terminal.values import amount, plain, printable, short, size_of
 
 
 @pytest.mark.parametrize(

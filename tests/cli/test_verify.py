@@ -1,10 +1,10 @@
-"""``penstock verify``."""
+"""``headrace verify``."""
 
 from __future__ import annotations
 
 import pytest
 
-import penstock as ps
+import headrace as hr
 
 DAMAGED = (
     "bad_length_crc",
@@ -38,7 +38,7 @@ def test_every_damaged_golden_is_found(run, golden, name):
 
 def test_lists_more_than_one_fault(run, tmp_path):
     path = tmp_path / "x.tfrecord"
-    ps.write_records(path, [bytes([i]) * 50 for i in range(10)])
+    hr.write_records(path, [bytes([i]) * 50 for i in range(10)])
     content = bytearray(path.read_bytes())
     for record in (2, 7):
         content[record * 66 + 20] ^= 1
@@ -52,7 +52,7 @@ def test_lists_more_than_one_fault(run, tmp_path):
 
 
 def test_against_a_schema(run, people, tmp_path):
-    (tmp_path / "schema.json").write_text(ps.Schema({"age": ps.Feature("float32")}).to_json())
+    (tmp_path / "schema.json").write_text(hr.Schema({"age": hr.Feature("float32")}).to_json())
     done = run("verify", people, "--schema", tmp_path / "schema.json", "--json")
     assert done.code == 1
     assert {fault["feature"] for fault in done.json["faults"]} == {"age"}
@@ -66,7 +66,7 @@ def test_npy(run, golden):
 
 def test_salvage(run, tmp_path):
     path, out = tmp_path / "x.array_record", tmp_path / "out.array_record"
-    ps.write_records(path, [bytes([i]) * 50 for i in range(10)])
+    hr.write_records(path, [bytes([i]) * 50 for i in range(10)])
     content = path.read_bytes()
     path.write_bytes(content[:-65_000])  # the postscript is cut
     done = run("verify", path)
@@ -75,7 +75,7 @@ def test_salvage(run, tmp_path):
     done = run("verify", path, "--salvage", out)
     assert done.code == 1
     assert f"saved 10 records in {out}; 0 lost, " in done.err
-    assert len(ps.records(out)) == 10
+    assert len(hr.records(out)) == 10
     assert run("verify", out).code == 0
     assert run("verify", path, "--salvage", out).code == 1
     assert run("verify", out, "--salvage", tmp_path / "again").code == 0

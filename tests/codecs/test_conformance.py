@@ -3,9 +3,9 @@
 from tests.formats.test_conformance import TestRecordIO as RecordIO
 from tests.formats.test_conformance import TestTFRecord as TFRecord
 
-from penstock.codecs.example import ExampleCodec
-from penstock.codecs.sagemaker_record import SageMakerRecordCodec
-from penstock.testing import CodecTests
+from headrace.codecs.example import ExampleCodec
+from headrace.codecs.sagemaker_record import SageMakerRecordCodec
+from headrace.testing import CodecTests
 
 
 class TestExample(CodecTests):

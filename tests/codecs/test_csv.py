@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference import csv_rows as reference
 
-import penstock as ps
-from penstock import _native
-from penstock.contracts.csv import MISSING
-from penstock.errors import CorruptRecord, NoSuchFeature, SchemaMismatch, UnsupportedData
+import headrace as hr
+from headrace import _native
+from headrace.contracts.csv import MISSING
+from headrace.errors import CorruptRecord, NoSuchFeature, SchemaMismatch, UnsupportedData
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "csv"
 FILES = sorted(path for path in GOLDEN.iterdir() if path.suffix != ".json")
@@ -28,7 +28,7 @@ def opened(tmp_path, text, **options):
     path = tmp_path / "x.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     schema = options.pop("schema", None)
-    return ps.open(path, schema=schema, format=ps.CSV(**options))
+    return hr.open(path, schema=schema, format=hr.CSV(**options))
 
 
 def types(source):
@@ -46,7 +46,7 @@ def decoded(texts, kind, encoding="", missing=()):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_goldens(path):
     note = json.loads(Path(f"{path}.json").read_text(encoding="utf-8"))
-    source = ps.open(path, format=ps.CSV(**note["options"]))
+    source = hr.open(path, format=hr.CSV(**note["options"]))
     assert list(source.schema) == note["names"]
     batch = source.batch(range(len(source)))
     for name, expected in note["columns"].items():
@@ -106,7 +106,7 @@ def test_types_found(tmp_path, column, dtype):
 
 def test_types_given(tmp_path):
     text = "zip,n,x,t\n01234,1,2.5,NA\n00005,NA,,b\n"
-    source = opened(tmp_path, text, types={"zip": "int32", "n": ps.Feature("int16", default=-1), "x": np.float32})
+    source = opened(tmp_path, text, types={"zip": "int32", "n": hr.Feature("int16", default=-1), "x": np.float32})
     assert types(source) == {"zip": "int32", "n": "int16", "x": "float32", "t": "str"}
     batch = source.batch([0, 1])
     assert [batch[name].dtype for name in batch] == [np.int32, np.int16, np.float32, object]
@@ -121,19 +121,19 @@ def test_floats_of_another_size(tmp_path):
     source = opened(tmp_path, "a,b,c\n0.1,1,x\nNA,2,y\n", floats="float32")
     assert types(source) == {"a": "float32", "b": "int64", "c": "str"}
     assert source[0]["a"] == np.float32(0.1)
-    ps.write(tmp_path / "x.tfrecord", source)
+    hr.write(tmp_path / "x.tfrecord", source)
 
 
 def test_a_schema_takes_only_its_columns(tmp_path):
     text = "a,b,c\n1,x,3\n4,y,6\n"
-    source = opened(tmp_path, text, schema={"c": ps.Feature("float64"), "b": ps.Feature("bytes")})
+    source = opened(tmp_path, text, schema={"c": hr.Feature("float64"), "b": hr.Feature("bytes")})
     assert source[1] == {"c": 6.0, "b": b"y"}
     with pytest.raises(NoSuchFeature):
-        opened(tmp_path, text, schema={"d": ps.Feature("str")})
+        opened(tmp_path, text, schema={"d": hr.Feature("str")})
     for feature in (
-        ps.Feature("float32", (None,)),
-        ps.Feature("datetime64[s]"),
-        ps.Feature("complex64"),
+        hr.Feature("float32", (None,)),
+        hr.Feature("datetime64[s]"),
+        hr.Feature("complex64"),
     ):
         with pytest.raises(UnsupportedData, match="a field holds"):
             opened(tmp_path, text, schema={"a": feature})
@@ -141,17 +141,17 @@ def test_a_schema_takes_only_its_columns(tmp_path):
 
 def test_columns_that_are_one_feature(tmp_path):
     text = "y,x_0,x_1,x_2,x_3,p0,p1\n1,1,2,3,4,a,b\n2,5,,7,8,c,NA\n"
-    schema = {"p": ps.Feature("str", (2,), default="?"), "x": ps.Feature("float32", (2, 2)), "y": ps.Feature("int8")}
+    schema = {"p": hr.Feature("str", (2,), default="?"), "x": hr.Feature("float32", (2, 2)), "y": hr.Feature("int8")}
     source = opened(tmp_path, text, schema=schema)
     batch = source.batch([1, 0])
     np.testing.assert_array_equal(batch["x"], np.array([[[5, np.nan], [7, 8]], [[1, 2], [3, 4]]], np.float32))
     assert (batch["p"].tolist(), batch["y"].tolist()) == ([["c", "?"], ["a", "b"]], [2, 1])
     assert source.select("x")[0]["x"].shape == (2, 2)
-    ps.write(tmp_path / "y.csv", source)
-    again = ps.open(tmp_path / "y.csv", schema=source.schema).batch([1, 0])
+    hr.write(tmp_path / "y.csv", source)
+    again = hr.open(tmp_path / "y.csv", schema=source.schema).batch([1, 0])
     np.testing.assert_array_equal(again["x"], batch["x"])
     with pytest.raises(NoSuchFeature, match="'x', nor 'x_0'"):
-        opened(tmp_path, text, schema={"x": ps.Feature("float32", (5,))})
+        opened(tmp_path, text, schema={"x": hr.Feature("float32", (5,))})
 
 
 def test_missing_values(tmp_path):
@@ -160,7 +160,7 @@ def test_missing_values(tmp_path):
     assert np.isnan(source.batch(range(6))["x"]).all()
     source = opened(tmp_path, "k,x\n1,-99\n2,\n3,5\n", missing=("-99", ""))
     np.testing.assert_array_equal(source.batch([0, 1, 2])["x"], [np.nan, np.nan, 5])
-    source = opened(tmp_path, "k,x\n1,NA\n2,ok\n", types={"x": ps.Feature("str", default="?")})
+    source = opened(tmp_path, "k,x\n1,NA\n2,ok\n", types={"x": hr.Feature("str", default="?")})
     assert source.batch([0, 1])["x"].tolist() == ["?", "ok"]
     source = opened(tmp_path, "k,x\n1,NA\n", types={"x": "int64"})
     with pytest.raises(SchemaMismatch, match=r"expected a value, found none, 'NA'.*feature 'x'.*default") as raised:
@@ -257,7 +257,7 @@ def test_columns_against_the_csv_module(tmp_path_factory, table):
     csv.writer(out, lineterminator="\n").writerows(table)
     path = tmp_path_factory.mktemp("csv") / "x.csv"
     path.write_text(out.getvalue(), encoding="utf-8", newline="")
-    source = ps.open(path, format=ps.CSV(header=False, delimiter=","))
+    source = hr.open(path, format=hr.CSV(header=False, delimiter=","))
     batch = source.batch(range(len(source)))
     for number, name in enumerate(("c0", "c1")):
         texts = [row[number] for row in reference.rows_of(out.getvalue())]
@@ -284,7 +284,7 @@ def test_columns_against_pandas(tmp_path):
     path = tmp_path / "x.csv"
     frame.to_csv(path, index=False)
     expected = pd.read_csv(path)
-    batch = ps.open(path).batch(range(2000))
+    batch = hr.open(path).batch(range(2000))
     for name in frame:
         np.testing.assert_array_equal(batch[name], expected[name].to_numpy(batch[name].dtype), name)
 
@@ -293,10 +293,10 @@ def test_columns_against_pandas(tmp_path):
 
 
 def test_a_later_value_that_does_not_fit(tmp_path, monkeypatch):
-    from penstock.sources import csv_source
+    from headrace.sources import csv_source
 
     monkeypatch.setattr(csv_source, "EXAMINED_BYTES", 100)
-    monkeypatch.setattr("penstock.formats.framed.FramedRecords.iter_spans.__kwdefaults__", {"max_bytes": 100})
+    monkeypatch.setattr("headrace.formats.framed.FramedRecords.iter_spans.__kwdefaults__", {"max_bytes": 100})
     text = "a,b\n" + "".join(f"{k},{k}\n" for k in range(1000)) + "1000, x7\n"
     source = opened(tmp_path, text)
     assert types(source) == {"a": "int64", "b": "int64"}
@@ -306,7 +306,7 @@ def test_a_later_value_that_does_not_fit(tmp_path, monkeypatch):
         ) as raised:
             read()
         assert raised.value.where.offset == len(text) - 4
-    assert [fault.where.record for fault in ps.verify(tmp_path / "x.csv").faults] == [1000]
+    assert [fault.where.record for fault in hr.verify(tmp_path / "x.csv").faults] == [1000]
     assert opened(tmp_path, text, types={"b": "str"})[1000]["b"] == " x7"
 
 
@@ -328,7 +328,7 @@ def test_bytes_that_are_no_text(tmp_path):
     assert opened(tmp_path, content, types={"name": "bytes"})[1]["name"] == b"caf\xe9"
     with pytest.raises(CorruptRecord, match="cp1252"):
         opened(tmp_path, b"k,name\n1,\x81\n", encoding="cp1252")[0]
-    assert [row["k"] for row in iter(ps.open(tmp_path / "x.csv", on_corrupt="skip"))] == []
+    assert [row["k"] for row in iter(hr.open(tmp_path / "x.csv", on_corrupt="skip"))] == []
 
 
 def test_the_first_of_several_faults_is_told(tmp_path):
@@ -359,12 +359,12 @@ def test_views_loader_and_pickle(tmp_path):
     again = pickle.loads(pickle.dumps(source))
     assert again.schema == source.schema
     assert again[-1] == source[999] == {"a": 999, "b": 999 / 7, "t": "t4"}
-    seen = np.concatenate([batch["a"] for batch in ps.Loader(source, 64, shuffle=True, seed=1)])
+    seen = np.concatenate([batch["a"] for batch in hr.Loader(source, 64, shuffle=True, seed=1)])
     assert sorted(seen.tolist()) == list(range(1000))
     assert source.select("t", "a")[7] == {"t": "t2", "a": 7}
-    assert ps.Schema.infer(source.records) == source.schema
+    assert hr.Schema.infer(source.records) == source.schema
     assert source.where(3).record == 3
-    assert ps.open(tmp_path / "x.csv", columns=["b"])[3] == {"b": 3 / 7}
+    assert hr.open(tmp_path / "x.csv", columns=["b"])[3] == {"b": 3 / 7}
 
 
 @pytest.mark.parametrize("rows", [1, 2, 63, 64, 65, 200])
@@ -387,7 +387,7 @@ def test_a_few_rows_are_as_many(tmp_path, rows):
 
 def test_nothing_but_a_header(tmp_path):
     source = opened(tmp_path, "a,b\n")
-    assert (len(source), types(source), list(ps.Loader(source, 4))) == (0, {"a": "str", "b": "str"}, [])
+    assert (len(source), types(source), list(hr.Loader(source, 4))) == (0, {"a": "str", "b": "str"}, [])
     assert len(opened(tmp_path, "")) == 0
 
 
@@ -399,16 +399,16 @@ def test_options_are_checked_at_birth():
                 {"delimiter": ",", "quote": ","}, {"delimiter": ",", "decimal": ","}, {"newline": "\r"}, {"floats": "float16"}, {"header": ()},
                 {"header": ("a", "a")}, {"encoding": "rot13"}, {"encoding": "no-such"}):  # fmt: skip
         with pytest.raises(ValueError):
-            ps.CSV(**({"quote": '"'} | bad))
-    assert ps.CSV(encoding="UTF8").encoding == "utf-8"
-    assert ps.CSV(encoding="ascii").encoding == "utf-8"
-    assert ps.CSV(types={"a": "int32"}).types == {"a": ps.Feature("int32")}
-    assert ps.CSV.parse("header=no,delimiter=semicolon,decimal=comma,encoding=cp1252") == ps.CSV(
+            hr.CSV(**({"quote": '"'} | bad))
+    assert hr.CSV(encoding="UTF8").encoding == "utf-8"
+    assert hr.CSV(encoding="ascii").encoding == "utf-8"
+    assert hr.CSV(types={"a": "int32"}).types == {"a": hr.Feature("int32")}
+    assert hr.CSV.parse("header=no,delimiter=semicolon,decimal=comma,encoding=cp1252") == hr.CSV(
         header=False, delimiter=";", decimal=",", encoding="cp1252"
     )
     for bad in ("header=x", "nothing=1", "delimiter=ab"):
         with pytest.raises(ValueError):
-            ps.CSV.parse(bad)
+            hr.CSV.parse(bad)
 
 
 # ----------------------------------------------------------------------------------- whole numbers that no float64 is
@@ -427,12 +427,12 @@ def test_whole_numbers_beside_fractions_are_not_rounded(tmp_path):
 
 @pytest.mark.parametrize("value", [str(BIG), f" {BIG}", f'"{BIG}"', "-" + "9" * 400, f"+{BIG}"])
 def test_a_later_whole_number_is_not_rounded(tmp_path, value, monkeypatch):
-    monkeypatch.setattr("penstock.sources.csv_source._first", lambda records: [records.spans(np.arange(10))])
+    monkeypatch.setattr("headrace.sources.csv_source._first", lambda records: [records.spans(np.arange(10))])
     text = "k,x\n" + "1,1.5\n" * 100 + f"2,{value}\n"
     for source in (opened(tmp_path, text), opened(tmp_path, text).select("x")):
         with pytest.raises(SchemaMismatch, match=r"whole number that float64 holds exactly.*record 100,.*feature 'x'"):
             source.batch([0, 100])
-    assert ps.open(tmp_path / "x.csv", schema={"x": ps.Feature("float64")})[100]["x"] == float(value.strip(' "'))
+    assert hr.open(tmp_path / "x.csv", schema={"x": hr.Feature("float64")})[100]["x"] == float(value.strip(' "'))
 
 
 @given(st.integers(0, 2**64 - 1), st.booleans())

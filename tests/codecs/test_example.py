@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from tests.reference import tfrecord
 from tests.reference.tf_example_wire import BYTES_LIST, FLOAT_LIST, INT64_LIST, example
 
-import penstock as ps
-from penstock import _native
-from penstock.codecs.example import ExampleCodec
-from penstock.codecs.infer import infer_payloads
-from penstock.contracts.feature import Feature
-from penstock.contracts.schema import Schema
-from penstock.contracts.values import Ragged
-from penstock.errors import CorruptRecord, NoSuchFeature, SchemaMismatch, UnsupportedData
+import headrace as hr
+from headrace import _native
+from headrace.codecs.example import ExampleCodec
+from headrace.codecs.infer import infer_payloads
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Ragged
+from headrace.errors import CorruptRecord, NoSuchFeature, SchemaMismatch, UnsupportedData
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "tfrecord"
 
@@ -549,19 +549,19 @@ def test_one_key_twice_is_refused():
 @pytest.mark.parametrize("name", ["out.tfrecord", "out.array_record", "out.recordio"])
 def test_keys_that_are_not_utf_8_come_and_go(tmp_path, name):
     payload = example({"k\udcff": (INT64_LIST, [5]), "b\udcfe": (BYTES_LIST, [b"hello"])})
-    ps.write_records(tmp_path / "in.tfrecord", [payload] * 3)
-    source = ps.open(tmp_path / "in.tfrecord")
+    hr.write_records(tmp_path / "in.tfrecord", [payload] * 3)
+    source = hr.open(tmp_path / "in.tfrecord")
     assert list(source.schema) == ["b\udcfe", "k\udcff"]
     assert (len(source.fingerprint), repr(source)[-2:]) == (16, "\udcff>")
-    state = ps.Loader(source, 2).state_dict()
+    state = hr.Loader(source, 2).state_dict()
     assert state["fingerprint"] == source.fingerprint
-    ps.convert(tmp_path / "in.tfrecord", tmp_path / name)
-    assert ps.open(tmp_path / name)[0] == {"b\udcfe": "hello", "k\udcff": 5}
+    hr.convert(tmp_path / "in.tfrecord", tmp_path / name)
+    assert hr.open(tmp_path / name)[0] == {"b\udcfe": "hello", "k\udcff": 5}
 
 
 @pytest.mark.parametrize("name", ["out.csv", "out.parquet", "out.jsonl", "out.avro", "out.tar"])
 def test_keys_that_are_not_utf_8_where_names_are_text(tmp_path, name):
-    ps.write_records(tmp_path / "in.tfrecord", [example({"k\udcff": (INT64_LIST, [5])})])
+    hr.write_records(tmp_path / "in.tfrecord", [example({"k\udcff": (INT64_LIST, [5])})])
     with pytest.raises(UnsupportedData, match=r"names that \w+ can hold, found 'k\\udcff'"):
-        ps.convert(tmp_path / "in.tfrecord", tmp_path / name)
+        hr.convert(tmp_path / "in.tfrecord", tmp_path / name)
     assert [path.name for path in tmp_path.iterdir()] == ["in.tfrecord"]

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from tests.reference.proto import Malformed
 from tests.reference.tf_example_keys import ragged_rows, sparse_row
 
-import penstock as ps
-from penstock.codecs.example import ExampleCodec
-from penstock.contracts.feature import Feature
-from penstock.contracts.feature_keys import RaggedKeys, SparseKeys
-from penstock.contracts.schema import Schema
-from penstock.contracts.values import Ragged
-from penstock.errors import NoSuchFeature, SchemaMismatch, UnsupportedData
+import headrace as hr
+from headrace.codecs.example import ExampleCodec
+from headrace.contracts.feature import Feature
+from headrace.contracts.feature_keys import RaggedKeys, SparseKeys
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Ragged
+from headrace.errors import NoSuchFeature, SchemaMismatch, UnsupportedData
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "tfrecord" / "keys.tfrecord"
 SPARSE = Feature("float32", keys=SparseKeys("cell", "weight", 10))
@@ -71,7 +71,7 @@ def entries_of_tensorflow(told, rows):
 
 @pytest.mark.parametrize("name", FEATURES)
 def test_batches_are_what_tensorflow_parses(name):
-    source = ps.open(GOLDEN, schema={name: FEATURES[name]})
+    source = hr.open(GOLDEN, schema={name: FEATURES[name]})
     column = source.batch(range(len(source)))[name]
     theirs = EXPECTED["batch"][name]
     if FEATURES[name].sparse:
@@ -84,7 +84,7 @@ def test_batches_are_what_tensorflow_parses(name):
 
 @pytest.mark.parametrize("name", FEATURES)
 def test_examples_are_what_tensorflow_parses(name):
-    source = ps.open(GOLDEN, schema={name: FEATURES[name]})
+    source = hr.open(GOLDEN, schema={name: FEATURES[name]})
     for example, theirs in zip(source, EXPECTED["single"][name], strict=True):
         if theirs == "error":  # row_splits that are missing: in a batch, TensorFlow finds no rows
             assert len(example[name]) == 0
@@ -98,7 +98,7 @@ def test_examples_are_what_tensorflow_parses(name):
 
 def test_all_at_once_and_beside_plain_features():
     plain_ones = {"lengths": Feature("int64", (None,)), "values": Feature("int64", (None,))}
-    source = ps.open(GOLDEN, schema={**FEATURES, **plain_ones})
+    source = hr.open(GOLDEN, schema={**FEATURES, **plain_ones})
     batch = source.batch(range(12))
     assert list(batch) == [*FEATURES, *plain_ones]
     for name in (*FEATURES, *plain_ones):
@@ -111,18 +111,18 @@ def test_all_at_once_and_beside_plain_features():
 
 
 def test_loaders_workers_shards_and_pickles():
-    source = ps.open(GOLDEN, schema=FEATURES)
+    source = hr.open(GOLDEN, schema=FEATURES)
     whole = source.batch(range(12))
     loaders = [
-        ps.Loader(source, 5),
-        ps.Loader(pickle.loads(pickle.dumps(source)), 5, map_batch=dict, workers=1),
+        hr.Loader(source, 5),
+        hr.Loader(pickle.loads(pickle.dumps(source)), 5, map_batch=dict, workers=1),
     ]
     for loader in loaders:
         batches = list(loader)
         assert sum((entries(batch["matrix"]) for batch in batches), []) == entries(whole["matrix"])
         for name in ("nested", "by_splits", "by_three_by_two"):
             assert sum((plain(batch[name]) for batch in batches), []) == plain(whole[name])
-    (second,) = ps.Loader(source, 12, shard=ps.Shard(1, 2))
+    (second,) = hr.Loader(source, 12, shard=hr.Shard(1, 2))
     assert plain(second["nested"]) in (plain(whole["nested"])[1::2], plain(whole["nested"])[6:])
 
 
@@ -263,14 +263,14 @@ def test_row_numbers_allocate_no_more_than_a_little():
 def test_faults_name_file_record_feature_and_list(tmp_path, feature, record, words):
     sound = {key: [] for key in record}
     path = tmp_path / "x.tfrecord"
-    ps.write_records(path, encoded(sound, sound, record))
-    source = ps.open(path, schema={"x": feature})
+    hr.write_records(path, encoded(sound, sound, record))
+    source = hr.open(path, schema={"x": feature})
     for read in (lambda: source[2], lambda: source.batch([2, 0]), lambda: list(source)):
         with pytest.raises(SchemaMismatch, match=words) as caught:
             read()
         where = caught.value.where
         assert (where.path, where.record, where.feature) == (str(path), 2, "x")
-    assert [fault.where.record for fault in ps.verify(path, schema={"x": feature}).faults] == [2]
+    assert [fault.where.record for fault in hr.verify(path, schema={"x": feature}).faults] == [2]
 
 
 def test_unsorted_positions_that_are_said_to_be_sorted_stay_in_order():
@@ -289,29 +289,29 @@ def test_wide_rows_have_wide_indices():
 
 def test_mixed_numbers_are_read_as_float64(tmp_path):
     path = tmp_path / "x.tfrecord"
-    with ps.Writer(path, schema={"v": Feature("int64", (None,)), "i": Feature("int64", (None,))}) as writer:
+    with hr.Writer(path, schema={"v": Feature("int64", (None,)), "i": Feature("int64", (None,))}) as writer:
         writer.write({"v": [3], "i": [1]})
-    whole = bytes(ps.records(path)[0])
-    with ps.Writer(path, schema={"v": Feature("float32", (None,)), "i": Feature("int64", (None,))}) as writer:
+    whole = bytes(hr.records(path)[0])
+    with hr.Writer(path, schema={"v": Feature("float32", (None,)), "i": Feature("int64", (None,))}) as writer:
         writer.write({"v": [0.5], "i": [2]})
-    ps.write_records(path, [whole, bytes(ps.records(path)[0])])
-    source = pickle.loads(pickle.dumps(ps.open(path, schema={"x": Feature("float64", keys=SparseKeys("i", "v", 4))})))
+    hr.write_records(path, [whole, bytes(hr.records(path)[0])])
+    source = pickle.loads(pickle.dumps(hr.open(path, schema={"x": Feature("float64", keys=SparseKeys("i", "v", 4))})))
     assert source.batch([0, 1])["x"].toarray().tolist() == [[0, 3, 0, 0], [0, 0, 0.5, 0]]
 
 
 @pytest.mark.parametrize("name", [name for name in FEATURES if name != "by_ids"])
 def test_what_is_written_is_read_again(tmp_path, name):
-    source = ps.open(GOLDEN, schema={name: FEATURES[name]})
-    done = ps.convert(GOLDEN, tmp_path / "x.tfrecord", schema={name: FEATURES[name]})
-    again = ps.open(tmp_path / "x.tfrecord", schema=done.schema)
+    source = hr.open(GOLDEN, schema={name: FEATURES[name]})
+    done = hr.convert(GOLDEN, tmp_path / "x.tfrecord", schema={name: FEATURES[name]})
+    again = hr.open(tmp_path / "x.tfrecord", schema=done.schema)
     assert done.schema == source.schema
     ours, theirs = again.batch(range(12))[name], source.batch(range(12))[name]
     shown = entries if FEATURES[name].sparse else plain
     assert shown(ours) == shown(theirs)
-    with ps.Writer(tmp_path / "y.tfrecord", schema=source.schema) as writer:
+    with hr.Writer(tmp_path / "y.tfrecord", schema=source.schema) as writer:
         for example in source:
             writer.write(example)
-    one_by_one = ps.open(tmp_path / "y.tfrecord", schema=source.schema).batch(range(12))[name]
+    one_by_one = hr.open(tmp_path / "y.tfrecord", schema=source.schema).batch(range(12))[name]
     shown = (
         (lambda rows: rows.toarray().tolist()) if FEATURES[name].sparse else plain
     )  # SciPy adds equal cells of one row
@@ -320,10 +320,10 @@ def test_what_is_written_is_read_again(tmp_path, name):
 
 def test_value_rowids_are_written_where_they_lose_no_row(tmp_path):
     feature = ragged("int64", "v", ("value_rowids", "p"))
-    ps.write(tmp_path / "x.tfrecord", [{"x": Ragged.from_list([[], [1, 2], [3]], "int64")}], schema={"x": feature})
-    assert ps.open(tmp_path / "x.tfrecord", schema={"x": feature})[0]["x"].to_list() == [[], [1, 2], [3]]
+    hr.write(tmp_path / "x.tfrecord", [{"x": Ragged.from_list([[], [1, 2], [3]], "int64")}], schema={"x": feature})
+    assert hr.open(tmp_path / "x.tfrecord", schema={"x": feature})[0]["x"].to_list() == [[], [1, 2], [3]]
     with pytest.raises(UnsupportedData, match="a last row with values"):
-        ps.write(tmp_path / "y.tfrecord", [{"x": Ragged.from_list([[1], []], "int64")}], schema={"x": feature})
+        hr.write(tmp_path / "y.tfrecord", [{"x": Ragged.from_list([[1], []], "int64")}], schema={"x": feature})
 
 
 def test_columns_that_do_not_fit_are_refused_on_writing():
@@ -348,7 +348,7 @@ def test_columns_that_do_not_fit_are_refused_on_writing():
 def test_lists_that_two_features_share_are_read_but_not_written_twice(tmp_path):
     schema = {"x": FEATURES["by_limits"], "y": FEATURES["by_lengths"]}
     with pytest.raises(UnsupportedData, match="'values', which holds 'x' as well"):
-        ps.convert(GOLDEN, tmp_path / "x.tfrecord", schema=schema)
+        hr.convert(GOLDEN, tmp_path / "x.tfrecord", schema=schema)
     with pytest.raises(UnsupportedData, match="as one type"):
         ExampleCodec(Schema({"x": FEATURES["flat"], "values": Feature("int64", (3,))}))
     with pytest.raises(UnsupportedData, match="as one type"):
@@ -362,26 +362,26 @@ def test_feature_lists_have_no_keys():
 
 def test_a_schema_without_the_feature(tmp_path):
     with pytest.raises(NoSuchFeature):
-        ps.open(GOLDEN, schema=FEATURES, columns=["y"])
-    assert list(ps.open(GOLDEN, schema=FEATURES, columns=["nested"])[1]) == ["nested"]
+        hr.open(GOLDEN, schema=FEATURES, columns=["y"])
+    assert list(hr.open(GOLDEN, schema=FEATURES, columns=["nested"])[1]) == ["nested"]
 
 
 @pytest.mark.parametrize("name", FEATURES)
 def test_other_formats_hold_them_or_refuse(tmp_path, name):
-    source = ps.open(GOLDEN, schema={name: FEATURES[name]})
+    source = hr.open(GOLDEN, schema={name: FEATURES[name]})
     theirs = source.batch(range(12))[name]
     for file in ("x.recordio", "x.parquet", "x.jsonl", "x.avro", "x.array_record"):
         try:
-            done = ps.convert(GOLDEN, tmp_path / file, schema=source.schema)
+            done = hr.convert(GOLDEN, tmp_path / file, schema=source.schema)
         except UnsupportedData:
             done = (
-                ps.convert(GOLDEN, tmp_path / file, schema=source.schema, allow_loss=True)
+                hr.convert(GOLDEN, tmp_path / file, schema=source.schema, allow_loss=True)
                 if source.schema[name].sparse
                 else None
             )
             assert done is None or done.schema[name] == Feature(FEATURES[name].dtype, FEATURES[name].shape)
         if done is not None:
-            ours = ps.open(tmp_path / file, schema=done.schema).batch(range(12))[name]
+            ours = hr.open(tmp_path / file, schema=done.schema).batch(range(12))[name]
             if FEATURES[name].sparse:
                 assert (np.asarray(ours.toarray() if hasattr(ours, "tocsr") else ours) == theirs.toarray()).all()
             else:
@@ -389,13 +389,13 @@ def test_other_formats_hold_them_or_refuse(tmp_path, name):
 
 
 def test_sparse_rows_of_int64_stay_sparse_in_recordio(tmp_path):
-    done = ps.convert(GOLDEN, tmp_path / "x.recordio", schema={"matrix": MATRIX})
-    assert ps.open(tmp_path / "x.recordio").schema["matrix"].sparse
-    assert ps.open(tmp_path / "x.recordio", schema=done.schema).batch([3])["matrix"].nnz == 3
+    done = hr.convert(GOLDEN, tmp_path / "x.recordio", schema={"matrix": MATRIX})
+    assert hr.open(tmp_path / "x.recordio").schema["matrix"].sparse
+    assert hr.open(tmp_path / "x.recordio", schema=done.schema).batch([3])["matrix"].nnz == 3
 
 
 def test_torch_gets_them_as_other_sparse_and_ragged_columns():
     pytest.importorskip("torch")
-    (batch,) = ps.Loader(ps.open(GOLDEN, schema=FEATURES), 12, to="torch")
+    (batch,) = hr.Loader(hr.open(GOLDEN, schema=FEATURES), 12, to="torch")
     assert entries(batch["matrix"]) == entries_of_tensorflow(EXPECTED["batch"]["matrix"], 12)
     assert len(batch["nested"]) == 12

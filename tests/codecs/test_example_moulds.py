@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference.tf_example_wire import BYTES_LIST, FLOAT_LIST, INT64_LIST, example
 
-from penstock import _native
-from penstock.codecs.example import ExampleCodec
-from penstock.contracts.feature import Feature
-from penstock.contracts.schema import Schema
-from penstock.errors import DataError
+from headrace import _native
+from headrace.codecs.example import ExampleCodec
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.errors import DataError
 
 CODEC = ExampleCodec(
     Schema(

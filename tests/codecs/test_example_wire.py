@@ -13,12 +13,12 @@ from tests.reference import tf_example, tfrecord
 from tests.reference import tf_example_wire as wire
 from tests.reference.proto import Malformed
 
-from penstock import _native
-from penstock.codecs.example import ExampleCodec
-from penstock.codecs.infer import infer_payloads
-from penstock.contracts.feature import Feature
-from penstock.contracts.schema import Schema
-from penstock.errors import CorruptRecord, SchemaMismatch
+from headrace import _native
+from headrace.codecs.example import ExampleCodec
+from headrace.codecs.infer import infer_payloads
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.errors import CorruptRecord, SchemaMismatch
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "tfrecord"
 DTYPES = {1: "bytes", 2: "float32", 3: "int64"}

@@ -6,11 +6,11 @@ import pytest
 from tests.reference import tfrecord
 from tests.reference.tf_example_wire import BYTES_LIST, FLOAT_LIST, INT64_LIST, example
 
-from penstock import _native
-from penstock.codecs.infer import infer_payloads, infer_schema
-from penstock.contracts.feature import Feature
-from penstock.contracts.schema import Schema
-from penstock.errors import CorruptRecord, SchemaMismatch
+from headrace import _native
+from headrace.codecs.infer import infer_payloads, infer_schema
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.errors import CorruptRecord, SchemaMismatch
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "tfrecord"
 UNSET = (0, [])

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.codecs.nesting import nest, unnest
-from penstock.contracts.values import Ragged
-from penstock.errors import SchemaMismatch
+from headrace.codecs.nesting import nest, unnest
+from headrace.contracts.values import Ragged
+from headrace.errors import SchemaMismatch
 
 SHAPES = [(None,), (None, 2), (2, None), (None, None), (None, 3, None), (None, None, None, 2)]
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from tests.reference import tfrecord
 
-from penstock import _native
-from penstock.codecs.raw import RawCodec
-from penstock.errors import CorruptRecord, NoSuchFeature, SchemaMismatch
+from headrace import _native
+from headrace.codecs.raw import RawCodec
+from headrace.errors import CorruptRecord, NoSuchFeature, SchemaMismatch
 
 PAYLOADS = [b"", b"a", b"\x00\xff" * 50, b"abc"]
 

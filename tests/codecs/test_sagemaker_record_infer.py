@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from penstock import _native
-from penstock.codecs.infer import infer_payloads
-from penstock.codecs.sagemaker_record import SageMakerRecordCodec
-from penstock.codecs.sagemaker_record_infer import infer_records
-from penstock.contracts.feature import Feature
-from penstock.contracts.schema import Schema
-from penstock.errors import SchemaMismatch
+from headrace import _native
+from headrace.codecs.infer import infer_payloads
+from headrace.codecs.sagemaker_record import SageMakerRecordCodec
+from headrace.codecs.sagemaker_record_infer import infer_records
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.errors import SchemaMismatch
 
 
 def payloads(schema, batch, n):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.reference import sagemaker_record, sagemaker_wire
 
-from penstock import _native
+from headrace import _native
 
 KINDS = (None, "float32", "float64", "int32", "bytes")
 

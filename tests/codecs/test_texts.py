@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.codecs.texts import bytes_of, texts_of
-from penstock.contracts.feature import Feature
-from penstock.errors import SchemaMismatch
+from headrace.codecs.texts import bytes_of, texts_of
+from headrace.contracts.feature import Feature
+from headrace.errors import SchemaMismatch
 
 TEXT, BYTES = Feature("str"), Feature("bytes")
 

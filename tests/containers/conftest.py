@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.containers.script import ScriptContainer
-from penstock.contracts.serving import Request
+from headrace.containers.script import ScriptContainer
+from headrace.contracts.serving import Request
 
 SCRIPTS = Path(__file__).parent / "scripts"
 

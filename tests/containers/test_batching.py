@@ -8,9 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.containers.conftest import ask
 
-from penstock.containers.script import ScriptContainer
-from penstock.containers.serving.rows import join_csv, split_rows
-from penstock.errors import RequestError
+from headrace.containers.script import ScriptContainer
+from headrace.containers.serving.rows import join_csv, split_rows
+from headrace.errors import RequestError
 
 PANDAS = """
 import pandas as pd

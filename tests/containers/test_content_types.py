@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.containers.content_types import accepted, charset, choose, media_type, parameters
+from headrace.containers.content_types import accepted, charset, choose, media_type, parameters
 
 JSON, CSV = "application/json", "text/csv"
 

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from penstock.containers import content_types, decoding, encoding
-from penstock.containers.recordio_bodies import encode_recordio
-from penstock.containers.toolkit import encoders, errors, inference_decoder, inference_encoder
-from penstock.errors import RequestError
+from headrace.containers import content_types, decoding, encoding
+from headrace.containers.recordio_bodies import encode_recordio
+from headrace.containers.toolkit import encoders, errors, inference_decoder, inference_encoder
+from headrace.errors import RequestError
 
 CSV, JSON, NPY, NPZ = content_types.CSV, content_types.JSON, content_types.NPY, content_types.NPZ
 FAMILIES = [encoders, inference_encoder]

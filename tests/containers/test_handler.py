@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.containers.conftest import DOUBLE, ask
 
-from penstock.containers import decoding
-from penstock.containers.script import ScriptContainer
-from penstock.contracts.serving import AnswersMany, Handler, Response
-from penstock.errors import JobFailed, RequestError
+from headrace.containers import decoding
+from headrace.containers.script import ScriptContainer
+from headrace.contracts.serving import AnswersMany, Handler, Response
+from headrace.errors import JobFailed, RequestError
 
 
 def test_the_defaults(load):
@@ -329,9 +329,9 @@ def test_shims_are_seen_by_scripts_only(load):
         import sagemaker_containers  # noqa: F401
 
 
-def test_shims_do_not_need_penstock():
-    """They are found by an interpreter that has no penstock."""
-    from penstock.containers.toolkit import shim
+def test_shims_do_not_need_headrace():
+    """They are found by an interpreter that has no headrace."""
+    from headrace.containers.toolkit import shim
 
     site = str(shim.__file__).replace("shim.py", "site")
     code = (
@@ -340,7 +340,7 @@ def test_shims_do_not_need_penstock():
         "from sagemaker_inference import utils\n"
         "from sagemaker_training import environment, mapping, params\n"
         "import sys, sagemaker_containers\n"
-        "assert 'penstock' not in sys.modules\n"
+        "assert 'headrace' not in sys.modules\n"
         "print(encoders.encode([[1, 2]], content_types.CSV), sagemaker_containers.beta.framework.worker is worker)"
     )
     found = subprocess.run(

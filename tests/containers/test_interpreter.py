@@ -9,10 +9,10 @@ import zipfile
 import pytest
 from tests.containers.conftest import DOUBLE
 
-from penstock.containers.script import ScriptContainer
-from penstock.containers.training import interpreter as of_interpreter
-from penstock.containers.training.interpreter import Installation, interpreter, prepare
-from penstock.errors import JobFailed
+from headrace.containers.script import ScriptContainer
+from headrace.containers.training import interpreter as of_interpreter
+from headrace.containers.training.interpreter import Installation, interpreter, prepare
+from headrace.errors import JobFailed
 
 
 def write_wheel(folder, name, version, code=""):
@@ -60,8 +60,8 @@ def test_a_process_with_that_interpreter_loads_the_script(requiring, tmp_path):
     container = ScriptContainer(entry_point=requiring.name, source_dir=requiring.parent)
     code = (
         "import sys\n"
-        "from penstock.containers.script import ScriptContainer\n"
-        "from penstock.contracts.serving import Request\n"
+        "from headrace.containers.script import ScriptContainer\n"
+        "from headrace.contracts.serving import Request\n"
         "handler = ScriptContainer(entry_point=sys.argv[1], source_dir=sys.argv[2]).handler(sys.argv[3])\n"
         "print(handler(Request(body=b'1,2', content_type='text/csv')).body)\n"
     )

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from penstock.containers import orphans
-from penstock.containers.orphans import MARK, Tied
+from headrace.containers import orphans
+from headrace.containers.orphans import MARK, Tied
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them")
 
@@ -17,7 +17,7 @@ TREE = """
 import os, subprocess, sys, time
 quiet = dict(stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 sleep = [sys.executable, "-S", "-c", "import time; time.sleep(600)"]
-bare = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK")}
+bare = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE")}
 children = [
     subprocess.Popen(sleep, **quiet),
     subprocess.Popen(sleep, **quiet, start_new_session=True),
@@ -35,7 +35,7 @@ print(os.getpid(), *(child.pid for child in children), os.read(reading, 20).deco
 """
 OWNER = """
 import os, subprocess, sys, threading
-from penstock.containers.orphans import Tied
+from headrace.containers.orphans import Tied
 tied = Tied()
 child = subprocess.Popen([sys.executable, "-c", sys.argv[1]], env={**os.environ, **tied.environment}, start_new_session=True)
 tied.add_group(child.pid)

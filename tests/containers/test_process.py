@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from penstock.containers.training.failure import failure_text, one_line, reason, summary
-from penstock.containers.training.process import LINE_LIMIT_BYTES, Ended, run
+from headrace.containers.training.failure import failure_text, one_line, reason, summary
+from headrace.containers.training.process import LINE_LIMIT_BYTES, Ended, run
 
 
 def python(code, **options):

@@ -10,17 +10,17 @@ import pytest
 from tests.containers.conftest import SCRIPTS, ask
 from tests.containers.test_interpreter import write_wheel
 
-from penstock.containers.script import ScriptContainer
-from penstock.contracts.job import Channel
-from penstock.errors import JobFailed, RequestError
-from penstock.hosting.artifacts import unpack_model
-from penstock.hosting.endpoint import create_endpoint
-from penstock.hosting.recognising import recognise, script_stage
-from penstock.hosting.settings import Settings
-from penstock.jobs.hyperparameters import as_json
-from penstock.jobs.spec import TrainingSpec
-from penstock.jobs.store import PathStore
-from penstock.jobs.training import train
+from headrace.containers.script import ScriptContainer
+from headrace.contracts.job import Channel
+from headrace.errors import JobFailed, RequestError
+from headrace.hosting.artifacts import unpack_model
+from headrace.hosting.endpoint import create_endpoint
+from headrace.hosting.recognising import recognise, script_stage
+from headrace.hosting.settings import Settings
+from headrace.jobs.hyperparameters import as_json
+from headrace.jobs.spec import TrainingSpec
+from headrace.jobs.store import PathStore
+from headrace.jobs.training import train
 
 ONE = Settings(port=0, workers=1)
 
@@ -61,7 +61,7 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    monkeypatch.setenv("PENSTOCK_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path / "state"))
     return Place(tmp_path)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.containers.toolkit import (
+from headrace.containers.toolkit import (
     encoders,
     environment,
     errors,
@@ -172,7 +172,7 @@ def test_responses_can_be_changed():
     assert response.headers.get("nothing") is None
     with pytest.raises(TypeError, match="text or bytes"):
         worker.Response(3)
-    with pytest.raises(AttributeError, match="Penstock runs for you"):
+    with pytest.raises(AttributeError, match="Headrace runs for you"):
         worker.Worker
 
 
@@ -280,7 +280,7 @@ def test_flask_and_werkzeug_where_they_are_not_installed(monkeypatch):
             assert flask.Response("a", content_type="text/csv").content_type == "text/csv"
             assert werkzeug.wrappers.Response is flask.Response
             with pytest.raises(
-                AttributeError, match="not installed, and of theirs Penstock has only Response, not Flask"
+                AttributeError, match="not installed, and of theirs Headrace has only Response, not Flask"
             ):
                 flask.Flask
         assert not {"flask", "werkzeug", "werkzeug.wrappers"} & sys.modules.keys()

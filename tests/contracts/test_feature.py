@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from penstock.contracts.feature import Feature
-from penstock.contracts.feature_keys import RaggedKeys, SparseKeys
+from headrace.contracts.feature import Feature
+from headrace.contracts.feature_keys import RaggedKeys, SparseKeys
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 import pytest
 from tests.codecs.images.files import SOUND, golden
 
-from penstock.contracts.feature import ENCODINGS
-from penstock.contracts.image_kinds import SUFFIXES, encoding_by_counts, encoding_of, encoding_of_all, is_image_name
+from headrace.contracts.feature import ENCODINGS
+from headrace.contracts.image_kinds import SUFFIXES, encoding_by_counts, encoding_of, encoding_of_all, is_image_name
 
 
 @pytest.mark.parametrize("name", SOUND)

@@ -3,10 +3,10 @@ import pickle
 
 import pytest
 
-from penstock.contracts.feature import Feature
-from penstock.contracts.feature_keys import RaggedKeys, SparseKeys
-from penstock.contracts.schema import Schema
-from penstock.errors import NoSuchFeature
+from headrace.contracts.feature import Feature
+from headrace.contracts.feature_keys import RaggedKeys, SparseKeys
+from headrace.contracts.schema import Schema
+from headrace.errors import NoSuchFeature
 
 SCHEMA = Schema(
     {"label": Feature("int64"), "image": Feature("float32", (784,)), "photo": Feature("bytes", encoding="jpeg")}

@@ -4,7 +4,7 @@ import base64
 
 import numpy as np
 
-from penstock.contracts.values import Ragged
+from headrace.contracts.values import Ragged
 
 
 def unflattened(values):

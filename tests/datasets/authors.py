@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 from tests.datasets.web import Page, idx, tar_gz, zipped
 
-from penstock.datasets.named import named_builder
-from penstock.datasets.named.cifar import COARSE, FINE, THINGS
+from headrace.datasets.named import named_builder
+from headrace.datasets.named.cifar import COARSE, FINE, THINGS
 
 TRAIN, TEST = 30, 12
 

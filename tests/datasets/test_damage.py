@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from tests.datasets.test_opening import make
 
-import penstock as ps
-from penstock.contracts.feature import Feature
-from penstock.contracts.values import Ragged
-from penstock.datasets import SkipDecoding, data_source
-from penstock.datasets.codec import FeaturesCodec
-from penstock.datasets.encoding import FeaturesEncoder
-from penstock.datasets.features import Dataset, FeaturesDict, Image, Sequence, Tensor, Text
-from penstock.errors import CorruptFile, CorruptRecord, NoFiles, PenstockError, SchemaMismatch, UnsupportedData
+import headrace as hr
+from headrace.contracts.feature import Feature
+from headrace.contracts.values import Ragged
+from headrace.datasets import SkipDecoding, data_source
+from headrace.datasets.codec import FeaturesCodec
+from headrace.datasets.encoding import FeaturesEncoder
+from headrace.datasets.features import Dataset, FeaturesDict, Image, Sequence, Tensor, Text
+from headrace.errors import CorruptFile, CorruptRecord, HeadraceError, NoFiles, SchemaMismatch, UnsupportedData
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "tfds" / "features"
 GONE = object()
@@ -75,7 +75,7 @@ def test_whatever_is_in_the_description(tmp_path, name, file):
             (folder / file).write_text(json.dumps(changed(sound, path, value)))
             try:
                 read_everything(folder)
-            except PenstockError:
+            except HeadraceError:
                 refused += 1
     assert refused > 50
 
@@ -217,7 +217,7 @@ def test_files_with_other_numbers_of_examples(tmp_path, said, found):
         lambda: source[0],
         lambda: source.batch([0]),
         lambda: list(source),
-        lambda: list(ps.Loader(source, 2)),
+        lambda: list(hr.Loader(source, 2)),
     ):
         with pytest.raises(CorruptFile, match=f"as dataset_info.json says, found {found}"):
             read()
@@ -274,8 +274,8 @@ def wrong_list(codec, sound, key, dtype, values):
     """A record with this list in the place of another: protobuf takes the last of two keys."""
     column = np.empty(len(values), object if dtype == "bytes" else dtype)
     column[:] = values
-    one = ps.Schema({key: Feature(dtype, (None,))})
-    from penstock.codecs.example import ExampleCodec
+    one = hr.Schema({key: Feature(dtype, (None,))})
+    from headrace.codecs.example import ExampleCodec
 
     block, starts, sizes = ExampleCodec(one).encode_batch({key: Ragged(column, np.array([0, len(values)]))}, 1, 0, 0)
     wrong = sound + block[int(starts[0]) : int(starts[0] + sizes[0])].tobytes()
@@ -284,6 +284,6 @@ def wrong_list(codec, sound, key, dtype, values):
         for found in batch.values():
             if hasattr(found[1], "batch"):
                 found[1].batch()
-    except PenstockError as error:
+    except HeadraceError as error:
         assert error.where.feature is not None
         assert error.where.record is not None

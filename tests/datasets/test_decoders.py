@@ -11,12 +11,12 @@ from PIL import Image as Pillow
 from tests.datasets.test_opening import make
 from tests.reference.tf_example import parse
 
-import penstock as ps
-from penstock.contracts.values import Ragged
-from penstock.datasets import Decoder, PartialDecoding, SkipDecoding, Steps, data_source
-from penstock.datasets.codec import FeaturesCodec
-from penstock.datasets.encoding import FeaturesEncoder
-from penstock.datasets.features import (
+import headrace as hr
+from headrace.contracts.values import Ragged
+from headrace.datasets import Decoder, PartialDecoding, SkipDecoding, Steps, data_source
+from headrace.datasets.codec import FeaturesCodec
+from headrace.datasets.encoding import FeaturesEncoder
+from headrace.datasets.features import (
     Audio,
     BBoxFeature,
     ClassLabel,
@@ -30,7 +30,7 @@ from penstock.datasets.features import (
     Translation,
     Video,
 )
-from penstock.errors import NoSuchFeature, SchemaMismatch, UnsupportedData
+from headrace.errors import NoSuchFeature, SchemaMismatch, UnsupportedData
 
 SKIP = SkipDecoding()
 
@@ -143,7 +143,7 @@ def test_skipping_survives_pickling_narrowing_and_loaders(kind):
     again = pickle.loads(pickle.dumps(source))
     first = next(iter(source.schema))
     few = source.select(first)
-    for found in (again.batch([0, 1, 2]), next(iter(ps.Loader(source, 3))), {**whole, **few.batch([0, 1, 2])}):
+    for found in (again.batch([0, 1, 2]), next(iter(hr.Loader(source, 3))), {**whole, **few.batch([0, 1, 2])}):
         assert {name: plain(list(column)) for name, column in found.items()} == {
             name: plain(list(column)) for name, column in whole.items()
         }
@@ -154,7 +154,7 @@ def test_workers_give_skipped_values(tmp_path):
     rows = [{"s": ones(2, i), "i": image(i)} for i in range(4)]
     features = FeaturesDict({"s": SQUARES, "i": Image(shape=(4, 5, 3))})
     source = data_source(make(tmp_path / "1.0.0", [4], features=features, rows=rows), "train", SKIP)
-    batches = list(ps.Loader(source, 2, map_batch=dict, workers=1))
+    batches = list(hr.Loader(source, 2, map_batch=dict, workers=1))
     assert [plain(batch["s/shape"]) for batch in batches] == [[[2, 0], [2, 1]], [[2, 2], [2, 3]]]
     assert all(value.startswith(b"\x89PNG") for batch in batches for value in batch["i"])
 
@@ -274,7 +274,7 @@ def test_features_of_a_top_level_sequence(tmp_path):
 
 def test_a_top_level_sequence_of_tensors_uses_the_keys_of_tfds(tmp_path):
     folder = make(tmp_path / "1.0.0", [1], features=Sequence(SQUARES), rows=[[ones(1, 2)]])
-    payload = bytes(ps.records(folder / "made-train.tfrecord-00000-of-00001")[0])
+    payload = bytes(hr.records(folder / "made-train.tfrecord-00000-of-00001")[0])
     assert set(stored(payload)) == {"shape", "value"}
     skipped = data_source(folder, "train", SKIP)
     assert list(skipped.schema) == ["shape", "value"]

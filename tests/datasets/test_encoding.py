@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-import penstock as ps
-from penstock.codecs.example import ExampleCodec
-from penstock.datasets import Steps, data_source
-from penstock.datasets.codec import FeaturesCodec
-from penstock.datasets.encoding import FeaturesEncoder
-from penstock.datasets.features import (
+import headrace as hr
+from headrace.codecs.example import ExampleCodec
+from headrace.datasets import Steps, data_source
+from headrace.datasets.codec import FeaturesCodec
+from headrace.datasets.encoding import FeaturesEncoder
+from headrace.datasets.features import (
     Audio,
     BBox,
     BBoxFeature,
@@ -32,7 +32,7 @@ from penstock.datasets.features import (
     TranslationVariableLanguages,
     Video,
 )
-from penstock.errors import CorruptRecord, SchemaMismatch, UnsupportedData
+from headrace.errors import CorruptRecord, SchemaMismatch, UnsupportedData
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "tfds"
 
@@ -47,7 +47,7 @@ def through(feature, value):
 def plain(value):
     if isinstance(value, Steps):
         return [plain(step) for step in value]
-    if isinstance(value, ps.Ragged):
+    if isinstance(value, hr.Ragged):
         return [plain(row) for row in value]
     if isinstance(value, dict):
         return {name: plain(item) for name, item in value.items()}
@@ -166,7 +166,7 @@ def test_audio_files():
         with pytest.raises((SchemaMismatch, UnsupportedData)):
             found = through(lazy, sound(samples.tobytes())[:size])
             assert len(found) < 4  # wave gives what is there
-            raise SchemaMismatch(ps.Where(), expected="", found="")
+            raise SchemaMismatch(hr.Where(), expected="", found="")
 
 
 def test_images(tmp_path):
@@ -249,15 +249,15 @@ def test_lengths_of_sequences_that_contradict_the_values():
     codec = FeaturesCodec(features)
     good = FeaturesEncoder(features).encode({"x": [[1, 2], [3]]})
     for lengths in ([2, 2], [4], [-1, 4], [1, 1]):
-        wire = ps.Schema(
+        wire = hr.Schema(
             {
-                "x/ragged_flat_values": ps.Feature("int64", (None,)),
-                "x/ragged_row_lengths_0": ps.Feature("int64", (None,)),
+                "x/ragged_flat_values": hr.Feature("int64", (None,)),
+                "x/ragged_row_lengths_0": hr.Feature("int64", (None,)),
             }
         )
         columns = {
-            "x/ragged_flat_values": ps.Ragged.from_list([[1, 2, 3]], "int64"),
-            "x/ragged_row_lengths_0": ps.Ragged.from_list([lengths], "int64"),
+            "x/ragged_flat_values": hr.Ragged.from_list([[1, 2, 3]], "int64"),
+            "x/ragged_row_lengths_0": hr.Ragged.from_list([lengths], "int64"),
         }
         block, starts, sizes = ExampleCodec(wire).encode_batch(columns, 1, 0, 0)
         bad = block[int(starts[0]) : int(starts[0] + sizes[0])].tobytes()

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from tests.datasets.alike import same_example
 
-from penstock.contracts.values import Ragged
-from penstock.datasets import Decoder, PartialDecoding, SkipDecoding, Steps, data_source
-from penstock.errors import NoSuchFeature
-from penstock.loading.loader import Loader
+from headrace.contracts.values import Ragged
+from headrace.datasets import Decoder, PartialDecoding, SkipDecoding, Steps, data_source
+from headrace.errors import NoSuchFeature
+from headrace.loading.loader import Loader
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "tfds"
 SETS = ["numbers", "kinds", "images", "episodes", "sequences"]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.datasets.locate import find_prepared, prepared_names
-from penstock.errors import NoFiles, UnsupportedData
+from headrace.datasets.locate import find_prepared, prepared_names
+from headrace.errors import NoFiles, UnsupportedData
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import penstock as ps
-from penstock import _native
-from penstock.datasets import data_source
-from penstock.datasets.encoding import FeaturesEncoder
-from penstock.datasets.features import ClassLabel, FeaturesDict, Image
-from penstock.errors import CorruptFile, CorruptRecord, NoFiles, UnsupportedData
+import headrace as hr
+from headrace import _native
+from headrace.datasets import data_source
+from headrace.datasets.encoding import FeaturesEncoder
+from headrace.datasets.features import ClassLabel, FeaturesDict, Image
+from headrace.errors import CorruptFile, CorruptRecord, NoFiles, UnsupportedData
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "tfds"
 FEATURES = FeaturesDict({"n": "int64", "label": ClassLabel(names=["a", "b"])})
@@ -27,7 +27,7 @@ def make(folder, lengths, *, file_format="tfrecord", write=None, features=FEATUR
     for number, length in enumerate(lengths):
         name = f"made-train.{file_format}-{number:05}-of-{len(lengths):05}"
         given = rows or [{"n": i, "label": i % 2} for i in range(sum(lengths))]
-        (write or ps.write_records)(folder / name, [encoder.encode(row) for row in given[first : first + length]])
+        (write or hr.write_records)(folder / name, [encoder.encode(row) for row in given[first : first + length]])
         first += length
     fields = {"name": "made", "version": "1.0.0", "fileFormat": file_format, **more}
     split = {"name": "train", "shardLengths": [str(n) for n in lengths], "numBytes": "0"}
@@ -37,15 +37,15 @@ def make(folder, lengths, *, file_format="tfrecord", write=None, features=FEATUR
 
 
 def array_record(path, payloads):
-    ps.write_records(path, payloads, format="array_record")
+    hr.write_records(path, payloads, format="array_record")
 
 
 def riegeli(path, payloads):
     """The chunks of an ArrayRecord file without the footer that makes it one."""
     whole = path.with_suffix(".whole")
-    ps.write_records(whole, payloads, format="array_record", compression="none")
+    hr.write_records(whole, payloads, format="array_record", compression="none")
     content = whole.read_bytes()
-    records = ps.records(whole, format="array_record")
+    records = hr.records(whole, format="array_record")
     path.write_bytes(content[: records.footer().begins[-1] + _chunk_bytes(content, int(records.footer().begins[-1]))])
     whole.unlink()
 
@@ -80,7 +80,7 @@ def test_parquet_with_something_else_in_it(tmp_path):
         pq.write_table(pa.table({"text": ["x"] * len(payloads)}), path)
 
     source = data_source(make(tmp_path / "1.0.0", [2], file_format="parquet", write=table), "train")
-    with pytest.raises(ps.SchemaMismatch, match="expected a column 'data' of binary values, found text: string"):
+    with pytest.raises(hr.SchemaMismatch, match="expected a column 'data' of binary values, found text: string"):
         source[0]
     damaged = make(
         tmp_path / "2.0.0", [2], file_format="parquet", write=lambda path, payloads: path.write_bytes(b"PAR1")
@@ -96,7 +96,7 @@ def test_parquet_payloads_are_picklable_and_counted(tmp_path):
     again = pickle.loads(pickle.dumps(source))
     assert [bytes(payload) for payload in again.parent.records] == [bytes(payload) for payload in source.parent.records]
     assert again.parent.records.lengths == (4, 3)
-    assert again.parent.records.skipped == ps.Skipped()
+    assert again.parent.records.skipped == hr.Skipped()
     with pytest.raises(IndexError):
         again.parent.records.spans(np.array([7]))
 
@@ -146,7 +146,7 @@ def test_unknown_splits(tmp_path):
     with pytest.raises(UnsupportedData, match="one of the splits .*'train'.* found 'trian' .* Did you mean 'train'?"):
         data_source(folder, "trian[:10%]")
     with pytest.raises(UnsupportedData, match="found 'test'"):
-        data_source(folder, ps.ReadInstruction("test"))
+        data_source(folder, hr.ReadInstruction("test"))
     with pytest.raises(UnsupportedData, match="bounds within 4 examples"):
         data_source(folder, "train[:1000]")
     with pytest.raises(UnsupportedData, match="a split such as"):

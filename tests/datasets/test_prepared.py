@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from penstock.datasets import PreparedSplit
-from penstock.datasets.prepared import read_prepared
-from penstock.datasets.shards import shard_names
-from penstock.errors import CorruptFile, DataError, NoFiles, UnsupportedData
+from headrace.datasets import PreparedSplit
+from headrace.datasets.prepared import read_prepared
+from headrace.datasets.shards import shard_names
+from headrace.errors import CorruptFile, DataError, NoFiles, UnsupportedData
 
 FEATURES = {
     "pythonClassName": "x.FeaturesDict",

@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler
 import numpy as np
 from tests.local_server import LocalServer
 
-from penstock.datasets.downloading import Patience, Resource
+from headrace.datasets.downloading import Patience, Resource
 
 IMPATIENT = Patience(timeout_s=20, attempts=3, backoff_s=0)
 

@@ -9,21 +9,21 @@ import numpy as np
 import pytest
 import simplejpeg
 
-import penstock as ps
+import headrace as hr
 
 
 @pytest.fixture
 def prepared_files(tmp_path, monkeypatch):
     """The current folder holds the files that every page may use. Gives the names that the README takes for known."""
-    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("PENSTOCK_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path / "state"))
     folder = tmp_path / "pages"
     (folder / "shards").mkdir(parents=True)
     monkeypatch.chdir(folder)
     image = np.random.default_rng(0).random((1000, 64), np.float32)
     label = np.arange(1000) % 10
     for name in ("train.tfrecord", "train.tfrecord.gz", "shards/train.tfrecord@4"):
-        ps.write(name, {"image": image, "label": label})
+        hr.write(name, {"image": image, "label": label})
     prepared = Path(__file__).resolve().parents[1] / "golden" / "tfds"
     shutil.copytree(prepared / "tfrecord", "tensorflow_datasets")
     shutil.copytree(prepared / "features" / "episodes", "tensorflow_datasets/episodes")

@@ -12,7 +12,7 @@ import sys
 import pytest
 from tests.docs.pages import PAGES, ROOT, anchor, blocks, headings, links
 
-import penstock as ps
+import headrace as hr
 
 BY_NAME = {page.name: page for page in PAGES}
 
@@ -61,10 +61,10 @@ def test_links_lead_somewhere(name):
 
 def test_every_public_name_has_an_entry():
     entries = headings((ROOT / "docs" / "api.md").read_text(encoding="utf-8"))
-    for name in ps.__all__:
+    for name in hr.__all__:
         assert f"`{name}`" in entries, name
     named = {entry.strip("`") for entry in entries if entry.startswith("`")}
-    assert named == set(ps.__all__)
+    assert named == set(hr.__all__)
 
 
 def test_signatures_on_the_page_are_those_of_the_code():
@@ -87,7 +87,7 @@ def test_signatures_on_the_page_are_those_of_the_code():
         arguments = shown.partition("(")[2].rpartition(")")[0]
         named = [argument.partition("=")[0].strip() for argument in arguments.replace("*,", "").split(",")]
         assert named == [
-            parameter for parameter in inspect.signature(getattr(ps, name)).parameters if parameter != "self"
+            parameter for parameter in inspect.signature(getattr(hr, name)).parameters if parameter != "self"
         ]
 
 
@@ -95,8 +95,8 @@ def test_every_error_has_a_heading():
     found = headings((ROOT / "docs" / "errors.md").read_text(encoding="utf-8"))
     errors = [
         name
-        for name in ps.__all__
-        if isinstance(getattr(ps, name), type) and issubclass(getattr(ps, name), ps.PenstockError)
+        for name in hr.__all__
+        if isinstance(getattr(hr, name), type) and issubclass(getattr(hr, name), hr.HeadraceError)
     ]
     assert len(errors) == 17
     assert set(errors) <= set(found)
@@ -110,10 +110,10 @@ def test_the_first_page_leads_to_every_other():
 
 
 def test_every_variable_of_the_environment_is_told():
-    """Two are what Penstock passes on to processes that it starts, and no settings."""
+    """Two are what Headrace passes on to processes that it starts, and no settings."""
     told = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
-    read = set(re.findall(r"\bPENSTOCK_[A-Z_]+\b", code)) - {"PENSTOCK_PARENT", "PENSTOCK_STARTED_BY"}
+    read = set(re.findall(r"\bHEADRACE_[A-Z_]+\b", code)) - {"HEADRACE_PARENT", "HEADRACE_STARTED_BY"}
     assert read
     assert {name for name in read if name not in told} == set()
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.datasets.building import DatasetBuilder
-from penstock.datasets.features import ClassLabel, Image
+from headrace.datasets.building import DatasetBuilder
+from headrace.datasets.features import ClassLabel, Image
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 PATIENCE_S = 300  # the machine may be busy
@@ -34,7 +34,7 @@ def test_example_runs(path, tmp_path, monkeypatch):
         pytest.importorskip(name)
     work = tmp_path / "work"
     work.mkdir()
-    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "datasets"))
     monkeypatch.setenv("HOME", str(tmp_path))
     done = subprocess.run(
@@ -61,7 +61,7 @@ def test_the_classifier_learns_from_a_prepared_dataset(tmp_path, monkeypatch):
     example = next(path for path in EXAMPLES if path.name == "train_torch.py")
     done = subprocess.run([sys.executable, example], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("fashion_mnist, penstock.Loader: ")
+    assert done.stdout.startswith("fashion_mnist, headrace.Loader: ")
 
 
 def test_there_are_examples():

@@ -19,8 +19,8 @@ def test_from_a_table_to_an_endpoint(tmp_path):
     shutil.copytree(EXAMPLES, tmp_path / "examples")
     environment = {
         **os.environ,
-        "PENSTOCK_STATE_DIR": str(tmp_path / "state"),
-        "PENSTOCK_SAGEMAKER_DIR": str(tmp_path / "store"),
+        "HEADRACE_STATE_DIR": str(tmp_path / "state"),
+        "HEADRACE_SAGEMAKER_DIR": str(tmp_path / "store"),
         "PYTHONPATH": os.pathsep.join(filter(None, [str(tmp_path / "examples"), os.environ.get("PYTHONPATH")])),
     }
     done = subprocess.run(

@@ -20,8 +20,8 @@ from typing import Any, Self
 
 import numpy as np
 
-import penstock as ps
-from penstock.io import mapped
+import headrace as hr
+from headrace.io import mapped
 
 ROWS = 150
 NOTE_BYTES = 100
@@ -63,13 +63,13 @@ def make(folder: Path, format: str) -> str:
     elif format == "npz":
         np.savez(path, **data)
     elif format == "riegeli":
-        ps.write_records(path.with_suffix(".array_record"), [row.tobytes() for row in data["x"]])
+        hr.write_records(path.with_suffix(".array_record"), [row.tobytes() for row in data["x"]])
         path.with_suffix(".array_record").rename(path)
     elif format.startswith("csv"):
         flat = {f"x{i}": data["x"][:, i] for i in range(18)}
-        ps.write(path, ps.ColumnSource({**flat, "y": data["y"]}))
+        hr.write(path, hr.ColumnSource({**flat, "y": data["y"]}))
     else:
-        ps.write(path, ps.ColumnSource(data), **({"format": "recordio"} if format == "recordio" else {}))
+        hr.write(path, hr.ColumnSource(data), **({"format": "recordio"} if format == "recordio" else {}))
     return str(path)
 
 
@@ -90,19 +90,19 @@ def in_order(source: Any) -> Any:
 
 
 def by_threads(source: Any) -> Any:
-    return [flat(batch) for batch in ps.Loader(source, 32, shuffle=True, threads=3)]
+    return [flat(batch) for batch in hr.Loader(source, 32, shuffle=True, threads=3)]
 
 
 def by_loader(source: Any) -> Any:
-    return [flat(batch) for batch in ps.Loader(source, 32, threads=1)]
+    return [flat(batch) for batch in hr.Loader(source, 32, threads=1)]
 
 
 def by_workers(source: Any) -> Any:
-    return [flat(batch) for batch in ps.Loader(source, 100, shuffle=True, workers=1, start_method="fork")]
+    return [flat(batch) for batch in hr.Loader(source, 100, shuffle=True, workers=1, start_method="fork")]
 
 
 def record_views(records: Any) -> Any:
-    """As users get them, who with PENSTOCK_MAPPED_BYTES=0 may read them in any way."""
+    """As users get them, who with HEADRACE_MAPPED_BYTES=0 may read them in any way."""
     return [bytes(records[i]) for i in range(len(records))]
 
 
@@ -122,13 +122,13 @@ def ways(format: str) -> Iterator[tuple[str, Callable[[str], Any], Callable[[Any
     """Name, what opens, what reads."""
 
     def opened(path: str) -> Any:
-        source = ps.open(path)
+        source = hr.open(path)
         if len(source) and format not in ("avro", "parquet"):  # which keep the block in memory
             source.batch(np.arange(len(source))[-1:])
         return source
 
     def recorded(path: str) -> Any:
-        records = ps.records(path, **({"format": format} if format in ("riegeli", "recordio") else {}))
+        records = hr.records(path, **({"format": format} if format in ("riegeli", "recordio") else {}))
         len(records)
         records.spans(np.arange(len(records))[-1:])
         return records
@@ -139,7 +139,7 @@ def ways(format: str) -> Iterator[tuple[str, Callable[[str], Any], Callable[[Any
     if format in FRAMED:
         yield "record_spans", recorded, record_spans
         yield "record_stream", recorded, record_stream
-        if os.environ.get("PENSTOCK_MAPPED_BYTES") == "0":
+        if os.environ.get("HEADRACE_MAPPED_BYTES") == "0":
             yield "record_views", recorded, record_views
             yield "record_iteration", recorded, record_iteration
 
@@ -147,7 +147,7 @@ def ways(format: str) -> Iterator[tuple[str, Callable[[str], Any], Callable[[Any
 def outcome(read: Callable[[Any], Any], source: Any, expected: Any, stale: bool = False) -> tuple[str, str]:
     try:
         found = read(source)
-    except ps.DataError as error:
+    except hr.DataError as error:
         return "error", f"{type(error).__name__}: {error}"
     return ("equal" if found == expected else "stale" if stale else "wrong"), ""
 
@@ -202,19 +202,19 @@ def ways_that_open(path: str, format: str) -> dict[str, Callable[[], Any]]:
 
     def verified() -> Any:
         try:
-            report = ps.verify(path, format="npy" if format == "fortran" else format.split(".", maxsplit=1)[0])
-        except ps.CorruptFile as error:
+            report = hr.verify(path, format="npy" if format == "fortran" else format.split(".", maxsplit=1)[0])
+        except hr.CorruptFile as error:
             return f"raised and not reported: {error}"
         if report.faults:
             raise report.faults[0]
         return None
 
     def converted() -> Any:
-        ps.convert(path, path + ".out.tfrecord", overwrite=True)
-        return ps.open(path + ".out.tfrecord").batch(np.arange(ROWS))["y"].tolist()
+        hr.convert(path, path + ".out.tfrecord", overwrite=True)
+        return hr.open(path + ".out.tfrecord").batch(np.arange(ROWS))["y"].tolist()
 
     def everything() -> Any:
-        source = ps.open(path)
+        source = hr.open(path)
         return flat(source.batch(np.arange(len(source))))
 
     if format == "riegeli":  # records only, and no checks
@@ -262,7 +262,7 @@ def cut_while_opening(path: str, format: str) -> Iterator[list[Any]]:
 
 
 def forget() -> None:
-    shutil.rmtree(os.environ["PENSTOCK_CACHE_DIR"], ignore_errors=True)
+    shutil.rmtree(os.environ["HEADRACE_CACHE_DIR"], ignore_errors=True)
 
 
 def mapped_files() -> list[Any]:

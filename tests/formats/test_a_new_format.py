@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import penstock as ps
-from penstock import _registry
-from penstock.cli.app import app
-from penstock.errors import SchemaMismatch
-from penstock.writing import units
+import headrace as hr
+from headrace import _registry
+from headrace.cli.app import app
+from headrace.errors import SchemaMismatch
+from headrace.writing import units
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def toy(monkeypatch):
 @pytest.fixture
 def path(tmp_path):
     path = tmp_path / "x.toy"
-    assert ps.write(path, {"a": np.arange(1000), "b": np.arange(1000) ** 2}) == 1000
+    assert hr.write(path, {"a": np.arange(1000), "b": np.arange(1000) ** 2}) == 1000
     return path
 
 
@@ -29,7 +29,7 @@ def test_it_opens_by_name_and_by_content(path, tmp_path):
     unnamed = tmp_path / "unnamed"
     unnamed.write_bytes(path.read_bytes())
     for name in (path, unnamed):
-        source = ps.open(name)
+        source = hr.open(name)
         assert source.format == "toy"
         assert len(source) == 1000
         assert source.batch([7, 3])["b"].tolist() == [49, 9]
@@ -38,29 +38,29 @@ def test_it_opens_by_name_and_by_content(path, tmp_path):
 
 
 def test_it_loads(path):
-    batches = list(ps.Loader(ps.open(path), 128, shuffle=True))
+    batches = list(hr.Loader(hr.open(path), 128, shuffle=True))
     assert sorted(np.concatenate([batch["a"] for batch in batches])) == list(range(1000))
 
 
 def test_it_converts_both_ways(path, tmp_path, monkeypatch):
     monkeypatch.setattr(units, "UNIT_EXAMPLES", 300)
-    ps.convert(path, tmp_path / "x.tfrecord@2")
-    ps.convert(tmp_path / "x.tfrecord@2", tmp_path / "back.toy")
+    hr.convert(path, tmp_path / "x.tfrecord@2")
+    hr.convert(tmp_path / "x.tfrecord@2", tmp_path / "back.toy")
     assert (tmp_path / "back.toy").read_bytes() == path.read_bytes()
 
 
 def test_a_schema_is_checked(path):
-    assert list(ps.open(path, schema={"b": ps.Feature("int64")}).schema) == ["b"]
+    assert list(hr.open(path, schema={"b": hr.Feature("int64")}).schema) == ["b"]
     with pytest.raises(SchemaMismatch, match="float32"):
-        ps.open(path, schema={"b": ps.Feature("float32")})
+        hr.open(path, schema={"b": hr.Feature("float32")})
 
 
 def test_it_is_verified_by_reading_it(path):
-    report = ps.verify(path)
+    report = hr.verify(path)
     assert report.ok
     assert (report.files, report.records, report.bytes) == (1, 1000, path.stat().st_size)
     path.write_bytes(path.read_bytes().replace(b"999 ", b"oh! "))
-    report = ps.verify(path)
+    report = hr.verify(path)
     assert [fault.where.record for fault in report.faults] == [999]
     assert report.bytes == path.stat().st_size
 

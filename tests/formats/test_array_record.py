@@ -13,15 +13,15 @@ from tests.forks import exit_code, fork
 from tests.formats.array_record_files import CODECS, GOLDENS, noted, some_payloads, write
 from tests.reference import riegeli as reference
 
-import penstock as ps
-from penstock import _native, _optional
-from penstock.contracts.records import Records, Skipped
-from penstock.errors import CorruptFile, CorruptRecord, NoFiles, UnsupportedData
-from penstock.formats.array_record import ArrayRecordRecords
-from penstock.formats.riegeli import codecs, reader
-from penstock.formats.riegeli.codecs import NONE
-from penstock.formats.riegeli.file_end import file_end
-from penstock.formats.riegeli.footer import Footer
+import headrace as hr
+from headrace import _native, _optional
+from headrace.contracts.records import Records, Skipped
+from headrace.errors import CorruptFile, CorruptRecord, NoFiles, UnsupportedData
+from headrace.formats.array_record import ArrayRecordRecords
+from headrace.formats.riegeli import codecs, reader
+from headrace.formats.riegeli.codecs import NONE
+from headrace.formats.riegeli.file_end import file_end
+from headrace.formats.riegeli.footer import Footer
 
 BLOCK = 1 << 16
 
@@ -71,18 +71,18 @@ def test_goldens_open_through_the_front_door(tmp_path):
     path = next(path for path in GOLDENS if path.stem == "group16_zstd")
     unnamed = tmp_path / "unnamed"
     unnamed.write_bytes(path.read_bytes())
-    records = ps.records(unnamed)
+    records = hr.records(unnamed)
     assert records.format == "array_record"
     assert all_of(records) == noted(path)
 
 
 def test_examples_come_out_of_a_loader(tmp_path):
     image, label = np.random.default_rng(0).random((100, 9), dtype=np.float32), np.arange(100)
-    ps.write(tmp_path / "x.tfrecord", {"image": image, "label": label})
-    write(tmp_path / "x.array_record", all_of(ps.records(tmp_path / "x.tfrecord")), group_size=8)
-    source = ps.open(tmp_path / "x.array_record")
+    hr.write(tmp_path / "x.tfrecord", {"image": image, "label": label})
+    write(tmp_path / "x.array_record", all_of(hr.records(tmp_path / "x.tfrecord")), group_size=8)
+    source = hr.open(tmp_path / "x.array_record")
     assert source.schema["image"].shape == (9,)
-    batches = list(ps.Loader(source, 32, shuffle=True))
+    batches = list(hr.Loader(source, 32, shuffle=True))
     order = np.concatenate([batch["label"] for batch in batches])
     assert sorted(order.tolist()) == label.tolist()
     assert np.array_equal(np.concatenate([batch["image"] for batch in batches]), image[order])
@@ -378,11 +378,11 @@ def test_a_missing_library_is_named(tmp_path, monkeypatch):
     path = write(tmp_path / "x.array_record", [b"a" * 1000], compression="brotli")
 
     def missing(module, *, extra):
-        raise ps.MissingExtra(module, extra)
+        raise hr.MissingExtra(module, extra)
 
     codecs.library.cache_clear()
     monkeypatch.setattr(_optional, "require", missing)
-    with pytest.raises(ps.MissingExtra, match=r'pip install "penstock\[array-record\]"'):
+    with pytest.raises(hr.MissingExtra, match=r'pip install "headrace\[array-record\]"'):
         ArrayRecordRecords([path])[0]
     codecs.library.cache_clear()
 

@@ -5,11 +5,11 @@ import pytest
 from tests.formats.array_record_files import CODECS, GOLDENS, noted, some_payloads, write
 from tests.reference import riegeli as reference
 
-import penstock as ps
-from penstock.contracts.records import RecordWriter
-from penstock.formats.array_record import ArrayRecordRecords
-from penstock.formats.array_record_writer import ArrayRecordWriter
-from penstock.formats.riegeli.options import WriterOptions
+import headrace as hr
+from headrace.contracts.records import RecordWriter
+from headrace.formats.array_record import ArrayRecordRecords
+from headrace.formats.array_record_writer import ArrayRecordWriter
+from headrace.formats.riegeli.options import WriterOptions
 
 BLOCK = 1 << 16
 SAME_BYTES = {
@@ -120,7 +120,7 @@ def test_nothing_appears_before_it_is_complete(tmp_path):
     with ArrayRecordWriter(path) as writer:
         writer.write(b"abc")
     writer.close()
-    assert [bytes(view) for view in ps.records(path)] == [b"abc"]
+    assert [bytes(view) for view in hr.records(path)] == [b"abc"]
     with pytest.raises(ValueError, match="is closed"):
         writer.write(b"more")
 

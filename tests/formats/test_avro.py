@@ -9,9 +9,9 @@ import fastavro
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock.errors import CorruptFile, SchemaMismatch, UnsupportedData
-from penstock.formats import avro
+import headrace as hr
+from headrace.errors import CorruptFile, SchemaMismatch, UnsupportedData
+from headrace.formats import avro
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_types_of_other_writers(put):
         "who": uuid.UUID(int=5),
         "deep": {"v": [1.5, 2.5]},
     }
-    source = ps.open(put(fields, [row, {**row, "deep": {"v": []}}]))
+    source = hr.open(put(fields, [row, {**row, "deep": {"v": []}}]))
     assert {name: (f.dtype, f.shape) for name, f in source.schema.items()} == {
         "n": ("int32", ()),
         "kind": ("str", ()),
@@ -77,11 +77,11 @@ def test_types_of_other_writers(put):
 
 def test_missing_values(put):
     path = put({"n": ["null", "long"], "f": ["float", "null"]}, [{"n": None, "f": None}, {"n": 2, "f": 1.5}])
-    assert np.isnan(ps.open(path).select("f").batch([0])["f"][0])
+    assert np.isnan(hr.open(path).select("f").batch([0])["f"][0])
     with pytest.raises(SchemaMismatch, match="a default") as raised:
-        ps.open(path)[0]
+        hr.open(path)[0]
     assert (raised.value.where.record, raised.value.where.feature) == (0, "n")
-    assert ps.open(path, schema={"n": ps.Feature("uint8", default=9)}).batch([0, 1])["n"].tolist() == [9, 2]
+    assert hr.open(path, schema={"n": hr.Feature("uint8", default=9)}).batch([0, 1])["n"].tolist() == [9, 2]
 
 
 @pytest.mark.parametrize(
@@ -97,20 +97,20 @@ def test_missing_values(put):
 def test_types_that_are_refused(put, kind):
     path = put({"x": kind, "y": "int"}, [])
     with pytest.raises(UnsupportedData, match="'x'"):
-        ps.open(path)
-    assert list(ps.open(path, schema={"y": ps.Feature("int32")}).schema) == ["y"]
+        hr.open(path)
+    assert list(hr.open(path, schema={"y": hr.Feature("int32")}).schema) == ["y"]
 
 
 def test_a_file_that_holds_no_records(tmp_path):
     with (tmp_path / "x.avro").open("wb") as file:
         fastavro.writer(file, "int", [1, 2])
     with pytest.raises(UnsupportedData, match="records"):
-        ps.open(tmp_path / "x.avro")
+        hr.open(tmp_path / "x.avro")
 
 
 def test_blocks_are_decoded_once_and_found_again(put, monkeypatch):
     path = put({"n": "int"}, [{"n": n} for n in range(200)], sync_interval=20)
-    source = ps.open(path)
+    source = hr.open(path)
     read = []
     whole = avro.AvroTable._read_block
     monkeypatch.setattr(avro.AvroTable, "_read_block", lambda self, b, n: (read.append(b), whole(self, b, n))[1])
@@ -120,30 +120,30 @@ def test_blocks_are_decoded_once_and_found_again(put, monkeypatch):
     assert len(read) > 5
     assert len(read) == len(set(read))
     monkeypatch.setattr(avro.AvroTable, "_scanned", None)  # The index is in the cache now.
-    assert ps.open(path)[150] == {"n": 150}
+    assert hr.open(path)[150] == {"n": 150}
 
 
 def test_where_damage_is(put):
     path = put({"s": "string"}, [{"s": "word" * 10} for _ in range(50)], sync_interval=100)
-    source = ps.open(path)
+    source = hr.open(path)
     sound = source.where(30).offset
     content = bytearray(path.read_bytes())
     content[sound + 5] = 0xFF
     path.write_bytes(content)
-    report = ps.verify(path)
+    report = hr.verify(path)
     assert not report.ok
     assert report.records < 50
     with pytest.raises((CorruptFile, SchemaMismatch)) as raised:
-        ps.open(path).batch(np.arange(50))
+        hr.open(path).batch(np.arange(50))
     assert raised.value.where.path == str(path)
 
 
 def test_names_that_avro_does_not_have(tmp_path):
     for names in (["a b"], ["1"], ["a", "a/b"], ["a/b", "a"]):
         with pytest.raises(UnsupportedData, match="rename"):
-            ps.write(tmp_path / "x.avro", {name: np.zeros(1) for name in names})
+            hr.write(tmp_path / "x.avro", {name: np.zeros(1) for name in names})
     assert list(tmp_path.iterdir()) == []
-    ps.write(tmp_path / "x.avro", {"a/b": np.zeros(1), "a/c": np.ones(1)})
+    hr.write(tmp_path / "x.avro", {"a/b": np.zeros(1), "a/c": np.ones(1)})
     with (tmp_path / "x.avro").open("rb") as file:
         assert list(fastavro.reader(file)) == [{"a": {"b": 0.0, "c": 1.0}}]
 
@@ -175,7 +175,7 @@ INNER = {
 
 
 @pytest.mark.parametrize("kind", INNER)
-@pytest.mark.parametrize("columns", [None, {"id": ps.Feature("int64")}])
+@pytest.mark.parametrize("columns", [None, {"id": hr.Feature("int64")}])
 def test_records_in_themselves_are_refused_before_any_is_read(tmp_path, kind, columns):
     node = {
         "type": "record",
@@ -185,8 +185,8 @@ def test_records_in_themselves_are_refused_before_any_is_read(tmp_path, kind, co
     levels = 500_000  # of which each takes a call
     (tmp_path / "x.avro").write_bytes(_avro(node, b"\x02\x02" * levels + b"\x02\x00" * levels, records=1))
     with pytest.raises(UnsupportedData, match=r"types that end, found 'Node' in itself - at .*x.avro"):
-        _ = ps.open(tmp_path / "x.avro", schema=columns)[0]
-    assert not ps.verify(tmp_path / "x.avro").ok
+        _ = hr.open(tmp_path / "x.avro", schema=columns)[0]
+    assert not hr.verify(tmp_path / "x.avro").ok
 
 
 @pytest.mark.parametrize("levels", [65, 5000, 100_000])
@@ -195,5 +195,5 @@ def test_deep_types_are_refused(tmp_path, levels):
     schema = b'{"type":"record","name":"r","fields":[{"name":"id","type":"long"},{"name":"x","type":' + deep + b"}]}"
     (tmp_path / "x.avro").write_bytes(_avro(schema))
     with pytest.raises((UnsupportedData, CorruptFile), match=r"types in each other|a sound Avro header"):
-        _ = ps.open(tmp_path / "x.avro", schema={"id": ps.Feature("int64")}).schema
-        len(ps.open(tmp_path / "x.avro", schema={"id": ps.Feature("int64")}))
+        _ = hr.open(tmp_path / "x.avro", schema={"id": hr.Feature("int64")}).schema
+        len(hr.open(tmp_path / "x.avro", schema={"id": hr.Feature("int64")}))

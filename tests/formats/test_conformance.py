@@ -3,13 +3,13 @@
 import numpy as np
 from tests.codecs.images.files import made, noise
 
-from penstock.contracts.feature import Feature
-from penstock.contracts.schema import Schema
-from penstock.formats.opening import open_records
-from penstock.sources.opening import open as open_source
-from penstock.testing import FormatTests, SourceTests, kinds_batch, kinds_schema
-from penstock.testing.strategies import features, schemas
-from penstock.writing.write import write
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.formats.opening import open_records
+from headrace.sources.opening import open as open_source
+from headrace.testing import FormatTests, SourceTests, kinds_batch, kinds_schema
+from headrace.testing.strategies import features, schemas
+from headrace.writing.write import write
 
 CHUNK_HEADER = 40
 STORED = ("bool", "int8", "int32", "int64", "uint8", "float16", "float32")  # what an Example has room for

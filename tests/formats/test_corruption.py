@@ -9,12 +9,12 @@ import pytest
 from tests.formats.golden import NPY, SOUND
 from tests.reference import csv_rows, recordio, tfrecord
 
-import penstock as ps
-from penstock.errors import CorruptRecord, DataError
-from penstock.formats.npy import NpyRecords
-from penstock.formats.recordio import RecordIORecords
-from penstock.formats.tfrecord import TFRecordRecords
-from penstock.formats.verify import verify_records
+import headrace as hr
+from headrace.errors import CorruptRecord, DataError
+from headrace.formats.npy import NpyRecords
+from headrace.formats.recordio import RecordIORecords
+from headrace.formats.tfrecord import TFRecordRecords
+from headrace.formats.verify import verify_records
 
 SMALL = [path for path in SOUND if 0 < path.stat().st_size <= 400]
 LARGER = [path for path in SOUND if path.stat().st_size > 400]
@@ -213,15 +213,15 @@ def test_two_faults_in_one_csv(seed, tmp_path):
     for number, content in enumerate(twice_damaged(b"".join(row + b"\n" for row in rows), seed, 150)):
         target.write_bytes(b"one,two,three\n" + content)
         sound, faults = csv_rows.rows_around(content, 3)
-        options = {"format": ps.CSV(delimiter=",", header=True)}
-        skipping = ps.records(target, on_corrupt="skip", **options)
+        options = {"format": hr.CSV(delimiter=",", header=True)}
+        skipping = hr.records(target, on_corrupt="skip", **options)
         assert [bytes(view) for view in skipping] == sound, number
         assert [bytes(skipping[index]) for index in range(len(skipping))] == sound, number
         assert skipping.skipped.records == len(faults), number
-        stretches = list(verify_records(ps.records(target, **options)))
+        stretches = list(verify_records(hr.records(target, **options)))
         assert sum(len(stretch.faults) for stretch in stretches) == len(faults), number
         seen = []
-        _, error = attempt(lambda seen=seen, options=options: seen.extend(map(bytes, ps.records(target, **options))))
+        _, error = attempt(lambda seen=seen, options=options: seen.extend(map(bytes, hr.records(target, **options))))
         assert (error is None) == (not faults), number
         assert seen == sound[: len(seen)], number
         if error is not None:

@@ -14,16 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference import csv_rows as reference
 
-import penstock as ps
-from penstock import _native
-from penstock.errors import CorruptFile, CorruptRecord, DataError, SchemaMismatch, UnsupportedData
-from penstock.formats.csv import CsvRecords
-from penstock.formats.csv_framing import CsvFraming
-from penstock.formats.csv_sniff import sniff
-from penstock.formats.framed_scan import Scan
+import headrace as hr
+from headrace import _native
+from headrace.errors import CorruptFile, CorruptRecord, DataError, SchemaMismatch, UnsupportedData
+from headrace.formats.csv import CsvRecords
+from headrace.formats.csv_framing import CsvFraming
+from headrace.formats.csv_sniff import sniff
+from headrace.formats.framed_scan import Scan
 
 MARKS = (",", '"', ".")
-PLAIN = ps.CSV(header=False, delimiter=",")
+PLAIN = hr.CSV(header=False, delimiter=",")
 ALPHABET = 'ab1 ,"\n\r;'
 
 
@@ -119,7 +119,7 @@ def test_line_ends_blank_lines_and_the_last_row(tmp_path):
         b"": 0,
         b"\n\n": 0,
     }.items():
-        records = ps.records(write(tmp_path / "x.csv", content), format=ps.CSV(header=False))
+        records = hr.records(write(tmp_path / "x.csv", content), format=hr.CSV(header=False))
         assert len(records) == expected, content
         assert list(map(bytes, records)) == [bytes(records[k]) for k in range(expected)], content
 
@@ -183,7 +183,7 @@ def test_utf8_is_what_python_takes_for_it(content):
 
 
 def dialect(text, **options):
-    return sniff(text.encode(), "x.csv", ps.CSV(**options), whole=True)
+    return sniff(text.encode(), "x.csv", hr.CSV(**options), whole=True)
 
 
 @pytest.mark.parametrize(
@@ -227,24 +227,24 @@ def test_what_is_said_comes_first(tmp_path):
     assert dialect(text, header=("x", "y")).names == ("x", "y")
     assert dialect(text, delimiter=";", header=True).names == ("a,b",)
     assert dialect('a,"b\n1,2\n', quote="").names == ("a", '"b')
-    records = ps.records(write(tmp_path / "x.csv", text), format=ps.CSV(header=["x", "y"]))
+    records = hr.records(write(tmp_path / "x.csv", text), format=hr.CSV(header=["x", "y"]))
     assert rows(records) == [["a", "b"], ["1", "2"]]
     with pytest.raises(SchemaMismatch, match="3 columns"):
-        len(ps.records(tmp_path / "x.csv", format=ps.CSV(header=["x", "y", "z"])))
-    assert rows(ps.records(tmp_path / "x.csv", format="csv:header=no")) == [["a", "b"], ["1", "2"]]
+        len(hr.records(tmp_path / "x.csv", format=hr.CSV(header=["x", "y", "z"])))
+    assert rows(hr.records(tmp_path / "x.csv", format="csv:header=no")) == [["a", "b"], ["1", "2"]]
 
 
 def test_files_are_known_by_name_or_content(tmp_path):
     for name in ("x.csv", "x.tsv", "x.CSV", "x.csv-00000-of-00001"):
-        assert ps.records(write(tmp_path / name, "a,b\n1,2\n")).format == "csv"
-    assert ps.records(write(tmp_path / "y.txt", "a,b\n1,2\n")).format == "csv"
-    with pytest.raises(ps.UnknownFormat):
-        ps.records(write(tmp_path / "x.txt", "a\n1\n"))
-    assert len(ps.records(tmp_path / "x.txt", format="csv")) == 1
+        assert hr.records(write(tmp_path / name, "a,b\n1,2\n")).format == "csv"
+    assert hr.records(write(tmp_path / "y.txt", "a,b\n1,2\n")).format == "csv"
+    with pytest.raises(hr.UnknownFormat):
+        hr.records(write(tmp_path / "x.txt", "a\n1\n"))
+    assert len(hr.records(tmp_path / "x.txt", format="csv")) == 1
 
 
 def test_text_that_looks_like_a_zlib_header(tmp_path):
-    assert rows(ps.records(write(tmp_path / "x.csv", "HK,x\n1,2\n"))) == [["1", "2"]]
+    assert rows(hr.records(write(tmp_path / "x.csv", "HK,x\n1,2\n"))) == [["1", "2"]]
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
@@ -253,32 +253,32 @@ def test_utf_16(tmp_path, encoding, ending):
     text = ending.join(["näme,😀", *(f"{k},é{k}" for k in range(3000))])
     mark = "" if encoding == "utf-16" else "\ufeff"
     path = write(tmp_path / "x.csv", (mark + text).encode(encoding))
-    records = ps.records(path)
+    records = hr.records(path)
     assert records.dialect.names == ("näme", "😀")
     assert rows(records)[2999] == ["2999", "é2999"]
     assert values(records[5]) == ["5", "é5"]
     bare = write(tmp_path / "y.csv", text.encode("utf-16-le"))
     with pytest.raises(UnsupportedData, match="utf-16-le"):
-        len(ps.records(bare))
-    assert rows(ps.records(bare, format=ps.CSV(encoding="utf-16-le"))) == rows(records)
+        len(hr.records(bare))
+    assert rows(hr.records(bare, format=hr.CSV(encoding="utf-16-le"))) == rows(records)
 
 
 def test_damaged_utf_16(tmp_path):
     good = "a,b\n1,2\n3,4\n".encode("utf-16")
     path = write(tmp_path / "x.csv", good + b"\x00\xd8x\x00\n\x00")
-    records = ps.records(path)
+    records = hr.records(path)
     with pytest.raises(CorruptFile, match="utf-16-le") as raised:
         list(iter(records))
     assert raised.value.where.offset == len(good)
-    assert rows(ps.records(path, on_corrupt="skip")) == [["1", "2"], ["3", "4"]]
-    assert not ps.verify(path).ok
+    assert rows(hr.records(path, on_corrupt="skip")) == [["1", "2"], ["3", "4"]]
+    assert not hr.verify(path).ok
 
 
 def test_utf_32_is_refused_unless_it_is_named(tmp_path):
     path = write(tmp_path / "x.csv", "a,b\n1,2\n".encode("utf-32"))
     with pytest.raises(UnsupportedData, match=r"UTF-32.*encoding='utf-32'"):
-        len(ps.records(path))
-    assert rows(ps.records(path, format=ps.CSV(encoding="utf-32"))) == [["1", "2"]]
+        len(hr.records(path))
+    assert rows(hr.records(path, format=hr.CSV(encoding="utf-32"))) == [["1", "2"]]
 
 
 TEXTS = {
@@ -299,16 +299,16 @@ def test_every_encoding_of_python(tmp_path, encoding, packed):
     want = [line.split(",") for line in TEXTS[encoding].splitlines()]
     content = TEXTS[encoding].encode(encoding)
     path = write(tmp_path / "x.csv", gzip.compress(content) if packed else content)
-    known = ps.CSV(encoding=encoding)
-    records = ps.records(path, format=known)
+    known = hr.CSV(encoding=encoding)
+    records = hr.records(path, format=known)
     assert list(records.dialect.names) == want[0]
     if records.dialect.transcode:
         assert rows(records) == want[1:]
         assert values(records[1]) == want[2]
-    assert ps.verify(path, format=known).ok
-    source = ps.open(path, format=known)
+    assert hr.verify(path, format=known).ok
+    source = hr.open(path, format=known)
     assert [source[1][name] for name in want[0]] == want[2]
-    assert ps.write(tmp_path / "y.csv", source, format=known) == 2
+    assert hr.write(tmp_path / "y.csv", source, format=known) == 2
     assert (tmp_path / "y.csv").read_bytes().decode(encoding) == TEXTS[encoding]
 
 
@@ -317,12 +317,12 @@ def test_every_encoding_of_python(tmp_path, encoding, packed):
 )
 def test_what_is_no_encoding_of_text_is_refused(encoding):
     with pytest.raises(ValueError, match="encoding"):
-        ps.CSV(encoding=encoding)
+        hr.CSV(encoding=encoding)
 
 
 def test_a_misspelled_encoding_is_guessed():
     with pytest.raises(ValueError, match="Did you mean 'cp932'"):
-        ps.CSV(encoding="cp9322")
+        hr.CSV(encoding="cp9322")
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -335,9 +335,9 @@ def test_where_a_byte_is_none_of_the_encoding(tmp_path, encoding, before, packed
     damage = {"utf-16-le": b"\x00\xdc", "cp932": b"\x81\x20", "iso2022_jp": b"\x80"}.get(encoding, b"\xff\xff\xff")
     bad = content + damage + "\n山田,東京\n".encode(encoding)
     path = write(tmp_path / "x.csv", gzip.compress(bad) if packed else bad)
-    records = ps.records(path, format=ps.CSV(encoding=encoding))
+    records = hr.records(path, format=hr.CSV(encoding=encoding))
     seen = []
-    with pytest.raises(ps.DataError) as raised:
+    with pytest.raises(hr.DataError) as raised:
         seen.extend(values(row) for row in iter(records))
     assert seen == [["山田", "東京"]] * before
     assert raised.value.where.offset == len(content)
@@ -349,13 +349,13 @@ def test_where_a_byte_is_none_of_the_encoding(tmp_path, encoding, before, packed
 
 def test_the_hint_is_an_encoding_in_which_the_bytes_are_text(tmp_path):
     path = write(tmp_path / "x.csv", "名前,都市\n山田太郎,東京\n佐藤花子,大阪\n".encode("cp932"))
-    for read in (lambda: ps.open(path)[0], lambda: list(iter(ps.records(path)))):
+    for read in (lambda: hr.open(path)[0], lambda: list(iter(hr.records(path)))):
         with pytest.raises(CorruptRecord, match=r"encoding='cp932'"):
             read()
-    assert "'名前,都市' in cp932" in str(ps.verify(path).faults[0])
+    assert "'名前,都市' in cp932" in str(hr.verify(path).faults[0])
     far = write(tmp_path / "y.csv", b"a,b\n" + b"1,x\n" * 100_000 + "2,東京の人\n3,y\n".encode("cp932"))
     with pytest.raises(CorruptRecord, match=r"record 100000.*in cp932"):
-        list(ps.records(far))
+        list(hr.records(far))
 
 
 def test_other_encodings_do_not_come_from_pipes(tmp_path):
@@ -366,7 +366,7 @@ def test_other_encodings_do_not_come_from_pipes(tmp_path):
     writing = threading.Thread(target=lambda: (tmp_path / "pipe.csv").write_bytes("名前,都\n1,2\n".encode("cp932")))
     writing.start()
     with pytest.raises(UnsupportedData, match="iconv -f cp932"):
-        list(ps.records(tmp_path / "pipe.csv", format=ps.CSV(encoding="cp932")))
+        list(hr.records(tmp_path / "pipe.csv", format=hr.CSV(encoding="cp932")))
     writing.join()
 
 
@@ -378,23 +378,23 @@ def test_shards_share_a_header(tmp_path):
     write(tmp_path / "x-1.csv", "")
     write(tmp_path / "x-2.csv", b"\xef\xbb\xbfa,b\r\n5,6")
     write(tmp_path / "x-3.csv", "a,b\n")
-    records = ps.records(tmp_path / "x-*.csv")
+    records = hr.records(tmp_path / "x-*.csv")
     assert rows(records) == [["1", "2"], ["3", "4"], ["5", "6"]]
     assert [values(records[k]) for k in (2, 0)] == [["5", "6"], ["1", "2"]]
-    assert records.where(2) == ps.Where(path=str(tmp_path / "x-2.csv"), record=0, offset=8)
+    assert records.where(2) == hr.Where(path=str(tmp_path / "x-2.csv"), record=0, offset=8)
     write(tmp_path / "x-4.csv", "b,a\n7,8\n")
     for read in (len, lambda r: list(iter(r))):
         with pytest.raises(SchemaMismatch, match="header of the first file") as raised:
-            read(ps.records(tmp_path / "x-*.csv"))
+            read(hr.records(tmp_path / "x-*.csv"))
         assert raised.value.where.path == str(tmp_path / "x-4.csv")
-    report = ps.verify(tmp_path / "x-*.csv")
+    report = hr.verify(tmp_path / "x-*.csv")
     assert [type(fault) for fault in report.faults] == [SchemaMismatch]
 
 
 def test_gzip_in_order_at_random_and_pickled(tmp_path):
     text = "a,b\n" + "".join(f'{k},"x{k}\n"\n' for k in range(20_000))
     path = write(tmp_path / "x.csv.gz", gzip.compress(text.encode()))
-    records = ps.records(path)
+    records = hr.records(path)
     assert records.prefers_streaming
     assert rows(records) == [[str(k), f"x{k}\n"] for k in range(20_000)]
     again = pickle.loads(pickle.dumps(records))
@@ -409,12 +409,12 @@ def test_a_gzip_file_that_is_cut_off_gives_no_half_row(tmp_path):
     for _ in range(2):  # as it is inflated, then from the cache
         seen = []
         with pytest.raises(CorruptFile, match="end of the gzip stream"):
-            seen.extend(values(row) for row in iter(ps.records(path, format=PLAIN)))
-        skipping = ps.records(path, format=PLAIN, on_corrupt="skip")
+            seen.extend(values(row) for row in iter(hr.records(path, format=PLAIN)))
+        skipping = hr.records(path, format=PLAIN, on_corrupt="skip")
         found = [values(row) for row in iter(skipping)]
         assert found == expected[: len(found)]
         assert 100 < len(found) < 5000
-        assert len(ps.records(path, format=PLAIN, on_corrupt="skip")) == len(found)
+        assert len(hr.records(path, format=PLAIN, on_corrupt="skip")) == len(found)
 
 
 def test_pipes(tmp_path):
@@ -425,7 +425,7 @@ def test_pipes(tmp_path):
     text = "a,b\n" + "".join(f"{k},{k}\n" for k in range(100_000))
     writer = threading.Thread(target=lambda: path.write_text(text))
     writer.start()
-    records = ps.records(path)
+    records = hr.records(path)
     assert records.dialect.names == ("a", "b")
     assert sum(1 for _ in records) == 100_000
     writer.join()
@@ -435,18 +435,18 @@ def test_pipes(tmp_path):
 
 def test_the_index_is_kept_for_each_way_of_reading(tmp_path):
     path = write(tmp_path / "x.csv", 'a,b\n1,"x\ny"\n')
-    assert [len(ps.records(path)), len(ps.records(path, format=ps.CSV(quote="", header=False)))] == [1, 3]
-    assert [len(ps.records(path)), len(ps.records(path, format=ps.CSV(header=False)))] == [1, 2]
+    assert [len(hr.records(path)), len(hr.records(path, format=hr.CSV(quote="", header=False)))] == [1, 3]
+    assert [len(hr.records(path)), len(hr.records(path, format=hr.CSV(header=False)))] == [1, 2]
 
 
 def test_large_files_are_indexed_in_pieces(tmp_path, monkeypatch):
-    from penstock.formats import index_build
+    from headrace.formats import index_build
 
     monkeypatch.setattr(index_build, "PIECE_BYTES", 1000)
     table = [[str(k), "line\nbreak" * (k % 3), 'q"' * (k % 2)] for k in range(500)]
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows([["a", "b", "c"], *table])
-    records = ps.records(write(tmp_path / "x.csv", out.getvalue()))
+    records = hr.records(write(tmp_path / "x.csv", out.getvalue()))
     assert len(records) == 500
     assert [values(records[k]) for k in range(500)] == table
 
@@ -458,12 +458,12 @@ DAMAGED = b'a,b\n1,2\n3\n4,"x"y\n5,6\n7,\xff\n8,"un\n9,10\n'
 
 def test_every_fault_has_its_place(tmp_path):
     path = write(tmp_path / "x.csv", DAMAGED)
-    report = ps.verify(path)
+    report = hr.verify(path)
     assert report.records == 3
     assert [(fault.where.record, fault.where.offset) for fault in report.faults] == [(1, 8), (2, 15), (4, 23), (5, 27)]
     assert all(isinstance(fault, CorruptRecord) for fault in report.faults)
     assert all(fault.where.path == path for fault in report.faults)
-    skipping = ps.records(path, on_corrupt="skip")
+    skipping = hr.records(path, on_corrupt="skip")
     assert rows(skipping) == [["1", "2"], ["5", "6"], ["9", "10"]]
     assert [values(skipping[k]) for k in range(3)] == rows(skipping)
     assert (skipping.skipped.records, skipping.where(1).record) == (4, 3)
@@ -471,12 +471,12 @@ def test_every_fault_has_its_place(tmp_path):
 
 def test_a_broken_header_is_reported_and_raised_on_reading(tmp_path):
     path = write(tmp_path / "x.csv", 'a,"b"c\n1,2\n')
-    records = ps.records(path)
+    records = hr.records(path)
     with pytest.raises(CorruptRecord, match="closing quote"):
         next(iter(records))
     with pytest.raises(CorruptRecord, match="closing quote"):
-        ps.open(path)
-    assert [fault.where.offset for fault in ps.verify(path).faults] == [5]
+        hr.open(path)
+    assert [fault.where.offset for fault in hr.verify(path).faults] == [5]
 
 
 GOOD = b'n,t,"q x"\r\n1,ab,2.5\r\n-20,"c,""d""\r\n",NA\r\n300,e\xc3\xa9,1e5\r\n'
@@ -485,13 +485,13 @@ GOOD = b'n,t,"q x"\r\n1,ab,2.5\r\n-20,"c,""d""\r\n",NA\r\n300,e\xc3\xa9,1e5\r\n'
 @pytest.mark.parametrize("policy", ["raise", "skip"])
 def test_cut_at_every_length(tmp_path, policy):
     path = tmp_path / "x.csv"
-    options = ps.CSV(header=True, delimiter=",")
-    whole = rows(ps.records(write(path, GOOD), format=options))
+    options = hr.CSV(header=True, delimiter=",")
+    whole = rows(hr.records(write(path, GOOD), format=options))
     for size in range(len(GOOD)):
         write(path, GOOD[:size])
         found = []
         try:
-            records = ps.records(path, format=options, on_corrupt=policy)
+            records = hr.records(path, format=options, on_corrupt=policy)
             found.extend(values(row) for row in records)
         except DataError as error:
             assert error.where.path == str(path)
@@ -506,18 +506,18 @@ def test_every_byte_flipped(tmp_path, policy):
     for at, flip in itertools.product(range(len(GOOD)), (0x01, 0x02, 0x20, 0x80)):
         write(path, GOOD[:at] + bytes([GOOD[at] ^ flip]) + GOOD[at + 1 :])
         try:
-            source = ps.open(path, on_corrupt=policy)
+            source = hr.open(path, on_corrupt=policy)
             examples = list(iter(source))
             assert len(source) == len(examples)
             assert all(example.keys() == source.schema.keys() for example in examples)
         except DataError as error:
             assert error.where.path == str(path)
             assert error.expected
-        assert ps.verify(path).files == 1
+        assert hr.verify(path).files == 1
 
 
 def test_salvage(tmp_path):
-    from penstock.writing.salvage import salvage
+    from headrace.writing.salvage import salvage
 
     saved = salvage(write(tmp_path / "x.csv", DAMAGED), tmp_path / "y.csv")
     assert saved.records == 3
@@ -525,19 +525,19 @@ def test_salvage(tmp_path):
 
 
 def test_a_file_that_is_gone():
-    with pytest.raises(ps.NoFiles):
+    with pytest.raises(hr.NoFiles):
         list(iter(CsvRecords(["gone.csv"])))
 
 
 def test_rows_as_records(tmp_path):
-    count = ps.write_records(tmp_path / "x.csv", [b"a,b", b'1,"x\ny"', b"2,z"])
+    count = hr.write_records(tmp_path / "x.csv", [b"a,b", b'1,"x\ny"', b"2,z"])
     assert (count, (tmp_path / "x.csv").read_bytes()) == (3, b'a,b\n1,"x\ny"\n2,z\n')
     for bad in ([b"a\nb"], [b""], [b'"a'], [b'"a"b']):
         with pytest.raises(UnsupportedData, match="a row of CSV each"):
-            ps.write_records(tmp_path / "y.csv", bad)
+            hr.write_records(tmp_path / "y.csv", bad)
         assert not (tmp_path / "y.csv").exists()
-    raw = ps.open(tmp_path / "x.csv", codec="raw", format=ps.CSV(header=False))
-    ps.write(tmp_path / "z.csv", raw, codec="raw")
+    raw = hr.open(tmp_path / "x.csv", codec="raw", format=hr.CSV(header=False))
+    hr.write(tmp_path / "z.csv", raw, codec="raw")
     assert (tmp_path / "z.csv").read_bytes() == (tmp_path / "x.csv").read_bytes()
     assert np.array_equal([row["record"] for row in raw], [b"a,b", b'1,"x\ny"', b"2,z"])
 
@@ -549,10 +549,10 @@ def test_other_encodings_in_any_wrapper(tmp_path, encoding, pack, rows):
     name = "a" if encoding == "iso2022_jp" else "x^2"
     text = f"{name},b\n" + "1,日本\n" * rows
     path = write(tmp_path / "x.csv", pack(text.encode(encoding)))
-    assert ps.open(path, format=ps.CSV(encoding=encoding))[rows - 1] == {name: 1, "b": "日本"}
+    assert hr.open(path, format=hr.CSV(encoding=encoding))[rows - 1] == {name: 1, "b": "日本"}
 
 
 def test_plain_text_that_begins_as_a_zlib_stream_does(tmp_path):
     for first in ("x^2", "x^" + "a" * 60, "H\x89"):
         path = write(tmp_path / "x.csv", f"{first},b\n1,語\n".encode("cp932", "replace"))
-        assert ps.open(path, format=ps.CSV(encoding="cp932"))[0]["b"] == "語"
+        assert hr.open(path, format=hr.CSV(encoding="cp932"))[0]["b"] == "語"

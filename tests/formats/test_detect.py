@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from tests.formats.golden import NPY, SOUND
 from tests.reference import tfrecord as reference
 
-import penstock as ps
-from penstock import _registry
-from penstock.errors import CorruptRecord, NoFiles, UnknownFormat, UnsupportedData
-from penstock.formats.detect import detect, format_named, format_of_name
-from penstock.formats.npy import NpyRecords
-from penstock.formats.opening import open_records
-from penstock.formats.tfrecord import TFRecordRecords
+import headrace as hr
+from headrace import _registry
+from headrace.errors import CorruptRecord, NoFiles, UnknownFormat, UnsupportedData
+from headrace.formats.detect import detect, format_named, format_of_name
+from headrace.formats.npy import NpyRecords
+from headrace.formats.opening import open_records
+from headrace.formats.tfrecord import TFRecordRecords
 
 
 @pytest.fixture
@@ -90,25 +90,25 @@ OTHER_NAMES = ("x", "x.data", "x.rec", "x.npy", "x.csv", "x.jsonl", "x.parquet",
 @pytest.mark.parametrize("ending", WRITTEN)
 @pytest.mark.parametrize("name", OTHER_NAMES)
 def test_content_decides_whatever_the_name(tmp_path, ending, name):
-    ps.write(tmp_path / f"right.{ending}", ROWS)
+    hr.write(tmp_path / f"right.{ending}", ROWS)
     (tmp_path / f"right.{ending}").rename(tmp_path / name)
-    source = ps.open(tmp_path / name)
+    source = hr.open(tmp_path / name)
     assert len(source) == 5
-    assert ps.open([tmp_path / name]).schema == source.schema
+    assert hr.open([tmp_path / name]).schema == source.schema
     column = next(iter(source.schema))
     assert sorted(np.asarray(source.batch(range(5))[column]).tolist()) in ([*range(5)], sorted(ROWS["x"].tolist()))
-    assert ps.verify(tmp_path / name).ok
-    assert ps.convert(tmp_path / name, tmp_path / "y.npz").examples == 5
+    assert hr.verify(tmp_path / name).ok
+    assert hr.convert(tmp_path / name, tmp_path / "y.npz").examples == 5
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zlib.compress])
 @pytest.mark.parametrize("ending", COMPRESSIBLE)
 @pytest.mark.parametrize("name", ["x", "x.data", "x.npy", "x.csv", "x.jsonl", "x.tfrecord"])
 def test_content_decides_inside_a_stream(tmp_path, ending, name, pack):
-    ps.write(tmp_path / f"right.{ending}", ROWS)
+    hr.write(tmp_path / f"right.{ending}", ROWS)
     (tmp_path / name).write_bytes(pack((tmp_path / f"right.{ending}").read_bytes()))
-    assert len(ps.open(tmp_path / name)) == 5
-    assert ps.verify(tmp_path / name).ok
+    assert len(hr.open(tmp_path / name)) == 5
+    assert hr.verify(tmp_path / name).ok
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_text_that_may_be_anything_asks_for_its_format(file, content):
     with pytest.raises(UnknownFormat, match="format="):
         detect(file("x", content))
     with pytest.raises(UnknownFormat, match="format="):
-        ps.open(file("y.txt", content))
+        hr.open(file("y.txt", content))
 
 
 @given(

@@ -6,50 +6,50 @@ import numpy as np
 import pytest
 from tests.codecs.images.files import jpeg
 
-import penstock as ps
-from penstock.errors import CorruptFile, NoFiles
-from penstock.formats.empty_folder import NOTE
-from penstock.formats.example_files.writer import join_folders as join_arrays
-from penstock.formats.image_folder_writer import join_folders as join_images
+import headrace as hr
+from headrace.errors import CorruptFile, NoFiles
+from headrace.formats.empty_folder import NOTE
+from headrace.formats.example_files.writer import join_folders as join_arrays
+from headrace.formats.image_folder_writer import join_folders as join_images
 
 ARRAYS = {"x": np.zeros((0, 3), np.float32), "label": np.zeros(0, np.int64)}
-IMAGES = ps.Schema({"image": ps.Feature("bytes", encoding="jpeg"), "label": ps.Feature("int64", names=("cat", "dog"))})
+IMAGES = hr.Schema({"image": hr.Feature("bytes", encoding="jpeg"), "label": hr.Feature("int64", names=("cat", "dog"))})
 
 
 def write(path, format, count=0):
     if format == "image_folder":
-        ps.write(path, ({"image": jpeg(), "label": 1} for _ in range(count)), schema=IMAGES, format=format)
+        hr.write(path, ({"image": jpeg(), "label": 1} for _ in range(count)), schema=IMAGES, format=format)
     else:
         rows = {
             name: np.repeat(np.ones_like(column, shape=(1, *column.shape[1:])), count, 0)
             for name, column in ARRAYS.items()
         }
-        ps.write(path, rows, format=format)
+        hr.write(path, rows, format=format)
 
 
 @pytest.mark.parametrize("format", ["npy_folder", "npz_folder", "image_folder"])
 def test_an_empty_folder_comes_back(tmp_path, format):
     write(tmp_path / "a", format)
-    source = ps.open(tmp_path / "a")
-    assert (len(source), source.format, list(source), list(ps.Loader(source, 4))) == (0, format, [], [])
+    source = hr.open(tmp_path / "a")
+    assert (len(source), source.format, list(source), list(hr.Loader(source, 4))) == (0, format, [], [])
     wanted = (
         {"label": IMAGES["label"]}
         if format == "image_folder"
-        else {"x": ps.Feature("float32", (3,)), "label": ps.Feature("int64")}
+        else {"x": hr.Feature("float32", (3,)), "label": hr.Feature("int64")}
     )
     assert {name: source.schema[name] for name in wanted} == wanted
-    assert ps.verify(tmp_path / "a").ok
-    ps.convert(tmp_path / "a", tmp_path / "b", format=format)
-    assert ps.open(tmp_path / "b").schema == source.schema
-    ps.convert(tmp_path / "a", tmp_path / "c.tfrecord")
-    assert len(ps.records(tmp_path / "c.tfrecord")) == 0
+    assert hr.verify(tmp_path / "a").ok
+    hr.convert(tmp_path / "a", tmp_path / "b", format=format)
+    assert hr.open(tmp_path / "b").schema == source.schema
+    hr.convert(tmp_path / "a", tmp_path / "c.tfrecord")
+    assert len(hr.records(tmp_path / "c.tfrecord")) == 0
 
 
 @pytest.mark.parametrize("format", ["npy_folder", "npz_folder", "image_folder"])
 def test_no_note_beside_examples(tmp_path, format):
     write(tmp_path / "a", format, 2)
     assert not list((tmp_path / "a").rglob(NOTE))
-    assert len(ps.open(tmp_path / "a")) == 2
+    assert len(hr.open(tmp_path / "a")) == 2
 
 
 @pytest.mark.parametrize("format", ["npy_folder", "npz_folder", "image_folder"])
@@ -59,7 +59,7 @@ def test_parts_are_joined_whether_empty_or_not(tmp_path, format, counts):
     for part, count in zip(parts, counts, strict=True):
         write(part, format, count)
     (join_images if format == "image_folder" else join_arrays)(parts, str(tmp_path / "whole"))
-    assert len(ps.open(tmp_path / "whole")) == sum(counts)
+    assert len(hr.open(tmp_path / "whole")) == sum(counts)
     assert bool(list((tmp_path / "whole").rglob(NOTE))) == (not sum(counts))
 
 
@@ -70,22 +70,22 @@ def test_a_damaged_note_is_named(tmp_path, text):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / NOTE).write_bytes(text.encode("latin1"))
     with pytest.raises(CorruptFile, match=NOTE):
-        ps.open(tmp_path / "a")
+        hr.open(tmp_path / "a")
 
 
 def test_a_folder_with_nothing_in_it_is_none(tmp_path):
     (tmp_path / "a").mkdir()
     with pytest.raises(NoFiles):
-        ps.open(tmp_path / "a")
+        hr.open(tmp_path / "a")
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_a_manifest_has_the_fewest_digits_that_give_a_number_back(tmp_path, dtype):
     values = np.array([0.1, 1 / 3, 6e-5, -2.5, np.inf], dtype)
     values = np.concatenate([values, np.random.default_rng(0).normal(0, 9, 200).astype(dtype)])
-    ps.write(tmp_path / "a", {"x": np.zeros((len(values), 2), np.uint8), "y": values}, format="npy_folder")
+    hr.write(tmp_path / "a", {"x": np.zeros((len(values), 2), np.uint8), "y": values}, format="npy_folder")
     lines = [json.loads(line) for line in (tmp_path / "a" / "manifest.jsonl").read_text().splitlines()]
     assert [str(line["y"]) for line in lines[:1] + lines[3:5]] == ["0.1", "-2.5", "inf"]
     assert max(len(repr(line["y"])) for line in lines) <= {"float16": 10, "float32": 14, "float64": 24}[dtype]
-    found = ps.open(tmp_path / "a").batch(np.arange(len(values)))["y"].astype(dtype)
+    found = hr.open(tmp_path / "a").batch(np.arange(len(values)))["y"].astype(dtype)
     np.testing.assert_array_equal(found, values)

@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference import tfrecord as reference
 
-from penstock import _native
-from penstock.errors import CorruptRecord
-from penstock.formats import framed_scan
-from penstock.formats.framed_scan import Scan
-from penstock.formats.recordio_framing import MAGIC, RecordIOFraming
-from penstock.formats.tfrecord_framing import TFRecordFraming, is_tfrecord, resume_after
-from penstock.io.mapped import MappedFile
+from headrace import _native
+from headrace.errors import CorruptRecord
+from headrace.formats import framed_scan
+from headrace.formats.framed_scan import Scan
+from headrace.formats.recordio_framing import MAGIC, RecordIOFraming
+from headrace.formats.tfrecord_framing import TFRecordFraming, is_tfrecord, resume_after
+from headrace.io.mapped import MappedFile
 
 payloads_of = st.lists(st.binary(max_size=60), max_size=8)
 

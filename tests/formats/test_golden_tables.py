@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock.testing import assert_same
+import headrace as hr
+from headrace.testing import assert_same
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "tables"
 LONG = "deep/" + 30 * "long" + "/002"
@@ -27,7 +27,7 @@ def people(scores):
         "height": np.array([1.65, np.nan, -0.0], np.float32),
         "member": np.array([True, False, True]),
         "photo": objects(b"\x00\xff", b"", b"x" * 20),
-        "scores": ps.Ragged.from_list([[9, 10], [], [-32768]], scores),
+        "scores": hr.Ragged.from_list([[9, 10], [], [-32768]], scores),
         "seen": TIMES,
     }
 
@@ -42,18 +42,18 @@ def people(scores):
     ],
 )
 def test_people(name, scores):
-    found = ps.open(GOLDEN / name).schema
-    source = ps.open(GOLDEN / name, schema={**found, "age": ps.Feature("int32", default=-99)})
+    found = hr.open(GOLDEN / name).schema
+    source = hr.open(GOLDEN / name, schema={**found, "age": hr.Feature("int32", default=-99)})
     assert_same(source.batch(range(3)), people(scores))
     assert np.signbit(source[2]["height"])
     assert [example["name"] for example in source] == ["Ada", "Größe 𝄞", ""]
-    with pytest.raises(ps.SchemaMismatch, match="expected a value, found none .* record 1, .*feature 'age'"):
-        ps.open(GOLDEN / name).batch([1])
-    assert ps.verify(GOLDEN / name, schema=source.schema).ok
+    with pytest.raises(hr.SchemaMismatch, match="expected a value, found none .* record 1, .*feature 'age'"):
+        hr.open(GOLDEN / name).batch([1])
+    assert hr.verify(GOLDEN / name, schema=source.schema).ok
 
 
 def test_pandas():
-    batch = ps.open(GOLDEN / "pandas_index_dictionary.parquet").batch(range(3))
+    batch = hr.open(GOLDEN / "pandas_index_dictionary.parquet").batch(range(3))
     expected = {
         "name": people(np.int16)["name"],
         "height": np.array([1.65, np.nan, -0.0]),
@@ -72,12 +72,12 @@ def test_webdataset(name):
         "png": np.stack([np.full((2, 3, 3), 40 * number, np.uint8) for number in range(3)]),
         "values": np.array([[0, 1, 2], [1, 2, 3], [2, 3, 4]], np.int16),
     }
-    source = ps.open(GOLDEN / name)
+    source = hr.open(GOLDEN / name)
     assert source.format == "webdataset"
     batch = source.batch(range(3))
     assert_same({feature: batch[feature] for feature in expected}, expected)
     assert len(list(source)) == 3
-    assert ps.verify(GOLDEN / name, images=True).ok
+    assert hr.verify(GOLDEN / name, images=True).ok
 
 
 @pytest.mark.parametrize("flip", [0x80, 0xBC, 0xFF])
@@ -87,7 +87,7 @@ def test_a_parquet_file_with_a_flipped_byte_is_an_error_of_ours_or_other_values(
     for at in range(flip % 3, len(content), 3):
         bad = tmp_path / f"{at}.parquet"
         bad.write_bytes(content[:at] + bytes([content[at] ^ flip]) + content[at + 1 :])
-        with contextlib.suppress(ps.PenstockError):
-            source = ps.open(bad, format="parquet")
+        with contextlib.suppress(hr.HeadraceError):
+            source = hr.open(bad, format="parquet")
             source.batch(range(len(source)))
         bad.unlink()

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.codecs.images.files import jpeg, made, noise
 
-import penstock as ps
-from penstock.contracts.schema import Schema
-from penstock.formats.image_folder import looks_like_image_folder
-from penstock.formats.image_folder_writer import ImageFolderSink
-from penstock.writing import units
+import headrace as hr
+from headrace.contracts.schema import Schema
+from headrace.formats.image_folder import looks_like_image_folder
+from headrace.formats.image_folder_writer import ImageFolderSink
+from headrace.writing import units
 
-NAME = ps.Feature("str")
-JPEG = ps.Feature("uint8", (16, 24, 3), encoding="jpeg")
-STORED = ps.Feature("bytes", encoding="jpeg")
+NAME = hr.Feature("str")
+JPEG = hr.Feature("uint8", (16, 24, 3), encoding="jpeg")
+STORED = hr.Feature("bytes", encoding="jpeg")
 
 
 def put(path, content=b""):
@@ -46,49 +46,49 @@ NAMES = [f"{name}/{file}" for name in ("cat", "dog") for file in ("1.jpg", "2.jp
 
 
 def test_images_labels_and_names(folder):
-    source = ps.open(folder)
-    label = ps.Feature("int64", names=("cat", "dog"))
-    assert source.schema == ps.Schema({"image": JPEG, "label": label, "name": NAME})
+    source = hr.open(folder)
+    label = hr.Feature("int64", names=("cat", "dog"))
+    assert source.schema == hr.Schema({"image": JPEG, "label": label, "name": NAME})
     assert [example["name"] for example in source] == NAMES
     batch = source.batch([6, 0])
     assert batch["label"].tolist() == [1, 0]
     np.testing.assert_array_equal(batch["image"][0], simplejpeg.decode_jpeg(jpeg(seed=110)))
     assert source.schema["label"].names[source[6]["label"]] == "dog"
-    assert source.where(6) == ps.Where(path=str(folder / "dog" / "10.jpg"))
+    assert source.where(6) == hr.Where(path=str(folder / "dog" / "10.jpg"))
     assert source.format == "image_folder"
-    assert ps.open(folder, decode=False)[0]["image"] == jpeg(seed=1)
-    assert ps.open(folder, columns=["label"]).batch([7])["label"].tolist() == [1]
+    assert hr.open(folder, decode=False)[0]["image"] == jpeg(seed=1)
+    assert hr.open(folder, columns=["label"]).batch([7])["label"].tolist() == [1]
 
 
 def test_opening_opens_no_image(folder, monkeypatch):
     for path in folder.rglob("*.jpg"):
         path.chmod(0)
         path.write_bytes(b"") if os.access(path, os.W_OK) else None
-    source = ps.open(folder)
+    source = hr.open(folder)
     assert len(source) == 8
     assert source.select("name", "label")[7] == {"name": "dog/more/x.JPEG", "label": 1}
 
 
 def test_pickled_and_in_a_loader(folder):
-    again = pickle.loads(pickle.dumps(ps.open(folder)))
-    seen = [name for batch in ps.Loader(again, 3, shuffle=True, threads=2) for name in batch["name"]]
+    again = pickle.loads(pickle.dumps(hr.open(folder)))
+    seen = [name for batch in hr.Loader(again, 3, shuffle=True, threads=2) for name in batch["name"]]
     assert sorted(seen) == sorted(NAMES)
 
 
 def test_a_flat_folder_has_no_labels(tmp_path):
     for i in (1, 2, 10):
         put(tmp_path / "flat" / f"{i}.png", made(noise(4, 5, seed=i)))
-    source = ps.open(tmp_path / "flat")
-    assert source.schema == ps.Schema({"image": ps.Feature("uint8", (4, 5, 3), encoding="png"), "name": NAME})
+    source = hr.open(tmp_path / "flat")
+    assert source.schema == hr.Schema({"image": hr.Feature("uint8", (4, 5, 3), encoding="png"), "name": NAME})
     assert [e["name"] for e in source] == ["1.png", "2.png", "10.png"]
     put(tmp_path / "flat" / "3.jpg", jpeg(4, 5))
-    assert ps.open(tmp_path / "flat").schema["image"] == ps.Feature("uint8", (4, 5, 3), encoding="image")
+    assert hr.open(tmp_path / "flat").schema["image"] == hr.Feature("uint8", (4, 5, 3), encoding="image")
 
 
 def test_several_folders_number_their_classes_together(tmp_path):
     put(tmp_path / "a" / "cat" / "1.jpg", jpeg())
     put(tmp_path / "b" / "ant" / "1.jpg", jpeg())
-    source = ps.open([tmp_path / "a", tmp_path / "b"])
+    source = hr.open([tmp_path / "a", tmp_path / "b"])
     assert source.schema["label"].names == ("ant", "cat")
     assert [e["label"] for e in source] == [1, 0]
 
@@ -97,31 +97,31 @@ def test_splits(tmp_path):
     for place in ("train/cat", "train/dog", "test/dog"):
         put(tmp_path / "pets" / place / "1.jpg", jpeg())
     root = tmp_path / "pets"
-    assert [e["label"] for e in ps.open(root, split="train+test")] == [0, 1, 1]
-    assert len(ps.open(root, split="train[:50%]")) == 1
-    assert ps.open(root / "test").schema["label"].names == ("cat", "dog")  # the classes of all splits
-    with pytest.raises(ps.UnsupportedData, match=r"found the splits \['test', 'train'\] .*split='test'"):
-        ps.open(root)
+    assert [e["label"] for e in hr.open(root, split="train+test")] == [0, 1, 1]
+    assert len(hr.open(root, split="train[:50%]")) == 1
+    assert hr.open(root / "test").schema["label"].names == ("cat", "dog")  # the classes of all splits
+    with pytest.raises(hr.UnsupportedData, match=r"found the splits \['test', 'train'\] .*split='test'"):
+        hr.open(root)
 
 
 def test_what_is_no_folder_of_classes(tmp_path, folder):
     put(folder / "lost.jpg", jpeg())
-    with pytest.raises(ps.UnsupportedData, match="images in folders of classes, or in no folder"):
-        ps.open(folder, format="image_folder")
+    with pytest.raises(hr.UnsupportedData, match="images in folders of classes, or in no folder"):
+        hr.open(folder, format="image_folder")
     os.mkdir(tmp_path / "empty")
-    with pytest.raises(ps.NoFiles, match=r"expected images \(.jpg, "):
-        ps.open(tmp_path / "empty", format="image_folder").schema
-    with pytest.raises(ps.NoFiles):
-        ps.open(tmp_path / "empty")
+    with pytest.raises(hr.NoFiles, match=r"expected images \(.jpg, "):
+        hr.open(tmp_path / "empty", format="image_folder").schema
+    with pytest.raises(hr.NoFiles):
+        hr.open(tmp_path / "empty")
     os.mkdir(tmp_path / "circle")
     os.symlink(tmp_path / "circle", tmp_path / "circle" / "again")
-    with pytest.raises(ps.UnsupportedData, match="32 deep"):
-        ps.open(tmp_path / "circle", format="image_folder").schema
+    with pytest.raises(hr.UnsupportedData, match="32 deep"):
+        hr.open(tmp_path / "circle", format="image_folder").schema
 
 
 def test_other_folders_are_not_taken_for_images(tmp_path):
-    ps.write(tmp_path / "records" / "a.tfrecord", [{"x": 1}]) if (tmp_path / "records").mkdir() else None
-    ps.write(tmp_path / "records" / "a.tfrecord", [{"x": 1}])
+    hr.write(tmp_path / "records" / "a.tfrecord", [{"x": 1}]) if (tmp_path / "records").mkdir() else None
+    hr.write(tmp_path / "records" / "a.tfrecord", [{"x": 1}])
     put(tmp_path / "records" / "preview.png", made(noise(2, 2)))
     assert not looks_like_image_folder(str(tmp_path / "records"))
     os.mkdir(tmp_path / "deep")
@@ -131,46 +131,46 @@ def test_other_folders_are_not_taken_for_images(tmp_path):
 
 def test_damaged_and_missing_files_are_named(folder):
     put(folder / "dog" / "2.jpg", jpeg(seed=102)[:-9])
-    source = ps.open(folder)
+    source = hr.open(folder)
     with pytest.raises(
-        ps.CorruptRecord, match=r"Premature end .* - at .*/pets/dog/2.jpg, feature 'image'\. decode=False"
+        hr.CorruptRecord, match=r"Premature end .* - at .*/pets/dog/2.jpg, feature 'image'\. decode=False"
     ):
         source[5]
     (folder / "cat" / "1.jpg").unlink()
-    with pytest.raises(ps.NoFiles, match=r"expected a file, found none of that name - at .*/pets/cat/1.jpg"):
+    with pytest.raises(hr.NoFiles, match=r"expected a file, found none of that name - at .*/pets/cat/1.jpg"):
         source[0]
 
 
 def test_written_folders_are_the_same(folder, tmp_path):
-    ps.write(tmp_path / "copy", ps.open(folder), format="image_folder")
+    hr.write(tmp_path / "copy", hr.open(folder), format="image_folder")
     assert {p.relative_to(tmp_path / "copy").as_posix() for p in (tmp_path / "copy").rglob("*.*")} == set(NAMES)
     for name in NAMES:
         assert (tmp_path / "copy" / name).read_bytes() == (folder / name).read_bytes()
-    assert ps.open(tmp_path / "copy").schema == ps.open(folder).schema
+    assert hr.open(tmp_path / "copy").schema == hr.open(folder).schema
     assert sorted(os.listdir(tmp_path)) == ["copy", "pets"]
 
 
 @pytest.mark.parametrize("name", ["x.tfrecord", "x.array_record"])
 def test_to_records_and_back(folder, tmp_path, name):
-    ps.convert(folder, tmp_path / name)
-    records = ps.open(tmp_path / name, decode=False)
-    assert [e["image"] for e in records] == [e["image"] for e in ps.open(folder, decode=False)]
-    done = ps.convert(tmp_path / name, tmp_path / "back", format="image_folder")
+    hr.convert(folder, tmp_path / name)
+    records = hr.open(tmp_path / name, decode=False)
+    assert [e["image"] for e in records] == [e["image"] for e in hr.open(folder, decode=False)]
+    done = hr.convert(tmp_path / name, tmp_path / "back", format="image_folder")
     assert done.examples == 8
     assert done.bytes == sum(len(e["image"]) for e in records)
-    back = ps.open(tmp_path / "back")
+    back = hr.open(tmp_path / "back")
     assert back.schema["label"].names == ("00000", "00001")  # records hold no names of classes
     assert [e["name"] for e in back] == [f"{name.startswith('dog'):05d}/{name}" for name in NAMES]
 
 
 def test_files_are_numbered_where_they_have_no_names(tmp_path, monkeypatch):
     images = [jpeg(seed=i) for i in range(12)]
-    ps.write(tmp_path / "x.tfrecord", [{"image": image, "label": i % 11} for i, image in enumerate(images)])
-    ps.write(tmp_path / "one", ps.open(tmp_path / "x.tfrecord"), format="image_folder")
-    monkeypatch.setattr("penstock.writing.units.UNIT_EXAMPLES", 5)
-    ps.convert(tmp_path / "x.tfrecord", tmp_path / "many", format="image_folder")
+    hr.write(tmp_path / "x.tfrecord", [{"image": image, "label": i % 11} for i, image in enumerate(images)])
+    hr.write(tmp_path / "one", hr.open(tmp_path / "x.tfrecord"), format="image_folder")
+    monkeypatch.setattr("headrace.writing.units.UNIT_EXAMPLES", 5)
+    hr.convert(tmp_path / "x.tfrecord", tmp_path / "many", format="image_folder")
     for root in ("one", "many"):
-        source = ps.open(tmp_path / root, decode=False)
+        source = hr.open(tmp_path / root, decode=False)
         assert [e["label"] for e in source] == [0, 0, *range(1, 11)]
         assert source[1]["name"] == "00000/00000011.jpg"
         assert source[1]["image"] == images[11]
@@ -178,16 +178,16 @@ def test_files_are_numbered_where_they_have_no_names(tmp_path, monkeypatch):
 
 def test_pixels_and_text_are_no_image(tmp_path):
     pixels = {"image": np.zeros((2, 4, 4, 3), np.uint8), "label": np.arange(2)}
-    with pytest.raises(ps.UnsupportedData, match="encoding='png'"):
-        ps.write(tmp_path / "x", pixels, format="image_folder")
-    with pytest.raises(ps.SchemaMismatch, match=r"expected the bytes of an image, found bytes b'text' - at .*record 0"):
-        ps.write(tmp_path / "x", [{"image": b"text"}], format="image_folder", schema={"image": ps.Feature("bytes")})
-    with pytest.raises(ps.UnsupportedData, match="one image, a label and a name"):
-        ps.write(
+    with pytest.raises(hr.UnsupportedData, match="encoding='png'"):
+        hr.write(tmp_path / "x", pixels, format="image_folder")
+    with pytest.raises(hr.SchemaMismatch, match=r"expected the bytes of an image, found bytes b'text' - at .*record 0"):
+        hr.write(tmp_path / "x", [{"image": b"text"}], format="image_folder", schema={"image": hr.Feature("bytes")})
+    with pytest.raises(hr.UnsupportedData, match="one image, a label and a name"):
+        hr.write(
             tmp_path / "x",
             [{"image": jpeg(), "size": 3}],
             format="image_folder",
-            schema={"image": STORED, "size": ps.Feature("int64")},
+            schema={"image": STORED, "size": hr.Feature("int64")},
         )
     assert os.listdir(tmp_path) == []
 
@@ -197,16 +197,16 @@ def test_pixels_and_text_are_no_image(tmp_path):
 )
 def test_names_stay_inside_the_folder(tmp_path, name):
     os.mkdir(tmp_path / "in")
-    with pytest.raises(ps.UnsupportedData, match="inside the folder"):
-        ps.write(
+    with pytest.raises(hr.UnsupportedData, match="inside the folder"):
+        hr.write(
             tmp_path / "in" / "x",
             [{"image": jpeg(), "name": name}],
             format="image_folder",
             schema={"image": STORED, "name": NAME},
         )
-    with pytest.raises(ps.UnsupportedData, match="a visible folder"):
-        schema = {"image": STORED, "label": ps.Feature("str")}
-        ps.write(tmp_path / "in" / "x", [{"image": jpeg(), "label": name}], format="image_folder", schema=schema)
+    with pytest.raises(hr.UnsupportedData, match="a visible folder"):
+        schema = {"image": STORED, "label": hr.Feature("str")}
+        hr.write(tmp_path / "in" / "x", [{"image": jpeg(), "label": name}], format="image_folder", schema=schema)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
@@ -217,9 +217,9 @@ KINDS = {"jpeg": ".jpg", "png": ".png", "gif": ".gif", "bmp": ".bmp", "webp": ".
 @pytest.mark.parametrize("name", ["first", "v1.2", "photo.raw", "a b", "UPPER", "x~", "y.tmp"])
 def test_names_without_an_ending_get_that_of_the_image(tmp_path, kind, name):
     image = jpeg() if kind == "jpeg" else made(noise(5, 6, 3), kind)
-    schema = {"image": ps.Feature("bytes", encoding=kind), "name": NAME}
-    assert ps.write(tmp_path / "x", [{"image": image, "name": name}], format="image_folder", schema=schema) == 1
-    source = ps.open(tmp_path / "x", decode=False)
+    schema = {"image": hr.Feature("bytes", encoding=kind), "name": NAME}
+    assert hr.write(tmp_path / "x", [{"image": image, "name": name}], format="image_folder", schema=schema) == 1
+    source = hr.open(tmp_path / "x", decode=False)
     assert [(example["image"], example["name"]) for example in source] == [(image, name + KINDS[kind])]
     assert source.schema["image"].encoding == kind
 
@@ -227,8 +227,8 @@ def test_names_without_an_ending_get_that_of_the_image(tmp_path, kind, name):
 def test_names_with_an_ending_stay(tmp_path):
     names = ["a.JPG", "b.jpeg", "c.png"]
     examples = [{"image": jpeg(seed=number), "name": name} for number, name in enumerate(names)]
-    ps.write(tmp_path / "x", examples, format="image_folder", schema={"image": STORED, "name": NAME})
-    assert sorted(example["name"] for example in ps.open(tmp_path / "x")) == names
+    hr.write(tmp_path / "x", examples, format="image_folder", schema={"image": STORED, "name": NAME})
+    assert sorted(example["name"] for example in hr.open(tmp_path / "x")) == names
 
 
 LABELS = ["cat", "dog.png", "train", "test", "a b", "x~", "x.tmp", ".x", "", "a/b", "1", "é", "Val"]
@@ -243,17 +243,17 @@ PARTS = ["one", "two.jpg", "three.txt", "d/one", "d.png/one", "e~/one", "d/e/f",
 )
 def test_what_is_written_is_read_back_or_refused_before(tmp_path_factory, names, classes, seed):
     folder = tmp_path_factory.mktemp("written")
-    label = {} if classes is None else {"label": ps.Feature("int64", names=tuple(classes))}
+    label = {} if classes is None else {"label": hr.Feature("int64", names=tuple(classes))}
     examples = [{"image": jpeg(seed=number), "name": name} for number, name in enumerate(names)]
     if classes is not None:
         for number, example in enumerate(examples):
             example["label"] = (seed + number) % len(classes)
     try:
-        ps.write(folder / "x", examples, format="image_folder", schema={"image": STORED, **label, "name": NAME})
-    except (ps.UnsupportedData, ps.SchemaMismatch):
+        hr.write(folder / "x", examples, format="image_folder", schema={"image": STORED, **label, "name": NAME})
+    except (hr.UnsupportedData, hr.SchemaMismatch):
         assert list(folder.iterdir()) == []
         return
-    source = ps.open(folder / "x", decode=False)
+    source = hr.open(folder / "x", decode=False)
     found = {
         example["image"]: None if classes is None else source.schema["label"].names[example["label"]]
         for example in source
@@ -262,7 +262,7 @@ def test_what_is_written_is_read_back_or_refused_before(tmp_path_factory, names,
 
 
 def test_the_sink(tmp_path):
-    label = ps.Feature("int64", names=("a", "b"))
+    label = hr.Feature("int64", names=("a", "b"))
     sink = ImageFolderSink(tmp_path / "x", Schema({"image": STORED, "label": label}))
     sink.write_batch({"image": [jpeg()], "label": [1]}, 1)
     assert not (tmp_path / "x").exists()
@@ -272,22 +272,22 @@ def test_the_sink(tmp_path):
         "b",
         "b/00000000.jpg",
     ]
-    assert [e["label"] for e in ps.open(tmp_path / "x")] == [1]
-    with pytest.raises(ps.UnsupportedData, match="Remove it first"):
+    assert [e["label"] for e in hr.open(tmp_path / "x")] == [1]
+    with pytest.raises(hr.UnsupportedData, match="Remove it first"):
         ImageFolderSink(tmp_path / "x", Schema({"image": STORED}))
     sink = ImageFolderSink(tmp_path / "y", Schema({"image": STORED, "label": label, "name": NAME}))
-    with pytest.raises(ps.SchemaMismatch, match="a label from 0 to 1, found 2"):
+    with pytest.raises(hr.SchemaMismatch, match="a label from 0 to 1, found 2"):
         sink.write_batch({"image": [jpeg()], "label": [2], "name": ["x.jpg"]}, 1)
-    with pytest.raises(ps.SchemaMismatch, match="a name of its own"):
+    with pytest.raises(hr.SchemaMismatch, match="a name of its own"):
         sink.write_batch({"image": [jpeg()] * 2, "label": [0, 0], "name": ["x.jpg"] * 2}, 2)
     sink.abort()
     assert os.listdir(tmp_path) == ["x"]
-    with pytest.raises(ps.UnsupportedData):
+    with pytest.raises(hr.UnsupportedData):
         ImageFolderSink(tmp_path / "z", Schema({"image": STORED}), compression="gzip")
 
 
 def test_verify(folder):
-    assert ps.verify(folder).ok
+    assert hr.verify(folder).ok
 
 
 @pytest.mark.parametrize("parts", [False, True])
@@ -295,10 +295,10 @@ def test_verify(folder):
 def test_labels_that_are_called_as_splits(tmp_path, monkeypatch, labels, parts):
     if parts:
         monkeypatch.setattr(units, "UNIT_EXAMPLES", 1)
-    schema = {"image": STORED, "label": ps.Feature("str")}
+    schema = {"image": STORED, "label": hr.Feature("str")}
     rows = {"image": [jpeg(seed=seed) for seed in range(len(labels))], "label": labels}
-    ps.write(tmp_path / "in.tfrecord", rows, schema=schema)
-    ps.convert(tmp_path / "in.tfrecord", tmp_path / "out", format="image_folder", schema=schema)
-    found = ps.open(tmp_path / "out", decode=False)
+    hr.write(tmp_path / "in.tfrecord", rows, schema=schema)
+    hr.convert(tmp_path / "in.tfrecord", tmp_path / "out", format="image_folder", schema=schema)
+    found = hr.open(tmp_path / "out", decode=False)
     assert sorted(found.schema["label"].names[row["label"]] for row in found) == sorted(labels)
-    assert ps.verify(tmp_path / "out").ok
+    assert hr.verify(tmp_path / "out").ok

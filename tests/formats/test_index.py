@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference import tfrecord as reference
 
-import penstock as ps
-from penstock.errors import CorruptFile, CorruptRecord, NoFiles, Where
-from penstock.formats import index as index_module
-from penstock.formats import index_build
-from penstock.formats.csv import CsvRecords
-from penstock.formats.index import FileIndex, RecordIndex, index_path, load_index, save_index
-from penstock.formats.index_build import build_index, record_index
-from penstock.formats.tfrecord import TFRecordRecords
-from penstock.formats.tfrecord_framing import TFRecordFraming
-from penstock.io.cache import cache_folder
-from penstock.io.fileset import FileSet
-from penstock.io.signatures import Signature
+import headrace as hr
+from headrace.errors import CorruptFile, CorruptRecord, NoFiles, Where
+from headrace.formats import index as index_module
+from headrace.formats import index_build
+from headrace.formats.csv import CsvRecords
+from headrace.formats.index import FileIndex, RecordIndex, index_path, load_index, save_index
+from headrace.formats.index_build import build_index, record_index
+from headrace.formats.tfrecord import TFRecordRecords
+from headrace.formats.tfrecord_framing import TFRecordFraming
+from headrace.io.cache import cache_folder
+from headrace.io.fileset import FileSet
+from headrace.io.signatures import Signature
 
 
 def write(path, payloads):
@@ -207,7 +207,7 @@ def test_damaged_stretches_have_numbers_too():
 def test_nowhere_to_keep_it(tmp_path, monkeypatch):
     path = tmp_path / "x"
     write(path, payloads_of(5))
-    monkeypatch.setattr("penstock.formats.index.AtomicFile", lambda *a, **k: (_ for _ in ()).throw(OSError("full")))
+    monkeypatch.setattr("headrace.formats.index.AtomicFile", lambda *a, **k: (_ for _ in ()).throw(OSError("full")))
     assert length(path) == 5
     assert kept() == []
 
@@ -274,8 +274,8 @@ def test_a_large_index_is_checked_where_it_is_used(tmp_path, tiny_blocks, suffix
     """A start that was moved to that of another row would give that row."""
     path = tmp_path / f"x.{suffix}"
     values = np.arange(3000)
-    ps.write(path, {"x": values}, **({"codec": "example"} if suffix == "rec" else {}))
-    assert len(ps.open(path)) == 3000
+    hr.write(path, {"x": values}, **({"codec": "example"} if suffix == "rec" else {}))
+    assert len(hr.open(path)) == 3000
     stored = cache_folder("index") / kept()[0]
     content = stored.read_bytes()
     starts = content[len(content) - 3000 * 8 :]
@@ -285,12 +285,12 @@ def test_a_large_index_is_checked_where_it_is_used(tmp_path, tiny_blocks, suffix
         at = len(content) - 3000 * 8 + row * 8
         damaged[at : at + 8] = starts[other * 8 : other * 8 + 8]
         stored.write_bytes(damaged)
-        source = ps.open(path)
+        source = hr.open(path)
         assert source[(row + 1500) % 3000]["x"] == (row + 1500) % 3000
         assert source[row]["x"] == row
         assert source.batch(np.arange(3000))["x"].tolist() == values.tolist()
     stored.write_bytes(content)
-    assert ps.open(path).batch(values[::-1])["x"].tolist() == values[::-1].tolist()
+    assert hr.open(path).batch(values[::-1])["x"].tolist() == values[::-1].tolist()
 
 
 def test_damage_is_repaired_and_said_in_the_log(tmp_path, tiny_blocks, caplog, scans):
@@ -332,13 +332,13 @@ def test_a_damaged_index_of_files_that_are_others_by_now(tmp_path, tiny_blocks):
 def test_rows_in_the_middle_that_only_their_block_gives_away(tmp_path, monkeypatch, suffix):
     """As where the time of the system does not tell versions apart: then the first row of a changed block does."""
     path = tmp_path / f"x.{suffix}"
-    ps.write(tmp_path / "x.csv" if suffix != "jsonl" else path, {"x": np.arange(100_000, 200_000)})
+    hr.write(tmp_path / "x.csv" if suffix != "jsonl" else path, {"x": np.arange(100_000, 200_000)})
     if suffix == "csv.gz":
         path.write_bytes(gzip.compress((tmp_path / "x.csv").read_bytes(), 0, mtime=0))
     fixed = Signature(1, 2, 3, 4)
     monkeypatch.setattr(Signature, "of_open", classmethod(lambda cls, fd: replace(fixed, size=os.fstat(fd).st_size)))
     monkeypatch.setattr(Signature, "of", classmethod(lambda cls, path: replace(fixed, size=os.stat(path).st_size)))
-    source = ps.open(path)
+    source = hr.open(path)
     assert source[50_000]["x"] == 150_000
     content = bytearray((path.with_suffix("") if suffix == "csv.gz" else path).read_bytes())
     at = content.index(b"150000")
@@ -347,16 +347,16 @@ def test_rows_in_the_middle_that_only_their_block_gives_away(tmp_path, monkeypat
         file.write(gzip.compress(content, 0, mtime=0) if suffix == "csv.gz" else content)
     for entry in cache_folder("inflated").iterdir():
         entry.unlink()
-    again = ps.open(path)
+    again = hr.open(path)
     assert again[0]["x"] == 100_000
     with pytest.raises(CorruptFile, match="another version|other bytes"):
         again[50_000]
-    assert ps.open(path)[50_000]["x"] == (15000 if suffix != "jsonl" else 777777)
+    assert hr.open(path)[50_000]["x"] == (15000 if suffix != "jsonl" else 777777)
 
 
 def test_checksums_of_the_content_do_not_depend_on_the_pieces(tmp_path, monkeypatch):
     path = tmp_path / "x.csv"
-    ps.write(path, {"x": np.arange(20_000)})
+    hr.write(path, {"x": np.arange(20_000)})
     whole = CsvRecords([str(path)]).index
     monkeypatch.setattr(index_build, "PIECE_BYTES", 2 * index_build.BLOCK_BYTES)
     monkeypatch.setattr(index_build, "STEP_BYTES", 1000)

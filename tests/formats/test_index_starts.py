@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from tests.reference import tfrecord as reference
 
-from penstock import _native
-from penstock.formats import index_build, index_starts
-from penstock.formats.index_build import record_index
-from penstock.formats.index_starts import Starts
-from penstock.formats.tfrecord_framing import TFRecordFraming
-from penstock.io.fileset import FileSet
+from headrace import _native
+from headrace.formats import index_build, index_starts
+from headrace.formats.index_build import record_index
+from headrace.formats.index_starts import Starts
+from headrace.formats.tfrecord_framing import TFRecordFraming
+from headrace.io.fileset import FileSet
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import gzip
 import pytest
 from tests.reference import tfrecord as reference
 
-from penstock.errors import CorruptFile, UnsupportedData
-from penstock.formats.index_text import read_text_index, write_text_index
-from penstock.formats.tfrecord import TFRecordRecords
+from headrace.errors import CorruptFile, UnsupportedData
+from headrace.formats.index_text import read_text_index, write_text_index
+from headrace.formats.tfrecord import TFRecordRecords
 
 PAYLOADS = [b"abc", b"", b"d" * 100]
 TEXT = "0 19\n19 16\n35 116\n"

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-import penstock as ps
-from penstock.errors import CorruptRecord, SchemaMismatch, UnsupportedData
-from penstock.formats.tabular.lines import LineFraming
+import headrace as hr
+from headrace.errors import CorruptRecord, SchemaMismatch, UnsupportedData
+from headrace.formats.tabular.lines import LineFraming
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def put(tmp_path):
 
 
 def test_what_the_first_rows_show(put):
-    source = ps.open(
+    source = hr.open(
         put(
             {"id": 1, "x": [1, 2.5], "tags": ["a"], "deep": {"er": {"v": True}}, "day": "2020-01-01"},
             {"id": 2, "x": [3, 4], "tags": [], "deep": {"er": {"v": False}}, "day": "2020-01-02", "more": 1.5},
@@ -52,7 +52,7 @@ def test_what_the_first_rows_show(put):
 def test_lines_however_they_end(put, end, mark):
     path = put(*({"n": n} for n in range(5)), end=end)
     path.write_text(mark + path.read_text().rstrip(), encoding="utf-8")
-    source = ps.open(path)
+    source = hr.open(path)
     assert source.batch([4, 0, 2])["n"].tolist() == [4, 0, 2]
     assert len(source) == 5
     content = path.read_bytes()
@@ -61,8 +61,8 @@ def test_lines_however_they_end(put, end, mark):
 
 def test_a_schema_says_what_it_is(put):
     path = put({"n": 1, "t": "2020-01-01T10:00:00", "x": [1, 2]}, {"t": "2020-01-02", "x": [3, 4]})
-    given = {"t": ps.Feature("M8[s]"), "n": ps.Feature("uint8", default=7), "x": ps.Feature("float32", (2,))}
-    batch = ps.open(path, schema=given).batch([1, 0])
+    given = {"t": hr.Feature("M8[s]"), "n": hr.Feature("uint8", default=7), "x": hr.Feature("float32", (2,))}
+    batch = hr.open(path, schema=given).batch([1, 0])
     assert batch["t"].tolist()[1] == np.datetime64("2020-01-01T10:00:00").item()
     assert (batch["n"].tolist(), batch["n"].dtype) == ([7, 1], np.uint8)
     assert batch["x"].dtype == np.float32
@@ -70,11 +70,11 @@ def test_a_schema_says_what_it_is(put):
 
 def test_every_line_at_fault_is_named(put):
     path = put(*({"n": n} for n in range(300)), '{"n": 300', "[1]", {"n": "x"}, '{"n": 1} {"n": 2}', {"n": 5})
-    report = ps.verify(path)
+    report = hr.verify(path)
     assert [fault.where.record for fault in report.faults] == [300, 301, 302, 303]
     assert [type(fault) for fault in report.faults] == [CorruptRecord, CorruptRecord, SchemaMismatch, CorruptRecord]
     assert (report.records, report.bytes) == (301, path.stat().st_size)
-    source = ps.open(path)
+    source = hr.open(path)
     for index, kind in ((300, CorruptRecord), (302, SchemaMismatch)):
         with pytest.raises(kind) as raised:
             source.batch([0, index, 1])
@@ -85,7 +85,7 @@ def test_every_line_at_fault_is_named(put):
 
 def test_rows_of_several_types(put):
     with pytest.raises(SchemaMismatch) as raised:
-        ps.open(put({"n": 1}, {"n": 2}, {"n": "three"}))
+        hr.open(put({"n": 1}, {"n": 2}, {"n": "three"}))
     assert raised.value.where.record == 2
 
 
@@ -93,27 +93,27 @@ def test_rows_of_several_types(put):
 def test_what_shows_no_type(put, value):
     path = put({"n": value, "m": 1})
     with pytest.raises(UnsupportedData, match="schema="):
-        ps.open(path)
-    assert ps.open(path, schema={"m": ps.Feature("int8")})[0] == {"m": 1}
+        hr.open(path)
+    assert hr.open(path, schema={"m": hr.Feature("int8")})[0] == {"m": 1}
 
 
 def test_compressed(put, tmp_path):
     path = put(*({"n": n} for n in range(50)))
     packed = tmp_path / "y.jsonl.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
-    assert ps.open(packed).batch([49, 3])["n"].tolist() == [49, 3]
+    assert hr.open(packed).batch([49, 3])["n"].tolist() == [49, 3]
     packed.write_bytes(packed.read_bytes()[:-20])
-    with pytest.raises(ps.CorruptFile):
-        ps.open(packed).batch([0])
+    with pytest.raises(hr.CorruptFile):
+        hr.open(packed).batch([0])
 
 
 def test_numbers_that_json_does_not_have(tmp_path):
-    ps.write(tmp_path / "x.jsonl", {"x": np.array([np.nan, 1], np.float32)})
+    hr.write(tmp_path / "x.jsonl", {"x": np.array([np.nan, 1], np.float32)})
     assert (tmp_path / "x.jsonl").read_text() == '{"x":null}\n{"x":1.0}\n'
     with pytest.raises(UnsupportedData, match="inf"):
-        ps.write(tmp_path / "y.jsonl", {"x": np.array([np.inf])})
+        hr.write(tmp_path / "y.jsonl", {"x": np.array([np.inf])})
     with pytest.raises(UnsupportedData, match="bytes"):
-        ps.write(tmp_path / "y.jsonl", {"x": np.array([b"a"], object)})
+        hr.write(tmp_path / "y.jsonl", {"x": np.array([b"a"], object)})
     assert not (tmp_path / "y.jsonl").exists()
 
 
@@ -143,14 +143,14 @@ def test_narrow_floats_are_written_short(tmp_path):
         "a": np.array([1.68, 0.1, 1e-40, 3.4028235e38], np.float32),
         "b": np.array([0.1, 2, 65504, 6e-8], np.float16),
     }
-    ps.write(tmp_path / "x.jsonl", batch)
+    hr.write(tmp_path / "x.jsonl", batch)
     assert (tmp_path / "x.jsonl").read_text().splitlines() == [
         '{"a":1.68,"b":0.1}',
         '{"a":0.1,"b":2.0}',
         '{"a":1e-40,"b":65500.0}',
         '{"a":3.4028235e+38,"b":6e-08}',
     ]
-    assert ps.open(tmp_path / "x.jsonl")[0]["a"] == 1.68
+    assert hr.open(tmp_path / "x.jsonl")[0]["a"] == 1.68
 
 
 @given(
@@ -161,15 +161,15 @@ def test_narrow_floats_are_read_back_as_they_were(tmp_path_factory, single, bits
     half = bits.view(np.float16)
     half = np.where(np.isfinite(half), half, np.float16(1))
     path = tmp_path_factory.mktemp("floats") / "x.jsonl"
-    columns = {"a": single, "b": half, "c": single.reshape(8, 1), "d": ps.Ragged(single, np.arange(9))}
+    columns = {"a": single, "b": half, "c": single.reshape(8, 1), "d": hr.Ragged(single, np.arange(9))}
     schema = {
-        "a": ps.Feature("float32"),
-        "b": ps.Feature("float16"),
-        "c": ps.Feature("float32", (1,)),
-        "d": ps.Feature("float32", (None,)),
+        "a": hr.Feature("float32"),
+        "b": hr.Feature("float16"),
+        "c": hr.Feature("float32", (1,)),
+        "d": hr.Feature("float32", (None,)),
     }
-    ps.write(path, columns, schema=schema)
-    found = ps.open(path, schema=schema).batch(range(8))
+    hr.write(path, columns, schema=schema)
+    found = hr.open(path, schema=schema).batch(range(8))
     for name in ("a", "b", "c"):
         np.testing.assert_array_equal(found[name], columns[name])
     np.testing.assert_array_equal(found["d"].values, single)
@@ -177,11 +177,11 @@ def test_narrow_floats_are_read_back_as_they_were(tmp_path_factory, single, bits
 
 def test_a_number_that_is_too_large_for_its_float(put):
     path = put({"x": 1.5}, {"x": 1e39})
-    source = ps.open(path, schema={"x": ps.Feature("float32")})
+    source = hr.open(path, schema={"x": hr.Feature("float32")})
     with pytest.raises(SchemaMismatch, match=r"a number that float32 holds, found 1e\+39 - .*record 1,"):
         source.batch([0, 1])
-    assert ps.open(path).batch([1])["x"].tolist() == [1e39]
-    assert [fault.where.record for fault in ps.verify(path, schema={"x": ps.Feature("float32")}).faults] == [1]
+    assert hr.open(path).batch([1])["x"].tolist() == [1e39]
+    assert [fault.where.record for fault in hr.verify(path, schema={"x": hr.Feature("float32")}).faults] == [1]
 
 
 # ------------------------------------------------------------------------------------------------------------ depth
@@ -195,28 +195,28 @@ def test_deep_nesting_is_refused_before_it_is_parsed(put, levels, opening, closi
     path = put(*({"n": 1} for _ in range(row)), deep, {"n": 2})
     match = rf"lists and objects more than 200 levels deep.*x.jsonl, record {row}, byte"
     with pytest.raises(CorruptRecord, match=match):
-        ps.open(path)[row]
+        hr.open(path)[row]
     with pytest.raises(CorruptRecord, match=match):
-        ps.open(path, schema={"n": ps.Feature("int64")}).batch([row])
-    assert any("200 levels deep" in str(fault) for fault in ps.verify(path).faults)
+        hr.open(path, schema={"n": hr.Feature("int64")}).batch([row])
+    assert any("200 levels deep" in str(fault) for fault in hr.verify(path).faults)
 
 
 def test_depth_does_not_add_up_over_lines(put):
     path = put(*('{"n": [[[1]]]}' for _ in range(500)))
-    assert len(list(ps.open(path))) == 500
+    assert len(list(hr.open(path))) == 500
     spread = put(*("[" for _ in range(100_000)))  # one value over many lines is as deep
     with pytest.raises(CorruptRecord):
-        ps.open(spread, format="jsonl", schema={"n": ps.Feature("int64")}).batch(np.arange(100_000))
+        hr.open(spread, format="jsonl", schema={"n": hr.Feature("int64")}).batch(np.arange(100_000))
 
 
 def test_brackets_in_text_do_not_count(put):
     text = '["[[[{{{' + "[" * 1000 + '\\"' + "[" * 1000
-    assert ps.open(put({"t": text, text: 1}))[0] == {"t": text, text: 1}
+    assert hr.open(put({"t": text, text: 1}))[0] == {"t": text, text: 1}
 
 
 def test_more_axes_than_arrays_have(put):
     with pytest.raises(UnsupportedData, match="31 deep at most, found 100"):
-        _ = ps.open(put('{"x":' + "[" * 100 + "1" + "]" * 100 + "}")).schema
+        _ = hr.open(put('{"x":' + "[" * 100 + "1" + "]" * 100 + "}")).schema
 
 
 # ------------------------------------------------------------------------------------------------------------ numbers
@@ -227,14 +227,14 @@ BIG = 9007199254740993  # no float64
 @pytest.mark.parametrize("rows", [[BIG, 2**63], [0, 2**64 - 1], [2**63, None, 5]])
 def test_whole_numbers_stay_whole(put, rows, tmp_path):
     path = put(*({"x": row, "deep": {"y": [row, row]}} for row in rows))
-    source = ps.open(path, schema={"x": ps.Feature("uint64", default=0), "deep/y": ps.Feature("uint64", (2,))})
+    source = hr.open(path, schema={"x": hr.Feature("uint64", default=0), "deep/y": hr.Feature("uint64", (2,))})
     if None not in rows:
-        source = ps.open(path)
-        assert source.schema["x"] == ps.Feature("uint64")
-        assert source.schema["deep/y"] == ps.Feature("uint64", (2,))
+        source = hr.open(path)
+        assert source.schema["x"] == hr.Feature("uint64")
+        assert source.schema["deep/y"] == hr.Feature("uint64", (2,))
         assert source.batch([0, 1])["deep/y"].tolist() == [[row, row] for row in rows]
-        ps.convert(path, tmp_path / "y.parquet")
-        assert [e["x"] for e in ps.open(tmp_path / "y.parquet")] == rows
+        hr.convert(path, tmp_path / "y.parquet")
+        assert [e["x"] for e in hr.open(tmp_path / "y.parquet")] == rows
     else:
         source = source.select("x")
     assert [int(source[at]["x"]) for at in range(len(rows))] == [row or 0 for row in rows]
@@ -261,30 +261,30 @@ def test_numbers_that_would_change_are_refused(put, rows, row, match, shape, tmp
     }[shape]
     path = put(*({"x": wrap(value), "n": 1} for value in rows))
     with pytest.raises(UnsupportedData, match=rf"{match} - at .*x.jsonl, record {row}, .*feature 'x.*rounds"):
-        _ = ps.open(path).schema
+        _ = hr.open(path).schema
     with pytest.raises(UnsupportedData, match=match):
-        ps.convert(path, tmp_path / "y.parquet")
+        hr.convert(path, tmp_path / "y.parquet")
     assert not (tmp_path / "y.parquet").exists()
-    assert ps.open(path, schema={"n": ps.Feature("int64")})[row] == {"n": 1}  # the others can be read
+    assert hr.open(path, schema={"n": hr.Feature("int64")})[row] == {"n": 1}  # the others can be read
 
 
 def test_later_numbers_are_held_against_the_first_ones(put, tmp_path):
     path = put(*({"x": 0.5} for _ in range(300)), {"x": BIG})
     with pytest.raises(SchemaMismatch, match=r"float64 holds exactly, found 9007199254740993 - at .*record 300, .*'x'"):
-        ps.convert(path, tmp_path / "y.parquet")
-    assert ps.open(path, schema={"x": ps.Feature("float64")})[300]["x"] == float(BIG)  # as it was asked for
+        hr.convert(path, tmp_path / "y.parquet")
+    assert hr.open(path, schema={"x": hr.Feature("float64")})[300]["x"] == float(BIG)  # as it was asked for
     path = put(*({"x": 1} for _ in range(300)), {"x": 2**63})
     with pytest.raises(SchemaMismatch, match="9223372036854775808"):
-        _ = ps.open(path)[300]
+        _ = hr.open(path)[300]
     path = put(*({"x": 0.5} for _ in range(300)), {"x": 10**400})
-    for schema in (None, {"x": ps.Feature("float64")}):
+    for schema in (None, {"x": hr.Feature("float64")}):
         with pytest.raises(SchemaMismatch, match="401 digits"):
-            _ = ps.open(path, schema=schema)[300]
+            _ = hr.open(path, schema=schema)[300]
 
 
 def test_large_floats_and_exact_whole_numbers_stay(put):
     rows = [0.5, 1e300, 2**53, 2**60, 2**70, -(2**63), 1e16, 123456789012345680.0]
-    assert [e["x"] for e in ps.open(put(*({"x": row} for row in rows)))] == [float(row) for row in rows]
+    assert [e["x"] for e in hr.open(put(*({"x": row} for row in rows)))] == [float(row) for row in rows]
 
 
 @given(
@@ -302,7 +302,7 @@ def test_what_is_read_equals_what_python_reads(tmp_path_factory, values):
     path = tmp_path_factory.mktemp("x") / "x.jsonl"
     path.write_text("".join(json.dumps({"x": value}) + "\n" for value in values))
     try:
-        found = [example["x"].item() for example in ps.open(path)]
+        found = [example["x"].item() for example in hr.open(path)]
     except UnsupportedData:
         whole = all(isinstance(value, int) for value in values)
         assert not (whole and (all(-(2**63) <= v < 2**63 for v in values) or all(0 <= v < 2**64 for v in values)))
@@ -320,16 +320,16 @@ def test_keys_and_values_that_are_no_utf8(tmp_path, row):
     path = tmp_path / "x.jsonl"
     path.write_bytes(b"\n".join([*lines[:row], b'{"\xff\xfe": 1, "a": "x"}', *lines[row:]]))
     with pytest.raises(CorruptRecord, match=rf"expected UTF-8 text, found byte 0xff in .*x.jsonl, record {row}"):
-        _ = ps.open(path).schema
+        _ = hr.open(path).schema
     path.write_bytes(b"\n".join([*lines[:row], b'{"a": "\xff"}', *lines[row:]]))
     with pytest.raises(SchemaMismatch, match=rf"UTF-8 text.*record {row}.*feature 'a'"):
-        ps.open(path).batch(np.arange(6))
+        hr.open(path).batch(np.arange(6))
 
 
 def test_nulls_at_the_beginning_of_lists(put):
     """Where pyarrow finds the types by itself, it drops them, and the values after them move."""
-    source = ps.open(put({"x": [None, 1.5]}, {"x": [2.5]}, {"x": []}, {"x": [-0.0]}))
+    source = hr.open(put({"x": [None, 1.5]}, {"x": [2.5]}, {"x": []}, {"x": [-0.0]}))
     np.testing.assert_array_equal(source.batch(np.arange(4))["x"].values, [np.nan, 1.5, 2.5, -0.0])
-    assert source.schema["x"] == ps.Feature("float64", (None,))
-    nested = ps.open(put({"x": [[None, 1.5], [None]]}, {"x": [[2.5]]}))
+    assert source.schema["x"] == hr.Feature("float64", (None,))
+    nested = hr.open(put({"x": [[None, 1.5], [None]]}, {"x": [[2.5]]}))
     np.testing.assert_array_equal(nested.batch([0, 1])["x"].to_list()[0][0], [np.nan, 1.5])

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock import _native
-from penstock.io import mapping_limits
-from penstock.io.mapped import MappedFile
+import headrace as hr
+from headrace import _native
+from headrace.io import mapping_limits
+from headrace.io.mapped import MappedFile
 
 N = 300
 
@@ -20,7 +20,7 @@ def read_everything(monkeypatch):
 @pytest.mark.parametrize("order", ["in order", "backwards", "shuffled", "one", "twice the same", "none"])
 def test_read_is_as_mapped(tmp_path, name, order, read_everything, monkeypatch):
     rng = np.random.default_rng(3)
-    ps.write(tmp_path / name, {"x": rng.random((N, 17), dtype=np.float32), "y": rng.integers(0, 9, N)})
+    hr.write(tmp_path / name, {"x": rng.random((N, 17), dtype=np.float32), "y": rng.integers(0, 9, N)})
     indices = {
         "in order": np.arange(N),
         "backwards": np.arange(N)[::-1],
@@ -29,17 +29,17 @@ def test_read_is_as_mapped(tmp_path, name, order, read_everything, monkeypatch):
         "twice the same": np.array([5, 5, 0, 5]),
         "none": np.zeros(0, np.int64),
     }[order]
-    read = ps.open(tmp_path / name).batch(indices)
+    read = hr.open(tmp_path / name).batch(indices)
     monkeypatch.undo()
-    mapped = ps.open(tmp_path / name).batch(indices)
+    mapped = hr.open(tmp_path / name).batch(indices)
     assert read.keys() == mapped.keys()
     for feature in mapped:
         assert np.array_equal(read[feature], mapped[feature])
 
 
 def test_every_record_is_read_once(tmp_path, read_everything, monkeypatch):
-    ps.write(tmp_path / "x.tfrecord@4", {"y": np.arange(N)})
-    source = ps.open(tmp_path / "x.tfrecord@4")
+    hr.write(tmp_path / "x.tfrecord@4", {"y": np.arange(N)})
+    source = hr.open(tmp_path / "x.tfrecord@4")
     len(source)
     ranges, read = [], _native.read_ranges
     monkeypatch.setattr(_native, "read_ranges", lambda *given: (ranges.append(len(given[2])), read(*given))[1])
@@ -49,12 +49,12 @@ def test_every_record_is_read_once(tmp_path, read_everything, monkeypatch):
 
 def test_pages_are_let_go_of_behind_a_reader_in_order(tmp_path, monkeypatch):
     values = np.random.default_rng(3).random((N, 17), dtype=np.float32)
-    ps.write(tmp_path / "x.tfrecord@2", {"x": values})
+    hr.write(tmp_path / "x.tfrecord@2", {"x": values})
     monkeypatch.setattr(mapping_limits, "IN_ORDER_MAPPED_BYTES", 1000)
     monkeypatch.setattr(mapping_limits, "PASSED_BYTES", 5000)
     dropped, drop = [], MappedFile.drop
     monkeypatch.setattr(MappedFile, "drop", lambda file, *range: (dropped.append(file.path), drop(file, *range)))
-    source = ps.open(tmp_path / "x.tfrecord@2")
+    source = hr.open(tmp_path / "x.tfrecord@2")
     for start in range(0, N, 20):
         assert np.array_equal(source.batch(np.arange(start, start + 20))["x"], values[start : start + 20])
     size = sum(path.stat().st_size for path in tmp_path.iterdir())
@@ -62,31 +62,31 @@ def test_pages_are_let_go_of_behind_a_reader_in_order(tmp_path, monkeypatch):
 
 
 def test_skipped_records_between_are_no_trouble(tmp_path, read_everything):
-    ps.write(tmp_path / "x.tfrecord", {"x": np.arange(100)})
+    hr.write(tmp_path / "x.tfrecord", {"x": np.arange(100)})
     data = bytearray((tmp_path / "x.tfrecord").read_bytes())
     size = len(data) // 100
     for record in (0, 40, 41, 99):
         data[record * size + 14] ^= 1
     (tmp_path / "x.tfrecord").write_bytes(data)
-    source = ps.open(tmp_path / "x.tfrecord", on_corrupt="skip")
+    source = hr.open(tmp_path / "x.tfrecord", on_corrupt="skip")
     assert source.batch(range(96))["x"].tolist() == [i for i in range(100) if i not in (0, 40, 41, 99)]
 
 
 def test_damage_is_named_all_the_same(tmp_path, read_everything):
-    ps.write(tmp_path / "x.tfrecord@2", {"x": np.arange(100)})
+    hr.write(tmp_path / "x.tfrecord@2", {"x": np.arange(100)})
     path = tmp_path / "x.tfrecord-00001-of-00002"
     data = bytearray(path.read_bytes())
     data[7 * (len(data) // 50) + 14] ^= 1
     path.write_bytes(data)
-    with pytest.raises(ps.CorruptRecord, match=r"x.tfrecord-00001-of-00002, record 7, byte"):
-        ps.open(tmp_path / "x.tfrecord@2").batch(range(100))
+    with pytest.raises(hr.CorruptRecord, match=r"x.tfrecord-00001-of-00002, record 7, byte"):
+        hr.open(tmp_path / "x.tfrecord@2").batch(range(100))
 
 
 def test_a_file_that_shrank_is_an_error(tmp_path, read_everything):
-    ps.write(tmp_path / "x.tfrecord", {"x": np.arange(100)})
-    source = ps.open(tmp_path / "x.tfrecord")
+    hr.write(tmp_path / "x.tfrecord", {"x": np.arange(100)})
+    source = hr.open(tmp_path / "x.tfrecord")
     source.batch([0])
     with (tmp_path / "x.tfrecord").open("r+b") as file:
         file.truncate(1000)
-    with pytest.raises((ps.CorruptRecord, ps.CorruptFile), match=r"x\.tfrecord"):
+    with pytest.raises((hr.CorruptRecord, hr.CorruptFile), match=r"x\.tfrecord"):
         source.batch(range(100))

@@ -12,9 +12,9 @@ from hypothesis.extra import numpy as hnp
 from tests.forks import exit_code, fork
 from tests.formats.golden import NPY
 
-from penstock.contracts.records import Records, Skipped
-from penstock.errors import CorruptFile, SchemaMismatch, UnsupportedData, Where
-from penstock.formats.npy import NpyRecords, data_offset
+from headrace.contracts.records import Records, Skipped
+from headrace.errors import CorruptFile, SchemaMismatch, UnsupportedData, Where
+from headrace.formats.npy import NpyRecords, data_offset
 
 SOUND = sorted(p for p in NPY.glob("*.npy") if not p.name.startswith(("damaged", "object")))
 

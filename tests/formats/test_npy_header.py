@@ -5,10 +5,10 @@ import io
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock.errors import CorruptFile, PenstockError, UnsupportedData
-from penstock.formats.npy_header import header_bytes, read_header
-from penstock.io.mapped import MappedFile
+import headrace as hr
+from headrace.errors import CorruptFile, HeadraceError, UnsupportedData
+from headrace.formats.npy_header import header_bytes, read_header
+from headrace.io.mapped import MappedFile
 
 DTYPES = [
     "<f4", ">f8", "|u1", "|b1", "<c16", "<M8[ns]", ">m8[D]", "|S7", "<U3", "|V5",
@@ -98,7 +98,7 @@ def test_a_header_without_end(tmp_path):
             tmp_path,
             header("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }" + " " * 2_000_000, (2, 0)) + bytes(8),
         )
-    with pytest.raises(PenstockError):
+    with pytest.raises(HeadraceError):
         read(tmp_path, b"\x93NUMPY\2\0\xff\xff\xff\xff{")
 
 
@@ -127,7 +127,7 @@ def test_a_type_that_is_an_array_itself(tmp_path):
 def test_a_long_axis_beside_an_empty_one_is_read(tmp_path):
     found = read(tmp_path, header("{'descr': '<i4', 'fortran_order': False, 'shape': (0, 1099511627776)}"))
     assert found.shape == (0, 2**40)
-    ps.open(tmp_path / "x.npy").batch([])
+    hr.open(tmp_path / "x.npy").batch([])
     with pytest.raises(UnsupportedData, match="at most 16,777,216 values"):
-        ps.convert(tmp_path / "x.npy", tmp_path / "x.csv")
+        hr.convert(tmp_path / "x.npy", tmp_path / "x.csv")
     assert [path.name for path in tmp_path.iterdir()] == ["x.npy"]

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock.errors import CorruptRecord
-from penstock.formats.npy_text import check_text, holds_text
+import headrace as hr
+from headrace.errors import CorruptRecord
+from headrace.formats.npy_text import check_text, holds_text
 
 BEYOND = 0x110000
 TEXTS = np.array([["ab", "c"], ["déf", "日本"], ["\U0010ffff", ""]])
@@ -37,7 +37,7 @@ def test_fields_are_looked_into():
     check_text(rows, lambda row: pytest.fail(f"row {row}"))
     rows["inner"]["u"] = spoiled(np.array(["a", "b", "cd"]), 2)
     with pytest.raises(CorruptRecord, match="0x110000"):
-        check_text(rows, lambda row: ps.Where(record=row))
+        check_text(rows, lambda row: hr.Where(record=row))
 
 
 def written(path, rows):
@@ -61,21 +61,21 @@ def test_every_way_to_read_and_verify_finds_it(tmp_path, name, order):
     good = np.tile(TEXTS, (30, 1)).astype(f"{order}U3")  # more than what tells the types of a folder
     written(tmp_path / name, spoiled(good, 34))
     given = {"format": name} if name.endswith("folder") else {}
-    source = ps.open(tmp_path / name, **given)
+    source = hr.open(tmp_path / name, **given)
     assert len(source) == 90
     first = source.batch([33, 35])
     np.testing.assert_array_equal(next(iter(first.values())), good[[33, 35]])
     for indices in ([34], [1, 34, 0]):
         with pytest.raises(CorruptRecord, match="characters end at 0x10ffff, found 0x110000"):
             source.batch(indices)
-    report = ps.verify(tmp_path / name, **given)
+    report = hr.verify(tmp_path / name, **given)
     assert [type(fault) for fault in report.faults] == [CorruptRecord]
 
 
 def test_rows_in_fortrans_order_are_looked_at(tmp_path):
     array = spoiled(np.tile(TEXTS, 2), 1)
     np.save(tmp_path / "x.npy", np.asfortranarray(array))
-    source = ps.open(tmp_path / "x.npy")
+    source = hr.open(tmp_path / "x.npy")
     source.batch([0, 2])
     with pytest.raises(CorruptRecord) as caught:
         source.batch([0, 1])
@@ -84,4 +84,4 @@ def test_rows_in_fortrans_order_are_looked_at(tmp_path):
 
 def test_sound_text_verifies(tmp_path):
     np.save(tmp_path / "x.npy", TEXTS)
-    assert ps.verify(tmp_path / "x.npy").ok
+    assert hr.verify(tmp_path / "x.npy").ok

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from tests.formats.golden import NPY
 
-from penstock.errors import SchemaMismatch, UnsupportedData
-from penstock.formats.npy import NpyRecords
-from penstock.formats.npy_writer import NpyWriter
+from headrace.errors import SchemaMismatch, UnsupportedData
+from headrace.formats.npy import NpyRecords
+from headrace.formats.npy_writer import NpyWriter
 
 
 def saved(array):

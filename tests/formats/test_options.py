@@ -7,12 +7,12 @@ import pytest
 from tests.writing import pairs
 from typer.testing import CliRunner
 
-import penstock as ps
-from penstock import _registry
-from penstock.cli.app import app
-from penstock.errors import UnsupportedData
-from penstock.formats.detect import format_named
-from penstock.formats.opening import open_records
+import headrace as hr
+from headrace import _registry
+from headrace.cli.app import app
+from headrace.errors import UnsupportedData
+from headrace.formats.detect import format_named
+from headrace.formats.opening import open_records
 
 HONOURED = {
     "tfrecord": {"on_corrupt", "verify"},
@@ -48,14 +48,14 @@ def written(request, tmp_path_factory):
 def test_the_others_are_refused_everywhere(written, option, tmp_path):
     name, path = written
     options = {option: OTHER[option]}
-    assert len(ps.open(path, format=name, decode=False, **{option: DEFAULT[option]})) == pairs.ROWS
+    assert len(hr.open(path, format=name, decode=False, **{option: DEFAULT[option]})) == pairs.ROWS
     opened = {
-        "open": lambda: ps.open(path, format=name, decode=False, **options),
-        "records": lambda: ps.records(path, format=name, **options),
+        "open": lambda: hr.open(path, format=name, decode=False, **options),
+        "records": lambda: hr.records(path, format=name, **options),
         "open_records": lambda: open_records(path, format=name, **options),
     }
     if option == "on_corrupt":
-        opened["convert"] = lambda: ps.convert(path, tmp_path / "y.tfrecord", allow_loss=True, **options)
+        opened["convert"] = lambda: hr.convert(path, tmp_path / "y.tfrecord", allow_loss=True, **options)
     for how, attempt in opened.items():
         if option in HONOURED[name]:
             if how == "open":
@@ -75,19 +75,19 @@ def test_the_others_are_refused_everywhere(written, option, tmp_path):
 @pytest.mark.parametrize(("option", "value"), [("on_corrupt", "ignore"), ("verify", "no")])
 def test_values_that_no_format_knows(written, option, value):
     with pytest.raises((TypeError, ValueError), match=f"{option} must be .* got '{value}'"):
-        ps.open(written[1], format=written[0], **{option: value})
+        hr.open(written[1], format=written[0], **{option: value})
 
 
 def test_an_open_source_takes_no_options_of_opening(tmp_path):
-    ps.write(tmp_path / "x.npy", {"x": np.zeros(3)})
-    source = ps.open(tmp_path / "x.npy")
-    with pytest.raises(ValueError, match=r"give it to ps.open"):
-        ps.convert(source, tmp_path / "y.npy", on_corrupt="skip")
-    with pytest.raises(ps.NoSuchFeature):
-        ps.convert(source, tmp_path / "y.npy", columns=["y"])
-    two = ps.ColumnSource({"x": np.arange(3), "y": np.arange(3)})
-    ps.convert(two, tmp_path / "y.parquet", columns=["y"])
-    assert list(ps.open(tmp_path / "y.parquet").schema) == ["y"]
+    hr.write(tmp_path / "x.npy", {"x": np.zeros(3)})
+    source = hr.open(tmp_path / "x.npy")
+    with pytest.raises(ValueError, match=r"give it to hr.open"):
+        hr.convert(source, tmp_path / "y.npy", on_corrupt="skip")
+    with pytest.raises(hr.NoSuchFeature):
+        hr.convert(source, tmp_path / "y.npy", columns=["y"])
+    two = hr.ColumnSource({"x": np.arange(3), "y": np.arange(3)})
+    hr.convert(two, tmp_path / "y.parquet", columns=["y"])
+    assert list(hr.open(tmp_path / "y.parquet").schema) == ["y"]
 
 
 # ------------------------------------------------------------------------------------------------ JSON Lines that skips
@@ -107,27 +107,27 @@ def test_lines_that_are_no_objects_are_left_out(tmp_path, gap):
     lines.append(b'{"n": %d, "t": "x"}' % len(lines))
     path = tmp_path / "x.jsonl"
     path.write_bytes(b"\n".join(lines))
-    source = ps.open(path, on_corrupt="skip")
+    source = hr.open(path, on_corrupt="skip")
     assert [int(example["n"]) for example in source] == sound
-    assert source.skipped == ps.open(path, on_corrupt="skip").skipped
+    assert source.skipped == hr.open(path, on_corrupt="skip").skipped
     assert source.skipped.records == len(BAD)
     assert source.skipped.bytes == sum(len(bad) + 1 for bad in BAD)
     assert [source.where(at).record for at in range(len(sound))] == sound
-    assert sorted(int(n) for b in ps.Loader(source, 64, shuffle=True, threads=2) for n in b["n"]) == sound
+    assert sorted(int(n) for b in hr.Loader(source, 64, shuffle=True, threads=2) for n in b["n"]) == sound
     again = pickle.loads(pickle.dumps(source))
     assert again.batch([-1])["n"].tolist() == sound[-1:]
-    done = ps.convert(path, tmp_path / "y.parquet", on_corrupt="skip")
+    done = hr.convert(path, tmp_path / "y.parquet", on_corrupt="skip")
     assert (done.examples, done.skipped) == (len(sound), len(BAD))
-    given = ps.open(path, on_corrupt="skip", schema={"n": ps.Feature("int32")})
+    given = hr.open(path, on_corrupt="skip", schema={"n": hr.Feature("int32")})
     assert given.batch(np.arange(len(sound)))["n"].tolist() == sound
-    assert len(ps.verify(path).faults) >= 1
-    with pytest.raises(ps.DataError):
-        list(ps.open(path))
+    assert len(hr.verify(path).faults) >= 1
+    with pytest.raises(hr.DataError):
+        list(hr.open(path))
 
 
 def test_other_types_are_no_damage(tmp_path):
     (tmp_path / "x.jsonl").write_text('{"n": 1}\n' * 300 + '{"n": "x"}\n')
-    source = ps.open(tmp_path / "x.jsonl", on_corrupt="skip")
+    source = hr.open(tmp_path / "x.jsonl", on_corrupt="skip")
     assert (len(source), source.skipped.records) == (301, 0)
-    with pytest.raises(ps.SchemaMismatch, match="record 300"):
+    with pytest.raises(hr.SchemaMismatch, match="record 300"):
         source[300]

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import penstock as ps
-from penstock.errors import CorruptFile, SchemaMismatch, UnsupportedData
-from penstock.formats import parquet
-from penstock.formats.parquet_writer import join_parquet
+import headrace as hr
+from headrace.errors import CorruptFile, SchemaMismatch, UnsupportedData
+from headrace.formats import parquet
+from headrace.formats.parquet_writer import join_parquet
 
 
 def put(path, columns, **options):
@@ -40,7 +40,7 @@ def test_types_of_other_writers(path):
             "fixed": pa.array([b"ab", b"cd"], pa.binary(2)),
         },
     )
-    source = ps.open(path)
+    source = hr.open(path)
     assert {name: (f.dtype, f.shape) for name, f in source.schema.items()} == {
         "small": ("uint8", ()),
         "price": ("float64", ()),
@@ -64,7 +64,7 @@ def test_types_of_other_writers(path):
 
 def test_missing_values(path):
     put(path, {"f": [1.0, None], "rows": [[1], None], "n": pa.array([1, None]), "name": pa.array(["a", None])})
-    source = ps.open(path)
+    source = hr.open(path)
     floats = source.select("f", "rows").batch([0, 1])
     assert np.isnan(floats["f"][1])
     assert floats["rows"].to_list() == [[1], []]
@@ -72,26 +72,26 @@ def test_missing_values(path):
         with pytest.raises(SchemaMismatch, match="a default") as raised:
             source.select(name).batch([1])
         assert (raised.value.where.record, raised.value.where.feature) == (1, name)
-    given = {"n": ps.Feature("int32", default=-1), "name": ps.Feature("str", default="?")}
-    assert ps.open(path, schema=given)[1] == {"n": -1, "name": "?"}
-    assert np.isnan(ps.open(path, schema={"n": ps.Feature("float32")})[1]["n"])
+    given = {"n": hr.Feature("int32", default=-1), "name": hr.Feature("str", default="?")}
+    assert hr.open(path, schema=given)[1] == {"n": -1, "name": "?"}
+    assert np.isnan(hr.open(path, schema={"n": hr.Feature("float32")})[1]["n"])
 
 
 def test_lists_of_one_length_under_a_schema(path):
     put(path, {"v": [[1.0, 2.0], [3.0, 4.0], None]})
-    fixed = ps.open(path, schema={"v": ps.Feature("float32", (2,), default=0)})
+    fixed = hr.open(path, schema={"v": hr.Feature("float32", (2,), default=0)})
     assert fixed.batch([2, 1])["v"].tolist() == [[0, 0], [3, 4]]
     with pytest.raises(SchemaMismatch, match="3 values, found 2"):
-        ps.open(path, schema={"v": ps.Feature("float32", (3,))}).batch([0])
+        hr.open(path, schema={"v": hr.Feature("float32", (3,))}).batch([0])
 
 
 def test_numbers_that_do_not_fit(path):
     put(path, {"n": [1, 2, 300, 4]})
     with pytest.raises(SchemaMismatch) as raised:
-        ps.open(path, schema={"n": ps.Feature("uint8")}).batch([0])
+        hr.open(path, schema={"n": hr.Feature("uint8")}).batch([0])
     assert raised.value.where.record == 2
     with pytest.raises(SchemaMismatch, match="a column of that name"):
-        ps.open(path, schema={"m": ps.Feature("uint8")})
+        hr.open(path, schema={"m": hr.Feature("uint8")})
 
 
 @pytest.mark.parametrize(
@@ -107,29 +107,29 @@ def test_numbers_that_do_not_fit(path):
 def test_types_that_are_refused(path, column):
     put(path, {"x": column, "y": [1]})
     with pytest.raises(UnsupportedData, match="'x'.*schema="):
-        ps.open(path)
-    assert ps.open(path, schema={"y": ps.Feature("int64")})[0] == {"y": 1}
+        hr.open(path)
+    assert hr.open(path, schema={"y": hr.Feature("int64")})[0] == {"y": 1}
 
 
 def test_long_decimals_as_text(path):
     put(path, {"x": pa.array([decimal.Decimal("12345678901234567.8")])})
-    assert ps.open(path, schema={"x": ps.Feature("str")})[0] == {"x": "12345678901234567.8"}
+    assert hr.open(path, schema={"x": hr.Feature("str")})[0] == {"x": "12345678901234567.8"}
 
 
 def test_files_of_a_set_must_agree(tmp_path):
     put(tmp_path / "a.parquet", {"x": [1]})
     put(tmp_path / "b.parquet", {"x": [1.5]})
     with pytest.raises(SchemaMismatch, match=r"b\.parquet"):
-        ps.open(tmp_path / "*.parquet")
+        hr.open(tmp_path / "*.parquet")
     put(tmp_path / "b.parquet", {"x": [2]})
-    both = ps.open(tmp_path / "*.parquet")
+    both = hr.open(tmp_path / "*.parquet")
     assert both.batch([1, 0])["x"].tolist() == [2, 1]
     assert (both.where(1).path, both.where(1).record) == (str(tmp_path / "b.parquet"), 0)
 
 
 def test_a_row_group_is_decoded_once(path, monkeypatch):
     put(path, {"x": np.arange(100), "y": np.arange(100)}, row_group_size=10)
-    source = ps.open(path)
+    source = hr.open(path)
     read = []
     monkeypatch.setattr(
         parquet.ParquetTable,
@@ -146,49 +146,49 @@ def test_a_row_group_is_decoded_once(path, monkeypatch):
 
 
 def test_a_carried_schema_only_refines(path):
-    ps.write(path, {"x": np.zeros((3, 2, 2), np.float32)})
-    assert ps.open(path).schema["x"].shape == (2, 2)
+    hr.write(path, {"x": np.zeros((3, 2, 2), np.float32)})
+    assert hr.open(path).schema["x"].shape == (2, 2)
     table = pq.read_table(path)
     pq.write_table(pa.table({"x": ["not", "a", "matrix"]}).replace_schema_metadata(table.schema.metadata), path)
-    assert ps.open(path).schema["x"] == ps.Feature("str")
-    pq.write_table(table.replace_schema_metadata({"penstock.schema": "{"}), path)
-    assert ps.open(path).schema["x"].shape == (2, 2)
+    assert hr.open(path).schema["x"] == hr.Feature("str")
+    pq.write_table(table.replace_schema_metadata({"headrace.schema": "{"}), path)
+    assert hr.open(path).schema["x"].shape == (2, 2)
 
 
 def test_damage_is_an_error_or_nothing(tmp_path):
     path = tmp_path / "x.parquet"
-    ps.write(path, {"x": np.arange(50), "y": np.arange(50) / 7})
+    hr.write(path, {"x": np.arange(50), "y": np.arange(50) / 7})
     whole = path.read_bytes()
     for at in [*range(0, len(whole), 7)]:
         path.write_bytes(whole[:at])
-        assert not ps.verify(path, format="parquet").ok
+        assert not hr.verify(path, format="parquet").ok
     for at in range(0, len(whole), 5):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :])
         with contextlib.suppress(CorruptFile, SchemaMismatch, UnsupportedData, IndexError):
-            ps.open(path, format="parquet").batch(np.arange(50))
+            hr.open(path, format="parquet").batch(np.arange(50))
     path.write_bytes(whole)
-    report = ps.verify(path)
+    report = hr.verify(path)
     assert (report.ok, report.records, report.bytes) == (True, 50, len(whole))
 
 
 def test_columns_are_no_records_of_bytes(path):
     put(path, {"x": [1]})
-    with pytest.raises(UnsupportedData, match=r"typed columns.*penstock\.open"):
-        ps.records(path)
+    with pytest.raises(UnsupportedData, match=r"typed columns.*headrace\.open"):
+        hr.records(path)
 
 
 @pytest.mark.parametrize("joined", [False, True])
 def test_a_changed_value_is_noticed(tmp_path, joined):
     path = tmp_path / "x.parquet"
-    ps.write(path, {"x": np.arange(50), "y": np.arange(50) / 7}, compression="none")
+    hr.write(path, {"x": np.arange(50), "y": np.arange(50) / 7}, compression="none")
     if joined:
         path.rename(tmp_path / "part.parquet")
         join_parquet([str(tmp_path / "part.parquet")], str(path))
-    whole, sound = path.read_bytes(), ps.open(path).batch(range(50))
+    whole, sound = path.read_bytes(), hr.open(path).batch(range(50))
     footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
     for at in range(4, footer, 3):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1 :])
         with contextlib.suppress(CorruptFile, SchemaMismatch, UnsupportedData):
-            found = ps.open(path).batch(range(50))
+            found = hr.open(path).batch(range(50))
             assert found["x"].tolist() == sound["x"].tolist(), at
             assert found["y"].tolist() == sound["y"].tolist(), at

@@ -15,16 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference import recordio as reference
 
-import penstock as ps
-from penstock.errors import CorruptRecord, DataError, UnknownFormat, UnsupportedData
-from penstock.formats.detect import detect, format_of_name
-from penstock.formats.framed import NoLength
-from penstock.formats.framed_scan import Scan
-from penstock.formats.recordio import RecordIORecords
-from penstock.formats.recordio_framing import RecordIOFraming, is_recordio
-from penstock.formats.recordio_writer import RecordIOWriter
-from penstock.io import pipes
-from penstock.io.mapped import MappedFile
+import headrace as hr
+from headrace.errors import CorruptRecord, DataError, UnknownFormat, UnsupportedData
+from headrace.formats.detect import detect, format_of_name
+from headrace.formats.framed import NoLength
+from headrace.formats.framed_scan import Scan
+from headrace.formats.recordio import RecordIORecords
+from headrace.formats.recordio_framing import RecordIOFraming, is_recordio
+from headrace.formats.recordio_writer import RecordIOWriter
+from headrace.io import pipes
+from headrace.io.mapped import MappedFile
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "recordio"
 FILES = sorted(path for path in GOLDEN.glob("*.rec*") if path.suffix != ".json")
@@ -48,7 +48,7 @@ def payloads_of(records):
 @pytest.mark.parametrize("path", SOUND, ids=lambda path: path.name)
 def test_goldens(path):
     expected = list(reference.read_records(path.read_bytes()))
-    records = ps.records(path)
+    records = hr.records(path)
     assert isinstance(records, RecordIORecords)
     assert payloads_of(records) == expected
     assert [bytes(records[index]) for index in range(-len(records), 0)] == expected
@@ -61,7 +61,7 @@ def test_several_files_gzip_and_pickling(tmp_path):
     paths = [write(tmp_path / f"{n}.rec", reference.frame(b"%d" % n) * 3) for n in range(3)]
     paths.append(write(tmp_path / "3.rec.gz", gzip.compress(reference.frame(b"3") * 3)))
     expected = [b"%d" % n for n in range(4) for _ in range(3)]
-    records = ps.records(tmp_path)
+    records = hr.records(tmp_path)
     assert records.paths == tuple(paths)
     assert payloads_of(records) == expected
     order = np.array([11, 0, 5, 5])
@@ -128,13 +128,13 @@ def test_what_dmlc_splits_is_joined(payload):
 
 def test_the_damaged_goldens():
     with pytest.raises(CorruptRecord) as caught:
-        payloads_of(ps.records(GOLDEN / "bad_magic.recordio"))
+        payloads_of(hr.records(GOLDEN / "bad_magic.recordio"))
     assert str(caught.value).startswith("expected the magic word 0xced7230a, found 0x04030201 - at ")
     assert (caught.value.where.record, caught.value.where.offset) == (1, 64)
     assert "the length of the one before it" in caught.value.hint
     with pytest.raises(CorruptRecord, match=r"expected 56 more bytes, found 27 before the end .*record 4, byte 0x100"):
-        len(ps.records(GOLDEN / "truncated.recordio"))
-    skipping = ps.records(GOLDEN / "bad_magic.recordio", on_corrupt="skip")
+        len(hr.records(GOLDEN / "truncated.recordio"))
+    skipping = hr.records(GOLDEN / "bad_magic.recordio", on_corrupt="skip")
     whole = list(reference.read_records((GOLDEN / "dense_float32.recordio").read_bytes()))
     assert payloads_of(skipping) == whole[:1] + whole[2:]
     assert (skipping.skipped.records, skipping.skipped.bytes) == (1, 64)
@@ -214,17 +214,17 @@ def test_a_wrong_length_costs_one_record(tmp_path):
 def test_what_is_no_recordio(tmp_path):
     path = write(tmp_path / "x.rec", b"name,age\nann,3\n")
     with pytest.raises(CorruptRecord, match="Is this a RecordIO file at all"):
-        payloads_of(ps.records(path, format="recordio"))
-    assert ps.records(path).format == "csv"  # which is what it holds
+        payloads_of(hr.records(path, format="recordio"))
+    assert hr.records(path).format == "csv"  # which is what it holds
     with pytest.raises(UnknownFormat):
-        ps.records(write(tmp_path / "x", b"name\nann\n"))
+        hr.records(write(tmp_path / "x", b"name\nann\n"))
 
 
 def test_verify(tmp_path):
-    report = ps.verify(GOLDEN / "bad_magic.recordio")
+    report = hr.verify(GOLDEN / "bad_magic.recordio")
     assert (report.records, [fault.where.offset for fault in report.faults]) == (8, [64])
-    assert ps.verify(GOLDEN / "sparse_coo.recordio").faults == []
-    codec_fault = ps.verify(
+    assert hr.verify(GOLDEN / "sparse_coo.recordio").faults == []
+    codec_fault = hr.verify(
         write(tmp_path / "x.rec", (GOLDEN / "dense_float32.recordio").read_bytes() + reference.frame(b"\x0b"))
     )
     assert [fault.where.record for fault in codec_fault.faults] == [9]
@@ -243,7 +243,7 @@ def test_detection(tmp_path):
     assert detect(write(tmp_path / "nameless", reference.frame(b"a"))).name == "recordio"
     assert detect(write(tmp_path / "empty.recordio", b"")).name == "recordio"
     assert detect(write(tmp_path / "packed", gzip.compress(reference.frame(b"a")))).name == "recordio"
-    assert len(ps.records(tmp_path / "empty.recordio")) == 0
+    assert len(hr.records(tmp_path / "empty.recordio")) == 0
 
 
 # ------------------------------------------------------------------------------------------------------------ writing
@@ -259,7 +259,7 @@ def test_what_is_written(tmp_path_factory, payloads, compression):
     assert (gzip.decompress(content) if compression == "gzip" and content else content) == b"".join(
         map(reference.frame, payloads)
     )
-    assert payloads_of(ps.records(path, format="recordio")) == payloads
+    assert payloads_of(hr.records(path, format="recordio")) == payloads
 
 
 @given(st.lists(st.binary(max_size=30), min_size=1, max_size=8), st.integers(0, 9))
@@ -287,9 +287,9 @@ def test_payloads_that_are_too_long(tmp_path):
 def test_convert_chooses_the_reading_that_is_a_record(tmp_path):
     whole = list(reference.read_records((GOLDEN / "dense_float32.recordio").read_bytes()))
     cut = b"".join(reference.frame_parts([payload[:10], payload[10:]]) for payload in whole)
-    source = ps.open(write(tmp_path / "cut.rec", cut))
+    source = hr.open(write(tmp_path / "cut.rec", cut))
     assert source.to_numpy()[0].shape == (9, 5)
-    ps.convert(tmp_path / "cut.rec", tmp_path / "whole.rec")
+    hr.convert(tmp_path / "cut.rec", tmp_path / "whole.rec")
     assert (tmp_path / "whole.rec").read_bytes() == (GOLDEN / "dense_float32.recordio").read_bytes()
 
 
@@ -315,7 +315,7 @@ def fifo(tmp_path):
 
 def test_a_pipe_is_read_in_order(fifo):
     content = (GOLDEN / "dense_float32.recordio").read_bytes()
-    records = ps.records(fifo(content))
+    records = hr.records(fifo(content))
     assert records.prefers_streaming
     expected = list(reference.read_records(content))
     assert payloads_of(records) == expected
@@ -328,8 +328,8 @@ def test_a_pipe_is_read_in_order(fifo):
 
 def test_examples_from_a_pipe(fifo):
     path = GOLDEN / "sparse_csr.recordio"
-    source = ps.open(fifo(path.read_bytes()))
-    assert source.schema == ps.open(path).schema
+    source = hr.open(fifo(path.read_bytes()))
+    assert source.schema == hr.open(path).schema
     assert [example["label"] for example in source] == list(range(11))
     matrix, labels = source.to_csr()
     assert np.array_equal(matrix.toarray(), np.load(GOLDEN / "sparse_dense_equivalent.npy"))
@@ -337,14 +337,14 @@ def test_examples_from_a_pipe(fifo):
 
 
 def test_an_empty_pipe(fifo):
-    assert payloads_of(ps.records(fifo(b""))) == []
-    schema = {"values": ps.Feature("float32", (3,))}
-    assert ps.open(fifo(b"", "other.rec"), schema=schema).to_numpy()[0].shape == (0, 3)
+    assert payloads_of(hr.records(fifo(b""))) == []
+    schema = {"values": hr.Feature("float32", (3,))}
+    assert hr.open(fifo(b"", "other.rec"), schema=schema).to_numpy()[0].shape == (0, 3)
 
 
 def test_a_pipe_that_ends_within_a_record(fifo):
     content = (GOLDEN / "truncated.recordio").read_bytes()
-    records = ps.records(fifo(content))
+    records = hr.records(fifo(content))
     seen = []
     with pytest.raises(CorruptRecord, match="record 4, byte 0x100"):
         seen.extend(map(bytes, records))
@@ -354,7 +354,7 @@ def test_a_pipe_that_ends_within_a_record(fifo):
 def test_a_long_pipe_is_read_once(fifo, monkeypatch):
     monkeypatch.setattr(pipes, "KEPT_BYTES", 100_000)
     payloads = [os.urandom(1000) for _ in range(300)]
-    records = ps.records(fifo(b"".join(map(reference.frame, payloads))))
+    records = hr.records(fifo(b"".join(map(reference.frame, payloads))))
     first = list(itertools.islice(iter(records), 5))
     assert list(map(bytes, first)) == payloads[:5]
     assert payloads_of(records) == payloads  # begins anew
@@ -364,5 +364,5 @@ def test_a_long_pipe_is_read_once(fifo, monkeypatch):
 
 def test_the_name_of_a_pipe_must_tell_its_format(fifo):
     with pytest.raises(UnknownFormat, match="a pipe, unknown extension"):
-        ps.records(path := fifo(b"", "channel_0"))
-    assert payloads_of(ps.records(path, format="recordio")) == []
+        hr.records(path := fifo(b"", "channel_0"))
+    assert payloads_of(hr.records(path, format="recordio")) == []

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows does no
 
 def run(scripts: ForkedScripts, folder: Path, format: str, **environment: str) -> list[tuple[str, int, str, str]]:
     """What came of every way of reading, in a process of its own: a crash would take the tests with it."""
-    environment = {"PENSTOCK_CACHE_DIR": str(folder / "cache"), **environment}
+    environment = {"HEADRACE_CACHE_DIR": str(folder / "cache"), **environment}
     done = scripts.run(CHILD.read_text(), str(folder), format, folder=folder, **environment)
     assert done.returncode == 0, (done.returncode, done.stderr[-3000:])
     return [(way, cut, outcome, message) for way, cut, outcome, message in json.loads(done.stdout)]
@@ -30,7 +30,7 @@ def run(scripts: ForkedScripts, folder: Path, format: str, **environment: str) -
     ("format", "limit"), [*((format, "") for format in SUFFIXES), *((format, "0") for format in FRAMED)]
 )
 def test_every_way_of_reading(forked_scripts, tmp_path, format, limit):
-    found = run(forked_scripts, tmp_path, format, **({"PENSTOCK_MAPPED_BYTES": limit} if limit else {}))
+    found = run(forked_scripts, tmp_path, format, **({"HEADRACE_MAPPED_BYTES": limit} if limit else {}))
     assert found
     wrong = [one for one in found if one[2] in ("wrong", "stale")]
     assert not wrong, wrong[:3]
@@ -47,9 +47,9 @@ def test_every_way_of_reading(forked_scripts, tmp_path, format, limit):
 SCRIPT = """
 import faulthandler, os, signal, sys, threading
 import numpy as np
-import penstock as ps
-from penstock import _native
-from penstock.io.mapped import MappedFile, guarded
+import headrace as hr
+from headrace import _native
+from headrace.io.mapped import MappedFile, guarded
 
 path = sys.argv[1]
 np.save(path, np.arange(1, 100_001))
@@ -62,24 +62,24 @@ def script(forked_scripts: ForkedScripts, tmp_path: Path) -> Callable[..., subpr
     cache = str(tmp_path / "cache")
 
     def run(text: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        environment = {"PENSTOCK_CACHE_DIR": cache, **environment}
+        environment = {"HEADRACE_CACHE_DIR": cache, **environment}
         return forked_scripts.run(SCRIPT + text, str(tmp_path / "a.npy"), folder=tmp_path, **environment)
 
     return run
 
 
-LOSE_A_VIEW = "view = ps.records(path)[90_000]; os.truncate(path, 1000); print(bytes(view))"
+LOSE_A_VIEW = "view = hr.records(path)[90_000]; os.truncate(path, 1000); print(bytes(view))"
 
 
 def test_a_view_that_a_user_holds_ends_the_process_with_the_reason(script, tmp_path):
     done = script(LOSE_A_VIEW)
     assert done.returncode != 0
-    assert f"penstock: {tmp_path / 'a.npy'} shrank" in done.stderr
-    assert "PENSTOCK_MAPPED_BYTES=0" in done.stderr
+    assert f"headrace: {tmp_path / 'a.npy'} shrank" in done.stderr
+    assert "HEADRACE_MAPPED_BYTES=0" in done.stderr
 
 
 def test_no_view_that_a_user_holds_is_lost_where_there_are_only_copies(script):
-    done = script(LOSE_A_VIEW, PENSTOCK_MAPPED_BYTES="0")
+    done = script(LOSE_A_VIEW, HEADRACE_MAPPED_BYTES="0")
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == repr((90_001).to_bytes(8, "little"))
 
@@ -89,14 +89,14 @@ def test_faulthandler_may_be_there_first_or_last(script, when):
     enable = "faulthandler.enable()\n"
     text = f"""
 {enable if when == "before" else ""}
-len(ps.records(path))
+len(hr.records(path))
 {enable if when == "after" else ""}
-records = ps.records(path); len(records)
+records = hr.records(path); len(records)
 os.truncate(path, 1000)
 for _ in range(3):
     try:
         records.take(np.arange(50_000, 50_010))
-    except ps.CorruptFile:
+    except hr.CorruptFile:
         print("lost")
 """
     done = script(text)
@@ -112,7 +112,7 @@ def test_faulthandler_still_reports_other_faults(script):
 
 
 def test_a_signal_that_was_sent_is_no_fault(script):
-    done = script("len(ps.records(path)); os.kill(os.getpid(), signal.SIGBUS)")
+    done = script("len(hr.records(path)); os.kill(os.getpid(), signal.SIGBUS)")
     assert done.returncode == -signal.SIGBUS
     assert "shrank" not in done.stderr
 
@@ -123,7 +123,7 @@ import ctypes
 called = ctypes.CFUNCTYPE(None, ctypes.c_int)(lambda number: os._exit(42))
 libc = ctypes.CDLL(None)
 libc.signal(int(signal.SIGBUS), called)
-view = ps.records(path)[90_000]
+view = hr.records(path)[90_000]
 os.truncate(path, 1000)
 bytes(view)
 """
@@ -133,7 +133,7 @@ bytes(view)
 def test_threads_that_fault_at_once(script):
     text = """
 found = []
-records = ps.records(path); len(records)
+records = hr.records(path); len(records)
 together = threading.Barrier(8)
 def work():
     for _ in range(50):
@@ -141,7 +141,7 @@ def work():
         try:
             records.take(np.arange(500, 99_000))
             found.append("nothing was raised")
-        except ps.CorruptFile as error:
+        except hr.CorruptFile as error:
             if "shrank" not in str(error): found.append(str(error))
 os.truncate(path, 5000)
 threads = [threading.Thread(target=work) for _ in range(8)]
@@ -155,13 +155,13 @@ print(found)
 
 def test_after_fork(script):
     text = """
-records = ps.records(path); len(records)
+records = hr.records(path); len(records)
 os.truncate(path, 5000)
 child = os.fork()
 try:
     records.take(np.arange(90_000, 90_010))
     lost = False
-except ps.CorruptFile:
+except hr.CorruptFile:
     lost = True
 if child == 0:
     os._exit(0 if lost else 1)
@@ -174,12 +174,12 @@ print(lost, os.waitpid(child, 0)[1])
 def test_zeros_in_the_page_of_the_new_end(script):
     """The system fills the rest of that page with zeros, and sends no signal to who reads them."""
     text = """
-records = ps.records(path); len(records)
+records = hr.records(path); len(records)
 os.truncate(path, 4096 * 10 + 100)
 first = (4096 * 10 + 100 - 128) // 8 + 1
 try:
     print(records.take(np.arange(first, first + 20)))
-except ps.CorruptFile as error:
+except hr.CorruptFile as error:
     print("lost", "shrank" in str(error))
 """
     done = script(text)
@@ -195,12 +195,12 @@ for part in (file.buffer[4990:5020], file.buffer[100_000:100_010]):
         with guarded(part):
             bytes(part)
         print("read")
-    except ps.CorruptFile:
+    except hr.CorruptFile:
         print("lost")
 try:
     with guarded(file.buffer):
         raise KeyError(bytes(file.buffer[100_000:100_010]))
-except ps.CorruptFile as error:
+except hr.CorruptFile as error:
     print(type(error.__context__).__name__)
 """
     done = script(text)
@@ -209,7 +209,7 @@ except ps.CorruptFile as error:
 
 def test_files_that_grow_or_are_replaced_are_read_as_before(script):
     text = """
-records = ps.records(path)
+records = hr.records(path)
 before = records.take(np.arange(100_000)).tolist()
 with open(path, "ab") as file: file.write(bytes(10_000))
 assert records.take(np.arange(100_000)).tolist() == before
@@ -225,11 +225,11 @@ def test_a_file_that_ends_with_zeros(script):
     """There is no byte in its last page that could show that the file was cut off: the page itself has to."""
     text = """
 np.save(path, np.concatenate([np.arange(1, 50_001), np.zeros(50_000, np.int64)]))
-records = ps.records(path); len(records)
+records = hr.records(path); len(records)
 os.truncate(path, 4096 * 10 + 100)
 try:
     print(records.take(np.arange(5100, 5120)))
-except ps.CorruptFile:
+except hr.CorruptFile:
     print("lost")
 """
     done = script(text)
@@ -238,7 +238,7 @@ except ps.CorruptFile:
 
 def test_a_changed_last_byte_is_no_loss(script):
     text = """
-records = ps.records(path); len(records)
+records = hr.records(path); len(records)
 with open(path, "r+b") as file:
     file.seek(-8, os.SEEK_END)
     file.write(bytes(8))
@@ -250,14 +250,14 @@ print(records.take(np.array([99_999, 7])).tolist())
 
 def test_a_worker_that_loses_a_view_says_which_signal_it_was(script, tmp_path):
     text = """
-records = ps.records(path)
+records = hr.records(path)
 view = records[90_000]
 def touch(batch):
     os.truncate(path, 1000)
     return {"n": np.frombuffer(bytes(view), np.int64)}
 try:
-    for _ in ps.Loader(ps.ColumnSource({"n": np.arange(8)}), 8, workers=1, start_method="fork", map_batch=touch): pass
-except ps.WorkerDied as error:
+    for _ in hr.Loader(hr.ColumnSource({"n": np.arange(8)}), 8, workers=1, start_method="fork", map_batch=touch): pass
+except hr.WorkerDied as error:
     print(error)
 """
     done = script(text)

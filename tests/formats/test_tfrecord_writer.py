@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.formats.golden import SOUND
 from tests.reference import tfrecord as reference
 
-from penstock.formats import record_writer
-from penstock.formats.tfrecord import TFRecordRecords
-from penstock.formats.tfrecord_writer import TFRecordWriter
+from headrace.formats import record_writer
+from headrace.formats.tfrecord import TFRecordRecords
+from headrace.formats.tfrecord_writer import TFRecordWriter
 
 HEAD, TAIL = 12, 4  # of framing round each payload
 UNPACK = {"none": bytes, "gzip": gzip.decompress, "zlib": zlib.decompress}

@@ -7,11 +7,11 @@ import pytest
 from tests.formats.golden import DAMAGED, NPY, SOUND
 from tests.reference import tfrecord as reference
 
-import penstock as ps
-from penstock import _native
-from penstock.errors import CorruptFile, CorruptRecord, SchemaMismatch, UnsupportedData, Where
-from penstock.formats.opening import open_records
-from penstock.formats.verify import verify_records
+import headrace as hr
+from headrace import _native
+from headrace.errors import CorruptFile, CorruptRecord, SchemaMismatch, UnsupportedData, Where
+from headrace.formats.opening import open_records
+from headrace.formats.verify import verify_records
 
 
 def checked(*paths):
@@ -78,16 +78,16 @@ def test_nothing_else_is_checked():
 
 def test_riegeli_files_without_a_footer(tmp_path):
     path = tmp_path / "x.riegeli"
-    ps.write_records(path, [bytes([number]) * 50 for number in range(100)], format="array_record")
+    hr.write_records(path, [bytes([number]) * 50 for number in range(100)], format="array_record")
     chunks, _, _ = _native.scan_chunks(path.read_bytes(), 0, most=10_000, verify=True)
     last = int(np.searchsorted(np.cumsum(chunks[:, 3]), 100))  # behind it is the footer, which Riegeli files have not
     whole = path.read_bytes()[: int(chunks[last, 1])]
     path.write_bytes(whole)
-    found = ps.verify(path, format="riegeli")
+    found = hr.verify(path, format="riegeli")
     assert (found.ok, found.records) == (True, 100)
     path.write_bytes(whole[:-10])
-    assert not ps.verify(path, format="riegeli").ok
+    assert not hr.verify(path, format="riegeli").ok
     damaged = bytearray(whole)
     damaged[int(chunks[chunks[:, 3] > 0][0, 0]) + 60] ^= 1
     path.write_bytes(bytes(damaged))
-    assert not ps.verify(path, format="riegeli").ok
+    assert not hr.verify(path, format="riegeli").ok

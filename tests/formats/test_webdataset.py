@@ -7,8 +7,8 @@ import tarfile
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock.errors import CorruptFile, CorruptRecord, SchemaMismatch, UnsupportedData
+import headrace as hr
+from headrace.errors import CorruptFile, CorruptRecord, SchemaMismatch, UnsupportedData
 
 
 def npy(array):
@@ -46,8 +46,8 @@ def test_archives_of_other_writers(put, format, mode):
         format=format,
         mode=mode,
     )
-    found = ps.open(path, decode=False).schema
-    source = ps.open(path, schema=found.select(["jpg", "cls", "json", "__key__"]), decode=False)
+    found = hr.open(path, decode=False).schema
+    source = hr.open(path, schema=found.select(["jpg", "cls", "json", "__key__"]), decode=False)
     assert source.schema["jpg"].encoding == "jpeg"
     assert len(source) == 2
     batch = source.batch([1, 0])
@@ -58,7 +58,7 @@ def test_archives_of_other_writers(put, format, mode):
 
 def test_long_names(put):
     key = "folder/" * 40 + "x"
-    source = ps.open(put((f"{key}.txt", b"a"), (f"{key}y.txt", b"b")))
+    source = hr.open(put((f"{key}.txt", b"a"), (f"{key}y.txt", b"b")))
     assert source.batch([1, 0])["__key__"].tolist() == [key + "y", key]
     assert source.batch([1, 0])["txt"].tolist() == ["b", "a"]
 
@@ -66,19 +66,19 @@ def test_long_names(put):
 def test_a_member_that_is_missing(put):
     path = put(("a.n.cls", b"1"), ("a.t.txt", b"x"), ("b.n.cls", b"2"))
     with pytest.raises(SchemaMismatch, match="a default") as raised:
-        ps.open(path)[1]
+        hr.open(path)[1]
     assert (raised.value.where.record, raised.value.where.feature) == (1, "t")
-    given = {"n": ps.Feature("int8"), "t": ps.Feature("str", default="none")}
-    assert ps.open(path, schema=given)[1] == {"n": 2, "t": "none"}
+    given = {"n": hr.Feature("int8"), "t": hr.Feature("str", default="none")}
+    assert hr.open(path, schema=given)[1] == {"n": 2, "t": "none"}
 
 
 def test_arrays_of_different_shapes(put):
     members = [(f"{at:09d}.x.npy", npy(np.ones((at + 1, 2), np.float32))) for at in range(3)]
-    source = ps.open(put(*members))
-    assert source.schema == ps.Schema({"x": ps.Feature("float32", (None, 2))})
+    source = hr.open(put(*members))
+    assert source.schema == hr.Schema({"x": hr.Feature("float32", (None, 2))})
     assert source.batch([2, 0])["x"].lengths.tolist() == [3, 1]
     images = [(f"{at:09d}.x.npy", npy(np.full((at + 1, at + 2), at))) for at in range(3)]
-    source = ps.open(put(*images))
+    source = hr.open(put(*images))
     assert source.schema["x"].shape == (None, None)
     assert [image.shape for image in source.batch([2, 0])["x"]] == [(3, 4), (1, 2)]
 
@@ -88,23 +88,23 @@ def test_arrays_that_are_no_arrays(put):
     for wrong in (b"", b"\x93NUMPY", sound[:-1], sound + b"x", npy(np.array([None]))):
         path = put(("a.x.npy", sound), ("b.x.npy", wrong))
         with pytest.raises((CorruptRecord, UnsupportedData)) as raised:
-            ps.open(path, schema={"x": ps.Feature("int64", (4,))}).batch([0, 1])
+            hr.open(path, schema={"x": hr.Feature("int64", (4,))}).batch([0, 1])
         assert (raised.value.where.record, raised.value.where.feature) == (1, "x")
     # An array that would need more memory than the member has bytes is refused from its header alone.
     huge = sound.replace(b"(4,)", b"(4" + b"0" * 11 + b",)").replace(b" " * 11 + b"\n", b"\n")
     with pytest.raises(CorruptRecord):
-        ps.open(put(("a.x.npy", huge)))
+        hr.open(put(("a.x.npy", huge)))
 
 
 def test_values_that_are_no_numbers(put):
     path = put(("a.cls", b"1"), ("b.cls", b"one"))
     with pytest.raises(CorruptRecord, match="a whole number") as raised:
-        ps.open(path).batch([0, 1])
+        hr.open(path).batch([0, 1])
     assert raised.value.where.record == 1
 
 
 def test_the_same_key_again_is_another_example(put):
-    source = ps.open(put(("a.txt", b"1"), ("b.txt", b"2"), ("a.txt", b"3"), ("a.txt", b"4")))
+    source = hr.open(put(("a.txt", b"1"), ("b.txt", b"2"), ("a.txt", b"3"), ("a.txt", b"4")))
     assert source.batch([0, 1, 2, 3])["txt"].tolist() == ["1", "2", "3", "4"]
 
 
@@ -113,26 +113,26 @@ def test_what_is_no_archive(put, tmp_path):
     for content in (b"", b"no archive" * 100, bytes(300)):
         path.write_bytes(content)
         with pytest.raises(CorruptFile):
-            ps.open(path)
+            hr.open(path)
     whole = put(("a.txt", b"1"), ("b.txt", b"2")).read_bytes()
     path.write_bytes(whole[:1024] + b"x" * 512 + whole[1536:])
     with pytest.raises(CorruptFile, match="another member"):
-        ps.open(path)
+        hr.open(path)
 
 
 def test_keys_are_written(tmp_path):
     keys = np.array(["dir/one", "two"], object)
-    ps.write(tmp_path / "x.tar", {"__key__": keys, "label": np.array([1, 2], np.int16)})
+    hr.write(tmp_path / "x.tar", {"__key__": keys, "label": np.array([1, 2], np.int16)})
     with tarfile.open(tmp_path / "x.tar") as archive:
         assert archive.getnames() == ["dir/one.label.npy", "two.label.npy"]
-    assert ps.open(tmp_path / "x.tar")[0] == {"__key__": "dir/one", "label": 1}
+    assert hr.open(tmp_path / "x.tar")[0] == {"__key__": "dir/one", "label": 1}
     for bad in ("a.b", "", "a/"):
         with pytest.raises(UnsupportedData, match="without a dot"):
-            ps.write(tmp_path / "y.tar", {"__key__": np.array([bad], object), "label": np.zeros(1)})
+            hr.write(tmp_path / "y.tar", {"__key__": np.array([bad], object), "label": np.zeros(1)})
 
 
 def test_the_standard_library_reads_what_is_written(tmp_path):
-    ps.write(tmp_path / "x.tar", {"image": np.arange(8, dtype=np.uint8).reshape(2, 2, 2), "text": ["a", "ä"]})
+    hr.write(tmp_path / "x.tar", {"image": np.arange(8, dtype=np.uint8).reshape(2, 2, 2), "text": ["a", "ä"]})
     with tarfile.open(tmp_path / "x.tar") as archive:
         assert archive.getnames() == [f"{at:09d}.{end}" for at in (0, 1) for end in ("image.npy", "text.txt")]
         assert archive.extractfile("000000001.text.txt").read().decode() == "ä"
@@ -147,22 +147,22 @@ def test_structured_arrays_are_refused_in_words(tmp_path):
         member.size = len(content.getvalue())
         archive.addfile(member, io.BytesIO(content.getvalue()))
     with pytest.raises(SchemaMismatch, match=r"plain arrays, found the structured .*each field as a member"):
-        ps.open(tmp_path / "x.tar")
+        hr.open(tmp_path / "x.tar")
 
 
 @pytest.mark.parametrize("key", ["", "a.b", "a/", "/a", "../a", "a/../b", "a//b", "./a", "__a", "d/__a", "a\0", "."])
 def test_keys_that_would_not_come_back_are_refused(tmp_path, key):
     with pytest.raises(UnsupportedData, match="a key that names a file inside the archive"):
-        ps.write(tmp_path / "x.tar", [{"__key__": key, "a": 1}])
+        hr.write(tmp_path / "x.tar", [{"__key__": key, "a": 1}])
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("key", ["a", "d/a", "d.e/a", "a b", "é", "_a", "a__", "x" * 300])
 def test_other_keys_come_back(tmp_path, key):
-    ps.write(tmp_path / "x.tar", [{"__key__": key, "a": 1}, {"__key__": key, "a": 2}])
-    assert [(example["__key__"], int(example["a"])) for example in ps.open(tmp_path / "x.tar")] == [(key, 1), (key, 2)]
+    hr.write(tmp_path / "x.tar", [{"__key__": key, "a": 1}, {"__key__": key, "a": 2}])
+    assert [(example["__key__"], int(example["a"])) for example in hr.open(tmp_path / "x.tar")] == [(key, 1), (key, 2)]
 
 
 def test_keys_alone_are_no_examples(tmp_path):
     with pytest.raises(UnsupportedData, match="only __key__"):
-        ps.write(tmp_path / "x.tar", [{"__key__": "a"}])
+        hr.write(tmp_path / "x.tar", [{"__key__": "a"}])

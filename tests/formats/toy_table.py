@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.contracts.feature import Feature
-from penstock.contracts.records import Format, Skipped
-from penstock.contracts.schema import Schema
-from penstock.contracts.tables import Misfit
-from penstock.errors import CorruptFile, Where
-from penstock.io.atomic import AtomicFile
+from headrace.contracts.feature import Feature
+from headrace.contracts.records import Format, Skipped
+from headrace.contracts.schema import Schema
+from headrace.contracts.tables import Misfit
+from headrace.errors import CorruptFile, Where
+from headrace.io.atomic import AtomicFile
 
 HEAD = "#toy"
 

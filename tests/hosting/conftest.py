@@ -3,12 +3,12 @@
 import pytest
 from tests.hosting.places import CONTAINERS, sample
 
-from penstock.hosting.endpoint import list_endpoints
+from headrace.hosting.endpoint import list_endpoints
 
 
 @pytest.fixture(autouse=True)
 def _own_state(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("PENSTOCK_STATE_DIR", str(tmp_path_factory.mktemp("state")))
+    monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path_factory.mktemp("state")))
     monkeypatch.syspath_prepend(str(CONTAINERS))
     yield
     for endpoint in list_endpoints():

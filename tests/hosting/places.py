@@ -12,9 +12,9 @@ from pathlib import Path
 
 from starlette.testclient import TestClient
 
-from penstock.hosting.server import application
-from penstock.hosting.settings import Settings
-from penstock.hosting.stage import Stage
+from headrace.hosting.server import application
+from headrace.hosting.settings import Settings
+from headrace.hosting.stage import Stage
 
 CONTAINERS = Path(__file__).parent / "containers"
 PATIENCE_S = 120  # the machine may be busy
@@ -74,10 +74,10 @@ class Server:
         plain = json.dumps([stage.to_json() for stage in stages])
         code = f"""
             import json, logging, sys
-            from penstock.hosting.detached import log_to_standard_error
-            from penstock.hosting.server import serve
-            from penstock.hosting.settings import Settings
-            from penstock.hosting.stage import Stage
+            from headrace.hosting.detached import log_to_standard_error
+            from headrace.hosting.server import serve
+            from headrace.hosting.settings import Settings
+            from headrace.hosting.stage import Stage
             log_to_standard_error()
             stages = [Stage.from_json(plain) for plain in json.loads({plain!r})]
             serve(stages, Settings(port=0, **{settings!r}), direct={direct}, started=lambda a: print(a, flush=True))

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.hosting.alarms import Alarm
+from headrace.hosting.alarms import Alarm
 
 
 class Loop:

@@ -9,8 +9,8 @@ import threading
 import pytest
 from tests.hosting.places import local, sample
 
-from penstock.hosting.metrics import Metrics
-from penstock.hosting.settings import Settings
+from headrace.hosting.metrics import Metrics
+from headrace.hosting.settings import Settings
 
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 
@@ -116,7 +116,7 @@ def test_concurrency_limit():
         ]
         for thread in threads:
             thread.start()
-        while "penstock_requests_in_flight 2" not in client.get("/metrics").text:
+        while "headrace_requests_in_flight 2" not in client.get("/metrics").text:
             pass
         refused = client.post("/invocations", content=b"x")
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
@@ -184,10 +184,10 @@ def test_metrics_are_what_happened():
         answer = client.get("/metrics")
         assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
         lines = answer.text.splitlines()
-        assert 'penstock_requests_total{status="200"} 2' in lines
-        assert 'penstock_requests_total{status="415"} 1' in lines
-        assert "penstock_batch_size_count 3" in lines
-        assert 'penstock_container_seconds_count{container="container-1"} 3' in lines
+        assert 'headrace_requests_total{status="200"} 2' in lines
+        assert 'headrace_requests_total{status="415"} 1' in lines
+        assert "headrace_batch_size_count 3" in lines
+        assert 'headrace_container_seconds_count{container="container-1"} 3' in lines
         for line in lines:
             assert re.fullmatch(r'# (HELP|TYPE) \w+ .+|\w+(\{\w+="[^"]*"(,\w+="[^"]*")*\})? [0-9.e+-]+', line), line
 
@@ -200,8 +200,8 @@ def test_large_counts_are_told_to_the_last_one():
     metrics.batch_size.observe(12_345_678)
     metrics.gauge("many", "So many.", lambda: 12_345_678)
     lines = metrics.text().splitlines()
-    assert 'penstock_requests_total{status="200"} 12345681' in lines
-    assert "penstock_batch_size_sum 12345678" in lines
+    assert 'headrace_requests_total{status="200"} 12345681' in lines
+    assert "headrace_batch_size_sum 12345678" in lines
     assert "many 12345678" in lines
 
 
@@ -219,7 +219,7 @@ def test_the_page_needs_nothing_from_elsewhere(echo):
 
 
 def test_the_page_escapes_its_title():
-    from penstock.hosting.page import html
+    from headrace.hosting.page import html
 
     assert "<script>alert" not in html("<script>alert(1)</script>")
 

@@ -6,8 +6,8 @@ import tarfile
 import pytest
 from tests.hosting.places import sample
 
-from penstock.errors import CorruptFile, NoFiles
-from penstock.hosting.artifacts import unpack_model, unpacked
+from headrace.errors import CorruptFile, NoFiles
+from headrace.hosting.artifacts import unpack_model, unpacked
 
 
 def archive(path, *members):

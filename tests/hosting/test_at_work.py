@@ -8,9 +8,9 @@ import threading
 import pytest
 from tests.hosting.places import Server, local, sample
 
-from penstock.containers.orphans import Tied
-from penstock.hosting.workers.at_work import AtWork, new_memory
-from penstock.hosting.workers.process import WorkerProcess, order_for
+from headrace.containers.orphans import Tied
+from headrace.hosting.workers.at_work import AtWork, new_memory
+from headrace.hosting.workers.process import WorkerProcess, order_for
 
 FIRST, SECOND = b"%s", b"status 200 %s"  # done by the first container, or handed on by it
 
@@ -126,7 +126,7 @@ def test_a_process_that_cannot_be_started_leaves_nothing_open(monkeypatch, pair,
         raise OSError(24, "Too many open files")
 
     Tied()  # starts the watchdog of this process, which stays
-    monkeypatch.setattr(f"penstock.hosting.workers.process.{place}", fails)
+    monkeypatch.setattr(f"headrace.hosting.workers.process.{place}", fails)
     gc.collect()
     before = set(os.listdir("/proc/self/fd"))
     with pytest.raises(OSError, match="Too many"):

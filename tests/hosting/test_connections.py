@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 from tests.hosting.places import PATIENCE_S, Server, children, sample, wait
 
-from penstock.hosting import connections
-from penstock.hosting.heads import KnownHeads
+from headrace.hosting import connections
+from headrace.hosting.heads import KnownHeads
 
 
 @pytest.fixture(scope="module")
@@ -150,17 +150,17 @@ def test_a_client_that_reads_late_gets_every_answer(server):
     body = b"a" * 200_000
     with connect(server) as sock:
         sock.settimeout(PATIENCE_S)
-        total = server.metric("penstock_requests_total")
+        total = server.metric("headrace_requests_total")
         for _ in range(40):
             # Not before the last one is answered: so it takes the short way, until what is not read is too much.
-            wait(lambda: server.metric("penstock_requests_in_flight") == 0)
+            wait(lambda: server.metric("headrace_requests_in_flight") == 0)
             sock.sendall(POST + b"Content-Length: %d\r\n\r\n" % len(body) + body)
         got = bytearray()
         while got.count(b"A") < 40 * len(body):
             part = sock.recv(1 << 20)
             assert part
             got += part
-        assert server.metric("penstock_requests_total") == total + 40
+        assert server.metric("headrace_requests_total") == total + 40
 
 
 def test_a_body_that_never_comes_is_given_up(server):
@@ -243,12 +243,12 @@ def test_requests_whose_clients_have_left_are_not_worked_on():
         clients = [connect(server) for _ in range(10)]
         for client in clients:
             client.sendall(POST + b"Content-Length: 1\r\n\r\nx")
-        wait(lambda: server.metric("penstock_requests_in_flight") == 10)
+        wait(lambda: server.metric("headrace_requests_in_flight") == 10)
         for client in clients:
             client.close()
-        wait(lambda: server.metric("penstock_requests_in_flight") == 0)
-        assert server.metric('penstock_requests_total{status="499"}') == 10
-        assert server.metric("penstock_requests_waiting") == 0
+        wait(lambda: server.metric("headrace_requests_in_flight") == 0)
+        assert server.metric('headrace_requests_total{status="499"}') == 10
+        assert server.metric("headrace_requests_waiting") == 0
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts in /proc")
@@ -291,7 +291,7 @@ def test_a_log_that_cannot_be_written_fails_no_request(tmp_path):
     code = (
         "import resource, sys\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))\n"  # as a full disk: a write fails
-        "from penstock.hosting import ModelError, Settings, create_endpoint, script_stage\n"
+        "from headrace.hosting import ModelError, Settings, create_endpoint, script_stage\n"
         "stage = script_stage(sys.argv[1], entry_point=sys.argv[2])\n"
         "endpoint = create_endpoint('full', [stage], settings=Settings(port=0, workers=1))\n"
         "for _ in range(10):\n"

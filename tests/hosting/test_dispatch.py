@@ -5,11 +5,11 @@ import selectors
 
 import pytest
 
-from penstock.contracts.serving import Request, Response
-from penstock.errors import RequestError
-from penstock.hosting.metrics import Metrics
-from penstock.hosting.settings import Settings
-from penstock.hosting.workers.dispatch import Dispatcher
+from headrace.contracts.serving import Request, Response
+from headrace.errors import RequestError
+from headrace.hosting.metrics import Metrics
+from headrace.hosting.settings import Settings
+from headrace.hosting.workers.dispatch import Dispatcher
 
 ANSWER = Response(body=b"", content_type="text/plain")
 

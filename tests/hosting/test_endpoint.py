@@ -11,11 +11,11 @@ import threading
 import pytest
 from tests.hosting.places import children, lives, sample, wait
 
-from penstock.errors import PenstockError
-from penstock.hosting.client import Client, ModelError
-from penstock.hosting.endpoint import EndpointError, create_endpoint, find_endpoint, list_endpoints
-from penstock.hosting.registry import Entry, state_folder
-from penstock.hosting.settings import Settings
+from headrace.errors import HeadraceError
+from headrace.hosting.client import Client, ModelError
+from headrace.hosting.endpoint import EndpointError, create_endpoint, find_endpoint, list_endpoints
+from headrace.hosting.registry import Entry, state_folder
+from headrace.hosting.settings import Settings
 
 ONE = Settings(port=0, workers=1)
 
@@ -55,7 +55,7 @@ def test_an_endpoint_from_its_creation_to_its_end(endpoint):
 
 
 def test_other_processes_find_it(endpoint):
-    code = "from penstock.hosting.endpoint import *; e = find_endpoint('abalone'); "
+    code = "from headrace.hosting.endpoint import *; e = find_endpoint('abalone'); "
     assert run(code + "print(e.invoke('hello').body.decode(), e.status, e.pid)") == f"HELLO InService {endpoint.pid}"
     assert run(code + "print([e.name for e in list_endpoints()])") == "['abalone']"
     run(code + "e.delete()")
@@ -67,8 +67,8 @@ def test_it_outlives_its_creator(tmp_path):
     from tests.hosting.places import CONTAINERS
 
     run(
-        "from penstock.hosting.endpoint import *; from penstock.hosting.stage import Stage; "
-        "from penstock.hosting.settings import Settings; "
+        "from headrace.hosting.endpoint import *; from headrace.hosting.stage import Stage; "
+        "from headrace.hosting.settings import Settings; "
         f"stage = Stage(factory='sample_containers:obedient', path=({str(CONTAINERS)!r},)); "
         "create_endpoint('left', [stage], settings=Settings(port=0, workers=1))"
     )
@@ -112,7 +112,7 @@ def test_direct_mode():
 
 
 def test_names_are_taken_once(endpoint):
-    with pytest.raises(PenstockError, match="there is an endpoint 'abalone' already"):
+    with pytest.raises(HeadraceError, match="there is an endpoint 'abalone' already"):
         create_endpoint("abalone", [sample("obedient")], settings=ONE)
     assert endpoint.status == "InService"
     for name in ("", "a b", "../x", "-a", "a-", "x" * 64):
@@ -126,7 +126,7 @@ def test_who_wants_a_name_at_the_same_time():
     def create():
         try:
             outcomes.append(create_endpoint("wanted", [sample("obedient")], settings=ONE).status)
-        except PenstockError as error:
+        except HeadraceError as error:
             outcomes.append(str(error))
 
     threads = [threading.Thread(target=create) for _ in range(4)]

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.contracts.serving import Request, Response
-from penstock.errors import RequestError
-from penstock.hosting.failures import ContainerError
-from penstock.hosting.workers.frames import (
+from headrace.contracts.serving import Request, Response
+from headrace.errors import RequestError
+from headrace.hosting.failures import ContainerError
+from headrace.hosting.workers.frames import (
     PREFIX,
     Receiver,
     Unpacker,

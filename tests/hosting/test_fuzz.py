@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.hosting.places import Server, local
 
-from penstock.hosting.stage import Stage
+from headrace.hosting.stage import Stage
 
 SCRIPT = """
 import numpy as np
@@ -71,7 +71,7 @@ def client(tmp_path_factory):
     folder = tmp_path_factory.mktemp("script")
     (folder / "script.py").write_text(SCRIPT)
     stage = Stage(
-        factory="penstock.containers.script:ScriptContainer",
+        factory="headrace.containers.script:ScriptContainer",
         arguments={"entry_point": str(folder / "script.py")},
         model_dir=str(folder),
     )
@@ -127,7 +127,7 @@ def test_raw_connections(tmp_path):
     """What is no HTTP, and requests that are left unfinished, end their connection and nothing else."""
     (tmp_path / "script.py").write_text(SCRIPT)
     stage = Stage(
-        factory="penstock.containers.script:ScriptContainer",
+        factory="headrace.containers.script:ScriptContainer",
         arguments={"entry_point": str(tmp_path / "script.py")},
         model_dir=str(tmp_path),
     )

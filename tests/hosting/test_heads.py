@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.hosting.heads import MOST_HEADS, KnownHeads
-from penstock.hosting.invocations import Head
+from headrace.hosting.heads import MOST_HEADS, KnownHeads
+from headrace.hosting.invocations import Head
 
 PLAIN = Head("text/csv", "*/*", {})
 FIRST = b"POST /invocations HTTP/1.1\r\nContent-Length: 4\r\n\r\n"

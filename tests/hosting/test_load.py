@@ -33,7 +33,7 @@ def test_a_worker_is_killed_half_way(abalone, isolated):
     first, second = stages(folder)
     with Server(first, replace(second, isolated=isolated), workers=2) as server:
         server.ready()
-        wait(lambda: server.metric("penstock_workers_ready") == 2)
+        wait(lambda: server.metric("headrace_workers_ready") == 2)
         pids = children(server.process.pid)
         victim = children(pids[0])[0] if isolated else pids[0]
 
@@ -55,7 +55,7 @@ def test_a_worker_is_killed_half_way(abalone, isolated):
         assert outcome.statuses[503] <= CONNECTIONS
         assert outcome.statuses[200] >= REQUESTS - CONNECTIONS
         assert not lives(victim)
-        assert server.metric("penstock_batch_size_count") < REQUESTS
-        wait(lambda: server.metric("penstock_workers_ready") == 2)
+        assert server.metric("headrace_batch_size_count") < REQUESTS
+        wait(lambda: server.metric("headrace_workers_ready") == 2)
         again = load.run(CONNECTIONS, most=2 * CONNECTIONS)
         assert set(again.statuses) == {200}

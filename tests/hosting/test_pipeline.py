@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.hosting.containers.sample_containers import Batching, Echo, FailsTogether, Obedient
 
-from penstock.contracts.serving import AnswersMany, Request, Response
-from penstock.errors import RequestError
-from penstock.hosting.failures import ContainerError
-from penstock.hosting.pipeline import Member, serial_pipeline
+from headrace.contracts.serving import AnswersMany, Request, Response
+from headrace.errors import RequestError
+from headrace.hosting.failures import ContainerError
+from headrace.hosting.pipeline import Member, serial_pipeline
 
 
 def ask(body=b"row", content_type="text/csv", accept="*/*", **headers):

@@ -7,11 +7,11 @@ import tempfile
 import pytest
 from tests.hosting.places import sample
 
-from penstock.contracts.serving import Request
-from penstock.errors import JobFailed
-from penstock.hosting.preparing import prepared
-from penstock.hosting.recognising import script_stage
-from penstock.hosting.stage import load_handler
+from headrace.contracts.serving import Request
+from headrace.errors import JobFailed
+from headrace.hosting.preparing import prepared
+from headrace.hosting.recognising import script_stage
+from headrace.hosting.stage import load_handler
 
 SCRIPT = """
 import said

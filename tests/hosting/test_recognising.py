@@ -6,9 +6,9 @@ import tarfile
 import pytest
 from tests.hosting.places import local
 
-from penstock.errors import CorruptFile, JobFailed, NoFiles, UnsupportedData
-from penstock.hosting import recognise, script_stage
-from penstock.hosting.stage import load_handler
+from headrace.errors import CorruptFile, JobFailed, NoFiles, UnsupportedData
+from headrace.hosting import recognise, script_stage
+from headrace.hosting.stage import load_handler
 
 SCRIPT = """
 import os, pathlib

@@ -5,9 +5,9 @@ import json
 import pytest
 from tests.hosting.places import sample
 
-from penstock.hosting.settings import Settings
-from penstock.hosting.stage import Stage, check_stages, load_handler, names_of
-from penstock.io.cores import usable_cores
+from headrace.hosting.settings import Settings
+from headrace.hosting.stage import Stage, check_stages, load_handler, names_of
+from headrace.io.cores import usable_cores
 
 
 @pytest.mark.parametrize(

@@ -10,17 +10,17 @@ from types import SimpleNamespace
 import pytest
 from tests.hosting.places import Server, children, lives, ping, sample, wait
 
-from penstock.contracts.serving import Request
-from penstock.errors import RequestError
-from penstock.hosting import server as server_module
-from penstock.hosting.failures import ContainerError
-from penstock.hosting.workers.isolated import isolated_handler
+from headrace.contracts.serving import Request
+from headrace.errors import RequestError
+from headrace.hosting import server as server_module
+from headrace.hosting.failures import ContainerError
+from headrace.hosting.workers.isolated import isolated_handler
 
 
 def test_requests_are_answered_by_several_processes():
     with Server(sample("batching"), workers=2) as server:
         server.ready()
-        wait(lambda: server.metric("penstock_workers_ready") == 2)
+        wait(lambda: server.metric("headrace_workers_ready") == 2)
         assert server.post(b"hello") == (200, b"HELLO")
         pids = set()
         threads = [threading.Thread(target=lambda: pids.add(server.post(b"pid")[1])) for _ in range(20)]
@@ -33,7 +33,7 @@ def test_requests_are_answered_by_several_processes():
 
 
 def test_workers_share_the_processors_of_numeric_libraries(monkeypatch):
-    from penstock.hosting.workers import process
+    from headrace.hosting.workers import process
 
     for name in process.THREADS:
         monkeypatch.delenv(name, raising=False)
@@ -54,21 +54,21 @@ def test_requests_that_arrive_together_are_answered_together(tmp_path):
         first = threading.Thread(target=server.post, args=(b"until %s" % os.fsencode(tmp_path / "open"),))
         others = [threading.Thread(target=lambda: counts.append(int(server.post(b"count")[1]))) for _ in range(8)]
         first.start()
-        wait(lambda: server.metric("penstock_requests_in_flight") == 1)
+        wait(lambda: server.metric("headrace_requests_in_flight") == 1)
         for thread in others:
             thread.start()
-        wait(lambda: server.metric("penstock_requests_in_flight") == 9)
+        wait(lambda: server.metric("headrace_requests_in_flight") == 9)
         (tmp_path / "open").touch()
         for thread in [first, *others]:
             thread.join()
         assert max(counts) > 1
-        assert server.metric("penstock_batch_size_sum") == 9
+        assert server.metric("headrace_batch_size_sum") == 9
 
 
 def test_a_worker_that_dies_is_replaced():
     with Server(sample("obedient"), workers=2) as server:
         server.ready()
-        wait(lambda: server.metric("penstock_workers_ready") == 2)
+        wait(lambda: server.metric("headrace_workers_ready") == 2)
         before = set(children(server.process.pid))
         status, body = server.post(b"die")
         assert status == 503
@@ -76,9 +76,9 @@ def test_a_worker_that_dies_is_replaced():
             json.loads(body)["message"] == "the worker was killed by SIGKILL while it had this request; send it again"
         )
         assert server.post(b"hello") == (200, b"HELLO")
-        wait(lambda: server.metric("penstock_workers_ready") == 2)
+        wait(lambda: server.metric("headrace_workers_ready") == 2)
         assert len(before & set(children(server.process.pid))) == 1
-        assert server.metric("penstock_worker_restarts_total") == 1
+        assert server.metric("headrace_worker_restarts_total") == 1
     assert "was killed by SIGKILL" in server.log
 
 
@@ -107,7 +107,7 @@ def test_sigterm_finishes_what_is_in_flight(tmp_path):
         found = []
         slow = threading.Thread(target=lambda: found.append(server.post(b"until %s" % os.fsencode(tmp_path / "go"))))
         slow.start()
-        wait(lambda: server.metric("penstock_requests_in_flight") == 1)
+        wait(lambda: server.metric("headrace_requests_in_flight") == 1)
         pids = children(server.process.pid)
         server.process.send_signal(signal.SIGTERM)
         wait(lambda: ping(server.address) is None, "the end of listening")
@@ -146,7 +146,7 @@ def test_what_workers_have_started_ends_with_the_server():
 def test_nothing_is_left_when_the_server_is_killed():
     with Server(sample("obedient"), sample("obedient", isolated=True), workers=2) as server:
         server.ready()
-        wait(lambda: server.metric("penstock_workers_ready") == 2)
+        wait(lambda: server.metric("headrace_workers_ready") == 2)
         workers = children(server.process.pid)
         pids = workers + [pid for worker in workers for pid in children(worker)]
         assert len(pids) == 4
@@ -157,7 +157,7 @@ def test_nothing_is_left_when_the_server_is_killed():
 
         busy = threading.Thread(target=ask)
         busy.start()
-        wait(lambda: server.metric("penstock_requests_in_flight") == 1)
+        wait(lambda: server.metric("headrace_requests_in_flight") == 1)
         server.process.kill()
         wait(lambda: not any(map(lives, pids)), "the end of the workers")
         busy.join()
@@ -257,9 +257,9 @@ def test_several_threads_in_one_worker(tmp_path):
         server.ready()
         slow = threading.Thread(target=server.post, args=(b"until %s" % os.fsencode(tmp_path / "open"),))
         slow.start()
-        wait(lambda: server.metric("penstock_requests_in_flight") == 1)
+        wait(lambda: server.metric("headrace_requests_in_flight") == 1)
         assert server.post(b"hello") == (200, b"HELLO")
-        assert server.metric("penstock_requests_in_flight") == 1
+        assert server.metric("headrace_requests_in_flight") == 1
         (tmp_path / "open").touch()
         slow.join()
 

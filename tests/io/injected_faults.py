@@ -23,7 +23,7 @@ from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock import _native
+from headrace import _native
 
 __all__ = ["ERRORS", "Faults"]
 

@@ -12,9 +12,9 @@ import zipfile
 import pytest
 from tests.datasets.web import tar_gz, zipped
 
-from penstock.errors import CorruptFile, DataError, UnsupportedData
-from penstock.io import archive_members, archives
-from penstock.io.archives import Limits, archive_names, unpack, unpack_into
+from headrace.errors import CorruptFile, DataError, UnsupportedData
+from headrace.io import archive_members, archives
+from headrace.io.archives import Limits, archive_names, unpack, unpack_into
 
 FILES = {"top/a.txt": b"a" * 1000, "top/deep/b.bin": bytes(range(256)), "empty": b""}
 
@@ -316,9 +316,9 @@ def test_by_default_much_from_little_is_refused(tmp_path, monkeypatch):
     archive = zeros_archive(tmp_path, 8 << 20)
     with pytest.raises(UnsupportedData, match=r"no more than 1,6[0-9,]+ bytes in all from an archive of 8,") as raised:
         unpack(archive, tmp_path / "out")
-    assert "PENSTOCK_UNPACKED_BYTES" in raised.value.hint
+    assert "HEADRACE_UNPACKED_BYTES" in raised.value.hint
     assert [p.name for p in tmp_path.iterdir()] == ["zeros.tar.gz"]
-    monkeypatch.setenv("PENSTOCK_UNPACKED_BYTES", "9M")
+    monkeypatch.setenv("HEADRACE_UNPACKED_BYTES", "9M")
     unpack(archive, tmp_path / "out")
     assert (tmp_path / "out" / "zeros").stat().st_size == 8 << 20
 
@@ -343,13 +343,13 @@ def test_empty_files_count_for_what_they_take_on_a_disk(tmp_path, monkeypatch):
 
 def test_the_count_of_files_is_a_setting(tmp_path, monkeypatch):
     archive = written(tmp_path, tar_gz({str(i): b"" for i in range(20)}))
-    monkeypatch.setenv("PENSTOCK_UNPACKED_FILES", "10")
-    with pytest.raises(UnsupportedData, match="PENSTOCK_UNPACKED_FILES"):
+    monkeypatch.setenv("HEADRACE_UNPACKED_FILES", "10")
+    with pytest.raises(UnsupportedData, match="HEADRACE_UNPACKED_FILES"):
         unpack(archive, tmp_path / "out")
-    with pytest.raises(UnsupportedData, match="PENSTOCK_UNPACKED_FILES"):
+    with pytest.raises(UnsupportedData, match="HEADRACE_UNPACKED_FILES"):
         archive_names(archive)
-    monkeypatch.setenv("PENSTOCK_UNPACKED_FILES", "some")
-    with pytest.raises(ValueError, match="PENSTOCK_UNPACKED_FILES must be"):
+    monkeypatch.setenv("HEADRACE_UNPACKED_FILES", "some")
+    with pytest.raises(ValueError, match="HEADRACE_UNPACKED_FILES must be"):
         unpack(archive, tmp_path / "out")
 
 

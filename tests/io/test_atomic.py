@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from tests.forks import exit_code, fork, fork_killed
 
-from penstock import _native
-from penstock.errors import PenstockError
-from penstock.io import appending, atomic, temporaries
-from penstock.io.atomic import AtomicFile, write_atomic
-from penstock.io.paths import expand
+from headrace import _native
+from headrace.errors import HeadraceError
+from headrace.io import appending, atomic, temporaries
+from headrace.io.atomic import AtomicFile, write_atomic
+from headrace.io.paths import expand
 
 
 def test_the_name_appears_at_close(tmp_path):
@@ -210,8 +210,8 @@ def test_a_forked_child_leaves_the_file_to_its_parent(tmp_path):
 def test_abandoned_temporaries_are_removed_and_busy_ones_kept(tmp_path):
     busy = AtomicFile(tmp_path / "x")
     (busy_name,) = os.listdir(tmp_path)
-    abandoned = tmp_path / ".x.1-0123.penstock-tmp"
-    recent = tmp_path / ".x.2-4567.penstock-tmp"
+    abandoned = tmp_path / ".x.1-0123.headrace-tmp"
+    recent = tmp_path / ".x.2-4567.headrace-tmp"
     for path in (abandoned, recent):
         path.write_bytes(b"")
     for path in (abandoned, tmp_path / busy_name):
@@ -240,7 +240,7 @@ def test_killed_at_any_moment(tmp_path, tenths):
 def test_a_file_that_never_was_complains_of_nothing_when_it_goes(path, monkeypatch):
     heard = []
     monkeypatch.setattr(sys, "unraisablehook", heard.append)
-    with pytest.raises((PenstockError, OSError, TypeError)):
+    with pytest.raises((HeadraceError, OSError, TypeError)):
         AtomicFile(path)
     gc.collect()
     assert heard == []

@@ -6,8 +6,8 @@ import weakref
 import pytest
 from tests.forks import exit_code, fork
 
-from penstock.io import behind as module
-from penstock.io.behind import DEPTH, Behind
+from headrace.io import behind as module
+from headrace.io.behind import DEPTH, Behind
 
 
 def test_calls_are_made_in_order_by_another_thread():
@@ -22,7 +22,7 @@ def test_calls_are_made_in_order_by_another_thread():
     while not names:
         pass
     behind.settle()
-    assert names[0].startswith("penstock-write-behind")
+    assert names[0].startswith("headrace-write-behind")
 
 
 def test_few_calls_wait():

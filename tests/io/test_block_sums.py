@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock import _native
-from penstock.io.block_sums import BlockSums, sums_of
+from headrace import _native
+from headrace.io.block_sums import BlockSums, sums_of
 
 
 def reference(content, block_bytes):

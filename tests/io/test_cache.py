@@ -9,35 +9,35 @@ import warnings
 import pytest
 from tests.forks import exit_code, fork
 
-from penstock.io import cache
-from penstock.io.cache import CacheEntry, cache_folder, cache_key, cache_limit_bytes
-from penstock.io.mapped import MappedFile
+from headrace.io import cache
+from headrace.io.cache import CacheEntry, cache_folder, cache_key, cache_limit_bytes
+from headrace.io.mapped import MappedFile
 
 
 def test_where_it_is(monkeypatch, tmp_path):
-    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "a"))
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "a"))
     assert cache_folder("index") == tmp_path / "a" / "index"
-    monkeypatch.delenv("PENSTOCK_CACHE_DIR")
+    monkeypatch.delenv("HEADRACE_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "b"))
-    assert cache_folder("index") == tmp_path / "b" / "penstock" / "index"
+    assert cache_folder("index") == tmp_path / "b" / "headrace" / "index"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "c"))
-    assert cache_folder("index") == tmp_path / "c" / ".cache" / "penstock" / "index"
+    assert cache_folder("index") == tmp_path / "c" / ".cache" / "headrace" / "index"
     assert cache_folder("index").is_dir()
 
 
 def test_it_may_be_deleted_at_any_time(tmp_path, monkeypatch):
-    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "a"))
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "a"))
     cache_folder("index").rmdir()
     assert cache_folder("index").is_dir()
 
 
 def test_a_place_that_cannot_be_written_is_replaced_with_one_warning(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
-    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "file" / "below"))
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "file" / "below"))
     monkeypatch.setattr(cache.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
     cache._fallback.cache_clear()
-    with pytest.warns(UserWarning, match="PENSTOCK_CACHE_DIR") as seen:
+    with pytest.warns(UserWarning, match="HEADRACE_CACHE_DIR") as seen:
         folder = cache_folder("index")
     assert len(seen) == 1
     assert folder.is_relative_to(tmp_path / "tmp")
@@ -52,12 +52,12 @@ def test_a_place_that_cannot_be_written_is_replaced_with_one_warning(tmp_path, m
     ("text", "size"), [("1000", 1000), ("2K", 2048), ("1.5MiB", 3 << 19), ("20G", 20 << 30), ("1TB", 1 << 40), ("0", 0)]
 )
 def test_the_limit_reads_as_people_write_it(monkeypatch, tmp_path, text, size):
-    monkeypatch.setenv("PENSTOCK_CACHE_LIMIT", text)
+    monkeypatch.setenv("HEADRACE_CACHE_LIMIT", text)
     assert cache_limit_bytes(tmp_path) == size
 
 
 def test_the_limit_leaves_room_on_the_disk(monkeypatch, tmp_path):
-    monkeypatch.delenv("PENSTOCK_CACHE_LIMIT", raising=False)
+    monkeypatch.delenv("HEADRACE_CACHE_LIMIT", raising=False)
     monkeypatch.setattr(cache, "_free_bytes", lambda folder: 1000)
     assert cache_limit_bytes(tmp_path) == 250
     monkeypatch.setattr(cache, "_free_bytes", lambda folder: 1 << 50)
@@ -66,8 +66,8 @@ def test_the_limit_leaves_room_on_the_disk(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("text", ["many", "1X", "-"])
 def test_a_limit_that_is_none(monkeypatch, tmp_path, text):
-    monkeypatch.setenv("PENSTOCK_CACHE_LIMIT", text)
-    with pytest.raises(ValueError, match="PENSTOCK_CACHE_LIMIT"):
+    monkeypatch.setenv("HEADRACE_CACHE_LIMIT", text)
+    with pytest.raises(ValueError, match="HEADRACE_CACHE_LIMIT"):
         cache_limit_bytes(tmp_path)
 
 
@@ -177,7 +177,7 @@ def test_waiting_ends_when_the_entry_is_mapped_at_once(tmp_path, monkeypatch):
         opened.set()
         flock(*args)
 
-    monkeypatch.setattr("penstock.io.locks.fcntl.flock", seen)
+    monkeypatch.setattr("headrace.io.locks.fcntl.flock", seen)
     waiting = threading.Thread(target=lambda: found.append(CacheEntry.claim(path, wait=True)), daemon=True)
     waiting.start()
     assert opened.wait(300)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.io import cgroups, cores, mapping_limits
-from penstock.io.cgroups import cpu_limit, memory_limit, usable_memory, whole_cpus
+from headrace.io import cgroups, cores, mapping_limits
+from headrace.io.cgroups import cpu_limit, memory_limit, usable_memory, whole_cpus
 
 V2_MOUNT = "35 25 0:30 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
 V1_MOUNT = "36 25 0:31 / /sys/fs/cgroup/memory rw shared:10 - cgroup cgroup rw,memory\n"
@@ -100,7 +100,7 @@ def test_files_that_say_something_else(tmp_path, text):
 def test_limits_count_where_memory_and_cores_do(monkeypatch):
     for cached in (usable_memory, mapping_limits.scattered_limit, cores._allowed_cores):
         cached.cache_clear()
-    monkeypatch.delenv("PENSTOCK_MAPPED_BYTES", raising=False)
+    monkeypatch.delenv("HEADRACE_MAPPED_BYTES", raising=False)
     monkeypatch.setattr(cgroups, "memory_limit", lambda: 400 << 20)
     monkeypatch.setattr(cores, "cpu_limit", lambda: 0.2)
     try:

@@ -6,9 +6,9 @@ import zlib
 import numpy as np
 import pytest
 
-from penstock import _optional
-from penstock.io import compression
-from penstock.io.compression import Inflater, checked, deflater, head_of, wrapper_of, wrapper_of_name
+from headrace import _optional
+from headrace.io import compression
+from headrace.io.compression import Inflater, checked, deflater, head_of, wrapper_of, wrapper_of_name
 
 CONTENT = np.random.default_rng(0).integers(0, 8, 700_000, dtype=np.uint8).tobytes()
 

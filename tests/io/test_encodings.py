@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.io.encodings import encoding_hint, likely_encodings
+from headrace.io.encodings import encoding_hint, likely_encodings
 
 TEXTS = {
     "cp932": ["名前,都市\n山田太郎,東京\n佐藤花子,大阪\n", "商品名,価格\nりんご,100\nバナナ,200\n", "カメラ,5\n"],
@@ -31,7 +31,7 @@ def test_the_right_one_is_named_first(encoding, text):
     found = likely_encodings(text.encode(encoding))
     assert found[0][0] == encoding
     assert found[0][1] in text
-    assert f"open with format=ps.CSV(encoding='{encoding}')" in encoding_hint(text.encode(encoding))
+    assert f"open with format=hr.CSV(encoding='{encoding}')" in encoding_hint(text.encode(encoding))
 
 
 @pytest.mark.parametrize("encoding", NOT_FIRST)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from tests.forks import exit_code, fork
 
-from penstock.errors import CorruptFile, NoFiles
-from penstock.io import descriptors, fileset, mapping_limits
-from penstock.io.fileset import FileSet
-from penstock.io.inflated import InflatedStream
-from penstock.io.mapped import MappedFile
+from headrace.errors import CorruptFile, NoFiles
+from headrace.io import descriptors, fileset, mapping_limits
+from headrace.io.fileset import FileSet
+from headrace.io.inflated import InflatedStream
+from headrace.io.mapped import MappedFile
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_small_sets_are_mapped_and_large_ones_read(paths, monkeypatch):
     assert files.worth_mapping(mapping_limits.scattered_limit())
     assert not files.worth_mapping(mapping_limits.scattered_limit() + 1)
     mapping_limits.scattered_limit.cache_clear()
-    monkeypatch.setenv("PENSTOCK_MAPPED_BYTES", "100")
+    monkeypatch.setenv("HEADRACE_MAPPED_BYTES", "100")
     assert not files.worth_mapping(101)
     mapping_limits.scattered_limit.cache_clear()
 

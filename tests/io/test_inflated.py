@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.errors import CorruptFile, UnsupportedData
-from penstock.io import compression
-from penstock.io import inflated as module
-from penstock.io.cache import cache_folder
-from penstock.io.inflated import InflatedStream, find_inflated, inflated
+from headrace.errors import CorruptFile, UnsupportedData
+from headrace.io import compression
+from headrace.io import inflated as module
+from headrace.io.cache import cache_folder
+from headrace.io.inflated import InflatedStream, find_inflated, inflated
 
 CONTENT = np.random.default_rng(0).integers(0, 8, 3_000_000, dtype=np.uint8).tobytes()
 
@@ -93,8 +93,8 @@ def test_a_fault_stays_with_the_content(path):
 
 
 def test_no_room_for_random_access_but_for_reading_in_order(path, monkeypatch):
-    monkeypatch.setenv("PENSTOCK_CACHE_LIMIT", "1M")
-    with pytest.warns(UserWarning, match="PENSTOCK_CACHE_LIMIT"), pytest.raises(UnsupportedData, match="room"):
+    monkeypatch.setenv("HEADRACE_CACHE_LIMIT", "1M")
+    with pytest.warns(UserWarning, match="HEADRACE_CACHE_LIMIT"), pytest.raises(UnsupportedData, match="room"):
         inflated(path, "gzip")
     with pytest.warns(UserWarning, match="anew each time"):
         assert b"".join(InflatedStream(path, "gzip")) == CONTENT

@@ -6,13 +6,13 @@ import threading
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock.errors import CorruptFile
-from penstock.io import inflated, inflating
-from penstock.io.cache import cache_folder
-from penstock.io.fileset import FileSet
-from penstock.io.inflated import InflatedStream
-from penstock.io.inflating import InflatingAhead, InOrder
+import headrace as hr
+from headrace.errors import CorruptFile
+from headrace.io import inflated, inflating
+from headrace.io.cache import cache_folder
+from headrace.io.fileset import FileSet
+from headrace.io.inflated import InflatedStream
+from headrace.io.inflating import InflatingAhead, InOrder
 
 CONTENT = [bytes(np.random.default_rng(number).integers(0, 9, 3_500_000, dtype=np.uint8)) for number in range(4)]
 
@@ -47,7 +47,7 @@ def _parts(content):
 
 
 def running():
-    return [thread for thread in threading.enumerate() if thread.name == "penstock-inflating"]
+    return [thread for thread in threading.enumerate() if thread.name == "headrace-inflating"]
 
 
 def test_the_contents_are_the_same_and_stay_in_the_cache(packed):
@@ -73,7 +73,7 @@ def test_the_next_files_begin_with_the_second_part(packed):
 @pytest.mark.parametrize("limit", ["0", "1M", "5M"])
 @pytest.mark.filterwarnings("ignore:.*is inflated anew each time")
 def test_without_room_in_the_cache_memory_is_bounded_and_the_contents_are_the_same(packed, monkeypatch, limit):
-    monkeypatch.setenv("PENSTOCK_CACHE_LIMIT", limit)
+    monkeypatch.setenv("HEADRACE_CACHE_LIMIT", limit)
     monkeypatch.setattr(inflating, "MOST_WAITING", 1)
     assert pass_over(files_of(packed)) == CONTENT
     assert not running()
@@ -140,17 +140,17 @@ def test_an_error_of_the_thread_is_raised_where_the_parts_are_used(packed, monke
 def test_records_of_compressed_shards_are_those_of_plain_ones(tmp_path, monkeypatch):
     rng = np.random.default_rng(1)
     examples = {"x": rng.integers(0, 50, (6000, 300)), "label": np.arange(6000)}
-    ps.write(tmp_path / "p.tfrecord@5", examples)
-    ps.write(tmp_path / "z.tfrecord@5", examples, compression="gzip")
-    plain = [bytes(record) for record in ps.records(tmp_path / "p.tfrecord@5")]
-    assert [bytes(record) for record in ps.records(tmp_path / "z.tfrecord@5")] == plain
-    assert [bytes(record) for record in ps.records(tmp_path / "z.tfrecord@5")] == plain
+    hr.write(tmp_path / "p.tfrecord@5", examples)
+    hr.write(tmp_path / "z.tfrecord@5", examples, compression="gzip")
+    plain = [bytes(record) for record in hr.records(tmp_path / "p.tfrecord@5")]
+    assert [bytes(record) for record in hr.records(tmp_path / "z.tfrecord@5")] == plain
+    assert [bytes(record) for record in hr.records(tmp_path / "z.tfrecord@5")] == plain
     monkeypatch.setattr(inflated, "VERSION", 99)  # as if nothing were in the cache
     batches = zip(
-        ps.Loader(ps.open(tmp_path / "z.tfrecord@5"), 100), ps.Loader(ps.open(tmp_path / "p.tfrecord@5"), 100)
+        hr.Loader(hr.open(tmp_path / "z.tfrecord@5"), 100), hr.Loader(hr.open(tmp_path / "p.tfrecord@5"), 100)
     )
     assert all(np.array_equal(a["label"], b["label"]) for a, b in batches)
-    records = iter(ps.records(tmp_path / "z.tfrecord@5"))
+    records = iter(hr.records(tmp_path / "z.tfrecord@5"))
     next(records)
     records.close()
     assert not running()
@@ -184,8 +184,8 @@ def test_whoever_goes_on_behind_the_first_bytes_gets_all_of_them(packed, tmp_pat
 
 def test_opening_inflates_no_more_than_it_looks_at(tmp_path, monkeypatch):
     rows = np.random.default_rng(1).random((5000, 784), dtype=np.float32)
-    ps.write(tmp_path / "rows.tfrecord.gz", {"image": rows})
+    hr.write(tmp_path / "rows.tfrecord.gz", {"image": rows})
     begun = []
     monkeypatch.setattr(InflatedStream, "parts", lambda stream, opened=None: begun.append(stream))
-    assert ps.open(tmp_path / "rows.tfrecord.gz").schema["image"].shape == (784,)
+    assert hr.open(tmp_path / "rows.tfrecord.gz").schema["image"].shape == (784,)
     assert not begun

@@ -13,14 +13,14 @@ from tests.codecs.images.files import made as png_bytes
 from tests.io.injected_faults import ERRORS, Faults
 from tests.io.store_server import environment, serving_store
 
-import penstock as ps
-from penstock.contracts.schema import Schema
-from penstock.datasets.building import DatasetBuilder
-from penstock.datasets.building.order import Ordering
-from penstock.errors import PenstockError, UnsupportedData
-from penstock.io import temporaries
-from penstock.io.cache import CacheEntry
-from penstock.io.inflated import InflatedStream
+import headrace as hr
+from headrace.contracts.schema import Schema
+from headrace.datasets.building import DatasetBuilder
+from headrace.datasets.building.order import Ordering
+from headrace.errors import HeadraceError, UnsupportedData
+from headrace.io import temporaries
+from headrace.io.cache import CacheEntry
+from headrace.io.inflated import InflatedStream
 
 N = 50
 COLUMNS = {"x": np.arange(N), "y": np.arange(N, dtype=np.float32) / 8}
@@ -52,9 +52,9 @@ def values(source):
 
 def read_all(path):
     """By index, in order, and by a loader: what each way has to say must be the same."""
-    source = ps.open(path)
+    source = hr.open(path)
     found = values(source)
-    passed = [example["x"] for example in ps.open(path)]
+    passed = [example["x"] for example in hr.open(path)]
     assert [int(value) for value in passed] == found["x"]
     return found
 
@@ -65,7 +65,7 @@ def wanted(columns):
 
 def names_a_file(error, *folders):
     """Whether an error says which file it is about."""
-    if isinstance(error, PenstockError):
+    if isinstance(error, HeadraceError):
         where = getattr(error, "where", None)
         return any(str(folder) in str(error) for folder in folders) or bool(where is not None and where.path)
     return isinstance(error, OSError) and any(str(folder) in str(error) for folder in folders)
@@ -95,8 +95,8 @@ def _calm(monkeypatch):
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     folder = tmp_path / "cache"
-    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(folder))
-    monkeypatch.setattr("penstock.io.cache.tempfile.gettempdir", lambda: str(tmp_path / "spare"))
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(folder))
+    monkeypatch.setattr("headrace.io.cache.tempfile.gettempdir", lambda: str(tmp_path / "spare"))
     return folder
 
 
@@ -106,11 +106,11 @@ def cache(tmp_path, monkeypatch):
 )
 def test_reading(tmp_path, cache, monkeypatch, name, mapped):
     if mapped == "read":
-        monkeypatch.setattr("penstock.io.mapping_limits.worth_mapping", lambda total: False)
+        monkeypatch.setattr("headrace.io.mapping_limits.worth_mapping", lambda total: False)
     data = tmp_path / "data"
     data.mkdir()
     path = data / name
-    ps.write(path, COLUMNS, **options_of(name))
+    hr.write(path, COLUMNS, **options_of(name))
     faults = Faults(data, cache)
     told = []
 
@@ -122,7 +122,7 @@ def test_reading(tmp_path, cache, monkeypatch, name, mapped):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 found = read_all(path)
-        except (PenstockError, OSError) as error:
+        except (HeadraceError, OSError) as error:
             assert names_a_file(error, data, cache), (fault, repr(error))
             told.append(error)
         else:
@@ -146,16 +146,16 @@ def test_writing(tmp_path, cache, name, before):
         shutil.rmtree(cache, ignore_errors=True)
         data.mkdir()
         if before is not None:
-            ps.write(path, before, **options_of(name))
+            hr.write(path, before, **options_of(name))
 
     def write():
-        ps.write(path, COLUMNS, **options_of(name))
+        hr.write(path, COLUMNS, **options_of(name))
 
     told = []
     for fault in every_fault(faults, write, reset):
         try:
             write()
-        except (PenstockError, OSError) as error:
+        except (HeadraceError, OSError) as error:
             assert names_a_file(error, data), (fault, repr(error))
             told.append(error)
             done = None
@@ -182,19 +182,19 @@ def test_two_faults_while_one_file_is_written(tmp_path, cache, name):
     data = tmp_path / "data"
     data.mkdir()
     path = data / name
-    ps.write(path, OLD)
+    hr.write(path, OLD)
     faults = Faults(data, cache)
     with faults.counting():
-        ps.write(path, COLUMNS)
+        hr.write(path, COLUMNS)
     calls = [(kind, number) for kind, count in faults.counts.items() for number in range(count)]
-    ps.write(path, OLD)
+    hr.write(path, OLD)
     rng = np.random.default_rng(0)
     for _ in range(60):
         first, second = (calls[at] for at in rng.choice(len(calls), 2, replace=False))
         with faults.failing_at({first: ERRORS[first[0]][0], second: ERRORS[second[0]][-1], ("unlink", 0): 13}):
             try:
-                ps.write(path, COLUMNS)
-            except (PenstockError, OSError) as error:
+                hr.write(path, COLUMNS)
+            except (HeadraceError, OSError) as error:
                 assert names_a_file(error, data), (first, second, repr(error))
         assert read_all(path) in (wanted(OLD), wanted(COLUMNS)), (first, second)
 
@@ -209,23 +209,23 @@ def test_converting(tmp_path, cache, name, target):
         shutil.rmtree(data, ignore_errors=True)
         shutil.rmtree(cache, ignore_errors=True)
         data.mkdir()
-        ps.write(source, COLUMNS)
+        hr.write(source, COLUMNS)
 
     def run():
-        ps.convert(source, path, threads=1)
+        hr.convert(source, path, threads=1)
 
     for fault in every_fault(faults, run, reset):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 run()
-        except (PenstockError, OSError) as error:
+        except (HeadraceError, OSError) as error:
             assert names_a_file(error, data, cache), (fault, repr(error))
         faults._watching = False
         assert read_all(source) == wanted(COLUMNS), fault
         if path.exists():
             assert read_all(path) == wanted(COLUMNS), fault
-        ps.convert(source, path, threads=1, overwrite=True)
+        hr.convert(source, path, threads=1, overwrite=True)
         assert read_all(path) == wanted(COLUMNS), fault
         assert sorted(os.listdir(data)) == sorted([name, target]) or fault[0] in ("unlink", "rmdir"), fault
 
@@ -260,31 +260,31 @@ def test_a_thread_that_cannot_open_the_copy_gives_the_entry_up(tmp_path, cache):
     assert len(b"".join(InflatedStream(str(path), "gzip", wait=True))) == 1000
 
 
-LABEL = ps.Feature("int64", names=("cat", "dog"))
+LABEL = hr.Feature("int64", names=("cat", "dog"))
 IMAGES = [png_bytes(np.full((4, 5, 3), shade, np.uint8)) for shade in range(6)]
 FOLDERS = {
     "image_folder": (
         {"image": IMAGES, "label": np.arange(6) % 2},
-        Schema({"image": ps.Feature("bytes", encoding="png"), "label": LABEL}),
+        Schema({"image": hr.Feature("bytes", encoding="png"), "label": LABEL}),
     ),
     "npy_folder": (
         {"x": np.arange(12).reshape(6, 2), "y": np.arange(6)},
-        Schema({"x": ps.Feature("int64", (2,)), "y": ps.Feature("int64")}),
+        Schema({"x": hr.Feature("int64", (2,)), "y": hr.Feature("int64")}),
     ),
     "npz_folder": (
         {"x": np.arange(12).reshape(6, 2), "y": np.arange(6)},
-        Schema({"x": ps.Feature("int64", (2,)), "y": ps.Feature("int64")}),
+        Schema({"x": hr.Feature("int64", (2,)), "y": hr.Feature("int64")}),
     ),
 }
 
 
 def write_folder(path, format):
     columns, schema = FOLDERS[format]
-    ps.write(path, columns, format=format, schema=schema)
+    hr.write(path, columns, format=format, schema=schema)
 
 
 def read_folder(path):
-    source = ps.open(path)
+    source = hr.open(path)
     batch = source.batch(np.arange(len(source)))
     assert [np.asarray(one[name]).tolist() for one in source for name in sorted(batch)] == [
         np.asarray(batch[name][row]).tolist() for row in range(len(source)) for name in sorted(batch)
@@ -303,7 +303,7 @@ def test_reading_folders(tmp_path, cache, format):
     for fault in every_fault(faults, lambda: read_folder(path), lambda: shutil.rmtree(cache, ignore_errors=True)):
         try:
             found = read_folder(path)
-        except (PenstockError, OSError) as error:
+        except (HeadraceError, OSError) as error:
             assert names_a_file(error, path, cache), (fault, repr(error))
             told.append(error)
         else:
@@ -333,7 +333,7 @@ def test_writing_folders(tmp_path, cache, format, is_there):
     for fault in every_fault(faults, lambda: write_folder(path, format), reset):
         try:
             write_folder(path, format)
-        except (PenstockError, OSError) as error:
+        except (HeadraceError, OSError) as error:
             assert names_a_file(error, data), (fault, repr(error))
             told.append(error)
             done = False
@@ -353,7 +353,7 @@ def test_writing_folders(tmp_path, cache, format, is_there):
 def test_preparing_a_dataset(tmp_path, cache, monkeypatch, spills):
     if spills:
         monkeypatch.setitem(Ordering.__init__.__kwdefaults__, "memory_bytes", 0)
-        monkeypatch.setattr("penstock.datasets.building.order.PILES", 2)  # fewer files to look for
+        monkeypatch.setattr("headrace.datasets.building.order.PILES", 2)  # fewer files to look for
         monkeypatch.setattr(Ordering, "_pile_of", lambda ordering, rank: rank[0] % 2)
     data = tmp_path / "data"
     rows = [{"x": number} for number in range(5)]
@@ -363,7 +363,7 @@ def test_preparing_a_dataset(tmp_path, cache, monkeypatch, spills):
         builder.download_and_prepare(data_dir=data, progress=False)
 
     def values():
-        return sorted(int(row["x"]) for row in ps.data_source("made", "train", data_dir=data))
+        return sorted(int(row["x"]) for row in hr.data_source("made", "train", data_dir=data))
 
     def reset():
         shutil.rmtree(data, ignore_errors=True)
@@ -376,7 +376,7 @@ def test_preparing_a_dataset(tmp_path, cache, monkeypatch, spills):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 prepare()
-        except (PenstockError, OSError) as error:
+        except (HeadraceError, OSError) as error:
             assert names_a_file(error, data, cache), (fault, repr(error))
             told.append(error)
         faults._watching = False
@@ -404,35 +404,35 @@ def full(tmp_path):
 
 
 def test_a_full_disk_below_the_cache_changes_no_value(tmp_path, full, monkeypatch):
-    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(full / "cache"))
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(full / "cache"))
     for name in ("x.tfrecord", "x.csv", "x.jsonl"):
-        ps.write(tmp_path / name, {"x": np.arange(20_000)})
+        hr.write(tmp_path / name, {"x": np.arange(20_000)})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for _ in range(2):
-                source = ps.open(tmp_path / name)
+                source = hr.open(tmp_path / name)
                 assert source.batch([19_999, 7, 12_345])["x"].tolist() == [19_999, 7, 12_345], name
-    ps.write(tmp_path / "x.csv.gz", {"x": np.arange(20_000)})
+    hr.write(tmp_path / "x.csv.gz", {"x": np.arange(20_000)})
     with (
         warnings.catch_warnings(),
         pytest.raises(UnsupportedData, match="expected room for the inflated file in the cache"),
     ):
         warnings.simplefilter("ignore")
-        ps.open(tmp_path / "x.csv.gz").batch([19_999])
+        hr.open(tmp_path / "x.csv.gz").batch([19_999])
 
 
 def test_a_full_disk_below_a_file_or_a_folder_leaves_what_was_there(full):
-    ps.write(full / "a.npy", {"x": np.arange(10)})
+    hr.write(full / "a.npy", {"x": np.arange(10)})
     large = {"x": np.arange(20_000)}
     for name in ("a.npy", "b.tfrecord", "b.tfrecord@2", "b.csv.gz", "b.parquet"):
         with pytest.raises(OSError, match="No space left on device") as raised:
-            ps.write(full / name, large)
+            hr.write(full / name, large)
         assert names_a_file(raised.value, full), name
     with pytest.raises(OSError, match="No space left on device") as raised:
-        ps.write(full / "folder", {"x": np.arange(4000).reshape(4, 1000)}, format="npy_folder")
+        hr.write(full / "folder", {"x": np.arange(4000).reshape(4, 1000)}, format="npy_folder")
     assert names_a_file(raised.value, full)
     assert [each.name for each in full.iterdir()] == ["a.npy"]
-    assert ps.open(full / "a.npy").batch(np.arange(10))["values"].tolist() == list(range(10))
+    assert hr.open(full / "a.npy").batch(np.arange(10))["values"].tolist() == list(range(10))
 
 
 def test_a_full_disk_below_a_dataset_leaves_nothing_of_it(full):
@@ -449,9 +449,9 @@ def test_a_full_disk_where_uploads_wait_leaves_no_object(full, monkeypatch):
     with serving_store() as store:
         for name, value in environment("s3", store.url).items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(full / "cache"))
+        monkeypatch.setenv("HEADRACE_CACHE_DIR", str(full / "cache"))
         with pytest.raises(OSError, match="No space left on device") as raised:
-            ps.write("s3://bucket/x.tfrecord", {"x": np.arange(20_000)})
+            hr.write("s3://bucket/x.tfrecord", {"x": np.arange(20_000)})
         assert "s3://bucket/x.tfrecord" in str(raised.value)
         assert not store.objects
         assert not list((full / "cache" / "uploads").glob("*"))

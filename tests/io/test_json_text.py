@@ -7,9 +7,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.reference import json_depth as reference
 
-from penstock import _native
-from penstock.contracts.schema import Schema
-from penstock.io.json_text import MOST_DEEP, load_json, too_deep
+from headrace import _native
+from headrace.contracts.schema import Schema
+from headrace.io.json_text import MOST_DEEP, load_json, too_deep
 
 TEXT = st.lists(st.sampled_from([b"[", b"]", b"{", b"}", b'"', b"\\", b"a", b'\\"', b" " * 17, b"[" * 9, b"\xff"])).map(
     b"".join

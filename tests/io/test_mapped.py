@@ -6,13 +6,13 @@ import pickle
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock import _native
-from penstock.contracts.protocols import File
-from penstock.errors import CorruptFile, NoFiles, UnsupportedData
-from penstock.io import mapped
-from penstock.io.mapped import MappedFile
-from penstock.io.signatures import Signature
+import headrace as hr
+from headrace import _native
+from headrace.contracts.protocols import File
+from headrace.errors import CorruptFile, NoFiles, UnsupportedData
+from headrace.io import mapped
+from headrace.io.mapped import MappedFile
+from headrace.io.signatures import Signature
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
 
@@ -128,9 +128,9 @@ def test_a_folder_or_a_device_in_the_place_of_a_file(tmp_path):
 
 def test_a_folder_in_the_place_of_a_shard(tmp_path):
     path = tmp_path / "x.tfrecord"
-    ps.write(path, {"a": np.arange(4)}, shards=2)
+    hr.write(path, {"a": np.arange(4)}, shards=2)
     second = tmp_path / "x.tfrecord-00001-of-00002"
     second.unlink()
     second.mkdir()
     with pytest.raises(UnsupportedData, match=r"found a folder - at .*x\.tfrecord-00001-of-00002"):
-        list(ps.open(f"{path}@2"))
+        list(hr.open(f"{path}@2"))

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import NoFiles, UnsupportedData
-from penstock.io.paths import TEMPORARY_SUFFIX, absolute, expand, natural_key, shard_paths
+from headrace.errors import NoFiles, UnsupportedData
+from headrace.io.paths import TEMPORARY_SUFFIX, absolute, expand, natural_key, shard_paths
 
 
 @pytest.fixture

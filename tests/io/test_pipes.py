@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import UnsupportedData
-from penstock.io import pipes
-from penstock.io.pipes import PipeStream, is_pipe
+from headrace.errors import UnsupportedData
+from headrace.io import pipes
+from headrace.io.pipes import PipeStream, is_pipe
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from penstock.io import progress
-from penstock.io.progress import Progress
+from headrace.io import progress
+from headrace.io.progress import Progress
 
 
 class Terminal(io.StringIO):

@@ -3,8 +3,8 @@ import threading
 
 import pytest
 
-from penstock.errors import NoFiles
-from penstock.io.small_files import read_whole
+from headrace.errors import NoFiles
+from headrace.io.small_files import read_whole
 
 
 @pytest.mark.parametrize("size", [0, 1, 25_000, 3 << 20])

@@ -14,24 +14,24 @@ import pytest
 from tests.io.file_server import serving
 from tests.io.store_server import environment, serving_store
 
-import penstock as ps
-from penstock.errors import CorruptFile, NoFiles, Unreachable, UnsupportedData
-from penstock.io import extents, store_line
-from penstock.io.extents import fetch_extents
-from penstock.io.fileset import FileSet
-from penstock.io.mirrors import find_mirrored, mirrored
-from penstock.io.paths import expand
-from penstock.io.reading import read_each, total_size
-from penstock.io.remote import RemoteFile
-from penstock.io.remote_streams import RemoteStream
-from penstock.io.window import windows
+import headrace as hr
+from headrace.errors import CorruptFile, NoFiles, Unreachable, UnsupportedData
+from headrace.io import extents, store_line
+from headrace.io.extents import fetch_extents
+from headrace.io.fileset import FileSet
+from headrace.io.mirrors import find_mirrored, mirrored
+from headrace.io.paths import expand
+from headrace.io.reading import read_each, total_size
+from headrace.io.remote import RemoteFile
+from headrace.io.remote_streams import RemoteStream
+from headrace.io.window import windows
 
 CONTENT = bytes(np.random.default_rng(0).integers(0, 256, 1 << 20, dtype=np.uint8))
 
 
 @pytest.fixture
 def server(tmp_path, monkeypatch):
-    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "cache"))
     folder = tmp_path / "served"
     folder.mkdir()
     (folder / "x.bin").write_bytes(CONTENT)
@@ -124,8 +124,8 @@ def test_the_copy_in_the_cache_is_made_once(server):
 
 
 def test_a_copy_that_does_not_fit_is_refused(server, monkeypatch):
-    monkeypatch.setenv("PENSTOCK_CACHE_LIMIT", "1000")
-    with pytest.raises(UnsupportedData, match="PENSTOCK_CACHE_LIMIT"):
+    monkeypatch.setenv("HEADRACE_CACHE_LIMIT", "1000")
+    with pytest.raises(UnsupportedData, match="HEADRACE_CACHE_LIMIT"):
         mirrored(RemoteFile(f"{server.url}/x.bin"))
     assert not list((server.root.parent / "cache" / "inflated").iterdir())
 
@@ -241,7 +241,7 @@ def test_an_object_that_changes_is_an_error(server, etags):
 
 
 def test_a_slow_server_is_given_up(server, monkeypatch):
-    monkeypatch.setenv("PENSTOCK_TIMEOUT", "0.2")
+    monkeypatch.setenv("HEADRACE_TIMEOUT", "0.2")
     monkeypatch.setattr(store_line, "RETRIES", 0)
     done = threading.Event()
 
@@ -250,7 +250,7 @@ def test_a_slow_server_is_given_up(server, monkeypatch):
         return False
 
     server.fault = sleep
-    with pytest.raises(Unreachable, match="PENSTOCK_TIMEOUT"):
+    with pytest.raises(Unreachable, match="HEADRACE_TIMEOUT"):
         _ = RemoteFile(f"{server.url}/x.bin").size
     done.set()
 
@@ -308,15 +308,15 @@ def test_requests_take_one_thread(server):
     for number in range(20):
         RemoteFile(f"{server.url}/x.bin").read(5000 + number, 10)
     new = {thread.name for thread in threading.enumerate()} - before
-    assert {name for name in new if "penstock" in name} <= {"penstock-requests"}
+    assert {name for name in new if "headrace" in name} <= {"headrace-requests"}
 
 
 ENDS = """
 import sys, threading
 import numpy as np
-import penstock as ps
-from penstock.io.remote import RemoteFile
-from penstock.io.uploads import upload
+import headrace as hr
+from headrace.io.remote import RemoteFile
+from headrace.io.uploads import upload
 
 def read():
     try:
@@ -331,7 +331,7 @@ def write():
         pass  # It was given up.
 
 def load():
-    loader = ps.Loader(ps.ColumnSource({"x": np.arange(400)}), 4, threads=3, map_batch=lambda batch: RemoteFile("s3://bucket/slow").head and batch)
+    loader = hr.Loader(hr.ColumnSource({"x": np.arange(400)}), 4, threads=3, map_batch=lambda batch: RemoteFile("s3://bucket/slow").head and batch)
     try:
         for _ in loader:
             pass
@@ -344,7 +344,7 @@ def load():
 @pytest.mark.parametrize("form", ["read", "write", "load"])
 def test_python_ends_while_a_store_is_asked(tmp_path, form, answers):
     with serving_store() as store:
-        env = {**os.environ, **environment("s3", store.url), "PENSTOCK_CACHE_DIR": str(tmp_path / "cache")}
+        env = {**os.environ, **environment("s3", store.url), "HEADRACE_CACHE_DIR": str(tmp_path / "cache")}
         store.objects["slow"] = CONTENT
         asked, go = threading.Event(), threading.Event()
 
@@ -499,7 +499,7 @@ def test_records_of_an_object_that_says_nothing(server, told):
     path = server.root / "x.csv"
     for middle in (b"22", b"33"):
         path.write_bytes(b"x\n" + b"11\n" * 20_000 + middle + b"\n" + b"11\n" * 20_000)
-        source = ps.open(f"{server.url}/x.csv")
+        source = hr.open(f"{server.url}/x.csv")
         assert (len(source), source[20_000]["x"], source[20_001]["x"]) == (40_001, int(middle), 11)
         path.write_bytes(path.read_bytes().replace(b"\n11\n", b"\n99\n"))
         assert source[17]["x"] == 11

@@ -7,9 +7,9 @@ import zlib
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock.io import signatures
-from penstock.io.signatures import Signature
+import headrace as hr
+from headrace.io import signatures
+from headrace.io.signatures import Signature
 
 BLOCK = signatures.BLOCK_BYTES
 
@@ -96,12 +96,12 @@ def packed(kind, middle):
 def test_text_with_another_value_under_the_old_times(tmp_path, kind, again):
     path = tmp_path / ("x.csv" if kind in ("plain", "utf-16") else "x.csv.zz" if kind == "zlib" else "x.csv.gz")
     path.write_bytes(packed(kind, 22))
-    before = ps.open(path)
+    before = hr.open(path)
     assert (len(before), before[10_000]["x"]) == (20_000, 22)
     replace_keeping_times(path, packed(kind, 33))
     if again == "verify":
-        assert ps.verify(path).records == 20_000
-    after = ps.open(path)
+        assert hr.verify(path).records == 20_000
+    after = hr.open(path)
     assert after[10_000]["x"] == 33
     assert after.batch(np.arange(9_999, 10_002))["x"].tolist() == [11, 33, 11]
 
@@ -111,11 +111,11 @@ def test_rows_that_begin_elsewhere_under_the_old_times(tmp_path):
     path = tmp_path / "x.csv"
     rows = [b"x", *(b"%05d" % number for number in range(20_000))]
     path.write_bytes(b"\n".join(rows) + b"\n")
-    assert len(ps.open(path)) == 20_000
+    assert len(hr.open(path)) == 20_000
     rows[10_000:10_002] = [b"7", b"88888 888"[:9]]
     replace_keeping_times(path, b"\n".join(rows) + b"\n")
-    assert bytes(ps.records(path)[9_999]) == b"7"
-    assert bytes(ps.records(path)[10_001]) == rows[10_002]
+    assert bytes(hr.records(path)[9_999]) == b"7"
+    assert bytes(hr.records(path)[10_001]) == rows[10_002]
 
 
 @pytest.mark.parametrize("suffix", [".tfrecord", ".tfrecord.gz", ".rec", ".array_record", ".npz", ".avro"])
@@ -123,36 +123,36 @@ def test_other_formats_with_another_value_under_the_old_times(tmp_path, suffix):
     path, other = tmp_path / f"x{suffix}", tmp_path / f"other{suffix}"
     for name, middle in ((path, 22), (other, 33)):
         plain = name.with_suffix("") if suffix.endswith(".gz") else name
-        ps.write(plain, values(middle), **({"codec": "example"} if suffix == ".rec" else {}))
+        hr.write(plain, values(middle), **({"codec": "example"} if suffix == ".rec" else {}))
         if plain != name:
             name.write_bytes(gzip.compress(plain.read_bytes(), 0, mtime=0))
-    assert ps.open(path)[10_000]["x"] == 22
+    assert hr.open(path)[10_000]["x"] == 22
     replace_keeping_times(path, other.read_bytes())
-    assert ps.open(path)[10_000]["x"] == 33
-    assert ps.verify(path).ok
+    assert hr.open(path)[10_000]["x"] == 33
+    assert hr.verify(path).ok
 
 
 def test_verify_reads_the_file_and_no_copy_of_it(tmp_path, monkeypatch):
     """Even one that has every mark of the right version."""
     path = tmp_path / "x.csv.gz"
     path.write_bytes(packed("gzip", 22))
-    assert len(ps.open(path)) == 20_000
+    assert len(hr.open(path)) == 20_000
     monkeypatch.setattr(signatures.Signature, "read", classmethod(lambda cls, path: cls(1, 2, 3, 4)))
-    ps.open(path)[0]
+    hr.open(path)[0]
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     replace_keeping_times(path, content)
-    assert not ps.verify(path).ok
+    assert not hr.verify(path).ok
 
 
 def test_verify_sums_a_large_array_again(tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock.io.file_parts.REMEMBERED_BYTES", 1000)
+    monkeypatch.setattr("headrace.io.file_parts.REMEMBERED_BYTES", 1000)
     path = tmp_path / "x.npz"
     np.savez(path, x=np.arange(20_000))
-    assert ps.open(path)[7]["x"] == 7
+    assert hr.open(path)[7]["x"] == 7
     fixed = Signature.read(str(path))
     monkeypatch.setattr(signatures.Signature, "of_open", classmethod(lambda cls, fd: fixed))
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     replace_keeping_times(path, content)
-    assert not ps.verify(path).ok
+    assert not hr.verify(path).ok

@@ -10,12 +10,12 @@ import time
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock.io import temporaries
-from penstock.io.atomic import AtomicFile
-from penstock.io.cache import cache_folder
-from penstock.io.folders import AtomicFolder
-from penstock.io.temporaries import remove_abandoned, temporary_name
+import headrace as hr
+from headrace.io import temporaries
+from headrace.io.atomic import AtomicFile
+from headrace.io.cache import cache_folder
+from headrace.io.folders import AtomicFolder
+from headrace.io.temporaries import remove_abandoned, temporary_name
 
 DAY_S = 24 * 3600
 
@@ -30,7 +30,7 @@ def owned(name, **changed):
     """A temporary name of this process with another owner."""
     found = temporaries.OWNER.fullmatch(temporary_name(name))
     parts = {**found.groupdict(), **changed}
-    return f".{name}.{parts['place']}-{parts['process']}-{parts['start']}-0123456789ab.penstock-tmp"
+    return f".{name}.{parts['place']}-{parts['process']}-{parts['start']}-0123456789ab.headrace-tmp"
 
 
 def dead_process():
@@ -40,9 +40,9 @@ def dead_process():
 
 
 WRITERS = {
-    "file": "from penstock.io.atomic import AtomicFile as kind",
-    "folder": "from penstock.io.folders import AtomicFolder as kind",
-    "sharded": "import penstock as ps; kind = lambda p: [w := ps.Writer(p, shards=3), [w.write({'x': n}) for n in range(20_000)]]",
+    "file": "from headrace.io.atomic import AtomicFile as kind",
+    "folder": "from headrace.io.folders import AtomicFolder as kind",
+    "sharded": "import headrace as hr; kind = lambda p: [w := hr.Writer(p, shards=3), [w.write({'x': n}) for n in range(20_000)]]",
 }
 
 
@@ -56,14 +56,14 @@ def test_nothing_of_a_killed_writer_is_left_after_the_next(tmp_path, kind, next_
     assert writer.stdout.readline() == b"go\n"
     left = os.listdir(tmp_path)
     assert left
-    assert all(name.endswith(".penstock-tmp") for name in left)
-    ps.write(tmp_path / "meanwhile.npy", {"x": np.arange(3)})
+    assert all(name.endswith(".headrace-tmp") for name in left)
+    hr.write(tmp_path / "meanwhile.npy", {"x": np.arange(3)})
     assert set(left) <= set(os.listdir(tmp_path)), "it is still being written"
     writer.send_signal(signal.SIGKILL)
     writer.wait()
     writer.stdout.close()
     writer.stdin.close()
-    ps.write(tmp_path / next_name, {"x": np.arange(3)})
+    hr.write(tmp_path / next_name, {"x": np.arange(3)})
     assert sorted(os.listdir(tmp_path)) == sorted(["meanwhile.npy", next_name])
 
 
@@ -145,7 +145,7 @@ def test_without_proc_the_number_decides(tmp_path, monkeypatch):
 
 
 def test_a_name_that_looks_like_an_owner_is_none():
-    inner = owned("x", process="999999999").removesuffix(".penstock-tmp")
+    inner = owned("x", process="999999999").removesuffix(".headrace-tmp")
     found = temporaries.OWNER.fullmatch(temporary_name(inner))
     assert int(found["process"]) == os.getpid()
 
@@ -154,7 +154,7 @@ def test_a_name_that_looks_like_an_owner_is_none():
 def test_names_fit_into_a_folder(tmp_path, name):
     temporary = temporary_name(name)
     (tmp_path / temporary).write_bytes(b"")
-    assert re.fullmatch(r"\..*\.penstock-tmp", temporary, re.DOTALL)
+    assert re.fullmatch(r"\..*\.headrace-tmp", temporary, re.DOTALL)
     assert temporaries.OWNER.fullmatch(temporary)
 
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 from tests.forks import exit_code, fork
 
-from penstock.io.threads import ahead
+from headrace.io.threads import ahead
 
 
 def test_same_items_same_order():
@@ -82,13 +82,13 @@ def run(script):
 
 
 def test_a_process_may_end_in_the_middle():
-    script = "from penstock.io.threads import ahead; import itertools; kept = ahead(itertools.count()); next(kept); print('end')"
+    script = "from headrace.io.threads import ahead; import itertools; kept = ahead(itertools.count()); next(kept); print('end')"
     assert run(script) == (0, "end\n", "")
 
 
 FOREIGN = """
 import threading
-from penstock import _native
+from headrace import _native
 data, inside = bytes(1 << 26), threading.Event()
 def work():
     while True:
@@ -108,8 +108,8 @@ def test_a_daemon_thread_of_the_user_may_be_in_native_code_when_python_ends():
 LATE = """
 import atexit, threading
 before = atexit.register(lambda: print(*[t.name for t in threading.enumerate() if t.name == "mine"], "end"))
-from penstock import _native
-from penstock.io.threads import start_thread
+from headrace import _native
+from headrace.io.threads import start_thread
 inside, go, seen = threading.Event(), threading.Event(), []
 def work():
     inside.set()
@@ -129,7 +129,7 @@ import atexit, threading
 from threading import Event, Thread, local
 waited_for, leaving, go = [], Event(), Event()
 atexit.register(lambda: (print(*waited_for, "end"), go.set()))
-from penstock.io.threads import start_thread
+from headrace.io.threads import start_thread
 class Last:
     def __del__(self):
         leaving.set()
@@ -142,8 +142,8 @@ class Watched(Thread):
         waited_for.append(self.name)
         go.set()
         super().join(timeout)
-import penstock.io.threads
-penstock.io.threads.Thread = Watched
+import headrace.io.threads
+headrace.io.threads.Thread = Watched
 start_thread(work, name="mine", stop=lambda: None)
 leaving.wait()
 """
@@ -162,14 +162,14 @@ def test_a_thread_that_is_not_gone_yet_is_waited_for_before_it_is_forgotten():
 
 CTRL_C = """
 import signal, threading
-from penstock.io.threads import start_thread
-import penstock.io.threads
+from headrace.io.threads import start_thread
+import headrace.io.threads
 stop = threading.Event()
 class Interrupted(threading.Thread):
     def start(self):
         super().start()
         signal.raise_signal(signal.SIGINT)
-penstock.io.threads.Thread = Interrupted
+headrace.io.threads.Thread = Interrupted
 def work():
     stop.wait()
     print("stopped", flush=True)
@@ -187,7 +187,7 @@ def test_a_thread_whose_start_was_interrupted_is_stopped_like_the_others():
 STARTS_ANOTHER = """
 import atexit, threading
 atexit.register(lambda: print(*[t.name for t in threading.enumerate() if t.name.startswith("mine")], "end"))
-from penstock.io.threads import start_thread
+from headrace.io.threads import start_thread
 go = threading.Event(), threading.Event()
 def work():
     go[0].wait()
@@ -210,7 +210,7 @@ def rest():
         print(error)
 atexit.register(rest)
 import itertools
-from penstock.io.threads import ahead
+from headrace.io.threads import ahead
 kept = ahead(itertools.count(), depth=2)
 next(kept)
 """

@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from penstock.io import atomic, temporaries, together
-from penstock.io.atomic import AtomicFile
-from penstock.io.together import Together
+from headrace.io import atomic, temporaries, together
+from headrace.io.atomic import AtomicFile
+from headrace.io.together import Together
 
 
 def begun(folder, count, content=b"abc"):

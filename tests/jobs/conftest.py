@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.containers.script import ScriptContainer
-from penstock.contracts.job import Channel
-from penstock.jobs.spec import TrainingSpec
-from penstock.jobs.store import objects_below
-from penstock.jobs.training import train
+from headrace.containers.script import ScriptContainer
+from headrace.contracts.job import Channel
+from headrace.jobs.spec import TrainingSpec
+from headrace.jobs.store import objects_below
+from headrace.jobs.training import train
 
 
 class Buckets:

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from tests.containers.conftest import SCRIPTS, ask
 
-from penstock.containers.linear_learner.container import LinearLearnerContainer
-from penstock.containers.script import ScriptContainer
-from penstock.contracts.job import Channel, Container
-from penstock.contracts.serving import Request
-from penstock.jobs.artifacts import unpack
-from penstock.jobs.hyperparameters import as_text
+from headrace.containers.linear_learner.container import LinearLearnerContainer
+from headrace.containers.script import ScriptContainer
+from headrace.contracts.job import Channel, Container
+from headrace.contracts.serving import Request
+from headrace.jobs.artifacts import unpack
+from headrace.jobs.hyperparameters import as_text
 
 WEIGHTS = np.array([1.0, 2.0, 3.0, -1.0, 0.5, 4.0, -2.0])
 

@@ -7,14 +7,14 @@ import threading
 
 import pytest
 
-from penstock.contracts.job import Channel
-from penstock.errors import JobFailed
-from penstock.formats.recordio_stream import read_stream
-from penstock.io.atomic import AtomicFile
-from penstock.jobs.objects import InputObject, augmented_values, list_objects, shuffled
-from penstock.jobs.pipes import PipeFeeder, epoch_bytes
-from penstock.jobs.spec import TrainingSpec
-from penstock.jobs.store import PathStore
+from headrace.contracts.job import Channel
+from headrace.errors import JobFailed
+from headrace.formats.recordio_stream import read_stream
+from headrace.io.atomic import AtomicFile
+from headrace.jobs.objects import InputObject, augmented_values, list_objects, shuffled
+from headrace.jobs.pipes import PipeFeeder, epoch_bytes
+from headrace.jobs.spec import TrainingSpec
+from headrace.jobs.store import PathStore
 
 READ = """
     import os

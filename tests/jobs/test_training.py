@@ -16,14 +16,14 @@ import pytest
 from tests.containers.conftest import SCRIPTS, ask
 from tests.containers.test_interpreter import write_wheel
 
-from penstock.containers.script import ScriptContainer
-from penstock.contracts.job import Channel, Container, Store
-from penstock.errors import JobFailed
-from penstock.io.atomic import AtomicFile
-from penstock.jobs.artifacts import pack, unpack
-from penstock.jobs.hyperparameters import as_json
-from penstock.jobs.store import PathStore
-from penstock.jobs.training import read_job, request_stop
+from headrace.containers.script import ScriptContainer
+from headrace.contracts.job import Channel, Container, Store
+from headrace.errors import JobFailed
+from headrace.io.atomic import AtomicFile
+from headrace.jobs.artifacts import pack, unpack
+from headrace.jobs.hyperparameters import as_json
+from headrace.jobs.store import PathStore
+from headrace.jobs.training import read_job, request_stop
 
 TELL = """
     import json, os, sys
@@ -399,10 +399,10 @@ def is_over(pid):
 RUNNER = """
 import sys
 from pathlib import Path
-from penstock.containers.script import ScriptContainer
-from penstock.jobs.spec import TrainingSpec
-from penstock.jobs.store import PathStore
-from penstock.jobs.training import train
+from headrace.containers.script import ScriptContainer
+from headrace.jobs.spec import TrainingSpec
+from headrace.jobs.store import PathStore
+from headrace.jobs.training import train
 work, script = sys.argv[1:]
 train(TrainingSpec(name="job", output_path=work + "/out"), ScriptContainer(entry_point=script), PathStore(), work_dir=Path(work))
 """

@@ -7,8 +7,8 @@ import time
 
 import numpy as np
 
-from penstock.contracts.values import Ragged
-from penstock.errors import CorruptRecord, Where
+from headrace.contracts.values import Ragged
+from headrace.errors import CorruptRecord, Where
 
 
 class Numbers:
@@ -91,7 +91,7 @@ class Streaming(Numbers):
 def loader_threads():
     """The loader threads that run now."""
     # The loader numbers its threads; pools that other layers keep for the life of the process are theirs to count.
-    return [thread for thread in threading.enumerate() if thread.name.removeprefix("penstock-").isdigit()]
+    return [thread for thread in threading.enumerate() if thread.name.removeprefix("headrace-").isdigit()]
 
 
 def wait_for_threads(limit_s=300.0):

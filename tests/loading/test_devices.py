@@ -10,9 +10,9 @@ import pytest
 from tests.loading.fakes import Numbers
 from tests.loading.workers.test_workers import forked
 
-import penstock as ps
-from penstock.loading.devices import CudaStage
-from penstock.loading.handover import _staging, handover
+import headrace as hr
+from headrace.loading.devices import CudaStage
+from headrace.loading.handover import _staging, handover
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning"),
@@ -23,7 +23,7 @@ pytestmark = [
 @pytest.mark.parametrize("to", ["numpy"])
 def test_numpy_goes_nowhere(to):
     with pytest.raises(ValueError, match=r"device='cuda' needs to='torch' or to='jax'"):
-        ps.Loader(Numbers(3), 2, device="cuda")
+        hr.Loader(Numbers(3), 2, device="cuda")
 
 
 @pytest.mark.torch
@@ -32,13 +32,13 @@ class TestTorch:
         torch = pytest.importorskip("torch")
         if torch.cuda.is_available():
             pytest.skip("there is one")
-        with pytest.raises(ps.UnsupportedData, match="expected a GPU that torch can use, found none"):
-            ps.Loader(Numbers(3), 2, to="torch", device="cuda")
+        with pytest.raises(hr.UnsupportedData, match="expected a GPU that torch can use, found none"):
+            hr.Loader(Numbers(3), 2, to="torch", device="cuda")
 
     @pytest.mark.parametrize("options", [{"threads": 0}, {"threads": 2}, {"workers": 2, "start_method": "fork"}])
     def test_another_device(self, options):
         """The device "meta" holds shapes only, and every machine has it."""
-        batches = list(ps.Loader(Numbers(40), 8, to="torch", device="meta", **options))
+        batches = list(hr.Loader(Numbers(40), 8, to="torch", device="meta", **options))
         assert [tuple(batch["row"].shape) for batch in batches] == [(8, 2)] * 5
         assert {batch["row"].device.type for batch in batches} == {"meta"}
         assert batches[0]["many"].values.device.type == "meta"
@@ -46,7 +46,7 @@ class TestTorch:
 
     def test_the_cpu_is_a_device(self):
         torch = pytest.importorskip("torch")
-        for batch in ps.Loader(Numbers(40), 8, to="torch", device=torch.device("cpu")):
+        for batch in hr.Loader(Numbers(40), 8, to="torch", device=torch.device("cpu")):
             assert batch["row"][:, 0].tolist() == batch["i"].tolist()
 
     def test_copies_run_on_a_stream_of_their_own(self, monkeypatch):
@@ -70,9 +70,9 @@ class TestTorch:
 
     def test_what_is_left_to_the_consumer_is_done_for_every_batch(self, monkeypatch):
         monkeypatch.setattr(
-            "penstock.loading.loader.handover", lambda to, device: (None, lambda batch: batch["i"].tolist())
+            "headrace.loading.loader.handover", lambda to, device: (None, lambda batch: batch["i"].tolist())
         )
-        loader = ps.Loader(Numbers(6), 2, to="torch", device="cuda")
+        loader = hr.Loader(Numbers(6), 2, to="torch", device="cuda")
         assert list(loader) == [[0, 1], [2, 3], [4, 5]]
 
     def test_on_a_gpu(self):
@@ -81,7 +81,7 @@ class TestTorch:
             pytest.skip("needs a GPU")
         for options in ({"threads": 0}, {"threads": 2}, {"workers": 2, "start_method": "forkserver"}):
             seen = []
-            for batch in ps.Loader(Numbers(4000), 8, to="torch", device="cuda", **options):
+            for batch in hr.Loader(Numbers(4000), 8, to="torch", device="cuda", **options):
                 assert batch["row"].device.type == "cuda"
                 assert (batch["row"][:, 0] == batch["i"]).all()
                 seen += batch["i"].tolist()
@@ -137,7 +137,7 @@ def test_tensors_of_workers_share_the_ring():
 def test_arrays_of_jax_outlive_their_slots():
     """JAX takes aligned memory as it is: a slot must not be used again while one of its arrays lives."""
     source = Numbers(2000, cuts_cleanly=False)
-    loader = ps.Loader(source, 10, to="jax", workers=2, start_method="forkserver", map_batch=widened)
+    loader = hr.Loader(source, 10, to="jax", workers=2, start_method="forkserver", map_batch=widened)
     held = [batch["wide"] for batch in loader]
     assert [float(array[0, 7]) for array in held] == [10.0 * i for i in range(200)]
     assert all((np.asarray(array) == np.asarray(array)[:, :1]).all() for array in held)
@@ -170,7 +170,7 @@ class TestJax:
         jax = pytest.importorskip("jax")
         device = jax.devices()[0]
         seen = []
-        for batch in ps.Loader(Numbers(40), 8, to="jax", device=device, **options):
+        for batch in hr.Loader(Numbers(40), 8, to="jax", device=device, **options):
             assert batch["row"].devices() == {device}
             seen += batch["i"].tolist()
         assert seen == list(range(40))
@@ -179,7 +179,7 @@ class TestJax:
         jax = pytest.importorskip("jax")
         mesh = jax.sharding.Mesh(np.array(jax.devices()), ("batch",))
         sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("batch"))
-        for batch in ps.Loader(Numbers(40), 8, to="jax", device=sharding):
+        for batch in hr.Loader(Numbers(40), 8, to="jax", device=sharding):
             assert batch["row"].sharding == sharding
 
     def test_a_sharding_over_several_processes(self):
@@ -199,7 +199,7 @@ class TestJax:
                 return "global"
 
         Fake.sharding.Sharding = Sharding
-        from penstock.loading.devices import jax_putter
+        from headrace.loading.devices import jax_putter
 
         assert jax_putter(Fake, Sharding())(np.arange(3)) == "global"
         assert told == [[0, 1, 2]]
@@ -207,10 +207,10 @@ class TestJax:
 
 def test_the_next_block_is_finished_early():
     """With a device, the next batch is on its way before this one is given out."""
-    from penstock.loading.making import Maker
-    from penstock.loading.plan import Cursor, Layout
-    from penstock.loading.workers.processes import Processes
-    from penstock.sampling.samplers import InOrder
+    from headrace.loading.making import Maker
+    from headrace.loading.plan import Cursor, Layout
+    from headrace.loading.workers.processes import Processes
+    from headrace.sampling.samplers import InOrder
 
     finished = []
     source = Numbers(30, cuts_cleanly=False)
@@ -238,12 +238,12 @@ def test_handover_of_nothing():
 
 
 def test_devices_that_are_none():
-    source = ps.ColumnSource({"a": np.arange(4)})
+    source = hr.ColumnSource({"a": np.arange(4)})
     torch = pytest.importorskip("torch")
     with pytest.raises(ValueError, match="device must be one that torch knows, such as 'cpu' or 'cuda:0', got 'nodev'"):
-        next(iter(ps.Loader(source, 2, to="torch", device="nodev")))
-    wide = ps.ColumnSource({"a": np.arange(4, dtype=np.longdouble), "b": np.arange(4)})
-    batch = next(iter(ps.Loader(wide, 2, to="torch")))
+        next(iter(hr.Loader(source, 2, to="torch", device="nodev")))
+    wide = hr.ColumnSource({"a": np.arange(4, dtype=np.longdouble), "b": np.arange(4)})
+    batch = next(iter(hr.Loader(wide, 2, to="torch")))
     assert (batch["a"].dtype, batch["b"].dtype) == (np.longdouble, torch.int64)
 
 
@@ -251,4 +251,4 @@ def test_devices_that_are_none():
 def test_jax_devices_that_are_none(device):
     pytest.importorskip("jax")
     with pytest.raises(ValueError, match=r"device must be a jax\.Device"):
-        next(iter(ps.Loader(ps.ColumnSource({"a": np.arange(4)}), 2, to="jax", device=device)))
+        next(iter(hr.Loader(hr.ColumnSource({"a": np.arange(4)}), 2, to="jax", device=device)))

@@ -6,30 +6,30 @@ import sys
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock._optional import available
+import headrace as hr
+from headrace._optional import available
 
 # Every batch takes native code a while, so that threads are inside it whenever the script ends.
 SCRIPT = """
 import atexit, os, signal, sys, threading, warnings
 import numpy as np
-import penstock as ps
-from penstock import _native
+import headrace as hr
+from headrace import _native
 
 SLOW = bytes(1 << 25)
 threads = []
 
 def slow(batch):
-    if threading.current_thread().name.startswith("penstock"):
+    if threading.current_thread().name.startswith("headrace"):
         threads.append(threading.current_thread())
     for _ in range(4):
         _native.crc32c(SLOW)
     return batch
 
 def loader(path="a.tfrecord", **options):
-    return ps.Loader(ps.open(path), 4, threads=3, map_batch=slow, **options)
+    return hr.Loader(hr.open(path), 4, threads=3, map_batch=slow, **options)
 
-ps.write("a.tfrecord", {"x": np.arange(400, dtype=np.float32)})
+hr.write("a.tfrecord", {"x": np.arange(400, dtype=np.float32)})
 """
 
 FORMS = {
@@ -63,14 +63,14 @@ try:
 except KeyboardInterrupt:
     pass
 """,
-    "workers": "kept = iter(ps.Loader(ps.open('a.tfrecord'), 4, workers=2, map_batch=slow)); next(kept)",
+    "workers": "kept = iter(hr.Loader(hr.open('a.tfrecord'), 4, workers=2, map_batch=slow)); next(kept)",
     "gzip": """
-ps.write("a.tfrecord.gz", {"x": np.random.default_rng(1).random((1 << 14, 16)).astype("f4")})
-kept = iter(ps.records("a.tfrecord.gz"))
+hr.write("a.tfrecord.gz", {"x": np.random.default_rng(1).random((1 << 14, 16)).astype("f4")})
+kept = iter(hr.records("a.tfrecord.gz"))
 next(kept)
 """,
     "array_record": """
-ps.write("a.array_record", {"x": np.arange(400, dtype=np.float32)})
+hr.write("a.array_record", {"x": np.arange(400, dtype=np.float32)})
 next(iter(loader("a.array_record")))
 """,
     "torch": "next(iter(loader(to='torch')))",
@@ -120,26 +120,26 @@ def test_a_thread_that_outlives_the_main_one_reads_and_writes_on(run):
     script = """
 def work():
     threading.main_thread().join()
-    ps.write("b.tfrecord@3", {"x": np.arange(40)})
-    print(len(ps.open("b.tfrecord@3")), ps.verify("b.tfrecord@3").records)
-    ps.convert("b.tfrecord@3", "b.array_record")
-    print([len(ps.Loader(ps.open(path), 8, threads=2)) for path in ("b.tfrecord@3", "b.array_record")])
+    hr.write("b.tfrecord@3", {"x": np.arange(40)})
+    print(len(hr.open("b.tfrecord@3")), hr.verify("b.tfrecord@3").records)
+    hr.convert("b.tfrecord@3", "b.array_record")
+    print([len(hr.Loader(hr.open(path), 8, threads=2)) for path in ("b.tfrecord@3", "b.array_record")])
 threading.Thread(target=work).start()
 """
     assert run(script) == (0, "40 40\n[5, 5]\n", "")
 
 
 def test_a_thread_that_outlives_the_main_one_may_be_the_first_to_use_the_package(tmp_path):
-    ps.write(tmp_path / "a.tfrecord", {"x": np.arange(40)})
+    hr.write(tmp_path / "a.tfrecord", {"x": np.arange(40)})
     script = """
 import threading
 import numpy  # registers exit handlers itself
 def work():
     threading.main_thread().join()
-    import penstock as ps
-    ps.convert("a.tfrecord", "b.tfrecord.gz@3")
-    print(len(ps.open("b.tfrecord.gz@3")), ps.verify("b.tfrecord.gz@3").records)
-    print([len(batch["x"]) for batch in ps.Loader(ps.open("a.tfrecord"), 20, threads=2)])
+    import headrace as hr
+    hr.convert("a.tfrecord", "b.tfrecord.gz@3")
+    print(len(hr.open("b.tfrecord.gz@3")), hr.verify("b.tfrecord.gz@3").records)
+    print([len(batch["x"]) for batch in hr.Loader(hr.open("a.tfrecord"), 20, threads=2)])
 threading.Thread(target=work).start()
 """
     assert python(tmp_path, script) == (0, "40 40\n[20, 20]\n", "")
@@ -147,7 +147,7 @@ threading.Thread(target=work).start()
 
 def test_exit_in_a_function_of_the_users_is_the_exit_of_the_process(run):
     script = """
-for batch in ps.Loader(ps.open('a.tfrecord'), 4, threads=3, map_batch=lambda batch: sys.exit(3)): pass
+for batch in hr.Loader(hr.open('a.tfrecord'), 4, threads=3, map_batch=lambda batch: sys.exit(3)): pass
 """
     assert run(script) == (3, "", "")
 
@@ -157,7 +157,7 @@ def test_a_loop_in_an_exit_handler_ends_after_the_threads_were_dismissed(run):
 def rest():
     print(sum(len(batch["x"]) for batch in kept))
 atexit.register(rest)
-kept = iter(ps.Loader(ps.open('a.tfrecord'), 4, threads=3))
+kept = iter(hr.Loader(hr.open('a.tfrecord'), 4, threads=3))
 next(kept)
 """
     assert run(script) == (0, "396\n", "")

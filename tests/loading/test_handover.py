@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from tests.loading.fakes import Numbers
 
-from penstock.contracts.values import Ragged
-from penstock.errors import MissingExtra, TransformError, UnsupportedData
-from penstock.loading.handover import converter
-from penstock.loading.loader import Loader
+from headrace.contracts.values import Ragged
+from headrace.errors import MissingExtra, TransformError, UnsupportedData
+from headrace.loading.handover import converter
+from headrace.loading.loader import Loader
 
 
 def test_numpy_is_left_alone():
@@ -28,8 +28,8 @@ def test_what_to_install(to, package, monkeypatch):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return plain(name, *rest, **more)
 
-    monkeypatch.setattr("penstock._optional.importlib.import_module", without)
-    with pytest.raises(MissingExtra, match=rf'pip install "penstock\[{to}\]"'):
+    monkeypatch.setattr("headrace._optional.importlib.import_module", without)
+    with pytest.raises(MissingExtra, match=rf'pip install "headrace\[{to}\]"'):
         Loader(Numbers(3), 2, to=to)
 
 

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.loading.workers.test_workers import forked, same
 
-import penstock as ps
+import headrace as hr
 
 rows_of = st.lists(st.lists(st.integers(1, 99), max_size=9), max_size=12)
 
 
 def batch_of(rows, **more):
     return {
-        "tokens": ps.Ragged.from_list(rows, "int32"),
+        "tokens": hr.Ragged.from_list(rows, "int32"),
         "id": np.arange(len(rows)),
         **more,
     }
@@ -28,7 +28,7 @@ def batch_of(rows, **more):
 
 @given(rows_of, st.integers(1, 5))
 def test_padded_to_the_longest(rows, multiple):
-    batch = ps.Pad("tokens", multiple=multiple, fill=-1)(batch_of(rows))
+    batch = hr.Pad("tokens", multiple=multiple, fill=-1)(batch_of(rows))
     longest = max(map(len, rows), default=0)
     length = -(-longest // multiple) * multiple
     assert batch["tokens"].shape == (len(rows), length)
@@ -41,37 +41,37 @@ def test_padded_to_the_longest(rows, multiple):
 
 @given(rows_of, st.integers(1, 10))
 def test_cut_to_a_length(rows, length):
-    batch = ps.Pad("tokens", length=length, truncate=True)(batch_of(rows))
+    batch = hr.Pad("tokens", length=length, truncate=True)(batch_of(rows))
     assert batch["tokens"].tolist() == [(row + [0] * length)[:length] for row in rows]
     assert batch["tokens_length"].tolist() == [min(len(row), length) for row in rows]
 
 
 def test_a_row_that_is_too_long():
     with pytest.raises(
-        ps.SchemaMismatch, match=r"rows of at most 2 values, found 3 in row 1 of the batch - at feature 'tokens'"
+        hr.SchemaMismatch, match=r"rows of at most 2 values, found 3 in row 1 of the batch - at feature 'tokens'"
     ):
-        ps.Pad("tokens", length=2)(batch_of([[1], [1, 2, 3]]))
+        hr.Pad("tokens", length=2)(batch_of([[1], [1, 2, 3]]))
 
 
 def test_several_features_with_inner_axes():
-    boxes = ps.Ragged.from_list([np.ones((2, 4)), np.full((1, 4), 2)], "float32")
-    batch = ps.Pad(("tokens", "boxes"), length=3)(batch_of([[1], [2, 3]], boxes=boxes))
+    boxes = hr.Ragged.from_list([np.ones((2, 4)), np.full((1, 4), 2)], "float32")
+    batch = hr.Pad(("tokens", "boxes"), length=3)(batch_of([[1], [2, 3]], boxes=boxes))
     assert batch["boxes"].shape == (2, 3, 4)
     assert batch["boxes"][:, :, 0].tolist() == [[1, 1, 0], [2, 0, 0]]
     assert batch["boxes_length"].tolist() == [2, 1]
 
 
 def test_a_stacked_feature_has_rows_that_agree():
-    batch = ps.Pad("x", length=4, fill=9)({"x": np.arange(6).reshape(2, 3)})
+    batch = hr.Pad("x", length=4, fill=9)({"x": np.arange(6).reshape(2, 3)})
     assert batch["x"].tolist() == [[0, 1, 2, 9], [3, 4, 5, 9]]
 
 
 @pytest.mark.parametrize(
-    "column", [np.arange(3), [np.ones(2)], ps.Ragged(ps.Ragged.from_list([[1]]), np.array([0, 1]))]
+    "column", [np.arange(3), [np.ones(2)], hr.Ragged(hr.Ragged.from_list([[1]]), np.array([0, 1]))]
 )
 def test_what_has_no_axis_that_varies(column):
-    with pytest.raises(ps.SchemaMismatch, match="a feature with one axis that varies"):
-        ps.Pad("x")({"x": column})
+    with pytest.raises(hr.SchemaMismatch, match="a feature with one axis that varies"):
+        hr.Pad("x")({"x": column})
 
 
 # Bucket
@@ -80,7 +80,7 @@ def test_what_has_no_axis_that_varies(column):
 @given(rows_of)
 def test_buckets(rows):
     bounds = (2, 5, 9)
-    buckets = ps.Bucket("tokens", bounds=bounds)(batch_of(rows))
+    buckets = hr.Bucket("tokens", bounds=bounds)(batch_of(rows))
     wanted = []
     for low, bound in zip((-1, *bounds), bounds, strict=False):
         chosen = [number for number, row in enumerate(rows) if low < len(row) <= bound]
@@ -92,9 +92,9 @@ def test_buckets(rows):
 
 def test_rows_beyond_the_last_bound():
     batch = batch_of([[1], [1, 2, 3, 4, 5]])
-    with pytest.raises(ps.SchemaMismatch, match="found 5 in row 1"):
-        ps.Bucket("tokens", bounds=(2, 4))(batch)
-    last = ps.Bucket("tokens", bounds=(2, 4), truncate=True)(batch)[-1]
+    with pytest.raises(hr.SchemaMismatch, match="found 5 in row 1"):
+        hr.Bucket("tokens", bounds=(2, 4))(batch)
+    last = hr.Bucket("tokens", bounds=(2, 4), truncate=True)(batch)[-1]
     assert (last["tokens"].tolist(), last["tokens_length"].tolist()) == ([[1, 2, 3, 4]], [4])
 
 
@@ -122,7 +122,7 @@ def packed_plainly(rows, length, overlong):
 
 @given(rows_of, st.integers(1, 12), st.sampled_from(["truncate", "split"]))
 def test_packed_by_first_fit(rows, length, overlong):
-    out = ps.Pack("tokens", length=length, fill=-1, overlong=overlong)(batch_of(rows))
+    out = hr.Pack("tokens", length=length, fill=-1, overlong=overlong)(batch_of(rows))
     bins = packed_plainly(rows, length, overlong)
     assert out["tokens"].shape == out["tokens_segment"].shape == out["tokens_position"].shape == (len(bins), length)
     for packed, tokens, segments, positions, ids in zip(
@@ -138,35 +138,35 @@ def test_packed_by_first_fit(rows, length, overlong):
 
 @given(rows_of)
 def test_splitting_loses_nothing(rows):
-    out = ps.Pack("tokens", length=4, overlong="split")(batch_of(rows))
+    out = hr.Pack("tokens", length=4, overlong="split")(batch_of(rows))
     assert sorted(out["tokens"][out["tokens_segment"] > 0].tolist()) == sorted(value for row in rows for value in row)
 
 
 def test_features_of_equal_lengths_are_packed_alike():
     batch = batch_of([[1, 2], [3], [4, 5, 6]])
-    batch["target"] = ps.Ragged(np.asarray(batch["tokens"].values) * 10.0, batch["tokens"].offsets)
+    batch["target"] = hr.Ragged(np.asarray(batch["tokens"].values) * 10.0, batch["tokens"].offsets)
     names = np.empty(3, object)
     names[:] = ["a", "b", "c"]
     batch["name"] = names
-    batch["many"] = ps.Ragged.from_list([[7], [], [8, 9]], "int64")
-    out = ps.Pack(("tokens", "target"), length=3)(batch)
+    batch["many"] = hr.Ragged.from_list([[7], [], [8, 9]], "int64")
+    out = hr.Pack(("tokens", "target"), length=3)(batch)
     assert out["tokens"].tolist() == [[1, 2, 3], [4, 5, 6]]
     assert out["target"].tolist() == [[10.0, 20.0, 30.0], [40.0, 50.0, 60.0]]
     assert [row.tolist() for row in out["name"]] == [["a", "b"], ["c"]]
     assert out["many"].to_list() == [[[7], []], [[8, 9]]]
     assert "target_segment" not in out
-    batch["target"] = ps.Ragged.from_list([[1], [2], [3]], "float64")
-    with pytest.raises(ps.SchemaMismatch, match="rows as long as those of 'tokens'"):
-        ps.Pack(("tokens", "target"), length=3)(batch)
+    batch["target"] = hr.Ragged.from_list([[1], [2], [3]], "float64")
+    with pytest.raises(hr.SchemaMismatch, match="rows as long as those of 'tokens'"):
+        hr.Pack(("tokens", "target"), length=3)(batch)
 
 
 def test_a_row_that_cannot_be_packed():
-    with pytest.raises(ps.SchemaMismatch, match="found 3 in row 0"):
-        ps.Pack("tokens", length=2)(batch_of([[1, 2, 3]]))
+    with pytest.raises(hr.SchemaMismatch, match="found 3 in row 0"):
+        hr.Pack("tokens", length=2)(batch_of([[1, 2, 3]]))
 
 
 def test_inner_axes_are_packed():
-    out = ps.Pack("x", length=3)({"x": ps.Ragged.from_list([np.ones((1, 2)), np.full((2, 2), 5)], "float32")})
+    out = hr.Pack("x", length=3)({"x": hr.Ragged.from_list([np.ones((1, 2)), np.full((2, 2), 5)], "float32")})
     assert out["x"].tolist() == [[[1, 1], [5, 5], [5, 5]]]
 
 
@@ -176,14 +176,14 @@ def test_inner_axes_are_packed():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: ps.Pad("x", length=0), "length must be at least 1"),
-        (lambda: ps.Pad("x", multiple=0), "multiple must be at least 1"),
-        (lambda: ps.Pad("x", truncate=True), "truncate=True needs a length"),
-        (lambda: ps.Pad(()), "at least one feature"),
-        (lambda: ps.Bucket("x", bounds=()), "bounds grow"),
-        (lambda: ps.Bucket("x", bounds=(4, 4)), "bounds grow"),
-        (lambda: ps.Pack("x", length=0), "length must be at least 1"),
-        (lambda: ps.Pack("x", length=1, overlong="cut"), "overlong is"),
+        (lambda: hr.Pad("x", length=0), "length must be at least 1"),
+        (lambda: hr.Pad("x", multiple=0), "multiple must be at least 1"),
+        (lambda: hr.Pad("x", truncate=True), "truncate=True needs a length"),
+        (lambda: hr.Pad(()), "at least one feature"),
+        (lambda: hr.Bucket("x", bounds=()), "bounds grow"),
+        (lambda: hr.Bucket("x", bounds=(4, 4)), "bounds grow"),
+        (lambda: hr.Pack("x", length=0), "length must be at least 1"),
+        (lambda: hr.Pack("x", length=1, overlong="cut"), "overlong is"),
     ],
 )
 def test_arguments(make, words):
@@ -192,7 +192,7 @@ def test_arguments(make, words):
 
 
 @pytest.mark.parametrize(
-    "function", [ps.Pad("many", length=2), ps.Bucket("many", bounds=(1, 2)), ps.Pack("many", length=4)], ids=repr
+    "function", [hr.Pad("many", length=2), hr.Bucket("many", bounds=(1, 2)), hr.Pack("many", length=4)], ids=repr
 )
 @pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -201,6 +201,6 @@ def test_in_loaders(function):
     from tests.loading.fakes import Numbers
 
     assert pickle.loads(pickle.dumps(function)) == function
-    plain = list(ps.Loader(Numbers(50), 8, threads=0, map_batch=function))
-    same(list(ps.Loader(Numbers(50), 8, threads=2, map_batch=function)), plain)
+    plain = list(hr.Loader(Numbers(50), 8, threads=0, map_batch=function))
+    same(list(hr.Loader(Numbers(50), 8, threads=2, map_batch=function)), plain)
     same(list(forked(Numbers(50), 8, map_batch=function)), plain)

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.loading.fakes import Damaged, Numbers, indices_of, loader_threads, wait_for_threads
 
-from penstock.contracts.shard import Shard
-from penstock.errors import CorruptRecord, SchemaMismatch, TransformError, Where
-from penstock.loading.loader import Loader
-from penstock.sampling.samplers import InOrder, Shuffled
+from headrace.contracts.shard import Shard
+from headrace.errors import CorruptRecord, SchemaMismatch, TransformError, Where
+from headrace.loading.loader import Loader
+from headrace.sampling.samplers import InOrder, Shuffled
 
 THREADS = pytest.mark.parametrize("threads", [0, 1, 3])
 
@@ -432,7 +432,7 @@ def test_arguments_are_checked(options, message):
 
 
 def test_arguments_of_the_wrong_type():
-    with pytest.raises(TypeError, match=r"penstock\.open\(path\) gives one. Got list"):
+    with pytest.raises(TypeError, match=r"headrace\.open\(path\) gives one. Got list"):
         Loader([1, 2, 3], 2)
     with pytest.raises(TypeError):
         Loader(Numbers(3), 2.5)
@@ -466,7 +466,7 @@ class Stateless:
         ({"seed": None}, "seed must be a whole number, got None"),
         ({"sampler": Stateless()}, "a sampler has len"),
         ({"epochs": "all"}, "epochs must be a whole number, got 'all'"),
-        ({"shard": (0, 2)}, r"shard must be a penstock.Shard\(rank, world\), got \(0, 2\)"),
+        ({"shard": (0, 2)}, r"shard must be a headrace.Shard\(rank, world\), got \(0, 2\)"),
         ({"drop_last": "no"}, "drop_last must be True or False, got 'no'"),
         ({"map_batch": "double"}, "map_batch must be a function, got 'double'"),
         ({"threads": "auto"}, "threads must be a whole number, got 'auto'"),

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.loading.fakes import Numbers
 
-from penstock.contracts.protocols import ReadsBatches
-from penstock.contracts.shard import Shard
-from penstock.errors import SchemaMismatch, StateMismatch, Where
-from penstock.loading.loader import Loader
-from penstock.loading.mixture import Mixture
-from penstock.sampling.samplers import Shuffled
-from penstock.sources.column_source import ColumnSource
+from headrace.contracts.protocols import ReadsBatches
+from headrace.contracts.shard import Shard
+from headrace.errors import SchemaMismatch, StateMismatch, Where
+from headrace.loading.loader import Loader
+from headrace.loading.mixture import Mixture
+from headrace.sampling.samplers import Shuffled
+from headrace.sources.column_source import ColumnSource
 
 
 class Tagged(Numbers):
@@ -196,7 +196,7 @@ class Ragged3:
         return {"x": np.full(index + 1, index)}
 
     def batch(self, indices):
-        from penstock.contracts.values import Ragged
+        from headrace.contracts.values import Ragged
 
         return {"x": Ragged.from_list([self[i]["x"] for i in indices.tolist()])}
 

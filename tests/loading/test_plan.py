@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference.rounds import rounds
 
-from penstock.loading.plan import Cursor, Layout, Run, part
+from headrace.loading.plan import Cursor, Layout, Run, part
 
 LAYOUTS = st.builds(Layout, st.integers(1, 9), st.integers(1, 9), st.booleans())
 SIZES = st.integers(0, 200)

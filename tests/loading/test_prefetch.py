@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.loading.fakes import loader_threads, wait_for_threads
 
-from penstock.io.threads import start_thread
-from penstock.loading.prefetch import Ahead
+from headrace.io.threads import start_thread
+from headrace.loading.prefetch import Ahead
 
 THREADS = pytest.mark.parametrize("threads", [0, 1, 3])
 
@@ -202,11 +202,11 @@ def test_threads_end_when_ctrl_c_interrupts_the_start_of_one(monkeypatch):
 
     def interrupted(*args, **options):
         thread = start_thread(*args, **options)
-        if options["name"] == "penstock-1":
+        if options["name"] == "headrace-1":
             raise KeyboardInterrupt
         return thread
 
-    monkeypatch.setattr("penstock.loading.prefetch.start_thread", interrupted)
+    monkeypatch.setattr("headrace.loading.prefetch.start_thread", interrupted)
     made = Ahead(numbers(1000), threads=3, ahead=6)
     with pytest.raises(KeyboardInterrupt):
         next(made)

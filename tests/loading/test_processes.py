@@ -13,8 +13,8 @@ from tests.forks import exit_code, fork
 from tests.loading.fakes import Numbers, indices_of, loader_threads
 from tests.loading.test_loader import batches_of
 
-from penstock import _native
-from penstock.loading.loader import Loader
+from headrace import _native
+from headrace.loading.loader import Loader
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
@@ -26,7 +26,7 @@ pytestmark = [
 SOURCE = """
 import os, sys, threading, time
 import numpy as np
-from penstock.loading.loader import Loader
+from headrace.loading.loader import Loader
 
 class Slow:
     cuts_cleanly = True
@@ -152,7 +152,7 @@ def test_ctrl_c():
         except KeyboardInterrupt:
             print("interrupted", flush=True)
             for thread in threading.enumerate():
-                if thread.name.startswith("penstock"): thread.join()
+                if thread.name.startswith("headrace"): thread.join()
             print("no threads", flush=True)
         """
     )

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from tests.loading.fakes import Numbers
 
-import penstock as ps
-from penstock.loading.ranks import default_shard
+import headrace as hr
+from headrace.loading.ranks import default_shard
 
 
 class TestLauncher:
@@ -25,25 +25,25 @@ class TestLauncher:
         monkeypatch.setenv("WORLD_SIZE", "2")
 
     def test_numpy_batches_are_sharded(self):
-        loader = ps.Loader(Numbers(64), 4)
-        assert loader.shard == ps.Shard(1, 2)
+        loader = hr.Loader(Numbers(64), 4)
+        assert loader.shard == hr.Shard(1, 2)
         assert next(iter(loader))["i"].tolist() == [4, 5, 6, 7]
 
     def test_both_ranks_read_everything_once(self, monkeypatch):
         seen = []
         for rank in "01":
             monkeypatch.setenv("RANK", rank)
-            seen += [i for batch in ps.Loader(Numbers(61), 4, shuffle=True, workers=2) for i in batch["i"].tolist()]
+            seen += [i for batch in hr.Loader(Numbers(61), 4, shuffle=True, workers=2) for i in batch["i"].tolist()]
         assert sorted(seen) == list(range(61))
 
     def test_what_is_given_is_the_last_word(self):
-        assert ps.Loader(Numbers(64), 4, shard=ps.Shard(0, 4)).shard == ps.Shard(0, 4)
-        assert ps.Loader(Numbers(64), 4, shard=ps.Shard()).shard == ps.Shard()
+        assert hr.Loader(Numbers(64), 4, shard=hr.Shard(0, 4)).shard == hr.Shard(0, 4)
+        assert hr.Loader(Numbers(64), 4, shard=hr.Shard()).shard == hr.Shard()
 
     def test_a_rank_that_cannot_be(self, monkeypatch):
         monkeypatch.setenv("RANK", "2")
         with pytest.raises(ValueError, match="shard= overrides them"):
-            ps.Loader(Numbers(64), 4)
+            hr.Loader(Numbers(64), 4)
 
 
 @pytest.mark.torch
@@ -51,15 +51,15 @@ class TestTorch:
     def test_torchrun(self, monkeypatch):
         monkeypatch.setenv("RANK", "2")
         monkeypatch.setenv("WORLD_SIZE", "4")
-        loader = ps.Loader(Numbers(64), 4, to="torch")
-        assert loader.shard == ps.Shard(2, 4)
+        loader = hr.Loader(Numbers(64), 4, to="torch")
+        assert loader.shard == hr.Shard(2, 4)
         assert next(iter(loader))["i"].tolist() == [8, 9, 10, 11]
-        assert ps.Loader(Numbers(64), 4, to="torch", shard=ps.Shard()).shard == ps.Shard()
+        assert hr.Loader(Numbers(64), 4, to="torch", shard=hr.Shard()).shard == hr.Shard()
 
     def test_half_of_it_is_nothing(self, monkeypatch):
         monkeypatch.setenv("RANK", "2")
         monkeypatch.delenv("WORLD_SIZE", raising=False)
-        assert default_shard("torch") == ps.Shard()
+        assert default_shard("torch") == hr.Shard()
 
     @pytest.mark.parametrize("rank", ["x", "4", ""])
     def test_a_rank_that_cannot_be(self, rank, monkeypatch):
@@ -68,19 +68,19 @@ class TestTorch:
         with pytest.raises(
             ValueError, match=r"RANK='.*' and WORLD_SIZE='4' are set, and wrong: .*shard= overrides them"
         ):
-            ps.Loader(Numbers(64), 4, to="torch")
+            hr.Loader(Numbers(64), 4, to="torch")
 
     def test_torch_distributed(self, tmp_path):
         """Two real ranks: together they read every example once, in as many batches each."""
         code = """
         import sys
         import torch.distributed as dist
-        import penstock as ps, numpy as np
+        import headrace as hr, numpy as np
 
         rank = int(sys.argv[1])
         dist.init_process_group("gloo", init_method=f"file://{sys.argv[2]}", rank=rank, world_size=2)
-        source = ps.ColumnSource({"i": np.arange(101)})
-        loader = ps.Loader(source, 8, shuffle=True, to="torch")
+        source = hr.ColumnSource({"i": np.arange(101)})
+        loader = hr.Loader(source, 8, shuffle=True, to="torch")
         seen = [batch["i"].tolist() for batch in loader]
         everyone = [None, None]
         dist.all_gather_object(everyone, seen)
@@ -100,11 +100,11 @@ class TestTorch:
         import sys
         import torch.distributed as dist
         from torch.utils.data import DataLoader, DistributedSampler
-        import penstock as ps
+        import headrace as hr
 
         rank, meeting, path, context = int(sys.argv[1]), *sys.argv[2:]
         dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
-        source = ps.open(path)
+        source = hr.open(path)
         sampler = DistributedSampler(source, shuffle=True, seed=3)
         loader = DataLoader(source, 8, sampler=sampler, num_workers=1, multiprocessing_context=context)
         for epoch in range(2):
@@ -118,7 +118,7 @@ class TestTorch:
         dist.destroy_process_group()
         print("done")
         """
-        ps.write(tmp_path / "x.tfrecord", {"i": np.arange(100)})
+        hr.write(tmp_path / "x.tfrecord", {"i": np.arange(100)})
         ends = run_ranks(code, tmp_path / "meeting", tmp_path / "x.tfrecord", context)
         assert [out for out, _ in ends] == ["done\n", "done\n"], ends
 
@@ -158,18 +158,18 @@ def test_jax_on_two_processes():
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.distributed.initialize(f"127.0.0.1:{sys.argv[2]}", num_processes=2, process_id=int(sys.argv[1]))
     import numpy as np
-    import penstock as ps
+    import headrace as hr
     from jax.experimental.multihost_utils import process_allgather
 
     assert (jax.process_count(), len(jax.devices()), len(jax.local_devices())) == (2, 4, 2)
     mesh = jax.sharding.Mesh(np.array(jax.devices()), ("data",))
     sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data"))
     columns = {"i": np.arange(96), "x": np.arange(288, dtype=np.float32).reshape(96, 3)}
-    source = ps.ColumnSource(columns)
+    source = hr.ColumnSource(columns)
 
     def epoch(**options):
-        loader = ps.Loader(source, 8, shuffle=True, seed=5, drop_last=True, to="jax", **options)
-        assert loader.shard == ps.Shard(jax.process_index(), 2)
+        loader = hr.Loader(source, 8, shuffle=True, seed=5, drop_last=True, to="jax", **options)
+        assert loader.shard == hr.Shard(jax.process_index(), 2)
         return list(loader)
 
     batches = epoch(device=sharding)
@@ -200,7 +200,7 @@ def test_jax_on_two_processes():
 def test_jax(monkeypatch):
     import jax
 
-    assert default_shard("jax") == ps.Shard()
+    assert default_shard("jax") == hr.Shard()
     monkeypatch.setattr(jax, "process_index", lambda: 1)
     monkeypatch.setattr(jax, "process_count", lambda: 3)
-    assert ps.Loader(Numbers(64), 4, to="jax").shard == ps.Shard(1, 3)
+    assert hr.Loader(Numbers(64), 4, to="jax").shard == hr.Shard(1, 3)

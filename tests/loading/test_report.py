@@ -7,8 +7,8 @@ from itertools import islice
 import pytest
 from tests.loading.fakes import Numbers
 
-from penstock.loading.loader import Loader
-from penstock.loading.report import Report
+from headrace.loading.loader import Loader
+from headrace.loading.report import Report
 
 
 def report(**given):
@@ -67,7 +67,7 @@ class Clock:
 def clock(monkeypatch):
     made = Clock()
     for module in ("iteration", "making", "prefetch", "report"):
-        monkeypatch.setattr(f"penstock.loading.{module}.perf_counter_ns", made)
+        monkeypatch.setattr(f"headrace.loading.{module}.perf_counter_ns", made)
     return made
 
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.loading.fakes import Numbers
 
-from penstock.contracts.values import Ragged
-from penstock.errors import SchemaMismatch
-from penstock.loading.slicing import bytes_of, check_rows, cut
+from headrace.contracts.values import Ragged
+from headrace.errors import SchemaMismatch
+from headrace.loading.slicing import bytes_of, check_rows, cut
 
 
 @given(st.integers(1, 8), st.integers(1, 8))

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-import penstock as ps
-from penstock.testing import kinds_batch, kinds_schema
+import headrace as hr
+from headrace.testing import kinds_batch, kinds_schema
 
 N = 500
 KINDS = ("sparse", "int32")
@@ -18,8 +18,8 @@ def whole():
 
 @pytest.fixture
 def source(tmp_path, whole):
-    ps.write(tmp_path / "x.recordio", whole, schema=kinds_schema(KINDS))
-    return ps.open(tmp_path / "x.recordio")
+    hr.write(tmp_path / "x.recordio", whole, schema=kinds_schema(KINDS))
+    return hr.open(tmp_path / "x.recordio")
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 128, N])
@@ -29,7 +29,7 @@ def source(tmp_path, whole):
 def test_rows_stay_with_their_examples(source, whole, batch_size, options):
     rows = whole["sparse"].toarray()
     seen = []
-    for batch in ps.Loader(source, batch_size, **options):
+    for batch in hr.Loader(source, batch_size, **options):
         assert isinstance(batch["sparse"], scipy.sparse.csr_array)
         assert batch["sparse"].shape == (len(batch["int32"]), 40)
         assert np.array_equal(batch["sparse"].toarray(), rows[batch["int32"]])
@@ -39,7 +39,7 @@ def test_rows_stay_with_their_examples(source, whole, batch_size, options):
 
 
 def test_a_batch_outlives_the_loader(source, whole):
-    kept = list(ps.Loader(source, 64))
+    kept = list(hr.Loader(source, 64))
     stacked = scipy.sparse.vstack([batch["sparse"] for batch in kept]).toarray()
     assert np.array_equal(stacked, whole["sparse"].toarray())
 
@@ -49,7 +49,7 @@ def test_a_batch_outlives_the_loader(source, whole):
 )
 def test_they_stay_scipys_for_other_libraries(source, whole, to):
     """Which have no sparse rows that all of their functions take; the other features go over."""
-    batch = next(iter(ps.Loader(source, 32, to=to)))
+    batch = next(iter(hr.Loader(source, 32, to=to)))
     assert isinstance(batch["sparse"], scipy.sparse.csr_array)
     assert not isinstance(batch["int32"], np.ndarray)
     assert np.array_equal(batch["sparse"].toarray(), whole["sparse"].toarray()[:32])

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.loading.fakes import Numbers, indices_of, wait_for_threads
 
-from penstock.contracts.shard import Shard
-from penstock.errors import StateMismatch
-from penstock.loading.loader import Loader
-from penstock.sampling.samplers import Shuffled
+from headrace.contracts.shard import Shard
+from headrace.errors import StateMismatch
+from headrace.loading.loader import Loader
+from headrace.sampling.samplers import Shuffled
 
 
 def test_state_is_forever():

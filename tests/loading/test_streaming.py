@@ -9,9 +9,9 @@ import pytest
 from tests.loading.fakes import Streaming, indices_of, loader_threads, wait_for_threads
 from tests.loading.test_loader import batches_of
 
-from penstock.contracts.shard import Shard
-from penstock.errors import CorruptRecord, SchemaMismatch, TransformError
-from penstock.loading.loader import Loader
+from headrace.contracts.shard import Shard
+from headrace.errors import CorruptRecord, SchemaMismatch, TransformError
+from headrace.loading.loader import Loader
 
 THREADS = pytest.mark.parametrize("threads", [0, 1, 3])
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference.tfrecord import crc32c, masked
 
-from penstock import _native
+from headrace import _native
 
 ENGINES = [_native.crc32c, _native.crc32c_by_tables]
 
@@ -49,10 +49,10 @@ def test_long_data():
 
 
 @pytest.mark.parametrize(
-    "data", [bytearray(b"penstock"), memoryview(b"penstock"), np.frombuffer(b"penstock", np.uint8)]
+    "data", [bytearray(b"headrace"), memoryview(b"headrace"), np.frombuffer(b"headrace", np.uint8)]
 )
 def test_anything_with_bytes(data):
-    assert _native.crc32c(data) == crc32c(b"penstock")
+    assert _native.crc32c(data) == crc32c(b"headrace")
 
 
 @pytest.mark.parametrize("data", ["text", 3, None, np.zeros((4, 4))[:, 1]])

@@ -14,10 +14,10 @@ import simplejpeg
 import zstandard
 from tests.reference.jpeg import extreme_jpeg
 
-from penstock import _native
-from penstock.codecs.images.plain_png import decode_png, plain_header
-from penstock.errors import CorruptRecord
-from penstock.formats.riegeli.codecs import ZSTD
+from headrace import _native
+from headrace.codecs.images.plain_png import decode_png, plain_header
+from headrace.errors import CorruptRecord
+from headrace.formats.riegeli.codecs import ZSTD
 
 CORPUS = Path(__file__).resolve().parents[1] / "corpus"
 MOST_BYTES = 1 << 20

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from penstock import _native
+from headrace import _native
 
 pytestmark = pytest.mark.skipif(not _native.HAS_MAPPED_FILE, reason="no mmap on this platform")
 

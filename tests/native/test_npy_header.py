@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.reference.npy_header import Refused, parse
 
-from penstock import _native
+from headrace import _native
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "npy"
 SOUND = sorted(path for path in GOLDEN.glob("*.npy") if path.name not in ("damaged_header.npy", "damaged_magic.npy"))

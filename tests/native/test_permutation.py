@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference.permutation import permuted
 
-from penstock import _native
+from headrace import _native
 
 WORDS = st.integers(0, (1 << 64) - 1)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock import _native
+from headrace import _native
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs files of /proc")
 

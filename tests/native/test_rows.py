@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock import _native
+from headrace import _native
 
 
 def take(data, offset, row_bytes, n_rows, indices):

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference.tfrecord import framed, masked, read
 
-from penstock import _native
+from headrace import _native
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "tfrecord"
 PLAIN = sorted(

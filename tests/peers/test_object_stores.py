@@ -23,9 +23,9 @@ import numpy as np
 import pytest
 from tests.sources.alike import alike
 
-import penstock as ps
-from penstock.errors import NoFiles, Unreachable
-from penstock.io import listing, uploads
+import headrace as hr
+from headrace.errors import NoFiles, Unreachable
+from headrace.io import listing, uploads
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACE = ROOT / ".venv-peers-stores"
@@ -135,14 +135,14 @@ def base(request, monkeypatch):
 
 @pytest.mark.parametrize("ending", FORMATS)
 def test_files_go_there_and_come_back(base, tmp_path, ending):
-    ps.write(f"{base}/a/x.{ending}", EXAMPLES)
-    ps.write(tmp_path / f"x.{ending}", EXAMPLES)
+    hr.write(f"{base}/a/x.{ending}", EXAMPLES)
+    hr.write(tmp_path / f"x.{ending}", EXAMPLES)
     assert alike(f"{base}/a/x.{ending}", tmp_path / f"x.{ending}") == ROWS
-    assert ps.verify(f"{base}/a/x.{ending}").ok
+    assert hr.verify(f"{base}/a/x.{ending}").ok
 
 
 def test_shards_folders_globs_and_what_is_not_there(base):
-    ps.write(f"{base}/deep/er/s.tfrecord@4", EXAMPLES)
+    hr.write(f"{base}/deep/er/s.tfrecord@4", EXAMPLES)
     for path in (
         "deep/er/s.tfrecord@4",
         "deep/er/s.tfrecord@*",
@@ -150,12 +150,12 @@ def test_shards_folders_globs_and_what_is_not_there(base):
         "deep/er/",
         "*/er/s*",
     ):
-        assert len(ps.open(f"{base}/{path}")) == ROWS
+        assert len(hr.open(f"{base}/{path}")) == ROWS
     for path in ("nope.tfrecord", "nope/", "deep/er/z*", "deep/er/s.tfrecord@5"):
         with pytest.raises(NoFiles):
-            ps.open(f"{base}/{path}")
+            hr.open(f"{base}/{path}")
     with pytest.raises(NoFiles, match="bucket of this name"):
-        ps.open(f"{base[:2]}://elsewhere/x.tfrecord")
+        hr.open(f"{base[:2]}://elsewhere/x.tfrecord")
 
 
 def test_lists_of_several_pages(base, tmp_path):
@@ -165,16 +165,16 @@ def test_lists_of_several_pages(base, tmp_path):
     uploads.upload_folder(str(tmp_path / "f"), f"{base}/many")
     assert len(listing.keys_below(f"{base}/many")) == 2200
     assert len(listing.names_under(f"{base}/many")[0]) == 2200
-    assert len(ps.records(f"{base}/many/1*.tfrecord").paths) == 1 + 10 + 100 + 1000
+    assert len(hr.records(f"{base}/many/1*.tfrecord").paths) == 1 + 10 + 100 + 1000
 
 
 def test_parts_conversion_and_interrupts(base):
     values = np.random.default_rng(0).integers(0, 255, (20, 1 << 20), dtype=np.uint8)
-    ps.write(f"{base}/big.npy", {"values": values})
-    assert np.array_equal(ps.open(f"{base}/big.npy").batch(np.arange(20))["values"], values)
-    done = ps.convert(f"{base}/big.npy", f"{base}/big.array_record@3")
-    assert len(ps.open(f"{base}/big.array_record@3")) == done.examples == 20
-    with pytest.raises(RuntimeError), ps.Writer(f"{base}/never.tfrecord") as writer:
+    hr.write(f"{base}/big.npy", {"values": values})
+    assert np.array_equal(hr.open(f"{base}/big.npy").batch(np.arange(20))["values"], values)
+    done = hr.convert(f"{base}/big.npy", f"{base}/big.array_record@3")
+    assert len(hr.open(f"{base}/big.array_record@3")) == done.examples == 20
+    with pytest.raises(RuntimeError), hr.Writer(f"{base}/never.tfrecord") as writer:
         writer.write(EXAMPLES[0])
         raise RuntimeError
     assert listing.is_there([f"{base}/never.tfrecord", f"{base}/big.npy"]) == [False, True]
@@ -188,11 +188,11 @@ def test_folders_as_one_thing(base, tmp_path):
         out = io.BytesIO()
         Image.fromarray(np.full((8, 8, 3), number, np.uint8)).save(out, "PNG")
         images.append({"image": out.getvalue(), "label": number % 2})
-    schema = {"image": ps.Feature("bytes", encoding="png"), "label": ps.Feature("int64", names=("a", "b"))}
+    schema = {"image": hr.Feature("bytes", encoding="png"), "label": hr.Feature("int64", names=("a", "b"))}
     arrays = [{"values": np.full((4, 3), number, np.float32), "label": number} for number in range(20)]
     for place in (base, tmp_path):
-        ps.write(f"{place}/images", images, format="image_folder", schema=schema)
-        ps.write(f"{place}/arrays", arrays, format="npy_folder")
+        hr.write(f"{place}/images", images, format="image_folder", schema=schema)
+        hr.write(f"{place}/arrays", arrays, format="npy_folder")
     assert alike(f"{base}/images", str(tmp_path / "images")) == 20
     assert alike(f"{base}/arrays", str(tmp_path / "arrays")) == 20
 
@@ -203,6 +203,6 @@ def test_wrong_credentials(base, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setenv("AZURE_STORAGE_ACCOUNT_KEY", base64.b64encode(b"another").decode())
         with pytest.raises(Unreachable, match="403"):
-            ps.open(f"{base}/x.tfrecord")
+            hr.open(f"{base}/x.tfrecord")
         with pytest.raises(Unreachable, match="permission to write this"):
-            ps.write(f"{base}/x.tfrecord", EXAMPLES)
+            hr.write(f"{base}/x.tfrecord", EXAMPLES)

@@ -15,8 +15,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.reference import sagemaker_wire
 
-from penstock.errors import CorruptRecord
-from penstock.sagemaker import common
+from headrace.errors import CorruptRecord
+from headrace.sagemaker import common
 
 ROOT = Path(__file__).resolve().parents[2]
 PEERS = ROOT / ".venv-peers-sagemaker" / "bin" / "python"

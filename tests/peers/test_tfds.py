@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from tests.datasets.alike import same_example
 
-from penstock.datasets import data_source
-from penstock.datasets.encoding import FeaturesEncoder
-from penstock.datasets.features.reading import feature_from_json, read_features
-from penstock.errors import DataError
-from penstock.sources.read_instruction import ReadInstruction, even_splits, resolve_split
+from headrace.datasets import data_source
+from headrace.datasets.encoding import FeaturesEncoder
+from headrace.datasets.features.reading import feature_from_json, read_features
+from headrace.errors import DataError
+from headrace.sources.read_instruction import ReadInstruction, even_splits, resolve_split
 
 ROOT = Path(__file__).resolve().parents[2]
-PEERS = Path(os.environ.get("PENSTOCK_PEERS_VENV", ROOT / ".venv-peers")) / "bin" / "python"
+PEERS = Path(os.environ.get("HEADRACE_PEERS_VENV", ROOT / ".venv-peers")) / "bin" / "python"
 SCRIPT = Path(__file__).with_name("tfds_peer.py")
 ROWS = {"train": 12, "test": 5}
 

@@ -10,13 +10,13 @@ import pytest
 from tests.datasets.authors import served
 from tests.datasets.web import Web
 
-import penstock as ps
-from penstock import data_source
-from penstock.datasets.building import DatasetBuilder, csv_builder, image_folder_builder, write_metadata
-from penstock.datasets.features import ClassLabel, Image, Sequence, Tensor, Text
+import headrace as hr
+from headrace import data_source
+from headrace.datasets.building import DatasetBuilder, csv_builder, image_folder_builder, write_metadata
+from headrace.datasets.features import ClassLabel, Image, Sequence, Tensor, Text
 
 ROOT = Path(__file__).resolve().parents[2]
-PEERS = Path(os.environ.get("PENSTOCK_PEERS_VENV", ROOT / ".venv-peers")) / "bin" / "python"
+PEERS = Path(os.environ.get("HEADRACE_PEERS_VENV", ROOT / ".venv-peers")) / "bin" / "python"
 SCRIPT = Path(__file__).with_name("tfds_made_peer.py")
 
 
@@ -172,19 +172,19 @@ def test_tfds_reads_files_that_were_described(tmp_path, pattern):
         "image": pixels,
         "label": np.arange(30) % 3,
         "x": np.arange(60, dtype=np.float32).reshape(30, 2),
-        "words": ps.Ragged.from_list([np.arange(i % 4) for i in range(30)], "int64"),
+        "words": hr.Ragged.from_list([np.arange(i % 4) for i in range(30)], "int64"),
         "name": np.array([f"row {i} é".encode() for i in range(30)], object),
     }
     schema = {
-        "image": ps.Feature("uint8", (5, 4, 3), encoding="png"),
-        "label": ps.Feature("int64"),
-        "x": ps.Feature("float32", (2,)),
-        "words": ps.Feature("int64", (None,)),
-        "name": ps.Feature("bytes"),
+        "image": hr.Feature("uint8", (5, 4, 3), encoding="png"),
+        "label": hr.Feature("int64"),
+        "x": hr.Feature("float32", (2,)),
+        "words": hr.Feature("int64", (None,)),
+        "name": hr.Feature("bytes"),
     }
     for split, count in (("train", 30), ("test", 8)):
         part = {name: column[:count] for name, column in rows.items()}
-        ps.write(tmp_path / pattern.format(name="pets", split=split), part, schema=schema)
+        hr.write(tmp_path / pattern.format(name="pets", split=split), part, schema=schema)
     template = (
         "{SPLIT}.tfrecord-{SHARD_X_OF_Y}"
         if "{name}" not in pattern

@@ -2,14 +2,14 @@
 
 import pytest
 
-from penstock.hosting.endpoint import list_endpoints
-from penstock.sagemaker import Session
+from headrace.hosting.endpoint import list_endpoints
+from headrace.sagemaker import Session
 
 
 @pytest.fixture(autouse=True)
 def _own_state(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("PENSTOCK_STATE_DIR", str(tmp_path_factory.mktemp("state")))
-    monkeypatch.delenv("PENSTOCK_SAGEMAKER_DIR", raising=False)
+    monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path_factory.mktemp("state")))
+    monkeypatch.delenv("HEADRACE_SAGEMAKER_DIR", raising=False)
     yield
     for endpoint in list_endpoints():
         endpoint.delete()

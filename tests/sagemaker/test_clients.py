@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from penstock import sagemaker
-from penstock.hosting.endpoint import EndpointError
-from penstock.sagemaker import Predictor, Session, SKLearnPredictor
-from penstock.sagemaker.local import LocalSession
-from penstock.sagemaker.s3 import S3Downloader, S3Uploader, parse_s3_url, s3_path_join
-from penstock.sagemaker.transformer import Transformer
-from penstock.sagemaker.utils import name_from_image, sagemaker_timestamp, unique_name_from_base
+from headrace import sagemaker
+from headrace.hosting.endpoint import EndpointError
+from headrace.sagemaker import Predictor, Session, SKLearnPredictor
+from headrace.sagemaker.local import LocalSession
+from headrace.sagemaker.s3 import S3Downloader, S3Uploader, parse_s3_url, s3_path_join
+from headrace.sagemaker.transformer import Transformer
+from headrace.sagemaker.utils import name_from_image, sagemaker_timestamp, unique_name_from_base
 
 SCRIPT = """
 def model_fn(model_dir):
@@ -114,7 +114,7 @@ def test_a_transformer_by_the_name_of_a_model(session, model, tmp_path):
 
 
 def test_a_session_of_aws_is_taken_for_its_region(tmp_path, monkeypatch):
-    monkeypatch.setenv("PENSTOCK_SAGEMAKER_DIR", str(tmp_path / "here"))
+    monkeypatch.setenv("HEADRACE_SAGEMAKER_DIR", str(tmp_path / "here"))
     for make in (Session, LocalSession):
         session = make(SimpleNamespace(region_name="eu-west-1"), sagemaker_client=object())
         assert session.root == tmp_path / "here"

@@ -12,8 +12,8 @@ import pytest
 import scipy.sparse as sp
 from tests.reference import recordio
 
-from penstock.errors import CorruptRecord
-from penstock.sagemaker import common
+from headrace.errors import CorruptRecord
+from headrace.sagemaker import common
 
 # What the SDK's writers make, from the format's description.
 GOLDEN = [

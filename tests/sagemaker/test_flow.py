@@ -14,11 +14,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from penstock import sagemaker
-from penstock.errors import JobFailed
-from penstock.hosting.endpoint import EndpointError, find_endpoint
-from penstock.sagemaker.deserializers import JSONDeserializer
-from penstock.sagemaker.serializers import CSVSerializer
+from headrace import sagemaker
+from headrace.errors import JobFailed
+from headrace.hosting.endpoint import EndpointError, find_endpoint
+from headrace.sagemaker.deserializers import JSONDeserializer
+from headrace.sagemaker.serializers import CSVSerializer
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ROW = "M, 0.44, 0.365, 0.125, 0.516, 0.2155, 0.114, 0.155"
@@ -86,7 +86,7 @@ def test_one_prediction_through_the_pipeline(trained):
     assert list(answer) == ["predictions"]
     assert 9 < answer["predictions"][0]["score"] < 10.5
     same = subprocess.run(
-        [sys.executable, "-m", "penstock", "invoke", "abalone", ROW], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "headrace", "invoke", "abalone", ROW], capture_output=True, text=True, check=True
     )
     assert json.loads(same.stdout) == answer
     with pytest.raises(sagemaker.ModelError, match="container-1"):
@@ -269,7 +269,7 @@ def test_ctrl_c_stops_the_job_and_keeps_its_model(session, tmp_path):
         "while True: time.sleep(0.05)\n"
     )
     code = (
-        "import signal, sys; from penstock import sagemaker\n"
+        "import signal, sys; from headrace import sagemaker\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "estimator = sagemaker.SKLearn(entry_point=sys.argv[1], sagemaker_session=sagemaker.Session(sys.argv[2]))\n"
         "estimator.fit(job_name='interrupted')\n"
@@ -298,9 +298,9 @@ def test_a_job_of_another_process_is_waited_for(session, tmp_path, monkeypatch):
         asked_again.touch()  # Until then the job goes on.
         time.sleep(seconds)
 
-    monkeypatch.setattr("penstock.sagemaker.session.time", SimpleNamespace(sleep=asks_again))
+    monkeypatch.setattr("headrace.sagemaker.session.time", SimpleNamespace(sleep=asks_again))
     code = (
-        "import sys; from penstock import sagemaker\n"
+        "import sys; from headrace import sagemaker\n"
         "estimator = sagemaker.SKLearn(entry_point=sys.argv[1], sagemaker_session=sagemaker.Session(sys.argv[2]))\n"
         "estimator.fit(job_name='theirs')\n"
     )

@@ -6,8 +6,8 @@ import pickle
 import numpy as np
 import pytest
 
-from penstock.errors import CorruptRecord
-from penstock.sagemaker.record import Record
+from headrace.errors import CorruptRecord
+from headrace.sagemaker.record import Record
 
 GOLDEN = bytes.fromhex("0a160a0676616c756573120c120a0a080000803f0000004012120a0676616c756573120812060a0400004040")
 SPARSE = bytes.fromhex("0a1d0a0676616c756573121312110a080000e04000000041120201031a0104")

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
-from penstock.containers.toolkit import encoders as toolkit_encoders
-from penstock.sagemaker import deserializers, serializers
-from penstock.sagemaker.amazon import common
-from penstock.sagemaker.common import read_records
+from headrace.containers.toolkit import encoders as toolkit_encoders
+from headrace.sagemaker import deserializers, serializers
+from headrace.sagemaker.amazon import common
+from headrace.sagemaker.common import read_records
 
 GOLDEN = json.loads(
     (Path(__file__).parents[1] / "golden" / "sagemaker_sdk" / "serializers.json").read_text(encoding="utf-8")

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from tests.io.injected_faults import Faults
 
-from penstock import sagemaker
-from penstock.sagemaker import Session, TrainingInput, get_execution_role, get_image_uri, image_uris, s3_input
-from penstock.sagemaker.deserializers import csv_deserializer
-from penstock.sagemaker.inputs import channels_of
-from penstock.sagemaker.serializers import csv_serializer, numpy_to_record_serializer
-from penstock.sagemaker.session import base_from_name, name_from_base
+from headrace import sagemaker
+from headrace.sagemaker import Session, TrainingInput, get_execution_role, get_image_uri, image_uris, s3_input
+from headrace.sagemaker.deserializers import csv_deserializer
+from headrace.sagemaker.inputs import channels_of
+from headrace.sagemaker.serializers import csv_serializer, numpy_to_record_serializer
+from headrace.sagemaker.session import base_from_name, name_from_base
 
 BUCKET = "sagemaker-us-east-1-000000000000"
 
@@ -96,7 +96,7 @@ def test_models_are_found_by_another_session(session):
 
 
 def test_where_it_is(tmp_path, monkeypatch):
-    monkeypatch.setenv("PENSTOCK_SAGEMAKER_DIR", str(tmp_path / "here"))
+    monkeypatch.setenv("HEADRACE_SAGEMAKER_DIR", str(tmp_path / "here"))
     assert Session().root == tmp_path / "here"
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
     assert Session(default_bucket=None).default_bucket() == "sagemaker-eu-west-1-000000000000"
@@ -172,7 +172,7 @@ def test_old_names_are_told_where_they_are_used(session, call):
 
 def test_modules_are_there_without_importing_them():
     code = (
-        "from penstock import sagemaker\n"
+        "from headrace import sagemaker\n"
         "sagemaker.s3.S3Uploader, sagemaker.utils.name_from_base, sagemaker.local.LocalSession, sagemaker.LocalSession\n"
         "sagemaker.content_types.CONTENT_TYPE_CSV, sagemaker.amazon.amazon_estimator.get_image_uri\n"
         "sagemaker.amazon.common.write_numpy_to_dense_tensor, sagemaker.amazon.linear_learner.LinearLearner\n"

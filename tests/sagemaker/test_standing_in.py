@@ -6,9 +6,9 @@ from types import ModuleType
 
 import pytest
 
-import penstock.sagemaker
-from penstock.sagemaker import serializers
-from penstock.sagemaker.standing_in import install_as_sagemaker
+import headrace.sagemaker
+from headrace.sagemaker import serializers
+from headrace.sagemaker.standing_in import install_as_sagemaker
 
 
 @pytest.fixture
@@ -38,22 +38,22 @@ from sagemaker.local.local_session import LocalSession
 from sagemaker.serializers import CSVSerializer
 from sagemaker.sklearn.estimator import SKLearn
 """)
-    assert found["sagemaker"] is penstock.sagemaker
+    assert found["sagemaker"] is headrace.sagemaker
     assert found["CSVSerializer"] is found["base"] is serializers.CSVSerializer
     assert found["image_uris"] is found["same"]
-    assert found["SKLearn"] is penstock.sagemaker.SKLearn
-    assert found["smac"].__spec__.name == "penstock.sagemaker.amazon.common"
+    assert found["SKLearn"] is headrace.sagemaker.SKLearn
+    assert found["smac"].__spec__.name == "headrace.sagemaker.amazon.common"
     assert importlib.reload(found["smac"]) is found["smac"]
 
 
 def test_it_can_be_undone(installed):
     run("import sagemaker.serializers")
-    before = [one for one in sys.meta_path if type(one).__module__.startswith("penstock.sagemaker")]
+    before = [one for one in sys.meta_path if type(one).__module__.startswith("headrace.sagemaker")]
     assert install_as_sagemaker() == installed
-    assert [one for one in sys.meta_path if type(one).__module__.startswith("penstock.sagemaker")] == before
+    assert [one for one in sys.meta_path if type(one).__module__.startswith("headrace.sagemaker")] == before
     installed()
     assert not [name for name in sys.modules if name.partition(".")[0] == "sagemaker"]
-    assert not [one for one in sys.meta_path if type(one).__module__.startswith("penstock.sagemaker")]
+    assert not [one for one in sys.meta_path if type(one).__module__.startswith("headrace.sagemaker")]
     installed()
 
 
@@ -63,7 +63,7 @@ def test_not_over_the_sdk_itself(monkeypatch):
     monkeypatch.setitem(sys.modules, "sagemaker", module)
     with pytest.raises(ImportError, match=r"imported already, from /packages/sagemaker/__init__\.py: call .* before"):
         install_as_sagemaker()
-    assert not [one for one in sys.meta_path if type(one).__module__.startswith("penstock.sagemaker")]
+    assert not [one for one in sys.meta_path if type(one).__module__.startswith("headrace.sagemaker")]
 
 
 @pytest.mark.usefixtures("installed")
@@ -97,20 +97,20 @@ def test_what_is_not_here_says_why(statement, said):
 
 def test_names_that_the_sdk_does_not_have():
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-        _ = penstock.sagemaker.nothing
-    assert not hasattr(penstock.sagemaker, "__wrapped__")
+        _ = headrace.sagemaker.nothing
+    assert not hasattr(headrace.sagemaker, "__wrapped__")
 
 
 def test_missing_names_of_objects_say_why(tmp_path):
-    session = penstock.sagemaker.Session(tmp_path)
+    session = headrace.sagemaker.Session(tmp_path)
     with pytest.raises(AttributeError, match="no attribute 'create_hub': what the SDK's Session has .* needs AWS"):
         session.create_hub()
     assert not hasattr(session, "_repr_html_")
 
 
 def test_the_prefix_of_the_default_bucket(tmp_path):
-    assert penstock.sagemaker.Session(tmp_path).default_bucket_prefix is None
-    session = penstock.sagemaker.Session(tmp_path, default_bucket_prefix="team/a/")
+    assert headrace.sagemaker.Session(tmp_path).default_bucket_prefix is None
+    session = headrace.sagemaker.Session(tmp_path, default_bucket_prefix="team/a/")
     (tmp_path / "x.csv").write_text("1")
     bucket = session.default_bucket()
     assert session.default_bucket_prefix == "team/a/"
@@ -119,11 +119,11 @@ def test_the_prefix_of_the_default_bucket(tmp_path):
 
 
 def test_attributes_that_only_the_sdk_has(session):
-    model = penstock.sagemaker.SKLearnModel("file:///x.tar.gz", entry_point="x.py", sagemaker_session=session)
-    pipeline = penstock.sagemaker.PipelineModel([model, model])
+    model = headrace.sagemaker.SKLearnModel("file:///x.tar.gz", entry_point="x.py", sagemaker_session=session)
+    pipeline = headrace.sagemaker.PipelineModel([model, model])
     with pytest.raises(AttributeError, match="'PipelineModel' object has no attribute 'vpc_config': what the SDK's"):
         _ = pipeline.vpc_config
-    transformer = penstock.sagemaker.Transformer(pipeline, sagemaker_session=session)
+    transformer = headrace.sagemaker.Transformer(pipeline, sagemaker_session=session)
     with pytest.raises(
         AttributeError, match="'Transformer' object has no attribute 'transform_with_monitoring': what the SDK's"
     ):

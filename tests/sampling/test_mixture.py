@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.sampling.mixture import MAX_PERIOD, Interleaving, Onward, whole_parts
+from headrace.sampling.mixture import MAX_PERIOD, Interleaving, Onward, whole_parts
 
 PARTS = st.lists(st.integers(1, 40), min_size=1, max_size=8)
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference.permutation import permuted
 
-from penstock.contracts.protocols import Sampler
-from penstock.sampling.samplers import InOrder, Shuffled
+from headrace.contracts.protocols import Sampler
+from headrace.sampling.samplers import InOrder, Shuffled
 
 SEEDS = st.integers(0, (1 << 64) - 1)
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-import penstock as ps
-from penstock.sources.column_source import ColumnSource
-from penstock.testing import SourceTests, kinds_batch, kinds_schema
+import headrace as hr
+from headrace.sources.column_source import ColumnSource
+from headrace.testing import SourceTests, kinds_batch, kinds_schema
 
 KINDS = ("int64", "float32", "text", "payload", "vector", "ragged")
 
@@ -15,8 +15,8 @@ class TestColumns(SourceTests):
 
 
 def opened(folder):
-    ps.write(folder / "x.tfrecord", kinds_batch(30, KINDS), schema=kinds_schema(KINDS))
-    return ps.open(folder / "x.tfrecord", schema=kinds_schema(KINDS))
+    hr.write(folder / "x.tfrecord", kinds_batch(30, KINDS), schema=kinds_schema(KINDS))
+    return hr.open(folder / "x.tfrecord", schema=kinds_schema(KINDS))
 
 
 class TestRecords(SourceTests):

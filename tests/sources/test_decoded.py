@@ -7,15 +7,15 @@ import pytest
 import simplejpeg
 from tests.codecs.images.files import golden, jpeg, made, noise
 
-import penstock as ps
-from penstock import _optional
-from penstock.codecs.images import opened
+import headrace as hr
+from headrace import _optional
+from headrace.codecs.images import opened
 
 N = 40
 IMAGES = [jpeg(seed=seed) for seed in range(N)]
 PIXELS = np.stack([simplejpeg.decode_jpeg(image) for image in IMAGES])
-JPEG = ps.Feature("uint8", (16, 24, 3), encoding="jpeg")
-STORED = ps.Feature("bytes", encoding="jpeg")
+JPEG = hr.Feature("uint8", (16, 24, 3), encoding="jpeg")
+STORED = hr.Feature("bytes", encoding="jpeg")
 
 
 def examples(images=IMAGES):
@@ -24,18 +24,18 @@ def examples(images=IMAGES):
 
 @pytest.fixture(params=["x.tfrecord", "x.tfrecord.gz", "x.array_record", "x.recordio"])
 def path(request, tmp_path):
-    ps.write(tmp_path / request.param, examples())
+    hr.write(tmp_path / request.param, examples())
     return tmp_path / request.param
 
 
 @pytest.fixture
 def source(tmp_path):
-    ps.write(tmp_path / "x.tfrecord", examples())
-    return ps.open(tmp_path / "x.tfrecord")
+    hr.write(tmp_path / "x.tfrecord", examples())
+    return hr.open(tmp_path / "x.tfrecord")
 
 
 def test_in_every_format_images_are_found_and_decoded(path):
-    source = ps.open(path)
+    source = hr.open(path)
     assert source.schema["image"] == JPEG
     assert source.cuts_cleanly
     np.testing.assert_array_equal(source[7]["image"], PIXELS[7])
@@ -46,21 +46,21 @@ def test_in_every_format_images_are_found_and_decoded(path):
 
 
 def test_decode_false_leaves_the_bytes(path):
-    source = ps.open(path, decode=False)
+    source = hr.open(path, decode=False)
     assert source.schema["image"] == STORED
     assert source[3]["image"] == IMAGES[3]
-    assert source.fingerprint == ps.open(path).fingerprint
-    assert ps.open(path).encoded()[3]["image"] == IMAGES[3]
+    assert source.fingerprint == hr.open(path).fingerprint
+    assert hr.open(path).encoded()[3]["image"] == IMAGES[3]
 
 
 @pytest.mark.parametrize("name", ["x.tfrecord", "x.array_record", "x.recordio"])
 def test_images_as_whole_records(tmp_path, name):
-    ps.write_records(tmp_path / name, IMAGES)
-    source = ps.open(tmp_path / name)
-    assert source.schema == ps.Schema({"record": JPEG})
+    hr.write_records(tmp_path / name, IMAGES)
+    source = hr.open(tmp_path / name)
+    assert source.schema == hr.Schema({"record": JPEG})
     np.testing.assert_array_equal(source[9]["record"], PIXELS[9])
-    assert ps.open(tmp_path / name, codec="raw")[9]["record"] == IMAGES[9]  # as named
-    named = ps.open(tmp_path / name, codec="raw", schema={"record": STORED})
+    assert hr.open(tmp_path / name, codec="raw")[9]["record"] == IMAGES[9]  # as named
+    named = hr.open(tmp_path / name, codec="raw", schema={"record": STORED})
     np.testing.assert_array_equal(named[9]["record"], PIXELS[9])
 
 
@@ -69,7 +69,7 @@ def test_loaders(source, to, kind):
     if to != "numpy":
         pytest.importorskip(to)
     seen = []
-    for batch in ps.Loader(source, 16, shuffle=True, seed=3, threads=2, to=to):
+    for batch in hr.Loader(source, 16, shuffle=True, seed=3, threads=2, to=to):
         assert type(batch["image"]).__name__ == kind
         for image, label in zip(np.asarray(batch["image"]), np.asarray(batch["label"]), strict=True):
             np.testing.assert_array_equal(image, PIXELS[label])
@@ -78,8 +78,8 @@ def test_loaders(source, to, kind):
 
 
 def test_a_stream_that_is_still_being_inflated(tmp_path):
-    ps.write(tmp_path / "x.tfrecord.gz", examples())
-    batches = list(ps.Loader(ps.open(tmp_path / "x.tfrecord.gz"), 16))
+    hr.write(tmp_path / "x.tfrecord.gz", examples())
+    batches = list(hr.Loader(hr.open(tmp_path / "x.tfrecord.gz"), 16))
     np.testing.assert_array_equal(np.concatenate([batch["image"] for batch in batches]), PIXELS)
 
 
@@ -101,16 +101,16 @@ def test_views(source):
 
 
 def test_selecting_other_features_decodes_nothing(tmp_path, monkeypatch):
-    ps.write(tmp_path / "x.tfrecord", examples())
+    hr.write(tmp_path / "x.tfrecord", examples())
     for name in ("_turbo", "_pillow"):
         monkeypatch.setattr(opened, name, lambda: _optional.require("no_such_package", extra="images"))
-    source = ps.open(tmp_path / "x.tfrecord")
-    assert source.schema["image"] == ps.Feature("uint8", (None, None, None), encoding="jpeg")
+    source = hr.open(tmp_path / "x.tfrecord")
+    assert source.schema["image"] == hr.Feature("uint8", (None, None, None), encoding="jpeg")
     assert source.select("label").batch([3])["label"].tolist() == [3]
-    assert ps.open(tmp_path / "x.tfrecord", columns=["label"])[5] == {"label": 5}
-    assert ps.open(tmp_path / "x.tfrecord", decode=False)[0]["image"] == IMAGES[0]
-    ps.convert(tmp_path / "x.tfrecord", tmp_path / "y.array_record")
-    with pytest.raises(ps.MissingExtra, match="penstock.images"):
+    assert hr.open(tmp_path / "x.tfrecord", columns=["label"])[5] == {"label": 5}
+    assert hr.open(tmp_path / "x.tfrecord", decode=False)[0]["image"] == IMAGES[0]
+    hr.convert(tmp_path / "x.tfrecord", tmp_path / "y.array_record")
+    with pytest.raises(hr.MissingExtra, match="headrace.images"):
         source[0]
 
 
@@ -126,24 +126,24 @@ def test_selecting_other_features_decodes_nothing(tmp_path, monkeypatch):
 )
 def test_written_images_are_the_same_bytes(source, tmp_path, view):
     chosen = view(source)
-    ps.write(tmp_path / "y.array_record", chosen)
-    ps.convert(chosen, tmp_path / "z.tfrecord")
+    hr.write(tmp_path / "y.array_record", chosen)
+    hr.convert(chosen, tmp_path / "z.tfrecord")
     name = next(name for name in chosen.schema if name != "label")
     for path in (tmp_path / "y.array_record", tmp_path / "z.tfrecord"):
-        written = ps.open(path, decode=False)
+        written = hr.open(path, decode=False)
         assert [e[name] for e in written] == [IMAGES[e["label"]] for e in chosen.encoded()]
 
 
 def test_formats_of_numbers_get_pixels(source, tmp_path):
-    ps.write(tmp_path / "x.npy", source.select("image"))
+    hr.write(tmp_path / "x.npy", source.select("image"))
     np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), PIXELS)
 
 
 def test_damage_is_named_with_file_record_and_feature(tmp_path):
     images = list(IMAGES)
     images[23] = images[23][:-50]
-    ps.write(tmp_path / "x.tfrecord@2", examples(images))
-    source = ps.open(tmp_path / "x.tfrecord@2")
+    hr.write(tmp_path / "x.tfrecord@2", examples(images))
+    source = hr.open(tmp_path / "x.tfrecord@2")
     told = (
         r"Premature end of JPEG file - at .*00001-of-00002, record 3, byte 0x[0-9a-f]+, feature 'image'. decode=False"
     )
@@ -151,21 +151,21 @@ def test_damage_is_named_with_file_record_and_feature(tmp_path):
         lambda: source[23],
         lambda: source.batch(range(N)),
         lambda: list(source),
-        lambda: list(ps.Loader(source, 8)),
+        lambda: list(hr.Loader(source, 8)),
     ):
-        with pytest.raises(ps.CorruptRecord, match=told):
+        with pytest.raises(hr.CorruptRecord, match=told):
             ask()
     before = []
-    with pytest.raises(ps.CorruptRecord):
+    with pytest.raises(hr.CorruptRecord):
         before.extend(iter(source))
     assert source[22:23][0]["label"] == 22
 
 
 def test_sizes_that_differ(tmp_path):
     images = [jpeg(), jpeg(8, 9), made(noise(4, 4, 1)), jpeg()]
-    ps.write(tmp_path / "x.tfrecord", examples(images))
-    source = ps.open(tmp_path / "x.tfrecord")
-    assert source.schema["image"] == ps.Feature("uint8", (None, None, 3), encoding="image")
+    hr.write(tmp_path / "x.tfrecord", examples(images))
+    source = hr.open(tmp_path / "x.tfrecord")
+    assert source.schema["image"] == hr.Feature("uint8", (None, None, 3), encoding="image")
     assert not source.cuts_cleanly
     assert [image.shape for image in source.batch(range(4))["image"]] == [
         (16, 24, 3),
@@ -174,53 +174,53 @@ def test_sizes_that_differ(tmp_path):
         (16, 24, 3),
     ]
     assert source.batch([0, 3])["image"].shape == (2, 16, 24, 3)
-    batches = [batch["image"] for batch in ps.Loader(source, 2)]
+    batches = [batch["image"] for batch in hr.Loader(source, 2)]
     assert [type(images) for images in batches] == [list, list]
 
 
 def test_an_image_unlike_the_first_ones(tmp_path):
-    ps.write(tmp_path / "x.tfrecord", examples([*IMAGES, *IMAGES, jpeg(17, 24)]))
-    with pytest.raises(ps.SchemaMismatch, match=r"record 80, .*decode=ImageOptions\(any_size=True\)"):
-        ps.open(tmp_path / "x.tfrecord")[80]
-    loose = ps.open(tmp_path / "x.tfrecord", decode=ps.ImageOptions(any_size=True))
+    hr.write(tmp_path / "x.tfrecord", examples([*IMAGES, *IMAGES, jpeg(17, 24)]))
+    with pytest.raises(hr.SchemaMismatch, match=r"record 80, .*decode=ImageOptions\(any_size=True\)"):
+        hr.open(tmp_path / "x.tfrecord")[80]
+    loose = hr.open(tmp_path / "x.tfrecord", decode=hr.ImageOptions(any_size=True))
     assert loose.schema["image"].shape == (None, None, 3)
     assert loose[80]["image"].shape == (17, 24, 3)
 
 
 def test_a_given_schema_is_what_comes(tmp_path):
-    ps.write(tmp_path / "x.tfrecord", examples([golden("png16_rgba.png")] * 3))
-    found = ps.open(tmp_path / "x.tfrecord")
-    assert found.schema["image"] == ps.Feature("uint16", (13, 18, 4), encoding="png")
-    grey = {"image": ps.Feature("uint8", (None, None, 1), encoding="png")}
-    assert ps.open(tmp_path / "x.tfrecord", schema=grey)[0]["image"].shape == (13, 18, 1)
-    assert ps.open(tmp_path / "x.tfrecord", schema=grey).schema == ps.Schema(grey)
-    plain = {"image": ps.Feature("bytes")}
-    assert ps.open(tmp_path / "x.tfrecord", schema=plain)[0]["image"] == golden("png16_rgba.png")
-    again = ps.open(tmp_path / "x.tfrecord", schema=found.schema)
+    hr.write(tmp_path / "x.tfrecord", examples([golden("png16_rgba.png")] * 3))
+    found = hr.open(tmp_path / "x.tfrecord")
+    assert found.schema["image"] == hr.Feature("uint16", (13, 18, 4), encoding="png")
+    grey = {"image": hr.Feature("uint8", (None, None, 1), encoding="png")}
+    assert hr.open(tmp_path / "x.tfrecord", schema=grey)[0]["image"].shape == (13, 18, 1)
+    assert hr.open(tmp_path / "x.tfrecord", schema=grey).schema == hr.Schema(grey)
+    plain = {"image": hr.Feature("bytes")}
+    assert hr.open(tmp_path / "x.tfrecord", schema=plain)[0]["image"] == golden("png16_rgba.png")
+    again = hr.open(tmp_path / "x.tfrecord", schema=found.schema)
     np.testing.assert_array_equal(again[1]["image"], found[1]["image"])
-    with pytest.raises(ps.SchemaMismatch):
-        ps.open(tmp_path / "x.tfrecord", schema={"image": ps.Feature("uint8", (2, 2, 1), encoding="png")})[0]
+    with pytest.raises(hr.SchemaMismatch):
+        hr.open(tmp_path / "x.tfrecord", schema={"image": hr.Feature("uint8", (2, 2, 1), encoding="png")})[0]
 
 
 def test_several_images_in_an_example(tmp_path):
     stack = [{"images": [IMAGES[i] for i in range(count)]} for count in (2, 1, 3)]
-    ps.write(tmp_path / "x.tfrecord", stack, schema={"images": ps.Feature("bytes", (None,))})
-    source = ps.open(tmp_path / "x.tfrecord")
-    assert source.schema["images"] == ps.Feature("uint8", (None, 16, 24, 3), encoding="jpeg")
+    hr.write(tmp_path / "x.tfrecord", stack, schema={"images": hr.Feature("bytes", (None,))})
+    source = hr.open(tmp_path / "x.tfrecord")
+    assert source.schema["images"] == hr.Feature("uint8", (None, 16, 24, 3), encoding="jpeg")
     np.testing.assert_array_equal(source[2]["images"], PIXELS[:3])
     assert [len(images) for images in source.batch([0, 1, 2])["images"]] == [2, 1, 3]
-    ps.write(
+    hr.write(
         tmp_path / "y.tfrecord",
         [{"images": IMAGES[:2]}, {"images": IMAGES[2:4]}],
-        schema={"images": ps.Feature("bytes", (2,))},
+        schema={"images": hr.Feature("bytes", (2,))},
     )
-    pairs = ps.open(tmp_path / "y.tfrecord")
+    pairs = hr.open(tmp_path / "y.tfrecord")
     np.testing.assert_array_equal(pairs.batch([1, 0])["images"], np.stack([PIXELS[2:4], PIXELS[:2]]))
 
 
 def test_an_empty_file(tmp_path):
-    ps.write(tmp_path / "x.tfrecord", [], schema={"image": STORED})
-    source = ps.open(tmp_path / "x.tfrecord", schema={"image": STORED})
+    hr.write(tmp_path / "x.tfrecord", [], schema={"image": STORED})
+    source = hr.open(tmp_path / "x.tfrecord", schema={"image": STORED})
     assert len(source) == 0
     assert source.batch([])["image"].shape == (0, 0, 0, 0)
 
@@ -231,23 +231,23 @@ def test_columns_of_bytes_in_tables(tmp_path):
     nested = arrow.array([dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)])
     columns = {"plain": IMAGES[:20], "image": nested, "other": [b"x"] * 20, "late": [*IMAGES[:15], *[b"x"] * 5]}
     parquet.write_table(arrow.table(columns), tmp_path / "x.parquet")
-    source = ps.open(tmp_path / "x.parquet")
+    source = hr.open(tmp_path / "x.parquet")
     assert source.schema["plain"] == source.schema["image/bytes"] == JPEG
-    assert source.schema["other"] == source.schema["late"] == ps.Feature("bytes")
+    assert source.schema["other"] == source.schema["late"] == hr.Feature("bytes")
     np.testing.assert_array_equal(source.batch([19, 2])["image/bytes"], PIXELS[[19, 2]])
     assert source.select("other")[3] == {"other": b"x"}
-    assert ps.open(tmp_path / "x.parquet", decode=False)[0]["plain"] == IMAGES[0]
-    ps.convert(tmp_path / "x.parquet", tmp_path / "y.tfrecord")
-    assert ps.open(tmp_path / "y.tfrecord", decode=False)[7]["plain"] == IMAGES[7]
+    assert hr.open(tmp_path / "x.parquet", decode=False)[0]["plain"] == IMAGES[0]
+    hr.convert(tmp_path / "x.parquet", tmp_path / "y.tfrecord")
+    assert hr.open(tmp_path / "y.tfrecord", decode=False)[7]["plain"] == IMAGES[7]
 
 
 def test_the_schema_is_told_of_a_file_with_damage_in_it(tmp_path):
-    ps.write(tmp_path / "x.tfrecord", examples())
+    hr.write(tmp_path / "x.tfrecord", examples())
     whole = bytearray((tmp_path / "x.tfrecord").read_bytes())
     whole[len(whole) // N * 3] ^= 1
     (tmp_path / "x.tfrecord").write_bytes(whole)
-    source = ps.open(tmp_path / "x.tfrecord")
+    source = hr.open(tmp_path / "x.tfrecord")
     assert source.schema["image"] == JPEG
     assert source[1]["label"] == 1
-    with pytest.raises(ps.CorruptRecord):
+    with pytest.raises(hr.CorruptRecord):
         list(source)

@@ -5,21 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock.errors import DataError
+import headrace as hr
+from headrace.errors import DataError
 
 OF_NO_BYTES = ("tfrecord", "recordio", "csv", "jsonl")
 WITHOUT_SCHEMA = ("tfrecord", "tfrecord.gz", "recordio", "array_record", "jsonl", "jsonl.gz", "tar")
 WITH_SCHEMA = ("npz", "parquet", "avro")
 DAMAGED_AT_NO_BYTES = ("tfrecord.gz", "jsonl.gz", "array_record", "npy", "npz", "parquet", "avro", "tar")
-SCHEMA = ps.Schema({"a": ps.Feature("float32", (3,)), "text": ps.Feature("str")})
+SCHEMA = hr.Schema({"a": hr.Feature("float32", (3,)), "text": hr.Feature("str")})
 
 
 def nothing_comes_of(source):
     assert len(source) == 0
     assert list(source) == []
     for options in ({}, {"shuffle": True, "epochs": 3}, {"drop_last": True}):
-        loader = ps.Loader(source, 4, **options)
+        loader = hr.Loader(source, 4, **options)
         assert len(loader) == 0
         assert list(loader) == []
 
@@ -28,11 +28,11 @@ def nothing_comes_of(source):
 def test_no_bytes_are_no_examples(tmp_path, ending):
     path = tmp_path / f"x.{ending}"
     path.touch()
-    source = ps.open(path)
+    source = hr.open(path)
     assert dict(source.schema) == {}
     assert source.batch([]) == {}
     nothing_comes_of(source)
-    assert ps.verify(path).ok
+    assert hr.verify(path).ok
 
 
 @pytest.mark.parametrize("ending", DAMAGED_AT_NO_BYTES)
@@ -40,19 +40,19 @@ def test_no_bytes_are_damage_where_every_file_has_some(tmp_path, ending):
     path = tmp_path / f"x.{ending}"
     path.touch()
     with pytest.raises(DataError):
-        len(ps.open(path))
-    assert not ps.verify(path).ok
+        len(hr.open(path))
+    assert not hr.verify(path).ok
 
 
 @pytest.mark.parametrize("ending", WITHOUT_SCHEMA)
 def test_what_was_written_without_an_example(tmp_path, ending):
     path = tmp_path / f"x.{ending}"
-    assert ps.write(path, [], schema=SCHEMA) == 0
-    assert dict(ps.open(path).schema) == {}
-    nothing_comes_of(ps.open(path))
-    assert ps.verify(path).ok
+    assert hr.write(path, [], schema=SCHEMA) == 0
+    assert dict(hr.open(path).schema) == {}
+    nothing_comes_of(hr.open(path))
+    assert hr.verify(path).ok
     # A schema that is given is kept: what is made of batches then need not look whether there is anything.
-    source = ps.open(path, schema=SCHEMA)
+    source = hr.open(path, schema=SCHEMA)
     assert source.schema == SCHEMA
     batch = source.batch([])
     assert (batch["a"].shape, batch["a"].dtype, batch["text"].shape) == ((0, 3), np.float32, (0,))
@@ -63,16 +63,16 @@ def test_what_was_written_without_an_example(tmp_path, ending):
 @pytest.mark.parametrize("ending", WITH_SCHEMA)
 def test_formats_that_keep_the_schema(tmp_path, ending):
     path = tmp_path / f"x.{ending}"
-    ps.write(path, [], schema={"a": ps.Feature("float32")})
-    assert dict(ps.open(path).schema) == {"a": ps.Feature("float32")}
-    nothing_comes_of(ps.open(path))
+    hr.write(path, [], schema={"a": hr.Feature("float32")})
+    assert dict(hr.open(path).schema) == {"a": hr.Feature("float32")}
+    nothing_comes_of(hr.open(path))
 
 
 @pytest.mark.parametrize("ending", ["tfrecord", "jsonl", "tar"])
 def test_an_empty_shard_among_others(tmp_path, ending):
-    ps.write(tmp_path / f"1.{ending}", [], schema=SCHEMA)
-    ps.write(tmp_path / f"2.{ending}", [{"a": np.ones(3, np.float32)}])
-    source = ps.open(str(tmp_path / f"*.{ending}"))
+    hr.write(tmp_path / f"1.{ending}", [], schema=SCHEMA)
+    hr.write(tmp_path / f"2.{ending}", [{"a": np.ones(3, np.float32)}])
+    source = hr.open(str(tmp_path / f"*.{ending}"))
     assert list(source.schema) == ["a"]
-    (batch,) = ps.Loader(source, 4)
+    (batch,) = hr.Loader(source, 4)
     assert batch["a"].tolist() == [[1, 1, 1]]

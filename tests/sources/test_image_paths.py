@@ -7,13 +7,13 @@ import pytest
 import simplejpeg
 from tests.codecs.images.files import jpeg, made, noise
 
-import penstock as ps
-from penstock.sources.image_paths import with_images
+import headrace as hr
+from headrace.sources.image_paths import with_images
 
 N = 6
 
 
-class Rows(ps.ColumnSource):
+class Rows(hr.ColumnSource):
     """A table of text, as the readers of CSV and JSON Lines give it."""
 
     format = "csv"
@@ -29,7 +29,7 @@ class Rows(ps.ColumnSource):
         self.places = [(str(path), i) for path, count in files for i in range(count)]
 
     def where(self, index):
-        return ps.Where(path=self.places[index][0], record=self.places[index][1])
+        return hr.Where(path=self.places[index][0], record=self.places[index][1])
 
 
 @pytest.fixture
@@ -47,8 +47,8 @@ def rows(folder, paths=None, **more):
 
 def test_paths_are_recognised(folder):
     source = with_images(rows(folder, note=["x.jpg"] * N), None)
-    assert source.schema["path"] == ps.Feature("bytes", encoding="jpeg")
-    assert source.schema["note"] == ps.Feature("str")  # no such file
+    assert source.schema["path"] == hr.Feature("bytes", encoding="jpeg")
+    assert source.schema["note"] == hr.Feature("str")  # no such file
     assert source.batch([4, 2])["path"].tolist() == [jpeg(seed=4), jpeg(seed=2)]
     assert [e["path"] for e in source] == [jpeg(seed=i) for i in range(N)]
     assert source.select("label")[3] == {"label": 3}
@@ -56,15 +56,15 @@ def test_paths_are_recognised(folder):
 
 
 def test_they_are_decoded_and_written_like_any_image(folder):
-    from penstock.sources.decoded import decoded
+    from headrace.sources.decoded import decoded
 
     source = decoded(with_images(rows(folder), None), decode=True, given=None)
     np.testing.assert_array_equal(source[3]["path"], simplejpeg.decode_jpeg(jpeg(seed=3)))
-    ps.write(folder / "x.tfrecord", source)
-    assert ps.open(folder / "x.tfrecord", decode=False)[5]["path"] == jpeg(seed=5)
-    assert sum(len(b["path"]) for b in ps.Loader(source, 4, shuffle=True, threads=2)) == N
+    hr.write(folder / "x.tfrecord", source)
+    assert hr.open(folder / "x.tfrecord", decode=False)[5]["path"] == jpeg(seed=5)
+    assert sum(len(b["path"]) for b in hr.Loader(source, 4, shuffle=True, threads=2)) == N
     (folder / "jpegs" / "4.jpg").write_bytes(jpeg()[:-9])
-    with pytest.raises(ps.CorruptRecord, match=r"train.csv, record 4, feature 'path'"):
+    with pytest.raises(hr.CorruptRecord, match=r"train.csv, record 4, feature 'path'"):
         source[4]
 
 
@@ -93,7 +93,7 @@ def test_what_is_left_alone(folder):
     assert with_images(table, None) is table
     texts = rows(folder, paths=["jpegs/0.jpg", "a text"])
     assert with_images(texts, None) is texts
-    empty = ps.ColumnSource({"label": np.zeros(0)})
+    empty = hr.ColumnSource({"label": np.zeros(0)})
     assert with_images(empty, None) is empty
 
 
@@ -101,46 +101,46 @@ def test_a_missing_file_is_named_with_its_row(folder):
     source = with_images(rows(folder), None)
     (folder / "jpegs" / "3.jpg").unlink()
     with pytest.raises(
-        ps.NoFiles,
+        hr.NoFiles,
         match=r"expected an image at .*jpegs/3.jpg, found no file there - at .*train.csv, record 3, feature 'path'",
     ):
         source.batch([1, 3])
 
 
 def test_columns_that_cannot_be_paths(folder):
-    with pytest.raises(ps.SchemaMismatch, match="expected text, one path in each row, found Feature"):
+    with pytest.raises(hr.SchemaMismatch, match="expected text, one path in each row, found Feature"):
         with_images(rows(folder), ["label"])
-    with pytest.raises(ps.NoSuchFeature):
+    with pytest.raises(hr.NoSuchFeature):
         with_images(rows(folder), ["picture"])
 
 
 @pytest.fixture(params=["train.csv", "train.jsonl"])
 def table(folder, request):
     rows = [{"path": f"jpegs/{i}.jpg", "label": i} for i in range(N)]
-    ps.write(folder / request.param, rows)
+    hr.write(folder / request.param, rows)
     return folder / request.param
 
 
 def test_in_files_of_text(table):
-    source = ps.open(table)
-    assert source.schema["path"] == ps.Feature("uint8", (16, 24, 3), encoding="jpeg")
+    source = hr.open(table)
+    assert source.schema["path"] == hr.Feature("uint8", (16, 24, 3), encoding="jpeg")
     np.testing.assert_array_equal(source.batch([5, 1])["path"], [simplejpeg.decode_jpeg(jpeg(seed=i)) for i in (5, 1)])
-    assert ps.open(table, image_columns=())[2]["path"] == "jpegs/2.jpg"
-    assert ps.open(table, decode=False)[2]["path"] == jpeg(seed=2)
-    assert ps.open(table, columns=["label"])[2] == {"label": 2}
-    ps.convert(table, table.with_suffix(".tfrecord"))
-    assert [e["path"] for e in ps.open(table.with_suffix(".tfrecord"), decode=False)] == [
+    assert hr.open(table, image_columns=())[2]["path"] == "jpegs/2.jpg"
+    assert hr.open(table, decode=False)[2]["path"] == jpeg(seed=2)
+    assert hr.open(table, columns=["label"])[2] == {"label": 2}
+    hr.convert(table, table.with_suffix(".tfrecord"))
+    assert [e["path"] for e in hr.open(table.with_suffix(".tfrecord"), decode=False)] == [
         jpeg(seed=i) for i in range(N)
     ]
 
 
 def test_a_given_schema_of_images(table):
-    schema = {"path": ps.Feature("uint8", (None, None, 1), encoding="jpeg"), "label": ps.Feature("int64")}
-    source = ps.open(table, schema=schema)
-    assert source.schema == ps.Schema(schema)
+    schema = {"path": hr.Feature("uint8", (None, None, 1), encoding="jpeg"), "label": hr.Feature("int64")}
+    source = hr.open(table, schema=schema)
+    assert source.schema == hr.Schema(schema)
     assert source[3]["path"].shape == (16, 24, 1)
-    assert ps.open(table, schema={"path": ps.Feature("str")})[0]["path"].shape == (16, 24, 3)  # recognised all the same
-    assert ps.open(table, schema={"path": ps.Feature("str")}, image_columns=())[0] == {"path": "jpegs/0.jpg"}
+    assert hr.open(table, schema={"path": hr.Feature("str")})[0]["path"].shape == (16, 24, 3)  # recognised all the same
+    assert hr.open(table, schema={"path": hr.Feature("str")}, image_columns=())[0] == {"path": "jpegs/0.jpg"}
 
 
 ROWS_LOOKED_AT = 64
@@ -173,7 +173,7 @@ def trap(tmp_path):
 
     def write(name, last, count=ROWS_LOOKED_AT + 6):
         paths = [f"jpegs/{i % N}.jpg" for i in range(count)]
-        ps.write(inside / name, {"path": np.array([*paths, last], object), "n": np.arange(count + 1)})
+        hr.write(inside / name, {"path": np.array([*paths, last], object), "n": np.arange(count + 1)})
         return inside / name
 
     return write
@@ -181,14 +181,14 @@ def trap(tmp_path):
 
 def ways_to_read(path, at):
     """Every way to one row of a file."""
-    yield lambda: ps.open(path, decode=False)[at]
-    yield lambda: ps.open(path, decode=False).batch([0, at])
-    yield lambda: list(ps.open(path, decode=False))
-    yield lambda: ps.open(path, decode=False).select("path")[at]
-    yield lambda: ps.open(path, decode=False).map(lambda example: example)[at]
-    yield lambda: list(ps.Loader(ps.open(path, decode=False), 8, threads=2))
-    yield lambda: ps.open(path, decode=False, schema={"path": ps.Feature("bytes", encoding="jpeg")})[at]
-    yield lambda: ps.convert(path, path.with_suffix(".tfrecord"), overwrite=True)
+    yield lambda: hr.open(path, decode=False)[at]
+    yield lambda: hr.open(path, decode=False).batch([0, at])
+    yield lambda: list(hr.open(path, decode=False))
+    yield lambda: hr.open(path, decode=False).select("path")[at]
+    yield lambda: hr.open(path, decode=False).map(lambda example: example)[at]
+    yield lambda: list(hr.Loader(hr.open(path, decode=False), 8, threads=2))
+    yield lambda: hr.open(path, decode=False, schema={"path": hr.Feature("bytes", encoding="jpeg")})[at]
+    yield lambda: hr.convert(path, path.with_suffix(".tfrecord"), overwrite=True)
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.jsonl"])
@@ -197,45 +197,45 @@ def test_every_row_stays_inside(trap, tmp_path, name, outside, monkeypatch):
     if "\0" in outside and name == "x.csv":
         outside = "~/../../secret.png"
     path = trap(name, outside.format(secret=tmp_path / "secret.png"))
-    monkeypatch.setattr("penstock.sources.image_paths.read_each", None)  # No request is ever made.
+    monkeypatch.setattr("headrace.sources.image_paths.read_each", None)  # No request is ever made.
     for read in ways_to_read(path, ROWS_LOOKED_AT + 6):
         with pytest.raises(
-            ps.UnsupportedData,
+            hr.UnsupportedData,
             match=r"in the folder of this file, or below it, found .* record 70,.* feature 'path'. If you trust",
         ):
             read()
-    assert ps.open(path, decode=False)[3]["path"] == jpeg(seed=3)
-    assert ps.open(path, image_columns=())[70]["path"].endswith(("png", "txt", "hostname"))
+    assert hr.open(path, decode=False)[3]["path"] == jpeg(seed=3)
+    assert hr.open(path, image_columns=())[70]["path"].endswith(("png", "txt", "hostname"))
 
 
 def test_verify_and_workers_stay_inside(trap, tmp_path):
     path = trap("x.csv", "../secret.png")
-    checked = ps.verify(path, images=True)
+    checked = hr.verify(path, images=True)
     assert "in the folder of this file" in str(checked.faults[0])
-    with pytest.raises(ps.UnsupportedData, match="in the folder of this file"):
-        list(ps.Loader(ps.open(path, decode=False), 8, workers=1))
+    with pytest.raises(hr.UnsupportedData, match="in the folder of this file"):
+        list(hr.Loader(hr.open(path, decode=False), 8, workers=1))
 
 
 def test_links_that_lead_out_must_be_named(trap, tmp_path):
     path = trap("x.csv", "jpegs/link.png")
     (path.parent / "jpegs" / "link.png").symlink_to(tmp_path / "secret.png")
-    with pytest.raises(ps.UnsupportedData, match=r"found 'jpegs/link.png', a symbolic link to .*secret.png - at"):
-        ps.open(path, decode=False)[70]
-    assert ps.open(path, decode=False, image_columns=["path"])[70]["path"] == made(noise(3, 3))
+    with pytest.raises(hr.UnsupportedData, match=r"found 'jpegs/link.png', a symbolic link to .*secret.png - at"):
+        hr.open(path, decode=False)[70]
+    assert hr.open(path, decode=False, image_columns=["path"])[70]["path"] == made(noise(3, 3))
 
     path = trap("y.csv", "away/secret.png")
     (path.parent / "away").symlink_to(tmp_path)
-    with pytest.raises(ps.UnsupportedData, match="a symbolic link to"):
-        ps.open(path, decode=False)[70]
+    with pytest.raises(hr.UnsupportedData, match="a symbolic link to"):
+        hr.open(path, decode=False)[70]
 
 
 def test_links_that_stay_inside_are_followed(trap, tmp_path):
     path = trap("x.csv", "again/link.jpg")
     (path.parent / "again").symlink_to("jpegs")
     (path.parent / "jpegs" / "link.jpg").symlink_to("4.jpg")
-    assert ps.open(path, decode=False)[70]["path"] == jpeg(seed=4)
+    assert hr.open(path, decode=False)[70]["path"] == jpeg(seed=4)
     (tmp_path / "moved").symlink_to("inside")  # The folder itself may be a link.
-    assert ps.open(tmp_path / "moved" / "x.csv", decode=False)[70]["path"] == jpeg(seed=4)
+    assert hr.open(tmp_path / "moved" / "x.csv", decode=False)[70]["path"] == jpeg(seed=4)
 
 
 def test_pipes_and_devices_are_no_images(trap):
@@ -243,17 +243,17 @@ def test_pipes_and_devices_are_no_images(trap):
 
     path = trap("x.csv", "jpegs/pipe.png")
     os.mkfifo(path.parent / "jpegs" / "pipe.png")
-    with pytest.raises(ps.UnsupportedData, match="no regular file"):
-        ps.open(path, decode=False)[70]
+    with pytest.raises(hr.UnsupportedData, match="no regular file"):
+        hr.open(path, decode=False)[70]
 
 
 def test_names_that_no_file_has_are_missing(trap):
-    with pytest.raises(ps.NoFiles, match="record 70"):
-        ps.open(trap("x.csv", "x" * 300 + ".png"), decode=False)[70]
+    with pytest.raises(hr.NoFiles, match="record 70"):
+        hr.open(trap("x.csv", "x" * 300 + ".png"), decode=False)[70]
     long = trap("y.csv", "x.png", count=1)
     long.unlink()
-    ps.write(long, {"path": np.array(["y" * 300 + ".png"] * 4, object), "n": np.arange(4)})
-    assert ps.open(long)[0]["path"].startswith("yyy")
+    hr.write(long, {"path": np.array(["y" * 300 + ".png"] * 4, object), "n": np.arange(4)})
+    assert hr.open(long)[0]["path"].startswith("yyy")
     named = trap("z.jsonl", "a\0.png")
-    with pytest.raises(ps.NoFiles, match="record 70"):
-        ps.open(named, decode=False, image_columns=["path"])[70]
+    with pytest.raises(hr.NoFiles, match="record 70"):
+        hr.open(named, decode=False, image_columns=["path"])[70]

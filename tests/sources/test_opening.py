@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import penstock as ps
+import headrace as hr
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 TFRECORD = GOLDEN / "tfrecord"
@@ -34,7 +34,7 @@ def listed(value):
 @pytest.mark.parametrize("name", FLAT)
 @pytest.mark.parametrize("how", ["in order", "by index", "batch"])
 def test_goldens_read_as_protobuf_reads_them(name, how):
-    source = ps.open(TFRECORD / f"{name}.tfrecord")
+    source = hr.open(TFRECORD / f"{name}.tfrecord")
     expected = note(name)["examples"]
     if how == "in order":
         examples = list(source)
@@ -50,12 +50,12 @@ def test_goldens_read_as_protobuf_reads_them(name, how):
 
 
 def read_whole(path):
-    source = ps.open(path)
+    source = hr.open(path)
     return source.batch(range(len(source)))
 
 
 def test_sequence_examples():
-    source = ps.open(TFRECORD / "sequence.tfrecord")
+    source = hr.open(TFRECORD / "sequence.tfrecord")
     assert {name: feature.shape for name, feature in source.schema.items()} == {
         "id": (), "name": (), "token": (None, None), "weight": (None,),
     }  # fmt: skip
@@ -68,7 +68,7 @@ def test_sequence_examples():
 
 
 def test_shards_are_one_source():
-    whole, shards = ps.open(TFRECORD / "dense.tfrecord"), ps.open(TFRECORD / "sharded.tfrecord@3")
+    whole, shards = hr.open(TFRECORD / "dense.tfrecord"), hr.open(TFRECORD / "sharded.tfrecord@3")
     order = [*range(0, 40, 3), *range(1, 40, 3), *range(2, 40, 3)]
     assert len(shards) == 40
     assert np.array_equal(shards.batch(range(40))["image"], whole.batch(order)["image"])
@@ -78,40 +78,40 @@ def test_shards_are_one_source():
 @pytest.mark.parametrize("ending", ["tfrecord", "array_record", "npy", "csv", "jsonl"])
 def test_the_name_of_one_shard_is_that_shard_in_every_call(tmp_path, ending):
     """A rank that opens its own shard must not read those of the others."""
-    ps.write(tmp_path / f"x.{ending}@4", {"k": np.arange(40)})
+    hr.write(tmp_path / f"x.{ending}@4", {"k": np.arange(40)})
     own = tmp_path / f"x.{ending}-00002-of-00004"
     for given in (own, str(own), [own]):
-        assert len(ps.open(given)) == 10
-        assert ps.verify(given).records == 10
-    assert np.sort(np.concatenate([batch[next(iter(batch))] for batch in ps.Loader(ps.open(own), 4)])).tolist() == [
+        assert len(hr.open(given)) == 10
+        assert hr.verify(given).records == 10
+    assert np.sort(np.concatenate([batch[next(iter(batch))] for batch in hr.Loader(hr.open(own), 4)])).tolist() == [
         *range(20, 30)
     ]
-    assert ps.convert(own, tmp_path / "one.npz").examples == 10
-    assert len(ps.open(f"{tmp_path}/x.{ending}@4")) == len(ps.open(f"{tmp_path}/x.{ending}@*")) == 40
+    assert hr.convert(own, tmp_path / "one.npz").examples == 10
+    assert len(hr.open(f"{tmp_path}/x.{ending}@4")) == len(hr.open(f"{tmp_path}/x.{ending}@*")) == 40
     if ending in ("tfrecord", "array_record"):
-        assert len(ps.records(own)) == 10
+        assert len(hr.records(own)) == 10
     own.unlink()
-    for call in (ps.open, ps.records, ps.verify, lambda path: ps.convert(path, tmp_path / "two.npz")):
-        with pytest.raises(ps.NoFiles, match=rf"x.{ending}@4 or x.{ending}@\* names the whole set"):
+    for call in (hr.open, hr.records, hr.verify, lambda path: hr.convert(path, tmp_path / "two.npz")):
+        with pytest.raises(hr.NoFiles, match=rf"x.{ending}@4 or x.{ending}@\* names the whole set"):
             call(own)
 
 
 @pytest.mark.parametrize(
     ("name", "error", "place"),
     [
-        ("bad_payload_crc", ps.CorruptRecord, "record 1, byte 0x136"),
-        ("bad_length_crc", ps.CorruptRecord, "record 1, byte 0x136"),
-        ("truncated_payload", ps.CorruptRecord, "record 1, byte 0x136"),
-        ("truncated_header", ps.CorruptRecord, "record 1, byte 0x136"),
-        ("huge_length", ps.CorruptRecord, "record 1, byte 0x136"),
-        ("truncated.gzip", ps.CorruptFile, "record 39"),
+        ("bad_payload_crc", hr.CorruptRecord, "record 1, byte 0x136"),
+        ("bad_length_crc", hr.CorruptRecord, "record 1, byte 0x136"),
+        ("truncated_payload", hr.CorruptRecord, "record 1, byte 0x136"),
+        ("truncated_header", hr.CorruptRecord, "record 1, byte 0x136"),
+        ("huge_length", hr.CorruptRecord, "record 1, byte 0x136"),
+        ("truncated.gzip", hr.CorruptFile, "record 39"),
     ],
 )
 def test_damage_is_named_after_what_comes_before_it(name, error, place):
     path = TFRECORD / (f"{name}.tfrecord" if name != "truncated.gzip" else "truncated.gzip.tfrecord")
     seen = []
     with pytest.raises(error, match=f"{path.name}, {place}"):
-        collections.deque(map(seen.append, ps.open(path)))
+        collections.deque(map(seen.append, hr.open(path)))
     expected = note("dense")["examples"]
     assert len(seen) == (39 if name == "truncated.gzip" else 1)
     for example, want in zip(seen, expected, strict=False):
@@ -128,7 +128,7 @@ def test_skipping_goes_on_where_the_framing_allows():
         ("truncated_header", 1),
         ("huge_length", 39),
     ):
-        source = ps.open(TFRECORD / f"{name}.tfrecord", on_corrupt="skip")
+        source = hr.open(TFRECORD / f"{name}.tfrecord", on_corrupt="skip")
         assert len(list(source)) == kept
         assert source.records.skipped.records == 1
         assert len(source) == kept
@@ -137,21 +137,21 @@ def test_skipping_goes_on_where_the_framing_allows():
 
 def test_a_given_schema_is_checked():
     path = TFRECORD / "dense.tfrecord"
-    assert ps.open(path, schema={"image": ps.Feature("float32", (8, 8))})[0]["image"].shape == (8, 8)
-    assert ps.open(path, schema={"label": ps.Feature("uint8")}).batch([0, 1])["label"].dtype == np.uint8
+    assert hr.open(path, schema={"image": hr.Feature("float32", (8, 8))})[0]["image"].shape == (8, 8)
+    assert hr.open(path, schema={"label": hr.Feature("uint8")}).batch([0, 1])["label"].dtype == np.uint8
     with pytest.raises(
-        ps.SchemaMismatch,
+        hr.SchemaMismatch,
         match=r"expected 63 values, found 64 - at .*dense\.tfrecord, record 5, byte .*feature 'image'",
     ):
-        ps.open(path, schema={"image": ps.Feature("float32", (63,))})[5]
+        hr.open(path, schema={"image": hr.Feature("float32", (63,))})[5]
     with pytest.raises(
-        ps.SchemaMismatch, match=r"expected int64 values, found float32 - at .*record 2, .*feature 'image'"
+        hr.SchemaMismatch, match=r"expected int64 values, found float32 - at .*record 2, .*feature 'image'"
     ):
-        ps.open(path, schema={"image": ps.Feature("int64", (64,))}).batch([2])
-    with pytest.raises(ps.SchemaMismatch, match=r"expected a value, found none in this record - at .*feature 'weight'"):
-        ps.open(path, schema={"weight": ps.Feature("float32")})[0]
-    filled = ps.open(
-        path, schema={"weight": ps.Feature("float32", (2,), default=1.5), "name": ps.Feature("str", default="none")}
+        hr.open(path, schema={"image": hr.Feature("int64", (64,))}).batch([2])
+    with pytest.raises(hr.SchemaMismatch, match=r"expected a value, found none in this record - at .*feature 'weight'"):
+        hr.open(path, schema={"weight": hr.Feature("float32")})[0]
+    filled = hr.open(
+        path, schema={"weight": hr.Feature("float32", (2,), default=1.5), "name": hr.Feature("str", default="none")}
     )
     assert filled.batch([0, 1])["weight"].tolist() == [[1.5, 1.5]] * 2
     assert filled[3]["name"] == "none"
@@ -159,112 +159,112 @@ def test_a_given_schema_is_checked():
 
 def test_columns_and_codec():
     path = TFRECORD / "dense.tfrecord"
-    assert list(ps.open(path, columns=["label"]).schema) == ["label"]
-    with pytest.raises(ps.NoSuchFeature):
-        ps.open(path, columns=["nothing"])
-    raw = ps.open(path, codec="raw")
-    assert raw[7]["record"] == bytes(ps.records(path)[7])
-    with pytest.raises(ps.UnsupportedData):
-        ps.open(path, codec="json")
+    assert list(hr.open(path, columns=["label"]).schema) == ["label"]
+    with pytest.raises(hr.NoSuchFeature):
+        hr.open(path, columns=["nothing"])
+    raw = hr.open(path, codec="raw")
+    assert raw[7]["record"] == bytes(hr.records(path)[7])
+    with pytest.raises(hr.UnsupportedData):
+        hr.open(path, codec="json")
 
 
 def test_images_and_text_are_recognised(tmp_path):
     jpeg, png = b"\xff\xd8\xff\xe0rest", b"\x89PNG\r\n\x1a\nrest"
-    ps.write(
+    hr.write(
         tmp_path / "x.tfrecord",
         {"photo": [jpeg] * 3, "chart": [png] * 3, "text": ["日本", "", "x\n"], "blob": [b"\xff", b"", b"a"]},
     )
-    schema = ps.open(tmp_path / "x.tfrecord").schema
+    schema = hr.open(tmp_path / "x.tfrecord").schema
     assert (schema["photo"].encoding, schema["chart"].encoding) == ("jpeg", "png")
     assert (schema["text"].dtype, schema["blob"].dtype) == ("str", "bytes")
 
 
 def test_text_that_turns_out_to_be_none(tmp_path):
-    ps.write_records(tmp_path / "x.tfrecord", [bytes(ps.records(TFRECORD / "dense.tfrecord")[0])])
-    ps.write(tmp_path / "t.tfrecord", {"t": [b"fine"] * 300 + [b"\xff\xfe"]})
+    hr.write_records(tmp_path / "x.tfrecord", [bytes(hr.records(TFRECORD / "dense.tfrecord")[0])])
+    hr.write(tmp_path / "t.tfrecord", {"t": [b"fine"] * 300 + [b"\xff\xfe"]})
     with pytest.raises(
-        ps.SchemaMismatch,
+        hr.SchemaMismatch,
         match=r"expected UTF-8 text, found the bytes b'\\xff\\xfe' - at .*record 300.*Feature\('bytes'\)",
     ):
-        list(ps.open(tmp_path / "t.tfrecord"))
+        list(hr.open(tmp_path / "t.tfrecord"))
 
 
 def test_mixed_kinds(tmp_path):
     ints, floats = tmp_path / "i.tfrecord", tmp_path / "f.tfrecord"
-    ps.write(ints, {"x": np.array([2**40])})
-    ps.write(floats, {"x": np.array([0.5], np.float32)})
-    both = ps.open([ints, floats])
-    assert both.schema["x"] == ps.Feature("float64")
+    hr.write(ints, {"x": np.array([2**40])})
+    hr.write(floats, {"x": np.array([0.5], np.float32)})
+    both = hr.open([ints, floats])
+    assert both.schema["x"] == hr.Feature("float64")
     assert both.batch([0, 1])["x"].tolist() == [2**40, 0.5]
-    ps.write(tmp_path / "b.tfrecord", {"x": [b"\xff"]})
-    with pytest.raises(ps.SchemaMismatch, match="bytes in 1, floats in 1"):
-        ps.open([floats, tmp_path / "b.tfrecord"])
+    hr.write(tmp_path / "b.tfrecord", {"x": [b"\xff"]})
+    with pytest.raises(hr.SchemaMismatch, match="bytes in 1, floats in 1"):
+        hr.open([floats, tmp_path / "b.tfrecord"])
 
 
 def test_npy():
-    source = ps.open(GOLDEN / "npy" / "f4.npy")
+    source = hr.open(GOLDEN / "npy" / "f4.npy")
     array = np.load(GOLDEN / "npy" / "f4.npy")
-    assert source.schema == ps.Schema({"values": ps.Feature("float32", (5,))})
+    assert source.schema == hr.Schema({"values": hr.Feature("float32", (5,))})
     assert np.array_equal(source.batch([6, 0, 3])["values"], array[[6, 0, 3]])
-    fields = ps.open(GOLDEN / "npy" / "structured.npy")
+    fields = hr.open(GOLDEN / "npy" / "structured.npy")
     assert list(fields.schema) == ["id", "x", "tag"]
     assert fields.select("x").batch([1, 0])["x"].tolist() == [4.5, 2.5]
-    with pytest.raises(ps.UnsupportedData, match="object"):
-        ps.open(GOLDEN / "npy" / "object.npy")[0]
+    with pytest.raises(hr.UnsupportedData, match="object"):
+        hr.open(GOLDEN / "npy" / "object.npy")[0]
     for name in ("truncated", "magic", "header"):
-        with pytest.raises((ps.CorruptFile, ps.UnknownFormat), match=f"damaged_{name}.npy"):
-            ps.open(GOLDEN / "npy" / f"damaged_{name}.npy")[0]
+        with pytest.raises((hr.CorruptFile, hr.UnknownFormat), match=f"damaged_{name}.npy"):
+            hr.open(GOLDEN / "npy" / f"damaged_{name}.npy")[0]
 
 
 def test_npy_under_a_given_schema():
     path = GOLDEN / "npy" / "f4.npy"
-    assert ps.open(path, schema={"values": ps.Feature("float32", (5,))})[0]["values"].shape == (5,)
-    with pytest.raises(ps.SchemaMismatch, match="float64"):
-        ps.open(path, schema={"values": ps.Feature("float64", (5,))})
+    assert hr.open(path, schema={"values": hr.Feature("float32", (5,))})[0]["values"].shape == (5,)
+    with pytest.raises(hr.SchemaMismatch, match="float64"):
+        hr.open(path, schema={"values": hr.Feature("float64", (5,))})
 
 
 def test_splits_by_name(tmp_path):
     for name, count in (("train", 10), ("test", 4)):
-        ps.write(tmp_path / f"mini-{name}.tfrecord@2", {"x": np.arange(count)})
-    assert len(ps.open(tmp_path, split="train")) == 10
-    assert [int(e["x"]) for e in ps.open(tmp_path, split="train[:20%]+test[-1:]")] == [0, 1, 3]
-    assert len(ps.open(tmp_path / "mini-test.tfrecord@2", split="test[:50%]")) == 2
-    assert len(ps.open(tmp_path, split="all")) == 14
-    with pytest.raises(ps.NoFiles, match="validation"):
-        ps.open(tmp_path, split="validation")
+        hr.write(tmp_path / f"mini-{name}.tfrecord@2", {"x": np.arange(count)})
+    assert len(hr.open(tmp_path, split="train")) == 10
+    assert [int(e["x"]) for e in hr.open(tmp_path, split="train[:20%]+test[-1:]")] == [0, 1, 3]
+    assert len(hr.open(tmp_path / "mini-test.tfrecord@2", split="test[:50%]")) == 2
+    assert len(hr.open(tmp_path, split="all")) == 14
+    with pytest.raises(hr.NoFiles, match="validation"):
+        hr.open(tmp_path, split="validation")
     one = tmp_path / "one.tfrecord"
-    ps.write(one, {"x": np.arange(10)})
-    assert len(ps.open(one, split="train[:80%]")) == 8
+    hr.write(one, {"x": np.arange(10)})
+    assert len(hr.open(one, split="train[:80%]")) == 8
 
 
 def test_sources_pickle_and_move(tmp_path):
     moved = tmp_path / "elsewhere.tfrecord"
     shutil.copy(TFRECORD / "dense.tfrecord", moved)
-    source = ps.open(TFRECORD / "dense.tfrecord")
+    source = hr.open(TFRECORD / "dense.tfrecord")
     again = pickle.loads(pickle.dumps(source))
     assert np.array_equal(again.batch([5])["image"], source.batch([5])["image"])
-    assert ps.open(moved).fingerprint == source.fingerprint == ps.open(TFRECORD / "dense.gzip.tfrecord").fingerprint
+    assert hr.open(moved).fingerprint == source.fingerprint == hr.open(TFRECORD / "dense.gzip.tfrecord").fingerprint
 
 
 def test_schema_infer():
-    expected = ps.open(TFRECORD / "dense.tfrecord").schema
-    assert ps.Schema.infer(TFRECORD / "dense.tfrecord") == expected
-    assert ps.Schema.infer(ps.records(TFRECORD / "dense.tfrecord"), most=None) == expected
-    assert ps.Schema.infer([bytes(r) for r in ps.records(TFRECORD / "dense.tfrecord")]) == expected
-    assert ps.Schema.infer([]) == ps.Schema({})
+    expected = hr.open(TFRECORD / "dense.tfrecord").schema
+    assert hr.Schema.infer(TFRECORD / "dense.tfrecord") == expected
+    assert hr.Schema.infer(hr.records(TFRECORD / "dense.tfrecord"), most=None) == expected
+    assert hr.Schema.infer([bytes(r) for r in hr.records(TFRECORD / "dense.tfrecord")]) == expected
+    assert hr.Schema.infer([]) == hr.Schema({})
 
 
 def test_a_folder_of_several_formats_is_refused(tmp_path):
-    ps.write(tmp_path / "a.tfrecord", {"x": np.arange(3)})
-    ps.write(tmp_path / "b.npy", {"x": np.arange(3)})
-    with pytest.raises(ps.UnsupportedData, match=r"expected tfrecord, as a\.tfrecord, found a npy file - at .*b\.npy"):
-        ps.open(tmp_path)
-    assert len(ps.open(tmp_path / "*.npy")) == 3
+    hr.write(tmp_path / "a.tfrecord", {"x": np.arange(3)})
+    hr.write(tmp_path / "b.npy", {"x": np.arange(3)})
+    with pytest.raises(hr.UnsupportedData, match=r"expected tfrecord, as a\.tfrecord, found a npy file - at .*b\.npy"):
+        hr.open(tmp_path)
+    assert len(hr.open(tmp_path / "*.npy")) == 3
 
 
 def test_views_in_order_need_no_index(tmp_path, monkeypatch):
-    ps.write(tmp_path / "x.tfrecord", {"x": np.arange(9)})
-    source = ps.open(tmp_path / "x.tfrecord")
+    hr.write(tmp_path / "x.tfrecord", {"x": np.arange(9)})
+    source = hr.open(tmp_path / "x.tfrecord")
     monkeypatch.setattr(type(source), "__len__", lambda self: pytest.fail("an index was asked for"))
     assert [int(e["y"]) for e in source.map(lambda e: {"y": e["x"] * 2})] == list(range(0, 18, 2))
     assert [int(e["x"]) for e in source.filter(lambda e: e["x"] % 4 == 0)] == [0, 4, 8]

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import penstock as ps
-from penstock.errors import SchemaMismatch
-from penstock.sources.parts import features_of_all, gathered, refuse_other_features
+import headrace as hr
+from headrace.errors import SchemaMismatch
+from headrace.sources.parts import features_of_all, gathered, refuse_other_features
 
 
 def numbers(start, n, name="x"):
-    return ps.ColumnSource({name: np.arange(start, start + n)})
+    return hr.ColumnSource({name: np.arange(start, start + n)})
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=6), st.data())

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import penstock as ps
-from penstock.errors import UnsupportedData
-from penstock.sources.read_instruction import ReadInstruction, even_splits, resolve_split, split_names
+import headrace as hr
+from headrace.errors import UnsupportedData
+from headrace.sources.read_instruction import ReadInstruction, even_splits, resolve_split, split_names
 
 SIZES = {"train": 123, "test": 40, "few": 7}
 SHARDS = {"train": [50, 0, 50, 23], "test": [40], "few": [3, 4]}
@@ -130,11 +130,11 @@ def test_what_is_no_split():
 
 def test_files_and_sources_take_them_too(tmp_path):
     for name in ("train", "test"):
-        ps.write(tmp_path / f"x-{name}.tfrecord", {"y": [f"{name}{i}".encode() for i in range(10)]})
+        hr.write(tmp_path / f"x-{name}.tfrecord", {"y": [f"{name}{i}".encode() for i in range(10)]})
     split = ReadInstruction("train", 50, None, "%") + "test[:1]"
-    assert [example["y"] for example in ps.open(tmp_path, split=split)] == [
+    assert [example["y"] for example in hr.open(tmp_path, split=split)] == [
         *("train5", "train6", "train7", "train8", "train9"),
         "test0",
     ]
-    source = ps.open(tmp_path / "x-train.tfrecord")
-    assert [len(source.split(part)) for part in ps.even_splits("train", 3)] == [4, 3, 3]
+    source = hr.open(tmp_path / "x-train.tfrecord")
+    assert [len(source.split(part)) for part in hr.even_splits("train", 3)] == [4, 3, 3]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import UnsupportedData
-from penstock.sources.split import parse_split
+from headrace.errors import UnsupportedData
+from headrace.sources.split import parse_split
 
 SIZES = {"train": 1000, "test": 120, "my-split_2": 7}
 

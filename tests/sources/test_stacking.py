@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock.contracts.values import Ragged
-from penstock.sources.stacking import stack
+import headrace as hr
+from headrace.contracts.values import Ragged
+from headrace.sources.stacking import stack
 
 
 def test_equal_shapes_become_an_array_and_other_lengths_a_ragged():
@@ -19,6 +19,6 @@ def test_rows_of_different_ranks_stay_a_list_which_writers_refuse(tmp_path, othe
     for given in (rows, rows[::-1]):
         column = stack(given)["a"]
         assert not isinstance(column, Ragged)
-        with pytest.raises(ps.DataError, match="'a'"):
-            ps.write(tmp_path / "x.tfrecord", given)
+        with pytest.raises(hr.DataError, match="'a'"):
+            hr.write(tmp_path / "x.tfrecord", given)
     assert not list(tmp_path.iterdir())

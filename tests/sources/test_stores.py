@@ -10,11 +10,11 @@ import pytest
 from tests.io.store_server import DATE, KINDS, environment, etag_of, serving_store
 from tests.sources.alike import alike
 
-import penstock as ps
-from penstock.errors import NoFiles, Unreachable, UnsupportedData
-from penstock.io import listing, store_line, uploads
-from penstock.io.reading import total_size
-from penstock.writing.salvage import salvage
+import headrace as hr
+from headrace.errors import NoFiles, Unreachable, UnsupportedData
+from headrace.io import listing, store_line, uploads
+from headrace.io.reading import total_size
+from headrace.writing.salvage import salvage
 
 ROWS = 300
 EXAMPLES = [{"x": np.full(4, number, np.float32), "label": np.int64(number % 3)} for number in range(ROWS)]
@@ -43,8 +43,8 @@ def s3(monkeypatch):
 
 @pytest.mark.parametrize("ending", FORMATS)
 def test_what_is_written_to_a_store_is_the_file_and_reads_as_it_does_here(store, tmp_path, ending):
-    assert ps.write(f"{store.base}/a/x.{ending}", EXAMPLES) == ROWS
-    assert ps.write(tmp_path / f"x.{ending}", EXAMPLES) == ROWS
+    assert hr.write(f"{store.base}/a/x.{ending}", EXAMPLES) == ROWS
+    assert hr.write(tmp_path / f"x.{ending}", EXAMPLES) == ROWS
     if ending != "avro":  # A mark in it is random.
         assert store.objects[f"a/x.{ending}"] == (tmp_path / f"x.{ending}").read_bytes()
     assert list(store.objects) == [f"a/x.{ending}"]
@@ -52,7 +52,7 @@ def test_what_is_written_to_a_store_is_the_file_and_reads_as_it_does_here(store,
 
 
 def test_shards_folders_globs(store):
-    ps.write(f"{store.base}/deep/er/s.tfrecord@4", EXAMPLES)
+    hr.write(f"{store.base}/deep/er/s.tfrecord@4", EXAMPLES)
     for path in (
         "deep/er/s.tfrecord@4",
         "deep/er/s.tfrecord@*",
@@ -60,26 +60,26 @@ def test_shards_folders_globs(store):
         "deep/er",
         "deep/er/",
     ):
-        assert len(ps.open(f"{store.base}/{path}")) == ROWS
-    assert len(ps.open(f"{store.base}/deep/er/s.tfrecord-0000[01]*")) == ROWS // 2
-    assert len(ps.open(f"{store.base}/deep/er/s.tfrecord-00001-of-00004")) == ROWS // 4
-    assert len(ps.open([f"{store.base}/deep/er/s.tfrecord-00001-of-00004"])) == ROWS // 4
+        assert len(hr.open(f"{store.base}/{path}")) == ROWS
+    assert len(hr.open(f"{store.base}/deep/er/s.tfrecord-0000[01]*")) == ROWS // 2
+    assert len(hr.open(f"{store.base}/deep/er/s.tfrecord-00001-of-00004")) == ROWS // 4
+    assert len(hr.open([f"{store.base}/deep/er/s.tfrecord-00001-of-00004"])) == ROWS // 4
     with pytest.raises(NoFiles, match=r"00001-of-00005.*s.tfrecord@5 or s.tfrecord@\* names the whole set"):
-        ps.open(f"{store.base}/deep/er/s.tfrecord-00001-of-00005")
-    assert len(ps.open(f"{store.base}/d*/*/s.*")) == ROWS
-    assert len(ps.open(f"{store.base}/*/er/*-00003-*")) == ROWS // 4
+        hr.open(f"{store.base}/deep/er/s.tfrecord-00001-of-00005")
+    assert len(hr.open(f"{store.base}/d*/*/s.*")) == ROWS
+    assert len(hr.open(f"{store.base}/*/er/*-00003-*")) == ROWS // 4
     with pytest.raises(NoFiles, match="none"):
-        ps.open(f"{store.base}/*/nowhere/*.tfrecord")
+        hr.open(f"{store.base}/*/nowhere/*.tfrecord")
     with pytest.raises(NoFiles, match="only the folders er"):
-        ps.open(f"{store.base}/deep")
+        hr.open(f"{store.base}/deep")
 
 
 def test_content_decides_in_a_store(store, tmp_path):
-    ps.write(tmp_path / "x.npz", {"k": np.arange(5)})
+    hr.write(tmp_path / "x.npz", {"k": np.arange(5)})
     store.objects["a/training_data.npy"] = (tmp_path / "x.npz").read_bytes()
     store.objects["a/table"] = b"k,x\n1,2\n3,4\n"
-    assert ps.open(f"{store.base}/a/training_data.npy").batch([4])["k"].tolist() == [4]
-    assert ps.open(f"{store.base}/a/table").batch([1])["x"].tolist() == [4]
+    assert hr.open(f"{store.base}/a/training_data.npy").batch([4])["k"].tolist() == [4]
+    assert hr.open(f"{store.base}/a/table").batch([1])["x"].tolist() == [4]
 
 
 def test_many_objects_come_in_pages(store):
@@ -98,33 +98,33 @@ def test_many_objects_come_in_pages(store):
         False,
         True,
     ]
-    assert len(ps.records(f"{store.base}/many")) == 0
+    assert len(hr.records(f"{store.base}/many")) == 0
 
 
 def test_odd_names(store, tmp_path):
-    ps.write(tmp_path / "x.tfrecord", EXAMPLES[:5])
+    hr.write(tmp_path / "x.tfrecord", EXAMPLES[:5])
     name = "odd/ü%20 a+b=1~#?&.tfrecord"
-    ps.write(f"{store.base}/{name}", EXAMPLES[:5])
+    hr.write(f"{store.base}/{name}", EXAMPLES[:5])
     assert list(store.objects) == [name]
-    assert len(ps.open(f"{store.base}/{name}")) == 5
-    assert len(ps.open(f"{store.base}/odd")) == 5
+    assert len(hr.open(f"{store.base}/{name}")) == 5
+    assert len(hr.open(f"{store.base}/odd")) == 5
 
 
 def test_what_is_not_there(store):
     store.objects["here/x.tfrecord"] = b""
     for path, found in [("nope.tfrecord", "nothing"), ("nope/", "nothing"), ("here/z*", "none"), ("here/x@3", "404")]:
         with pytest.raises(NoFiles, match=found):
-            ps.records(f"{store.base}/{path}").__len__()
+            hr.records(f"{store.base}/{path}").__len__()
     kind = store.base[:2]
-    for act in (ps.open, lambda url: ps.write(url, EXAMPLES)):
+    for act in (hr.open, lambda url: hr.write(url, EXAMPLES)):
         with pytest.raises(NoFiles, match="bucket of this name"):
             act(f"{kind}://elsewhere/x.tfrecord")
     with pytest.raises(UnsupportedData, match="with a bucket"):
-        ps.open(f"{kind}:///x.tfrecord")
+        hr.open(f"{kind}:///x.tfrecord")
 
 
 def test_throttling_is_waited_out(store):
-    ps.write(f"{store.base}/x.tfrecord@3", EXAMPLES)
+    hr.write(f"{store.base}/x.tfrecord@3", EXAMPLES)
     turns = iter(range(1000))
 
     def throttle(handler):
@@ -134,10 +134,10 @@ def test_throttling_is_waited_out(store):
         return False
 
     store.fault = throttle
-    assert len(ps.open(f"{store.base}/x.tfrecord@3")) == ROWS
-    ps.write(f"{store.base}/y.tfrecord", EXAMPLES)
+    assert len(hr.open(f"{store.base}/x.tfrecord@3")) == ROWS
+    hr.write(f"{store.base}/y.tfrecord", EXAMPLES)
     store.fault = None
-    assert len(ps.open(f"{store.base}/y.tfrecord")) == ROWS
+    assert len(hr.open(f"{store.base}/y.tfrecord")) == ROWS
 
 
 def test_a_store_that_only_throttles(s3):
@@ -149,11 +149,11 @@ def test_a_store_that_only_throttles(s3):
 
     s3.fault = throttle
     with pytest.raises(Unreachable, match=r"the answer 503.*asked several times"):
-        ps.open("s3://bucket/x.tfrecord")
+        hr.open("s3://bucket/x.tfrecord")
 
 
 def test_answers_that_are_cut_short_are_asked_for_again(store, tmp_path):
-    ps.write(tmp_path / "x.tfrecord", EXAMPLES)
+    hr.write(tmp_path / "x.tfrecord", EXAMPLES)
     store.objects["x.tfrecord"] = (tmp_path / "x.tfrecord").read_bytes()
     left = [2]
 
@@ -182,13 +182,13 @@ def test_refusals(store):
 
     store.fault = refuse
     with pytest.raises(Unreachable, match="permission to read this, found a refusal.*403.*Credentials"):
-        ps.open(f"{store.base}/x.tfrecord")
+        hr.open(f"{store.base}/x.tfrecord")
     with pytest.raises(Unreachable, match="permission to write this"):
-        ps.write(f"{store.base}/y.tfrecord", EXAMPLES)
+        hr.write(f"{store.base}/y.tfrecord", EXAMPLES)
 
 
 def test_other_credentials_are_taken_at_once(s3, monkeypatch):
-    ps.write("s3://bucket/x.tfrecord", EXAMPLES)
+    hr.write("s3://bucket/x.tfrecord", EXAMPLES)
     monkeypatch.delenv("AWS_SKIP_SIGNATURE")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "wrong")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -201,22 +201,22 @@ def test_other_credentials_are_taken_at_once(s3, monkeypatch):
 
     s3.fault = check
     with pytest.raises(Unreachable, match="403"):
-        ps.open("s3://bucket/x.tfrecord")
+        hr.open("s3://bucket/x.tfrecord")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "right")
-    assert len(ps.open("s3://bucket/x.tfrecord")) == ROWS
+    assert len(hr.open("s3://bucket/x.tfrecord")) == ROWS
 
 
 def test_what_is_interrupted_leaves_no_object(store):
-    with pytest.raises(RuntimeError), ps.Writer(f"{store.base}/x.tfrecord") as writer:
+    with pytest.raises(RuntimeError), hr.Writer(f"{store.base}/x.tfrecord") as writer:
         writer.write(EXAMPLES[0])
         raise RuntimeError
     with pytest.raises(ValueError, match="boom"):
-        ps.write_records(f"{store.base}/r.tfrecord", (payload for payload in _failing()))
+        hr.write_records(f"{store.base}/r.tfrecord", (payload for payload in _failing()))
     assert store.objects == {}
-    ps.write(f"{store.base}/x.tfrecord", EXAMPLES[:1])
+    hr.write(f"{store.base}/x.tfrecord", EXAMPLES[:1])
     before = dict(store.objects)
     with pytest.raises(ValueError, match="boom"):
-        ps.write_records(f"{store.base}/x.tfrecord", _failing())
+        hr.write_records(f"{store.base}/x.tfrecord", _failing())
     assert store.objects == before
 
 
@@ -228,7 +228,7 @@ def _failing():
 def test_large_objects_go_in_parts_and_appear_whole(store, monkeypatch):
     monkeypatch.setattr(uploads, "PART_BYTES", 5 << 20)
     values = np.random.default_rng(0).integers(0, 255, (13, 1 << 20), dtype=np.uint8)
-    ps.write(f"{store.base}/big.npy", {"values": values})
+    hr.write(f"{store.base}/big.npy", {"values": values})
     assert store.uploads == {}
     assert sum("part" in path or "comp=block&" in path for _, path in store.asked) == 3
     assert np.array_equal(np.load(io.BytesIO(store.objects["big.npy"])), values)
@@ -247,7 +247,7 @@ def test_an_upload_that_fails_in_the_middle_leaves_no_object(store, monkeypatch,
 
     store.fault = refuse
     with pytest.raises(Unreachable, match="permission to write this"):
-        ps.write(f"{store.base}/big.npy", {"values": np.zeros((13, 1 << 20), np.uint8)})
+        hr.write(f"{store.base}/big.npy", {"values": np.zeros((13, 1 << 20), np.uint8)})
     assert store.objects == {}
     if not store.base.startswith("az"):  # There, blocks that nobody put together go by themselves.
         assert store.uploads == {}
@@ -259,34 +259,34 @@ def _leftovers():
 
 
 def test_convert_between_stores_and_here(store, tmp_path):
-    ps.write(f"{store.base}/x.tfrecord", EXAMPLES)
-    done = ps.convert(f"{store.base}/x.tfrecord", f"{store.base}/out/y.array_record@3")
+    hr.write(f"{store.base}/x.tfrecord", EXAMPLES)
+    done = hr.convert(f"{store.base}/x.tfrecord", f"{store.base}/out/y.array_record@3")
     assert done.paths == tuple(f"{store.base}/out/y.array_record-0000{number}-of-00003" for number in range(3))
     assert done.bytes == sum(len(content) for name, content in store.objects.items() if name.startswith("out"))
-    ps.convert(f"{store.base}/x.tfrecord", tmp_path / "y.array_record")
+    hr.convert(f"{store.base}/x.tfrecord", tmp_path / "y.array_record")
     assert alike(f"{store.base}/out/y.array_record@3", tmp_path / "y.array_record") == ROWS
     with pytest.raises(UnsupportedData, match="no such file yet"):
-        ps.convert(f"{store.base}/x.tfrecord", f"{store.base}/out/y.array_record@3")
-    ps.convert(f"{store.base}/x.tfrecord", f"{store.base}/out/y.array_record@3", overwrite=True)
+        hr.convert(f"{store.base}/x.tfrecord", f"{store.base}/out/y.array_record@3")
+    hr.convert(f"{store.base}/x.tfrecord", f"{store.base}/out/y.array_record@3", overwrite=True)
 
 
 def test_a_conversion_that_broke_off_goes_on_with_what_is_missing(s3):
-    ps.write("s3://bucket/x.tfrecord", EXAMPLES)
+    hr.write("s3://bucket/x.tfrecord", EXAMPLES)
     s3.fault = lambda handler: (
         "y.npz-00002" in handler.path and handler.command == "PUT" and (handler.refuse(403, "AccessDenied") or True)
     )
     with pytest.raises(Unreachable):
-        ps.convert("s3://bucket/x.tfrecord", "s3://bucket/y.npz@4")
+        hr.convert("s3://bucket/x.tfrecord", "s3://bucket/y.npz@4")
     assert [name for name in sorted(s3.objects) if "npz" in name] == ["y.npz-00000-of-00004", "y.npz-00001-of-00004"]
     s3.fault = None
     with s3.counting() as asked:
-        done = ps.convert("s3://bucket/x.tfrecord", "s3://bucket/y.npz@4")
+        done = hr.convert("s3://bucket/x.tfrecord", "s3://bucket/y.npz@4")
     assert done.resumed == ROWS  # The units were all there: only uploading was left.
     assert [path for method, path in asked if method == "PUT"] == [
         "/bucket/y.npz-00002-of-00004",
         "/bucket/y.npz-00003-of-00004",
     ]
-    assert len(ps.open("s3://bucket/y.npz@4")) == ROWS
+    assert len(hr.open("s3://bucket/y.npz@4")) == ROWS
 
 
 def _images(count):
@@ -298,27 +298,27 @@ def _images(count):
         yield {"image": out.getvalue(), "label": number % 3}
 
 
-IMAGES = {"image": ps.Feature("bytes", encoding="png"), "label": ps.Feature("int64", names=("a", "b", "c"))}
+IMAGES = {"image": hr.Feature("bytes", encoding="png"), "label": hr.Feature("int64", names=("a", "b", "c"))}
 
 
 def test_image_folders(store, tmp_path):
     images = list(_images(30))
     for place in (f"{store.base}/images", tmp_path / "images"):
-        ps.write(place, images, format="image_folder", schema=IMAGES)
+        hr.write(place, images, format="image_folder", schema=IMAGES)
     assert alike(f"{store.base}/images", str(tmp_path / "images")) == 30
     store.page = 4
     assert alike(f"{store.base}/images/", str(tmp_path / "images")) == 30
     assert alike(f"{store.base}/images/b", str(tmp_path / "images/b")) == 10
-    assert ps.verify(f"{store.base}/images").ok
-    ps.convert(f"{store.base}/images", f"{store.base}/again", format="image_folder")
+    assert hr.verify(f"{store.base}/images").ok
+    hr.convert(f"{store.base}/images", f"{store.base}/again", format="image_folder")
     assert alike(f"{store.base}/again", str(tmp_path / "images")) == 30
     with pytest.raises(UnsupportedData, match="one with objects"):
-        ps.write(f"{store.base}/images", images, format="image_folder", schema=IMAGES)
+        hr.write(f"{store.base}/images", images, format="image_folder", schema=IMAGES)
 
 
 def test_a_batch_of_images_is_fetched_at_once(s3):
-    ps.write("s3://bucket/images", list(_images(8)), format="image_folder", schema=IMAGES)
-    source = ps.open("s3://bucket/images")
+    hr.write("s3://bucket/images", list(_images(8)), format="image_folder", schema=IMAGES)
+    source = hr.open("s3://bucket/images")
     together = threading.Barrier(4, timeout=300)
     s3.fault = lambda handler: bool(handler.command == "GET" and handler.key and together.wait() > 9)
     assert len(source.batch(np.arange(4))["image"]) == 4
@@ -329,25 +329,25 @@ def test_splits_are_folders(s3):
     for split, classes in (("train", 3), ("test", 2)):
         for number, image in enumerate(images):
             s3.objects[f"set/{split}/c{number % classes}/{number}.png"] = image
-    source = ps.open("s3://bucket/set", split="test")
+    source = hr.open("s3://bucket/set", split="test")
     assert len(source) == 6
     assert source.schema["label"].names == ("c0", "c1", "c2")
     with pytest.raises(UnsupportedData, match="the splits"):
-        ps.open("s3://bucket/set").schema
+        hr.open("s3://bucket/set").schema
 
 
 @pytest.mark.parametrize("format", ["npy_folder", "npz_folder"])
 def test_folders_of_arrays(store, tmp_path, format):
     examples = [{"values": np.full((4, 3), number, np.float32), "label": number} for number in range(20)]
     for place in (f"{store.base}/arrays", tmp_path / "arrays"):
-        ps.write(place, examples, format=format)
+        hr.write(place, examples, format=format)
     options = {} if format == "npy_folder" else {"format": format}  # Without a manifest they might be joined files.
     assert alike(f"{store.base}/arrays", str(tmp_path / "arrays"), **options) == 20
-    assert ps.verify(f"{store.base}/arrays", **options).ok
+    assert hr.verify(f"{store.base}/arrays", **options).ok
     if format == "npy_folder":
         del store.objects["arrays/00000007.npy"]
         with pytest.raises(NoFiles, match="no 00000007.npy"):
-            ps.open(f"{store.base}/arrays")
+            hr.open(f"{store.base}/arrays")
 
 
 def test_class_folders_of_arrays(s3, tmp_path):
@@ -355,7 +355,7 @@ def test_class_folders_of_arrays(s3, tmp_path):
         out = io.BytesIO()
         np.save(out, np.full(3, number))
         s3.objects[f"arrays/{'xyz'[number % 3]}/{number}.npy"] = out.getvalue()
-    source = ps.open("s3://bucket/arrays")
+    source = hr.open("s3://bucket/arrays")
     assert source.schema["label"].names == ("x", "y", "z")
     batch = source.batch(np.arange(12))
     assert batch["label"].tolist() == [0] * 4 + [1] * 4 + [2] * 4
@@ -365,7 +365,7 @@ def test_class_folders_of_arrays(s3, tmp_path):
 def test_a_folder_that_fails_on_its_way_is_taken_back(s3):
     s3.fault = lambda handler: "00000005" in handler.path and (handler.refuse(403, "AccessDenied") or True)
     with pytest.raises(Unreachable):
-        ps.write("s3://bucket/images", list(_images(8)), format="image_folder", schema=IMAGES)
+        hr.write("s3://bucket/images", list(_images(8)), format="image_folder", schema=IMAGES)
     s3.fault = None
     assert s3.objects == {}
     assert _leftovers() == []
@@ -401,7 +401,7 @@ def test_what_arrives_late_is_taken_back_too(s3, monkeypatch):
     monkeypatch.setattr(uploads, "remove_objects", removes)
     s3.fault = fault
     with pytest.raises(Unreachable, match="00000005"):
-        ps.write("s3://bucket/images", list(_images(8)), format="image_folder", schema=IMAGES)
+        hr.write("s3://bucket/images", list(_images(8)), format="image_folder", schema=IMAGES)
     s3.fault = None
     assert s3.objects == {}
     assert _leftovers() == []
@@ -409,7 +409,7 @@ def test_what_arrives_late_is_taken_back_too(s3, monkeypatch):
 
 def test_a_store_has_no_empty_folders(s3):
     with pytest.raises(UnsupportedData, match="the empty folder c"):
-        ps.write("s3://bucket/images", list(_images(2)), format="image_folder", schema=IMAGES)
+        hr.write("s3://bucket/images", list(_images(2)), format="image_folder", schema=IMAGES)
     assert s3.objects == {}
 
 
@@ -418,36 +418,36 @@ def test_csv_with_images_beside_it_and_webdataset(s3):
     for number, example in enumerate(images):
         s3.objects[f"rows/p/{number}.png"] = example["image"]
     s3.objects["rows/rows.csv"] = ("image,label\n" + "".join(f"p/{n}.png,{n}\n" for n in range(12))).encode()
-    batch = ps.open("s3://bucket/rows/rows.csv").batch(np.array([7, 3]))
+    batch = hr.open("s3://bucket/rows/rows.csv").batch(np.array([7, 3]))
     assert batch["image"][:, 0, 0, 0].tolist() == [7, 3]
     for part in range(3):
-        ps.write(f"s3://bucket/tars/x-{part}.tar", images[4 * part : 4 * part + 4])
-    assert len(ps.open("s3://bucket/tars")) == len(ps.open("s3://bucket/tars/*.tar")) == 12
+        hr.write(f"s3://bucket/tars/x-{part}.tar", images[4 * part : 4 * part + 4])
+    assert len(hr.open("s3://bucket/tars")) == len(hr.open("s3://bucket/tars/*.tar")) == 12
 
 
 @pytest.mark.parametrize("url", ["http://h/x.tfrecord", "https://h/x.npz@3", "hdfs://h/x.tfrecord", "ftp://h/x.csv"])
 def test_what_takes_no_files_is_refused(url):
-    for act in (lambda: ps.write(url, EXAMPLES), lambda: ps.Writer(url), lambda: ps.write_records(url, [b""])):
+    for act in (lambda: hr.write(url, EXAMPLES), lambda: hr.Writer(url), lambda: hr.write_records(url, [b""])):
         with pytest.raises(UnsupportedData, match=r"s3://, gs:// or az://, to write to, found a \w+:// URL"):
             act()
     with pytest.raises(UnsupportedData, match="to write to"):
-        ps.convert("nowhere.tfrecord", url)
+        hr.convert("nowhere.tfrecord", url)
 
 
 def test_folders_of_http_servers_are_refused():
     for format in ("image_folder", "npy_folder", "npz_folder"):
         with pytest.raises(UnsupportedData, match=r"found a folder.*does not tell which files it has.*image_columns="):
-            ps.open("http://127.0.0.1:9/folder/", format=format).schema
+            hr.open("http://127.0.0.1:9/folder/", format=format).schema
 
 
 @pytest.mark.parametrize("name", ["", "folder/"])
 def test_an_object_needs_a_name(s3, name):
     with pytest.raises(UnsupportedData, match="a name for the new object"):
-        ps.write(f"s3://bucket/{name}", EXAMPLES, format="tfrecord")
+        hr.write(f"s3://bucket/{name}", EXAMPLES, format="tfrecord")
 
 
 def test_sizes_are_those_of_what_lies_below(s3):
-    ps.write("s3://bucket/images", list(_images(6)), format="image_folder", schema=IMAGES)
+    hr.write("s3://bucket/images", list(_images(6)), format="image_folder", schema=IMAGES)
     assert total_size(["s3://bucket/images"]) == sum(map(len, s3.objects.values()))
     with pytest.raises(NoFiles):
         total_size(["s3://bucket/nothing"])
@@ -455,10 +455,10 @@ def test_sizes_are_those_of_what_lies_below(s3):
 
 @pytest.mark.parametrize("ending", ["tfrecord", "array_record", "recordio"])
 def test_salvage_from_a_store_into_it(s3, ending):
-    ps.write(f"s3://bucket/x.{ending}@2", EXAMPLES)
+    hr.write(f"s3://bucket/x.{ending}@2", EXAMPLES)
     name = f"x.{ending}-00001-of-00002"
     damaged = bytearray(s3.objects[name])
     damaged[-len(damaged) // 3] ^= 0xFF
     s3.objects[name] = bytes(damaged)
     salvage(f"s3://bucket/{name}", f"s3://bucket/saved.{ending}")
-    assert 0 < len(ps.open(f"s3://bucket/saved.{ending}")) <= ROWS // 2
+    assert 0 < len(hr.open(f"s3://bucket/saved.{ending}")) <= ROWS // 2

@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-import penstock as ps
+import headrace as hr
 
 pytestmark = [
     pytest.mark.torch,
@@ -23,8 +23,8 @@ N = 100
 @pytest.fixture
 def source(tmp_path):
     path = tmp_path / "train.tfrecord"
-    ps.write(path, {"image": np.arange(N * 12, dtype=np.float32).reshape(N, 12), "label": np.arange(N)})
-    return ps.open(path)
+    hr.write(path, {"image": np.arange(N * 12, dtype=np.float32).reshape(N, 12), "label": np.arange(N)})
+    return hr.open(path)
 
 
 def doubled(example):
@@ -122,7 +122,7 @@ def test_subsets(source):
 def test_text_goes_through_torchs_collation(tmp_path):
     from torch.utils.data import DataLoader
 
-    source = ps.ColumnSource({"name": np.array(["one", "two", "three"], object), "label": np.arange(3)})
+    source = hr.ColumnSource({"name": np.array(["one", "two", "three"], object), "label": np.arange(3)})
     assert next(iter(DataLoader(source, batch_size=3)))["name"] == ["one", "two", "three"]
 
 
@@ -158,12 +158,12 @@ def test_our_loader_keeps_its_state_in_torchs_way(source):
 
     import torch
 
-    loader = ps.Loader(source, 8, shuffle=True, to="torch")
+    loader = hr.Loader(source, 8, shuffle=True, to="torch")
     batches = iter(loader)
     seen = [next(batches)["label"].tolist() for _ in range(5)]
     stored = io.BytesIO()
     torch.save({"loader": loader.state_dict()}, stored)
     stored.seek(0)
-    resumed = ps.Loader(source, 8, shuffle=True, to="torch")
+    resumed = hr.Loader(source, 8, shuffle=True, to="torch")
     resumed.load_state_dict(torch.load(stored, weights_only=True)["loader"])
     assert sorted(sum(seen + labels(resumed), [])) == list(range(N))

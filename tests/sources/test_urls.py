@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from tests.io.file_server import serving
 
-import penstock as ps
-from penstock.errors import CorruptFile, NoFiles
-from penstock.formats.array_record_writer import ArrayRecordWriter
-from penstock.io import fileset
+import headrace as hr
+from headrace.errors import CorruptFile, NoFiles
+from headrace.formats.array_record_writer import ArrayRecordWriter
+from headrace.io import fileset
 
 ROWS = 2000
 NAMES = [
@@ -38,22 +38,22 @@ def folder(tmp_path_factory):
     rng = np.random.default_rng(0)
     rows = [{"x": rng.random(40).astype("f4"), "y": i} for i in range(ROWS)]
     for name in ("a.tfrecord", "a.tfrecord.gz", "a.recordio", "a.array_record"):
-        ps.write(folder / name, rows)
-    ps.write(folder / "a.tar", rows[:50])
+        hr.write(folder / name, rows)
+    hr.write(folder / "a.tar", rows[:50])
     with ArrayRecordWriter(folder / "grouped.array_record", group_size=50) as writer:
-        writer.write_many([bytes(payload) for payload in ps.records(folder / "a.tfrecord")])
+        writer.write_many([bytes(payload) for payload in hr.records(folder / "a.tfrecord")])
     np.save(folder / "a.npy", rng.random((ROWS, 30)))
     np.savez(folder / "a.npz", x=rng.random((ROWS, 3)), y=np.arange(ROWS))
     np.savez_compressed(folder / "deflated.npz", x=rng.random((ROWS, 3)), y=np.arange(ROWS))
     plain = [{"a": i, "b": i / 3, "c": f"row {i}"} for i in range(ROWS)]
     for name in ("a.csv", "a.csv.gz", "a.jsonl", "a.parquet", "a.avro"):
-        ps.write(folder / name, plain)
+        hr.write(folder / name, plain)
     return folder
 
 
 @pytest.fixture
 def server(folder, tmp_path, monkeypatch):
-    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "cache"))
     with serving(folder) as server:
         yield server
 
@@ -77,7 +77,7 @@ def check_alike(here, there):
     same(here.batch(order), there.batch(order))
     same(here[3], there[3])
     for shuffle in (False, True):
-        for one, other in zip(ps.Loader(here, 64, shuffle=shuffle), ps.Loader(there, 64, shuffle=shuffle), strict=True):
+        for one, other in zip(hr.Loader(here, 64, shuffle=shuffle), hr.Loader(there, 64, shuffle=shuffle), strict=True):
             same(one, other)
     for one, other in zip(here, there, strict=True):
         same(one, other)
@@ -85,8 +85,8 @@ def check_alike(here, there):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_small_files_read_as_from_this_machine(folder, server, name):
-    check_alike(ps.open(folder / name), ps.open(f"{server.url}/{name}"))
-    report = ps.verify(f"{server.url}/{name}")
+    check_alike(hr.open(folder / name), hr.open(f"{server.url}/{name}"))
+    report = hr.verify(f"{server.url}/{name}")
     assert report.ok, report
     assert report.bytes == (folder / name).stat().st_size
 
@@ -94,15 +94,15 @@ def test_small_files_read_as_from_this_machine(folder, server, name):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.usefixtures("large")
 def test_large_files_read_as_from_this_machine(folder, server, name):
-    check_alike(ps.open(folder / name), ps.open(f"{server.url}/{name}"))
-    check_alike(ps.open(folder / name), pickle.loads(pickle.dumps(ps.open(f"{server.url}/{name}"))))
+    check_alike(hr.open(folder / name), hr.open(f"{server.url}/{name}"))
+    check_alike(hr.open(folder / name), pickle.loads(pickle.dumps(hr.open(f"{server.url}/{name}"))))
 
 
 @pytest.mark.parametrize("name", BY_RANGE)
 @pytest.mark.usefixtures("large")
 def test_a_shuffled_batch_asks_for_its_records_and_nothing_else(server, name, monkeypatch):
-    monkeypatch.setattr("penstock.io.extents.GAP_BYTES", 0)
-    source = ps.open(f"{server.url}/{name}")
+    monkeypatch.setattr("headrace.io.extents.GAP_BYTES", 0)
+    source = hr.open(f"{server.url}/{name}")
     source.batch(np.array([5]))
     with server.counting() as asked:
         source.batch(np.array([100, 1900, 700, 101, 100]))
@@ -116,29 +116,29 @@ def test_a_shuffled_batch_asks_for_its_records_and_nothing_else(server, name, mo
 @pytest.mark.parametrize("name", ["a.tfrecord", "a.array_record"])
 @pytest.mark.usefixtures("large")
 def test_in_order_blocks_are_fetched_whatever_the_size_of_a_batch(server, name):
-    source = ps.open(f"{server.url}/{name}")
+    source = hr.open(f"{server.url}/{name}")
     len(source)
     with server.counting() as asked:
-        assert sum(len(batch["y"]) for batch in ps.Loader(source, 10)) == ROWS
+        assert sum(len(batch["y"]) for batch in hr.Loader(source, 10)) == ROWS
     assert len(asked) <= 4
 
 
 @pytest.mark.usefixtures("large")
 def test_the_index_is_kept_for_the_version_of_the_object(folder, server, tmp_path):
     url = f"{server.url}/a.tfrecord"
-    len(ps.records(url))
+    len(hr.records(url))
     with server.counting() as asked:
-        assert len(ps.records(url)) == ROWS
+        assert len(hr.records(url)) == ROWS
     assert all(request[2] == "bytes=0-4095" for request in asked)
     (tmp_path / "other").mkdir()
     with serving(tmp_path / "other") as changing:
         target = tmp_path / "other" / "a.tfrecord"
-        ps.write(target, [{"y": 1}] * 5)
-        assert len(ps.records(f"{changing.url}/a.tfrecord")) == 5
-        opened = ps.records(f"{changing.url}/a.tfrecord")
+        hr.write(target, [{"y": 1}] * 5)
+        assert len(hr.records(f"{changing.url}/a.tfrecord")) == 5
+        opened = hr.records(f"{changing.url}/a.tfrecord")
         assert len(opened) == 5
-        ps.write(target, [{"y": 1}] * 700)
-        assert len(ps.records(f"{changing.url}/a.tfrecord")) == 700
+        hr.write(target, [{"y": 1}] * 700)
+        assert len(hr.records(f"{changing.url}/a.tfrecord")) == 700
         with pytest.raises(CorruptFile, match="changed"):
             opened.spans(np.arange(5))
 
@@ -146,7 +146,7 @@ def test_the_index_is_kept_for_the_version_of_the_object(folder, server, tmp_pat
 @pytest.mark.usefixtures("large")
 def test_array_records_are_never_fetched_whole(server):
     with server.counting() as asked:
-        assert len(ps.records(f"{server.url}/grouped.array_record")) == ROWS
+        assert len(hr.records(f"{server.url}/grouped.array_record")) == ROWS
     assert len(asked) <= 3
 
 
@@ -155,37 +155,37 @@ def test_shards_lists_and_skipping(folder, server, tmp_path, monkeypatch):
     monkeypatch.setattr(fileset, "BLOCK_BYTES", 1000)
     served = tmp_path / "shards"
     served.mkdir()
-    ps.write(f"{served}/x.tfrecord@3", ps.open(folder / "a.tfrecord"))
+    hr.write(f"{served}/x.tfrecord@3", hr.open(folder / "a.tfrecord"))
     with serving(served) as other:
-        check_alike(ps.open(f"{served}/x.tfrecord@3"), ps.open(f"{other.url}/x.tfrecord@3"))
+        check_alike(hr.open(f"{served}/x.tfrecord@3"), hr.open(f"{other.url}/x.tfrecord@3"))
         urls = [f"{other.url}/x.tfrecord-0000{n}-of-00003" for n in (2, 0)]
-        check_alike(ps.open([url.replace(other.url, str(served)) for url in urls]), ps.open(urls))
-        check_alike(ps.open(urls[0].replace(other.url, str(served))), ps.open(urls[0]))
+        check_alike(hr.open([url.replace(other.url, str(served)) for url in urls]), hr.open(urls))
+        check_alike(hr.open(urls[0].replace(other.url, str(served))), hr.open(urls[0]))
         with pytest.raises(NoFiles, match=r"x.tfrecord@9 names the whole set"):
-            ps.open(f"{other.url}/x.tfrecord-00001-of-00009")
+            hr.open(f"{other.url}/x.tfrecord-00001-of-00009")
         damaged = bytearray((served / "x.tfrecord-00001-of-00003").read_bytes())
         damaged[5000] ^= 1
         (served / "x.tfrecord-00001-of-00003").write_bytes(damaged)
-        rest = ps.open(f"{other.url}/x.tfrecord@3", on_corrupt="skip")
+        rest = hr.open(f"{other.url}/x.tfrecord@3", on_corrupt="skip")
         assert len(rest) == ROWS - 1
-        same(rest[1500], ps.open(f"{served}/x.tfrecord@3", on_corrupt="skip")[1500])
+        same(rest[1500], hr.open(f"{served}/x.tfrecord@3", on_corrupt="skip")[1500])
         (served / "x.tfrecord-00001-of-00003").unlink()
         with pytest.raises(NoFiles, match="00001-of-00003"):
-            len(ps.open(f"{other.url}/x.tfrecord@3"))
+            len(hr.open(f"{other.url}/x.tfrecord@3"))
 
 
 def test_conversion_from_a_url(folder, server, tmp_path):
-    done = ps.convert(f"{server.url}/a.tfrecord", tmp_path / "b.array_record")
+    done = hr.convert(f"{server.url}/a.tfrecord", tmp_path / "b.array_record")
     assert done.examples == ROWS
-    check_alike(ps.open(folder / "a.tfrecord"), ps.open(tmp_path / "b.array_record"))
+    check_alike(hr.open(folder / "a.tfrecord"), hr.open(tmp_path / "b.array_record"))
 
 
 @pytest.mark.usefixtures("large")
 def test_workers_read_urls(folder, server):
-    source = ps.open(f"{server.url}/a.tfrecord")
+    source = hr.open(f"{server.url}/a.tfrecord")
     len(source)
-    loader = ps.Loader(source, 500, shuffle=True, workers=1)
-    for one, other in zip(loader, ps.Loader(ps.open(folder / "a.tfrecord"), 500, shuffle=True), strict=True):
+    loader = hr.Loader(source, 500, shuffle=True, workers=1)
+    for one, other in zip(loader, hr.Loader(hr.open(folder / "a.tfrecord"), 500, shuffle=True), strict=True):
         same(one, other)
 
 
@@ -193,7 +193,7 @@ def test_workers_read_urls(folder, server):
 def pictures(tmp_path, monkeypatch):
     from PIL import Image
 
-    monkeypatch.setenv("PENSTOCK_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "cache"))
     served = tmp_path / "pictures"
     (served / "images").mkdir(parents=True)
     for number in range(30):
@@ -205,25 +205,25 @@ def pictures(tmp_path, monkeypatch):
 
 
 def test_images_beside_a_table_behind_a_url(pictures):
-    source = ps.open(f"{pictures.url}/train.csv")
+    source = hr.open(f"{pictures.url}/train.csv")
     assert source.schema["image"].shape == (16, 16, 3)
     source.batch(np.array([0]))
     with pictures.counting() as asked:
         batch = source.batch(np.array([3, 29, 4, 3]))
     assert len(asked) == 3
     assert batch["image"][:, 0, 0, 0].tolist() == [3, 29, 4, 3]
-    same(source.batch(np.arange(30)), ps.open(pictures.root / "train.csv").batch(np.arange(30)))
+    same(source.batch(np.arange(30)), hr.open(pictures.root / "train.csv").batch(np.arange(30)))
 
 
 def test_urls_in_a_table_on_this_machine(pictures, tmp_path):
     lines = [f"{pictures.url}/images/{number}.png,{number}" for number in range(30)]
     (tmp_path / "urls.csv").write_text("\n".join(["image,label", *lines]) + "\n")
-    source = ps.open(tmp_path / "urls.csv", image_columns=["image"])
+    source = hr.open(tmp_path / "urls.csv", image_columns=["image"])
     assert source.batch(np.array([7]))["image"][0, 0, 0].tolist() == [7, 0, 248]
 
 
 def test_a_missing_image_is_named(pictures):
-    source = ps.open(f"{pictures.url}/train.csv")
+    source = hr.open(f"{pictures.url}/train.csv")
     (pictures.root / "images" / "5.png").unlink()
     with pytest.raises(NoFiles, match=r"images/5\.png") as found:
         source.batch(np.array([4, 5]))

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import penstock as ps
-from penstock.contracts.values import Ragged
-from penstock.errors import NoSuchFeature, SchemaMismatch, TransformError
-from penstock.sources.column_source import ColumnSource
+import headrace as hr
+from headrace.contracts.values import Ragged
+from headrace.errors import NoSuchFeature, SchemaMismatch, TransformError
+from headrace.sources.column_source import ColumnSource
 
 N = 12
 
@@ -171,7 +171,7 @@ def made(example):
     ],
 )
 def test_a_mapped_source_has_its_columns_in_a_batch_without_examples(view):
-    source = view(ps.ColumnSource({"x": np.arange(10, dtype=np.float32).reshape(5, 2)}))
+    source = view(hr.ColumnSource({"x": np.arange(10, dtype=np.float32).reshape(5, 2)}))
     found = {name: (column.dtype, column.shape) for name, column in source.batch([]).items()}
     texts = np.dtype(object), (0,)
     assert found == {
@@ -184,10 +184,10 @@ def test_a_mapped_source_has_its_columns_in_a_batch_without_examples(view):
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_ranks_without_examples_get_the_columns_of_a_mapped_source(workers):
-    source = ps.ColumnSource({"x": np.arange(10, dtype=np.float32).reshape(5, 2)}).map(made)
+    source = hr.ColumnSource({"x": np.arange(10, dtype=np.float32).reshape(5, 2)}).map(made)
     shapes = []
     for rank in range(7):
-        loader = ps.Loader(source, 2, shard=ps.Shard(rank, 7), workers=workers, map_batch=plus_one)
+        loader = hr.Loader(source, 2, shard=hr.Shard(rank, 7), workers=workers, map_batch=plus_one)
         shapes += [(batch["twice"].dtype.name, batch["twice"].shape) for batch in loader]
     assert shapes == [("float32", (1, 2))] * 5 + [("float32", (0, 2))] * 2
 
@@ -197,5 +197,5 @@ def plus_one(batch):
 
 
 def test_what_a_function_makes_of_no_example_is_not_known():
-    source = ps.ColumnSource({"x": np.arange(3)}).filter(lambda example: False).map(made)
+    source = hr.ColumnSource({"x": np.arange(3)}).filter(lambda example: False).map(made)
     assert source.batch([]) == {}

@@ -6,22 +6,22 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import penstock as ps
-from penstock.errors import NoSuchFeature, UnsupportedData
-from penstock.sources.column_source import ColumnSource
+import headrace as hr
+from headrace.errors import NoSuchFeature, UnsupportedData
+from headrace.sources.column_source import ColumnSource
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "recordio"
 
 
 def test_dense_files():
     for dtype in ("float32", "float64", "int64"):
-        source = ps.open(GOLDEN / f"dense_{dtype}.recordio")
+        source = hr.open(GOLDEN / f"dense_{dtype}.recordio")
         matrix, labels = source.to_numpy()
         assert matrix.shape == (9, 5)
         assert matrix.dtype == np.dtype(dtype if dtype != "int64" else "int32")
         assert np.array_equal(matrix, source.batch(range(9))["values"])
         assert np.array_equal(labels, source.batch(range(9))["label"])
-        unlabelled = ps.open(GOLDEN / f"dense_{dtype}_unlabelled.recordio").to_numpy()
+        unlabelled = hr.open(GOLDEN / f"dense_{dtype}_unlabelled.recordio").to_numpy()
         assert np.array_equal(unlabelled[0], matrix)
         assert unlabelled[1] is None
         assert np.array_equal(source.to_csr()[0].toarray(), matrix)
@@ -30,7 +30,7 @@ def test_dense_files():
 def test_sparse_files():
     dense = np.load(GOLDEN / "sparse_dense_equivalent.npy")
     for form in ("csr", "csc", "coo", "lil"):
-        source = ps.open(GOLDEN / f"sparse_{form}.recordio")
+        source = hr.open(GOLDEN / f"sparse_{form}.recordio")
         matrix, labels = source.to_csr()
         assert isinstance(matrix, sp.csr_array)
         assert np.array_equal(matrix.toarray(), dense)
@@ -46,9 +46,9 @@ def test_views_and_other_sources(tmp_path):
     matrix, labels = source[::-1].to_numpy()
     assert np.array_equal(matrix, columns["image"][::-1])
     assert labels.tolist() == [2, 1, 3]
-    ps.write(tmp_path / "x.tfrecord.gz", {"image": columns["image"].astype(np.float32), "label": columns["label"]})
+    hr.write(tmp_path / "x.tfrecord.gz", {"image": columns["image"].astype(np.float32), "label": columns["label"]})
     for path in (tmp_path / "x.tfrecord.gz",) * 2:  # streamed, then from the cache
-        matrix, labels = ps.open(path).to_numpy()
+        matrix, labels = hr.open(path).to_numpy()
         assert np.array_equal(matrix.reshape(3, 2, 2), columns["image"])
         assert labels.tolist() == [3, 1, 2]
 
@@ -78,13 +78,13 @@ def test_which_features_are_meant():
 
 
 def test_what_makes_no_matrix():
-    ragged = ColumnSource({"x": ps.Ragged.from_list([[1], [2, 3]])})
+    ragged = ColumnSource({"x": hr.Ragged.from_list([[1], [2, 3]])})
     for act in (ragged.to_numpy, ragged.to_csr):
         with pytest.raises(UnsupportedData, match="rows of varying length make no matrix"):
             act()
     with pytest.raises(UnsupportedData, match=r"one axis, found one of shape \(2, 2\)"):
         ColumnSource({"x": np.zeros((3, 2, 2))}).to_csr()
-    labels = ColumnSource({"x": np.zeros((2, 2)), "label": ps.Ragged.from_list([[1], [2, 3]])})
+    labels = ColumnSource({"x": np.zeros((2, 2)), "label": hr.Ragged.from_list([[1], [2, 3]])})
     with pytest.raises(UnsupportedData, match="feature 'label'"):
         labels.to_numpy()
 
@@ -93,13 +93,13 @@ def test_sparse_columns_in_memory_and_back(tmp_path):
     matrix = sp.random(20, 7, 0.3, format="csr", random_state=1)
     source = ColumnSource({"values": sp.csr_array(matrix), "label": np.arange(20)})
     assert source.fingerprint != ColumnSource({"values": sp.csr_array(matrix * 2), "label": np.arange(20)}).fingerprint
-    assert source.schema["values"] == ps.Feature("float64", (7,), sparse=True)
-    ps.write(tmp_path / "x.recordio", source)
-    with ps.Writer(tmp_path / "y.recordio@2") as writer:
+    assert source.schema["values"] == hr.Feature("float64", (7,), sparse=True)
+    hr.write(tmp_path / "x.recordio", source)
+    with hr.Writer(tmp_path / "y.recordio@2") as writer:
         for example in source:
             writer.write(example)
     for path in (tmp_path / "x.recordio", tmp_path / "y.recordio@2"):
-        found, labels = ps.open(path).to_csr()
+        found, labels = hr.open(path).to_csr()
         order = np.argsort(labels)
         assert (found[order] != matrix).nnz == 0
         assert labels[order].tolist() == list(range(20))

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-import penstock as ps
-from penstock import _registry
-from penstock.contracts.feature import Feature
-from penstock.contracts.schema import Schema
-from penstock.formats.detect import format_named
-from penstock.testing.kinds import KINDS, kinds_batch, kinds_schema
-from penstock.writing.fitting import misfits_of
+import headrace as hr
+from headrace import _registry
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.formats.detect import format_named
+from headrace.testing.kinds import KINDS, kinds_batch, kinds_schema
+from headrace.writing.fitting import misfits_of
 
 ROWS = 12
 PAGE = Path(__file__).parents[2] / "docs" / "convert.md"
@@ -90,7 +90,7 @@ def write(folder, source, target, *, stem="x"):
     special = next((name for name in (target, source) if name in SAMPLES), None)
     batch = kinds_batch(ROWS, list(schema)) if special is None else SAMPLES[special][1]()
     path = path_of(folder, source, stem)
-    ps.write(path, {name: batch[name] for name in schema}, format=source, schema=schema)
+    hr.write(path, {name: batch[name] for name in schema}, format=source, schema=schema)
     return path
 
 
@@ -124,8 +124,8 @@ def holding(kind, format, folder):
     beside = Schema({**schema, "other": Feature("int32")})
     path = path_of(folder, format, kind)
     batch = {**kinds_batch(ROWS, [kind]), "other": np.arange(ROWS, dtype=np.int32)}
-    ps.write(path, batch, format=format, schema=beside)
-    return "yes" if ps.open(path, format=format).schema[kind] == schema[kind] else "schema"
+    hr.write(path, batch, format=format, schema=beside)
+    return "yes" if hr.open(path, format=format).schema[kind] == schema[kind] else "schema"
 
 
 def held_table(folder):

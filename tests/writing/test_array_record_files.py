@@ -4,31 +4,31 @@ import numpy as np
 import pytest
 from tests.formats.array_record_files import CODECS, GOLDENS, noted
 
-import penstock as ps
-from penstock.formats.array_record import ArrayRecordRecords
-from penstock.writing import units
+import headrace as hr
+from headrace.formats.array_record import ArrayRecordRecords
+from headrace.writing import units
 
 COLUMNS = {"image": np.random.default_rng(0).random((100, 9), dtype=np.float32), "label": np.arange(100)}
 
 
 def same(path):
-    batch = ps.open(path).batch(range(100))
+    batch = hr.open(path).batch(range(100))
     return np.array_equal(batch["image"], COLUMNS["image"]) and np.array_equal(batch["label"], COLUMNS["label"])
 
 
 @pytest.mark.parametrize("compression", [*CODECS, None])
 def test_write_and_read(tmp_path, compression):
     path = tmp_path / "x.array_record"
-    assert ps.write(path, COLUMNS, compression=compression) == 100
+    assert hr.write(path, COLUMNS, compression=compression) == 100
     assert same(path)
     named = {"none": "uncompressed", None: "zstd"}.get(compression, compression)
     assert named in ArrayRecordRecords([str(path)]).footer().options
-    report = ps.verify(path)
+    report = hr.verify(path)
     assert (report.ok, report.records, report.bytes) == (True, 100, path.stat().st_size)
 
 
 def test_shards(tmp_path):
-    ps.write(tmp_path / "x.array_record@4", COLUMNS)
+    hr.write(tmp_path / "x.array_record@4", COLUMNS)
     assert len(list(tmp_path.iterdir())) == 4
     assert same(tmp_path / "x.array_record@4")
 
@@ -36,28 +36,28 @@ def test_shards(tmp_path):
 @pytest.mark.parametrize("compression", CODECS)
 def test_write_records(tmp_path, compression):
     path = tmp_path / "x.array_record"
-    assert ps.write_records(path, (bytes([i]) * i for i in range(50)), compression=compression) == 50
-    assert [bytes(view) for view in ps.records(path)] == [bytes([i]) * i for i in range(50)]
+    assert hr.write_records(path, (bytes([i]) * i for i in range(50)), compression=compression) == 50
+    assert [bytes(view) for view in hr.records(path)] == [bytes([i]) * i for i in range(50)]
 
 
 @pytest.mark.parametrize("unit", [7, 1000])
 @pytest.mark.parametrize("compression", CODECS)
 def test_convert_there_and_back(tmp_path, monkeypatch, unit, compression):
     monkeypatch.setattr(units, "UNIT_EXAMPLES", unit)
-    ps.write(tmp_path / "x.tfrecord", COLUMNS)
-    done = ps.convert(tmp_path / "x.tfrecord", tmp_path / "x.array_record@2", compression=compression)
+    hr.write(tmp_path / "x.tfrecord", COLUMNS)
+    done = hr.convert(tmp_path / "x.tfrecord", tmp_path / "x.array_record@2", compression=compression)
     assert done.examples == 100
     assert same(tmp_path / "x.array_record@2")
-    assert ps.verify(tmp_path / "x.array_record@2").ok
-    ps.convert(tmp_path / "x.array_record@2", tmp_path / "y.tfrecord")
+    assert hr.verify(tmp_path / "x.array_record@2").ok
+    hr.convert(tmp_path / "x.array_record@2", tmp_path / "y.tfrecord")
     assert (tmp_path / "y.tfrecord").read_bytes() == (tmp_path / "x.tfrecord").read_bytes()
 
 
 def test_convert_with_another_schema_encodes_anew(tmp_path, monkeypatch):
     monkeypatch.setattr(units, "UNIT_EXAMPLES", 30)
-    ps.write(tmp_path / "x.tfrecord", COLUMNS)
-    ps.convert(tmp_path / "x.tfrecord", tmp_path / "x.array_record", columns=["label"])
-    source = ps.open(tmp_path / "x.array_record")
+    hr.write(tmp_path / "x.tfrecord", COLUMNS)
+    hr.convert(tmp_path / "x.tfrecord", tmp_path / "x.array_record", columns=["label"])
+    source = hr.open(tmp_path / "x.array_record")
     assert list(source.schema) == ["label"]
     assert source.batch(range(100))["label"].tolist() == list(range(100))
 
@@ -80,8 +80,8 @@ def test_convert_with_another_schema_encodes_anew(tmp_path, monkeypatch):
     ],
 )
 def test_compressions_that_a_format_does_not_have(tmp_path, name, compression, message):
-    with pytest.raises(ps.UnsupportedData, match=message):
-        ps.write(tmp_path / name, {"x": np.arange(3)}, compression=compression)
+    with pytest.raises(hr.UnsupportedData, match=message):
+        hr.write(tmp_path / name, {"x": np.arange(3)}, compression=compression)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -90,7 +90,7 @@ def test_verify_reports_damage(tmp_path):
     data = bytearray(golden.read_bytes())
     data[64 + 50] ^= 1
     (tmp_path / "x.array_record").write_bytes(data)
-    report = ps.verify(tmp_path / "x.array_record")
+    report = hr.verify(tmp_path / "x.array_record")
     assert not report.ok
     assert report.records == len(noted(golden)) - 7
     (fault,) = report.faults

@@ -6,10 +6,10 @@ import sys
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock.writing import units
-from penstock.writing.sinks import open_sink
-from penstock.writing.units import join_units
+import headrace as hr
+from headrace.writing import units
+from headrace.writing.sinks import open_sink
+from headrace.writing.units import join_units
 
 N = 500
 
@@ -23,20 +23,20 @@ def small_units(monkeypatch):
 def original(tmp_path):
     rng = np.random.default_rng(0)
     columns = {"image": rng.random((N, 9), dtype=np.float32), "label": rng.integers(0, 10, N)}
-    ps.write(tmp_path / "a.tfrecord", columns)
+    hr.write(tmp_path / "a.tfrecord", columns)
     return tmp_path / "a.tfrecord"
 
 
 def test_every_pair(tmp_path, original, small_units):
-    first = ps.open(original)
+    first = hr.open(original)
     names = ["a.tfrecord", "b.tfrecord.gz", "c.tfrecord@3", "d.npy", "e.tfrecord"]
     for source, target in [(s, t) for s in names for t in names if s != t]:
         path = tmp_path / source
         if not path.exists() and source != "c.tfrecord@3":
-            ps.convert(original, path)
-        out = ps.convert(path if source != "c.tfrecord@3" else original, tmp_path / target, overwrite=True)
+            hr.convert(original, path)
+        out = hr.convert(path if source != "c.tfrecord@3" else original, tmp_path / target, overwrite=True)
         assert out.examples == N
-        again = ps.open(tmp_path / target)
+        again = hr.open(tmp_path / target)
         assert np.array_equal(again.batch(range(N))["image"], first.batch(range(N))["image"])
         assert np.array_equal(again.batch(range(N))["label"], first.batch(range(N))["label"])
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
@@ -44,35 +44,35 @@ def test_every_pair(tmp_path, original, small_units):
 
 def test_payloads_pass_through_byte_for_byte(tmp_path, small_units):
     wire = bytes.fromhex("0a0b0a09 0a0169 1204 1a02 0801".replace(" ", ""))  # unpacked: our own writer would pack it
-    ps.write_records(tmp_path / "a.tfrecord", [wire] * 200)
-    ps.convert(tmp_path / "a.tfrecord", tmp_path / "b.tfrecord.gz")
-    ps.convert(tmp_path / "b.tfrecord.gz", tmp_path / "c.tfrecord")
+    hr.write_records(tmp_path / "a.tfrecord", [wire] * 200)
+    hr.convert(tmp_path / "a.tfrecord", tmp_path / "b.tfrecord.gz")
+    hr.convert(tmp_path / "b.tfrecord.gz", tmp_path / "c.tfrecord")
     assert (tmp_path / "c.tfrecord").read_bytes() == (tmp_path / "a.tfrecord").read_bytes()
 
 
 def test_zlib_is_one_stream(tmp_path, original, small_units):
-    ps.convert(original, tmp_path / "z.tfrecord.zlib")
-    ps.convert(tmp_path / "z.tfrecord.zlib", tmp_path / "y.tfrecord")
+    hr.convert(original, tmp_path / "z.tfrecord.zlib")
+    hr.convert(tmp_path / "z.tfrecord.zlib", tmp_path / "y.tfrecord")
     assert (tmp_path / "y.tfrecord").read_bytes() == original.read_bytes()
 
 
 def test_columns_and_codec(tmp_path, original):
-    ps.convert(original, tmp_path / "b.tfrecord", columns=["label"])
-    assert list(ps.open(tmp_path / "b.tfrecord").schema) == ["label"]
+    hr.convert(original, tmp_path / "b.tfrecord", columns=["label"])
+    assert list(hr.open(tmp_path / "b.tfrecord").schema) == ["label"]
 
 
 def test_what_exists_is_kept(tmp_path, original):
     (tmp_path / "b.tfrecord").write_bytes(b"precious")
-    with pytest.raises(ps.UnsupportedData, match="overwrite=True"):
-        ps.convert(original, tmp_path / "b.tfrecord")
+    with pytest.raises(hr.UnsupportedData, match="overwrite=True"):
+        hr.convert(original, tmp_path / "b.tfrecord")
     assert (tmp_path / "b.tfrecord").read_bytes() == b"precious"
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
 
 
 def test_refusal_says_what_would_be_lost(tmp_path):
-    ps.write(tmp_path / "a.tfrecord", {"ids": ps.Ragged.from_list([[1], []], np.int64)})
-    with pytest.raises(ps.UnsupportedData, match=r"numbers of a fixed shape.*feature 'ids'"):
-        ps.convert(tmp_path / "a.tfrecord", tmp_path / "b.npy")
+    hr.write(tmp_path / "a.tfrecord", {"ids": hr.Ragged.from_list([[1], []], np.int64)})
+    with pytest.raises(hr.UnsupportedData, match=r"numbers of a fixed shape.*feature 'ids'"):
+        hr.convert(tmp_path / "a.tfrecord", tmp_path / "b.npy")
     assert not (tmp_path / "b.npy").exists()
 
 
@@ -80,16 +80,16 @@ def test_damaged_records_are_left_out_and_counted(tmp_path, original):
     data = bytearray(original.read_bytes())
     data[len(data) // 2] ^= 1
     (tmp_path / "bad.tfrecord").write_bytes(data)
-    with pytest.raises(ps.CorruptRecord):
-        ps.convert(tmp_path / "bad.tfrecord", tmp_path / "b.tfrecord")
-    out = ps.convert(tmp_path / "bad.tfrecord", tmp_path / "c.tfrecord", on_corrupt="skip")
+    with pytest.raises(hr.CorruptRecord):
+        hr.convert(tmp_path / "bad.tfrecord", tmp_path / "b.tfrecord")
+    out = hr.convert(tmp_path / "bad.tfrecord", tmp_path / "c.tfrecord", on_corrupt="skip")
     assert (out.examples, out.skipped) == (N - 1, 1)
 
 
 SCRIPT = """
 import os, signal, sys
-import penstock as ps
-from penstock.writing import convert, units
+import headrace as hr
+from headrace.writing import convert, units
 units.UNIT_EXAMPLES = 50
 write, pieces = convert.open_sink, []
 def killed(*args, **options):
@@ -104,7 +104,7 @@ def named(event, args):
 if sys.argv[3] == "last":
     sys.argv[3] = "0"
     sys.addaudithook(named)
-out = ps.convert(sys.argv[1], sys.argv[2], codec=None if sys.argv[2].endswith("npy") else "example", threads=2)
+out = hr.convert(sys.argv[1], sys.argv[2], codec=None if sys.argv[2].endswith("npy") else "example", threads=2)
 print(out.resumed)
 """
 
@@ -126,58 +126,58 @@ def test_killed_at_any_moment_it_leaves_no_half_file_and_resumes(tmp_path, origi
         done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=600, check=False)
         codes.append(done.returncode)
         for name in os.listdir(tmp_path):
-            if name.startswith("b.") and "penstock" not in name:  # whatever has a final name is whole
-                assert ps.verify([tmp_path / name]).ok
+            if name.startswith("b.") and "headrace" not in name:  # whatever has a final name is whole
+                assert hr.verify([tmp_path / name]).ok
     assert codes == [-signal.SIGKILL] * 6 + [0], done.stderr
     assert int(done.stdout) > 0
-    first, again = ps.open(original), ps.open(tmp_path / target)
+    first, again = hr.open(original), hr.open(tmp_path / target)
     assert len(again) == N
     assert np.array_equal(again.batch(range(N))["label"], first.batch(range(N))["label"])
     # A killed writer can leave a hidden temporary; the next one sweeps it up once it is old enough to be nobody's.
-    assert not [name for name in os.listdir(tmp_path) if name.endswith("penstock-convert")]
+    assert not [name for name in os.listdir(tmp_path) if name.endswith("headrace-convert")]
 
 
 def test_nothing_is_left_of_a_conversion_that_is_refused_for_a_value(tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock.writing.units.UNIT_EXAMPLES", 10)
+    monkeypatch.setattr("headrace.writing.units.UNIT_EXAMPLES", 10)
     values = np.arange(100.0)
     values[77] = np.inf
-    ps.write(tmp_path / "x.npy", {"x": values})
-    with pytest.raises(ps.UnsupportedData, match="numbers that JSON has"):
-        ps.convert(tmp_path / "x.npy", tmp_path / "y.jsonl", threads=2)
+    hr.write(tmp_path / "x.npy", {"x": values})
+    with pytest.raises(hr.UnsupportedData, match="numbers that JSON has"):
+        hr.convert(tmp_path / "x.npy", tmp_path / "y.jsonl", threads=2)
     assert os.listdir(tmp_path) == ["x.npy"]
 
 
 def test_shards_of_a_conversion_that_is_refused_when_they_are_joined(tmp_path, monkeypatch):
     """The first shard has its place already: it goes, too."""
-    monkeypatch.setattr("penstock.writing.units.UNIT_EXAMPLES", 10)
-    ps.write(tmp_path / "x.npz", {"x": np.arange(100.0)})
+    monkeypatch.setattr("headrace.writing.units.UNIT_EXAMPLES", 10)
+    hr.write(tmp_path / "x.npz", {"x": np.arange(100.0)})
 
     def refuse(shard, work):
         if "y.npz-00001" in shard.path:
-            raise ps.SchemaMismatch(ps.Where(), expected="one thing", found="another")
+            raise hr.SchemaMismatch(hr.Where(), expected="one thing", found="another")
         join_units(shard, work)
 
-    monkeypatch.setattr("penstock.writing.convert.join_units", refuse)
-    with pytest.raises(ps.SchemaMismatch):
-        ps.convert(tmp_path / "x.npz", tmp_path / "y.npz@2")
+    monkeypatch.setattr("headrace.writing.convert.join_units", refuse)
+    with pytest.raises(hr.SchemaMismatch):
+        hr.convert(tmp_path / "x.npz", tmp_path / "y.npz@2")
     assert os.listdir(tmp_path) == ["x.npz"]
 
 
 def test_nothing_is_left_where_nothing_is_finished(tmp_path, monkeypatch):
-    ps.write(tmp_path / "x.npy", {"x": np.arange(100.0)})
+    hr.write(tmp_path / "x.npy", {"x": np.arange(100.0)})
 
     def fail(*_arguments, **_options):
-        raise ps.MissingExtra("pyarrow", "arrow")
+        raise hr.MissingExtra("pyarrow", "arrow")
 
-    monkeypatch.setattr("penstock.writing.convert.open_sink", fail)
-    with pytest.raises(ps.MissingExtra):
-        ps.convert(tmp_path / "x.npy", tmp_path / "y.parquet")
+    monkeypatch.setattr("headrace.writing.convert.open_sink", fail)
+    with pytest.raises(hr.MissingExtra):
+        hr.convert(tmp_path / "x.npy", tmp_path / "y.parquet")
     assert os.listdir(tmp_path) == ["x.npy"]
 
 
 def test_a_full_disk_leaves_what_is_finished(tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock.writing.units.UNIT_EXAMPLES", 10)
-    ps.write(tmp_path / "x.npy", {"x": np.arange(40.0)})
+    monkeypatch.setattr("headrace.writing.units.UNIT_EXAMPLES", 10)
+    hr.write(tmp_path / "x.npy", {"x": np.arange(40.0)})
 
     def full(path, *arguments, **options):
         if path.name.endswith("30"):
@@ -185,11 +185,11 @@ def test_a_full_disk_leaves_what_is_finished(tmp_path, monkeypatch):
         return open_sink(path, *arguments, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr("penstock.writing.convert.open_sink", full)
+        patch.setattr("headrace.writing.convert.open_sink", full)
         with pytest.raises(OSError, match="No space") as caught:
-            ps.convert(tmp_path / "x.npy", tmp_path / "y.npz", threads=1)
+            hr.convert(tmp_path / "x.npy", tmp_path / "y.npz", threads=1)
     assert caught.value.__notes__ == ["What is finished is kept: the same call goes on from here."]
-    assert ps.convert(tmp_path / "x.npy", tmp_path / "y.npz").resumed == 30
+    assert hr.convert(tmp_path / "x.npy", tmp_path / "y.npz").resumed == 30
 
 
 def test_a_run_does_not_go_on_with_pieces_of_another_version(tmp_path, monkeypatch):
@@ -202,13 +202,13 @@ def test_a_run_does_not_go_on_with_pieces_of_another_version(tmp_path, monkeypat
         raise OSError(28, "No space left on device", str(dst))
 
     with monkeypatch.context() as patch:
-        patch.setattr("penstock.writing.convert.join_units", fail)
+        patch.setattr("headrace.writing.convert.join_units", fail)
         with pytest.raises(OSError, match="No space"):
-            ps.convert(src, dst)
+            hr.convert(src, dst)
     with src.open("r+b") as file:
         file.seek(2 + 200)
         file.write(b"3")
     os.utime(src, ns=(before.st_atime_ns, before.st_mtime_ns))
-    done = ps.convert(src, dst)
+    done = hr.convert(src, dst)
     assert done.resumed == 0
-    assert ps.open(dst)[100]["x"] == 3
+    assert hr.open(dst)[100]["x"] == 3

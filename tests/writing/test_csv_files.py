@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import penstock as ps
-from penstock import _native
-from penstock.errors import SchemaMismatch, UnsupportedData
-from penstock.writing.convert import convert
+import headrace as hr
+from headrace import _native
+from headrace.errors import SchemaMismatch, UnsupportedData
+from headrace.writing.convert import convert
 
 MARKS = (",", '"', ".")
 COLUMNS = {
@@ -38,9 +38,9 @@ def text_of(path):
 
 
 def test_what_is_written(tmp_path):
-    assert ps.write(tmp_path / "x.csv", COLUMNS) == 3
+    assert hr.write(tmp_path / "x.csv", COLUMNS) == 3
     assert text_of(tmp_path / "x.csv") == EXPECTED
-    source = ps.open(tmp_path / "x.csv")
+    source = hr.open(tmp_path / "x.csv")
     assert [feature.dtype for feature in source.schema.values()] == [
         "int64", "uint64", "float64", "float64", "str", "bool", "int64", "int64"
     ]  # fmt: skip
@@ -51,7 +51,7 @@ def test_what_is_written(tmp_path):
 
 
 def test_other_readers_agree(tmp_path):
-    ps.write(tmp_path / "x.csv", COLUMNS)
+    hr.write(tmp_path / "x.csv", COLUMNS)
     with open(tmp_path / "x.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.reader(file, strict=True))
     assert [row[4] for row in rows[1:]] == COLUMNS["s"].tolist()
@@ -80,9 +80,9 @@ def test_texts_come_back(tmp_path_factory, table):
     table = [[text.encode("utf-8", "ignore").decode() for text in row] for row in table]
     folder = tmp_path_factory.mktemp("csv")
     columns = {name: np.array([row[k] for row in table], object) for k, name in enumerate("ab")}
-    ps.write(folder / "x.csv", columns, schema={"a": ps.Feature("str"), "b": ps.Feature("str")})
-    options = ps.CSV(delimiter=",", header=True, types={"a": "str", "b": "str"})
-    source = ps.open(folder / "x.csv", format=options)
+    hr.write(folder / "x.csv", columns, schema={"a": hr.Feature("str"), "b": hr.Feature("str")})
+    options = hr.CSV(delimiter=",", header=True, types={"a": "str", "b": "str"})
+    source = hr.open(folder / "x.csv", format=options)
     assert [list(example.values()) for example in source] == table
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows([["a", "b"], *table])
@@ -90,50 +90,50 @@ def test_texts_come_back(tmp_path_factory, table):
 
 
 def test_a_single_column_of_empty_texts_has_rows(tmp_path):
-    ps.write(tmp_path / "x.csv", {"t": np.array(["", "x", ""], object)})
+    hr.write(tmp_path / "x.csv", {"t": np.array(["", "x", ""], object)})
     assert text_of(tmp_path / "x.csv") == 't\n""\nx\n""\n'
-    assert [example["t"] for example in ps.open(tmp_path / "x.csv")] == ["", "x", ""]
+    assert [example["t"] for example in hr.open(tmp_path / "x.csv")] == ["", "x", ""]
 
 
 def test_options(tmp_path):
     data = {"a": np.array([1.5, 2.0]), "t": np.array(["x;y", "é"], object)}
-    ps.write(tmp_path / "x.csv", data, format=ps.CSV(delimiter=";", decimal=",", newline="\r\n", encoding="cp1252"))
+    hr.write(tmp_path / "x.csv", data, format=hr.CSV(delimiter=";", decimal=",", newline="\r\n", encoding="cp1252"))
     assert (tmp_path / "x.csv").read_bytes() == 'a;t\r\n1,5;"x;y"\r\n2,0;é\r\n'.encode("cp1252")
-    ps.write(tmp_path / "y.csv", data, format=ps.CSV(header=False))
+    hr.write(tmp_path / "y.csv", data, format=hr.CSV(header=False))
     assert text_of(tmp_path / "y.csv") == "1.5,x;y\n2.0,é\n"
-    ps.write(tmp_path / "y.csv", data, format=ps.CSV(header=("p", "q")))
+    hr.write(tmp_path / "y.csv", data, format=hr.CSV(header=("p", "q")))
     assert text_of(tmp_path / "y.csv").startswith("p,q\n")
-    ps.write(tmp_path / "x.tsv", data)
+    hr.write(tmp_path / "x.tsv", data)
     assert text_of(tmp_path / "x.tsv").startswith("a\tt\n")
     for encoding, start in (("utf-8-sig", b"\xef\xbb\xbfa"), ("utf-16", b"\xff\xfea\0"), ("utf-16-be", b"\0a\0,")):
-        ps.write(tmp_path / "z.csv", data, format=ps.CSV(encoding=encoding))
+        hr.write(tmp_path / "z.csv", data, format=hr.CSV(encoding=encoding))
         assert (tmp_path / "z.csv").read_bytes().startswith(start)
-        again = ps.open(tmp_path / "z.csv", format=ps.CSV(encoding=encoding))
+        again = hr.open(tmp_path / "z.csv", format=hr.CSV(encoding=encoding))
         assert [example["t"] for example in again] == ["x;y", "é"]
 
 
 def test_examples_one_by_one_keep_their_floats(tmp_path):
-    with ps.Writer(tmp_path / "x.csv.gz") as writer:
+    with hr.Writer(tmp_path / "x.csv.gz") as writer:
         for k in range(3000):
             writer.write({"k": k, "x": k / 7, "t": f"t{k}"})
     assert gzip.decompress((tmp_path / "x.csv.gz").read_bytes()).startswith(
         b"k,x,t\n0,0.0,t0\n1,0.14285714285714285,t1\n"
     )
-    assert ps.open(tmp_path / "x.csv.gz")[2999] == {"k": 2999, "x": 2999 / 7, "t": "t2999"}
+    assert hr.open(tmp_path / "x.csv.gz")[2999] == {"k": 2999, "x": 2999 / 7, "t": "t2999"}
 
 
 def test_shards(tmp_path):
-    ps.write(tmp_path / "x.csv@3", {"k": np.arange(10)})
+    hr.write(tmp_path / "x.csv@3", {"k": np.arange(10)})
     assert text_of(tmp_path / "x.csv-00001-of-00003") == "k\n3\n4\n5\n"
-    assert [example["k"] for example in ps.open(tmp_path / "x.csv@3")] == list(range(10))
+    assert [example["k"] for example in hr.open(tmp_path / "x.csv@3")] == list(range(10))
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.csv.gz", "x.csv.zz"])
 def test_conversion_in_units_has_one_header(tmp_path, name):
     data = {"k": np.arange(40_000), "x": np.linspace(0, 1, 40_000, dtype=np.float32)}
-    ps.write(tmp_path / "a.tfrecord", data)
+    hr.write(tmp_path / "a.tfrecord", data)
     convert(tmp_path / "a.tfrecord", tmp_path / name, threads=3)
-    source = ps.open(tmp_path / name)
+    source = hr.open(tmp_path / name)
     batch = source.batch(range(40_000))
     np.testing.assert_array_equal(batch["k"], data["k"])
     np.testing.assert_array_equal(batch["x"].astype(np.float32), data["x"])
@@ -147,7 +147,7 @@ def test_csv_to_other_formats(tmp_path):
         convert(tmp_path / "x.csv", tmp_path / name)
         found = [
             {key: str(np.asarray(value).item()) for key, value in example.items()}
-            for example in ps.open(tmp_path / name)
+            for example in hr.open(tmp_path / name)
         ]
         assert sorted(map(str, found[0].values())) == ["3", "bob"], name
 
@@ -155,7 +155,7 @@ def test_csv_to_other_formats(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"r": ps.Ragged.from_list([np.arange(2), np.arange(3)])}, "as many values in every example"),
+        ({"r": hr.Ragged.from_list([np.arange(2), np.arange(3)])}, "as many values in every example"),
         ({"r": np.array([b"\xff\x00", b"ok"], object)}, r"text in UTF-8, found bytes that are none.*record 0.*'r'"),
         ({"r": np.array([1j, 2j])}, "up to 64 bits"),
         ({"r": np.array(["2026-11-20"], "M8[D]")}, "numbers, truth values or text"),
@@ -164,19 +164,19 @@ def test_csv_to_other_formats(tmp_path):
 )
 def test_what_rows_cannot_hold_is_refused(tmp_path, columns, message):
     with pytest.raises(UnsupportedData, match=message):
-        ps.write(tmp_path / "x.csv", columns)
+        hr.write(tmp_path / "x.csv", columns)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_other_refusals(tmp_path):
     with pytest.raises(UnsupportedData, match="cp1252"):
-        ps.write(tmp_path / "x.csv", {"t": np.array(["Ω"], object)}, format=ps.CSV(encoding="cp1252"))
+        hr.write(tmp_path / "x.csv", {"t": np.array(["Ω"], object)}, format=hr.CSV(encoding="cp1252"))
     with pytest.raises(UnsupportedData, match="quote=''"):
-        ps.write(tmp_path / "x.csv", {"t": np.array(["a,b"], object)}, format=ps.CSV(quote=""))
+        hr.write(tmp_path / "x.csv", {"t": np.array(["a,b"], object)}, format=hr.CSV(quote=""))
     with pytest.raises(SchemaMismatch, match="one a column"):
-        ps.write(tmp_path / "x.csv", {"t": np.zeros(1)}, format=ps.CSV(header=("a", "b")))
+        hr.write(tmp_path / "x.csv", {"t": np.zeros(1)}, format=hr.CSV(header=("a", "b")))
     with pytest.raises(UnsupportedData, match="no codec for a format"):
-        ps.write(tmp_path / "x.csv", {"t": np.zeros(1)}, codec="example")
+        hr.write(tmp_path / "x.csv", {"t": np.zeros(1)}, codec="example")
     with pytest.raises(SchemaMismatch, match="int8 values|int64 values"):
-        ps.write(tmp_path / "x.csv", {"t": np.zeros(1)}, schema={"t": ps.Feature("int8")})
+        hr.write(tmp_path / "x.csv", {"t": np.zeros(1)}, schema={"t": hr.Feature("int8")})
     assert list(tmp_path.iterdir()) == []

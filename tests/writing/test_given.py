@@ -8,30 +8,30 @@ import pathlib
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock.errors import NoFiles, SchemaMismatch, UnsupportedData
+import headrace as hr
+from headrace.errors import NoFiles, SchemaMismatch, UnsupportedData
 
 ROWS = np.arange(12, dtype=np.float32).reshape(4, 3)
 
 
 def read(path):
-    source = ps.open(path)
+    source = hr.open(path)
     return source.batch(range(len(source)))
 
 
 def test_an_array_is_the_feature_values(tmp_path):
     for ending in ("npy", "npz", "tfrecord", "parquet"):
-        assert ps.write(tmp_path / f"x.{ending}", ROWS) == 4
+        assert hr.write(tmp_path / f"x.{ending}", ROWS) == 4
         assert read(tmp_path / f"x.{ending}")["values"].tolist() == ROWS.tolist()
     np.save(tmp_path / "y.npy", ROWS)
     assert (tmp_path / "x.npy").read_bytes() == (tmp_path / "y.npy").read_bytes()
-    assert ps.write(tmp_path / "x.npy@2", np.arange(5)) == 5
-    assert ps.open(tmp_path / "x.npy@2").batch(range(5))["values"].tolist() == [*range(5)]
+    assert hr.write(tmp_path / "x.npy@2", np.arange(5)) == 5
+    assert hr.open(tmp_path / "x.npy@2").batch(range(5))["values"].tolist() == [*range(5)]
 
 
 def test_the_fields_of_a_structured_array_are_columns(tmp_path):
     rows = np.array([(1, (2.5, 3)), (4, (5.5, 6))], [("a", "<i8"), ("b", [("x", "<f8"), ("y", "<i8")])])
-    assert ps.write(tmp_path / "x.npz", rows) == 2
+    assert hr.write(tmp_path / "x.npz", rows) == 2
     assert {name: column.tolist() for name, column in read(tmp_path / "x.npz").items()} == {
         "a": [1, 4],
         "b.x": [2.5, 5.5],
@@ -44,14 +44,14 @@ def test_the_fields_of_a_structured_array_are_columns(tmp_path):
 def test_sparse_rows_of_any_form(tmp_path, form, kind):
     sparse = pytest.importorskip("scipy.sparse")
     rows = getattr(sparse, f"{form}_{kind}")(np.where(ROWS > 3, ROWS, 0))
-    ps.write(tmp_path / "x.recordio", rows)
+    hr.write(tmp_path / "x.recordio", rows)
     assert read(tmp_path / "x.recordio")["values"].toarray().tolist() == rows.toarray().tolist()
-    ps.write(tmp_path / "y.recordio", {"values": rows, "label": np.arange(4)})
+    hr.write(tmp_path / "y.recordio", {"values": rows, "label": np.arange(4)})
     assert read(tmp_path / "y.recordio")["values"].toarray().tolist() == rows.toarray().tolist()
-    source = ps.ColumnSource({"x": rows})
+    source = hr.ColumnSource({"x": rows})
     assert source.batch([3, 0])["x"].toarray().tolist() == rows.toarray()[[3, 0]].tolist()
     with pytest.raises(UnsupportedData, match="dense rows, found .*sparse"):
-        ps.write(tmp_path / "x.npy", rows)
+        hr.write(tmp_path / "x.npy", rows)
 
 
 def test_tables_of_other_libraries(tmp_path):
@@ -60,32 +60,32 @@ def test_tables_of_other_libraries(tmp_path):
     for number, table in enumerate([frame, pa.table(frame), pa.table(frame).to_batches()[0]]):
         for ending in ("parquet", "csv", "tfrecord"):
             path = tmp_path / f"{number}.{ending}"
-            assert ps.write(path, table) == 3
+            assert hr.write(path, table) == 3
             found = read(path)
             assert (found["a"].tolist(), found["s"].tolist()) == ([1, 2, 3], ["x", "y", "z"])
-    ps.write(tmp_path / "s.npz", frame["a"])
+    hr.write(tmp_path / "s.npz", frame["a"])
     assert read(tmp_path / "s.npz")["a"].tolist() == [1, 2, 3]
-    ps.write(tmp_path / "t.npz", pandas.Series([1, 2]))
+    hr.write(tmp_path / "t.npz", pandas.Series([1, 2]))
     assert read(tmp_path / "t.npz")["values"].tolist() == [1, 2]
-    ps.write(tmp_path / "u.npz", pandas.DataFrame(np.ones((2, 2))))
-    assert list(ps.open(tmp_path / "u.npz").schema) == ["0", "1"]
+    hr.write(tmp_path / "u.npz", pandas.DataFrame(np.ones((2, 2))))
+    assert list(hr.open(tmp_path / "u.npz").schema) == ["0", "1"]
 
 
 def test_arrays_of_other_libraries(tmp_path):
     torch = pytest.importorskip("torch")
-    ps.write(tmp_path / "x.npy", torch.arange(6).reshape(3, 2))
+    hr.write(tmp_path / "x.npy", torch.arange(6).reshape(3, 2))
     assert read(tmp_path / "x.npy")["values"].tolist() == [[0, 1], [2, 3], [4, 5]]
-    ps.write(tmp_path / "y.npz", {"a": torch.ones(2, requires_grad=True), "b": [torch.zeros(3), torch.ones(3)]})
+    hr.write(tmp_path / "y.npz", {"a": torch.ones(2, requires_grad=True), "b": [torch.zeros(3), torch.ones(3)]})
     assert read(tmp_path / "y.npz")["b"].tolist() == [[0, 0, 0], [1, 1, 1]]
     with pytest.raises(TypeError, match="column 'a' does not become a NumPy array: .*BFloat16"):
-        ps.write(tmp_path / "z.npy", {"a": torch.zeros(2, dtype=torch.bfloat16)})
+        hr.write(tmp_path / "z.npy", {"a": torch.zeros(2, dtype=torch.bfloat16)})
 
 
 def test_masked_values_are_never_what_lay_under_the_mask(tmp_path):
-    ps.write(tmp_path / "x.npz", {"a": np.ma.masked_array([1.0, 2.0], [False, True])})
+    hr.write(tmp_path / "x.npz", {"a": np.ma.masked_array([1.0, 2.0], [False, True])})
     assert str(read(tmp_path / "x.npz")["a"].tolist()) == "[1.0, nan]"
     with pytest.raises(TypeError, match="column 'a' has masked values of int64: fill them first"):
-        ps.write(tmp_path / "y.npz", {"a": np.ma.masked_array([1, 2], [False, True])})
+        hr.write(tmp_path / "y.npz", {"a": np.ma.masked_array([1, 2], [False, True])})
 
 
 def test_sequences_without_iter_are_examples(tmp_path):
@@ -98,22 +98,22 @@ def test_sequences_without_iter_are_examples(tmp_path):
                 raise IndexError
             return {"k": index}
 
-    assert ps.write(tmp_path / "x.npz", Examples()) == 3
+    assert hr.write(tmp_path / "x.npz", Examples()) == 3
 
 
 def refused_as_data(folder):
     """What cannot be written, with a part of what is said about it."""
-    ps.write(folder / "own.tfrecord", {"k": np.arange(4)})
-    own = ps.open(folder / "own.tfrecord")
+    hr.write(folder / "own.tfrecord", {"k": np.arange(4)})
+    own = hr.open(folder / "own.tfrecord")
     return [
         (None, "got NoneType. Pass {'name': array"),
         (7, "got int. Pass"),
         (object(), "got object. Pass"),
-        ("own.tfrecord", "got str. Of a file, pass penstock.open"),
-        (pathlib.Path("own.tfrecord"), "Of a file, pass penstock.open"),
+        ("own.tfrecord", "got str. Of a file, pass headrace.open"),
+        (pathlib.Path("own.tfrecord"), "Of a file, pass headrace.open"),
         (b"payload", "write_records"),
-        (ps.records(folder / "own.tfrecord"), "write_records(path, records)"),
-        (ps.Loader(own, 2), "A loader gives batches: pass its source"),
+        (hr.records(folder / "own.tfrecord"), "write_records(path, records)"),
+        (hr.Loader(own, 2), "A loader gives batches: pass its source"),
         (io.BytesIO(b"x"), "open file"),
         (np.float32(3), "the single value"),
         (np.array(3), "the single value"),
@@ -148,7 +148,7 @@ def test_what_cannot_be_written_is_refused_in_words(tmp_path, ending):
     (tmp_path / "out").mkdir()
     for given, said in refused_as_data(tmp_path):
         with pytest.raises((TypeError, SchemaMismatch), match=said.replace("(path, records)", "")):
-            ps.write(tmp_path / "out" / f"x.{ending}", given)
+            hr.write(tmp_path / "out" / f"x.{ending}", given)
         assert list((tmp_path / "out").iterdir()) == []
 
 
@@ -157,8 +157,8 @@ def refused_as_path():
         (None, "got NoneType"),
         (7, "got int"),
         (b"x.npy", "got bytes as a path. os.fsdecode"),
-        ({"a": [1]}, "got dict as a path. penstock.ColumnSource"),
-        (ROWS, "got ndarray as a path. penstock.ColumnSource"),
+        ({"a": [1]}, "got dict as a path. headrace.ColumnSource"),
+        (ROWS, "got ndarray as a path. headrace.ColumnSource"),
         (np.array(3), "got ndarray"),
         ([{"a": 1}], "got dict in the list of paths"),
         ([None], "got NoneType in the list of paths"),
@@ -170,7 +170,7 @@ def refused_as_path():
     ]
 
 
-@pytest.mark.parametrize("call", [ps.open, ps.records, ps.verify, lambda path: ps.convert(path, "out.npz")])
+@pytest.mark.parametrize("call", [hr.open, hr.records, hr.verify, lambda path: hr.convert(path, "out.npz")])
 def test_what_is_no_path_is_refused_in_words(tmp_path, monkeypatch, call):
     monkeypatch.chdir(tmp_path)
     for given, said in refused_as_path():
@@ -184,25 +184,25 @@ def test_what_is_no_path_is_refused_in_words(tmp_path, monkeypatch, call):
 
 def test_frames_are_no_paths():
     pandas = pytest.importorskip("pandas")
-    with pytest.raises(TypeError, match=r"penstock\.adapters\.pandas\.from_pandas\(...\) makes a source of it"):
-        ps.open(pandas.DataFrame({"a": [1]}))
-    with pytest.raises(TypeError, match=r"penstock\.adapters\.arrow\.from_arrow"):
-        ps.open(pytest.importorskip("pyarrow").table({"a": [1]}))
+    with pytest.raises(TypeError, match=r"headrace\.adapters\.pandas\.from_pandas\(...\) makes a source of it"):
+        hr.open(pandas.DataFrame({"a": [1]}))
+    with pytest.raises(TypeError, match=r"headrace\.adapters\.arrow\.from_arrow"):
+        hr.open(pytest.importorskip("pyarrow").table({"a": [1]}))
 
 
 def test_other_calls_refuse_what_is_no_path_in_words(tmp_path):
-    ps.write(tmp_path / "x.npy", ROWS)
+    hr.write(tmp_path / "x.npy", ROWS)
     for given in (None, 7, [tmp_path / "y.npy"], {"a": 1}, ROWS):
         with pytest.raises(TypeError, match="path to write to is str"):
-            ps.write(given, ROWS)
+            hr.write(given, ROWS)
         with pytest.raises(TypeError, match="path to write to is str"):
-            ps.convert(tmp_path / "x.npy", given)
+            hr.convert(tmp_path / "x.npy", given)
         with pytest.raises(TypeError, match="a dataset is a name or a folder"):
-            ps.data_source(given)
+            hr.data_source(given)
         with pytest.raises(TypeError, match="a source has len"):
-            ps.Loader(given, 2)
+            hr.Loader(given, 2)
     for given in (None, 7, b"x", ROWS, [1], ["x"], [{"a": 1}]):
         with pytest.raises(TypeError, match="a schema is inferred from a path, records, or"):
-            ps.Schema.infer(given)
+            hr.Schema.infer(given)
     with pytest.raises(TypeError, match="ColumnSource"):
-        ps.Loader({"a": [1]}, 2)
+        hr.Loader({"a": [1]}, 2)

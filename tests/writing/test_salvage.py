@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock.contracts.records import Salvaged
-from penstock.writing.salvage import salvage
+import headrace as hr
+from headrace.contracts.records import Salvaged
+from headrace.writing.salvage import salvage
 
 PAYLOADS = [bytes([i]) * 50 for i in range(10)]
 
@@ -19,36 +19,36 @@ def damaged(path, at):
 @pytest.mark.parametrize("name", ["out.tfrecord", "out.tfrecord.gz"])
 def test_tfrecord(tmp_path, name):
     path = tmp_path / "x.tfrecord"
-    ps.write_records(path, PAYLOADS)
+    hr.write_records(path, PAYLOADS)
     damaged(path, 2 * 66 + 20)
     saved = salvage(path, tmp_path / name)
     assert saved == Salvaged(records=9, lost_records=None, lost_bytes=66)
-    assert [bytes(view) for view in ps.records(tmp_path / name)] == PAYLOADS[:2] + PAYLOADS[3:]
+    assert [bytes(view) for view in hr.records(tmp_path / name)] == PAYLOADS[:2] + PAYLOADS[3:]
 
 
 def test_array_record(tmp_path):
     path = tmp_path / "x.array_record"
-    ps.write_records(path, PAYLOADS)
+    hr.write_records(path, PAYLOADS)
     damaged(path, 100)
     saved = salvage(path, tmp_path / "out.array_record")
     assert (saved.records, saved.lost_records) == (9, 1)
-    assert [bytes(view) for view in ps.records(tmp_path / "out.array_record")] == PAYLOADS[1:]
+    assert [bytes(view) for view in hr.records(tmp_path / "out.array_record")] == PAYLOADS[1:]
 
 
 def test_what_is_sound_is_copied(tmp_path):
-    ps.write_records(tmp_path / "x.tfrecord", PAYLOADS)
+    hr.write_records(tmp_path / "x.tfrecord", PAYLOADS)
     assert salvage(tmp_path / "x.tfrecord", tmp_path / "out") == Salvaged(records=10, lost_records=0, lost_bytes=0)
     assert (tmp_path / "out").read_bytes() == (tmp_path / "x.tfrecord").read_bytes()
 
 
 def test_what_cannot_be_salvaged(tmp_path):
-    ps.write(tmp_path / "x.tfrecord@2", {"x": np.arange(10)})
-    with pytest.raises(ps.UnsupportedData, match="one file to salvage, found 2"):
+    hr.write(tmp_path / "x.tfrecord@2", {"x": np.arange(10)})
+    with pytest.raises(hr.UnsupportedData, match="one file to salvage, found 2"):
         salvage(tmp_path / "x.tfrecord@2", tmp_path / "out")
     one = tmp_path / "x.tfrecord-00000-of-00002"
-    with pytest.raises(ps.UnsupportedData, match="no such file yet"):
+    with pytest.raises(hr.UnsupportedData, match="no such file yet"):
         salvage(one, one)
     np.save(tmp_path / "x.npy", np.arange(3))
-    with pytest.raises(ps.UnsupportedData, match="a format of records, found npy"):
+    with pytest.raises(hr.UnsupportedData, match="a format of records, found npy"):
         salvage(tmp_path / "x.npy", tmp_path / "out.npy")
     assert not (tmp_path / "out.npy").exists()

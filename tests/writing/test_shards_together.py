@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.forks import exit_code, fork_killed
 
-import penstock as ps
+import headrace as hr
 
 COUNT = 12
 
@@ -25,19 +25,19 @@ def test_no_shard_has_its_name_before_the_last_is_complete(tmp_path, format):
                 yield row
 
     rows = Rows({"x": number, "y": np.full(3, number, np.float32)} for number in range(COUNT))
-    ps.write(tmp_path / f"a.{format}@4", rows)
+    hr.write(tmp_path / f"a.{format}@4", rows)
     assert seen == [[]] * COUNT
     names = visible(tmp_path)
     assert len(names) == 4
-    assert ps.open(tmp_path / f"a.{format}@4").batch(range(COUNT))["x"].tolist() == list(range(COUNT))
+    assert hr.open(tmp_path / f"a.{format}@4").batch(range(COUNT))["x"].tolist() == list(range(COUNT))
 
 
 @pytest.mark.parametrize("at", [0, 4, 11])
 def test_a_row_that_does_not_fit_leaves_no_shard(tmp_path, at):
     rows = [{"x": np.zeros(3, np.float32)} for _ in range(COUNT)]
     rows[at] = {"x": np.zeros(2, np.float32)}
-    with pytest.raises(ps.PenstockError):
-        ps.write(tmp_path / "a.tfrecord@4", rows, schema={"x": ps.Feature("float32", (3,))})
+    with pytest.raises(hr.HeadraceError):
+        hr.write(tmp_path / "a.tfrecord@4", rows, schema={"x": hr.Feature("float32", (3,))})
     assert os.listdir(tmp_path) == []
 
 
@@ -48,9 +48,9 @@ def test_a_failing_iterable_leaves_no_shard(tmp_path):
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        ps.write(tmp_path / "a.tfrecord@4", rows())
+        hr.write(tmp_path / "a.tfrecord@4", rows())
     with pytest.raises(RuntimeError):
-        ps.write_records(tmp_path / "b.tfrecord@4", (row["x"].to_bytes(1, "big") for row in rows()))
+        hr.write_records(tmp_path / "b.tfrecord@4", (row["x"].to_bytes(1, "big") for row in rows()))
     assert os.listdir(tmp_path) == []
 
 
@@ -65,13 +65,13 @@ def test_a_full_disk_leaves_no_shard(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space"):
-        ps.write(tmp_path / "a.tfrecord@5", {"x": np.arange(20)})
+        hr.write(tmp_path / "a.tfrecord@5", {"x": np.arange(20)})
     assert os.listdir(tmp_path) == []
 
 
 def test_records_are_dealt_to_shards_that_appear_together(tmp_path):
-    assert ps.write_records(tmp_path / "a.tfrecord@3", [b"a", b"b", b"c", b"d"]) == 4
-    assert [[bytes(record) for record in ps.records([tmp_path / name])] for name in visible(tmp_path)] == [
+    assert hr.write_records(tmp_path / "a.tfrecord@3", [b"a", b"b", b"c", b"d"]) == 4
+    assert [[bytes(record) for record in hr.records([tmp_path / name])] for name in visible(tmp_path)] == [
         [b"a", b"d"],
         [b"b"],
         [b"c"],
@@ -81,10 +81,10 @@ def test_records_are_dealt_to_shards_that_appear_together(tmp_path):
 @pytest.mark.parametrize("tenths", range(11))
 def test_killed_at_any_moment_every_shard_is_whole(tmp_path, tenths):
     path, columns = tmp_path / "a.tfrecord@8", {"x": np.arange(40 * 2000).reshape(40, 2000)}
-    assert exit_code(fork_killed(lambda: ps.write(path, columns), tenths / 10)) == -signal.SIGKILL
+    assert exit_code(fork_killed(lambda: hr.write(path, columns), tenths / 10)) == -signal.SIGKILL
     assert len(visible(tmp_path)) == 8
-    assert ps.verify(path).ok
-    assert np.array_equal(ps.open(path).batch(range(40))["x"], np.arange(40 * 2000).reshape(40, 2000))
+    assert hr.verify(path).ok
+    assert np.array_equal(hr.open(path).batch(range(40))["x"], np.arange(40 * 2000).reshape(40, 2000))
 
 
 def visible(folder):

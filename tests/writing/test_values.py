@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.writing import pairs
 
-import penstock as ps
-from penstock.contracts.feature import Feature
-from penstock.contracts.schema import Schema
-from penstock.errors import PenstockError, UnsupportedData
-from penstock.testing import assert_same
+import headrace as hr
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.errors import HeadraceError, UnsupportedData
+from headrace.testing import assert_same
 
 FORMATS = [name for name in pairs.formats() if name not in pairs.SAMPLES]
 UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")
@@ -38,7 +38,7 @@ def times(unit, kind, numbers):
 
 
 def ragged(values, *offsets):
-    return ps.Ragged(values, np.array(offsets, np.int64))
+    return hr.Ragged(values, np.array(offsets, np.int64))
 
 
 TEXTS = [
@@ -142,7 +142,7 @@ def batch_of(feature, column):
 
 
 def read(path, format, schema):
-    source = ps.open(path, format=format, schema=schema, decode=False)
+    source = hr.open(path, format=format, schema=schema, decode=False)
     return source.batch(np.arange(len(source)))
 
 
@@ -160,8 +160,8 @@ def write(batch, schema, path, format):
     """Whether it was written. What is refused leaves no file."""
     before = sorted(os.listdir(path.parent))
     try:
-        ps.write(path, batch, format=format, schema=schema)
-    except PenstockError:
+        hr.write(path, batch, format=format, schema=schema)
+    except HeadraceError:
         assert sorted(os.listdir(path.parent)) == before
         return False
     return True
@@ -171,7 +171,7 @@ def convert(source, path, format, column, *, allow_loss=False):
     """Convert, and hold what is in the new files against a column; gives whether it was refused."""
     before = sorted(name for name in os.listdir(path.parent) if not name.startswith("."))
     try:
-        done = ps.convert(source, path, format=format, allow_loss=allow_loss)
+        done = hr.convert(source, path, format=format, allow_loss=allow_loss)
     except UnsupportedData:
         assert sorted(name for name in os.listdir(path.parent) if not name.startswith(".")) == before
         return True
@@ -201,7 +201,7 @@ def test_special_values_from_every_format_to_every_other(kind, tmp_path):
         itertools.product(written, FORMATS)
     )  # A few of them for each kind: all of them for all kinds together.
     for first, second in every[number % 29 :: 29]:
-        source = ps.open(written[first], format=first, schema=schema, decode=False)
+        source = hr.open(written[first], format=first, schema=schema, decode=False)
         there = pairs.path_of(tmp_path, second, f"from_{first}")
         refused = convert(source, there, second, column)
         if refused:
@@ -250,7 +250,7 @@ def columns(draw):
             return np.array(values, np.int64).view(dtype) if kind in "mM" else np.array(values, dtype)
         if shape[0] is None:
             lengths = draw(st.lists(st.integers(0, 2), min_size=rows, max_size=rows))
-            return ps.Ragged(made(shape[1:], sum(lengths)), np.concatenate(([0], np.cumsum(lengths))).astype(np.int64))
+            return hr.Ragged(made(shape[1:], sum(lengths)), np.concatenate(([0], np.cumsum(lengths))).astype(np.int64))
         inner = made(shape[1:], rows * shape[0])
         return inner.reshape(rows, shape[0], *inner.shape[1:])
 
@@ -267,7 +267,7 @@ def test_any_values_from_any_format_to_any_other(tmp_path_factory, made, first, 
     if not write(batch, schema, path, first):
         return
     check_same(read(path, first, schema)["x"], column)
-    source = ps.open(path, format=first, schema=schema, decode=False)
+    source = hr.open(path, format=first, schema=schema, decode=False)
     there = pairs.path_of(folder, second, "there")
     if convert(source, there, second, column):
         convert_with_loss(source, there, second, column)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.reference.tf_example_wire import example
 
-import penstock as ps
+import headrace as hr
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
@@ -19,9 +19,9 @@ GOLDEN = Path(__file__).parent.parent / "golden"
     ids=lambda p: p.name,
 )
 def test_sound_files(path):
-    report = ps.verify(path)
+    report = hr.verify(path)
     assert report.ok, str(report)
-    assert report.records == len(ps.open(path))
+    assert report.records == len(hr.open(path))
     assert report.bytes == path.stat().st_size
 
 
@@ -30,7 +30,7 @@ def test_sound_files(path):
     ["bad_payload_crc", "bad_length_crc", "truncated_payload", "truncated_header", "huge_length", "truncated.gzip"],
 )
 def test_every_golden_damage_is_listed(name):
-    report = ps.verify(GOLDEN / "tfrecord" / f"{name}.tfrecord")
+    report = hr.verify(GOLDEN / "tfrecord" / f"{name}.tfrecord")
     assert not report.ok
     assert len(report.faults) == 1
     assert report.faults[0].where.path.endswith(f"{name}.tfrecord")
@@ -39,14 +39,14 @@ def test_every_golden_damage_is_listed(name):
 
 
 def test_all_faults_of_all_files(tmp_path):
-    ps.write(tmp_path / "x.tfrecord@2", {"x": np.arange(40)})
+    hr.write(tmp_path / "x.tfrecord@2", {"x": np.arange(40)})
     for path, places in zip(sorted(tmp_path.iterdir()), ([3, 9], [5]), strict=True):
         data = bytearray(path.read_bytes())
         size = len(data) // 20
         for record in places:
             data[record * size + 14] ^= 1
         path.write_bytes(data)
-    report = ps.verify(tmp_path / "x.tfrecord@2")
+    report = hr.verify(tmp_path / "x.tfrecord@2")
     assert [(Path(f.where.path).name[11:16], f.where.record) for f in report.faults] == [
         ("00000", 3),
         ("00000", 9),
@@ -56,23 +56,23 @@ def test_all_faults_of_all_files(tmp_path):
 
 
 def test_payloads_are_checked_too(tmp_path):
-    good = bytes(ps.records(GOLDEN / "tfrecord" / "dense.tfrecord")[0])
-    ps.write_records(tmp_path / "x.tfrecord", [good, good, b"\x0a\x7f", good])
-    report = ps.verify(tmp_path / "x.tfrecord")
-    assert [(type(f), f.where.record) for f in report.faults] == [(ps.CorruptRecord, 2)]
-    report = ps.verify(tmp_path / "x.tfrecord", schema={"image": ps.Feature("float32", (63,))})
+    good = bytes(hr.records(GOLDEN / "tfrecord" / "dense.tfrecord")[0])
+    hr.write_records(tmp_path / "x.tfrecord", [good, good, b"\x0a\x7f", good])
+    report = hr.verify(tmp_path / "x.tfrecord")
+    assert [(type(f), f.where.record) for f in report.faults] == [(hr.CorruptRecord, 2)]
+    report = hr.verify(tmp_path / "x.tfrecord", schema={"image": hr.Feature("float32", (63,))})
     assert len(report.faults) == 4
-    assert ps.verify(tmp_path / "x.tfrecord", codec="raw").ok
+    assert hr.verify(tmp_path / "x.tfrecord", codec="raw").ok
 
 
 def test_steps_of_several_values_are_sound(tmp_path):
     payload = example({"a": (3, [1])}, {"x": [(3, [1, 2]), (3, [3, 4])], "y": [(2, [0.5]), (2, [])]})
-    ps.write_records(tmp_path / "x.tfrecord", [payload, payload])
-    assert ps.verify(tmp_path / "x.tfrecord").faults == []
+    hr.write_records(tmp_path / "x.tfrecord", [payload, payload])
+    assert hr.verify(tmp_path / "x.tfrecord").faults == []
 
 
 def test_npy():
     for path in sorted((GOLDEN / "npy").glob("*.npy")):
         if "damaged_magic" in path.name:
             continue
-        assert ps.verify(path, format="npy").ok == ("damaged" not in path.name and path.name != "object.npy"), path.name
+        assert hr.verify(path, format="npy").ok == ("damaged" not in path.name and path.name != "object.npy"), path.name

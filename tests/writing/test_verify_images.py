@@ -7,12 +7,12 @@ import pytest
 from tests.codecs.images.files import golden, jpeg, made, noise
 from typer.testing import CliRunner
 
-import penstock as ps
-from penstock.cli.app import app
-from penstock.writing.verify_images import ROWS
+import headrace as hr
+from headrace.cli.app import app
+from headrace.writing.verify_images import ROWS
 
 CUT = jpeg()[:200]
-SCHEMA = {"image": ps.Feature("bytes", encoding="jpeg"), "label": ps.Feature("int64")}
+SCHEMA = {"image": hr.Feature("bytes", encoding="jpeg"), "label": hr.Feature("int64")}
 
 
 def images(count=100, bad=(3, 40, 99)):
@@ -27,9 +27,9 @@ def places(report):
 
 @pytest.mark.parametrize("name", ["x.tfrecord", "x.array_record", "x.recordio", "x.parquet", "x.avro"])
 def test_each_is_listed_with_its_place(tmp_path, name):
-    ps.write(tmp_path / name, images(), schema=SCHEMA)
-    assert ps.verify(tmp_path / name).ok  # whole records, all of them
-    report = ps.verify(tmp_path / name, images=True)
+    hr.write(tmp_path / name, images(), schema=SCHEMA)
+    assert hr.verify(tmp_path / name).ok  # whole records, all of them
+    report = hr.verify(tmp_path / name, images=True)
     assert places(report) == [(3, "image"), (40, "image"), (99, "image")]
     assert {fault.where.path for fault in report.faults} == {str(tmp_path / name)}
     assert (report.records, report.images) == (97, 100)
@@ -42,24 +42,24 @@ def test_a_folder_of_images(tmp_path):
         for number in range(3):
             (tmp_path / label / f"{number}.jpg").write_bytes(jpeg(seed=number))
     (tmp_path / "dog" / "1.jpg").write_bytes(CUT)
-    report = ps.verify(tmp_path)
+    report = hr.verify(tmp_path)
     assert report.ok
     assert (report.files, report.records) == (6, 6)
     assert report.bytes == sum(file.stat().st_size for file in tmp_path.rglob("*.jpg"))
-    assert [fault.where.path for fault in ps.verify(tmp_path, images=True).faults] == [str(tmp_path / "dog" / "1.jpg")]
+    assert [fault.where.path for fault in hr.verify(tmp_path, images=True).faults] == [str(tmp_path / "dog" / "1.jpg")]
     (tmp_path / "cat" / "0.jpg").write_bytes(b"<html>not found</html>")
-    assert [fault.where.path for fault in ps.verify(tmp_path).faults] == [str(tmp_path / "cat" / "0.jpg")]
+    assert [fault.where.path for fault in hr.verify(tmp_path).faults] == [str(tmp_path / "cat" / "0.jpg")]
 
 
 def test_shards_and_several_images_in_a_record(tmp_path):
     column = np.empty((40, 2), object)
     column[:] = [[jpeg(seed=number), jpeg(5, 5)] for number in range(40)]
     column[30] = [b"no image", CUT]
-    schema = {"pair": ps.Feature("bytes", (2,), encoding="jpeg"), "other": ps.Feature("bytes", encoding="png")}
+    schema = {"pair": hr.Feature("bytes", (2,), encoding="jpeg"), "other": hr.Feature("bytes", encoding="png")}
     other = np.array([made(noise(4, 4, seed=number)) for number in range(40)], object)
     other[7] = golden("png8_rgb_cut.png")
-    ps.write(tmp_path / "x.tfrecord@2", {"pair": column, "other": other}, schema=schema)
-    report = ps.verify(tmp_path / "x.tfrecord@2", schema=schema, images=True)
+    hr.write(tmp_path / "x.tfrecord@2", {"pair": column, "other": other}, schema=schema)
+    report = hr.verify(tmp_path / "x.tfrecord@2", schema=schema, images=True)
     assert places(report) == [(7, "other"), (10, "pair"), (10, "pair")]
     assert (report.records, report.images) == (38, 120)
     assert report.faults[1].where.path.endswith("00001-of-00002")
@@ -69,8 +69,8 @@ def test_sizes_channels_and_depths_may_differ(tmp_path):
     names = ["grey.jpg", "baseline.jpg", "png16_rgb.png", "palette_alpha.png", "rgb.webp", "grey.gif", "cmyk.jpg"]
     column = np.empty(len(names), object)
     column[:] = [golden(name) for name in names]
-    ps.write(tmp_path / "x.tfrecord", {"image": column})
-    report = ps.verify(tmp_path / "x.tfrecord", images=True)
+    hr.write(tmp_path / "x.tfrecord", {"image": column})
+    report = hr.verify(tmp_path / "x.tfrecord", images=True)
     assert report.ok, str(report)
     assert report.images == len(names)
 
@@ -78,30 +78,30 @@ def test_sizes_channels_and_depths_may_differ(tmp_path):
 def test_beside_damaged_records(tmp_path):
     """Damage is told once: the record's by the file's checksum, and the image's where its record is sound."""
     path = tmp_path / "x.tfrecord"
-    ps.write(path, images(), schema=SCHEMA)
+    hr.write(path, images(), schema=SCHEMA)
     content = bytearray(path.read_bytes())
-    content[ps.records(path).where(50).offset + 100] ^= 1
+    content[hr.records(path).where(50).offset + 100] ^= 1
     path.write_bytes(content)
-    report = ps.verify(path, images=True)
+    report = hr.verify(path, images=True)
     assert places(report) == [(50, None), (3, "image"), (40, "image"), (99, "image")]
     assert (report.records, report.images) == (96, 99)
 
 
 def test_without_images_there_is_nothing_to_do(tmp_path):
-    ps.write(tmp_path / "x.tfrecord", {"n": np.arange(2 * ROWS)})
-    report = ps.verify(tmp_path / "x.tfrecord", images=True)
+    hr.write(tmp_path / "x.tfrecord", {"n": np.arange(2 * ROWS)})
+    report = hr.verify(tmp_path / "x.tfrecord", images=True)
     assert report.ok
     assert report.images == 0
 
 
 def test_files_that_cannot_be_opened_at_all(tmp_path):
     (tmp_path / "x.tfrecord").write_bytes(b"nothing that a TFRecord could begin with")
-    report = ps.verify(tmp_path / "x.tfrecord", images=True)
+    report = hr.verify(tmp_path / "x.tfrecord", images=True)
     assert len(report.faults) == 1
 
 
 def test_on_the_command_line(tmp_path):
-    ps.write(tmp_path / "x.tfrecord", images(10, bad=(4,)), schema=SCHEMA)
+    hr.write(tmp_path / "x.tfrecord", images(10, bad=(4,)), schema=SCHEMA)
     assert CliRunner().invoke(app, ["verify", str(tmp_path / "x.tfrecord")]).exit_code == 0
     found = CliRunner().invoke(app, ["verify", "--images", "--json", str(tmp_path / "x.tfrecord")])
     assert found.exit_code == 1

@@ -5,46 +5,46 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import penstock as ps
+import headrace as hr
 
 KINDS = {
     "dense": np.arange(24, dtype=np.float32).reshape(6, 2, 2),
     "number": np.arange(6),
     "text": ["a", "", "日本", "d", "e", "f"],
     "blob": [b"", b"\xff", b"\x00", b"x", b"y", b"z"],
-    "ids": ps.Ragged.from_list([[1], [], [2, 3], [4], [5], []], np.int64),
-    "boxes": ps.Ragged.from_list([[[1, 2]], [], [[3, 4], [5, 6]], [], [], []], np.float32),
-    "steps": ps.Ragged(ps.Ragged.from_list([[1, 2], [], [3]], np.int64), np.array([0, 2, 2, 3, 3, 3, 3])),
+    "ids": hr.Ragged.from_list([[1], [], [2, 3], [4], [5], []], np.int64),
+    "boxes": hr.Ragged.from_list([[[1, 2]], [], [[3, 4], [5, 6]], [], [], []], np.float32),
+    "steps": hr.Ragged(hr.Ragged.from_list([[1, 2], [], [3]], np.int64), np.array([0, 2, 2, 3, 3, 3, 3])),
 }
 
 
 def same(batch, columns):
     for name, column in columns.items():
         got = batch[name]
-        expected = column.to_list() if isinstance(column, ps.Ragged) else np.asarray(column, object).tolist()
-        assert (got.to_list() if isinstance(got, ps.Ragged) else got.tolist()) == expected, name
+        expected = column.to_list() if isinstance(column, hr.Ragged) else np.asarray(column, object).tolist()
+        assert (got.to_list() if isinstance(got, hr.Ragged) else got.tolist()) == expected, name
 
 
 def schema():
     return {
-        "dense": ps.Feature("float32", (2, 2)), "number": ps.Feature("int64"), "text": ps.Feature("str"), "blob": ps.Feature("bytes"),
-        "ids": ps.Feature("int64", (None,)), "boxes": ps.Feature("float32", (None, 2)), "steps": ps.Feature("int64", (None, None)),
+        "dense": hr.Feature("float32", (2, 2)), "number": hr.Feature("int64"), "text": hr.Feature("str"), "blob": hr.Feature("bytes"),
+        "ids": hr.Feature("int64", (None,)), "boxes": hr.Feature("float32", (None, 2)), "steps": hr.Feature("int64", (None, None)),
     }  # fmt: skip
 
 
 @pytest.mark.parametrize("end", ["", ".gz", "@3"])
 def test_every_kind_of_feature_comes_back(tmp_path, end):
     path = tmp_path / f"x.tfrecord{end}"
-    assert ps.write(path, KINDS) == 6
-    source = ps.open(path, schema=schema())
+    assert hr.write(path, KINDS) == 6
+    source = hr.open(path, schema=schema())
     same(source.batch(range(6)), KINDS)
-    assert ps.open(path).schema["dense"].shape == (4,)  # a flat list is what an Example knows
+    assert hr.open(path).schema["dense"].shape == (4,)  # a flat list is what an Example knows
 
 
 def test_one_by_one_is_as_in_batches(tmp_path):
-    ps.write(tmp_path / "batch.tfrecord", KINDS)
-    with ps.Writer(tmp_path / "single.tfrecord") as writer:
-        for example in ps.ColumnSource(
+    hr.write(tmp_path / "batch.tfrecord", KINDS)
+    with hr.Writer(tmp_path / "single.tfrecord") as writer:
+        for example in hr.ColumnSource(
             {name: np.array(c, object) if isinstance(c, list) else c for name, c in KINDS.items()}
         ):
             writer.write(example)
@@ -54,22 +54,22 @@ def test_one_by_one_is_as_in_batches(tmp_path):
 
 
 def test_python_values(tmp_path):
-    with ps.Writer(tmp_path / "x.tfrecord") as writer:
+    with hr.Writer(tmp_path / "x.tfrecord") as writer:
         writer.write({"x": 0.1, "n": 3, "t": "text", "v": [1, 2, 3], "f": [0.5, 0.1]})
         writer.write({"x": 0.2, "n": 4, "t": "t", "v": [1], "f": [0.25, 1.0]})
-    source = ps.open(tmp_path / "x.tfrecord")
+    source = hr.open(tmp_path / "x.tfrecord")
     assert source.batch([0, 1])["x"].tolist() == [np.float32(0.1), np.float32(0.2)]
     assert source[0]["v"].tolist() == [1, 2, 3]
-    assert source.schema["f"] == ps.Feature("float32", (2,))
+    assert source.schema["f"] == hr.Feature("float32", (2,))
 
 
 def test_float64_is_not_rounded_unsaid(tmp_path):
     exact, inexact = np.array([0.5, 1.25]), np.array([0.1])
-    ps.write(tmp_path / "x.tfrecord", {"x": exact})
-    with pytest.raises(ps.UnsupportedData, match=r"float64 values that it cannot - at feature 'x'.*astype"):
-        ps.write(tmp_path / "y.tfrecord", {"x": inexact})
+    hr.write(tmp_path / "x.tfrecord", {"x": exact})
+    with pytest.raises(hr.UnsupportedData, match=r"float64 values that it cannot - at feature 'x'.*astype"):
+        hr.write(tmp_path / "y.tfrecord", {"x": inexact})
     assert os.listdir(tmp_path) == ["x.tfrecord"]
-    ps.write(tmp_path / "y.tfrecord", {"x": inexact}, schema={"x": ps.Feature("float32")})
+    hr.write(tmp_path / "y.tfrecord", {"x": inexact}, schema={"x": hr.Feature("float32")})
 
 
 @given(
@@ -83,17 +83,17 @@ def test_any_values_come_back(tmp_path_factory, ints, floats, texts):
     blobs[:] = texts
     one = np.array([0, 1])
     columns = {
-        "i": ps.Ragged(np.array(ints, np.int64), one * len(ints)),
-        "f": ps.Ragged(np.array(floats, np.float32), one * len(floats)),
-        "t": ps.Ragged(blobs, one * len(texts)),
+        "i": hr.Ragged(np.array(ints, np.int64), one * len(ints)),
+        "f": hr.Ragged(np.array(floats, np.float32), one * len(floats)),
+        "t": hr.Ragged(blobs, one * len(texts)),
     }
-    ps.write(path, columns)
-    back = ps.open(
+    hr.write(path, columns)
+    back = hr.open(
         path,
         schema={
-            "i": ps.Feature("int64", (None,)),
-            "f": ps.Feature("float32", (None,)),
-            "t": ps.Feature("bytes", (None,)),
+            "i": hr.Feature("int64", (None,)),
+            "f": hr.Feature("float32", (None,)),
+            "t": hr.Feature("bytes", (None,)),
         },
     )[0]
     assert back["i"].tolist() == ints
@@ -102,48 +102,48 @@ def test_any_values_come_back(tmp_path_factory, ints, floats, texts):
 
 
 def test_shards_are_runs_where_the_number_is_known(tmp_path):
-    ps.write(tmp_path / "x.tfrecord@3", {"x": np.arange(10)})
-    assert [len(ps.open([p])) for p in sorted(tmp_path.iterdir())] == [3, 3, 4]
-    assert ps.open(tmp_path / "x.tfrecord@3").batch(range(10))["x"].tolist() == list(range(10))
-    ps.write(tmp_path / "y.tfrecord", ({"x": i} for i in range(10)), shards=3)
-    assert sorted(ps.open(tmp_path / "y.tfrecord@3").batch(range(10))["x"].tolist()) == list(range(10))
-    ps.write(tmp_path / "z.tfrecord@5", {"x": np.arange(2)})  # more shards than examples
-    assert len(ps.open(tmp_path / "z.tfrecord@5")) == 2
+    hr.write(tmp_path / "x.tfrecord@3", {"x": np.arange(10)})
+    assert [len(hr.open([p])) for p in sorted(tmp_path.iterdir())] == [3, 3, 4]
+    assert hr.open(tmp_path / "x.tfrecord@3").batch(range(10))["x"].tolist() == list(range(10))
+    hr.write(tmp_path / "y.tfrecord", ({"x": i} for i in range(10)), shards=3)
+    assert sorted(hr.open(tmp_path / "y.tfrecord@3").batch(range(10))["x"].tolist()) == list(range(10))
+    hr.write(tmp_path / "z.tfrecord@5", {"x": np.arange(2)})  # more shards than examples
+    assert len(hr.open(tmp_path / "z.tfrecord@5")) == 2
 
 
 def test_npy_holds_what_it_can(tmp_path):
-    ps.write(tmp_path / "one.npy", {"x": KINDS["dense"]})
+    hr.write(tmp_path / "one.npy", {"x": KINDS["dense"]})
     assert np.array_equal(np.load(tmp_path / "one.npy"), KINDS["dense"])
-    ps.write(tmp_path / "two.npy", {"x": KINDS["dense"], "y": KINDS["number"]})
-    back = ps.open(tmp_path / "two.npy")
+    hr.write(tmp_path / "two.npy", {"x": KINDS["dense"], "y": KINDS["number"]})
+    back = hr.open(tmp_path / "two.npy")
     same(back.batch(range(6)), {"x": KINDS["dense"].tolist(), "y": KINDS["number"]})
     assert np.load(tmp_path / "two.npy").dtype.names == ("x", "y")
     for name in ("text", "ids"):
-        with pytest.raises(ps.UnsupportedData, match=f"feature '{name}'"):
-            ps.write(tmp_path / "no.npy", {name: KINDS[name]})
-    with pytest.raises(ps.UnsupportedData, match="gzip"):
-        ps.write(tmp_path / "no.npy.gz", {"x": KINDS["dense"]})
+        with pytest.raises(hr.UnsupportedData, match=f"feature '{name}'"):
+            hr.write(tmp_path / "no.npy", {name: KINDS[name]})
+    with pytest.raises(hr.UnsupportedData, match="gzip"):
+        hr.write(tmp_path / "no.npy.gz", {"x": KINDS["dense"]})
     assert sorted(os.listdir(tmp_path)) == ["one.npy", "two.npy"]
 
 
 def test_what_does_not_fit_is_refused_and_leaves_nothing(tmp_path):
     path = tmp_path / "x.tfrecord"
     cases = [
-        ({"x": np.zeros(3), "y": np.zeros(2)}, None, ps.SchemaMismatch, "equal length"),
-        ({"x": np.zeros((2, 3), np.float32)}, {"x": ps.Feature("float32", (4,))}, ps.SchemaMismatch, "shape"),
-        ({"x": np.zeros(2, np.float32)}, {"x": ps.Feature("int64")}, ps.SchemaMismatch, "int64 values, found float32"),
-        ({"y": np.zeros(2)}, {"x": ps.Feature("float32")}, ps.NoSuchFeature, "'y'"),
-        ({"x": np.zeros(2, complex)}, None, ps.UnsupportedData, "complex128"),
-        ({"x": [1, 2], "z": ["a", 3]}, None, ps.SchemaMismatch, "z"),
+        ({"x": np.zeros(3), "y": np.zeros(2)}, None, hr.SchemaMismatch, "equal length"),
+        ({"x": np.zeros((2, 3), np.float32)}, {"x": hr.Feature("float32", (4,))}, hr.SchemaMismatch, "shape"),
+        ({"x": np.zeros(2, np.float32)}, {"x": hr.Feature("int64")}, hr.SchemaMismatch, "int64 values, found float32"),
+        ({"y": np.zeros(2)}, {"x": hr.Feature("float32")}, hr.NoSuchFeature, "'y'"),
+        ({"x": np.zeros(2, complex)}, None, hr.UnsupportedData, "complex128"),
+        ({"x": [1, 2], "z": ["a", 3]}, None, hr.SchemaMismatch, "z"),
     ]
     for columns, wanted, error, words in cases:
         with pytest.raises(error, match=words):
-            ps.write(path, columns, schema=wanted)
+            hr.write(path, columns, schema=wanted)
     assert os.listdir(tmp_path) == []
 
 
 def test_an_error_in_the_middle_leaves_nothing(tmp_path):
-    with pytest.raises(ZeroDivisionError), ps.Writer(tmp_path / "x.tfrecord@2") as writer:
+    with pytest.raises(ZeroDivisionError), hr.Writer(tmp_path / "x.tfrecord@2") as writer:
         writer.write_batch({"x": np.arange(5000)})
         raise ZeroDivisionError
     assert os.listdir(tmp_path) == []
@@ -152,57 +152,57 @@ def test_an_error_in_the_middle_leaves_nothing(tmp_path):
 
 
 def test_nothing_is_a_file_too(tmp_path):
-    with ps.Writer(tmp_path / "x.tfrecord"):
+    with hr.Writer(tmp_path / "x.tfrecord"):
         pass
     assert (tmp_path / "x.tfrecord").read_bytes() == b""
-    assert len(ps.open(tmp_path / "x.tfrecord")) == 0
-    assert ps.write(tmp_path / "y.tfrecord", {"x": np.zeros((0, 3), np.float32)}) == 0
+    assert len(hr.open(tmp_path / "x.tfrecord")) == 0
+    assert hr.write(tmp_path / "y.tfrecord", {"x": np.zeros((0, 3), np.float32)}) == 0
 
 
 def test_names(tmp_path):
-    with pytest.raises(ps.UnknownFormat, match="format='tfrecord'"):
-        ps.Writer(tmp_path / "x.dat")
-    with ps.Writer(tmp_path / "x.dat", format="tfrecord") as writer:
+    with pytest.raises(hr.UnknownFormat, match="format='tfrecord'"):
+        hr.Writer(tmp_path / "x.dat")
+    with hr.Writer(tmp_path / "x.dat", format="tfrecord") as writer:
         writer.write({"x": 1})
-    assert len(ps.open(tmp_path / "x.dat")) == 1
+    assert len(hr.open(tmp_path / "x.dat")) == 1
     with pytest.raises(ValueError, match="8 shards and shards= says 3"):
-        ps.Writer(tmp_path / "x.tfrecord@8", shards=3)
-    with pytest.raises(ps.UnsupportedData, match="'lz4'"):
-        ps.Writer(tmp_path / "x.tfrecord", compression="lz4")
+        hr.Writer(tmp_path / "x.tfrecord@8", shards=3)
+    with pytest.raises(hr.UnsupportedData, match="'lz4'"):
+        hr.Writer(tmp_path / "x.tfrecord", compression="lz4")
 
 
 def test_records(tmp_path):
     payloads = [b"", b"a", bytearray(b"bc"), memoryview(b"def")]
-    assert ps.write_records(tmp_path / "x.tfrecord", payloads) == 4
-    assert [bytes(r) for r in ps.records(tmp_path / "x.tfrecord")] == [bytes(p) for p in payloads]
-    ps.write(tmp_path / "y.tfrecord", {"record": [b"p", b"q"]})
-    assert [bytes(r) for r in ps.records(tmp_path / "y.tfrecord")] == [b"p", b"q"]
-    with pytest.raises(ps.UnsupportedData):
-        ps.write_records(tmp_path / "x.npy", payloads)
+    assert hr.write_records(tmp_path / "x.tfrecord", payloads) == 4
+    assert [bytes(r) for r in hr.records(tmp_path / "x.tfrecord")] == [bytes(p) for p in payloads]
+    hr.write(tmp_path / "y.tfrecord", {"record": [b"p", b"q"]})
+    assert [bytes(r) for r in hr.records(tmp_path / "y.tfrecord")] == [b"p", b"q"]
+    with pytest.raises(hr.UnsupportedData):
+        hr.write_records(tmp_path / "x.npy", payloads)
 
 
 def test_records_are_dealt_to_all_shards(tmp_path):
     payloads = [bytes([i]) for i in range(7)]
-    assert ps.write_records(tmp_path / "x.tfrecord@3", payloads) == 7
+    assert hr.write_records(tmp_path / "x.tfrecord@3", payloads) == 7
     assert len(list(tmp_path.iterdir())) == 3
-    assert [bytes(r) for r in ps.records(tmp_path / "x.tfrecord@3")] == payloads[0::3] + payloads[1::3] + payloads[2::3]
+    assert [bytes(r) for r in hr.records(tmp_path / "x.tfrecord@3")] == payloads[0::3] + payloads[1::3] + payloads[2::3]
     with pytest.raises(ZeroDivisionError):
-        ps.write_records(tmp_path / "y.tfrecord@2", (bytes([1 // (2 - i)]) for i in range(4)))
+        hr.write_records(tmp_path / "y.tfrecord@2", (bytes([1 // (2 - i)]) for i in range(4)))
     assert not list(tmp_path.glob("y*"))
 
 
 @pytest.mark.parametrize("end", ["", "@2"])
 def test_sequence_examples_stay_sequence_examples(tmp_path, end):
-    golden = ps.open(os.path.join(os.path.dirname(__file__), "..", "golden", "tfrecord", "sequence.tfrecord"))
-    ps.write(tmp_path / f"x.tfrecord{end}", golden)
-    again = ps.open(tmp_path / f"x.tfrecord{end}")
+    golden = hr.open(os.path.join(os.path.dirname(__file__), "..", "golden", "tfrecord", "sequence.tfrecord"))
+    hr.write(tmp_path / f"x.tfrecord{end}", golden)
+    again = hr.open(tmp_path / f"x.tfrecord{end}")
     assert again.schema == golden.schema
     assert {name for name, feature in again.schema.items() if feature.steps} == {"token", "weight"}
     same(again.batch(range(len(golden))), golden.batch(range(len(golden))))
 
 
 def test_steps_given_in_a_schema(tmp_path):
-    feature = ps.Feature("int64", (None,), steps=True)
-    ps.write(tmp_path / "x.tfrecord", [{"x": [1, 2]}, {"x": []}], schema={"x": feature})
-    assert ps.open(tmp_path / "x.tfrecord").schema == ps.Schema({"x": feature})
-    assert ps.open(tmp_path / "x.tfrecord", schema={"x": feature})[0]["x"].tolist() == [1, 2]
+    feature = hr.Feature("int64", (None,), steps=True)
+    hr.write(tmp_path / "x.tfrecord", [{"x": [1, 2]}, {"x": []}], schema={"x": feature})
+    assert hr.open(tmp_path / "x.tfrecord").schema == hr.Schema({"x": feature})
+    assert hr.open(tmp_path / "x.tfrecord", schema={"x": feature})[0]["x"].tolist() == [1, 2]

@@ -1,4 +1,4 @@
-"""Take `penstock._native` from the file that PENSTOCK_NATIVE names: one built for sanitizers, or to measure coverage.
+"""Take `headrace._native` from the file that HEADRACE_NATIVE names: one built for sanitizers, or to measure coverage.
 
 Python imports this by itself, in every process, where PYTHONPATH has this folder.
 """
@@ -12,7 +12,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
 from types import ModuleType
 
-NATIVE = "penstock._native"
+NATIVE = "headrace._native"
 
 
 class NativeFinder:
@@ -21,8 +21,8 @@ class NativeFinder:
     @staticmethod
     def find_spec(name: str, _path: Sequence[str] | None, _target: ModuleType | None = None) -> ModuleSpec | None:
         """The module from the named file."""
-        return spec_from_file_location(name, os.environ["PENSTOCK_NATIVE"]) if name == NATIVE else None
+        return spec_from_file_location(name, os.environ["HEADRACE_NATIVE"]) if name == NATIVE else None
 
 
-if "PENSTOCK_NATIVE" in os.environ:
+if "HEADRACE_NATIVE" in os.environ:
     sys.meta_path.insert(0, NativeFinder)

@@ -1,4 +1,4 @@
-"""A folder of small npy files, one for each example: Penstock, NumPy, torch, and the bare system calls."""
+"""A folder of small npy files, one for each example: Headrace, NumPy, torch, and the bare system calls."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from benchmarks.data import BATCH, ROW_BYTES, WIDTH, Files, batch_bounds
 _SEEDS = count()
 
 
-def penstock(files: Files) -> ReadTask:
+def headrace(files: Files) -> ReadTask:
     """``Loader(open(folder, format="npy_folder"), 128)``; the folder is opened once."""
-    import penstock as ps  # the processes of peers do without
+    import headrace as hr  # the processes of peers do without
 
-    source = ps.open(files.npy_files, format="npy_folder")
-    return expected.files_of_rows(files, lambda: ((batch["values"], None) for batch in ps.Loader(source, BATCH)))
+    source = hr.open(files.npy_files, format="npy_folder")
+    return expected.files_of_rows(files, lambda: ((batch["values"], None) for batch in hr.Loader(source, BATCH)))
 
 
-def penstock_shuffled(files: Files) -> ReadTask:
+def headrace_shuffled(files: Files) -> ReadTask:
     """The same, shuffled."""
-    import penstock as ps
+    import headrace as hr
 
-    source = ps.open(files.npy_files, format="npy_folder")
+    source = hr.open(files.npy_files, format="npy_folder")
 
     def epoch() -> Iterator[Pair]:
-        for batch in ps.Loader(source, BATCH, shuffle=True, seed=next(_SEEDS)):
+        for batch in hr.Loader(source, BATCH, shuffle=True, seed=next(_SEEDS)):
             yield batch["values"], None
 
     return expected.files_of_rows(files, epoch, "shuffled")
 
 
-def penstock_opened(files: Files) -> ReadTask:
+def headrace_opened(files: Files) -> ReadTask:
     """The same in order, opening the folder in every epoch."""
-    import penstock as ps
+    import headrace as hr
 
     path = files.npy_files
 
     def epoch() -> Iterator[Pair]:
-        for batch in ps.Loader(ps.open(path, format="npy_folder"), BATCH):
+        for batch in hr.Loader(hr.open(path, format="npy_folder"), BATCH):
             yield batch["values"], None
 
     return expected.files_of_rows(files, epoch)

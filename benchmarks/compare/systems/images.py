@@ -1,4 +1,4 @@
-"""Penstock over the pictures, and the floor: bare decoding of bytes in memory."""
+"""Headrace over the pictures, and the floor: bare decoding of bytes in memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import simplejpeg
 
-import penstock as ps
+import headrace as hr
 from benchmarks.compare.systems.image_expected import ImageTask
 from benchmarks.compare.tasks import Pair
 from benchmarks.data import Files
@@ -46,19 +46,19 @@ def array_record_shuffled(files: Files) -> ImageTask:
 def folder(files: Files) -> ImageTask:
     """The folder of files, in its own order: class by class."""
     images = ImageFiles(files)
-    source = ps.open(images.root)
+    source = hr.open(images.root)
     return ImageTask(
-        epoch=lambda: _numbered(ps.Loader(source, IMAGE_BATCH)), files=images, order="shuffled", exact=True
+        epoch=lambda: _numbered(hr.Loader(source, IMAGE_BATCH)), files=images, order="shuffled", exact=True
     )
 
 
 def folder_shuffled(files: Files) -> ImageTask:
     """The folder of files, shuffled."""
     images = ImageFiles(files)
-    source = ps.open(images.root)
+    source = hr.open(images.root)
 
     def epoch() -> Iterator[Pair]:
-        return _numbered(ps.Loader(source, IMAGE_BATCH, shuffle=True, seed=next(_SEEDS)))
+        return _numbered(hr.Loader(source, IMAGE_BATCH, shuffle=True, seed=next(_SEEDS)))
 
     return ImageTask(epoch=epoch, files=images, order="shuffled", exact=True)
 
@@ -66,17 +66,17 @@ def folder_shuffled(files: Files) -> ImageTask:
 def table(files: Files) -> ImageTask:
     """The CSV of paths and the files, in order."""
     images = ImageFiles(files)
-    source = ps.open(images.csv).rename({"path": "image"})
-    return ImageTask(epoch=lambda: _pairs(ps.Loader(source, IMAGE_BATCH)), files=images, exact=True)
+    source = hr.open(images.csv).rename({"path": "image"})
+    return ImageTask(epoch=lambda: _pairs(hr.Loader(source, IMAGE_BATCH)), files=images, exact=True)
 
 
 def table_shuffled(files: Files) -> ImageTask:
     """The CSV of paths and the files, shuffled."""
     images = ImageFiles(files)
-    source = ps.open(images.csv).rename({"path": "image"})
+    source = hr.open(images.csv).rename({"path": "image"})
 
     def epoch() -> Iterator[Pair]:
-        return _pairs(ps.Loader(source, IMAGE_BATCH, shuffle=True, seed=next(_SEEDS)))
+        return _pairs(hr.Loader(source, IMAGE_BATCH, shuffle=True, seed=next(_SEEDS)))
 
     return ImageTask(epoch=epoch, files=images, order="shuffled", exact=True)
 
@@ -110,25 +110,25 @@ class _Bare(ImageTask):
 
 
 def _in_order(images: ImageFiles, path: Path) -> ImageTask:
-    source = ps.open(path)
-    return ImageTask(epoch=lambda: _pairs(ps.Loader(source, IMAGE_BATCH)), files=images, exact=True)
+    source = hr.open(path)
+    return ImageTask(epoch=lambda: _pairs(hr.Loader(source, IMAGE_BATCH)), files=images, exact=True)
 
 
 def _shuffled(images: ImageFiles, path: Path) -> ImageTask:
-    source = ps.open(path)
+    source = hr.open(path)
 
     def epoch() -> Iterator[Pair]:
-        return _pairs(ps.Loader(source, IMAGE_BATCH, shuffle=True, seed=next(_SEEDS)))
+        return _pairs(hr.Loader(source, IMAGE_BATCH, shuffle=True, seed=next(_SEEDS)))
 
     return ImageTask(epoch=epoch, files=images, order="shuffled", exact=True)
 
 
-def _pairs(loader: ps.Loader) -> Iterator[Pair]:
+def _pairs(loader: hr.Loader) -> Iterator[Pair]:
     for batch in loader:
         yield batch["image"], batch["label"]
 
 
-def _numbered(loader: ps.Loader) -> Iterator[Pair]:
+def _numbered(loader: hr.Loader) -> Iterator[Pair]:
     """With the number of each picture, which is its file's name."""
     for batch in loader:
         yield batch["image"], np.array([int(name[-9:-4]) for name in batch["name"]])

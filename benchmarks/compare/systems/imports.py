@@ -13,7 +13,7 @@ from benchmarks.data import Files
 
 OPTIONAL = ("IPython", "PIL", "datasets", "isal", "jax", "pandas", "pyarrow", "ray", "rich", "scipy", "sklearn")
 OPTIONAL += ("simplejpeg", "starlette", "tensorflow", "torch", "typer", "uvicorn")
-"""What ``import penstock`` must not load; typer and rich belong to the command line only."""
+"""What ``import headrace`` must not load; typer and rich belong to the command line only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class ImportTask:
     then: str = ""
 
     def check(self) -> None:
-        """The import works, and Penstock's loads nothing optional."""
-        optional = OPTIONAL if self.module == "penstock" else ()
+        """The import works, and Headrace's loads nothing optional."""
+        optional = OPTIONAL if self.module == "headrace" else ()
         loaded = f"loaded = set(sys.modules) & set({optional!r})"
         self._python(f"{self._statement()}; import sys; {loaded}; assert not loaded, loaded")
 
@@ -56,14 +56,14 @@ def numpy(_files: Files) -> ImportTask:
     return ImportTask("numpy")
 
 
-def penstock(_files: Files) -> ImportTask:
-    """Penstock."""
-    return ImportTask("penstock")
+def headrace(_files: Files) -> ImportTask:
+    """Headrace."""
+    return ImportTask("headrace")
 
 
 def doors(_files: Files) -> ImportTask:
-    """Penstock, and what lies behind its three doors: they are loaded when they are first asked for."""
-    return ImportTask("penstock", then="penstock.records, penstock.open, penstock.Loader")
+    """Headrace, and what lies behind its three doors: they are loaded when they are first asked for."""
+    return ImportTask("headrace", then="headrace.records, headrace.open, headrace.Loader")
 
 
 def datasets(_files: Files) -> ImportTask:

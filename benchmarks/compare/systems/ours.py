@@ -1,4 +1,4 @@
-"""Penstock, with nothing set that its defaults do not set."""
+"""Headrace, with nothing set that its defaults do not set."""
 
 from __future__ import annotations
 
@@ -8,114 +8,114 @@ from itertools import count
 from pathlib import Path
 from unittest.mock import patch
 
-import penstock as ps
+import headrace as hr
 from benchmarks.compare.systems import expected
 from benchmarks.compare.tasks import Pair, ReadTask, RecordsTask, WriteTask
 from benchmarks.data import BATCH, Files, batch_bounds
-from penstock import _native
+from headrace import _native
 
 _SEEDS = count()
 
 
 def in_order(files: Files) -> ReadTask:
     """``Loader(open(path), 128)``."""
-    source = ps.open(files.tfrecord)
-    return expected.examples(files, lambda: _pairs(ps.Loader(source, BATCH)))
+    source = hr.open(files.tfrecord)
+    return expected.examples(files, lambda: _pairs(hr.Loader(source, BATCH)))
 
 
 def opened_in_order(files: Files) -> ReadTask:
     """The same, opening the file in every epoch: with ``fresh``, all that a program pays after its imports."""
     path = files.tfrecord
-    return expected.examples(files, lambda: _pairs(ps.Loader(ps.open(path), BATCH)))
+    return expected.examples(files, lambda: _pairs(hr.Loader(hr.open(path), BATCH)))
 
 
 def shuffled(files: Files) -> ReadTask:
     """``Loader(open(path), 128, shuffle=True)``, another seed in every epoch."""
-    source = ps.open(files.tfrecord)
+    source = hr.open(files.tfrecord)
     return expected.examples(files, lambda: _shuffled(source), "shuffled")
 
 
 def opened_shuffled(files: Files) -> ReadTask:
     """The same, opening the file in every epoch."""
     path = files.tfrecord
-    return expected.examples(files, lambda: _shuffled(ps.open(path)), "shuffled")
+    return expected.examples(files, lambda: _shuffled(hr.open(path)), "shuffled")
 
 
 def gzip(files: Files) -> ReadTask:
     """The GZIP file, opened once."""
-    source = ps.open(files.gzip)
-    return expected.examples(files, lambda: _pairs(ps.Loader(source, BATCH)))
+    source = hr.open(files.gzip)
+    return expected.examples(files, lambda: _pairs(hr.Loader(source, BATCH)))
 
 
 def opened_gzip(files: Files) -> ReadTask:
     """The GZIP file, opened in every epoch."""
     path = files.gzip
-    return expected.examples(files, lambda: _pairs(ps.Loader(ps.open(path), BATCH)))
+    return expected.examples(files, lambda: _pairs(hr.Loader(hr.open(path), BATCH)))
 
 
 def tenfold(files: Files) -> ReadTask:
     """The larger file in order."""
-    source = ps.open(files.tenfold)
-    return expected.repeated(files, lambda: _pairs(ps.Loader(source, BATCH)))
+    source = hr.open(files.tenfold)
+    return expected.repeated(files, lambda: _pairs(hr.Loader(source, BATCH)))
 
 
 def tenfold_shuffled(files: Files) -> ReadTask:
     """The larger file, shuffled."""
-    source = ps.open(files.tenfold)
+    source = hr.open(files.tenfold)
     return expected.repeated(files, lambda: _shuffled(source), "shuffled")
 
 
 def shards(files: Files) -> ReadTask:
     """The many files in order."""
-    source = ps.open(files.shards / "all.tfrecord-*")
-    return expected.examples(files, lambda: _pairs(ps.Loader(source, BATCH)))
+    source = hr.open(files.shards / "all.tfrecord-*")
+    return expected.examples(files, lambda: _pairs(hr.Loader(source, BATCH)))
 
 
 def shards_shuffled(files: Files) -> ReadTask:
     """The many files, shuffled."""
-    source = ps.open(files.shards / "all.tfrecord-*")
+    source = hr.open(files.shards / "all.tfrecord-*")
     return expected.examples(files, lambda: _shuffled(source), "shuffled")
 
 
 def array_record_shuffled(files: Files) -> ReadTask:
     """The ArrayRecord file, shuffled."""
-    source = ps.open(files.array_record)
+    source = hr.open(files.array_record)
     return expected.examples(files, lambda: _shuffled(source), "shuffled")
 
 
 def array_record_many(files: Files) -> RecordsTask:
     """128 records of the ArrayRecord file at a time, as bytes."""
-    records = ps.records(files.array_record)
+    records = hr.records(files.array_record)
     return expected.records(files, lambda indices: records.spans(indices).to_bytes(), at_once=BATCH)
 
 
 def array_record_one(files: Files) -> RecordsTask:
     """One at a time, as bytes."""
-    records = ps.records(files.array_record)
+    records = hr.records(files.array_record)
     return expected.records(files, lambda indices: [bytes(records[int(indices[0])])], at_once=1)
 
 
 def npy(files: Files) -> ReadTask:
     """The npy file in order."""
-    source = ps.open(files.npy)
-    return expected.rows(files, lambda: ((batch["values"], None) for batch in ps.Loader(source, BATCH)))
+    source = hr.open(files.npy)
+    return expected.rows(files, lambda: ((batch["values"], None) for batch in hr.Loader(source, BATCH)))
 
 
 def npy_shuffled(files: Files) -> ReadTask:
     """The npy file, shuffled."""
-    source = ps.open(files.npy)
+    source = hr.open(files.npy)
 
     def epoch() -> Iterator[Pair]:
-        for batch in ps.Loader(source, BATCH, shuffle=True, seed=next(_SEEDS)):
+        for batch in hr.Loader(source, BATCH, shuffle=True, seed=next(_SEEDS)):
             yield batch["values"], None
 
     return expected.rows(files, epoch, "shuffled")
 
 
 def write(files: Files) -> WriteTask:
-    """``ps.write`` of the two arrays."""
+    """``hr.write`` of the two arrays."""
     columns = {"image": files.images, "label": files.labels}
-    return expected.written(files, "penstock", lambda path: ps.write(path, columns))
+    return expected.written(files, "headrace", lambda path: hr.write(path, columns))
 
 
 def write_undurable(files: Files) -> WriteTask:
@@ -125,28 +125,28 @@ def write_undurable(files: Files) -> WriteTask:
     def write_all(path: Path) -> None:
         # Put back after each file: whoever runs this may go on to write files that have to last.
         with patch.object(os, "fsync", lambda _: None), patch.object(_native, "start_writing_back", lambda *_: True):
-            ps.write(path, columns)
+            hr.write(path, columns)
 
-    return expected.written(files, "penstock-undurable", write_all)
+    return expected.written(files, "headrace-undurable", write_all)
 
 
 def write_batches(files: Files) -> WriteTask:
     """``Writer.write_batch`` of 128 rows at a time."""
     images, labels = files.images, files.labels
-    schema = {"image": ps.Feature("float32", (images.shape[1],)), "label": ps.Feature("int64")}
+    schema = {"image": hr.Feature("float32", (images.shape[1],)), "label": hr.Feature("int64")}
 
     def write_all(path: Path) -> None:
-        with ps.Writer(path, schema=schema) as writer:
+        with hr.Writer(path, schema=schema) as writer:
             for start, stop in batch_bounds(len(labels)):
                 writer.write_batch({"image": images[start:stop], "label": labels[start:stop]})
 
-    return expected.written(files, "penstock-batches", write_all)
+    return expected.written(files, "headrace-batches", write_all)
 
 
-def _shuffled(source: ps.Source) -> Iterator[Pair]:
-    return _pairs(ps.Loader(source, BATCH, shuffle=True, seed=next(_SEEDS)))
+def _shuffled(source: hr.Source) -> Iterator[Pair]:
+    return _pairs(hr.Loader(source, BATCH, shuffle=True, seed=next(_SEEDS)))
 
 
-def _pairs(loader: ps.Loader) -> Iterator[Pair]:
+def _pairs(loader: hr.Loader) -> Iterator[Pair]:
     for batch in loader:
         yield batch["image"], batch["label"]

@@ -1,4 +1,4 @@
-"""Penstock over datasets that TensorFlow Datasets prepared."""
+"""Headrace over datasets that TensorFlow Datasets prepared."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-import penstock as ps
+import headrace as hr
 from benchmarks.compare.prepared_data import CLOTHES, PHOTOS, PreparedFiles
 from benchmarks.compare.systems.prepared_expected import ExamplesTask, examples
 from benchmarks.data import BATCH, Files
@@ -35,12 +35,12 @@ def photos_batch(files: Files) -> ExamplesTask:
 
 def _task(files: Files, name: str, at_once: int) -> ExamplesTask:
     prepared = PreparedFiles(files)
-    source = ps.data_source(name, "train", data_dir=prepared.folder)
+    source = hr.data_source(name, "train", data_dir=prepared.folder)
     read = _one(source) if at_once == 1 else _many(source)
     return examples(prepared, read, photos=name == PHOTOS, at_once=at_once)
 
 
-def _one(source: ps.Source) -> Callable[[list[int]], tuple[np.ndarray, np.ndarray]]:
+def _one(source: hr.Source) -> Callable[[list[int]], tuple[np.ndarray, np.ndarray]]:
     def read(indices: list[int]) -> tuple[np.ndarray, np.ndarray]:
         example = source[indices[0]]
         return example["image"][None], np.array([example["label"]])
@@ -48,7 +48,7 @@ def _one(source: ps.Source) -> Callable[[list[int]], tuple[np.ndarray, np.ndarra
     return read
 
 
-def _many(source: ps.Source) -> Callable[[list[int]], tuple[np.ndarray, np.ndarray]]:
+def _many(source: hr.Source) -> Callable[[list[int]], tuple[np.ndarray, np.ndarray]]:
     def read(indices: list[int]) -> tuple[np.ndarray, np.ndarray]:
         batch = source.batch(indices)
         return batch["image"], batch["label"]

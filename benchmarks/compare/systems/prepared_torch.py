@@ -18,11 +18,11 @@ from benchmarks.data import BATCH, Files
 
 
 def data_loader(files: Files) -> EpochTask:
-    """``DataLoader(ps.data_source(...), 128, shuffle=True)``."""
-    import penstock as ps
+    """``DataLoader(hr.data_source(...), 128, shuffle=True)``."""
+    import headrace as hr
 
     prepared = PreparedFiles(files)
-    return _torch(prepared, ps.data_source(CLOTHES, "train", data_dir=prepared.folder))
+    return _torch(prepared, hr.data_source(CLOTHES, "train", data_dir=prepared.folder))
 
 
 def data_loader_over_tfds(files: Files) -> EpochTask:
@@ -34,11 +34,11 @@ def data_loader_over_tfds(files: Files) -> EpochTask:
 
 
 def loader(files: Files) -> EpochTask:
-    """``ps.Loader(source, 128, shuffle=True, to="torch")``."""
-    import penstock as ps
+    """``hr.Loader(source, 128, shuffle=True, to="torch")``."""
+    import headrace as hr
 
     prepared = PreparedFiles(files)
-    batches = ps.Loader(ps.data_source(CLOTHES, "train", data_dir=prepared.folder), BATCH, shuffle=True, to="torch")
+    batches = hr.Loader(hr.data_source(CLOTHES, "train", data_dir=prepared.folder), BATCH, shuffle=True, to="torch")
     return _task(prepared, batches)
 
 

@@ -1,4 +1,4 @@
-"""RecordIO: Penstock with nothing set that its defaults do not set, and the floors for the work."""
+"""RecordIO: Headrace with nothing set that its defaults do not set, and the floors for the work."""
 
 from __future__ import annotations
 
@@ -17,51 +17,51 @@ BLOCK_BYTES = 1 << 20
 
 def dense_read(files: Files) -> MatrixTask:
     """``open(path).to_numpy()``, the file opened anew in every epoch."""
-    import penstock as ps
+    import headrace as hr
 
-    return MatrixTask(read=lambda: ps.open(files.recordio).to_numpy(), matrix=files.images, labels=files.float_labels)
+    return MatrixTask(read=lambda: hr.open(files.recordio).to_numpy(), matrix=files.images, labels=files.float_labels)
 
 
 def dense_write(files: Files) -> WriteTask:
     """``write_numpy_to_dense_tensor`` into a file."""
-    from penstock.sagemaker.common import write_numpy_to_dense_tensor
+    from headrace.sagemaker.common import write_numpy_to_dense_tensor
 
     return written(
         files,
-        "penstock-dense",
+        "headrace-dense",
         files.recordio,
         lambda file: write_numpy_to_dense_tensor(file, files.images, files.float_labels),
     )
 
 
 def dense_write_columns(files: Files) -> WriteTask:
-    """``penstock.write`` of the two arrays, which makes the file durable."""
-    import penstock as ps
+    """``headrace.write`` of the two arrays, which makes the file durable."""
+    import headrace as hr
 
     columns = {"values": files.images, "label": files.float_labels}
-    path = files.folder / "written" / "penstock-columns.recordio"
+    path = files.folder / "written" / "headrace-columns.recordio"
     path.parent.mkdir(exist_ok=True)
     return WriteTask(
-        write=lambda to: ps.write(to, columns), path=path, references=(files.recordio,), rows=files.sizes.rows
+        write=lambda to: hr.write(to, columns), path=path, references=(files.recordio,), rows=files.sizes.rows
     )  # type: ignore[arg-type]
 
 
 def sparse_read(files: Files) -> MatrixTask:
     """``open(path).to_csr()``, the file opened anew in every epoch."""
-    import penstock as ps
+    import headrace as hr
 
     matrix, labels = csr_of(files)
-    return MatrixTask(read=lambda: ps.open(files.recordio_sparse).to_csr(), matrix=matrix, labels=labels)
+    return MatrixTask(read=lambda: hr.open(files.recordio_sparse).to_csr(), matrix=matrix, labels=labels)
 
 
 def sparse_write(files: Files) -> WriteTask:
     """``write_spmatrix_to_sparse_tensor`` into a file."""
-    from penstock.sagemaker.common import write_spmatrix_to_sparse_tensor
+    from headrace.sagemaker.common import write_spmatrix_to_sparse_tensor
 
     matrix, labels = csr_of(files)
     return written(
         files,
-        "penstock-sparse",
+        "headrace-sparse",
         files.recordio_sparse,
         lambda file: write_spmatrix_to_sparse_tensor(file, matrix, labels),
     )

@@ -1,1 +1,1 @@
-"""The two-stage Abalone pipeline behind one endpoint: Penstock beside other servers, in one run."""
+"""The two-stage Abalone pipeline behind one endpoint: Headrace beside other servers, in one run."""

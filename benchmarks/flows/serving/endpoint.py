@@ -1,4 +1,4 @@
-"""Penstock's endpoint of both stages, in the foreground: ``python -m benchmarks.flows.serving.endpoint '{"port": 9100}'``."""
+"""Headrace's endpoint of both stages, in the foreground: ``python -m benchmarks.flows.serving.endpoint '{"port": 9100}'``."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import os
 import sys
 from pathlib import Path
 
-from penstock.hosting.detached import log_to_standard_error
-from penstock.hosting.server import serve
-from penstock.hosting.settings import Settings
-from penstock.hosting.stage import Stage
+from headrace.hosting.detached import log_to_standard_error
+from headrace.hosting.server import serve
+from headrace.hosting.settings import Settings
+from headrace.hosting.stage import Stage
 
 SCRIPT = Path(__file__).parent / "featurizer.py"
 
@@ -18,7 +18,7 @@ SCRIPT = Path(__file__).parent / "featurizer.py"
 def stages(folder):
     """The featurizer script, and the linear model behind it."""
     first = Stage(
-        factory="penstock.containers.script:ScriptContainer",
+        factory="headrace.containers.script:ScriptContainer",
         arguments={"entry_point": str(SCRIPT), "rows_independent": True},
         model_dir=str(Path(folder) / "featurizer" / "model"),
     )

@@ -1,4 +1,4 @@
-"""The second stage as a handler of Penstock: JSON instances in, JSON predictions out, several requests at once."""
+"""The second stage as a handler of Headrace: JSON instances in, JSON predictions out, several requests at once."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.contracts.serving import Request, Response
-from penstock.errors import RequestError
+from headrace.contracts.serving import Request, Response
+from headrace.errors import RequestError
 
 
 class Linear:

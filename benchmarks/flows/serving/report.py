@@ -17,14 +17,14 @@ from benchmarks.machine import commit, machine
 README = Path(__file__).parents[2] / "README.md"
 BEGIN, END = "<!-- serving: begin -->", "<!-- serving: end -->"
 PACKAGES = ("scikit-learn", "pandas", "numpy")
-OURS = "penstock"
+OURS = "headrace"
 FEWEST, MOST = 1, 32
 """Connections that the targets speak of."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One server under one load, and Penstock in the same rounds."""
+    """One server under one load, and Headrace in the same rounds."""
 
     name: str
     slices: list[Outcome]
@@ -55,7 +55,7 @@ class Row:
 
 
 def rows_of(found, connections):
-    """``found``: for each phase, slices by name and number of connections. Later phases repeat Penstock for the ratio only."""
+    """``found``: for each phase, slices by name and number of connections. Later phases repeat Headrace for the ratio only."""
     rows = []
     for phase in found:
         names = [name for name, count in phase if count == connections]
@@ -71,7 +71,7 @@ def markdown(found, counts):
     parts = [text for text in [_targets(tables)] if text]
     for count, rows in tables.items():
         lines = [f"### {count} connection{'s' * (count > 1)}", ""]
-        lines += ["| server | answers/s | p50 ms | p99 ms | not 200 | p50 / plain loop's | Penstock / this |"]
+        lines += ["| server | answers/s | p50 ms | p99 ms | not 200 | p50 / plain loop's | Headrace / this |"]
         lines += ["| --- | ---: | ---: | ---: | ---: | ---: | ---: |", *map(_line, rows)]
         parts.append("\n".join(lines))
     return "\n\n".join(parts)

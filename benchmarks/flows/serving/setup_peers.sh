@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes the environments of the serving flow: .venv-peers-serving, in which it runs, with the other servers, and
 # .venv-peers-mlflow beside it (MLflow's pins do not go together with theirs). Beside the checkout's .venv, or in a folder.
-# Penstock is taken from the checkout: PYTHONPATH=src .venv-peers-serving/bin/python -m benchmarks.flows.serving
+# Headrace is taken from the checkout: PYTHONPATH=src .venv-peers-serving/bin/python -m benchmarks.flows.serving
 #
 #   PYTHON=python3.11 benchmarks/flows/serving/setup_peers.sh [FOLDER]
 set -eu

@@ -25,7 +25,7 @@ class System:
         content_type: What that is.
         score: The number in its answer.
         needs: Module without which it is left out, or the path of a program.
-        is_never_idle: Whether it takes processor time while nobody asks: then only Penstock is up beside it.
+        is_never_idle: Whether it takes processor time while nobody asks: then only Headrace is up beside it.
         is_peer: Whether it is somebody else's.
     """
 
@@ -111,7 +111,7 @@ def _bento_home():
     return str(Path(os.environ["SERVING_MODELS"]) / "bentoml")
 
 
-def _penstock(**settings):
+def _headrace(**settings):
     def commands(port):
         text = json.dumps({"port": port, **settings})
         return [([sys.executable, "-m", f"{HERE}.endpoint", text], {})]
@@ -120,9 +120,9 @@ def _penstock(**settings):
 
 
 SYSTEMS = {
-    "penstock": System(text="Penstock", commands=_penstock(), is_peer=False),
-    "penstock-1": System(text="Penstock, one worker", commands=_penstock(workers=1), is_peer=False),
-    "penstock-alone": System(text="Penstock, batches off", commands=_penstock(batch=1), is_peer=False),
+    "headrace": System(text="Headrace", commands=_headrace(), is_peer=False),
+    "headrace-1": System(text="Headrace, one worker", commands=_headrace(workers=1), is_peer=False),
+    "headrace-alone": System(text="Headrace, batches off", commands=_headrace(batch=1), is_peer=False),
     "stock": System(text="stock form: Flask and gevent, a hop between stages", commands=_stock, needs="gunicorn"),
     "flask": System(
         text="Flask and gevent, one process per worker, no hop",

@@ -11,27 +11,27 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 from tests.codecs.images.files import EXPECTED, SOUND, golden, jpeg, made, noise
 
-import penstock as ps
-from penstock import _optional
-from penstock.codecs.images import opened
-from penstock.codecs.images.decode import ImageDecoder, feature_of_images
-from penstock.codecs.images.plain_png import decode_png
-from penstock.contracts.feature import Feature
-from penstock.contracts.values import Ragged
+import headrace as hr
+from headrace import _optional
+from headrace.codecs.images import opened
+from headrace.codecs.images.decode import ImageDecoder, feature_of_images
+from headrace.codecs.images.plain_png import decode_png
+from headrace.contracts.feature import Feature
+from headrace.contracts.values import Ragged
 
 ANY = Feature("uint8", (None, None, None), encoding="image")
-OPTIONS = ps.ImageOptions()
+OPTIONS = hr.ImageOptions()
 
 
 def decoder(*shape, dtype="uint8", exact=False, **options):
     return ImageDecoder(
-        Feature(dtype, shape or (None, None, None), encoding="image"), ps.ImageOptions(**options), exact=exact
+        Feature(dtype, shape or (None, None, None), encoding="image"), hr.ImageOptions(**options), exact=exact
     )
 
 
 def pixels_of(image, **options):
-    feature = feature_of_images(Feature("bytes", encoding="image"), [image], ps.ImageOptions(**options))
-    return ImageDecoder(feature, ps.ImageOptions(**options), exact=False).images([image])[0]
+    feature = feature_of_images(Feature("bytes", encoding="image"), [image], hr.ImageOptions(**options))
+    return ImageDecoder(feature, hr.ImageOptions(**options), exact=False).images([image])[0]
 
 
 def column(images):
@@ -113,10 +113,10 @@ def test_several_images_in_a_record():
 def test_errors_count_records_not_images(where):
     images = [jpeg(seed=seed) for seed in range(5)]
     images[where] = b"no image"
-    with pytest.raises(ps.CorruptRecord, match="8 bytes: they begin as no kind of image") as error:
+    with pytest.raises(hr.CorruptRecord, match="8 bytes: they begin as no kind of image") as error:
         decoder().column(Ragged(column(images), np.array([0, 1, 1, 4, 5])))
     assert error.value.where.record == {0: 0, 3: 2, 4: 3}[where]
-    with pytest.raises(ps.CorruptRecord) as error:
+    with pytest.raises(hr.CorruptRecord) as error:
         decoder().column(column([*images, jpeg()]).reshape(3, 2))
     assert error.value.where.record == where // 2
 
@@ -126,7 +126,7 @@ def test_an_image_cut_off_anywhere_is_an_error(kind):
     lossless = {"lossless": True} if kind == "webp" else {}
     whole = made(noise(9, 11), kind, **lossless)
     for length in range(len(whole)):
-        with pytest.raises(ps.DataError):
+        with pytest.raises(hr.DataError):
             pixels_of(whole[:length])
 
 
@@ -135,7 +135,7 @@ def test_a_gif_cut_off_anywhere_is_an_error_or_lacks_nothing():
     for length in range(len(whole)):
         try:
             found = pixels_of(whole[:length])
-        except ps.CorruptRecord:
+        except hr.CorruptRecord:
             continue
         np.testing.assert_array_equal(found, EXPECTED["palette.gif"])
         assert length > len(whole) - 10
@@ -150,7 +150,7 @@ def test_a_flipped_byte_of_a_png_is_an_error_or_equal(name):
         damaged[at] ^= 0x41
         try:
             found = pixels_of(bytes(damaged))
-        except ps.CorruptRecord:
+        except hr.CorruptRecord:
             continue
         np.testing.assert_array_equal(found, whole_pixels)
         assert (
@@ -169,21 +169,21 @@ def test_a_flipped_byte_is_an_error_or_an_image(name):
         damaged[at] ^= 0x41
         try:
             found = decoder(most_pixels=1 << 20, exact=True, dtype="uint16").images([bytes(damaged)])[0]
-        except ps.DataError:
+        except hr.DataError:
             continue
         assert found.ndim == 3
 
 
 @pytest.mark.parametrize("name", ["progressive_cut.jpg", "png8_rgb_cut.png", "palette_cut.gif"])
 def test_what_is_cut_off_says_so_and_what_to_do(name):
-    with pytest.raises(ps.CorruptRecord, match=r"expected a whole, sound image, .*decode=False leaves") as error:
+    with pytest.raises(hr.CorruptRecord, match=r"expected a whole, sound image, .*decode=False leaves") as error:
         decoder().images([golden("baseline.jpg"), golden(name)])
     assert error.value.where.record == 1
 
 
 def test_the_first_damaged_image_is_named_even_if_only_its_header_is_sound():
     images = [jpeg(), jpeg()[:-20], b""]
-    with pytest.raises(ps.CorruptRecord, match="Premature end") as error:
+    with pytest.raises(hr.CorruptRecord, match="Premature end") as error:
         decoder().images(images)
     assert error.value.where.record == 1
 
@@ -192,20 +192,20 @@ def test_bombs_are_refused_before_memory_is_taken():
     image = bytearray(jpeg())
     at = image.index(b"\xff\xc0") + 5
     image[at : at + 4] = (20_000).to_bytes(2, "big") * 2
-    with pytest.raises(ps.UnsupportedData, match=r"at most 89478485 pixels, found one of 20000 x 20000 .*most_pixels="):
+    with pytest.raises(hr.UnsupportedData, match=r"at most 89478485 pixels, found one of 20000 x 20000 .*most_pixels="):
         decoder().images([bytes(image)])
     huge = bytearray(made(noise(2, 2, 1)))
     huge[16:24] = (60_000).to_bytes(4, "big") * 2
     huge[29:33] = zlib.crc32(huge[12:29]).to_bytes(4, "big")
-    with pytest.raises(ps.UnsupportedData, match="pixels"):
+    with pytest.raises(hr.UnsupportedData, match="pixels"):
         decoder().images([bytes(huge)])
-    with pytest.raises(ps.UnsupportedData, match="found one of 16 x 24"):
+    with pytest.raises(hr.UnsupportedData, match="found one of 16 x 24"):
         decoder(most_pixels=16 * 24 - 1).images([jpeg()])
     assert decoder(most_pixels=16 * 24).images([jpeg()]).shape == (1, 16, 24, 3)
 
 
 def test_floats_are_refused():
-    with pytest.raises(ps.UnsupportedData, match="8- or 16-bit samples, found an image of Pillow's mode 'F'"):
+    with pytest.raises(hr.UnsupportedData, match="8- or 16-bit samples, found an image of Pillow's mode 'F'"):
         decoder().images([golden("float.tiff")])
 
 
@@ -231,10 +231,10 @@ def test_channels_of_jpeg_are_libjpegs(channels, space, of):
 def test_what_would_be_lost_is_an_error_unless_asked_for():
     alpha, deep = made(noise(4, 4, 4)), golden("png16_grey.png")
     with pytest.raises(
-        ps.SchemaMismatch, match=r"uint8 with shape \(None, None, 3\).*found one of uint8 with shape \(4, 4, 4\)"
+        hr.SchemaMismatch, match=r"uint8 with shape \(None, None, 3\).*found one of uint8 with shape \(4, 4, 4\)"
     ):
         decoder(None, None, 3).images([alpha])
-    with pytest.raises(ps.SchemaMismatch, match=r"found one of uint16 with shape \(13, 18, 1\)"):
+    with pytest.raises(hr.SchemaMismatch, match=r"found one of uint16 with shape \(13, 18, 1\)"):
         decoder().images([deep])
     np.testing.assert_array_equal(
         decoder(exact=True).images([deep])[0], (EXPECTED["png16_grey.png"] >> 8).astype(np.uint8)
@@ -243,7 +243,7 @@ def test_what_would_be_lost_is_an_error_unless_asked_for():
     np.testing.assert_array_equal(
         decoder(dtype="uint16").images([jpeg()])[0], simplejpeg.decode_jpeg(jpeg()) * np.uint16(257)
     )
-    with pytest.raises(ps.SchemaMismatch, match="any_size=True"):
+    with pytest.raises(hr.SchemaMismatch, match="any_size=True"):
         decoder(16, 25, 3).images([jpeg()])
 
 
@@ -287,25 +287,25 @@ def test_orientation_of_an_image_without_any():
     ],
 )
 def test_what_the_first_images_show(images, options, feature):
-    assert feature_of_images(Feature("bytes", encoding="jpeg"), images, ps.ImageOptions(**options)) == feature
+    assert feature_of_images(Feature("bytes", encoding="jpeg"), images, hr.ImageOptions(**options)) == feature
 
 
 @pytest.mark.parametrize("missing", ["_turbo", "_pillow"])
 def test_without_the_extra(monkeypatch, missing):
     monkeypatch.setattr(opened, missing, lambda: _optional.require("no_such_package", extra="images", hint=opened.HINT))
     image = jpeg() if missing == "_turbo" else golden("palette.gif")
-    with pytest.raises(ps.MissingExtra, match=r'pip install "penstock\[images\]". Without it, decode=False'):
+    with pytest.raises(hr.MissingExtra, match=r'pip install "headrace\[images\]". Without it, decode=False'):
         decoder().images([image])
 
 
 @pytest.mark.parametrize("options", [{"channels": 5}, {"channels": 0}, {"most_pixels": 0}])
 def test_options_are_checked(options):
     with pytest.raises(ValueError, match="must be"):
-        ps.ImageOptions(**options)
+        hr.ImageOptions(**options)
 
 
 def test_memory_goes_back_to_the_pool():
-    from penstock import _native
+    from headrace import _native
 
     images = [jpeg(64, 64, seed=seed) for seed in range(8)]
     decoder().images(images)
@@ -329,7 +329,7 @@ PNGS = [name for name in SOUND if name.endswith(".png")]
 
 
 @pytest.mark.parametrize("name", PNGS)
-@pytest.mark.parametrize("options", [OPTIONS, ps.ImageOptions(channels=1), ps.ImageOptions(channels=3)])
+@pytest.mark.parametrize("options", [OPTIONS, hr.ImageOptions(channels=1), hr.ImageOptions(channels=3)])
 def test_every_golden_png_is_what_pillow_gives(name, options, monkeypatch):
     """Also those that native code leaves to Pillow: palettes, transparent colours, fewer bits, other channels than the file's."""
     images = [golden(name)] * 2
@@ -356,11 +356,11 @@ def small_pngs(draw):
 @given(small_pngs())
 def test_opened_small_pngs_are_what_pillow_gives(tmp_path_factory, images):
     path = tmp_path_factory.mktemp("pngs") / "x.tfrecord"
-    ps.write(path, {"image": np.array(images, object)}, schema={"image": Feature("bytes", encoding="png")})
+    hr.write(path, {"image": np.array(images, object)}, schema={"image": Feature("bytes", encoding="png")})
     ways = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("penstock.codecs.images.decode.decode_png", lambda *args: ways.append(1) or decode_png(*args))
-        found = ps.open(path).batch(range(len(images)))["image"]
+        patch.setattr("headrace.codecs.images.decode.decode_png", lambda *args: ways.append(1) or decode_png(*args))
+        found = hr.open(path).batch(range(len(images)))["image"]
     expected = np.stack([np.array(Image.open(io.BytesIO(image))) for image in images])
     assert ways  # by native code
     np.testing.assert_array_equal(found, expected.reshape(found.shape))

@@ -13,12 +13,12 @@ from PIL import Image
 from tests.codecs.images.files import golden, jpeg, noise
 from tests.reference.jpeg import extreme_jpeg, write_jpeg
 
-from penstock import _native
-from penstock.codecs.images import decode, opened
-from penstock.codecs.images.decode import ImageDecoder
-from penstock.contracts.feature import Feature
-from penstock.contracts.image_options import ImageOptions
-from penstock.errors import CorruptRecord, SchemaMismatch
+from headrace import _native
+from headrace.codecs.images import decode, opened
+from headrace.codecs.images.decode import ImageDecoder
+from headrace.contracts.feature import Feature
+from headrace.contracts.image_options import ImageOptions
+from headrace.errors import CorruptRecord, SchemaMismatch
 
 SUBSAMPLINGS = (0, 1, 2)
 

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from penstock.codecs.images import opened
-from penstock.codecs.images.decode import ImageDecoder
-from penstock.codecs.images.plain_png import decode_png, plain_header
-from penstock.contracts.feature import Feature
-from penstock.contracts.image_options import ImageOptions
-from penstock.errors import CorruptRecord
+from headrace.codecs.images import opened
+from headrace.codecs.images.decode import ImageDecoder
+from headrace.codecs.images.plain_png import decode_png, plain_header
+from headrace.contracts.feature import Feature
+from headrace.contracts.image_options import ImageOptions
+from headrace.errors import CorruptRecord
 
 MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 

@@ -5,8 +5,8 @@ import threading
 
 import numpy as np
 
-from penstock.containers.linear_learner.container import LinearLearnerContainer
-from penstock.contracts.job import Channel, TrainingJob
+from headrace.containers.linear_learner.container import LinearLearnerContainer
+from headrace.contracts.job import Channel, TrainingJob
 
 CSV = "text/csv"
 RECORDIO = "application/x-recordio-protobuf"

@@ -9,11 +9,11 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.containers.linear_learner.answering import LinearLearnerHandler
-from penstock.containers.linear_learner.artifact import Model
-from penstock.contracts.serving import Request
-from penstock.errors import RequestError
-from penstock.sagemaker.common import read_records, write_numpy_to_dense_tensor, write_spmatrix_to_sparse_tensor
+from headrace.containers.linear_learner.answering import LinearLearnerHandler
+from headrace.containers.linear_learner.artifact import Model
+from headrace.contracts.serving import Request
+from headrace.errors import RequestError
+from headrace.sagemaker.common import read_records, write_numpy_to_dense_tensor, write_spmatrix_to_sparse_tensor
 
 JSON, LINES, CSV, RECORDIO = "application/json", "application/jsonlines", "text/csv", "application/x-recordio-protobuf"
 ROWS = [[1.0, 0.0, 2.0], [0.0, 0.5, 0.0]]

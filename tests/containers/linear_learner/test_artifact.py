@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as numpys
 
-from penstock.containers.linear_learner.artifact import Model, load_model, save_model
-from penstock.containers.linear_learner.container import LinearLearnerContainer
-from penstock.containers.linear_learner.mxnet_params import read_params, write_params
-from penstock.errors import CorruptFile, DataError, JobFailed, NoFiles, UnsupportedData
+from headrace.containers.linear_learner.artifact import Model, load_model, save_model
+from headrace.containers.linear_learner.container import LinearLearnerContainer
+from headrace.containers.linear_learner.mxnet_params import read_params, write_params
+from headrace.errors import CorruptFile, DataError, JobFailed, NoFiles, UnsupportedData
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "linear_learner"
 PREDICTORS = ["regressor", "binary_classifier", "multiclass_classifier"]

@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-from penstock.containers.linear_learner.training import choosing
-from penstock.containers.linear_learner.training.choosing import Choice
-from penstock.containers.linear_learner.training.libraries import NUMPY
+from headrace.containers.linear_learner.training import choosing
+from headrace.containers.linear_learner.training.choosing import Choice
+from headrace.containers.linear_learner.training.libraries import NUMPY
 
 OTHER = object()
 EXAMPLES = 1000

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.containers.linear_learner.hyperparameters import DEFAULTS, Hyperparameters
-from penstock.errors import JobFailed
+from headrace.containers.linear_learner.hyperparameters import DEFAULTS, Hyperparameters
+from headrace.errors import JobFailed
 
 
 def parse(**given):

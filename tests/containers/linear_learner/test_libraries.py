@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.containers.linear_learner.jobs import RECORDIO, train
 
-from penstock.containers.linear_learner.training import choosing, weighing
-from penstock.containers.linear_learner.training.libraries import NUMPY, torch_library
-from penstock.containers.linear_learner.training.optimizers import Penalty, optimizer_of
-from penstock.containers.linear_learner.training.rows import Dense, rows_of
-from penstock.sagemaker.common import write_numpy_to_dense_tensor, write_spmatrix_to_sparse_tensor
+from headrace.containers.linear_learner.training import choosing, weighing
+from headrace.containers.linear_learner.training.libraries import NUMPY, torch_library
+from headrace.containers.linear_learner.training.optimizers import Penalty, optimizer_of
+from headrace.containers.linear_learner.training.rows import Dense, rows_of
+from headrace.sagemaker.common import write_numpy_to_dense_tensor, write_spmatrix_to_sparse_tensor
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
@@ -175,7 +175,7 @@ def test_a_process_forked_afterwards_can_use_pytorch():
     """In an interpreter of its own, whose only thread forks."""
     code = """
         import os, signal, numpy as np
-        from penstock.containers.linear_learner.training.libraries import torch_library
+        from headrace.containers.linear_learner.training.libraries import torch_library
         by = torch_library()
         large = np.ones((1000, 1000), np.float32)
         by.module.set_num_threads(2)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from penstock.containers.linear_learner.hyperparameters import Hyperparameters
-from penstock.containers.linear_learner.training.losses import loss_of
-from penstock.containers.linear_learner.training.tally import BINS, Tally
+from headrace.containers.linear_learner.hyperparameters import Hyperparameters
+from headrace.containers.linear_learner.training.losses import loss_of
+from headrace.containers.linear_learner.training.tally import BINS, Tally
 
 
 def parameters(criterion):

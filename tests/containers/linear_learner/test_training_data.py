@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from tests.containers.linear_learner.jobs import CSV, RECORDIO, feed, job, train, write_csv
 
-from penstock.containers.linear_learner.container import LinearLearnerContainer
-from penstock.containers.linear_learner.training.channels import _csv_blocks
-from penstock.errors import JobFailed
-from penstock.sagemaker.common import write_numpy_to_dense_tensor, write_spmatrix_to_sparse_tensor
+from headrace.containers.linear_learner.container import LinearLearnerContainer
+from headrace.containers.linear_learner.training.channels import _csv_blocks
+from headrace.errors import JobFailed
+from headrace.sagemaker.common import write_numpy_to_dense_tensor, write_spmatrix_to_sparse_tensor
 
 EPOCHS = 4
 OPTIONS = {"predictor_type": "regressor", "mini_batch_size": 16, "epochs": EPOCHS, "num_models": 4}

@@ -10,10 +10,10 @@ import threading
 import numpy as np
 import pytest
 
-from penstock import Feature, data_source
-from penstock.datasets.building import DatasetBuilder
-from penstock.datasets.features import ClassLabel, FeaturesDict, Image, LabeledImage, Sequence, Tensor, Text
-from penstock.errors import SchemaMismatch, UnsupportedData
+from headrace import Feature, data_source
+from headrace.datasets.building import DatasetBuilder
+from headrace.datasets.features import ClassLabel, FeaturesDict, Image, LabeledImage, Sequence, Tensor, Text
+from headrace.errors import SchemaMismatch, UnsupportedData
 
 PIXELS = np.arange(30 * 4 * 5 * 3).reshape(30, 4, 5, 3).astype(np.uint8)
 
@@ -267,7 +267,7 @@ def test_two_at_once_make_it_once(tmp_path):
 
 KILLED = """
 import sys, time
-from penstock.datasets.building import DatasetBuilder
+from headrace.datasets.building import DatasetBuilder
 def rows():
     yield {"x": 1}
     print("half", flush=True)

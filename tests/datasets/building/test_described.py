@@ -5,26 +5,26 @@ import json
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock import data_source
-from penstock.datasets.building import write_metadata
-from penstock.datasets.features import ClassLabel, Sequence, Tensor, Text
-from penstock.errors import DataError, NoFiles, UnsupportedData
+import headrace as hr
+from headrace import data_source
+from headrace.datasets.building import write_metadata
+from headrace.datasets.features import ClassLabel, Sequence, Tensor, Text
+from headrace.errors import DataError, NoFiles, UnsupportedData
 
 N = 50
 COLUMNS = {
     "x": np.arange(N * 3, dtype=np.float32).reshape(N, 3),
     "label": np.arange(N) % 3,
     "name": np.array([f"row {i} é" for i in range(N)], object),
-    "words": ps.Ragged.from_list([np.arange(i % 4) for i in range(N)], "int64"),
+    "words": hr.Ragged.from_list([np.arange(i % 4) for i in range(N)], "int64"),
 }
 
 
 def files(folder, pattern="pets-{split}.tfrecord@3", **splits):
     folder.mkdir(parents=True, exist_ok=True)
     for split, count in (splits or {"train": N, "test": 20}).items():
-        rows = ps.ColumnSource(COLUMNS)[:count]
-        ps.write(folder / pattern.format(split=split), rows)
+        rows = hr.ColumnSource(COLUMNS)[:count]
+        hr.write(folder / pattern.format(split=split), rows)
     return folder
 
 
@@ -40,7 +40,7 @@ def test_files_become_a_dataset_where_they_lie(tmp_path, kind):
     batch = train.batch(range(40))
     np.testing.assert_array_equal(batch["x"], COLUMNS["x"][:40])
     assert batch["words"].to_list() == COLUMNS["words"][:40].to_list()
-    sizes = sum(len(bytes(payload)) for payload in ps.records(sorted(folder.glob(f"pets-train.{kind}*"))))
+    sizes = sum(len(bytes(payload)) for payload in hr.records(sorted(folder.glob(f"pets-train.{kind}*"))))
     assert made.splits["train"].num_bytes == sizes
     told = made.fields["splits"][0]["statistics"]
     assert told["numExamples"] == str(N)
@@ -73,8 +73,8 @@ def test_names_of_another_pattern(tmp_path):
 
 def test_images_come_with_their_encoding(tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (6, 5, 4, 3), np.uint8)
-    schema = {"image": ps.Feature("uint8", (5, 4, 3), encoding="png"), "id": ps.Feature("int64")}
-    ps.write(tmp_path / "shots-train.tfrecord@2", {"image": pixels, "id": np.arange(6)}, schema=schema)
+    schema = {"image": hr.Feature("uint8", (5, 4, 3), encoding="png"), "id": hr.Feature("int64")}
+    hr.write(tmp_path / "shots-train.tfrecord@2", {"image": pixels, "id": np.arange(6)}, schema=schema)
     write_metadata(tmp_path)
     source = data_source(tmp_path, "train")
     assert source.features["image"].encoding_format == "png"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.datasets.building.order import Ordering
-from penstock.datasets.building.sharding import num_shards_for, shard_lengths
-from penstock.errors import SchemaMismatch, UnsupportedData
+from headrace.datasets.building.order import Ordering
+from headrace.datasets.building.sharding import num_shards_for, shard_lengths
+from headrace.errors import SchemaMismatch, UnsupportedData
 
 
 def ordered(entries, folder, salt="train", **options):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from PIL import Image as Pillow
 
-from penstock import data_source
-from penstock.datasets.building import csv_builder, image_folder_builder, tfds_folder_builder
-from penstock.datasets.building.own import builder_for
-from penstock.errors import NoFiles, NoSuchFeature, UnsupportedData
+from headrace import data_source
+from headrace.datasets.building import csv_builder, image_folder_builder, tfds_folder_builder
+from headrace.datasets.building.own import builder_for
+from headrace.errors import NoFiles, NoSuchFeature, UnsupportedData
 
 
 def pictures(root, classes=("cat", "dog"), each=3):

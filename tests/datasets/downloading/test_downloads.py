@@ -7,9 +7,9 @@ import threading
 import pytest
 from tests.datasets.web import IMPATIENT, Page, Web, zipped
 
-from penstock.datasets.downloading import Downloads, Patience, Resource
-from penstock.datasets.downloading import fetch as fetching
-from penstock.errors import DownloadFailed, UnsupportedData
+from headrace.datasets.downloading import Downloads, Patience, Resource
+from headrace.datasets.downloading import fetch as fetching
+from headrace.errors import DownloadFailed, UnsupportedData
 
 BODY = bytes(range(256)) * 400  # 100 KiB
 

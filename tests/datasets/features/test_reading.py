@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.datasets.features import (
+from headrace.datasets.features import (
     Audio,
     BBoxFeature,
     ClassLabel,
@@ -22,8 +22,8 @@ from penstock.datasets.features import (
     TranslationVariableLanguages,
     Video,
 )
-from penstock.datasets.features.reading import feature_from_json, read_features
-from penstock.errors import CorruptFile, UnsupportedData
+from headrace.datasets.features.reading import feature_from_json, read_features
+from headrace.errors import CorruptFile, UnsupportedData
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "tfds"
 ALL = [

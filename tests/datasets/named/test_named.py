@@ -21,12 +21,12 @@ from tests.datasets.authors import (
 )
 from tests.datasets.web import IMPATIENT, Page, idx, zipped
 
-import penstock
-from penstock import _registry, data_source
-from penstock.datasets.named import known_builders, named_builder
-from penstock.datasets.named.cifar import COARSE, FINE
-from penstock.datasets.named.mnist import EMNIST_CONFIGS, read_idx
-from penstock.errors import CorruptFile, DataError, DownloadFailed, NoFiles, SchemaMismatch
+import headrace
+from headrace import _registry, data_source
+from headrace.datasets.named import known_builders, named_builder
+from headrace.datasets.named.cifar import COARSE, FINE
+from headrace.datasets.named.mnist import EMNIST_CONFIGS, read_idx
+from headrace.errors import CorruptFile, DataError, DownloadFailed, NoFiles, SchemaMismatch
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "named"
 
@@ -196,24 +196,24 @@ def test_opening_a_known_dataset_fetches_it(web, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(_registry.DATASETS, "fashion_mnist", f"{__name__}:BUILDER")
     monkeypatch.setitem(sys.modules, __name__, sys.modules.get(__name__) or type(sys)(__name__))
     monkeypatch.setattr(sys.modules[__name__], "BUILDER", lambda: builder, raising=False)
-    monkeypatch.delenv("PENSTOCK_DOWNLOAD", raising=False)
-    source = penstock.data_source("fashion_mnist", "train", data_dir=tmp_path)
+    monkeypatch.delenv("HEADRACE_DOWNLOAD", raising=False)
+    source = headrace.data_source("fashion_mnist", "train", data_dir=tmp_path)
     assert len(source) == TRAIN
     assert source.features["label"].names[9] == "Ankle boot"
     said = capsys.readouterr().err
-    assert said.startswith("penstock: fashion_mnist/3.0.1 is not there: downloading")
-    assert "PENSTOCK_DOWNLOAD=0" in said
+    assert said.startswith("headrace: fashion_mnist/3.0.1 is not there: downloading")
+    assert "HEADRACE_DOWNLOAD=0" in said
     asked = len(web.asked)
-    penstock.data_source("fashion_mnist", data_dir=tmp_path)
+    headrace.data_source("fashion_mnist", data_dir=tmp_path)
     assert len(web.asked) == asked
     assert capsys.readouterr().err == ""
 
 
 def test_it_can_be_forbidden(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("PENSTOCK_DOWNLOAD", "0")
-    with pytest.raises(NoFiles, match="penstock prepare mnist"):
+    monkeypatch.setenv("HEADRACE_DOWNLOAD", "0")
+    with pytest.raises(NoFiles, match="headrace prepare mnist"):
         data_source("mnist", data_dir=tmp_path)
-    monkeypatch.delenv("PENSTOCK_DOWNLOAD")
+    monkeypatch.delenv("HEADRACE_DOWNLOAD")
     with pytest.raises(NoFiles, match="download=False"):
         data_source("mnist", data_dir=tmp_path, download=False)
     with pytest.raises(NoFiles, match="a prepared dataset 'nobody_knows'"):

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from tests.formats.golden import NPY
 
-import penstock as ps
-from penstock.formats.detect import detect
-from penstock.formats.npz.archive import read_directory
-from penstock.formats.npz.crc import joined_crc
-from penstock.formats.npz.layout import packed_arrays
-from penstock.formats.npz.table import NpzRecords
+import headrace as hr
+from headrace.formats.detect import detect
+from headrace.formats.npz.archive import read_directory
+from headrace.formats.npz.crc import joined_crc
+from headrace.formats.npz.layout import packed_arrays
+from headrace.formats.npz.table import NpzRecords
 
 BUNDLES = ["bundle.npz", "bundle_compressed.npz"]
 
@@ -60,14 +60,14 @@ def put(tmp_path):
 def test_goldens_read_as_numpy_reads_them(name):
     with np.load(NPY / name) as file:
         arrays = {key: file[key] for key in file.files}
-    source = ps.open(NPY / name)
+    source = hr.open(NPY / name)
     assert source.format == "npz"
     assert len(source) == 8
     equal(source.batch(np.arange(8)), arrays)
     equal(source.batch([7, 0, 7]), arrays, [7, 0, 7])
     assert pickle.loads(pickle.dumps(source))[3]["label"] == 3
-    assert ps.verify(NPY / name).records == 8
-    assert ps.open(NPY / name, columns=["label"])[2] == {"label": 2}
+    assert hr.verify(NPY / name).records == 8
+    assert hr.open(NPY / name, columns=["label"])[2] == {"label": 2}
 
 
 COLUMNS = st.dictionaries(
@@ -97,9 +97,9 @@ def test_what_numpy_saves_is_read_and_what_is_written_numpy_loads(tmp_path_facto
     }
     saved = archive([(f"{name}.npy", npy(array)) for name, array in arrays.items()], compression=8 if packed else 0)
     (folder / "numpy.npz").write_bytes(saved)
-    source = ps.open(folder / "numpy.npz", format="npz")
+    source = hr.open(folder / "numpy.npz", format="npz")
     same(source.batch(np.arange(rows)), arrays)
-    ps.write(folder / "ours.npz", source, compression="deflate" if packed else "none")
+    hr.write(folder / "ours.npz", source, compression="deflate" if packed else "none")
     with np.load(folder / "ours.npz") as file:
         assert file.files == list(arrays)
         same({name: file[name] for name in file.files}, arrays)
@@ -126,7 +126,7 @@ def test_other_layouts_of_arrays(put):
         "big": np.arange(4, dtype=">i4"),
         "named": np.array([(1, 2.0)] * 4, [("a", "i4"), ("b", "f8", (2,))]),
     }
-    source = ps.open(put(archive([(f"{name}.npy", npy(array)) for name, array in arrays.items()])))
+    source = hr.open(put(archive([(f"{name}.npy", npy(array)) for name, array in arrays.items()])))
     assert list(source.schema) == ["fortran", "big", "named.a", "named.b"]
     batch = source.batch([2, 0])
     np.testing.assert_array_equal(batch["fortran"], arrays["fortran"][[2, 0]])
@@ -140,75 +140,75 @@ def test_several_files_are_joined(tmp_path):
     for number, (start, stop) in enumerate([(0, 3), (3, 3), (3, 10)]):
         save = np.savez_compressed if number else np.savez
         save(tmp_path / f"part-{number}.npz", **{name: array[start:stop] for name, array in whole.items()})
-    source = ps.open(tmp_path / "part-*.npz")
+    source = hr.open(tmp_path / "part-*.npz")
     equal(source.batch([9, 0, 4, 3]), whole, [9, 0, 4, 3])
     assert source.where(4).path.endswith("part-2.npz")
     assert source.where(4).record == 1
     np.savez(tmp_path / "part-3.npz", a=np.arange(2), b=np.zeros((2, 3)))
-    with pytest.raises(ps.SchemaMismatch, match=r"rows of float64 with shape \(2,\)"):
-        len(ps.open(tmp_path / "part-*.npz"))
+    with pytest.raises(hr.SchemaMismatch, match=r"rows of float64 with shape \(2,\)"):
+        len(hr.open(tmp_path / "part-*.npz"))
     np.savez(tmp_path / "part-3.npz", a=np.arange(2), b=np.zeros((2, 2)), c=np.zeros(2))
-    with pytest.raises(ps.SchemaMismatch, match="also c"):
-        len(ps.open(tmp_path / "part-*.npz"))
-    assert len(ps.open(tmp_path / "part-*.npz", columns=["a", "b"])) == 12
+    with pytest.raises(hr.SchemaMismatch, match="also c"):
+        len(hr.open(tmp_path / "part-*.npz"))
+    assert len(hr.open(tmp_path / "part-*.npz", columns=["a", "b"])) == 12
     np.savez(tmp_path / "part-3.npz", a=np.arange(2))
-    with pytest.raises(ps.SchemaMismatch, match="an array 'b'"):
-        len(ps.open(tmp_path / "part-*.npz"))
+    with pytest.raises(hr.SchemaMismatch, match="an array 'b'"):
+        len(hr.open(tmp_path / "part-*.npz"))
 
 
 def test_arrays_that_are_not_aligned_are_refused_with_their_lengths(tmp_path):
     np.savez(tmp_path / "x.npz", images=np.zeros((5, 2)), labels=np.zeros(4), version=np.int64(3))
-    with pytest.raises(ps.SchemaMismatch, match=r"version of shape \(\).*format='npz_folder'"):
-        ps.open(tmp_path / "x.npz")
-    with pytest.raises(ps.SchemaMismatch, match="found images 5, labels 4"):
-        ps.open(tmp_path / "x.npz", columns=["images", "labels"])
-    assert len(ps.open(tmp_path / "x.npz", columns=["images"])) == 5
-    with pytest.raises(ps.NoSuchFeature, match="nothing"):
-        ps.open(tmp_path / "x.npz", columns=["nothing"])
-    assert not ps.verify(tmp_path / "x.npz").ok
+    with pytest.raises(hr.SchemaMismatch, match=r"version of shape \(\).*format='npz_folder'"):
+        hr.open(tmp_path / "x.npz")
+    with pytest.raises(hr.SchemaMismatch, match="found images 5, labels 4"):
+        hr.open(tmp_path / "x.npz", columns=["images", "labels"])
+    assert len(hr.open(tmp_path / "x.npz", columns=["images"])) == 5
+    with pytest.raises(hr.NoSuchFeature, match="nothing"):
+        hr.open(tmp_path / "x.npz", columns=["nothing"])
+    assert not hr.verify(tmp_path / "x.npz").ok
 
 
 def test_members_without_the_ending_are_arrays_too(put):
-    source = ps.open(put(archive([("a", npy(np.arange(3)))])), format="npz")
+    source = hr.open(put(archive([("a", npy(np.arange(3)))])), format="npz")
     assert source[2] == {"a": 2}
 
 
 @pytest.mark.parametrize(
     ("members", "error", "text"),
     [
-        ([("a.npy", npy(np.arange(2))), ("a", npy(np.arange(2)))], ps.CorruptFile, "two called 'a'"),
-        ([("a.npy", npy(np.arange(2))), ("notes.txt", b"hello")], ps.UnsupportedData, "the file 'notes.txt'"),
-        ([("a.npy", b"hello")], ps.CorruptFile, "feature 'a'"),
-        ([("a.npy", npy(np.arange(2))[:-1])], ps.CorruptFile, "16 bytes of int64"),
+        ([("a.npy", npy(np.arange(2))), ("a", npy(np.arange(2)))], hr.CorruptFile, "two called 'a'"),
+        ([("a.npy", npy(np.arange(2))), ("notes.txt", b"hello")], hr.UnsupportedData, "the file 'notes.txt'"),
+        ([("a.npy", b"hello")], hr.CorruptFile, "feature 'a'"),
+        ([("a.npy", npy(np.arange(2))[:-1])], hr.CorruptFile, "16 bytes of int64"),
     ],
 )
 def test_other_members_are_refused(put, members, error, text):
     with pytest.raises(error, match=text):
-        ps.open(put(archive(members)), format="npz")
+        hr.open(put(archive(members)), format="npz")
 
 
 @pytest.mark.parametrize(("method", "name"), [(zipfile.ZIP_BZIP2, "bzip2"), (zipfile.ZIP_LZMA, "LZMA")])
 def test_other_packings_are_refused(put, method, name):
-    with pytest.raises(ps.UnsupportedData, match=f"one packed by {name}"):
-        ps.open(put(archive([("a.npy", npy(np.arange(2)))], compression=method)), format="npz")
+    with pytest.raises(hr.UnsupportedData, match=f"one packed by {name}"):
+        hr.open(put(archive([("a.npy", npy(np.arange(2)))], compression=method)), format="npz")
 
 
 def test_encrypted_members_are_refused(put):
     content = bytearray(archive([("a.npy", npy(np.arange(2)))]))
     content[6] |= 1
     content[content.index(b"PK\x01\x02") + 8] |= 1
-    with pytest.raises(ps.UnsupportedData, match="an encrypted one"):
-        ps.open(put(bytes(content)), format="npz")
+    with pytest.raises(hr.UnsupportedData, match="an encrypted one"):
+        hr.open(put(bytes(content)), format="npz")
 
 
 def test_objects_and_sparse_matrices_are_refused(tmp_path):
     sparse = pytest.importorskip("scipy.sparse")
     np.savez(tmp_path / "x.npz", a=np.array([{}, []], object))
-    with pytest.raises(ps.UnsupportedData, match="pickle"):
-        ps.open(tmp_path / "x.npz")
+    with pytest.raises(hr.UnsupportedData, match="pickle"):
+        hr.open(tmp_path / "x.npz")
     sparse.save_npz(tmp_path / "y.npz", sparse.eye(3, format="csr"))
-    with pytest.raises(ps.UnsupportedData, match=r"scipy\.sparse\.load_npz"):
-        ps.open(tmp_path / "y.npz")
+    with pytest.raises(hr.UnsupportedData, match=r"scipy\.sparse\.load_npz"):
+        hr.open(tmp_path / "y.npz")
 
 
 def test_data_descriptors_and_zip64_are_read(put):
@@ -231,7 +231,7 @@ def test_data_descriptors_and_zip64_are_read(put):
             for name in ("a", "b"):
                 with file.open(f"{name}.npy", "w", force_zip64=True) as member:
                     member.write(npy(np.arange(4)))
-        source = ps.open(put(b"".join(pipe.parts)))
+        source = hr.open(put(b"".join(pipe.parts)))
         assert source[3] == {"a": 3, "b": 3}
 
 
@@ -250,7 +250,7 @@ def test_sizes_in_the_zip64_field_of_the_directory_are_read(put):
     path = put(local + entry + end64 + locator + end)
     with np.load(path) as file:
         np.testing.assert_array_equal(file["a"], np.arange(4))
-    assert ps.open(path)[3] == {"a": 3}
+    assert hr.open(path)[3] == {"a": 3}
 
 
 def test_overlapping_members_are_refused(put):
@@ -258,7 +258,7 @@ def test_overlapping_members_are_refused(put):
     second = content.rindex(b"PK\x01\x02")
     content[second + 42 : second + 46] = bytes(4)  # both entries lead to the first member
     content[second + 46 : second + 47] = b"a"
-    with pytest.raises(ps.CorruptFile):
+    with pytest.raises(hr.CorruptFile):
         read_directory(memoryview(bytes(content)), "x.npz")
 
 
@@ -282,9 +282,9 @@ def test_cut_and_flipped_bytes_give_an_error_or_equal_data(tmp_path, deflate, re
         path.write_bytes(bad)
         os.utime(path, ns=(number, number))
         try:
-            source = ps.open([str(path)], format=reader)
+            source = hr.open([str(path)], format=reader)
             batch = source.batch([0, 1, 2] if reader == "npz" else [0])
-        except ps.DataError as error:
+        except hr.DataError as error:
             assert error.where.path == str(path)
             errors += 1
             continue
@@ -301,45 +301,45 @@ def test_a_changed_number_is_an_error_unless_nobody_asks(put, deflate):
     bad = bytearray(content)
     bad[at] ^= 4
     path = put(bytes(bad))
-    with pytest.raises(ps.CorruptFile):
-        ps.open(path).batch([0, 1, 2])
-    report = ps.verify(path)
+    with pytest.raises(hr.CorruptFile):
+        hr.open(path).batch([0, 1, 2])
+    report = hr.verify(path)
     assert len(report.faults) == 1
     assert report.records == 0
     if not deflate:
-        assert ps.open(path, verify=False)[0]["a"] != arrays["a"][0]
+        assert hr.open(path, verify=False)[0]["a"] != arrays["a"][0]
 
 
 def test_that_a_large_array_was_sound_is_remembered(tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock.io.file_parts.REMEMBERED_BYTES", 100)
+    monkeypatch.setattr("headrace.io.file_parts.REMEMBERED_BYTES", 100)
     np.savez(tmp_path / "x.npz", a=np.arange(1000))
-    assert ps.open(tmp_path / "x.npz")[5] == {"a": 5}
+    assert hr.open(tmp_path / "x.npz")[5] == {"a": 5}
 
     def fail(*_):
         raise AssertionError("checked again")
 
-    monkeypatch.setattr("penstock.io.file_parts._library", fail)
-    assert ps.open(tmp_path / "x.npz")[5] == {"a": 5}
+    monkeypatch.setattr("headrace.io.file_parts._library", fail)
+    assert hr.open(tmp_path / "x.npz")[5] == {"a": 5}
 
 
 def test_deflated_arrays_are_inflated_once(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "x.npz", a=np.arange(1000))
-    assert ps.open(tmp_path / "x.npz")[5] == {"a": 5}
-    monkeypatch.setattr("penstock.io.file_parts._inflated", None)
-    assert ps.open(tmp_path / "x.npz")[6] == {"a": 6}
+    assert hr.open(tmp_path / "x.npz")[5] == {"a": 5}
+    monkeypatch.setattr("headrace.io.file_parts._inflated", None)
+    assert hr.open(tmp_path / "x.npz")[6] == {"a": 6}
 
 
 def test_without_room_in_the_cache_a_deflated_array_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv("PENSTOCK_CACHE_LIMIT", "1K")
+    monkeypatch.setenv("HEADRACE_CACHE_LIMIT", "1K")
     np.savez_compressed(tmp_path / "x.npz", a=np.arange(1000))
-    with pytest.raises(ps.UnsupportedData, match="PENSTOCK_CACHE_LIMIT"):
-        ps.open(tmp_path / "x.npz")
+    with pytest.raises(hr.UnsupportedData, match="HEADRACE_CACHE_LIMIT"):
+        hr.open(tmp_path / "x.npz")
 
 
 def test_large_sets_are_read_instead_of_mapped(tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock.io.mapping_limits.scattered_limit", lambda: 0)
+    monkeypatch.setattr("headrace.io.mapping_limits.scattered_limit", lambda: 0)
     np.savez(tmp_path / "x.npz", a=np.arange(1000), b=np.arange(2000).reshape(1000, 2))
-    batch = ps.open(tmp_path / "x.npz").batch([999, 5])
+    batch = hr.open(tmp_path / "x.npz").batch([999, 5])
     np.testing.assert_array_equal(batch["b"], [[1998, 1999], [10, 11]])
 
 
@@ -353,7 +353,7 @@ def test_stored_arrays_are_mapped_and_not_loaded(tmp_path):
 
 def test_only_zips_of_arrays_are_recognised(put):
     assert detect(put(archive([("a.npy", npy(np.arange(2)))]), "x.bin")).name == "npz"
-    with pytest.raises(ps.UnknownFormat):
+    with pytest.raises(hr.UnknownFormat):
         detect(put(archive([("a.txt", b"hello")]), "x.zip"))
 
 
@@ -363,25 +363,25 @@ def test_the_crc_of_joined_stretches(first, second):
 
 
 def test_writing_in_pieces_and_failures(tmp_path):
-    with ps.Writer(tmp_path / "x.npz") as writer:
+    with hr.Writer(tmp_path / "x.npz") as writer:
         for start in range(0, 3000, 7):
             stop = min(start + 7, 3000)
             writer.write_batch({"a": np.arange(start, stop), "b": np.full((stop - start, 2), start, np.float32)})
     with np.load(tmp_path / "x.npz") as file:
         np.testing.assert_array_equal(file["a"], np.arange(3000))
-    with pytest.raises(ps.UnsupportedData, match="fixed shape"):
-        ps.write(tmp_path / "y.npz", {"a": ps.Ragged.from_list([[1], [2, 3]])})
-    with pytest.raises(ps.UnsupportedData, match="'deflate'"):
-        ps.write(tmp_path / "y.npz", {"a": np.arange(3)}, compression="gzip")
+    with pytest.raises(hr.UnsupportedData, match="fixed shape"):
+        hr.write(tmp_path / "y.npz", {"a": hr.Ragged.from_list([[1], [2, 3]])})
+    with pytest.raises(hr.UnsupportedData, match="'deflate'"):
+        hr.write(tmp_path / "y.npz", {"a": np.arange(3)}, compression="gzip")
     assert sorted(os.listdir(tmp_path)) == ["x.npz"]
 
 
 @pytest.mark.parametrize("compression", ["none", "deflate"])
 def test_converting_joins_units(tmp_path, compression):
     columns = {"a": np.arange(40_000), "b": np.random.default_rng(0).random((40_000, 2))}
-    ps.write(tmp_path / "x.tfrecord", {"a": columns["a"]})
-    ps.write(tmp_path / "x.npz", columns)
-    assert ps.convert(tmp_path / "x.npz", tmp_path / "y.npz", compression=compression).examples == 40_000
-    equal(ps.open(tmp_path / "y.npz").batch(np.arange(40_000)), columns)
-    ps.convert(tmp_path / "x.tfrecord", tmp_path / "z.npz@2")
-    assert ps.open(tmp_path / "z.npz@2")[39_999] == {"a": 39_999}
+    hr.write(tmp_path / "x.tfrecord", {"a": columns["a"]})
+    hr.write(tmp_path / "x.npz", columns)
+    assert hr.convert(tmp_path / "x.npz", tmp_path / "y.npz", compression=compression).examples == 40_000
+    equal(hr.open(tmp_path / "y.npz").batch(np.arange(40_000)), columns)
+    hr.convert(tmp_path / "x.tfrecord", tmp_path / "z.npz@2")
+    assert hr.open(tmp_path / "z.npz@2")[39_999] == {"a": 39_999}

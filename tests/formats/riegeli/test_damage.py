@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from tests.formats.array_record_files import CODECS, GOLDENS, noted, some_payloads, write
 
-import penstock as ps
-from penstock import _native
-from penstock.errors import CorruptFile, CorruptRecord, DataError
-from penstock.formats.array_record import ArrayRecordRecords
-from penstock.formats.riegeli.file_end import file_end
-from penstock.formats.riegeli.footer import Footer
-from penstock.formats.riegeli.options import WriterOptions
-from penstock.formats.riegeli.salvage import salvage
-from penstock.formats.riegeli.scan import scan_file
-from penstock.formats.verify import verify_records
-from penstock.io.mapped import MappedFile
+import headrace as hr
+from headrace import _native
+from headrace.errors import CorruptFile, CorruptRecord, DataError
+from headrace.formats.array_record import ArrayRecordRecords
+from headrace.formats.riegeli.file_end import file_end
+from headrace.formats.riegeli.footer import Footer
+from headrace.formats.riegeli.options import WriterOptions
+from headrace.formats.riegeli.salvage import salvage
+from headrace.formats.riegeli.scan import scan_file
+from headrace.formats.verify import verify_records
+from headrace.io.mapped import MappedFile
 
 BLOCK = 1 << 16
 GROUP = 5
@@ -103,7 +103,7 @@ def test_every_cut_says_that_the_file_was_cut_off(sound, path):
         path.write_bytes(data[:size])
         with pytest.raises(CorruptFile, match="cut off") as caught:
             len(ArrayRecordRecords([str(path)]))
-        assert "penstock verify --salvage OUT" in str(caught.value)
+        assert "headrace verify --salvage OUT" in str(caught.value)
 
 
 def test_messages(sound, path):
@@ -113,7 +113,7 @@ def test_messages(sound, path):
         len(ArrayRecordRecords([str(path)]))
     assert str(caught.value) == (
         f"expected at least 131072 bytes, which every complete ArrayRecord file has, found 1000 - at {path}. The file was cut off, "
-        "or is still being written, or its end is damaged. `penstock verify --salvage OUT` recovers the chunks that are intact."
+        "or is still being written, or its end is damaged. `headrace verify --salvage OUT` recovers the chunks that are intact."
     )
     path.write_bytes(data[: 3 * BLOCK])
     with pytest.raises(
@@ -253,7 +253,7 @@ def test_files_in_records_are_not_mistaken_for_chunks(path, tmp_path):
 
 def test_examples_are_not_mistaken_for_footers(path, tmp_path):
     """Both are messages, and the footer's first record begins with a message in field 1, as an Example does."""
-    ps.write(tmp_path / "x.array_record", {"x": np.arange(300)}, compression="none")
+    hr.write(tmp_path / "x.array_record", {"x": np.arange(300)}, compression="none")
     data = (tmp_path / "x.array_record").read_bytes()
     chunks = chunks_of(data, tmp_path)
     path.write_bytes(data[: chunks[101][0] + 10])
@@ -405,7 +405,7 @@ def test_two_damaged_chunks(path, codec, first, second):
     stretches = list(verify_records(ArrayRecordRecords([str(path)])))
     faults = [fault.where.offset for stretch in stretches for fault in stretch.faults]
     assert sorted(faults) == [begins[1], begins[3]]
-    report = ps.verify(path, codec="raw")
+    report = hr.verify(path, codec="raw")
     assert sorted(fault.where.offset for fault in report.faults) == [begins[1], begins[3]]
 
 
@@ -434,7 +434,7 @@ def test_two_damaged_chunks_without_a_footer(path, first, second):
     footer = scan_file(MappedFile(str(path))).footer
     path.write_bytes(path.read_bytes()[: footer.begin])
     seen = []
-    records = ps.records(path, format="riegeli")
+    records = hr.records(path, format="riegeli")
     with pytest.raises(CorruptRecord) as caught:
         seen.extend(bytes(record) for record in records)
     assert caught.value.where.offset == begins[1]

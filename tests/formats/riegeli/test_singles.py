@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from tests.formats.array_record_files import some_payloads, write
 
-from penstock import _native
-from penstock.formats.array_record import ArrayRecordRecords
+from headrace import _native
+from headrace.formats.array_record import ArrayRecordRecords
 
 BUFFER, BEGINS = [b"x" * 1000], np.zeros(2, np.int64)
 

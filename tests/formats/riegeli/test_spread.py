@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from penstock.formats.riegeli import spread as module
-from penstock.formats.riegeli.spread import spread
-from penstock.io import cores
+from headrace.formats.riegeli import spread as module
+from headrace.formats.riegeli.spread import spread
+from headrace.io import cores
 
 
 @pytest.fixture(autouse=True)

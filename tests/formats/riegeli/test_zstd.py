@@ -8,10 +8,10 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock import _native
-from penstock.errors import CorruptRecord
-from penstock.formats.riegeli.codecs import ZSTD
-from penstock.formats.riegeli.unpacking import BadChunk, open_chunks
+from headrace import _native
+from headrace.errors import CorruptRecord
+from headrace.formats.riegeli.codecs import ZSTD
+from headrace.formats.riegeli.unpacking import BadChunk, open_chunks
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "zstd"
 WORDS = b"the of and to a in that is was he for it with as his on be at by i this had not are but from or have an they which one you"

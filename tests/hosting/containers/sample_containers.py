@@ -8,8 +8,8 @@ import sys
 import threading
 import time
 
-from penstock.contracts.serving import Request, Response
-from penstock.errors import RequestError
+from headrace.contracts.serving import Request, Response
+from headrace.errors import RequestError
 
 
 def _text(text, status=200, headers=None):

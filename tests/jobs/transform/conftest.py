@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import JobFailed
-from penstock.hosting.stage import Stage
-from penstock.jobs.transform.running import read_transform, transform
-from penstock.jobs.transform.spec import TransformSpec
+from headrace.errors import JobFailed
+from headrace.hosting.stage import Stage
+from headrace.jobs.transform.running import read_transform, transform
+from headrace.jobs.transform.spec import TransformSpec
 
 CONTAINERS = Path(__file__).parent / "containers"
 

@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
-from penstock.contracts.serving import Response
-from penstock.errors import RequestError
-from penstock.hosting.failures import ContainerError
-from penstock.jobs.transform import asking as module
-from penstock.jobs.transform.asking import Asking, Failure
-from penstock.jobs.transform.spec import TransformSpec
-from penstock.jobs.transform.splitting import payloads_of
+from headrace.contracts.serving import Response
+from headrace.errors import RequestError
+from headrace.hosting.failures import ContainerError
+from headrace.jobs.transform import asking as module
+from headrace.jobs.transform.asking import Asking, Failure
+from headrace.jobs.transform.spec import TransformSpec
+from headrace.jobs.transform.splitting import payloads_of
 
 
 class Process:

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.contracts.serving import Response
-from penstock.jobs.transform.joining import Joining, RecordFault, _cell
-from penstock.jobs.transform.spec import TransformSpec
-from penstock.jobs.transform.splitting import payloads_of
+from headrace.contracts.serving import Response
+from headrace.jobs.transform.joining import Joining, RecordFault, _cell
+from headrace.jobs.transform.spec import TransformSpec
+from headrace.jobs.transform.splitting import payloads_of
 
 CSV, JSON, LINES = "text/csv", "application/json", "application/jsonlines"
 

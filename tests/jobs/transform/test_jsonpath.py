@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.jobs.transform.jsonpath import JsonPath
+from headrace.jobs.transform.jsonpath import JsonPath
 
 ROW = ["a", "b", "c", "d", "e", "f"]
 TREE = {

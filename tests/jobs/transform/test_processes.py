@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from tests.jobs.transform.conftest import CONTAINERS, sample
 
-from penstock.jobs.transform.running import read_transform
+from headrace.jobs.transform.running import read_transform
 
 LINES = {"split_type": "Line", "assemble_with": "Line"}
 PATIENCE_S = 120
@@ -176,9 +176,9 @@ def _program(folder, store, *, name="job"):
         sys.path.insert(0, {str(Path(__file__).parents[3])!r})
         from pathlib import Path
         from tests.jobs.conftest import Buckets
-        from penstock.hosting.stage import Stage
-        from penstock.jobs.transform.running import transform
-        from penstock.jobs.transform.spec import TransformSpec
+        from headrace.hosting.stage import Stage
+        from headrace.jobs.transform.running import transform
+        from headrace.jobs.transform.spec import TransformSpec
         stage = Stage(factory="transform_containers:Gate", arguments={{"folder": {str(folder)!r}}}, path=({str(CONTAINERS)!r},))
         spec = TransformSpec(name={name!r}, input_uri="s3://in/data/", output_path="s3://out/", content_type="text/csv",
                              split_type="Line", assemble_with="Line", strategy="SingleRecord")

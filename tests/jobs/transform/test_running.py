@@ -9,8 +9,8 @@ import threading
 import pytest
 from tests.jobs.transform.conftest import sample
 
-from penstock.hosting.stage import Stage
-from penstock.jobs.transform.running import read_transform, request_stop_transform
+from headrace.hosting.stage import Stage
+from headrace.jobs.transform.running import read_transform, request_stop_transform
 
 LINES = {"split_type": "Line", "assemble_with": "Line"}
 

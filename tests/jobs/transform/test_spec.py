@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.jobs.transform.spec import TransformSpec
+from headrace.jobs.transform.spec import TransformSpec
 
 GIVEN = {"name": "job", "input_uri": "in", "output_path": "out"}
 CSV = {"content_type": "text/csv", "accept": "text/csv"}

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import penstock as ps
-from penstock.errors import CorruptFile, CorruptRecord, UnsupportedData
-from penstock.formats.recordio_framing import RecordIOFraming
-from penstock.formats.tfrecord_framing import TFRecordFraming
-from penstock.jobs.transform import splitting
-from penstock.jobs.transform.splitting import payloads_of
+import headrace as hr
+from headrace.errors import CorruptFile, CorruptRecord, UnsupportedData
+from headrace.formats.recordio_framing import RecordIOFraming
+from headrace.formats.tfrecord_framing import TFRecordFraming
+from headrace.jobs.transform import splitting
+from headrace.jobs.transform.splitting import payloads_of
 
 MEBIBYTE = 1 << 20
 FRAMINGS = {"RecordIO": RecordIOFraming(), "TFRecord": TFRecordFraming()}
@@ -233,7 +233,7 @@ def test_memory_is_bounded_by_the_limit(tmp_path, kind):
     if kind == "Line":
         path.write_bytes(b"1234567\n" * (4 << 20))
     else:
-        ps.write_records(path, (bytes(1000) for _ in range(32_000)), format="tfrecord")
+        hr.write_records(path, (bytes(1000) for _ in range(32_000)), format="tfrecord")
     size = path.stat().st_size
     tracemalloc.start()
     try:

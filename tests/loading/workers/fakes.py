@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 from tests.loading.fakes import Numbers
 
-import penstock as ps
+import headrace as hr
 
 
 class Odd(Exception):
@@ -36,7 +36,7 @@ class Rich(Numbers):
             "date": indices.astype("datetime64[D]"),
             "swapped": indices.astype(">i4"),
             "images": [np.full((int(i) % 3 + 1, 2), i % 256, np.uint8) for i in indices],
-            "nested": ps.Ragged(ps.Ragged(np.arange(n), np.arange(n + 1)), np.arange(n + 1)),
+            "nested": hr.Ragged(hr.Ragged(np.arange(n), np.arange(n + 1)), np.arange(n + 1)),
             "sparse": scipy.sparse.csr_array((indices + 1.0, np.zeros(n, np.int64), np.arange(n + 1)), shape=(n, 4)),
         }
 
@@ -82,7 +82,7 @@ def uncarried_from_20(batch):
 
 
 def columns(n=300):
-    return ps.ColumnSource({"i": np.arange(n), "x": np.arange(2.0 * n).reshape(n, 2)})
+    return hr.ColumnSource({"i": np.arange(n), "x": np.arange(2.0 * n).reshape(n, 2)})
 
 
 def slow_after_80(batch):

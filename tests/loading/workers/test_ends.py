@@ -17,7 +17,7 @@ from tests.loading.fakes import Numbers
 from tests.loading.workers import fakes
 from tests.loading.workers.test_workers import METHODS, forked, no_child
 
-import penstock as ps
+import headrace as hr
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning"),
@@ -27,12 +27,12 @@ ROOT = Path(__file__).parents[3]
 HEAD = """
 import multiprocessing, os, sys, time
 import numpy as np
-import penstock as ps
+import headrace as hr
 from tests.loading.fakes import Numbers
 from tests.loading.workers import fakes
 
 def pids():
-    return sorted(child.pid for child in multiprocessing.active_children() if child.name.startswith("penstock"))
+    return sorted(child.pid for child in multiprocessing.active_children() if child.name.startswith("headrace"))
 """
 
 
@@ -83,9 +83,9 @@ def has_no_name(descriptor):
 @pytest.mark.parametrize("method", METHODS)
 def test_a_worker_is_killed(method):
     """What other workers made before is handed out; then comes an error that says who ended, how, and over what."""
-    loader = ps.Loader(fakes.columns().map(fakes.killed_at_100), 8, workers=2, start_method=method)
+    loader = hr.Loader(fakes.columns().map(fakes.killed_at_100), 8, workers=2, start_method=method)
     seen = []
-    with pytest.raises(ps.WorkerDied, match=r"worker [01] \(process \d+\) was killed by SIGKILL") as failure:
+    with pytest.raises(hr.WorkerDied, match=r"worker [01] \(process \d+\) was killed by SIGKILL") as failure:
         for batch in loader:
             seen += batch["i"].tolist()
     assert seen == list(range(96))
@@ -100,14 +100,14 @@ def test_an_idle_worker_is_killed():
     next(batches)
     for worker in batches._blocks._crew.workers:
         os.kill(worker.process.pid, signal.SIGKILL)
-    with pytest.raises(ps.WorkerDied):
+    with pytest.raises(hr.WorkerDied):
         list(batches)
     assert no_child()
 
 
 def test_a_worker_cannot_even_start(tmp_path):
     """A script without a guard: the fresh process would run it again."""
-    code = "import penstock as ps, numpy as np\nfor b in ps.Loader(ps.ColumnSource({'x': np.arange(9)}), 3, workers=2, start_method='spawn'): pass"
+    code = "import headrace as hr, numpy as np\nfor b in hr.Loader(hr.ColumnSource({'x': np.arange(9)}), 3, workers=2, start_method='spawn'): pass"
     path = tmp_path / "unguarded.py"
     path.write_text(code)
     done = subprocess.run([sys.executable, str(path)], check=False, capture_output=True, text=True, timeout=300)
@@ -123,7 +123,7 @@ def test_the_consumer_is_killed(method, tmp_path):
     with script(
         tmp_path,
         f"""
-        batches = iter(ps.Loader(Numbers(1000, cuts_cleanly=False), 8, workers=2, start_method={method!r},
+        batches = iter(hr.Loader(Numbers(1000, cuts_cleanly=False), 8, workers=2, start_method={method!r},
                                  map_batch=fakes.slow_after_80))
         for _ in range(10): next(batches)
         print(*pids(), flush=True)
@@ -144,7 +144,7 @@ def test_ctrl_c(tmp_path):
         tmp_path,
         """
         try:
-            for batch in ps.Loader(Numbers(100000, cuts_cleanly=False), 8, workers=2, start_method="fork"):
+            for batch in hr.Loader(Numbers(100000, cuts_cleanly=False), 8, workers=2, start_method="fork"):
                 if batch["i"][0] == 80: print(*pids(), flush=True)
         except KeyboardInterrupt:
             print("interrupted", pids(), flush=True)
@@ -165,7 +165,7 @@ def test_the_consumer_leaves_in_the_middle(method, end, tmp_path):
     code, out, err = run(
         tmp_path,
         f"""
-        batches = iter(ps.Loader(Numbers(100000, cuts_cleanly=False), 8, workers=2, start_method={method!r}))
+        batches = iter(hr.Loader(Numbers(100000, cuts_cleanly=False), 8, workers=2, start_method={method!r}))
         next(batches)
         print(*pids(), flush=True)
         {end}
@@ -213,7 +213,7 @@ def test_an_iterator_goes_on_in_a_forked_child():
 @pytest.mark.parametrize("method", ["fork", None])
 def test_a_loop_in_a_thread_that_ends_before_the_next_begins(method):
     """Workers belong to the process, not to the thread that has started them."""
-    loader = ps.Loader(fakes.columns(), 10, workers=2, start_method=method)
+    loader = hr.Loader(fakes.columns(), 10, workers=2, start_method=method)
     batches, seen = iter(loader), []
     for _ in range(3):
         thread = threading.Thread(target=lambda: seen.extend(next(batches)["i"].tolist()))
@@ -242,7 +242,7 @@ def test_the_segment_has_no_name():
 
 def test_loaders_inside_of_workers_are_refused():
     loader = forked(fakes.columns(20), 10, map_batch=loop_over_another)
-    with pytest.raises(ps.TransformError, match="workers=0 in a process that is a worker itself"):
+    with pytest.raises(hr.TransformError, match="workers=0 in a process that is a worker itself"):
         list(loader)
 
 

@@ -15,7 +15,7 @@ import scipy.sparse
 from tests.loading.fakes import Damaged, Numbers, indices_of
 from tests.loading.workers import fakes
 
-import penstock as ps
+import headrace as hr
 
 # JAX, where another test has imported it, and Python 3.12 warn of forks in general.
 pytestmark = [
@@ -27,7 +27,7 @@ METHODS = ["fork", "spawn", "forkserver"]
 
 def same(left, right):
     assert type(left) is type(right)
-    if isinstance(left, ps.Ragged):
+    if isinstance(left, hr.Ragged):
         same(left.values, right.values)
         same(left.offsets, right.offsets)
     elif isinstance(left, np.ndarray):
@@ -49,18 +49,18 @@ def same(left, right):
 
 
 def forked(source, size, **options):
-    return ps.Loader(source, size, **{"workers": 2, "start_method": "fork", **options})
+    return hr.Loader(source, size, **{"workers": 2, "start_method": "fork", **options})
 
 
 def no_child():
-    return not [child for child in multiprocessing.active_children() if child.name.startswith("penstock")]
+    return not [child for child in multiprocessing.active_children() if child.name.startswith("headrace")]
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_batches_are_those_of_the_loop(method):
     source = fakes.Rich(203, cuts_cleanly=False)
-    plain = list(ps.Loader(source, 16, shuffle=True, seed=3, epochs=2, threads=0))
-    made = list(ps.Loader(source, 16, shuffle=True, seed=3, epochs=2, workers=2, start_method=method))
+    plain = list(hr.Loader(source, 16, shuffle=True, seed=3, epochs=2, threads=0))
+    made = list(hr.Loader(source, 16, shuffle=True, seed=3, epochs=2, workers=2, start_method=method))
     assert len(plain) == len(made) == 26
     for one, other in zip(plain, made, strict=True):
         same(one, other)
@@ -69,10 +69,10 @@ def test_batches_are_those_of_the_loop(method):
 
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("cuts_cleanly", [True, False])
-@pytest.mark.parametrize("options", [{}, {"drop_last": True}, {"shard": ps.Shard(rank=1, world=3)}, {"prefetch": 0}])
+@pytest.mark.parametrize("options", [{}, {"drop_last": True}, {"shard": hr.Shard(rank=1, world=3)}, {"prefetch": 0}])
 def test_arguments(workers, cuts_cleanly, options):
     source = Numbers(1000, cuts_cleanly=cuts_cleanly)
-    wanted = indices_of(ps.Loader(source, 7, shuffle=True, epochs=2, threads=0, **options))
+    wanted = indices_of(hr.Loader(source, 7, shuffle=True, epochs=2, threads=0, **options))
     assert indices_of(forked(source, 7, shuffle=True, epochs=2, workers=workers, **options)) == wanted
 
 
@@ -89,7 +89,7 @@ def test_functions_run_in_the_workers():
 @pytest.mark.parametrize("method", ["fork", "forkserver"])
 def test_filters_are_evaluated_by_the_workers(method, monkeypatch):
     source = fakes.columns().filter(fakes.is_odd).map(fakes.doubled).filter(fakes.is_odd)
-    loader = ps.Loader(source, 8, workers=2, start_method=method)
+    loader = hr.Loader(source, 8, workers=2, start_method=method)
     monkeypatch.setattr(fakes, "is_odd", None)
     # The predicates of the source are the functions themselves; had this process called them, none would be left to find.
     called = []
@@ -115,7 +115,7 @@ class _Recording:
 
 def test_a_filter_that_fails():
     source = fakes.columns().filter(fakes.fails_at_100)
-    with pytest.raises(ps.TransformError, match=r"fails_at_100 on example 100 failed with KeyError") as failure:
+    with pytest.raises(hr.TransformError, match=r"fails_at_100 on example 100 failed with KeyError") as failure:
         len(forked(source, 8))
     assert isinstance(failure.value.__cause__, KeyError)
     assert no_child()
@@ -123,17 +123,17 @@ def test_a_filter_that_fails():
 
 def test_state_goes_on_under_another_number_of_workers():
     source = fakes.columns(100).map(fakes.doubled)
-    whole = [batch["i"].tolist() for batch in ps.Loader(source, 8, shuffle=True, epochs=2)]
+    whole = [batch["i"].tolist() for batch in hr.Loader(source, 8, shuffle=True, epochs=2)]
     loader = forked(source, 8, shuffle=True, epochs=2)
     batches = iter(loader)
     read = [next(batches)["i"].tolist() for _ in range(5)]
     for workers in (0, 1, 3, 2):
         state = json.loads(json.dumps(loader.state_dict()))
-        plain = ps.Loader(source, 8, shuffle=True, epochs=2)
+        plain = hr.Loader(source, 8, shuffle=True, epochs=2)
         plain.load_state_dict(state)
         assert plain.state_dict() == state
         batches.close()
-        loader = ps.Loader(source, 8, shuffle=True, epochs=2, workers=workers, start_method="fork")
+        loader = hr.Loader(source, 8, shuffle=True, epochs=2, workers=workers, start_method="fork")
         loader.load_state_dict(state)
         batches = iter(loader)
         read += [next(batches)["i"].tolist() for _ in range(4)]
@@ -142,8 +142,8 @@ def test_state_goes_on_under_another_number_of_workers():
 
 
 def test_a_mixture():
-    mixture = ps.Mixture({fakes.columns(60): 3, fakes.columns(90): 1})
-    wanted = [batch["i"].tolist() for batch in ps.Loader(mixture, 8, shuffle=True)]
+    mixture = hr.Mixture({fakes.columns(60): 3, fakes.columns(90): 1})
+    wanted = [batch["i"].tolist() for batch in hr.Loader(mixture, 8, shuffle=True)]
     assert [batch["i"].tolist() for batch in forked(mixture, 8, shuffle=True)] == wanted
 
 
@@ -156,12 +156,12 @@ def test_a_loop_left_early_goes_on():
             break
     gc.collect()
     assert no_child()
-    assert indices_of(first + list(loader)) == indices_of(ps.Loader(Numbers(100), 10))
+    assert indices_of(first + list(loader)) == indices_of(hr.Loader(Numbers(100), 10))
 
 
 def test_several_iterators_at_once():
     loader = forked(Numbers(200), 10)
-    wanted = indices_of(ps.Loader(Numbers(200), 10))
+    wanted = indices_of(hr.Loader(Numbers(200), 10))
     one, other = iter(loader), iter(loader)
     both = [(next(one), next(other)) for _ in range(20)]
     assert indices_of(batch for batch, _ in both) == indices_of(batch for _, batch in both) == wanted
@@ -173,7 +173,7 @@ def test_several_iterators_at_once():
 def test_batches_are_yours_as_long_as_you_hold_them():
     """More batches are held than there are slots; the memory of each stays what it was."""
     loader = forked(Numbers(1000, cuts_cleanly=False), 10)
-    assert indices_of(list(loader)) == indices_of(ps.Loader(Numbers(1000), 10))
+    assert indices_of(list(loader)) == indices_of(hr.Loader(Numbers(1000), 10))
 
 
 def test_batches_can_be_written_to():
@@ -206,7 +206,7 @@ def test_report():
 
 def test_a_loader_with_workers_can_be_pickled():
     loader = pickle.loads(pickle.dumps(forked(Numbers(50), 8)))
-    assert indices_of(loader) == indices_of(ps.Loader(Numbers(50), 8))
+    assert indices_of(loader) == indices_of(hr.Loader(Numbers(50), 8))
 
 
 # Errors
@@ -217,8 +217,8 @@ def test_an_error_of_a_function(method):
     source = fakes.columns().map(fakes.fails_at_100)
     errors = []
     for options in ({"threads": 0}, {"workers": 2, "start_method": method}):
-        loader, seen = ps.Loader(source, 8, **options), []
-        with pytest.raises(ps.TransformError) as failure:
+        loader, seen = hr.Loader(source, 8, **options), []
+        with pytest.raises(hr.TransformError) as failure:
             seen += [batch["i"].tolist() for batch in loader]
         errors.append(failure.value)
         assert loader.state_dict()["position"] == 96
@@ -234,12 +234,12 @@ def test_an_error_of_a_function(method):
 
 
 def test_an_error_in_map_batch_names_the_batch():
-    with pytest.raises(ps.TransformError, match=r"map_batch=fails_at_100 on batch 0 of epoch 0 \(positions 0 to 1\)"):
+    with pytest.raises(hr.TransformError, match=r"map_batch=fails_at_100 on batch 0 of epoch 0 \(positions 0 to 1\)"):
         list(forked(fakes.columns(101)[100:], 4, map_batch=fakes.fails_at_100))
 
 
 def test_a_cause_that_pickle_does_not_bring_back():
-    with pytest.raises(ps.TransformError, match="odd_at_100 on example 100 failed with Odd: 1 is not 2") as failure:
+    with pytest.raises(hr.TransformError, match="odd_at_100 on example 100 failed with Odd: 1 is not 2") as failure:
         list(forked(fakes.columns().map(fakes.odd_at_100), 8))
     assert type(failure.value.__cause__) is RuntimeError
     assert str(failure.value.__cause__) == "Odd: 1 is not 2"
@@ -247,11 +247,11 @@ def test_a_cause_that_pickle_does_not_bring_back():
 
 def test_damaged_data():
     loader, seen = forked(Damaged(100, {57}), 5), []
-    with pytest.raises(ps.CorruptRecord, match=r"record 57") as failure:
+    with pytest.raises(hr.CorruptRecord, match=r"record 57") as failure:
         seen.extend(loader)
         for batch in loader:
             seen.append(batch)
-    assert failure.value.where == ps.Where(path="numbers", record=57)
+    assert failure.value.where == hr.Where(path="numbers", record=57)
     assert loader.state_dict()["position"] == 55
 
 
@@ -268,7 +268,7 @@ def test_what_cannot_be_carried():
     for _ in range(2):
         seen.append(next(batches)["i"][0])
     with pytest.raises(
-        ps.UnsupportedData, match=r"can be carried from a worker .*<lambda>.*feature 'maker'.*workers=0"
+        hr.UnsupportedData, match=r"can be carried from a worker .*<lambda>.*feature 'maker'.*workers=0"
     ):
         next(batches)
     assert seen == [0, 10]
@@ -276,21 +276,21 @@ def test_what_cannot_be_carried():
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_what_cannot_be_pickled_is_named(method):
-    loader = ps.Loader(fakes.columns().map(lambda example: example)[5:], 8, workers=2, start_method=method)
-    with pytest.raises(ps.UnsupportedData, match=r"found source\.parent\.function = <function .*<lambda>.*top level"):
+    loader = hr.Loader(fakes.columns().map(lambda example: example)[5:], 8, workers=2, start_method=method)
+    with pytest.raises(hr.UnsupportedData, match=r"found source\.parent\.function = <function .*<lambda>.*top level"):
         next(iter(loader))
     assert no_child()
 
 
 def test_a_map_batch_that_cannot_be_pickled_is_named():
-    loader = ps.Loader(fakes.columns(), 8, workers=2, start_method="spawn", map_batch=lambda batch: batch)
-    with pytest.raises(ps.UnsupportedData, match=r"found transform = <function .*<lambda>"):
+    loader = hr.Loader(fakes.columns(), 8, workers=2, start_method="spawn", map_batch=lambda batch: batch)
+    with pytest.raises(hr.UnsupportedData, match=r"found transform = <function .*<lambda>"):
         next(iter(loader))
 
 
 def test_an_order_that_cannot_be_pickled_is_named():
-    loader = ps.Loader(fakes.columns(), 8, workers=2, start_method="spawn", sampler=_Locked())
-    with pytest.raises(ps.UnsupportedData, match=r"found sampler\.lock = <unlocked _thread\.lock"):
+    loader = hr.Loader(fakes.columns(), 8, workers=2, start_method="spawn", sampler=_Locked())
+    with pytest.raises(hr.UnsupportedData, match=r"found sampler\.lock = <unlocked _thread\.lock"):
         next(iter(loader))
 
 
@@ -310,9 +310,9 @@ def test_what_is_only_in_this_process_is_named(monkeypatch):
     function = type(fakes.doubled)(fakes.doubled.__code__, vars(fakes), "here_only")
     function.__qualname__, function.__module__ = "here_only", fakes.__name__
     monkeypatch.setattr(fakes, "here_only", function)
-    loader = ps.Loader(fakes.columns().map(function), 8, workers=1, start_method="spawn")
+    loader = hr.Loader(fakes.columns().map(function), 8, workers=1, start_method="spawn")
     with pytest.raises(
-        ps.UnsupportedData, match=r"a fresh process can import.*here_only.*notebook.*start_method='fork'"
+        hr.UnsupportedData, match=r"a fresh process can import.*here_only.*notebook.*start_method='fork'"
     ):
         next(iter(loader))
     assert no_child()
@@ -320,15 +320,15 @@ def test_what_is_only_in_this_process_is_named(monkeypatch):
 
 def test_arguments_that_are_refused():
     with pytest.raises(ValueError, match="workers must be at least 0"):
-        ps.Loader(Numbers(3), 2, workers=-1)
+        hr.Loader(Numbers(3), 2, workers=-1)
     with pytest.raises(ValueError, match="by threads or by workers: give one of the two"):
-        ps.Loader(Numbers(3), 2, workers=2, threads=2)
+        hr.Loader(Numbers(3), 2, workers=2, threads=2)
     with pytest.raises(ValueError, match="start_method must be 'fork', 'spawn' or 'forkserver', got 'thread'"):
-        ps.Loader(Numbers(3), 2, workers=2, start_method="thread")
+        hr.Loader(Numbers(3), 2, workers=2, start_method="thread")
 
 
 def test_fork_is_chosen_only_where_it_is_sound(monkeypatch):
-    from penstock.loading.workers.starting import chosen
+    from headrace.loading.workers.starting import chosen
 
     monkeypatch.delitem(__import__("sys").modules, "jax", raising=False)
     this = threading.current_thread()

@@ -6,8 +6,8 @@ import signal
 import time
 from pathlib import Path
 
-from penstock.contracts.serving import Response
-from penstock.errors import RequestError
+from headrace.contracts.serving import Response
+from headrace.errors import RequestError
 
 
 def _same_type(request, body):

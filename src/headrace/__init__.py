@@ -1,0 +1,160 @@
+"""Training data from record files to models, and what was learned on to an endpoint.
+
+Three doors to data: :func:`records` (bytes by index), :func:`open` (examples by index), :class:`Loader` (batches by iteration).
+:func:`data_source` opens what TFDS prepared; :func:`write`, :func:`convert` and :func:`verify` are the way back. Formats: TFRecord,
+RecordIO, ArrayRecord, npy, npz, CSV, folders of images and of arrays, Parquet, JSON Lines, Avro, WebDataset.
+
+Beside this: ``headrace.jobs`` (training jobs), ``headrace.hosting`` (endpoints), ``headrace.containers`` (scripts and algorithms),
+``headrace.sagemaker`` (the SDK's functions), ``headrace.adapters`` (other libraries), ``headrace.testing`` (suites for formats of
+your own).
+"""
+
+import importlib as _importlib
+import typing as _typing
+
+from headrace import _interrupts  # noqa: F401 - before everything that takes time
+
+if _typing.TYPE_CHECKING:
+    from headrace.contracts.csv import CSV
+    from headrace.contracts.feature import Feature
+    from headrace.contracts.feature_keys import RaggedKeys, SparseKeys
+    from headrace.contracts.image_options import ImageOptions
+    from headrace.contracts.records import Records, Skipped
+    from headrace.contracts.schema import Schema
+    from headrace.contracts.shard import Shard
+    from headrace.contracts.values import Batch, Example, Ragged
+    from headrace.datasets.opening import data_source
+    from headrace.errors import (
+        CorruptFile,
+        CorruptRecord,
+        DataError,
+        DownloadFailed,
+        HeadraceError,
+        JobFailed,
+        MissingExtra,
+        NoFiles,
+        NoSuchFeature,
+        RequestError,
+        SchemaMismatch,
+        StateMismatch,
+        TransformError,
+        UnknownFormat,
+        Unreachable,
+        UnsupportedData,
+        Where,
+        WorkerDied,
+    )
+    from headrace.formats.opening import records
+    from headrace.loading.lengths import Bucket, Pack, Pad
+    from headrace.loading.loader import Loader
+    from headrace.loading.mixture import Mixture
+    from headrace.sampling.samplers import InOrder, Shuffled
+    from headrace.sources.column_source import ColumnSource
+    from headrace.sources.opening import open
+    from headrace.sources.read_instruction import ReadInstruction, even_splits
+    from headrace.sources.views import Source
+    from headrace.writing.convert import Converted, convert
+    from headrace.writing.verify import Report, verify
+    from headrace.writing.write import write, write_records
+    from headrace.writing.writer import Writer
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CSV",
+    "Batch",
+    "Bucket",
+    "ColumnSource",
+    "Converted",
+    "CorruptFile",
+    "CorruptRecord",
+    "DataError",
+    "DownloadFailed",
+    "Example",
+    "Feature",
+    "HeadraceError",
+    "ImageOptions",
+    "InOrder",
+    "JobFailed",
+    "Loader",
+    "MissingExtra",
+    "Mixture",
+    "NoFiles",
+    "NoSuchFeature",
+    "Pack",
+    "Pad",
+    "Ragged",
+    "RaggedKeys",
+    "ReadInstruction",
+    "Records",
+    "Report",
+    "RequestError",
+    "Schema",
+    "SchemaMismatch",
+    "Shard",
+    "Shuffled",
+    "Skipped",
+    "Source",
+    "SparseKeys",
+    "StateMismatch",
+    "TransformError",
+    "UnknownFormat",
+    "Unreachable",
+    "UnsupportedData",
+    "Where",
+    "WorkerDied",
+    "Writer",
+    "convert",
+    "data_source",
+    "even_splits",
+    "open",
+    "records",
+    "verify",
+    "write",
+    "write_records",
+]
+
+_HOMES = {
+    "contracts.csv": ("CSV",),
+    "contracts.feature": ("Feature",),
+    "contracts.feature_keys": ("RaggedKeys", "SparseKeys"),
+    "contracts.image_options": ("ImageOptions",),
+    "contracts.records": ("Records", "Skipped"),
+    "contracts.schema": ("Schema",),
+    "contracts.shard": ("Shard",),
+    "contracts.values": ("Batch", "Example", "Ragged"),
+    "datasets.opening": ("data_source",),
+    "formats.opening": ("records",),
+    "loading.lengths": ("Bucket", "Pack", "Pad"),
+    "loading.loader": ("Loader",),
+    "loading.mixture": ("Mixture",),
+    "sampling.samplers": ("InOrder", "Shuffled"),
+    "sources.column_source": ("ColumnSource",),
+    "sources.opening": ("open",),
+    "sources.read_instruction": ("ReadInstruction", "even_splits"),
+    "sources.views": ("Source",),
+    "writing.convert": ("Converted", "convert"),
+    "writing.verify": ("Report", "verify"),
+    "writing.write": ("write", "write_records"),
+    "writing.writer": ("Writer",),
+}
+"""Where what is not an error lives."""
+
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+_PACKAGES = frozenset({"adapters", "containers", "datasets", "errors", "hosting", "jobs", "sagemaker", "testing"})
+
+
+def __getattr__(name: str) -> _typing.Any:
+    """Load what is asked for when it is first asked for (as SPEC 1 has it): all of Headrace takes longer to import than NumPy."""
+    if name in _PACKAGES:
+        return _importlib.import_module(f"headrace.{name}")
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(_importlib.import_module(f"headrace.{_HOME.get(name, 'errors')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_PACKAGES})

@@ -1,0 +1,177 @@
+"""From a fault that native code reports (numbers) to the error that a person reads (words)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from headrace.errors import CorruptFile, CorruptRecord, DataError, SchemaMismatch, Where
+
+__all__ = ["NativeFault", "describe"]
+
+VERIFY_HINT = "`headrace verify` lists every fault; on_corrupt='skip' goes on without the damaged records."
+KINDS = {0: "no values", 1: "bytes", 2: "float32", 3: "int64"}
+
+
+class NativeFault(Protocol):
+    """The attributes of ``_native.FormatError``."""
+
+    fault: str
+    offset: int
+    expected: int
+    found: int
+    record: int
+    feature: int
+
+
+def describe(error: NativeFault, where: Where, features: Sequence[str] = ()) -> DataError:
+    """The headrace error for a native one.
+
+    Args:
+        error: What native code raised.
+        where: What the caller knows of the place; ``record`` and ``offset`` are filled in from the error only
+            where the caller left them open.
+        features: Names by the numbers that native code uses.
+    """
+    if where.record is None and error.record >= 0:
+        where = where.at(record=error.record)
+    if where.offset is None:
+        where = where.at(offset=error.offset)
+    if 0 <= error.feature < len(features):
+        where = where.at(feature=features[error.feature])
+    make = _SENTENCES.get(error.fault, _unknown)
+    return make(error, where)
+
+
+def _unknown(error: NativeFault, where: Where) -> DataError:
+    return CorruptRecord(where, expected="sound data", found=f"fault {error.fault!r}", hint=VERIFY_HINT)
+
+
+def _truncated(error: NativeFault, where: Where) -> DataError:
+    return CorruptRecord(
+        where,
+        expected=f"{error.expected} more bytes",
+        found=f"{error.found} before the end",
+        hint="The file was cut off, or a length in it is wrong. " + VERIFY_HINT,
+    )
+
+
+def _checksum(part: str) -> Callable[[NativeFault, Where], DataError]:
+    def make(error: NativeFault, where: Where) -> DataError:
+        return CorruptRecord(
+            where,
+            expected=f"{part} checksum {error.expected:#010x}",
+            found=f"{error.found:#010x}",
+            hint=VERIFY_HINT,
+        )
+
+    return make
+
+
+def _wire(_error: NativeFault, where: Where) -> DataError:
+    return CorruptRecord(
+        where,
+        expected="a valid protobuf message",
+        found="bytes that are not one",
+        hint="If the records are no messages at all, read them with codec='raw'. " + VERIFY_HINT,
+    )
+
+
+def _wrong_kind(error: NativeFault, where: Where) -> DataError:
+    return SchemaMismatch(
+        where,
+        expected=f"{KINDS.get(error.expected, '?')} values",
+        found=KINDS.get(error.found, "?"),
+        hint="Pass a schema= that says what the files hold.",
+    )
+
+
+def _wrong_count(error: NativeFault, where: Where) -> DataError:
+    return SchemaMismatch(
+        where,
+        expected=f"{error.expected} values",
+        found=str(error.found),
+        hint="Where the number varies, the schema's shape needs None: Feature(dtype, (None,)).",
+    )
+
+
+def _missing(_error: NativeFault, where: Where) -> DataError:
+    return SchemaMismatch(
+        where,
+        expected="a value",
+        found="none in this record",
+        hint="Give the feature a default=, or the shape (None,) if it may be absent.",
+    )
+
+
+def _header(_error: NativeFault, where: Where) -> DataError:
+    return CorruptFile(where, expected="a valid file header", found="bytes that are not one")
+
+
+def _magic(_error: NativeFault, where: Where) -> DataError:
+    return CorruptFile(where, expected="the format's magic bytes", found="other bytes")
+
+
+def _range(error: NativeFault, where: Where) -> DataError:
+    return CorruptRecord(where, expected=f"a number up to {error.expected}", found=str(error.found))
+
+
+def _structure(error: NativeFault, where: Where) -> DataError:
+    if error.expected:
+        expected, found = f"a chunk of {error.expected} records, as the footer says", f"one of {error.found}"
+    else:
+        expected, found = "a chunk whose parts fit together", "parts that contradict each other"
+    return CorruptRecord(where, expected=expected, found=found, hint=VERIFY_HINT)
+
+
+def _part(error: NativeFault, where: Where) -> DataError:
+    opening = "a whole record or a first part" if error.expected == 0 else "a middle or a last part"
+    return CorruptRecord(where, expected=opening, found=f"a part with the flag {error.found}", hint=VERIFY_HINT)
+
+
+def _tensor(_error: NativeFault, where: Where) -> DataError:
+    return CorruptRecord(
+        where,
+        expected="values, keys and a shape that fit together",
+        found="a tensor that contradicts itself",
+        hint=VERIFY_HINT,
+    )
+
+
+def _changed(error: NativeFault, where: Where) -> DataError:
+    return CorruptRecord(
+        where if error.offset else replace(where, offset=None),
+        expected="data that stays as it is while it is read",
+        found="data that was changed meanwhile",
+        hint="Another program or thread writes to it: try again when it has finished.",
+    )
+
+
+def _wrong_shape(_error: NativeFault, where: Where) -> DataError:
+    return SchemaMismatch(
+        where,
+        expected="a tensor of the schema's shape, sparse where that is",
+        found="one of another",
+        hint="Pass a schema= that says what the files hold.",
+    )
+
+
+_SENTENCES: dict[str, Callable[[NativeFault, Where], DataError]] = {
+    "truncated": _truncated,
+    "length_checksum": _checksum("length"),
+    "payload_checksum": _checksum("payload"),
+    "wire": _wire,
+    "wrong_kind": _wrong_kind,
+    "wrong_count": _wrong_count,
+    "missing": _missing,
+    "header": _header,
+    "magic": _magic,
+    "range": _range,
+    "header_checksum": _checksum("header"),
+    "structure": _structure,
+    "part": _part,
+    "tensor": _tensor,
+    "changed": _changed,
+    "wrong_shape": _wrong_shape,
+}

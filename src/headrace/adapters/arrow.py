@@ -1,0 +1,181 @@
+"""Sources to Arrow tables and back, both without going through files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from headrace.contracts.protocols import Indices
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Batch, Ragged
+from headrace.errors import SchemaMismatch, UnsupportedData, Where
+from headrace.formats.tabular.arrow_columns import from_arrow as column_from_arrow
+from headrace.formats.tabular.arrow_columns import leaf_array
+from headrace.formats.tabular.arrow_columns import to_arrow as column_to_arrow
+from headrace.formats.tabular.arrow_types import Leaf, arrow, arrow_type, leaves_of, misfits, schema_of_leaves
+from headrace.formats.tabular.carried import KEY, carried
+from headrace.formats.tabular.values import BadValue
+from headrace.sources.views import Source
+
+__all__ = ["ArrowSource", "as_source", "from_arrow", "opened", "to_arrow", "to_reader"]
+
+BLOCK = 8192
+GIVE_TABLES = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__", "columns")
+
+
+def to_arrow(source: Source, *, block: int = BLOCK) -> Any:
+    """All examples as one Arrow table, one column per feature.
+
+    Args:
+        source: Any source.
+        block: Rows of one chunk, at least 1.
+
+    Returns:
+        A ``pyarrow.Table``. A varying axis becomes a list, a fixed one a fixed-size list, ``bytes`` and ``str`` binary and string. Its
+        metadata hold the schema, so that :func:`from_arrow` gives the same features again.
+
+    Raises:
+        UnsupportedData: a feature has no Arrow type: sparse rows, complex numbers.
+        MissingExtra: pyarrow is not installed.
+
+    >>> import numpy as np
+    >>> from headrace.sources.column_source import ColumnSource
+    >>> to_arrow(ColumnSource({"x": np.zeros((2, 3), np.float32)})).schema.field("x").type
+    FixedSizeListType(fixed_size_list<item: float>[3])
+    """
+    return to_reader(source, block=block).read_all()
+
+
+def to_reader(source: Source, *, block: int = BLOCK) -> Any:
+    """The same as a ``pyarrow.RecordBatchReader``, which holds one block at a time: for data larger than memory."""
+    pa, schema = arrow(), as_source(source).schema
+    if type(block) is not int or block < 1:
+        raise ValueError(f"block is a whole number of rows, at least 1, got {block!r}")
+    for misfit in misfits(schema):
+        raise UnsupportedData(
+            Where(feature=misfit.feature), expected=misfit.expected, found=misfit.found, hint=misfit.hint
+        )
+    fields = [pa.field(name, arrow_type(feature)) for name, feature in schema.items()]
+    target = pa.schema(fields, metadata={KEY: schema.to_json()})
+
+    def blocks() -> Iterator[Any]:
+        n = len(source)
+        for start in range(0, n, block):
+            batch = source.batch(np.arange(start, min(start + block, n)))
+            arrays = [column_to_arrow(batch[name], feature) for name, feature in schema.items()]
+            yield pa.RecordBatch.from_arrays(arrays, schema=target)
+
+    return pa.RecordBatchReader.from_batches(target, blocks())
+
+
+def from_arrow(table: Any) -> Source:
+    """The rows of an Arrow table as a source. Nothing is copied before it is read.
+
+    Args:
+        table: A ``pyarrow.Table``, or anything that gives one: a record batch, a Polars or pandas frame.
+
+    Returns:
+        A source with one feature per column; of a struct, one per field, named ``struct/field``.
+
+    Raises:
+        TypeError: it is no table.
+        UnsupportedData: a column has no array type, or a name is there twice; its columns differ in length.
+        SchemaMismatch: on reading, with row and feature: a null, which only floating-point columns have a value for (NaN).
+        MissingExtra: pyarrow is not installed.
+    """
+    pa = arrow()
+    if isinstance(table, pa.Table):
+        return ArrowSource(table)
+    if not isinstance(table, Mapping) and not any(hasattr(table, name) for name in GIVE_TABLES):
+        raise TypeError(
+            f"from_arrow takes a pyarrow.Table, a record batch, a frame or a dict of columns, got {_kind(table)}"
+        )
+    try:
+        return ArrowSource(pa.table(table))
+    except (TypeError, ValueError, ArithmeticError, NotImplementedError) as error:
+        raise UnsupportedData(
+            Where(), expected="columns of one length that Arrow has types for", found=str(error)
+        ) from error
+
+
+def as_source(source: Any) -> Any:
+    """The source itself.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if not (hasattr(source, "schema") and hasattr(source, "batch")):
+        raise TypeError(f"a source is what headrace.open or headrace.ColumnSource gives, got {_kind(source)}")
+    return source
+
+
+def _kind(value: Any) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+
+
+class ArrowSource(Source):
+    """Rows of an Arrow table.
+
+    Args:
+        table: A ``pyarrow.Table``.
+    """
+
+    def __init__(self, table: Any) -> None:
+        self.table = table
+        self._leaves = list(leaves_of(table.schema))
+        told = (table.schema.metadata or {}).get(KEY.encode())
+        self._schema = schema_of_leaves(self._leaves, Where(), carried=carried(told))
+
+    @property
+    def schema(self) -> Schema:
+        return self._schema
+
+    @property
+    def cuts_cleanly(self) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    @cached_property
+    def _combined(self) -> Any:
+        # Picking rows out of many chunks looks for the chunk of each; one chunk a column costs memory once.
+        return self.table if self.table.num_rows == 0 else self.table.combine_chunks()
+
+    def _batch(self, indices: Indices) -> Batch:
+        return opened(self._picked(indices), self._leaves, self._schema, indices)
+
+    def _picked(self, indices: Indices) -> Any:
+        if len(indices) and (np.diff(indices) == 1).all():
+            return self.table.slice(int(indices[0]), len(indices))
+        return self._combined.take(arrow().array(indices))
+
+    def _narrowed(self, names: tuple[str, ...]) -> Source:
+        """Without the columns that nobody asks for; a struct of which one field is wanted stays."""
+        roots = [leaf.path[0] for leaf in self._leaves if leaf.name in names]
+        return ArrowSource(self.table.select(sorted(set(roots)))) if roots else self
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_combined"}
+
+
+def opened(table: Any, leaves: list[Leaf], schema: Schema, indices: Indices) -> Batch:
+    """The columns of some rows; ``indices`` says for messages which ones they are."""
+    columns = {}
+    for leaf in leaves:
+        try:
+            columns[leaf.name] = _owned(column_from_arrow(leaf_array(table, leaf, leaf.path[0]), schema[leaf.name]))
+        except BadValue as bad:
+            where = Where(record=int(indices[bad.row]) if bad.row < len(indices) else None, feature=leaf.name)
+            raise SchemaMismatch(where, expected=bad.expected, found=bad.found, hint=bad.hint) from bad
+    return columns
+
+
+def _owned(column: Any) -> Any:
+    """The column in memory that is not Arrow's: a batch may be written to, a table may not."""
+    if isinstance(column, Ragged):
+        return Ragged(_owned(column.values), column.offsets)
+    return column if column.flags.writeable else column.copy()

@@ -1,0 +1,161 @@
+"""Hugging Face datasets as sources, and sources as Hugging Face datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from headrace._optional import require
+from headrace.adapters.arrow import as_source, opened, to_arrow
+from headrace.contracts.feature import Feature
+from headrace.contracts.protocols import Indices
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Batch
+from headrace.errors import UnsupportedData, Where
+from headrace.formats.tabular.arrow_types import Leaf, arrow, leaves_of, schema_of_leaves
+from headrace.sources.decoded import decoded
+from headrace.sources.views import Source
+
+__all__ = ["HfSource", "from_hf", "to_hf"]
+
+FILES = ("Image", "Audio", "Video")
+"""Features that are the bytes of a file: ``struct<bytes, path>`` in Arrow."""
+
+
+def from_hf(dataset: Any, *, decode: bool = True) -> Any:
+    """A ``datasets.Dataset`` as a source; of a ``DatasetDict``, one of each split.
+
+    Rows are read through the dataset's own Arrow tables (memory-mapped, as it holds them), in its own order: what ``select``,
+    ``shuffle`` and ``filter`` have made of it counts, formats and transforms set on it do not.
+
+    Args:
+        dataset: A ``datasets.Dataset`` or ``DatasetDict``.
+        decode: Decode images to ``uint8 (h, w, c)``. Otherwise they come as the ``bytes`` of their files, as audio and video do always.
+
+    Returns:
+        A source, or ``{split: source}``. A ``ClassLabel`` is ``int64`` whose names are in the schema, ``Array2D`` and its like have
+        their shape, other lists are ragged.
+
+    Raises:
+        UnsupportedData: it is a stream (``IterableDataset``), which has no random access, or a column has no array type.
+    """
+    if isinstance(dataset, Mapping):
+        return {name: from_hf(split, decode=decode) for name, split in dataset.items()}
+    if not hasattr(dataset, "with_format") or not hasattr(dataset, "__len__"):
+        raise UnsupportedData(
+            Where(),
+            expected="a datasets.Dataset, which has random access",
+            found=type(dataset).__name__,
+            hint="load_dataset(..., streaming=False) gives one.",
+        )
+    return decoded(HfSource(dataset), decode=decode, given=None)
+
+
+class HfSource(Source):
+    """Rows of a ``datasets.Dataset``; images as the bytes of their files.
+
+    Args:
+        dataset: The dataset.
+    """
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset.with_format("arrow")
+        features = dataset.features
+        self._files = [name for name, feature in features.items() if type(feature).__name__ in FILES]
+        table = _plain(self.dataset[:0], self._files)
+        self._leaves: list[Leaf] = list(leaves_of(table.schema))
+        schema = schema_of_leaves(self._leaves, Where())
+        self._schema = Schema({name: _refined(feature, features.get(name)) for name, feature in schema.items()})
+
+    @property
+    def schema(self) -> Schema:
+        return self._schema
+
+    @property
+    def cuts_cleanly(self) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def _batch(self, indices: Indices) -> Batch:
+        is_run = len(indices) > 0 and bool((np.diff(indices) == 1).all())
+        key = slice(int(indices[0]), int(indices[-1]) + 1) if is_run else indices.tolist()
+        table = self.dataset[key] if len(indices) else self.dataset[:0]
+        return opened(_plain(table, self._files), self._leaves, self._schema, indices)
+
+    def _narrowed(self, names: tuple[str, ...]) -> Source:
+        roots = dict.fromkeys(name for name in self.dataset.column_names for leaf in names if _is_in(leaf, name))
+        return HfSource(self.dataset.select_columns(list(roots))) if roots else self
+
+
+def _is_in(leaf: str, column: str) -> bool:
+    return leaf == column or leaf.startswith(column + "/")
+
+
+def _plain(table: Any, files: list[str]) -> Any:
+    """Files as their bytes, and the library's own array types as the lists that they are stored as."""
+    pa = arrow()
+    for position, name in enumerate(table.column_names):
+        column = table.column(position)
+        if name in files:
+            chunks, kind = [chunk.field("bytes") for chunk in column.chunks], pa.binary()
+        elif isinstance(column.type, pa.ExtensionType):
+            chunks, kind = [chunk.storage for chunk in column.chunks], column.type.storage_type
+        else:
+            continue
+        table = table.set_column(position, name, pa.chunked_array(chunks, kind))
+    return table
+
+
+def _refined(feature: Feature, told: Any) -> Feature:
+    """What the dataset's features say beyond Arrow's types."""
+    kind = type(told).__name__
+    if kind == "ClassLabel":
+        return Feature(feature.dtype, feature.shape, names=told.names)
+    if kind == "Image":
+        return Feature("bytes", encoding="image")
+    if kind in ("Array2D", "Array3D", "Array4D", "Array5D"):
+        return Feature(feature.dtype, tuple(told.shape))
+    return feature
+
+
+def to_hf(source: Source) -> Any:
+    """All examples as a ``datasets.Dataset`` in memory.
+
+    Labels whose names the schema has become ``ClassLabel``; encoded images (``decode=False`` on opening) become ``Image``, which the
+    library decodes itself; everything else has the type that :func:`headrace.adapters.arrow.to_arrow` gives it.
+
+    Raises:
+        UnsupportedData: a feature has no Arrow type.
+        MissingExtra: datasets or pyarrow is not installed.
+    """
+    as_source(source)
+    library = require("datasets", extra="huggingface")
+    table = to_arrow(source).replace_schema_metadata(None)
+    for name, feature in source.schema.items():
+        if _is_file(feature):
+            table = table.set_column(table.column_names.index(name), name, _as_files(table.column(name)))
+    features = library.Features.from_arrow_schema(table.schema)
+    for name, feature in source.schema.items():
+        if _is_file(feature):
+            features[name] = library.Image()
+        elif feature.names is not None and feature.shape == ():
+            table = table.set_column(table.column_names.index(name), name, table.column(name).cast(arrow().int64()))
+            features[name] = library.ClassLabel(names=list(feature.names))
+    return library.Dataset(library.table.InMemoryTable(table), info=library.DatasetInfo(features=features))
+
+
+def _is_file(feature: Feature) -> bool:
+    return feature.dtype == "bytes" and feature.encoding is not None and feature.shape == ()
+
+
+def _as_files(column: Any) -> Any:
+    pa = arrow()
+    chunks = [
+        pa.StructArray.from_arrays([chunk, pa.nulls(len(chunk), pa.string())], ["bytes", "path"])
+        for chunk in column.chunks
+    ]
+    return pa.chunked_array(chunks, pa.struct([("bytes", pa.binary()), ("path", pa.string())]))

@@ -1,0 +1,117 @@
+"""The commands together, and what they have in common."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from inspect import cleandoc
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import headrace
+from headrace._interrupts import as_usual
+from headrace.cli.convert import convert
+from headrace.cli.datasets import datasets
+from headrace.cli.demo import demo
+from headrace.cli.endpoints import endpoints
+from headrace.cli.head import head
+from headrace.cli.index import index
+from headrace.cli.inspect import inspect
+from headrace.cli.invoke import invoke
+from headrace.cli.prepare import prepare
+from headrace.cli.schema import schema
+from headrace.cli.serve import serve
+from headrace.cli.stats import stats
+from headrace.cli.terminal.console import note
+from headrace.cli.terminal.failures import ending
+from headrace.cli.train import train
+from headrace.cli.transform import transform
+from headrace.cli.verify import verify
+
+__all__ = ["app", "main"]
+
+
+class _Commands(TyperGroup):
+    """Runs a command and gives its end the right form."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        with ending(traceback=False):  # Help and version are printed here.
+            as_usual()
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:
+        with ending(traceback=bool(ctx.params.get("traceback"))):
+            return super().invoke(ctx)
+
+
+app = typer.Typer(
+    name="headrace",
+    cls=_Commands,
+    no_args_is_help=True,
+    rich_markup_mode=None,  # plain help: it is as readable in a log or a document as on a terminal
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"headrace {headrace.__version__}")
+        raise typer.Exit
+
+
+def _help_of(command: Callable[..., None]) -> str:
+    """Its docstring, with the lines of the examples left as they are."""
+    return cleandoc(command.__doc__ or "").replace("\nExamples:\n", "\n\b\nExamples:\n")
+
+
+@app.callback()
+def root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+    traceback: Annotated[
+        bool,
+        typer.Option("--traceback", envvar="HEADRACE_TRACEBACK", help="Show where in the code an error comes from."),
+    ] = False,
+) -> None:
+    """Look into, check, convert and count training data.
+
+    A PATH is a file, a folder, a glob, or a set of shards (x@8, x@*): of TFRecord, RecordIO, ArrayRecord, npy, npz, CSV,
+    Parquet, JSON Lines, Avro, WebDataset, or a folder of images or arrays. Results go to stdout, everything else to stderr. Exit
+    code 0: all is well; 1: faults in the data; 2: a wrong call.
+    """
+
+
+WORK = (inspect, head, schema, stats, verify, convert, index, prepare, datasets)
+SERVICES = (train, transform, serve, invoke, endpoints)
+
+for command in (*WORK, *SERVICES, demo):
+    app.command(help=_help_of(command))(command)
+
+
+def main() -> None:
+    """The ``headrace`` command."""
+    warnings.showwarning = _warn
+    _open_closed_streams()
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a character is no reason to stop
+    app(prog_name="headrace")
+
+
+def _open_closed_streams() -> None:
+    """Python has ``None`` for a stream that was closed before it began (``>&-``): what is written there is for nobody."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - as long as the process
+
+
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    note(f"headrace: warning: {message}")

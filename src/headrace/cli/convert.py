@@ -1,0 +1,140 @@
+"""``headrace convert``: any format to any format."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import fields
+from typing import Annotated
+
+import typer
+
+from headrace.cli.options import (
+    FORMATS,
+    AsJson,
+    CodecChoice,
+    Columns,
+    CompressionChoice,
+    SchemaFile,
+    SkipCorrupt,
+    as_path,
+    known_format,
+    names_in,
+    on_corrupt,
+    schema_in,
+)
+from headrace.cli.terminal.console import note, print_json, print_line
+from headrace.cli.terminal.values import amount, printable, size_of
+from headrace.sources.opening import open as open_source
+from headrace.writing.convert import Converted
+from headrace.writing.convert import convert as convert_files
+
+__all__ = ["convert"]
+
+
+def convert(
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="SRC DST", show_default=False, help="What to read, and the file or set (x@8) to write."),
+    ],
+    *,
+    source_format: Annotated[
+        str | None,
+        typer.Option(
+            "--source-format",
+            metavar=FORMATS,
+            callback=known_format,
+            show_default=False,
+            help="Of what is read; csv:header=no,delimiter=tab says more.  [default: find out]",
+        ),
+    ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar=FORMATS,
+            callback=known_format,
+            show_default=False,
+            help="Of the new files.  [default: what DST's name says]",
+        ),
+    ] = None,
+    codec: Annotated[
+        CodecChoice | None,
+        typer.Option("--codec", show_default=False, help="Of the new records.  [default: what suits]"),
+    ] = None,
+    schema: SchemaFile = None,
+    columns: Columns = None,
+    shards: Annotated[int, typer.Option("--shards", min=1, help="How many files to write.")] = 1,
+    compression: Annotated[
+        CompressionChoice | None,
+        typer.Option("--compression", show_default=False, help="Of the new files.  [default: what DST's name says]"),
+    ] = None,
+    skip_corrupt: SkipCorrupt = False,
+    allow_loss: Annotated[
+        bool,
+        typer.Option("--allow-loss", help="Store what does not fit as what does, or leave it out, and say so."),
+    ] = False,
+    threads: Annotated[
+        int | None,
+        typer.Option("--threads", min=1, show_default=False, help="At work at once.  [default: one per core]"),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that exist.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write examples into files of another format or compression.
+
+    The last argument is the file to write, or the set of shards (x@8); all before it are what to read. Stopped half-way, by Ctrl-C or by a power cut, the same command goes on where it stopped. The new files get their names when
+    they are whole.
+
+    Examples:
+      headrace convert train.tfrecord.gz train.tfrecord
+      headrace convert 'part-*.tfrecord' train.tfrecord@8
+      headrace convert train.tfrecord images.npy --columns image
+      headrace convert table.parquet table.tfrecord --allow-loss
+      headrace convert table.txt table.npz --source-format csv:header=no
+    """
+    if len(paths) < 2:
+        raise typer.BadParameter("name what to read and what to write", param_hint="SRC... DST")
+    begun = time.monotonic()
+    try:
+        typed, chosen = schema_in(schema), names_in(columns)
+        source = open_source(
+            as_path(paths[:-1]),
+            format=source_format,
+            schema=typed,
+            columns=chosen,
+            on_corrupt=on_corrupt(skip_corrupt),
+        )
+        done = convert_files(
+            source,
+            paths[-1],
+            format=format,
+            codec=codec,
+            schema=typed,
+            columns=chosen,
+            shards=shards,
+            compression=compression,
+            allow_loss=allow_loss,
+            threads=threads,
+            overwrite=overwrite,
+            progress=True,
+        )
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("interrupted; the same command goes on from here") from None
+    if as_json:
+        told = {item.name: getattr(done, item.name) for item in fields(done)}
+        schema = json.loads(done.schema.to_json())
+        print_json({**told, "paths": list(done.paths), "lost": list(done.lost), "schema": schema})
+    else:
+        _show(done, time.monotonic() - begun)
+
+
+def _show(done: Converted, seconds: float) -> None:
+    name = printable(done.paths[0]) if len(done.paths) == 1 else amount(len(done.paths), "file")
+    print_line(f"{amount(done.examples, 'example')} into {name}, {size_of(done.bytes)}, in {seconds:.1f} s")
+    if done.resumed:
+        print_line(f"{amount(done.resumed, 'example')} of them by an earlier run that was stopped")
+    for sentence in done.lost:
+        note(f"lost: {printable(sentence)}")
+    if done.skipped:
+        note(f"left out {amount(done.skipped, 'damaged stretch', 'damaged stretches')}")

@@ -1,0 +1,116 @@
+"""Numbers of one feature: moments, extremes, distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.cli.stats.histogram import Bar, Counts, Histogram, round_bars
+from headrace.cli.stats.summary import Summary
+from headrace.cli.terminal.values import short
+
+__all__ = ["Numbers"]
+
+
+REPEATED = 4  # a bar for each of a few floats is worth it where they come so often
+
+
+class Numbers:
+    """Gathers numbers (also dates and durations, which are counts of their unit) block by block."""
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self._dtype = dtype
+        self._counts = Counts()
+        self._histogram = Histogram()
+        self.count = 0
+        self._finite = 0
+        self._nan = 0
+        self._mean = 0.0
+        self._squares = 0.0
+        self._low: Any = None
+        self._high: Any = None
+
+    def add(self, values: npt.NDArray[Any]) -> None:
+        """Take in numbers of any shape."""
+        self.count += len(values)
+        if values.dtype.kind == "c":
+            values = np.abs(values)
+        is_nan = (
+            np.isnat(values) if values.dtype.kind in "mM" else np.isnan(values) if values.dtype.kind == "f" else None
+        )
+        if is_nan is not None and is_nan.any():
+            self._nan += int(is_nan.sum())
+            values = values[~is_nan]
+        if values.dtype.kind in "mM":
+            values = values.view(np.int64)
+        if values.dtype.kind == "f" and not (finite := np.isfinite(values)).all():
+            values = values[finite]
+        if len(values):
+            self._add_finite(values)
+
+    def _add_finite(self, values: npt.NDArray[Any]) -> None:
+        low, high = values.min().item(), values.max().item()
+        self._low = low if self._low is None else min(self._low, low)
+        self._high = high if self._high is None else max(self._high, high)
+        if self._counts.counts is not None:
+            distinct, counts = np.unique(values, return_counts=True)
+            self._counts.add(distinct.tolist(), counts.tolist())
+        numbers = values.astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._merge_moments(numbers)
+        self._histogram.add(numbers)
+
+    def _merge_moments(self, numbers: npt.NDArray[np.float64]) -> None:
+        """Mean and sum of squared differences of both parts together (Chan, Golub and LeVeque 1979)."""
+        count, total = len(numbers), self._finite + len(numbers)
+        mean = float(numbers.mean())
+        squares = float(np.square(numbers - mean).sum())
+        apart = mean - self._mean
+        self._squares += squares + apart * apart * self._finite * count / total
+        self._mean += apart * count / total
+        self._finite = total
+
+    @property
+    def _is_whole(self) -> bool:
+        return self._dtype.kind in "biumM"
+
+    def range(self) -> tuple[int, float, int] | None:
+        """Smallest, mean and largest."""
+        return None if self._low is None else (int(self._low), self._mean, int(self._high))
+
+    def bars(self, most: int) -> list[Bar]:
+        """The distribution in at most ``most`` bars."""
+        counts = self._counts.counts
+        if self._low is None:
+            return []
+        if counts is not None and len(counts) <= most and (self._is_whole or self._finite >= REPEATED * len(counts)):
+            return [Bar(short(self._native(value)), count) for value, count in sorted(counts.items())]
+        if self._dtype.kind in "mM":
+            return [self._dated(bar) for bar in self._histogram.bars(most, float(self._low), float(self._high))]
+        rounded = round_bars(counts, most, whole=self._is_whole) if counts is not None else []
+        return rounded or self._histogram.bars(most, float(self._low), float(self._high))
+
+    def _dated(self, bar: Bar) -> Bar:
+        if bar.start is None or bar.stop is None:
+            return bar
+        return Bar(f"{self._native(int(bar.start))} to {self._native(int(bar.stop))}", bar.count, bar.start, bar.stop)
+
+    def tell(self, summary: Summary, most_bars: int) -> None:
+        """Put what was found into a summary."""
+        summary.values = self.count
+        summary.nan = self._nan
+        summary.infinite = self.count - self._finite - self._nan
+        summary.distinct = self._counts.distinct
+        if self._finite:
+            summary.minimum, summary.maximum = self._native(self._low), self._native(self._high)
+        if self._finite and self._dtype.kind not in "mM":
+            summary.mean, summary.std = self._mean, math.sqrt(self._squares / self._finite)
+        summary.bars = self.bars(most_bars)
+        summary.bars_of = "values" if summary.bars and summary.bars[0].start is None else "ranges"
+
+    def _native(self, value: Any) -> Any:
+        """A date again, where the number stands for one."""
+        return np.int64(value).view(self._dtype) if self._dtype.kind in "mM" else value

@@ -1,0 +1,116 @@
+"""How a command ends when it cannot do its work: one line on stderr, and an exit code.
+
+| code | meaning |
+| --- | --- |
+| 0 | all is well |
+| 1 | the data has faults, or the work could not be done |
+| 2 | the command was not called rightly: an unknown option, a path with nothing there, a feature that is not in the data |
+| 130 | interrupted with Ctrl-C |
+| 141 | whoever read the output stopped reading |
+| 143 | a training job was stopped by SIGTERM |
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+
+import typer
+
+from headrace._interrupts import INTERRUPTED
+from headrace.cli.terminal.console import note
+from headrace.cli.terminal.values import printable
+from headrace.errors import LOG_MARK, HeadraceError, NoFiles, NoSuchFeature
+
+__all__ = ["DATA_FAULT", "INTERRUPTED", "TERMINATED", "WRONG_CALL", "ending", "exit_code", "tell"]
+
+DATA_FAULT = 1
+WRONG_CALL = 2
+NOBODY_READS = 141
+TERMINATED = 143
+OPTION_NAMES = {  # what the library calls an option, and what it is called here
+    "overwrite=True": "--overwrite",
+    "on_corrupt='skip'": "--skip-corrupt",
+    "codec='raw'": "--codec raw",
+    "format='tfrecord'": "--format tfrecord",
+    "a schema= that": "a --schema that",
+}
+NOT_THERE = (NoFiles, NoSuchFeature, FileNotFoundError, IsADirectoryError, NotADirectoryError)
+
+
+def exit_code(error: Exception) -> int:
+    """The exit code for an error."""
+    if isinstance(error, NOT_THERE):
+        return WRONG_CALL
+    # A bare ValueError is what the library raises for an argument that cannot be.
+    return DATA_FAULT if isinstance(error, (HeadraceError, OSError)) else WRONG_CALL
+
+
+def tell(error: Exception) -> None:
+    """Say what is wrong, in one line on stderr."""
+    text = _sentence(error)
+    for more in getattr(error, "__notes__", ()):
+        text = f"{text.removesuffix('.')}. {more}"
+    text, mark, log = text.partition(LOG_MARK)
+    note(f"headrace: error: {printable(text)}")
+    if mark:
+        note("\n".join([mark.strip(), *map(printable, log.splitlines())]))
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError) and not isinstance(error, HeadraceError) and error.strerror:
+        places = [os.fspath(place) for place in (error.filename, error.filename2) if isinstance(place, str)]
+        return f"{error.strerror}: {' -> '.join(places)}" if places else error.strerror
+    text = str(error) or type(error).__name__
+    for name, option in OPTION_NAMES.items():
+        text = text.replace(name, option)
+    return text
+
+
+@contextlib.contextmanager
+def ending(*, traceback: bool) -> Iterator[None]:
+    """Turn what goes wrong inside into a message and an exit code.
+
+    Args:
+        traceback: Let errors through, so that Python shows where they come from.
+
+    Raises:
+        typer.Exit: With the code.
+    """
+    try:
+        with _flushed():
+            yield
+    except BrokenPipeError:
+        _stop_writing()
+        raise typer.Exit(NOBODY_READS) from None
+    except KeyboardInterrupt as interrupt:
+        note(str(interrupt) or "interrupted")
+        raise typer.Exit(INTERRUPTED) from None
+    except (HeadraceError, OSError, ValueError) as error:
+        try:
+            sys.stdout.flush()
+        except OSError:  # which may be the very error
+            _stop_writing()
+        if traceback:
+            raise
+        tell(error)
+        raise typer.Exit(exit_code(error)) from error
+
+
+@contextlib.contextmanager
+def _flushed() -> Iterator[None]:
+    """What was printed goes out while a failure can still be told: when Python flushes at its end, it is too late for that."""
+    try:
+        yield
+    except typer.Exit:
+        sys.stdout.flush()
+        raise
+    sys.stdout.flush()
+
+
+def _stop_writing() -> None:
+    """Python flushes stdout once more when it ends: let it go nowhere."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

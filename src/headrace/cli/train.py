@@ -1,0 +1,140 @@
+"""``headrace train``: one training job."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from headrace.cli.channels import channel_of, pair
+from headrace.cli.options import AsJson
+from headrace.cli.terminal.console import note, print_json, print_line
+from headrace.cli.terminal.failures import TERMINATED
+from headrace.containers.linear_learner.container import LinearLearnerContainer
+from headrace.containers.script import ScriptContainer
+from headrace.contracts.job import Container
+from headrace.errors import NoFiles, Where
+from headrace.hosting.registry import state_folder
+from headrace.jobs.spec import TrainingSpec
+from headrace.jobs.store import PathStore
+from headrace.jobs.training import train as run_job
+from headrace.sagemaker.session import name_from_base
+
+__all__ = ["train"]
+
+LINEAR_LEARNER = "linear-learner"
+SECONDS_A_DAY = 86400.0
+STOPPED = {True: "it was asked to by SIGTERM", False: "it ran longer than --max-run"}
+
+T = TypeVar("T")
+
+
+def train(
+    algorithm: Annotated[
+        str,
+        typer.Argument(metavar="ALGORITHM", show_default=False, help="A script, or linear-learner."),
+    ],
+    *,
+    channel: Annotated[
+        list[str],
+        typer.Option(
+            "--channel",
+            metavar="NAME=PATH[;TYPE][;SETTING=VALUE]",
+            show_default=False,
+            help="An input: a file or folder, what it holds (text/csv), and settings as TrainingInput has them: input_mode, distribution, compression, record_wrapping, s3_data_type, attribute_names, shuffle_seed. May be repeated.",
+        ),
+    ] = [],  # noqa: B006 - typer makes a new one
+    hyperparameter: Annotated[
+        list[str],
+        typer.Option(
+            "--hyperparameter",
+            "-p",
+            metavar="NAME=VALUE",
+            show_default=False,
+            help="A hyperparameter. May be repeated.",
+        ),
+    ] = [],  # noqa: B006
+    output: Annotated[
+        Path, typer.Option("--output", metavar="FOLDER", help="Where NAME/output/model.tar.gz goes.")
+    ] = Path(),
+    name: Annotated[
+        str | None, typer.Option("--name", show_default=False, help="Of the job; made up by default.")
+    ] = None,
+    source_dir: Annotated[
+        Path | None, typer.Option("--source-dir", metavar="FOLDER", show_default=False, help="Folder of the script.")
+    ] = None,
+    input_mode: Annotated[str, typer.Option("--input-mode", help="File, FastFile or Pipe.")] = "File",
+    hosts: Annotated[int, typer.Option("--hosts", help="How many hosts (processes) train.")] = 1,
+    max_run: Annotated[
+        float, typer.Option("--max-run", metavar="SECONDS", help="Stop the job after so long.")
+    ] = SECONDS_A_DAY,
+    as_json: AsJson = False,
+) -> None:
+    """Run a training job as SageMaker does, and print where its model is.
+
+    A script finds SageMaker's folders, SM_ variables and arguments. The log goes to stderr. The exit code is 1 when the job fails; the message is the reason. SIGTERM stops the job: the script gets it too, and what the model is by then is kept.
+
+    Examples:
+      headrace train featurizer.py --channel train=abalone.csv
+      headrace train linear-learner --channel "train=features.csv;text/csv" -p predictor_type=regressor -p mini_batch_size=32
+      headrace train reader.py --channel "train=lines;input_mode=Pipe;record_wrapping=RecordIO;compression=Gzip"
+    """
+    job_name = name or name_from_base(LINEAR_LEARNER if algorithm == LINEAR_LEARNER else Path(algorithm).stem)
+    spec = TrainingSpec(
+        name=job_name,
+        channels=_once((channel_of(one, input_mode) for one in channel), "--channel"),
+        hyperparameters=_once((pair(one, "--hyperparameter") for one in hyperparameter), "--hyperparameter"),
+        output_path=str(output.absolute()),
+        num_hosts=hosts,
+        max_runtime_s=max_run,
+    )
+    container = _container(algorithm, source_dir, job_name)
+    stop = threading.Event()
+    with _set_by_sigterm(stop):
+        record = run_job(
+            spec, container, PathStore(), work_dir=state_folder() / "training-jobs", on_line=note, stop=stop
+        )
+    if record.status == "Stopped":
+        note(f"the job was stopped: {STOPPED[stop.is_set()]}")
+    if as_json:
+        print_json(record.content)
+    elif record.model_uri is not None:
+        print_line(os.path.relpath(record.model_uri))
+    if stop.is_set() and record.status == "Stopped":
+        raise typer.Exit(TERMINATED)
+
+
+@contextlib.contextmanager
+def _set_by_sigterm(stop: threading.Event) -> Iterator[None]:
+    """Let SIGTERM set an event, where the process gets it: in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _container(algorithm: str, source_dir: Path | None, name: str) -> Container:
+    if algorithm == LINEAR_LEARNER:
+        return LinearLearnerContainer()
+    if source_dir is None and not Path(algorithm).is_file():
+        raise NoFiles(Where(path=algorithm), expected=f"a script, or {LINEAR_LEARNER}", found="nothing")
+    return ScriptContainer(entry_point=algorithm, source_dir=source_dir, name=name)
+
+
+def _once(pairs: Iterable[tuple[str, T]], option: str) -> dict[str, T]:
+    found: dict[str, T] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{option} {name} is given twice")
+        found[name] = value
+    return found

@@ -1,0 +1,97 @@
+"""``headrace transform``: a model over files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli.models import stages_of
+from headrace.cli.options import AsJson
+from headrace.cli.serve import Scripts
+from headrace.cli.terminal.console import note, print_json, print_line
+from headrace.hosting.registry import state_folder
+from headrace.jobs.store import PathStore
+from headrace.jobs.transform.running import transform as run_job
+from headrace.jobs.transform.spec import TransformSpec
+from headrace.sagemaker.session import name_from_base
+
+__all__ = ["transform"]
+
+
+def transform(
+    models: Annotated[
+        list[Path],
+        typer.Argument(metavar="MODEL...", show_default=False, help="model.tar.gz files. Several make a pipeline."),
+    ],
+    *,
+    input: Annotated[
+        Path, typer.Option("--input", metavar="PATH", show_default=False, help="A file, or a folder of files.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", metavar="FOLDER", show_default=False, help="Where FILE.out goes.")
+    ],
+    script: Scripts = [],  # noqa: B006 - typer makes a new one
+    content_type: Annotated[str, typer.Option("--content-type", help="What the files hold.")] = "text/csv",
+    accept: Annotated[
+        str | None, typer.Option("--accept", show_default=False, help="What the model is asked for.")
+    ] = None,
+    split: Annotated[str, typer.Option("--split", help="None, Line, RecordIO or TFRecord.")] = "None",
+    strategy: Annotated[
+        str | None, typer.Option("--strategy", show_default=False, help="MultiRecord or SingleRecord.")
+    ] = None,
+    assemble: Annotated[str, typer.Option("--assemble", help="None or Line.")] = "None",
+    join: Annotated[bool, typer.Option("--join", help="Put input and answer side by side.")] = False,
+    input_filter: Annotated[str, typer.Option("--input-filter", help="JSONPath of what the model sees.")] = "$",
+    output_filter: Annotated[str, typer.Option("--output-filter", help="JSONPath of what is kept.")] = "$",
+    max_payload_mb: Annotated[
+        int | None, typer.Option("--max-payload", metavar="MB", show_default=False, help="Of a request; 6 by default.")
+    ] = None,
+    concurrency: Annotated[
+        int | None, typer.Option("--concurrency", show_default=False, help="Requests at a time; 1 by default.")
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", show_default=False, help="Of the job. A killed one goes on under the same name."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send files through a model, or several in series, as batch transform does.
+
+    A file that cannot be transformed is named and left out, the others go on, and the exit code is 1.
+
+    Examples:
+      headrace transform featurizer.tar.gz --script featurizer.py --input abalone.csv --output features --accept text/csv
+      headrace transform linear.tar.gz --input features --output scores --split Line --assemble Line --accept application/jsonlines
+    """
+    if not input.exists():
+        raise FileNotFoundError(2, "No such file or directory", str(input))
+    spec = TransformSpec(
+        name=name or name_from_base("transform"),
+        input_uri=str(input.absolute()),
+        content_type=content_type,
+        split_type=split,
+        strategy=strategy,
+        assemble_with=assemble,
+        accept=accept,
+        output_path=str(output.absolute()),
+        max_payload_mb=max_payload_mb,
+        max_concurrent_transforms=concurrency,
+        input_filter=input_filter,
+        output_filter=output_filter,
+        join_source="Input" if join else "None",
+    )
+    record = run_job(
+        spec,
+        stages_of(models, script),
+        PathStore(),
+        work_dir=state_folder() / "transform-jobs",
+        on_line=note,
+        resume=name is not None,
+        progress=True,
+    )
+    if as_json:
+        print_json(record.content)
+    else:
+        print_line(str(output))

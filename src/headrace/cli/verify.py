@@ -1,0 +1,80 @@
+"""``headrace verify``: every fault in some files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli.options import AsJson, CodecName, FormatName, Paths, SchemaFile, as_path, schema_in
+from headrace.cli.terminal.console import note, print_json, print_line
+from headrace.cli.terminal.failures import DATA_FAULT
+from headrace.cli.terminal.values import amount, printable, size_of
+from headrace.errors import DataError
+from headrace.writing.salvage import salvage as salvage_file
+from headrace.writing.verify import Report
+from headrace.writing.verify import verify as verify_files
+
+__all__ = ["verify"]
+
+
+def verify(
+    paths: Paths,
+    *,
+    format: FormatName = None,
+    codec: CodecName = None,
+    schema: SchemaFile = None,
+    salvage: Annotated[
+        Path | None,
+        typer.Option(
+            "--salvage", metavar="OUT", show_default=False, help="Copy what is intact of one file into a new one."
+        ),
+    ] = None,
+    images: Annotated[bool, typer.Option("--images", help="Decode every encoded image, too.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check whatever can be checked, and list every fault.
+
+    That is every checksum, length and count, and the structure of every payload. With --schema every record is held against that schema too, and with --images every encoded image is decoded. The exit code is 0 when there is no fault, 1 when there are any.
+
+    Examples:
+      headrace verify train.tfrecord
+      headrace verify 'shards/*.tfrecord' && python train.py
+      headrace verify train.tfrecord --json | jq '.faults[].record'
+      headrace verify photos/ --images
+      headrace verify damaged.array_record --salvage saved.array_record
+    """
+    report = verify_files(
+        as_path(paths), format=format, codec=codec, schema=schema_in(schema), images=images, progress=True
+    )
+    if as_json:
+        print_json(report.to_json())
+    else:
+        _show(report)
+    if salvage is not None:
+        saved = salvage_file(as_path(paths), salvage, format=format)
+        lost = "an unknown number" if saved.lost_records is None else f"{saved.lost_records:,}"
+        note(f"saved {amount(saved.records, 'record')} in {salvage}; {lost} lost, {size_of(saved.lost_bytes)} damaged")
+    if not report.ok:
+        raise typer.Exit(DATA_FAULT)
+
+
+def _show(report: Report) -> None:
+    for fault in report.faults:
+        print_line(f"{type(fault).__name__}: {_sentence(fault)}", style="red")
+    if report.more_faults:
+        print_line(f"... and {report.more_faults:,} more", style="red")
+    count = len(report.faults) + report.more_faults
+    print_line(
+        f"{amount(report.files, 'file')}, {amount(report.records, 'sound record')}, {size_of(report.bytes)}"
+        + (f", {amount(report.images, 'image')} decoded: " if report.images else ": ")
+        + ("no fault" if report.ok else amount(count, "fault")),
+        style="green" if report.ok else "bold red",
+    )
+
+
+def _sentence(fault: DataError) -> str:
+    """What every message says but its advice, which is to run this command."""
+    place = str(fault.where)
+    return printable((f"{place}: " if place else "") + f"expected {fault.expected}, found {fault.found}")

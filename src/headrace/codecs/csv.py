@@ -1,0 +1,260 @@
+"""Rows of CSV as examples: one feature per column."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from headrace import _native
+from headrace.codecs.faults import all_faults
+from headrace.codecs.numbers import fitted
+from headrace.contracts.csv import CsvDialect
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Batch, Example
+from headrace.errors import (
+    CorruptRecord,
+    DataError,
+    NoSuchFeature,
+    SchemaMismatch,
+    UnsupportedData,
+    Where,
+    did_you_mean,
+)
+from headrace.io.encodings import encoding_hint
+
+__all__ = ["CsvCodec"]
+
+INT64, UINT64, FLOAT64, FLOAT32, BOOL, TEXT, EXACT_FLOAT64 = 1, 2, 3, 4, 5, 6, 7
+WIRES = {INT64: "int64", UINT64: "uint64", FLOAT64: "float64", FLOAT32: "float32", BOOL: "bool"}
+WIRES_AS_DECODED = frozenset(WIRES.values()) - {"bool"}  # what native code gives as it is wanted
+KINDS = {
+    INT64: "a whole number",
+    UINT64: "a whole number",
+    FLOAT64: "a number",
+    FLOAT32: "a number",
+    BOOL: "true or false",
+}
+SHOWN = 60
+NEAR = 50  # rows from which an encoding is judged
+LINE = b"\n"
+
+
+class CsvCodec:
+    """Rows as examples, by native code a batch at a time.
+
+    Numbers may have blanks round them; texts are kept to the blank. A missing number is the feature's default, else NaN
+    where the feature is a float, else an error. A missing text is kept as it stands unless the feature has a default.
+
+    A feature of a fixed shape is read from as many columns as it has values: ``v_0``, ``v_1``, ... in C order, or ``v0``, ``v1``, ...
+
+    Args:
+        schema: The columns to decode, by name, and their types.
+        dialect: Of the rows.
+        inferred: The features whose types were found by looking at rows: in ``float64`` columns among them, a whole number that would
+            be rounded is an error. Where the caller gave the type, it is rounded.
+
+    Raises:
+        NoSuchFeature: A name that no column has.
+        UnsupportedData: A type that a column of text cannot give.
+    """
+
+    name = "csv"
+
+    def __init__(self, schema: Schema, dialect: CsvDialect, *, inferred: Collection[str] = ()) -> None:
+        self.schema = schema
+        self.inferred = frozenset(inferred)
+        self.dialect = dialect
+        numbers = {name: number for number, name in enumerate(dialect.names)}
+        self._columns = [
+            (numbers[column], column, feature, value)
+            for name, feature in schema.items()
+            for value, column in enumerate(_columns_of(name, feature, dialect.names))
+        ]
+        specs = []
+        for number, column, feature, value in self._columns:
+            kind = _kind(column, feature)
+            default = _default(feature, kind, value, dialect.encoding)
+            specs.append((number, EXACT_FLOAT64 if kind == FLOAT64 and column in self.inferred else kind, default))
+        encodings = ["" if feature.dtype == "bytes" else dialect.encoding for _, _, feature, _ in self._columns]
+        self._as_decoded = [feature.dtype in WIRES_AS_DECODED for _, _, feature, _ in self._columns]
+        self._plain = list(schema) if all(self._as_decoded) and all(f.shape == () for f in schema.values()) else None
+        self._decoder = _native.CsvDecoder(dialect.marks, dialect.width, list(dialect.missing), specs, encodings)
+
+    def decode_batch(self, spans: _native.Spans) -> Batch:
+        """Decode ``n`` rows.
+
+        Returns:
+            One column per feature of the schema: ``ndarray (n,)``, of objects for ``str`` and ``bytes``.
+
+        Raises:
+            CorruptRecord: A row has more or fewer fields than there are columns, broken quotes, or bytes that are no text.
+            SchemaMismatch: A value is not of its column's type.
+
+        ``where.record`` of the error is the position in ``spans``, and ``where.offset`` counts from the beginning of the row.
+        """
+        try:
+            parts = self._decoder.decode(spans)
+        except _native.FormatError as error:
+            if error.record > 0:
+                self.decode_batch(spans.part(0, error.record))  # what native code does not check may fail earlier
+            raise self._described(error, spans) from error
+        if self._plain is not None:
+            return dict(zip(self._plain, parts, strict=True))
+        columns: list[Any] = []
+        faults: list[DataError] = []
+        for (number, name, feature, _), part, is_done in zip(self._columns, parts, self._as_decoded, strict=True):
+            if is_done:
+                columns.append(part)
+                continue
+            try:
+                columns.append(self._column(number, name, feature, part, spans))
+            except DataError as fault:
+                faults.append(fault)
+        if faults:
+            raise min(faults, key=lambda fault: fault.where.record or 0)
+        return self._batch(iter(columns), len(spans))
+
+    def _batch(self, columns: Iterator[Any], n: int) -> Batch:
+        """Columns as features: those of a shape put together."""
+        batch: Batch = {}
+        for name, feature in self.schema.items():
+            if feature.shape == ():
+                batch[name] = next(columns)
+                continue
+            whole = np.empty((n, feature.count), feature.numpy_dtype)
+            for value in range(feature.count):
+                whole[:, value] = next(columns)
+            batch[name] = whole.reshape(n, *(length or 0 for length in feature.shape))
+        return batch
+
+    def _column(self, number: int, name: str, feature: Feature, part: Any, spans: _native.Spans) -> Any:
+        if isinstance(part, int):
+            self._raise_no_text(number, name, part, spans)
+        if isinstance(part, list):
+            column = np.empty(len(part), object)
+            column[:] = part
+            return column
+        if feature.dtype == "bool":
+            return part.view(np.bool_)
+        return fitted(part, feature.dtype, name, per_record=1, offsets=None)
+
+    def _raise_no_text(self, number: int, name: str, record: int, spans: _native.Spans) -> NoReturn:
+        row = spans.part(record, record + 1).to_bytes()[0]
+        value = _native.values_of_csv(row, self.dialect.marks)[number]
+        reason, at = "bytes that are not", row.find(value)
+        near = [each for each in spans.part(record, min(len(spans), record + NEAR)).to_bytes() if not each.isascii()]
+        try:
+            value.decode(self.dialect.encoding)
+        except UnicodeDecodeError as error:
+            reason, at = f"the byte {value[error.start]:#04x} in {_shown(value)}", at + error.start
+        raise CorruptRecord(
+            Where(record=record, feature=name, offset=max(at, 0)),
+            expected=f"text in {self.dialect.encoding}",
+            found=reason,
+            hint=f"{encoding_hint(LINE.join(near))} Or give the column the type 'bytes'.",
+        )
+
+    def _described(self, error: _native.FormatError, spans: _native.Spans) -> DataError:
+        place = Where(record=error.record, offset=int(error.offset))
+        if error.fault == "wrong_count":
+            return CorruptRecord(place, expected=f"{error.expected} fields", found=f"{error.found}")
+        if error.fault not in ("wrong_kind", "missing"):
+            return CorruptRecord(place, expected="a row of CSV", found="broken quotes")
+        number, name, feature, _ = self._columns[error.feature]
+        row = spans.part(error.record, error.record + 1).to_bytes()[0]
+        value = _native.values_of_csv(row, self.dialect.marks)[number]
+        place = place.at(feature=name)
+        if error.fault == "missing":
+            hint = f"Give the column a default, types={{{name!r}: hr.Feature({feature.dtype!r}, default=0)}}, or read floats."
+            return SchemaMismatch(place, expected="a value", found=f"none, {_shown(value)}", hint=hint)
+        rounded = error.expected == FLOAT64 and name in self.inferred and value.strip().lstrip(b"+-").isdigit()
+        kind = "a whole number that float64 holds exactly" if rounded else KINDS[error.expected]
+        return SchemaMismatch(
+            place,
+            expected=f"{kind}, as the column is {feature.dtype}",
+            found=_shown(value),
+            hint=f"If the value is right, open with format=hr.CSV(types={{{name!r}: 'str'}}), or another type.",
+        )
+
+    def decode(self, payload: Any) -> Example:
+        """One row as an example."""
+        batch = self.decode_batch(_native.spans_of_buffers([payload]))
+        return {name: column[0] for name, column in batch.items()}
+
+    def narrowed(self, names: tuple[str, ...]) -> CsvCodec:
+        """The codec for only these columns."""
+        return CsvCodec(self.schema.select(names), self.dialect, inferred=self.inferred)
+
+    def faults_in(self, spans: _native.Spans) -> list[DataError]:
+        """What is wrong with some rows, one error for each bad one, ``where.record`` being its position."""
+        return all_faults(self.decode_batch, spans)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"schema": self.schema, "dialect": self.dialect, "inferred": self.inferred}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["schema"], state["dialect"], inferred=state.get("inferred", ()))  # type: ignore[misc]
+
+    def __repr__(self) -> str:
+        return f"CsvCodec({list(self.schema)})"
+
+
+def _columns_of(name: str, feature: Feature, names: Sequence[str]) -> list[str]:
+    """The columns that a feature is read from.
+
+    Raises:
+        NoSuchFeature: There are none of these names.
+    """
+    known = set(names)
+    choices = [[name]] if not feature.shape else []
+    if feature.shape and feature.is_fixed and feature.count <= len(names):
+        choices = [[f"{name}{mark}{value}" for value in range(feature.count)] for mark in ("_", "")]
+    for columns in choices or [[name]]:
+        if known.issuperset(columns):
+            return columns
+    told = (
+        repr(name) if not feature.shape else f"{name!r}, nor {choices[0][0] if choices and choices[0] else name!r}, ..."
+    )
+    hint = did_you_mean(name, names)
+    raise NoSuchFeature(Where(), expected=f"one of the features {list(names)}", found=told, hint=hint)
+
+
+def _kind(name: str, feature: Feature) -> int:
+    """How native code reads a column.
+
+    Raises:
+        UnsupportedData: A field cannot hold such values.
+    """
+    if feature.is_fixed and not feature.sparse:
+        if feature.is_text:
+            return TEXT
+        dtype = np.dtype(feature.dtype)
+        exact = {"uint64": UINT64, "float64": FLOAT64, "float32": FLOAT32, "float16": FLOAT64, "bool": BOOL}
+        if feature.dtype in exact:
+            return exact[feature.dtype]
+        if dtype.kind in "iu":
+            return INT64
+    raise UnsupportedData(
+        Where(feature=name),
+        expected="one number, truth value or text, which is what a field holds",
+        found=repr(feature),
+        hint="Dates stay text: read 'str', and turn them over with source.map or map_batch.",
+    )
+
+
+def _default(feature: Feature, kind: int, value: int, encoding: str) -> bytes | None:
+    if feature.default is None:
+        return None
+    given = np.asarray(feature.default, object if feature.is_text else None)
+    default = given.item() if given.ndim == 0 else given.reshape(-1)[value]
+    if kind == TEXT:
+        return default if isinstance(default, bytes) else str(default).encode(encoding)
+    return np.asarray(default).astype(WIRES[kind]).tobytes()
+
+
+def _shown(value: bytes) -> str:
+    text = value.decode("utf-8", "backslashreplace")
+    return repr(text if len(text) <= SHOWN else text[:SHOWN] + "...")

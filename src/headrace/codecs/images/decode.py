@@ -1,0 +1,272 @@
+"""Columns of encoded images to columns of pixels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace import _native
+from headrace.codecs.images.opened import ImageHeader, open_image
+from headrace.codecs.images.pixels import Pixels, common_channels
+from headrace.codecs.images.plain_png import PLAIN_PIXELS, decode_png, is_png, plain_header
+from headrace.contracts.feature import IMAGE_AXES, Feature
+from headrace.contracts.image_options import ImageOptions
+from headrace.contracts.values import Ragged
+from headrace.errors import CorruptRecord, DataError, MissingExtra, SchemaMismatch, UnsupportedData, Where
+
+__all__ = ["ImageDecoder", "feature_of_images"]
+
+LEFT = "decode=False leaves images as the bytes that they are stored as."
+FAST_JPEG = _native.jpeg_is_fast()
+JPEG_START, JPEG_CHANNELS = b"\xff\xd8\xff", (1, 3)
+TRUSTED_BYTES = 64 << 20
+"""More is allocated for a declared size only once an image has it."""
+BOMBS = ("DecompressionBombError", "DecompressionBombWarning")
+
+
+def feature_of_images(stored: Feature, images: Sequence[bytes], options: ImageOptions) -> Feature:
+    """What a feature is when its images are decoded, as far as some of them show.
+
+    Args:
+        stored: The feature of encoded images.
+        images: Some of them. Those whose header cannot be read are passed over: reading them will tell.
+        options: How they are decoded.
+
+    Returns:
+        ``uint8`` (``uint16`` if one of them has such samples) of shape ``(*stored.shape, height, width, channels)``. Height
+        and width are ``None`` unless all of ``images`` agree; so are channels, where nothing could be read.
+
+    Raises:
+        MissingExtra: The packages that read images are not there.
+    """
+    found = [header for image in images if (header := _header_or_none(image, options)) is not None]
+    sizes = {(header.height, header.width) for header in found}
+    height, width = sizes.pop() if len(sizes) == 1 and not options.any_size else (None, None)
+    channels = options.channels or (common_channels({header.channels for header in found}) if found else None)
+    dtype = "uint16" if any(header.dtype == "uint16" for header in found) else "uint8"
+    return Feature(dtype, (*stored.shape, height, width, channels), encoding=stored.encoding, steps=stored.steps)
+
+
+def _header_or_none(image: bytes, options: ImageOptions) -> ImageHeader | None:
+    try:
+        return open_image(image, oriented=options.oriented)
+    except MissingExtra:
+        raise
+    except Exception:  # noqa: BLE001 - Pillow raises whatever it likes; reading this image raises it again, with its place
+        return None
+
+
+class ImageDecoder:
+    """Decodes the images of one feature. Safe in threads; decoding releases the GIL.
+
+    Args:
+        feature: What they become: dtype and, in the last three axes, height, width and channels, ``None`` where they vary.
+        options: How they are decoded.
+        exact: Whether an image with more channels or deeper samples than ``feature`` is made to fit. Without it, that is an
+            error, because it would lose something that nobody was asked about.
+    """
+
+    def __init__(self, feature: Feature, options: ImageOptions, *, exact: bool) -> None:
+        self.feature = feature
+        self.options = options
+        self.exact = exact
+        self.height, self.width, self.channels = feature.shape[-IMAGE_AXES:]
+
+    def column(self, column: Any) -> Any:
+        """A column of encoded images, decoded.
+
+        Returns:
+            For ``(n,)``: ``ndarray (n, height, width, channels)`` if all have one size, else a list of ``n`` arrays. Where
+            records hold several images, the same inside: ``ndarray (n, k, ...)`` or nested lists; a :class:`Ragged` of
+            stacked images, or nested lists.
+
+        Raises:
+            CorruptRecord, SchemaMismatch, UnsupportedData: ``where.record`` is the row of the first image that has one.
+        """
+        if isinstance(column, Ragged):
+            return self._ragged(column)
+        flat = column.reshape(-1).tolist()
+        per_row = max(1, len(flat) // max(1, len(column)))
+        try:
+            decoded = self.images(flat)
+        except DataError as error:
+            raise error.relocated(Where(record=(error.where.record or 0) // per_row)) from error.__cause__
+        if column.ndim == 1:
+            return decoded
+        if isinstance(decoded, np.ndarray):
+            return decoded.reshape((*column.shape, *decoded.shape[1:]))
+        return [decoded[start : start + per_row] for start in range(0, len(flat), per_row)]
+
+    def _ragged(self, column: Ragged) -> Any:
+        try:
+            decoded = self.column(column.values)
+        except DataError as error:
+            row = int(np.searchsorted(column.offsets, error.where.record or 0, side="right")) - 1
+            raise error.relocated(Where(record=row)) from error.__cause__
+        if isinstance(decoded, list):
+            starts = column.offsets.tolist()
+            return [decoded[start:stop] for start, stop in pairwise(starts)]
+        return Ragged(decoded, column.offsets)
+
+    def images(self, images: Sequence[bytes]) -> npt.NDArray[Any] | list[npt.NDArray[Any]]:
+        """``n`` encoded images as ``ndarray (n, height, width, channels)`` if they have one size, else as a list of arrays.
+
+        Raises:
+            CorruptRecord, SchemaMismatch, UnsupportedData: ``where.record`` is the position of the first image that has one.
+        """
+        plain = self._plain_pngs(images)
+        if plain is None:
+            plain = self._plain_jpegs(images)
+        if plain is not None:
+            return plain
+        opened: list[ImageHeader] = []
+        try:
+            for position, image in enumerate(images):
+                opened.append(self._opened(image, position))
+        except DataError:
+            self._fill(opened, images)  # one before it may be damaged behind its header
+            raise
+        return self._fill(opened, images)
+
+    def _plain_pngs(self, images: Sequence[bytes]) -> npt.NDArray[Any] | None:
+        """PNGs of one size and kind, by native code; ``None`` where they are not, and where one is damaged, which Pillow then tells."""
+        header = plain_header(images[0]) if images and is_png(images[0]) else None
+        if header is None or self.options.oriented:
+            return None
+        if header.height * header.width > min(PLAIN_PIXELS, self.options.most_pixels):
+            return None
+        shape = (header.height, header.width, header.channels)
+        wanted = (self.height or header.height, self.width or header.width, self.channels or header.channels)
+        if shape != wanted or self.feature.dtype != f"uint{header.bits}":
+            return None
+        try:
+            return decode_png(images, header)
+        except CorruptRecord:
+            return None
+
+    def _plain_jpegs(self, images: Sequence[bytes]) -> npt.NDArray[Any] | None:
+        """JPEGs of one size that is known, by native code, and the others among them one by one; ``None`` where that is no gain."""
+        height, width, channels = self.height, self.width, self.channels
+        if height is None or width is None or channels is None or self.feature.dtype != "uint8":
+            return None
+        if not FAST_JPEG or self.options.oriented or height * width > self.options.most_pixels:
+            return None
+        if channels not in JPEG_CHANNELS or not images or not images[0].startswith(JPEG_START):
+            return None
+        pixels, others = _native.decode_jpegs(list(images), height, width, channels)
+        for position in others:
+            self._decode(images[position], pixels[position], position)
+        return pixels
+
+    def _fill(
+        self, opened: Sequence[ImageHeader], images: Sequence[bytes]
+    ) -> npt.NDArray[Any] | list[npt.NDArray[Any]]:
+        shapes = [(header.height, header.width, self.channels or header.channels) for header in opened]
+        alike = len(set(shapes)) <= 1
+        stacked: npt.NDArray[Any] | list[npt.NDArray[Any]]
+        if alike:
+            shape = shapes[0] if shapes else (self.height or 0, self.width or 0, self.channels or 0)
+            stacked = self._pooled((len(opened), *shape))
+        else:
+            stacked = [self._pooled(shape) for shape in shapes]
+        for position, header in enumerate(opened):
+            try:
+                header.pixels_into(stacked[position])
+            except Exception as error:
+                raise self._damaged(error, images[position], position) from error
+        return stacked
+
+    def allocated(self, shape: tuple[int, ...], first: bytes) -> Pixels:
+        """Batch memory for pixels, for :meth:`into`. ``first``: one of the images, which must have the size where much is asked for."""
+        if math.prod(shape) > TRUSTED_BYTES:
+            self._opened(first, 0)
+        return self._pooled(shape)
+
+    def into(self, image: bytes, out: Pixels) -> None:
+        """Decode one image into its place ``(height, width, channels)``.
+
+        Raises:
+            CorruptRecord, SchemaMismatch, UnsupportedData: ``where.record`` is 0.
+        """
+        self._decode(image, out, 0)
+
+    def _decode(self, image: bytes, out: Pixels, position: int) -> None:
+        header = self._opened(image, position)
+        if (header.height, header.width) != out.shape[:2]:
+            raise SchemaMismatch(
+                Where(record=position),
+                expected=f"an image of shape {out.shape}",
+                found=f"one of {header.height} x {header.width}",
+            )
+        try:
+            header.pixels_into(out)
+        except Exception as error:
+            raise self._damaged(error, image, position) from error
+
+    def _pooled(self, shape: tuple[int, ...]) -> Pixels:
+        dtype = np.dtype(self.feature.dtype)
+        size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+        return _native.pooled(size).view(dtype).reshape(shape)
+
+    def _opened(self, image: bytes, position: int) -> ImageHeader:
+        try:
+            header = open_image(image, oriented=self.options.oriented)
+        except MissingExtra:
+            raise
+        except Exception as error:
+            raise self._damaged(error, image, position) from error
+        if header.height * header.width > self.options.most_pixels:
+            raise self._too_large(f"one of {header.height} x {header.width}", position)
+        self._check_fit(header, position)
+        return header
+
+    def _check_fit(self, header: ImageHeader, position: int) -> None:
+        found = (header.height, header.width, header.channels)
+        fits_size = self.height in (None, header.height) and self.width in (None, header.width)
+        channels, deeper = self.channels, header.dtype == "uint16" and self.feature.dtype == "uint8"
+        loses = channels is not None and common_channels({channels, header.channels}) != channels
+        if fits_size and (self.exact or not (loses or deeper)):
+            return
+        wanted = self.feature.shape[-IMAGE_AXES:]
+        raise SchemaMismatch(
+            Where(record=position),
+            expected=f"an image of {self.feature.dtype} with shape {wanted}, as the first ones or the schema say",
+            found=f"one of {header.dtype} with shape {found}",
+            hint="decode=ImageOptions(channels=...) makes all alike."
+            if fits_size
+            else "decode=ImageOptions(any_size=True) takes all sizes.",
+        )
+
+    def _damaged(self, error: Exception, image: bytes, position: int) -> DataError:
+        if isinstance(error, (DataError, MemoryError)):
+            raise error
+        if type(error).__name__ in BOMBS:
+            return self._too_large("one larger than Pillow's PIL.Image.MAX_IMAGE_PIXELS allows", position)
+        if isinstance(error, NotImplementedError):
+            return UnsupportedData(
+                Where(record=position), expected="an image of 8- or 16-bit samples", found=str(error), hint=LEFT
+            )
+        reason = (
+            "they end before its size is told, or are none at all"
+            if type(error).__name__ == "UnidentifiedImageError"
+            else str(error)
+        )
+        return CorruptRecord(
+            Where(record=position),
+            expected="a whole, sound image",
+            found=f"{len(image)} bytes: {reason or type(error).__name__}",
+            hint=LEFT,
+        )
+
+    def _too_large(self, found: str, position: int) -> UnsupportedData:
+        return UnsupportedData(
+            Where(record=position),
+            expected=f"an image of at most {self.options.most_pixels} pixels",
+            found=found,
+            hint="If it is meant to be that large: decode=ImageOptions(most_pixels=...).",
+        )

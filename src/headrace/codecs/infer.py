@@ -1,0 +1,136 @@
+"""What records hold, found by looking at some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headrace import _native
+from headrace._faults import describe
+from headrace.codecs.example_columns import CONTEXT
+from headrace.codecs.raw import RawCodec
+from headrace.contracts.feature import Encoding, Feature
+from headrace.contracts.image_kinds import encoding_by_counts, encoding_of_all
+from headrace.contracts.schema import Schema
+from headrace.errors import SchemaMismatch, Where
+
+__all__ = ["Found", "infer_payloads", "infer_schema"]
+
+NONE, BYTES, FLOAT, INT = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What inference found.
+
+    Attributes:
+        codec: ``"example"`` or ``"raw"``.
+        schema: Feature types.
+        lists: Features that are feature lists of SequenceExamples.
+        mixed: Features that hold whole numbers in some records and floats in others; they read as ``float64``.
+    """
+
+    codec: str
+    schema: Schema
+    lists: frozenset[str] = frozenset()
+    mixed: frozenset[str] = frozenset()
+
+
+def infer_schema(blocks: Iterable[_native.Spans], *, given: Schema | None = None) -> Found:
+    """Find codec and schema of some records.
+
+    Records are Examples (or SequenceExamples) when one has a feature with values and those before it are protobuf messages;
+    otherwise they are raw, and images if the first ones are. A later one that is no message is an error when it is read, not a reason to call them all raw.
+
+    A feature with the same number of values in every record has that number as its shape (``()`` for one); one whose number
+    varies, or is 0, or which some records lack, has ``(None,)``. Feature lists have ``(None,)``, ``(None, k)`` or
+    ``(None, None)`` for one, ``k`` or varying values per step. Bytes that are UTF-8 without control characters (but tab,
+    line feed and carriage return) in every record are ``"str"``; those that all begin as one kind of image have its
+    ``encoding``. Where a feature and a feature list have one name, the feature is called ``context/NAME``. A key that never
+    holds a list is left out. A key that is not UTF-8 comes with its odd bytes as lone surrogates, as in file names.
+
+    Args:
+        blocks: The records to look at. No records at all: an empty schema.
+        given: The schema, where it is known; what is looked for is then only what else a codec must know.
+
+    Raises:
+        CorruptRecord: The checksum of the very first record is wrong.
+        SchemaMismatch: A feature holds bytes in some records and numbers in others.
+    """
+    scanner = _native.ExampleScanner()
+    first: _native.Spans | None = None
+    for spans in blocks:
+        first = first or spans
+        try:
+            scanner.add(spans)
+        except _native.FormatError as error:
+            if scanner.records == 0:
+                raise describe(error, Where(record=error.record)) from error
+            break  # Reading will report it, at its place; what came before tells the schema.
+        if not scanner.is_message:
+            break
+    if scanner.records == 0 and scanner.is_message:
+        return Found("example", Schema({}) if given is None else given)
+    keys = [key for key in scanner.keys if any(key["kinds"][BYTES:])]
+    return _examples(keys, scanner.records, given) if keys else Found("raw", RawCodec(_image_kind(first)).schema)
+
+
+def _image_kind(spans: _native.Spans | None) -> Encoding | None:
+    """What image these payloads are, if all are images. Damaged ones are left for reading to report."""
+    try:
+        if spans is None:
+            return None
+        with _native.GuardedRead(spans):
+            return encoding_of_all(spans.view(i) for i in range(len(spans)))
+    except _native.FormatError:
+        return None
+
+
+def infer_payloads(payloads: Sequence[Any]) -> Found:
+    """As :func:`infer_schema`, for payloads in memory."""
+    return infer_schema([_native.spans_of_buffers(payloads)])
+
+
+def _examples(keys: list[dict[str, Any]], records: int, given: Schema | None) -> Found:
+    lists = frozenset(_name(key) for key in keys if key["list"])
+    named = {(CONTEXT if not key["list"] and _name(key) in lists else "") + _name(key): key for key in keys}
+    mixed = frozenset(name for name, key in named.items() if key["kinds"][FLOAT] and key["kinds"][INT])
+    if given is None:
+        given = Schema({name: _feature(name, named[name], records) for name in sorted(named)})
+    return Found("example", given, lists, mixed)
+
+
+def _name(key: dict[str, Any]) -> str:
+    return bytes(key["name"]).decode(errors="surrogateescape")
+
+
+def _feature(name: str, key: dict[str, Any], records: int) -> Feature:
+    dtype, encoding = _dtype(name, key)
+    return Feature(dtype, _shape(key, records), encoding=encoding, steps=bool(key["list"]))
+
+
+def _shape(key: dict[str, Any], records: int) -> tuple[int | None, ...]:
+    same = key["fewest"] == key["most"]
+    count = () if key["most"] == 1 else (key["most"],)
+    if key["list"]:
+        return (None, *count) if same and key["most"] else (None, None)
+    everywhere = key["records"] == records
+    return count if same and everywhere and key["most"] else (None,)
+
+
+def _dtype(name: str, key: dict[str, Any]) -> tuple[str, Any]:
+    kinds = key["kinds"]
+    if kinds[BYTES] and (kinds[FLOAT] or kinds[INT]):
+        raise SchemaMismatch(
+            Where(feature=name),
+            expected="one kind of values in all records",
+            found=f"bytes in {kinds[BYTES]}, floats in {kinds[FLOAT]}, whole numbers in {kinds[INT]}",
+            hint="Give a schema without it, or read the records with codec='raw'.",
+        )
+    if not kinds[BYTES]:
+        return ("int64" if not kinds[FLOAT] else "float64" if kinds[INT] else "float32"), None
+    encoding = encoding_by_counts(key["texts"], key["images"])
+    if encoding is not None:
+        return "bytes", encoding
+    return ("str" if key["plain_text"] and key["texts"] else "bytes"), None

@@ -1,0 +1,162 @@
+"""The lines of a job's log, as the real algorithm writes them: tools read metrics from them."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+import numpy as np
+
+from headrace.containers.linear_learner.hyperparameters import DEFAULTS, Hyperparameters
+from headrace.containers.linear_learner.training.candidates import Candidate, Schedule
+from headrace.containers.linear_learner.training.losses import Array, loss_unit
+from headrace.containers.linear_learner.training.scaling import Scaler
+from headrace.containers.linear_learner.training.tally import Tally
+from headrace.contracts.job import TrainingJob
+
+__all__ = ["Reporting"]
+
+OBJECTIVES = {
+    "squared_loss": "mse_objective",
+    "logistic": "binary_classification_cross_entropy_objective",
+    "softmax_loss": "multiclass_cross_entropy_objective",
+}
+SHOWN = 10  # values of a scaler's arrays
+
+
+class Reporting:
+    """Writes to the log of a job."""
+
+    def __init__(self, job: TrainingJob, parameters: Hyperparameters) -> None:
+        self._job = job
+        self._parameters = parameters
+        self._objective = OBJECTIVES.get(parameters.loss, f"{parameters.loss}_objective")
+
+    def line(self, text: str, level: str = "INFO") -> None:
+        """A line with its time."""
+        # The real lines have the time of the container, which runs in UTC.
+        stamp = datetime.now(tz=timezone.utc).strftime("%m/%d/%Y %H:%M:%S")  # noqa: UP017 - 3.11 has both, readers know this one
+        self._job.log(f"[{stamp} {level} {threading.get_ident()}] {text}")
+
+    @staticmethod
+    def begin(job: TrainingJob, given: Mapping[str, str]) -> None:
+        """What the container says before it has looked at anything."""
+        job.log("Docker entrypoint called with argument(s): train")
+        stamp = datetime.now(tz=timezone.utc).strftime("%m/%d/%Y %H:%M:%S")  # noqa: UP017
+        head = f"[{stamp} INFO {threading.get_ident()}]"
+        path = job.config_dir / "hyperparameters.json"
+        job.log(f"{head} Reading default configuration from default-input.json: {json.dumps(DEFAULTS)}")
+        job.log(f"{head} Merging with provided configuration from {path}: {json.dumps(dict(given))}")
+        job.log(f"{head} Final configuration: {json.dumps({**DEFAULTS, **given})}")
+
+    def scaler(self, scaler: Scaler) -> None:
+        """What features and labels are scaled by."""
+        regression = self._parameters.is_regressor
+        label = (scaler.label_deviation, scaler.label_mean) if regression else (None, None)
+        self.line(
+            f"Scaler algorithm parameters: stdev_weight={_some(scaler.deviation)}, mean_weight={_some(scaler.mean)}, "
+            f"stdev_label={label[0]}, mean_label={label[1]}"
+        )
+
+    def epoch(self, operation: str, channel: str, epoch: int, tally: Tally, scaler: Scaler, begun: float) -> None:
+        """The loss of every model in a pass."""
+        unit = self._unit(channel, scaler)
+        for number in range(len(tally.sum)):
+            self._metrics(f"{channel}_{self._objective}", operation, epoch, number, tally, unit, begun)
+        mean = unit * float(tally.mean[0])
+        self.line(
+            f"#quality_metric: host={self._job.current_host}, epoch={epoch}, {channel} {self._objective} <loss>={mean}"
+        )
+
+    def _unit(self, channel: str, scaler: Scaler) -> float:
+        """Training counts in units of the scaled label, everything else in the label's own."""
+        return 1.0 if channel == "train" else loss_unit(self._parameters.loss, scaler.label_deviation)
+
+    def _metrics(
+        self, name: str, operation: str, epoch: int, model: int, tally: Tally, unit: float, begun: float
+    ) -> None:
+        of_batches = {
+            "sum": unit * float(tally.sum[model]) / max(1, tally.examples) * tally.batches,
+            "count": tally.batches,
+            "max": unit * float(tally.most[model]),
+            "min": unit * float(tally.least[model]),
+        }
+        dimensions = {
+            "Algorithm": "Linear Learner",
+            "Host": self._job.current_host,
+            "Operation": operation,
+            "epoch": epoch,
+            "model": model,
+        }
+        line = {"StartTime": begun, "EndTime": time.time(), "Dimensions": dimensions, "Metrics": {name: of_batches}}
+        self._job.log("#metrics " + json.dumps(_finite(line)))
+
+    def criterion(self, channel: str, epoch: int, tally: Tally, value: float, scaler: Scaler) -> None:
+        """What early stopping looks at, in the units of the channel that judges."""
+        name = (
+            self._objective
+            if tally.by_loss
+            else f"sampled_{self._parameters.binary_classifier_model_selection_criteria}"
+        )
+        shown = value * self._unit(channel, scaler) if tally.by_loss else -value
+        self.line(
+            f"#early_stopping_criteria_metric: host={self._job.current_host}, epoch={epoch}, criteria={name}, "
+            f"value={shown}"
+        )
+
+    def judged(self, epoch: int, stale: int, examples: int, begun: float, *, improved: bool) -> None:
+        """Whether the epoch brought anything."""
+        if improved:
+            self.line(f"Epoch {epoch}: Loss improved. Updating best model")
+        else:
+            # The real line begins to count at 0.
+            self.line(f"Epoch {epoch}: Loss has not improved for {stale - 1} epochs.")
+        done = 100 * (epoch + 1) // self._parameters.epochs
+        self.line(f"#progress_metric: host={self._job.current_host}, completed {done} % of epochs")
+        rate = examples / max(1e-9, time.time() - begun)
+        self.line(f"#throughput_metric: host={self._job.current_host}, train throughput={rate} records/second")
+
+    def libraries(self, steps: Mapping[str, int]) -> None:
+        """Who has taken the steps, where it was not NumPy alone."""
+        if len(steps) > 1:
+            self.line("Steps: " + ", ".join(f"{count} by {name}" for name, count in steps.items()))
+
+    def final(self, channel: str, measures: Mapping[str, float]) -> None:
+        """How good the chosen model is."""
+        host = self._job.current_host
+        for name, value in measures.items():
+            self.line(f"#{channel}_score ({host}) : {(name, value)}")
+        for name, value in measures.items():
+            kind = "loss" if name.endswith(("objective", "loss", "mse")) else "score"
+            self.line(f"#quality_metric: host={host}, {channel} {name} <{kind}>={value}")
+
+    def chosen(self, candidate: Candidate, schedule: Schedule) -> None:
+        """What the chosen model was trained with."""
+        settings: dict[str, Any] = {
+            "optimizer": self._parameters.optimizer,
+            "learning_rate": candidate.learning_rate,
+            "l1": candidate.l1,
+            "wd": candidate.wd,
+            "lr_scheduler_step": schedule.step,
+            "lr_scheduler_factor": schedule.factor,
+            "lr_scheduler_minimum_lr": schedule.minimum,
+        }
+        if self._parameters.positive_example_weight_mult == "auto":
+            settings["positive_example_weight_mult"] = candidate.positive_weight
+        self.line(f"Best model found for hyperparameters: {json.dumps(settings)}")
+
+
+def _some(values: Array) -> str:
+    shown = ", ".join(f"{value:.6g}" for value in values[:SHOWN].tolist())
+    return f"[{shown}{', ...' if len(values) > SHOWN else ''}]"
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity."""
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -1,0 +1,169 @@
+"""How good the chosen model is on a channel, and where a binary one is best cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from headrace.containers.linear_learner.artifact import Model
+from headrace.containers.linear_learner.hyperparameters import Hyperparameters
+from headrace.containers.linear_learner.training.channels import MiniBatch
+from headrace.containers.linear_learner.training.cuts import Cuts, area_under_curve, f_score
+from headrace.containers.linear_learner.training.losses import Array, loss_of, loss_unit
+
+__all__ = ["Scores", "calibrated", "scores_of"]
+
+
+class Scores(Protocol):
+    """What a pass with the final weights has found."""
+
+    def add(self, scores: Array, labels: Array, /) -> None: ...
+    def measures(self, model: Model, parameters: Hyperparameters, /) -> dict[str, float]: ...
+
+
+def scores_of(
+    model: Model, batches: Iterable[MiniBatch], parameters: Hyperparameters, deviation: float = 1.0
+) -> Scores:
+    """Score the examples of a pass with raw scores ``(n, outputs)``.
+
+    Args:
+        model: What scores them.
+        batches: The pass.
+        parameters: Of the job.
+        deviation: What labels were divided by in training, and the distances of the loss count in.
+    """
+    found: Scores = _Regression(parameters, deviation)
+    if parameters.is_binary:
+        found = _Binary(parameters)
+    elif not parameters.is_regressor:
+        found = _Classes(parameters)
+    weights = np.ascontiguousarray(model.weights.T)
+    for batch in batches:
+        found.add(batch.rows.times(weights) + model.bias, batch.labels)
+    return found
+
+
+def calibrated(model: Model, found: Scores) -> Model:
+    """A binary model with the threshold that serves the job's criterion best; another one as it is."""
+    return replace(model, threshold=found.threshold(model)) if isinstance(found, _Binary) else model
+
+
+class _Regression:
+    def __init__(self, parameters: Hyperparameters, deviation: float) -> None:
+        self._loss = loss_of(parameters)
+        self._deviation = deviation
+        self._unit = loss_unit(parameters.loss, deviation)
+        self._count = 0
+        self._sums = np.zeros(3)
+
+    def add(self, scores: Array, labels: Array) -> None:
+        errors = scores[:, 0].astype(np.float64) - labels
+        objective = self._loss.value(errors[:, None, None] / self._deviation, np.zeros(len(labels)))
+        self._sums += [self._unit * objective.sum(), np.square(errors).sum(), np.abs(errors).sum()]
+        self._count += len(labels)
+
+    def measures(self, model: Model, parameters: Hyperparameters) -> dict[str, float]:  # noqa: ARG002 - one protocol
+        objective, square, absolute = (self._sums / max(1, self._count)).tolist()
+        name = "mse_objective" if parameters.loss == "squared_loss" else f"{parameters.loss}_objective"
+        return {name: objective, "mse": square, "rmse": float(np.sqrt(square)), "absolute_loss": absolute}
+
+
+class _Binary:
+    """Scores and labels of as many examples as may be held for calibration."""
+
+    def __init__(self, parameters: Hyperparameters) -> None:
+        self._parameters = parameters
+        self._scores: list[Array] = []
+        self._labels: list[Array] = []
+        self._room = parameters.num_calibration_samples
+
+    def add(self, scores: Array, labels: Array) -> None:
+        taken = min(self._room, len(labels))
+        if taken:
+            self._scores.append(scores[:taken, 0].copy())
+            self._labels.append(labels[:taken] == 1)
+            self._room -= taken
+
+    def _counts(self) -> tuple[Array, Array, Array]:
+        """The scores that occur, ascending, and how many positive and negative examples have each."""
+        scores, labels = np.concatenate(self._scores), np.concatenate(self._labels)
+        known, which = np.unique(scores, return_inverse=True)
+        positive = np.bincount(which, weights=labels, minlength=len(known)).astype(np.int64)
+        return known, positive, np.bincount(which, minlength=len(known)) - positive
+
+    def threshold(self, model: Model) -> float:
+        """In the units of the answers: a probability, of hinge loss a margin."""
+        default = 0.0 if model.loss == "hinge_loss" else 0.5
+        if self._parameters.binary_classifier_model_selection_criteria in ("loss_function", "cross_entropy_loss"):
+            return default
+        known, positive, negative = self._counts()
+        answers = model.answers(known[:, None])[:, 0].astype(np.float64)
+        # Below all that were seen and above them, too: few scores leave no other way to reach a target.
+        ends = min(default, float(np.nextafter(answers[0], -np.inf))), max(default, float(answers[-1]))
+        between = np.concatenate([ends[:1], (answers[1:] + answers[:-1]) / 2, ends[1:]])
+        merit = Cuts.of(positive, negative).merit(self._parameters)
+        best = np.flatnonzero(merit == merit.max())
+        # Of cuts that are equally good, the one nearest to where it would be without calibration.
+        return float(between[best[np.argmin(np.abs(between[best] - default))]])
+
+    def measures(self, model: Model, parameters: Hyperparameters) -> dict[str, float]:
+        known, positive, negative = self._counts()
+        cuts = Cuts.of(positive, negative)
+        cut = int(np.searchsorted(model.answers(known[:, None])[:, 0], model.threshold, side="right"))
+        values = loss_of(parameters).value(known[:, None, None].astype(np.float64), np.ones(len(known)))[:, 0]
+        others = loss_of(parameters).value(known[:, None, None].astype(np.float64), np.zeros(len(known)))[:, 0]
+        precision, recall = cuts.precision[cut], cuts.recall[cut]
+        objective = "binary_classification_cross_entropy_objective" if parameters.loss == "logistic" else "hinge_loss_objective"  # fmt: skip
+        return {
+            objective: float((positive * values + negative * others).sum() / max(1, positive.sum() + negative.sum())),
+            "binary_classification_accuracy": float(cuts.accuracy[cut]),
+            f"binary_f_{parameters.f_beta:.3f}": float(f_score(precision, recall, parameters.f_beta)),
+            "precision": float(precision),
+            "recall": float(recall),
+            "roc_auc_score": area_under_curve(positive, negative),
+        }
+
+
+class _Classes:
+    """Counts of every class; nothing that grows with the data, or with the square of the classes."""
+
+    def __init__(self, parameters: Hyperparameters) -> None:
+        classes = parameters.outputs
+        self._top = min(parameters.accuracy_top_k, classes)
+        self._loss = loss_of(parameters)
+        self._actual = np.zeros(classes, np.int64)
+        self._called = np.zeros(classes, np.int64)
+        self._right = np.zeros(classes, np.int64)
+        self._sums = np.zeros(3)  # of the loss, of the right ones within the first k, of the discounted gain
+
+    def add(self, scores: Array, labels: Array) -> None:
+        classes, actual = len(self._actual), labels.astype(np.int64)
+        called = scores.argmax(axis=1)
+        self._actual += np.bincount(actual, minlength=classes)
+        self._called += np.bincount(called, minlength=classes)
+        self._right += np.bincount(actual[called == actual], minlength=classes)
+        of_label = scores[np.arange(len(actual)), actual]
+        ranks = 1 + (scores > of_label[:, None]).sum(axis=1)
+        losses = self._loss.value(scores[:, None, :].astype(np.float64), labels)
+        self._sums += [losses.sum(), (ranks <= self._top).sum(), (1 / np.log2(1 + ranks)).sum()]
+
+    def measures(self, model: Model, parameters: Hyperparameters) -> dict[str, float]:  # noqa: ARG002 - one protocol
+        count = max(1, int(self._actual.sum()))
+        there = self._actual > 0
+        recall = self._right[there] / self._actual[there]
+        precision = self._right[there] / np.maximum(self._called[there], 1)
+        loss, top, gain = (self._sums / count).tolist()
+        return {
+            "multiclass_cross_entropy_objective": loss,
+            "multiclass_accuracy": float(self._right.sum() / count),
+            f"multiclass_top_k_accuracy_{self._top}": top,
+            "dcg": gain,
+            "macro_recall": float(recall.mean()),
+            "macro_precision": float(precision.mean()),
+            f"macro_f_{parameters.f_beta:.3f}": float(f_score(precision, recall, parameters.f_beta).mean()),
+            "multiclass_balanced_accuracy": float(recall.mean()),
+            "multiclass_log_loss": loss,
+        }

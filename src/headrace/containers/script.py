@@ -1,0 +1,181 @@
+"""The container of a user's script."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headrace.containers.code import Code, find_code, staged
+from headrace.containers.serving.batching import BatchingScriptHandler
+from headrace.containers.serving.context import Context
+from headrace.containers.serving.dialects import DIALECTS, DialectName
+from headrace.containers.serving.functions import Function, Functions, collect
+from headrace.containers.serving.handler import ScriptHandler
+from headrace.containers.serving.loading import load_module, variables
+from headrace.containers.toolkit import params, shim
+from headrace.containers.training.interpreter import prepare
+from headrace.containers.training.script_job import installation_of, train_with_script
+from headrace.contracts.job import TrainingJob
+from headrace.errors import JobFailed
+
+__all__ = ["ScriptContainer"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptContainer:
+    """Trains and answers with a user's script, as SageMaker's framework containers do.
+
+    Args:
+        entry_point: The script: a path, or one relative to ``source_dir``. ``None``: the one beside the model, in ``code/``.
+        source_dir: Folder (or ``.tar.gz`` of one) with the script and what it imports.
+        dependencies: More files and folders that are put beside the script.
+        environment: Variables of this container.
+        name: For logs and errors; the script's name where it is not given.
+        python: The interpreter of the script: a path, or a name such as ``"python3.12"``. ``None``: the running one. Where
+            the code has a ``requirements.txt`` (or a ``setup.py``), a virtual environment of it is made and kept.
+        dialect: ``"fixed"``: what users fall into with SageMaker is mended (one CSV row is ``(1, n)``, parameters of content
+            types do not matter, faults have the status that HTTP has for them). ``"sagemaker_containers"`` and
+            ``"sagemaker_inference"`` do exactly as those packages do.
+        rows_independent: Whether the answer to a row does not depend on the rows that come with it, so that concurrent
+            requests may go through the functions as one batch. ``None``: only where the script leaves predicting to the
+            default, ``model.predict``.
+
+    Raises:
+        ValueError: An unknown dialect.
+
+    >>> ScriptContainer(entry_point="train.py").name
+    'train'
+    """
+
+    entry_point: str | os.PathLike[str] | None = None
+    source_dir: str | os.PathLike[str] | None = None
+    dependencies: Sequence[str | os.PathLike[str]] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    name: str = ""
+    python: str | os.PathLike[str] | None = None
+    dialect: DialectName = "fixed"
+    rows_independent: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.dialect not in DIALECTS:
+            raise ValueError(f"dialect must be one of {', '.join(DIALECTS)}, got {self.dialect!r}")
+        if not self.name:
+            program = self.entry_point or self.environment.get(params.USER_PROGRAM_ENV) or "script"
+            object.__setattr__(self, "name", Path(program).stem)
+
+    def train(self, job: TrainingJob, /) -> None:
+        """Run the script with the job's tree, variables and arguments.
+
+        Raises:
+            JobFailed: It failed, or cannot be run.
+        """
+        try:
+            code = find_code(self.entry_point, self.source_dir, None, self.environment)
+        except JobFailed as error:
+            (job.output_dir / "failure").write_text(f"Framework Error:\n{error}", encoding="utf-8")
+            raise
+        train_with_script(
+            job,
+            code,
+            dependencies=self.dependencies,
+            python=self.python,
+            environment=self.environment,
+        )
+
+    def code(self, model_dir: str | os.PathLike[str] | None = None) -> Code:
+        """Where the script is.
+
+        Args:
+            model_dir: Where the model is, for scripts that come with it.
+
+        Raises:
+            JobFailed: There is none.
+        """
+        folder = None if model_dir is None else Path(model_dir).absolute()
+        return find_code(self.entry_point, self.source_dir, folder, self.environment)
+
+    def interpreter(
+        self, model_dir: str | os.PathLike[str] | None = None, *, log: Callable[[str], None] = print
+    ) -> str | None:
+        """The interpreter that the script has to be loaded with, ``None`` where the running one will do.
+
+        Where the code has a ``requirements.txt``, a virtual environment is made for it, once. A process that hosts the script
+        is to run with it; :meth:`handler` loads into the process that calls it.
+
+        Args:
+            model_dir: Where the model is, for scripts that come with it.
+            log: Takes the lines that pip writes.
+
+        Raises:
+            JobFailed: There is no such interpreter, or installing failed.
+        """
+        with staged(self.code(model_dir), self.dependencies) as prepared:
+            installation = installation_of(prepared)
+            if self.python is None and not installation.is_needed:
+                return None
+            return prepare(self.python, installation, log=log)
+
+    def handler(self, model_dir: str | os.PathLike[str], /) -> ScriptHandler:
+        """Load the script and its model, ready to answer.
+
+        The functions are checked first, all at once; then ``pre_model_fn``, ``model_fn`` and ``model_warmup_fn`` run.
+
+        Raises:
+            JobFailed: The script cannot be imported, its functions are not as they have to be, or one of those failed.
+        """
+        folder = Path(model_dir).absolute()
+        code = self.code(folder)
+        with ExitStack() as stack:
+            code = stack.enter_context(staged(code, self.dependencies))
+            with variables(self._variables(folder, code)), shim.inside():
+                functions = collect(load_module(code))
+                model = _load_model(functions, str(folder))
+            return self._handler_class(functions)(
+                functions,
+                model,
+                model_dir=str(folder),
+                dialect=DIALECTS[self.dialect],
+                environment=self.environment,
+                name=self.name,
+                resources=stack.pop_all(),
+            )
+
+    def _handler_class(self, functions: Functions) -> type[ScriptHandler]:
+        independent = self.rows_independent
+        if independent is None:
+            independent = functions.predict_fn is None
+        return BatchingScriptHandler if independent and functions.transform_fn is None else ScriptHandler
+
+    def _variables(self, model_dir: Path, code: Code) -> dict[str, str]:
+        own = {
+            "SM_MODEL_DIR": str(model_dir),
+            params.USER_PROGRAM_ENV: code.program,
+            params.SUBMIT_DIR_ENV: str(code.folder),
+        }
+        if model_dir.name == "model":
+            own[params.BASE_PATH_ENV] = str(model_dir.parent)
+        return {**own, **self.environment}
+
+
+def _load_model(functions: Functions, model_dir: str) -> Any:
+    context = Context(model_dir)
+    if functions.pre_model_fn is not None:
+        _called(functions.pre_model_fn, context, model_dir)
+    model = _called(functions.model_fn, context, model_dir)
+    if functions.model_warmup_fn is not None:
+        _called(functions.model_warmup_fn, context, model_dir, model)
+    return model
+
+
+def _called(function: Function, context: Context, *args: Any) -> Any:
+    try:
+        return function(context, *args)
+    except (Exception, SystemExit) as error:
+        hint = ""
+        if "__main__" in str(error):
+            hint = " (classes that are defined in the script itself cannot be unpickled here: move them to a module beside it)"
+        raise JobFailed(f"{function.name} failed with {type(error).__name__}: {error}{hint}") from error

@@ -1,0 +1,129 @@
+"""The functions that a script may define, found and checked all at once."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from headrace.errors import JobFailed
+
+__all__ = ["NUM_ARGUMENTS", "Function", "Functions", "collect"]
+
+NUM_ARGUMENTS = {
+    "model_fn": 1,
+    "input_fn": 2,
+    "predict_fn": 2,
+    "output_fn": 2,
+    "transform_fn": 4,
+    "pre_model_fn": 1,
+    "model_warmup_fn": 2,
+    "execution_parameters_fn": 0,
+}
+"""How many arguments each takes; every one but the last may take ``context`` behind them."""
+
+SIGNATURES = {
+    "model_fn": "model_fn(model_dir)",
+    "input_fn": "input_fn(input_data, content_type)",
+    "predict_fn": "predict_fn(input_data, model)",
+    "output_fn": "output_fn(prediction, accept)",
+    "transform_fn": "transform_fn(model, input_data, content_type, accept)",
+    "pre_model_fn": "pre_model_fn(model_dir)",
+    "model_warmup_fn": "model_warmup_fn(model_dir, model)",
+    "execution_parameters_fn": "execution_parameters_fn()",
+}
+SEPARATE = ("input_fn", "predict_fn", "output_fn")
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One of the script's functions.
+
+    Args:
+        name: Its name.
+        call: The function itself.
+        wants_context: Whether it takes ``context`` as its last argument.
+    """
+
+    name: str
+    call: Callable[..., Any]
+    wants_context: bool = False
+
+    def __call__(self, context: Any, *args: Any) -> Any:
+        """Call it."""
+        return self.call(*args, context) if self.wants_context else self.call(*args)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Functions:
+    """What a script defines; ``None`` where it leaves that to the default."""
+
+    model_fn: Function
+    input_fn: Function | None = None
+    predict_fn: Function | None = None
+    output_fn: Function | None = None
+    transform_fn: Function | None = None
+    pre_model_fn: Function | None = None
+    model_warmup_fn: Function | None = None
+    execution_parameters_fn: Function | None = None
+
+
+def collect(module: ModuleType) -> Functions:
+    """The functions of a script.
+
+    Raises:
+        JobFailed: Something is wrong; the message lists everything that is.
+    """
+    found: dict[str, Function] = {}
+    problems = []
+    for name, count in NUM_ARGUMENTS.items():
+        given = getattr(module, name, None)
+        if given is None:
+            continue
+        problem = _problem(name, given)
+        if problem:
+            problems.append(problem)
+        else:
+            found[name] = Function(name, given, _num_parameters(given) == count + 1)
+    if getattr(module, "model_fn", None) is None:
+        problems.append(_missing_model_fn(module))
+    clash = [name for name in SEPARATE if getattr(module, name, None) is not None]
+    if getattr(module, "transform_fn", None) is not None and clash:
+        problems.append(
+            f"transform_fn replaces input_fn, predict_fn and output_fn, but there is {', '.join(clash)} too"
+        )
+    if problems:
+        raise JobFailed(f"{module.__name__} cannot serve: " + "; ".join(problems))
+    return Functions(**found)
+
+
+def _num_parameters(function: Callable[..., Any]) -> int:
+    return len(inspect.signature(function).parameters)
+
+
+def _problem(name: str, given: Any) -> str | None:
+    if not callable(given):
+        return f"{name} is no function but {type(given).__name__}"
+    try:
+        parameters = list(inspect.signature(given).parameters.values())
+    except (ValueError, TypeError):
+        return None  # built-in functions may not say
+    wanted = NUM_ARGUMENTS[name]
+    allowed = {wanted} if name == "execution_parameters_fn" else {wanted, wanted + 1}
+    needed = sum(
+        one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD) for one in parameters
+    )
+    if any(one.kind is one.VAR_POSITIONAL for one in parameters) and needed <= wanted:
+        return None
+    if len(parameters) in allowed or (needed <= wanted <= len(parameters)):
+        return None
+    return f"{name} takes {len(parameters)} arguments, where {SIGNATURES[name]} is called (and may take context last)"
+
+
+def _missing_model_fn(module: ModuleType) -> str:
+    close = difflib.get_close_matches("model_fn", [n for n in vars(module) if not n.startswith("_")], n=1, cutoff=0.75)
+    meant = f" (is {close[0]} meant to be it?)" if close else ""
+    return f"there is no model_fn(model_dir), which loads the model{meant}"

@@ -1,0 +1,188 @@
+"""A loaded script that answers requests."""
+
+from __future__ import annotations
+
+import json
+import os
+import weakref
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import lru_cache
+from typing import Any
+
+from headrace.containers import content_types, encoding
+from headrace.containers.serving.context import Context
+from headrace.containers.serving.dialects import Dialect, request_error
+from headrace.containers.serving.functions import Function, Functions
+from headrace.containers.toolkit import params, shim
+from headrace.contracts.serving import Request, Response
+
+__all__ = ["ScriptHandler"]
+
+Step = Callable[..., Any]
+
+
+class ScriptHandler:
+    """Answers requests with a script's functions, as SageMaker's containers call them.
+
+    May be called from several threads where the script may.
+
+    Args:
+        functions: The script's.
+        model: What ``model_fn`` gave.
+        model_dir: Where it came from.
+        dialect: How requests become arguments.
+        environment: The container's variables, of which ``SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT`` counts here.
+        name: The container's name, for errors.
+        resources: What is to be let go of in the end, such as a temporary folder with the script.
+    """
+
+    def __init__(
+        self,
+        functions: Functions,
+        model: Any,
+        *,
+        model_dir: str,
+        dialect: Dialect,
+        environment: Mapping[str, str],
+        name: str,
+        resources: ExitStack | None = None,
+    ) -> None:
+        self.functions = functions
+        self.model = model
+        self.name = name
+        self._end = weakref.finalize(self, (resources or ExitStack()).close)
+        self._model_dir = model_dir
+        self._dialect = dialect
+        name_of_default = params.DEFAULT_INVOCATIONS_ACCEPT_ENV
+        default = environment.get(name_of_default) or os.environ.get(name_of_default)
+        self._input_fn = functions.input_fn or Function("input_fn", dialect.input_fn)
+        self._predict_fn = functions.predict_fn or Function("predict_fn", _predict)
+        # What may be answered is known only where it is left to the default.
+        has_own = functions.output_fn is not None or functions.transform_fn is not None
+        self._types = _remembered_types(dialect, default or content_types.JSON, () if has_own else encoding.ENCODED)
+        self._output_fn = functions.output_fn or Function("output_fn", dialect.output_fn)
+        called = (functions.transform_fn, self._input_fn, self._predict_fn, self._output_fn)
+        self._uses_context = any(function is not None and function.wants_context for function in called)
+        self._unused_context = Context(model_dir)
+
+    def __call__(self, request: Request, /) -> Response:
+        """Answer one request.
+
+        Raises:
+            RequestError: 4xx, the request is at fault; 500, one of the script's functions failed (``__cause__`` is why).
+        """
+        with shim.inside():
+            return self._answer(request)
+
+    def execution_parameters(self) -> Any:
+        """What ``execution_parameters_fn`` gives, ``None`` where the script has none."""
+        function = self.functions.execution_parameters_fn
+        if function is None:
+            return None
+        with shim.inside():
+            return self._call(Function(function.name, lambda: _parameters(function.call())), self._context(None))
+
+    def close(self) -> None:
+        """Delete the script's temporary folder, where it has one. Happens by itself when the handler is gone."""
+        self._end()
+
+    def _answer(self, request: Request) -> Response:
+        context = self._context(request) if self._uses_context else self._unused_context
+        content_type, accept = self._types(request.content_type, request.accept)
+        body = self._input_data(request, content_type)
+        if self.functions.transform_fn is not None:
+            result = self._call(self.functions.transform_fn, context, self.model, body, content_type, accept)
+            return self._response(result, accept, context)
+        rows = self._call(self._input_fn, context, body, content_type)
+        prediction = self._call(self._predict_fn, context, rows, self.model)
+        return self._response(self._call(self._output_fn, context, prediction, accept), accept, context)
+
+    def _input_data(self, request: Request, content_type: str) -> Any:
+        try:
+            return self._dialect.input_data(request, content_type)
+        except Exception as error:
+            raise request_error(error, "reading the body", self._dialect, self.name) from error
+
+    def _input(self, body: Any, content_type: str, context: Context) -> Any:
+        return self._call(self._input_fn, context, body, content_type)
+
+    def _predict(self, rows: Any, context: Context) -> Any:
+        return self._call(self._predict_fn, context, rows, self.model)
+
+    def _output(self, prediction: Any, accept: str, context: Context) -> Response:
+        return self._response(self._call(self._output_fn, context, prediction, accept), accept, context)
+
+    def _context(self, request: Request | None) -> Context:
+        headers: Mapping[str, str] = {}
+        if request is not None:
+            headers = {**request.headers, "content-type": request.content_type, "accept": request.accept}
+        return Context(self._model_dir, headers)
+
+    def _call(self, function: Function, context: Context, *args: Any) -> Any:
+        try:
+            return function.call(*args, context) if function.wants_context else function.call(*args)
+        except (Exception, SystemExit) as error:
+            raise request_error(error, function.name, self._dialect, self.name) from error
+
+    def _response(self, result: Any, accept: str, context: Context) -> Response:
+        try:
+            response = self._as_response(result, accept)
+        except Exception as error:
+            raise request_error(error, "making the answer", self._dialect, self.name) from error
+        if context.status is None and not context.response_headers:
+            return response
+        headers = {**response.headers, **context.response_headers}
+        content_type = headers.pop("content-type", response.content_type)
+        status = context.status or response.status
+        return Response(body=response.body, content_type=content_type, status=status, headers=headers)
+
+    def _as_response(self, result: Any, accept: str) -> Response:
+        """Whatever a script returns as an answer: a Response, ``(body, content type)``, text, bytes, or values."""
+        if hasattr(result, "get_data") and hasattr(result, "status_code"):  # the toolkit's, or Flask's own
+            content_type, headers = "", {}
+            for name, value in result.headers.items():
+                lower = name.lower()
+                if lower == "content-type":
+                    content_type = value
+                elif lower != "content-length":
+                    headers[lower] = value
+            return Response(
+                body=result.get_data(), content_type=content_type or accept, status=result.status_code, headers=headers
+            )
+        if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], str):
+            return Response(body=self._body(result[0], result[1]), content_type=result[1])
+        content_type = self._dialect.untyped or accept if isinstance(result, str | bytes) else accept
+        return Response(body=self._body(result, accept), content_type=content_type)
+
+    def _body(self, value: Any, accept: str) -> bytes:
+        if isinstance(value, str):
+            return value.encode()
+        if isinstance(value, bytes | bytearray | memoryview):
+            return bytes(value)
+        if not self._dialect.is_strict:
+            raise TypeError(f"the script returned {type(value).__name__}, where text, bytes or a Response is taken")
+        return encoding.encode(value, content_types.media_type(accept))
+
+
+def _remembered_types(
+    dialect: Dialect, default_accept: str, answers: tuple[str, ...]
+) -> Callable[[str, str], tuple[str, str]]:
+    """Content type and ``Accept`` as the script is told, for the two headers of a request."""
+
+    @lru_cache(maxsize=64)
+    def types(content_type: str, accept: str) -> tuple[str, str]:
+        return dialect.content_type(content_type), dialect.accept(accept, default_accept, answers)
+
+    return types
+
+
+def _predict(rows: Any, model: Any) -> Any:
+    """The default ``predict_fn``."""
+    return model.predict(rows)
+
+
+def _parameters(found: Any) -> Any:
+    """What ``execution_parameters_fn`` says: with SageMaker it gives a whole answer, a ``Response`` or its text."""
+    text = found.get_data() if hasattr(found, "get_data") else found
+    return json.loads(text) if isinstance(text, str | bytes) else text

@@ -1,0 +1,222 @@
+"""How rows of text are cut and understood: what a caller says, and what was found out."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from encodings.aliases import aliases
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from headrace.contracts.feature import Feature
+from headrace.errors import did_you_mean
+
+__all__ = ["CSV", "MISSING", "CsvDialect", "Marks", "is_direct"]
+
+MISSING = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "-NaN", "-nan", "null", "NULL", "None")
+"""What stands for a missing value unless the caller says otherwise."""
+
+Marks = tuple[str, str, str]
+"""Delimiter, quote (or nothing), decimal mark: what native code takes."""
+
+WORDS = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " ", "none": "", "crlf": "\r\n", "lf": "\n"}
+OPTIONS = ("header", "delimiter", "quote", "encoding", "floats", "decimal", "newline")
+TRUTHS = {"yes": True, "true": True, "no": False, "false": False}
+NEWLINES = ("\n", "\r\n")
+FLOATS = ("float64", "float32")
+UTF_8 = ("utf-8", "utf-8-sig")
+NO_TEXT = ("undefined", "idna", "punycode")
+UTF_16 = ("utf-16", "utf-16-le", "utf-16-be")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CSV:
+    """What to take for granted about a CSV file, given as ``format=``. What is left out is found out by reading.
+
+    Args:
+        header: ``True``: the first row names the columns; ``False``: it does not, and they are ``c0``, ``c1``, ...; names:
+            it does not, and these are the names. To write: whether a first row with the names is written (``None``: yes).
+        delimiter: One character between the fields of a row; to write, ``","`` when left out, or a tab in a ``.tsv``.
+        quote: What may stand round a field, doubled inside it; ``""`` where quotes are ordinary text.
+        encoding: Any text encoding that Python has: ``"utf-8"``, ``"utf-8-sig"`` (with a byte order mark), ``"utf-16"``,
+            ``"latin-1"``, ``"cp1252"``, ``"cp932"``, ``"euc_jp"``, ``"gb18030"``, ... When left out: UTF-8, or UTF-16 where the
+            file begins with its byte order mark.
+        missing: Texts that stand for a missing number. Text columns keep them as they are.
+        types: Types of some columns, instead of those found by reading: names to dtypes or to
+            :class:`~headrace.Feature` values.
+        floats: The dtype of columns that are found to be floats: ``"float64"`` or ``"float32"``, the nearest in either case.
+        decimal: What stands between the whole and the fraction of a number: ``"."`` or ``","``.
+        newline: To write: what ends each row.
+
+    Raises:
+        ValueError: The parts do not fit together.
+
+    >>> CSV(header=False, delimiter=";").delimiter
+    ';'
+    """
+
+    header: bool | tuple[str, ...] | None = None
+    delimiter: str | None = None
+    quote: str = '"'
+    encoding: str | None = None
+    missing: tuple[str, ...] = MISSING
+    types: Mapping[str, Feature] | None = None
+    floats: str = "float64"
+    decimal: str = "."
+    newline: str = "\n"
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__  # frozen: this is the one place that may set
+        if not (self.header is None or isinstance(self.header, bool)):
+            put(self, "header", _names(self.header))
+        if self.encoding is not None:
+            put(self, "encoding", _known_encoding(self.encoding))
+        missing: Any = self.missing
+        put(self, "missing", (missing,) if isinstance(missing, str) else tuple(missing))
+        put(self, "types", {name: _feature(given) for name, given in (self.types or {}).items()})
+        self._check_marks()
+
+    def _check_marks(self) -> None:
+        if self.delimiter is not None and not _is_mark(self.delimiter):
+            raise ValueError(
+                f"delimiter must be one ASCII character, not a line end or a quote, got {self.delimiter!r}"
+            )
+        if self.quote and (not _is_mark(self.quote) or self.quote == self.delimiter):
+            raise ValueError(f"quote must be one ASCII character, or '' for none, got {self.quote!r}")
+        if self.decimal not in (".", ",") or self.decimal == self.delimiter:
+            raise ValueError(f"decimal must be '.' or ',', and not the delimiter, got {self.decimal!r}")
+        if self.floats not in FLOATS:
+            raise ValueError(f"floats must be one of {FLOATS}, got {self.floats!r}")
+        if self.newline not in NEWLINES:
+            raise ValueError(f"newline must be one of {NEWLINES}, got {self.newline!r}")
+
+    @classmethod
+    def parse(cls, text: str) -> CSV:
+        r"""The options in one line, as the commands take them after ``csv:``.
+
+        Args:
+            text: ``NAME=VALUE`` parts with commas between them. Marks have names: ``tab``, ``comma``, ``semicolon``, ``pipe``.
+
+        Raises:
+            ValueError: There is no such option.
+
+        >>> CSV.parse("header=no,delimiter=tab").delimiter
+        '\t'
+        """
+        given: dict[str, Any] = {}
+        for part in filter(None, text.split(",")):
+            name, _, value = part.partition("=")
+            if name == "header" and value not in TRUTHS:
+                raise ValueError(f"header is yes or no, got {value!r}")
+            if name not in OPTIONS:
+                hint = did_you_mean(name, OPTIONS)
+                raise ValueError(f"CSV has no option {name!r} here; it has {', '.join(OPTIONS)}. {hint}".rstrip())
+            given[name] = TRUTHS[value] if name == "header" else WORDS.get(value, value)
+        return cls(**given)
+
+    def with_delimiter(self, delimiter: str) -> CSV:
+        """The same, with a delimiter where there was none."""
+        return self if self.delimiter is not None else replace(self, delimiter=delimiter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CsvDialect:
+    """How the rows of some files are cut and understood, all of it known.
+
+    Args:
+        names: Of the columns.
+        header: The first row of each file, as it stands there; ``None`` where the first row is data.
+        delimiter, quote, decimal, floats: As in :class:`CSV`.
+        encoding: Of the texts as they are decoded: UTF-16 has become UTF-8 by then.
+        transcode: What the files are where that is read as UTF-8, as UTF-16 is; else ``""``.
+        missing: Texts that stand for a missing number.
+        types: Types of some columns.
+    """
+
+    names: tuple[str, ...] = ()
+    header: tuple[bytes, ...] | None = None
+    delimiter: str = ","
+    quote: str = '"'
+    decimal: str = "."
+    encoding: str = "utf-8"
+    transcode: str = ""
+    missing: tuple[str, ...] = MISSING
+    types: Mapping[str, Feature] | None = None
+    floats: str = "float64"
+
+    @property
+    def marks(self) -> Marks:
+        """What native code takes."""
+        return (self.delimiter, self.quote, self.decimal)
+
+    @property
+    def width(self) -> int:
+        """Fields of a row."""
+        return len(self.names)
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether rows are UTF-8."""
+        return self.encoding == "utf-8"
+
+    @property
+    def key(self) -> str:
+        """Tells dialects apart whose rows begin in other places, or that find other rows damaged."""
+        return repr((self.header, self.marks, self.width, self.encoding, self.transcode))
+
+
+def _is_mark(text: str) -> bool:
+    return len(text) == 1 and text.isascii() and text not in "\r\n\0" and not text.isalnum()
+
+
+def _names(names: Sequence[str]) -> tuple[str, ...]:
+    found = (names,) if isinstance(names, str) else tuple(names)
+    if not found or len(set(found)) < len(found):
+        raise ValueError(f"header must be True, False or names that differ from each other, got {names!r}")
+    return found
+
+
+def _feature(given: Any) -> Feature:
+    return given if isinstance(given, Feature) else Feature(given)
+
+
+def _known_encoding(name: str) -> str:
+    """The one spelling of an encoding.
+
+    Raises:
+        ValueError: There is none of that name, or it is none of text.
+    """
+    try:
+        codec = codecs.lookup(name)
+    except (LookupError, ValueError):
+        known = sorted({*aliases.values(), *aliases})
+        hint = did_you_mean(name.lower().replace("-", "_"), known)
+        raise ValueError(f"there is no encoding {name!r}. {hint}".rstrip()) from None
+    is_text = getattr(codec, "_is_text_encoding", True) and getattr(codec, "incrementaldecoder", None) is not None
+    if not is_text or codec.name in NO_TEXT:
+        raise ValueError(f"encoding must be one of text, such as 'cp932', got {name!r}")
+    found = codec.name.replace("_", "-")
+    return "utf-8" if found == "ascii" else found
+
+
+def is_direct(encoding: str) -> bool:
+    """Whether rows can be found in text of this encoding as it is: UTF-8, or one byte a character that begins with ASCII."""
+    return encoding in UTF_8 or _is_one_byte(encoding)
+
+
+@cache
+def _is_one_byte(name: str) -> bool:
+    ascii_bytes = bytes(range(128))
+    try:
+        if ascii_bytes.decode(name) != ascii_bytes.decode("ascii"):
+            return False
+        upper = [bytes([byte]).decode(name, "replace") for byte in range(128, 256)]
+    except (UnicodeError, LookupError):
+        return False
+    pairs = np.array([len((bytes([byte]) * 2).decode(name, "replace")) for byte in range(128, 256)])
+    if all(text == "\ufffd" for text in upper):  # of seven bits, with marks that switch between character sets
+        return False
+    return all(len(text) == 1 for text in upper) and bool((pairs == 2).all())

@@ -1,0 +1,283 @@
+"""What one feature looks like."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.contracts.feature_keys import RaggedKeys, SparseKeys, keys_from_json
+
+__all__ = ["ENCODINGS", "IMAGE_AXES", "MOST_AXES", "SEVERAL_KINDS", "Encoding", "Feature"]
+
+
+Encoding = Literal["jpeg", "png", "gif", "bmp", "webp", "tiff", "image"]
+ENCODINGS: tuple[str, ...] = ("jpeg", "png", "gif", "bmp", "webp", "tiff")
+SEVERAL_KINDS: Encoding = "image"
+IMAGE_AXES = 3
+MOST_AXES = 31
+"""Of an example. NumPy 1 has arrays of up to 32, of which a batch takes one."""
+SHOWN_NAMES = 4
+PIXELS = ("uint8", "uint16")
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """The type of one named array.
+
+    Args:
+        dtype: A NumPy dtype (name or object; kept as its native-endian name), ``"bytes"``, ``"str"`` for UTF-8 text, or
+            ``"examples"`` for sequences of examples inside an example, read lazily (the steps of an episode).
+        shape: Axis lengths. ``None`` is a length that varies from example to example; ``()`` is a scalar.
+        default: What an example that lacks the feature gets: a scalar that fills ``shape``, or values of that shape.
+            ``None``: a missing feature of fixed shape is an error, one of varying length is empty.
+        encoding: What an image is stored as: ``"jpeg"``, ``"png"``, ``"gif"``, ``"bmp"``, ``"webp"``, ``"tiff"``, or ``"image"``
+            where there are several kinds. On ``"bytes"`` the values are the encoded images; on ``uint8`` and ``uint16`` they
+            are decoded when they are read, and the last three axes are height, width and channels.
+        sparse: The feature is a sparse vector: rows come as ``scipy.sparse`` rows, batches as ``csr_array``.
+        steps: The first axis counts the steps of a sequence. A record format that tells the two apart stores such a feature
+            as a list of steps: a tf.Example file as a feature list of a SequenceExample.
+        names: What whole numbers from 0 stand for: the classes of a label.
+        keys: Where a tf.Example holds a feature that takes several of its lists: :class:`SparseKeys`, or :class:`RaggedKeys`.
+            They say the shape, too.
+
+    Raises:
+        ValueError, TypeError: the parts do not fit together.
+
+    >>> Feature("float32", (28, 28))
+    Feature('float32', (28, 28))
+    """
+
+    dtype: str
+    shape: tuple[int | None, ...] = ()
+    default: Any = None
+    encoding: Encoding | None = None
+    sparse: bool = False
+    steps: bool = False
+    names: tuple[str, ...] | None = None
+    keys: SparseKeys | RaggedKeys | None = None
+
+    def __init__(
+        self,
+        dtype: str | np.dtype[Any] | type,
+        shape: tuple[int | None, ...] | list[int | None] = (),
+        *,
+        default: Any = None,
+        encoding: Encoding | None = None,
+        sparse: bool = False,
+        steps: bool = False,
+        names: Sequence[str] | None = None,
+        keys: SparseKeys | RaggedKeys | None = None,
+    ) -> None:
+        put = object.__setattr__  # frozen: this is the one place that may set
+        put(self, "dtype", _dtype_name(dtype))
+        put(self, "shape", _checked_shape(shape) or getattr(keys, "shape", ()))
+        put(self, "keys", keys)
+        put(self, "encoding", encoding)
+        sparse = sparse or isinstance(keys, SparseKeys)
+        put(self, "sparse", sparse)
+        put(self, "steps", steps)
+        put(self, "names", None if names is None else tuple(names))
+        put(self, "default", self._checked_default(default))
+        self._check_encoding()
+        self._check_keys()
+        self._check_names()
+        if sparse and (self.is_text or len(self.shape) != 1):
+            raise ValueError(f"a sparse feature is numeric with one axis, got {self.dtype!r} with shape {self.shape}")
+        if steps and (sparse or len(self.shape) == (IMAGE_AXES if self.is_image else 0)):
+            raise ValueError(f"a feature of steps has a first axis that counts them, got shape {self.shape}")
+
+    @property
+    def is_text(self) -> bool:
+        """Whether values are ``bytes`` or ``str`` rather than numbers."""
+        return self.dtype in ("bytes", "str")
+
+    @property
+    def is_image(self) -> bool:
+        """Whether values are decoded images: arrays whose last three axes are height, width and channels."""
+        return self.encoding is not None and not self.is_text
+
+    @property
+    def stored(self) -> Feature:
+        """The feature as it lies in a file: encoded images for decoded ones, itself for any other."""
+        if not self.is_image:
+            return self
+        return Feature("bytes", self.shape[:-IMAGE_AXES], encoding=self.encoding, steps=self.steps)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether every example holds the same number of values."""
+        return None not in self.shape
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The dtype of a batch column: ``object`` for ``bytes``, ``str`` and ``examples``."""
+        return np.dtype(object if self.is_text or self.dtype == "examples" else self.dtype)
+
+    @property
+    def count(self) -> int:
+        """Values in one example; -1 when that varies."""
+        fixed = [length for length in self.shape if length is not None]
+        return math.prod(fixed) if self.is_fixed else -1
+
+    def _check_encoding(self) -> None:
+        if self.encoding is None:
+            return
+        if self.encoding not in (*ENCODINGS, SEVERAL_KINDS):
+            raise ValueError(f"encoding must be one of {(*ENCODINGS, SEVERAL_KINDS)}, got {self.encoding!r}")
+        if self.dtype != "bytes" and (self.dtype not in PIXELS or len(self.shape) < IMAGE_AXES):
+            raise ValueError(
+                "an encoding goes with 'bytes', or with 'uint8' or 'uint16' whose last axes are height, width and channels; "
+                f"got {self.dtype!r} with shape {self.shape}"
+            )
+
+    def _check_names(self) -> None:
+        if self.names is None:
+            return
+        if not np.issubdtype(self.numpy_dtype, np.integer):
+            raise ValueError(f"names go with whole numbers, got {self.dtype!r}")
+        if len(set(self.names)) != len(self.names) or not all(isinstance(name, str) for name in self.names):
+            raise ValueError(f"names are different strings, got {self.names}")
+
+    def _check_keys(self) -> None:
+        if self.keys is None:
+            return
+        if not isinstance(self.keys, (SparseKeys, RaggedKeys)):
+            raise TypeError(f"keys are SparseKeys(...) or RaggedKeys(...), got {self.keys!r}")
+        if self.shape != self.keys.shape:
+            raise ValueError(f"{self.keys!r} makes the shape {self.keys.shape}, got {self.shape}")
+        if self.default is not None or self.encoding is not None or self.steps:
+            raise ValueError("a feature with keys has no default, encoding or steps")
+        if self.sparse and isinstance(self.keys, RaggedKeys):
+            raise ValueError("RaggedKeys make no sparse feature")
+
+    def _checked_default(self, default: Any) -> Any:
+        """The default as plain Python values (hashable, JSON), after a check that it fits dtype and shape."""
+        if default is None:
+            return None
+        values = np.asarray(default, dtype=object) if self.is_text else np.asarray(default)
+        if not self.is_text and not _holds(self.dtype, values):
+            raise TypeError(f"default {default!r} does not fit dtype {self.dtype}")
+        if values.shape != () and self.is_fixed and values.shape != self.shape:
+            raise ValueError(f"default must be a scalar or of shape {self.shape}, got shape {values.shape}")
+        return _as_tuples(values.tolist())
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object that :meth:`from_json` reads back."""
+        out: dict[str, Any] = {"dtype": self.dtype, "shape": list(self.shape)}
+        if self.default is not None:
+            out["default"] = _jsonable(self.default)
+        if self.encoding is not None:
+            out["encoding"] = self.encoding
+        if self.sparse:
+            out["sparse"] = True
+        if self.steps:
+            out["steps"] = True
+        if self.names is not None:
+            out["names"] = list(self.names)
+        if self.keys is not None:
+            out["keys"] = self.keys.to_json()
+        return out
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Feature:
+        """The feature that :meth:`to_json` wrote."""
+        return cls(
+            value["dtype"],
+            tuple(value.get("shape", ())),
+            default=_from_jsonable(value.get("default")),
+            encoding=value.get("encoding"),
+            sparse=value.get("sparse", False),
+            steps=value.get("steps", False),
+            names=value.get("names"),
+            keys=keys_from_json(value.get("keys")),
+        )
+
+    def __repr__(self) -> str:
+        parts = [repr(self.dtype)]
+        if self.shape and self.keys is None:
+            parts.append(repr(self.shape))
+        if self.default is not None:
+            parts.append(f"default={self.default!r}")
+        if self.encoding is not None:
+            parts.append(f"encoding={self.encoding!r}")
+        if self.sparse and self.keys is None:
+            parts.append("sparse=True")
+        if self.steps:
+            parts.append("steps=True")
+        if self.names is not None:
+            parts.append(f"names={_shortened(self.names)}")
+        if self.keys is not None:
+            parts.append(f"keys={self.keys!r}")
+        return f"Feature({', '.join(parts)})"
+
+
+def _shortened(names: tuple[str, ...]) -> str:
+    return repr(names) if len(names) <= SHOWN_NAMES else f"({', '.join(map(repr, names[:SHOWN_NAMES]))}, ...)"
+
+
+def _dtype_name(dtype: str | np.dtype[Any] | type) -> str:
+    if dtype in ("bytes", bytes):
+        return "bytes"
+    if dtype in ("str", str):
+        return "str"
+    if isinstance(dtype, str) and dtype == "examples":
+        return "examples"
+    if dtype is None:
+        raise TypeError("a feature needs a dtype, got None")
+    try:
+        known = np.dtype(dtype)
+    except SyntaxError as error:  # NumPy parses names such as "2i4"
+        raise TypeError(f"data type {dtype!r:.60} not understood") from error
+    if known.kind == "O":
+        raise TypeError("object arrays have no fixed meaning in a file; use 'bytes', 'str' or a numeric dtype")
+    if known.names is not None:
+        raise TypeError(f"a feature is one array, not a structured one: make a feature of each field of {known}")
+    if known.subdtype is not None:
+        raise TypeError(f"a feature has its shape apart from its dtype: Feature({known.base.name!r}, {known.shape})")
+    return known.newbyteorder("=").str.lstrip("<>=|") if known.kind in "SUVmM" else known.name
+
+
+def _holds(dtype: str, values: npt.NDArray[Any]) -> bool:
+    """Whether a dtype can hold values of the kind that a default is: whole numbers by their size, others by their kind."""
+    wanted = np.dtype(dtype)
+    if wanted.kind in "iu" and values.dtype.kind in "iu":
+        limits = np.iinfo(wanted)
+        return all(limits.min <= value <= limits.max for value in values.reshape(-1).tolist())
+    return np.can_cast(values.dtype, wanted, "same_kind")
+
+
+def _checked_shape(shape: Any) -> tuple[int | None, ...]:
+    if isinstance(shape, (str, bytes)) or not isinstance(shape, Iterable):
+        raise TypeError(f"a shape is a tuple of axis lengths, got {shape!r}")
+    checked = tuple(None if length is None else operator.index(length) for length in shape)
+    if len(checked) > MOST_AXES:
+        raise ValueError(f"a feature has at most {MOST_AXES} axes, got {len(checked)}")
+    if any(length is not None and length < 0 for length in checked):
+        raise ValueError(f"axis lengths are 0 or more (None where they vary), got {shape}")
+    return checked
+
+
+def _as_tuples(value: Any) -> Any:
+    return tuple(_as_tuples(item) for item in value) if isinstance(value, list) else value
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return {"hex": value.hex()}
+    if isinstance(value, tuple):
+        return [_jsonable(item) for item in value]
+    return value
+
+
+def _from_jsonable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return bytes.fromhex(value["hex"])
+    if isinstance(value, list):
+        return [_from_jsonable(item) for item in value]
+    return value

@@ -1,0 +1,180 @@
+"""Records: bytes by index, whatever the format. What the formats give and the sources build on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
+
+from headrace.errors import DataError, Where
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from typing_extensions import Buffer
+
+    from headrace.contracts.protocols import Indices
+    from headrace.contracts.schema import Schema
+    from headrace.contracts.tables import BatchWriter, Misfit
+
+__all__ = ["Checked", "Format", "OnCorrupt", "RecordWriter", "Records", "Salvaged", "Skipped"]
+
+OnCorrupt = Literal["raise", "skip"]
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """What ``on_corrupt="skip"`` left out so far.
+
+    Args:
+        records: Damaged stretches. One stretch is one record where its length can be trusted; where it cannot,
+            everything up to the next sound record is one stretch.
+        bytes: Their size in the file (in the decompressed stream of a compressed file).
+    """
+
+    records: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Salvaged:
+    """What was saved of a damaged file.
+
+    Args:
+        records: How many are in the new file.
+        lost_records: How many were lost; ``None`` where the file no longer tells how many it had.
+        lost_bytes: How much of the file is damaged.
+    """
+
+    records: int
+    lost_records: int | None
+    lost_bytes: int
+
+
+@dataclass(slots=True)
+class Checked:
+    """A stretch of one file after all checks of its format.
+
+    Args:
+        path: The file.
+        records: Sound records in the stretch.
+        bytes: How much of the file, as it lies on the disk, was checked since the last stretch.
+        faults: What was found since the last stretch.
+        spans: ``_native.Spans`` of the sound records, for checks by a codec; ``None`` where there are none.
+        run: Tells the place of a sound record by its position: anything with ``where(position)``.
+    """
+
+    path: str
+    records: int = 0
+    bytes: int = 0
+    faults: list[DataError] = field(default_factory=list)
+    spans: Any = None
+    run: Any = None
+
+    def where(self, position: int) -> Where:
+        """The place of a sound record of the stretch."""
+        found: Where = Where(path=self.path) if self.run is None else self.run.where(position)
+        return found
+
+
+@runtime_checkable
+class Records(Protocol):
+    """The records of some files, joined in order. Picklable; safe in threads and after fork."""
+
+    format: str
+    paths: tuple[str, ...]
+
+    @property
+    def skipped(self) -> Skipped: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> memoryview: ...
+    def __iter__(self) -> Iterator[memoryview]: ...
+
+    def spans(self, indices: Indices, /) -> Any:
+        """``_native.Spans`` of these records, in this order: the fast path."""
+
+    def iter_spans(self, records: int | None = None, /) -> Iterator[tuple[int, Any]]:
+        """All records in order without an index, as (number of the first record, ``_native.Spans``)."""
+
+    def where(self, index: int, /) -> Where:
+        """Path, number of the record in its file, and byte offset of a global index."""
+
+    def where_in_order(self, index: int, /) -> Where:
+        """The same without an index, for files that are too damaged for one."""
+
+    @property
+    def prefers_streaming(self) -> bool:
+        """Whether reading in order would begin sooner than random access."""
+
+
+class RecordWriter(Protocol):
+    """Takes records one by one. The file appears under its name at ``close``, or never."""
+
+    head: int
+    """Bytes that :meth:`write_block` needs before each payload."""
+    tail: int
+    """Bytes that it needs behind each."""
+
+    def write(self, payload: Buffer, /) -> None: ...
+    def write_many(self, payloads: Sequence[Buffer], /) -> None: ...
+    def write_block(self, block: npt.NDArray[np.uint8], starts: Indices, sizes: Indices, /) -> None:
+        """Append records that lie in one array with room round each payload. The array is given away."""
+
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """One entry of the table of formats. A format is its own file and one line in the registry: what it does not say here,
+    nobody asks of it.
+
+    Formats of records (``writer``) hold payloads, which a codec turns into examples. Formats of tables (``sink``) hold typed
+    columns: ``open`` gives a :class:`~headrace.contracts.tables.Table`.
+
+    Args:
+        name: What ``format=`` takes.
+        suffixes: Ends of file names, in lower case with the dot, that mean this format.
+        knows: Whether the first bytes of a file show this format.
+        open: ``open(paths, compression=...)``, with those of ``on_corrupt=`` and ``verify=`` that ``options`` names: :class:`Records`, or
+            a table.
+        options: Which of ``"on_corrupt"`` and ``"verify"`` the format can honour. The others are refused unless they have their
+            default, so that nobody believes that damage is skipped where it is not.
+        folder: ``folder(path, look)``: whether a folder is, as a whole, one thing of this format; ``open`` then gets the folder.
+            ``look`` tells what is in it and below (:data:`headrace.io.folders.Look`). ``None``: a folder stands for the files in it.
+        compressible: Whether a file may lie in one GZIP or ZLIB stream.
+        codec: The codec of payloads where nothing else is said: ``"example"`` or ``"sagemaker_record"``.
+        writer: ``writer(path, compression=...)`` for one file of records; ``None`` where records alone do not make one.
+        sink: ``sink(path, schema, compression=...)`` for one file of columns; ``None`` for formats of records. With ``first=False``,
+            where there is no ``join``: for what is to follow another file of the format, without its header.
+        misfits: ``misfits(schema)``: the features that a ``sink`` cannot hold as they are; ``None``: it holds them all.
+        compressions: What writing takes as ``compression=``; the first is what it takes when nobody says. Empty: none,
+            gzip and zlib where ``compressible``, else none.
+        compression_of: ``compression_of(paths)``: what the content of some files is packed with, in a word. ``None``: found from
+            the first bytes where ``compressible``, else none.
+        join: ``join(parts, path)`` puts complete files together as one; ``None`` where they may simply follow one another.
+        verify: ``verify(records)``: every check of every file, damage reported and not raised; ``None``: all rows are read.
+        salvage: ``salvage(path, out)`` copies what is intact; ``None`` where reading on behind damage and writing again does.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    knows: Callable[[bytes], bool]
+    open: Callable[..., Any]
+    options: frozenset[str] = frozenset()
+    folder: Callable[[str, Any], bool] | None = None
+    compressible: bool = False
+    codec: Literal["example", "sagemaker_record"] = "example"
+    writer: Callable[..., RecordWriter] | None = None
+    sink: Callable[..., BatchWriter] | None = None
+    misfits: Callable[[Schema], Sequence[Misfit]] | None = None
+    compressions: tuple[str, ...] = ()
+    compression_of: Callable[[Sequence[str]], str] | None = None
+    join: Callable[[Sequence[str], str], None] | None = None
+    verify: Callable[[Any], Iterator[Checked]] | None = None
+    salvage: Callable[[str, str], Salvaged] | None = None

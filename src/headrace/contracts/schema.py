@@ -1,0 +1,119 @@
+"""Feature names to feature types."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from headrace._registry import SCHEMA_FINDER, load
+from headrace.contracts.feature import Feature
+from headrace.errors import NoSuchFeature, Where, did_you_mean
+
+__all__ = ["Schema"]
+
+
+class Schema(Mapping[str, Feature]):
+    """What the examples of a source look like: feature name to :class:`Feature`, in order.
+
+    Immutable, hashable, prints as a table, round-trips as JSON.
+
+    >>> print(Schema({"label": Feature("int64"), "image": Feature("float32", (784,))}))
+    feature  dtype    shape
+    label    int64    ()
+    image    float32  (784,)
+    """
+
+    __slots__ = ("_features",)
+
+    def __init__(self, features: Mapping[str, Feature]) -> None:
+        for name, feature in features.items():
+            if not (isinstance(name, str) and isinstance(feature, Feature)):  # type: ignore[redundant-expr]
+                raise TypeError(f"a schema maps str to Feature, got {name!r}: {feature!r}")
+        self._features = dict(features)
+
+    def __getitem__(self, name: str) -> Feature:
+        try:
+            return self._features[name]
+        except KeyError:
+            raise NoSuchFeature(
+                Where(),
+                expected=f"one of the features {list(self._features)}",
+                found=repr(name),
+                hint=did_you_mean(name, self._features),
+            ) from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._features
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._features)
+
+    def __len__(self) -> int:
+        return len(self._features)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and list(self.items()) == list(other.items())
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.items()))
+
+    def select(self, names: tuple[str, ...] | list[str]) -> Schema:
+        """The schema of only these features, in this order.
+
+        Raises:
+            NoSuchFeature: a name is not in the schema.
+        """
+        return Schema({name: self[name] for name in names})
+
+    def to_json(self) -> str:
+        """JSON text that :meth:`from_json` reads back."""
+        return json.dumps({"features": {name: feature.to_json() for name, feature in self.items()}}, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Schema:
+        """The schema that :meth:`to_json` wrote.
+
+        Raises:
+            ValueError: The text is something else.
+        """
+        try:
+            return cls({name: Feature.from_json(value) for name, value in json.loads(text)["features"].items()})
+        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+            raise ValueError(f"this is not the JSON of a schema: {type(error).__name__}: {error}") from error
+
+    @classmethod
+    def infer(cls, records: Any, *, most: int | None = 256) -> Schema:
+        """Find the schema of some records by looking at them.
+
+        Args:
+            records: A path (as for :func:`headrace.open`), what :func:`headrace.records` gives, or payloads as ``bytes``.
+            most: How many records to look at; ``None``: all of them.
+
+        Raises:
+            CorruptRecord: A record is damaged.
+            SchemaMismatch: A feature holds bytes in some records and numbers in others.
+        """
+        found: Schema = load(SCHEMA_FINDER)(records, most)
+        return found
+
+    def __repr__(self) -> str:
+        return f"Schema({self._features!r})"
+
+    def __str__(self) -> str:
+        rows = [("feature", "dtype", "shape"), *((name, _kind(f), _shape(f)) for name, f in self.items())]
+        widths = [max(len(row[column]) for row in rows) for column in range(2)]
+        return "\n".join(f"{n:<{widths[0]}}  {d:<{widths[1]}}  {s}" for n, d, s in rows)
+
+
+def _kind(feature: Feature) -> str:
+    if feature.encoding is not None:
+        return f"{feature.dtype} ({feature.encoding})"
+    if feature.names is not None:
+        return f"{feature.dtype} ({len(feature.names)} names)"
+    return f"{feature.dtype} (sparse)" if feature.sparse else feature.dtype
+
+
+def _shape(feature: Feature) -> Any:
+    text = str(feature.shape) if feature.keys is None else f"{feature.shape} from {', '.join(feature.keys.keys)}"
+    return text if feature.default is None else f"{text} default {feature.default!r}"

@@ -1,0 +1,270 @@
+"""Files of records that are there already, described so that they are a prepared dataset."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headrace.contracts.feature import IMAGE_AXES, Feature
+from headrace.contracts.schema import Schema
+from headrace.datasets.building.description import keys_json, split_json, write_features, write_fields
+from headrace.datasets.building.statistics import statistics_of
+from headrace.datasets.features.base import DatasetFeature, LeafFeature
+from headrace.datasets.features.image import Image
+from headrace.datasets.features.label import ClassLabel
+from headrace.datasets.features.mapping import FeatureLike, FeaturesDict, as_feature
+from headrace.datasets.features.sequence import Sequence as SequenceFeature
+from headrace.datasets.features.tensor import Tensor, Text
+from headrace.datasets.prepared import INFO_FILE, Prepared, PreparedSplit, read_prepared
+from headrace.datasets.shards import DEFAULT_TEMPLATE, SUFFIXES, shard_names
+from headrace.errors import NoFiles, UnsupportedData, Where
+from headrace.formats.detect import format_named
+from headrace.sources.opening import open as open_source
+
+__all__ = ["write_metadata"]
+
+_PATTERNS = {
+    "DATASET": r"[a-zA-Z]\w*?",
+    "SPLIT": r"[\w-]+?",
+    "FILEFORMAT": "|".join(SUFFIXES[name] for name in ("tfrecord", "array_record", "riegeli")),
+    "SHARD_INDEX": r"\d{5,}",
+    "NUM_SHARDS": r"\d{5,}",
+    "SHARD_X_OF_Y": r"\d{5,}-of-\d{5,}",
+}
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
+_IMAGES = ("png", "jpeg")
+
+
+def write_metadata(
+    folder: str | os.PathLike[str],
+    *,
+    features: FeatureLike | None = None,
+    name: str | None = None,
+    version: str | None = None,
+    template: str = DEFAULT_TEMPLATE,
+    supervised_keys: Any = None,
+    description: str = "",
+    citation: str = "",
+    license: str = "",
+    urls: Sequence[str] = (),
+    overwrite: bool = False,
+    progress: bool = True,
+) -> Prepared:
+    """Describe files of Examples where they lie, so that :func:`headrace.data_source` and TFDS read them. The files stay as they are.
+
+    Every record is read once: that its values are what ``features`` declares is checked, and what they are like is counted.
+
+    Args:
+        folder: Of the files, which have the names of shards, as ``hr.write("FOLDER/pets-train.tfrecord@4", ...)`` gives them.
+        features: The types of the values; by default those that :func:`headrace.open` finds.
+        name, version: Of the dataset. By default what the files' names say (else the folder's), and what the folder is called if that
+            is a version, else ``"1.0.0"``.
+        template: How the files are called, with the variables ``{DATASET}``, ``{SPLIT}``, ``{FILEFORMAT}``, ``{SHARD_INDEX}``,
+            ``{NUM_SHARDS}`` and ``{SHARD_X_OF_Y}``.
+        supervised_keys: Names of input and target (and weight), as ``("image", "label")``.
+        description, citation, license, urls: In words.
+        overwrite: Whether a description that is there is replaced.
+        progress: Whether bars show how far it is, on a terminal.
+
+    Raises:
+        NoFiles: There are no files of such names, or some of a split are missing.
+        UnsupportedData: The files are of several datasets or formats, a description is there already, or there is no
+            feature of TFDS for what they hold.
+        DataError: A record is damaged, or not what ``features`` declares.
+    """
+    place = Path(folder).expanduser()
+    where = Where(path=str(place))
+    if (place / INFO_FILE).exists() and not overwrite:
+        raise UnsupportedData(
+            where,
+            expected="files without a description",
+            found=f"a {INFO_FILE}",
+            hint="overwrite=True replaces it.",
+        )
+    shards = _found(place, template, name)
+    declared = as_feature(features) if features is not None else _features_of(place, template, shards)
+    found = _versioned(place, version)
+    fields = {
+        "name": shards.dataset,
+        "version": found,
+        "description": description,
+        "citation": citation,
+        "redistributionInfo": {"license": license} if license else {},
+        "location": {"urls": list(urls)} if urls else {},
+        "supervisedKeys": keys_json(supervised_keys) if supervised_keys else {},
+        "fileFormat": shards.file_format,
+        "moduleName": "headrace.datasets",
+        "disableShuffling": True,
+    }
+    prepared = Prepared(
+        folder=place,
+        name=shards.dataset,
+        config="",
+        version=found,
+        features=declared,
+        splits={},
+        file_format=shards.file_format,
+    )
+    entries = [_split(prepared, split, template, count, progress=progress) for split, count in shards.splits.items()]
+    write_features(place, declared)
+    write_fields(place, {**fields, "splits": entries})
+    return read_prepared(place)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shards:
+    """What the names of the files say."""
+
+    dataset: str
+    file_format: str
+    splits: Mapping[str, int]
+
+    def names(self, template: str, split: str) -> list[str]:
+        """The files of a split."""
+        return shard_names(
+            template, dataset=self.dataset, split=split, file_format=self.file_format, count=self.splits[split]
+        )
+
+    def check_whole(self, folder: Path, template: str, split: str, there: list[str]) -> None:
+        """Raise :class:`NoFiles` unless all files of a split are there."""
+        absent = sorted(set(self.names(template, split)) - set(there))
+        if not absent and len(there) == self.splits[split]:
+            return
+        raise NoFiles(
+            Where(path=str(folder)),
+            expected=f"the {self.splits[split]} files of split {split!r}, and no others of it",
+            found=f"{len(there)} files" + (f", without {', '.join(absent[:3])}" if absent else ""),
+        )
+
+
+def _found(folder: Path, template: str, name: str | None) -> _Shards:
+    """The splits in a folder, by the names of its files alone.
+
+    Raises:
+        NoFiles, UnsupportedData: See :func:`write_metadata`.
+    """
+    where = Where(path=str(folder))
+    pattern = _pattern(template)
+    there = sorted(os.listdir(folder)) if folder.is_dir() else []
+    matches = [match for match in map(pattern.fullmatch, there) if match]
+    if not matches:
+        raise NoFiles(
+            where,
+            expected=f"files called {template}",
+            found=f"{len(there)} others" if there else "none",
+            hint="hr.write('FOLDER/NAME-train.tfrecord@4', ...) names four files so. template= takes other names.",
+        )
+    said = [match.groupdict() for match in matches]
+    datasets = {str(match.get("DATASET") or name or _folder_name(folder)) for match in said}
+    formats = {str(match.get("FILEFORMAT") or _format_in(template)) for match in said}
+    if len(datasets) > 1 or len(formats) > 1 or (name is not None and datasets != {name}):
+        raise UnsupportedData(
+            where,
+            expected=f"files of {name or 'one dataset'} in one format",
+            found=f"{sorted(datasets)} in {sorted(formats)}",
+        )
+    dataset, file_format = datasets.pop(), formats.pop()
+    splits: dict[str, list[str]] = {}
+    for match in matches:
+        splits.setdefault(match.groupdict().get("SPLIT") or "train", []).append(match[0])
+    counts = {split: max(_count_in(pattern, name) for name in names) or len(names) for split, names in splits.items()}
+    found = _Shards(
+        dataset=dataset,
+        file_format=file_format,
+        splits=dict(sorted(counts.items(), key=lambda item: (item[0] != "train", item[0]))),
+    )
+    for split, names in splits.items():
+        found.check_whole(folder, template, split, names)
+    return found
+
+
+def _pattern(template: str) -> re.Pattern[str]:
+    """What matches the names that a template makes."""
+    shard_names(template, dataset="x", split="x", file_format="tfrecord", count=1)  # Refuses what is no template.
+    if not re.search(r"\{(SHARD_INDEX|SHARD_X_OF_Y|NUM_SHARDS)\}", template):
+        template += "-{SHARD_X_OF_Y}"
+    seen: set[str] = set()
+
+    def group(match: re.Match[str]) -> str:
+        variable = match[1]
+        if variable in seen:
+            return f"(?P={variable})"
+        seen.add(variable)
+        return f"(?P<{variable}>{_PATTERNS[variable]})"
+
+    escaped = re.escape(template).replace(r"\{", "{").replace(r"\}", "}")
+    return re.compile(re.sub(r"\{(\w+)\}", group, escaped))
+
+
+def _count_in(pattern: re.Pattern[str], name: str) -> int:
+    """How many files there are, as the name of one says; 0 where it does not."""
+    match = pattern.fullmatch(name)
+    said = match.groupdict() if match else {}
+    told = said.get("NUM_SHARDS") or (said.get("SHARD_X_OF_Y") or "").rpartition("-")[2]
+    return int(told) if told else 0
+
+
+def _folder_name(folder: Path) -> str:
+    resolved = folder.resolve()
+    return resolved.parent.name if _VERSION.fullmatch(resolved.name) else resolved.name
+
+
+def _format_in(template: str) -> str:
+    found = [name for name, suffix in SUFFIXES.items() if f".{suffix}" in template]
+    return found[0] if found else "tfrecord"
+
+
+def _versioned(folder: Path, version: str | None) -> str:
+    found = version or (folder.resolve().name if _VERSION.fullmatch(folder.resolve().name) else "1.0.0")
+    if not _VERSION.fullmatch(found):
+        raise ValueError(f"expected a version such as 1.0.0, got {version!r}")
+    return found
+
+
+def _split(prepared: Prepared, split: str, template: str, count: int, *, progress: bool) -> dict[str, Any]:
+    """The ``SplitInfo`` message of a split, all of whose records were read."""
+    names = shard_names(template, dataset=prepared.name, split=split, file_format=prepared.file_format, count=count)
+    paths = [str(prepared.folder / shard) for shard in names]
+    records = format_named(prepared.file_format).open(paths)
+    lengths = tuple(int(length) for length in records.lengths)
+    size = sum(spans.total_bytes for _, spans in records.iter_spans(None))
+    entry = PreparedSplit(name=split, shard_lengths=lengths, num_shards=count, num_bytes=size, template=template)
+    statistics = statistics_of(prepared, entry, paths, progress=progress)
+    return {**split_json(split, list(lengths), size, statistics), "filepathTemplate": template}
+
+
+def _features_of(folder: Path, template: str, shards: _Shards) -> DatasetFeature:
+    """The features that suit what the files hold."""
+    names = shards.names(template, next(iter(shards.splits)))
+    schema: Schema = open_source([str(folder / shard) for shard in names], format=shards.file_format).schema
+    return FeaturesDict({key: _feature(key, feature) for key, feature in schema.items()})
+
+
+def _feature(key: str, feature: Feature) -> DatasetFeature:
+    if feature.shape.count(None) > 1 and not feature.is_image:
+        raise UnsupportedData(
+            Where(feature=key),
+            expected="at most one length that varies",
+            found=f"shape {feature.shape}",
+            hint="features= says what it is to TFDS, which stores sequences of sequences in another way.",
+        )
+    if feature.is_image:
+        encoding = feature.encoding if feature.encoding in _IMAGES else None
+        image = Image(shape=feature.shape[-IMAGE_AXES:], dtype=feature.dtype, encoding_format=encoding)
+        return _repeated(image, feature.shape[:-IMAGE_AXES])
+    if feature.names is not None:
+        return _repeated(ClassLabel(names=feature.names), feature.shape)
+    if feature.is_text:
+        single: LeafFeature = Text() if feature.dtype == "str" else Tensor(shape=(), dtype="string")
+        return _repeated(single, feature.shape)
+    return Tensor(shape=feature.shape, dtype=feature.dtype)
+
+
+def _repeated(feature: DatasetFeature, lengths: tuple[int | None, ...]) -> DatasetFeature:
+    for length in reversed(lengths):
+        feature = SequenceFeature(feature, length)
+    return feature

@@ -1,0 +1,148 @@
+"""The order in which a prepared split holds its examples: by a hash of their keys, as TFDS orders them.
+
+The same examples with the same keys are always in the same order, in whatever order they were made. The hash is the MD5 of the
+split's name followed by the key, so that splits with equal keys differ in order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from headrace.errors import SchemaMismatch, Where
+from headrace.io.changed import naming
+
+__all__ = ["Key", "Ordering", "key_bytes"]
+
+Key = str | bytes | int
+
+MEMORY_BYTES = 256 << 20
+"""So much waits in memory; beyond it, on the disk."""
+PILES = 256
+_HEAD = struct.Struct("<16sQQ")
+Entry = tuple[bytes, bytes, bytes]
+"""Hash, key, payload."""
+
+
+def key_bytes(key: Key) -> bytes:
+    """What is hashed of a key: bytes as they are, text as UTF-8 (of paths with forward slashes), numbers as text.
+
+    Raises:
+        SchemaMismatch: It is something else.
+    """
+    if isinstance(key, bytes):
+        return key
+    if isinstance(key, str):
+        return key.replace("\\", "/").encode()
+    if isinstance(key, (int, np.integer)):
+        return str(int(key)).encode()
+    raise SchemaMismatch(Where(), expected="a key that is text, bytes or a whole number", found=repr(key)[:80])
+
+
+class Ordering:
+    """Takes payloads with their keys and gives them back in order.
+
+    What does not fit into memory lies in 256 files, each of which holds a range of hashes and is sorted for itself.
+
+    Args:
+        salt: The name of the split.
+        folder: Where files may be put.
+        shuffled: ``False`` keeps the order in which they came; keys then may come twice.
+        memory_bytes: How much may wait in memory.
+    """
+
+    def __init__(self, salt: str, folder: Path, *, shuffled: bool = True, memory_bytes: int = MEMORY_BYTES) -> None:
+        self._salt = hashlib.md5(key_bytes(salt), usedforsecurity=False)
+        self._split = salt
+        self._folder = folder
+        self._shuffled = shuffled
+        self._memory_bytes = memory_bytes
+        self._waiting: list[Entry] = []
+        self._waiting_bytes = 0
+        self._spilled = False
+        self.count = 0
+        """Examples so far."""
+        self.bytes = 0
+        """Their payloads together."""
+
+    def add(self, key: Key, payload: bytes) -> None:
+        """Take one example."""
+        told = key_bytes(key)
+        if self._shuffled:
+            digest = self._salt.copy()
+            digest.update(told)
+            rank = digest.digest()
+        else:
+            rank = self.count.to_bytes(16, "big")
+        self._waiting.append((rank, told, payload))
+        self._waiting_bytes += len(payload) + len(told) + 200  # what Python needs for three objects and their tuple
+        self.count += 1
+        self.bytes += len(payload)
+        if self._waiting_bytes > self._memory_bytes:
+            self._spill()
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The payloads in order. To be asked for once, when all are there.
+
+        Raises:
+            SchemaMismatch: Two examples have the same key.
+        """
+        before: Entry = (b"", b"", b"")
+        for entry in self._in_order():
+            if entry[0] == before[0]:
+                raise SchemaMismatch(
+                    Where(),
+                    expected=f"a key of its own for each example of split {self._split!r}",
+                    found=f"{_shown(entry[1])} twice",
+                    hint="The order of a prepared dataset comes from its keys: number the examples, or name them.",
+                )
+            before = entry
+            yield entry[2]
+
+    def _in_order(self) -> Iterator[Entry]:
+        if not self._spilled:
+            waiting, self._waiting = self._waiting, []
+            yield from sorted(waiting)
+            return
+        self._spill()
+        for number in range(PILES):
+            path = self._pile(number)
+            if path.exists():
+                # What keeps its order lies in one pile, which is in order and may be larger than the memory.
+                yield from sorted(_entries(path)) if self._shuffled else _entries(path)
+                path.unlink()
+
+    def _spill(self) -> None:
+        self._spilled = True
+        piles: dict[int, list[Entry]] = {}
+        for entry in self._waiting:
+            piles.setdefault(self._pile_of(entry[0]), []).append(entry)
+        self._waiting, self._waiting_bytes = [], 0
+        for number, entries in piles.items():
+            with naming(str(self._pile(number))), self._pile(number).open("ab") as file:
+                for rank, key, payload in entries:
+                    file.write(_HEAD.pack(rank, len(key), len(payload)) + key + payload)
+
+    def _pile_of(self, rank: bytes) -> int:
+        return rank[0] if self._shuffled else 0
+
+    def _pile(self, number: int) -> Path:
+        return self._folder / f"pile-{number:03}.tmp"
+
+
+def _entries(path: Path) -> Iterator[Entry]:
+    with naming(str(path)), path.open("rb") as file:
+        while head := file.read(_HEAD.size):
+            rank, key, payload = _HEAD.unpack(head)
+            yield rank, file.read(key), file.read(payload)
+
+
+def _shown(key: bytes) -> str:
+    try:
+        return repr(key.decode())[:80]
+    except UnicodeDecodeError:
+        return repr(key)[:80]

@@ -1,0 +1,215 @@
+"""A prepared folder, written whole: its splits in order, what they hold counted, its name given at the end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from headrace.datasets.building.description import split_json, write_features, write_fields
+from headrace.datasets.building.order import Key, Ordering
+from headrace.datasets.building.sharding import num_shards_for, shard_lengths
+from headrace.datasets.building.statistics import statistics_of
+from headrace.datasets.encoding import FeaturesEncoder
+from headrace.datasets.features.base import DatasetFeature
+from headrace.datasets.prepared import INFO_FILE, Prepared, read_prepared
+from headrace.datasets.shards import DEFAULT_TEMPLATE, shard_names
+from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where
+from headrace.formats.detect import format_named
+from headrace.io.atomic import write_atomic
+from headrace.io.changed import close_quietly, naming
+from headrace.io.locks import lock
+from headrace.io.progress import Progress, say
+from headrace.io.synced import sync_folder
+
+__all__ = ["Examples", "Preparation", "prepare"]
+
+Examples = Iterable[Any] | Callable[[], Iterable[Any]]
+"""Pairs of a key and an example, or examples alone, which are numbered then; or a function that gives those. In the place of an
+example, the bytes of a serialised one will do."""
+
+UNFINISHED = "incomplete.headrace-"
+BLOCK_RECORDS = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """Everything that goes into a prepared folder. See :class:`~headrace.datasets.building.DatasetBuilder` for the arguments."""
+
+    folder: Path
+    features: DatasetFeature
+    splits: Callable[[], Mapping[str, Examples]]
+    fields: Mapping[str, Any]
+    file_format: str
+    num_shards: int | None
+    shuffled: bool
+    progress: bool
+    default_config: str
+
+
+def prepare(wanted: Preparation) -> Prepared:
+    """The folder, from before or made now."""
+    folder = wanted.folder
+    if not (folder / INFO_FILE).is_file():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(folder):
+            if not (folder / INFO_FILE).is_file():
+                _remove_unfinished(folder)
+                _make(wanted)
+    return _agreeing(wanted)
+
+
+def _agreeing(wanted: Preparation) -> Prepared:
+    """What is there, if it is what was wanted."""
+    found = read_prepared(wanted.folder)
+    hint = "Raise the version of the builder, name another data_dir, or remove the folder."
+    where = Where(path=str(wanted.folder))
+    if found.file_format != wanted.file_format:
+        raise UnsupportedData(where, expected=f"files of {wanted.file_format}", found=found.file_format, hint=hint)
+    if _layout(found.features) != _layout(wanted.features):
+        raise UnsupportedData(
+            where, expected=f"the features {wanted.features!r}", found=repr(found.features), hint=hint
+        )
+    return found
+
+
+def _layout(features: DatasetFeature) -> list[Any]:
+    """What makes files of two datasets readable by the same code."""
+    return sorted((key, leaf.value_dtype, leaf.shape, levels) for key, leaf, levels in features.leaves("", ()))
+
+
+def _make(wanted: Preparation) -> None:
+    temporary = wanted.folder.parent / f"{UNFINISHED}{os.getpid()}-{os.urandom(4).hex()}_{wanted.folder.name}"
+    temporary.mkdir()
+    try:
+        _write(wanted, temporary)
+        sync_folder(str(temporary))
+        try:
+            temporary.rename(wanted.folder)
+        except OSError as error:
+            # Where files cannot be locked, somebody else may have been faster: theirs is as good.
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST) or not (wanted.folder / INFO_FILE).is_file():
+                raise
+        sync_folder(str(wanted.folder.parent))
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    if wanted.default_config:
+        _note_default(wanted.folder.parent.parent, wanted.default_config)
+
+
+def _write(wanted: Preparation, folder: Path) -> None:
+    """All files of the folder. What they hold is read back before it counts."""
+    splits = wanted.splits()
+    if not splits:
+        raise UnsupportedData(Where(), expected="at least one split", found="none")
+    told = [_Split(wanted, folder, name).write(examples) for name, examples in splits.items()]
+    write_features(folder, wanted.features)
+    write_fields(folder, {**wanted.fields, "splits": [split_json(*one) for one in told]})
+    prepared = read_prepared(folder)
+    entries = []
+    for name, lengths, size in told:
+        paths = _paths(prepared.name, name, folder, wanted.file_format, len(lengths))
+        counted = statistics_of(prepared, prepared.splits[name], paths, progress=wanted.progress)
+        entries.append(split_json(name, lengths, size, counted))
+    write_fields(folder, {**wanted.fields, "splits": entries})
+
+
+class _Split:
+    """One split on its way into files."""
+
+    def __init__(self, wanted: Preparation, folder: Path, name: str) -> None:
+        if not name or not name.replace("-", "").replace("_", "").isalnum() or name == "all":
+            raise ValueError(
+                f"a split has a name of letters, digits, _ and -, and 'all' means all of them; got {name!r}"
+            )
+        self.wanted = wanted
+        self.folder = folder
+        self.name = name
+
+    def write(self, examples: Examples) -> tuple[str, list[int], int]:
+        """Write all files; gives the name, how many examples each file has, and the bytes of all payloads."""
+        work = self.folder / "unordered"
+        work.mkdir()
+        ordering = Ordering(self.name, work, shuffled=self.wanted.shuffled)
+        with Progress(f"making {self.name}", None, "examples", show=self.wanted.progress) as bar:
+            for key, payload in self.payloads(examples):
+                ordering.add(key, payload)
+                bar.advance(1)
+        lengths = self.lengths(ordering)
+        self.put(ordering, lengths)
+        with naming(str(work)):
+            shutil.rmtree(work)  # After an error, all of the folder is removed.
+        return self.name, lengths, ordering.bytes
+
+    def payloads(self, examples: Examples) -> Iterator[tuple[Key, bytes]]:
+        """Keys and serialised examples, in the order in which they are made."""
+        encoder = FeaturesEncoder(self.wanted.features)
+        given = examples() if callable(examples) else examples
+        for number, entry in enumerate(given):
+            key, example = entry if isinstance(entry, tuple) and len(entry) == 2 else (number, entry)
+            if isinstance(example, (bytes, memoryview)):
+                yield key, bytes(example)
+                continue
+            try:
+                yield key, encoder.encode(example)
+            except DataError as error:
+                raise error.relocated(Where(path=f"split {self.name!r}, key {key!r}", record=number)) from error
+
+    def lengths(self, ordering: Ordering) -> list[int]:
+        if ordering.count == 0:
+            raise SchemaMismatch(Where(), expected=f"examples of split {self.name!r}", found="none")
+        shards = self.wanted.num_shards or num_shards_for(ordering.bytes, ordering.count)
+        return shard_lengths(ordering.count, shards)
+
+    def put(self, ordering: Ordering, lengths: list[int]) -> None:
+        payloads = iter(ordering)
+        paths = _paths(self.wanted.fields["name"], self.name, self.folder, self.wanted.file_format, len(lengths))
+        writer = format_named(self.wanted.file_format).writer
+        if writer is None:
+            raise AssertionError(f"{self.wanted.file_format} is a format of records")
+        with Progress(f"writing {self.name}", ordering.count, "examples", show=self.wanted.progress) as bar:
+            for path, length in zip(paths, lengths, strict=True):
+                with writer(Path(path), compression=None) as out:
+                    left = length
+                    while left:
+                        block = list(islice(payloads, min(left, BLOCK_RECORDS)))
+                        out.write_many(block)
+                        left -= len(block)
+                        bar.advance(len(block))
+
+
+def _paths(dataset: str, split: str, folder: Path, file_format: str, count: int) -> list[str]:
+    names = shard_names(DEFAULT_TEMPLATE, dataset=dataset, split=split, file_format=file_format, count=count)
+    return [str(folder / name) for name in names]
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder that is being made; waits for whoever makes it."""
+    fd = os.open(folder.parent / f".{folder.name}.lock", os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        if not lock(fd):
+            say(f"waiting for another process, which prepares {folder}")
+            lock(fd, wait=True)
+        yield
+    finally:
+        close_quietly(fd)
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """What a process left behind that was killed: only who holds the lock may do that."""
+    for left in folder.parent.glob(f"{UNFINISHED}*_{folder.name}"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _note_default(dataset: Path, config: str) -> None:
+    """Where TFDS, too, looks for the config that a name alone stands for."""
+    notes = dataset / ".config"
+    notes.mkdir(exist_ok=True)
+    write_atomic(notes / "metadata.json", f'{{"default_config_name": "{config}"}}'.encode())

@@ -1,0 +1,240 @@
+"""One feature in decoding: which keys of an Example it needs, and what column they make."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.contracts.feature import Feature
+from headrace.contracts.values import Ragged
+from headrace.datasets.features.base import LeafFeature, Level, Stored, as_cells
+from headrace.datasets.features.tensor import Tensor
+from headrace.datasets.nested import Nested
+from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where
+
+__all__ = ["LeafColumn", "WireKey", "stored_key"]
+
+MOST_VALUES = 1 << 31
+FLAT, LENGTHS = "/ragged_flat_values", "/ragged_row_lengths_"
+
+
+def stored_key(name: str, suffix: str) -> str:
+    """The key of one of the values that a feature is stored as."""
+    return f"{name}{suffix}" if name else suffix.removeprefix("/")
+
+
+class WireKey:
+    """One stored value of a feature, and the keys of an Example that hold it.
+
+    Args:
+        key: Of the value.
+        stored: Its type.
+        levels: Lengths of the sequences round it.
+        optional: Whether it may be missing.
+    """
+
+    def __init__(self, key: str, stored: Stored, levels: tuple[Level, ...], *, optional: bool) -> None:
+        self.key = key
+        self.stored = stored
+        self.levels = levels
+        self.optional = optional and not levels and None not in stored.shape
+        if levels and None in stored.shape:
+            raise UnsupportedData(
+                Where(feature=key),
+                expected="elements of one shape, or an encoding, in a sequence",
+                found=f"elements of shape {stored.shape}",
+                hint="TFDS itself cannot store such a sequence.",
+            )
+
+    def features(self) -> dict[str, Feature]:
+        """The keys, and what they hold."""
+        dtype, shape = self.stored.dtype, self.stored.shape
+        if len(self.levels) < 2:
+            front = (None,) if self.optional else self.levels
+            return {self.key: Feature(dtype, (*front, *shape))}
+        lengths = {f"{self.key}{LENGTHS}{i}": Feature("int64", (None,)) for i in range(len(self.levels) - 1)}
+        return {self.key + FLAT: Feature(dtype, (None, *shape)), **lengths}
+
+    def nested(self, batch: Mapping[str, Any], n: int) -> Nested:
+        """The values of ``n`` examples.
+
+        Raises:
+            SchemaMismatch: The lengths of sequences in sequences contradict each other.
+        """
+        if not self.levels:
+            return Nested([batch[self.key]])
+        if len(self.levels) == 1:
+            column = batch[self.key]
+            if isinstance(column, Ragged):
+                return Nested([column.values], (column.offsets,))
+            length = column.shape[1]
+            return Nested([column.reshape(n * length, *column.shape[2:])], (np.arange(n + 1, dtype=np.int64) * length,))
+        return self._ragged(batch)
+
+    def _ragged(self, batch: Mapping[str, Any]) -> Nested:
+        lengths = [batch[f"{self.key}{LENGTHS}{i}"] for i in range(len(self.levels) - 1)]
+        flat = batch[self.key + FLAT]
+        offsets = [lengths[0].offsets]
+        for level, counts in enumerate(lengths):
+            below = flat if level + 1 == len(lengths) else lengths[level + 1]
+            outside = np.flatnonzero((counts.values < 0) | (counts.values > len(below.values)))
+            if len(outside):
+                record = int(np.searchsorted(counts.offsets, outside[0], "right")) - 1
+                raise self._contradiction(f"a length of {counts.values[outside[0]]}", record)
+            ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts.values, dtype=np.int64)])
+            # For every example, not only in all: else values would go over from one into the next.
+            wrong = np.flatnonzero(ends[counts.offsets] != below.offsets)
+            if len(wrong):
+                raise self._contradiction(f"{int(below.lengths[wrong[0] - 1])} of them", int(wrong[0]) - 1)
+            offsets.append(ends)
+        return Nested([flat.values], tuple(offsets))
+
+    def _contradiction(self, found: str, record: int | None = None) -> SchemaMismatch:
+        return SchemaMismatch(
+            Where(record=record, feature=self.key),
+            expected="as many values as the lengths of the sequences say",
+            found=found,
+        )
+
+
+class LeafColumn:
+    """The column of one feature.
+
+    Args:
+        name: Of the feature.
+        feature: Its type.
+        levels: Lengths of the sequences round it.
+    """
+
+    def __init__(self, name: str, feature: LeafFeature, levels: tuple[Level, ...]) -> None:
+        self.name = name
+        self.feature = feature
+        self.levels = levels
+        if math.prod(length or 1 for length in (*levels, *feature.value_shape)) > MOST_VALUES:
+            raise UnsupportedData(
+                Where(feature=name),
+                expected=f"at most {MOST_VALUES} values in an example",
+                found=f"{feature!r} in sequences of the lengths {levels}" if levels else repr(feature),
+            )
+        self.keys = [
+            WireKey(stored_key(name, suffix), stored, levels, optional=feature.optional)
+            for suffix, stored in feature.stored.items()
+        ]
+
+    @property
+    def wire(self) -> dict[str, Feature]:
+        """The keys of an Example that it needs, and what they hold."""
+        return {key: feature for part in self.keys for key, feature in part.features().items()}
+
+    @property
+    def schema(self) -> Feature:
+        """The type of the column."""
+        shape = tuple(None if length == 0 and self.feature.varies else length for length in self.feature.value_shape)
+        return Feature(self.feature.value_dtype, (*self.levels, *shape), **self.feature.schema_options)
+
+    @property
+    def cuts_cleanly(self) -> bool:
+        """Whether the column is of the same kind however many examples there are."""
+        return bool(self.levels) or not self.feature.varies
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the column is what the one key of that name holds, as it is."""
+        is_stored = type(self.feature).decode is Tensor.decode and self.feature.is_as_stored  # type: ignore[attr-defined]
+        return is_stored and len(self.levels) < 2 and not self.keys[0].optional
+
+    def nested(self, batch: Mapping[str, Any], n: int) -> Nested:
+        """The stored values of ``n`` examples."""
+        if len(self.keys) == 1:
+            return self.keys[0].nested(batch, n)
+        found = [key.nested(batch, n) for key in self.keys]
+        return Nested([part for nested in found for part in nested.parts], found[0].offsets)
+
+    def decode(self, nested: Nested) -> Any:
+        """The column that stored values make.
+
+        Raises:
+            DataError: A value cannot be decoded: names the feature, and the position of the example.
+        """
+        self._check_lengths(nested)
+        try:
+            return self._decoded(nested)
+        except DataError as error:
+            record = None if error.where.record is None else nested.record_of(error.where.record)
+            raise error.relocated(Where(record=record, feature=self.name)) from error.__cause__
+
+    def _decoded(self, nested: Nested) -> Any:
+        if self.keys[0].optional:
+            return self._optional(nested)
+        values = self.feature.decode(nested.parts)
+        if not nested.offsets:
+            return values
+        if self.feature.varies:
+            return self._varying(values, nested)
+        for level, offsets in zip(reversed(self.levels), reversed(nested.offsets), strict=True):
+            if level is None or not isinstance(values, np.ndarray):
+                values = Ragged(values, offsets)
+            else:
+                values = values.reshape(len(offsets) - 1, level, *values.shape[1:])
+        return values
+
+    def _check_lengths(self, nested: Nested) -> None:
+        """Sequences whose length is declared have it."""
+        for depth, (level, offsets) in enumerate(zip(self.levels, nested.offsets, strict=True)):
+            lengths = np.diff(offsets)
+            wrong = np.flatnonzero(lengths != level).tolist() if level is not None else []
+            if wrong:
+                record = Nested([], nested.offsets[:depth]).record_of(wrong[0])
+                fault = self.feature.misfit(f"{lengths[wrong[0]]} of them", expected=f"sequences of {level}")
+                raise fault.relocated(Where(record=record, feature=self.name))
+
+    def _varying(self, values: Any, nested: Nested) -> Any:
+        """Sequences of arrays whose shapes differ: for each example an array where its own agree, else a list."""
+        if len(nested.offsets) > 1:
+            column: Any = as_cells(values) if isinstance(values, list) else _cells(values)
+            for offsets in reversed(nested.offsets):
+                column = Ragged(column, offsets)
+            return column
+        bounds = nested.offsets[0].tolist()
+        return [self._alike(values[a:b]) for a, b in itertools.pairwise(bounds)]
+
+    def _alike(self, values: Any) -> Any:
+        if len(values) == 0:
+            return np.zeros((0, *(length or 0 for length in self.feature.value_shape)), self.feature.dtype)
+        if isinstance(values, list) and all(value.shape == values[0].shape for value in values):
+            return np.stack(values)
+        return values
+
+    def _optional(self, nested: Nested) -> npt.NDArray[Any]:
+        """An object array: values, and ``None`` where there is none."""
+        first, *others = nested.parts
+        lengths = first.lengths
+        if len(lengths) and int(lengths.max()) > 1:
+            raise self.feature.misfit(f"{int(lengths.max())} of them", record=int(np.argmax(lengths > 1)))
+        for other in others:
+            alone = np.flatnonzero(other.lengths != lengths)
+            if len(alone):
+                raise self.feature.misfit("only a part of one", record=int(alone[0]))
+        there = np.flatnonzero(lengths)
+        try:
+            values = self.feature.decode([part.values for part in nested.parts])
+        except DataError as error:
+            record = None if error.where.record is None else int(there[error.where.record])
+            raise error.relocated(Where(record=record)) from error.__cause__
+        column = np.full(len(lengths), None, object)
+        for position, value in zip(there, values, strict=True):
+            column[position] = value
+        return column
+
+
+def _cells(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The rows of an array as objects."""
+    cells = np.empty(len(values), object)
+    for position in range(len(values)):
+        cells[position] = values[position]
+    return cells

@@ -1,0 +1,237 @@
+"""A folder of downloaded files: each fetched once, checked, kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headrace.datasets.downloading.fetch import LONGEST_WAIT_S, Attempt, Patience, Refused, Unfinished, fetch
+from headrace.datasets.downloading.resource import Resource
+from headrace.errors import CorruptFile, DownloadFailed, UnsupportedData, Where
+from headrace.io.archives import Limits, unpack
+from headrace.io.atomic import write_atomic
+from headrace.io.changed import close_quietly
+from headrace.io.locks import lock
+from headrace.io.progress import Progress
+
+__all__ = ["Downloads"]
+
+MOST_ATTEMPTS = 200
+"""However far each of them brings a file."""
+FURTHER_BYTES = 1 << 16
+"""An attempt that brings as much was worth it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Downloads:
+    """The files that a dataset is made of, by name: ``downloads["train_images"]`` is a path.
+
+    A file is fetched when it is first asked for. What is there already is checked and used. A broken-off download goes on where
+    it stopped, also in another process. Where two processes want the same file, one fetches it.
+
+    Args:
+        folder: Where the files are kept.
+        resources: What there is.
+        patience: With servers.
+        progress: Whether bars show how far it is, on a terminal.
+    """
+
+    folder: Path
+    resources: Mapping[str, Resource]
+    patience: Patience = field(default_factory=Patience)
+    progress: bool = True
+
+    def __getitem__(self, name: str) -> Path:
+        """The path of one file.
+
+        Raises:
+            KeyError: There is no resource of that name.
+            DownloadFailed: No address gave it.
+        """
+        return self.path(self.resources[name])
+
+    def path(self, resource: Resource) -> Path:
+        """The path of a file, which is whole and the right one.
+
+        Raises:
+            DownloadFailed: No address gave it; the message says what each answered.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        failures: list[str] = []
+        each: Resource | None = resource
+        while each is not None:
+            with _alone(self.folder / f".{each.stored_name}.lock"):
+                path = self._kept(each) or self._downloaded(each, failures)
+            if path is not None:
+                return path
+            each = each.otherwise
+        raise DownloadFailed(
+            Where(path=resource.urls[0]),
+            expected="the file " + resource.name,
+            found="; ".join(failures),
+            hint=f"Try again later: it goes on from there. Or put the file at {self.folder / resource.stored_name}.",
+        )
+
+    def unpacked(self, name: str, *, only: Mapping[str, str] | None = None, limits: Limits | None = None) -> Path:
+        """The folder with what the archive of that name holds. It is unpacked once.
+
+        Args:
+            name: Of the resource.
+            only: Which of its members: a name here for each path there, under which it is put. All of them by default.
+            limits: How large it may become.
+
+        Raises:
+            CorruptFile, UnsupportedData: See :func:`unpack`.
+        """
+        archive = self[name]
+        wanted = "" if only is None else "-" + "-".join(sorted(only.values()))[:80]
+        folder = self.folder / "unpacked" / (archive.name + wanted)
+        folder.parent.mkdir(exist_ok=True)
+        with _alone(folder.parent / f".{folder.name}.lock"):
+            if not folder.is_dir():
+                unpack(archive, folder, only=only, limits=limits, progress=self.progress)
+        return folder
+
+    @property
+    def size(self) -> int:
+        """Bytes of all resources, as far as they are known."""
+        return sum(resource.size or 0 for resource in self.resources.values())
+
+    def _kept(self, resource: Resource) -> Path | None:
+        """The file from an earlier download, if it is as it was."""
+        path = self.folder / resource.stored_name
+        if not path.is_file():
+            return None
+        try:
+            self._checked(resource, path, str(path))
+        except CorruptFile:
+            path.unlink()
+            return None
+        return path
+
+    def _downloaded(self, resource: Resource, failures: list[str]) -> Path | None:
+        part = self.folder / f"{resource.stored_name}.part"
+        self._check_room(resource, part)
+        with Progress(f"downloading {resource.name}", resource.size, "bytes", show=self.progress) as bar:
+            for url in resource.urls:
+                try:
+                    self._complete(resource, url, part, bar)
+                    return self._accepted(resource, url, part)
+                except Refused as error:
+                    failures.append(f"{error} from {url}")
+                except CorruptFile as error:
+                    failures.append(f"{error.found} instead of {error.expected} from {url}")
+        return None
+
+    def _complete(self, resource: Resource, url: str, part: Path, bar: Progress) -> None:
+        """All of a file from one address, in as many attempts as it takes."""
+
+        def arrived(there: int, total: int | None) -> None:
+            bar.total = total
+            bar.advance(there - bar.done)
+
+        attempt = Attempt(
+            url=url,
+            part=part,
+            size=resource.size,
+            can_be_checked=resource.has_checksum,
+            timeout_s=self.patience.timeout_s,
+            arrived=arrived,
+        )
+        failed, furthest = 0, _size(part)
+        for number in range(MOST_ATTEMPTS):
+            try:
+                _fetch_right(attempt, resource)
+                break
+            except Unfinished as error:
+                is_further = _size(part) >= furthest + FURTHER_BYTES
+                failed = 1 if is_further else failed + 1
+                furthest = _size(part) if is_further else furthest
+                if failed >= self.patience.attempts or number == MOST_ATTEMPTS - 1:
+                    raise Refused(f"{error} (after {number + 1} attempts)") from error
+                pause = self.patience.backoff_s * 2 ** (failed - 1)
+                time.sleep(min(LONGEST_WAIT_S, max(pause, error.wait_s)))
+
+    def _accepted(self, resource: Resource, url: str, part: Path) -> Path:
+        path = self.folder / resource.stored_name
+        notes = part.with_name(part.name + ".json")
+        if not part.exists():
+            part.touch()  # an empty file
+        try:
+            found = self._checked(resource, part, url)
+        except CorruptFile:
+            part.unlink()
+            notes.unlink(missing_ok=True)
+            raise
+        told = {"url": url, "size": part.stat().st_size, "sha256": found}
+        write_atomic(self._notes(resource), (json.dumps(told, indent=2) + "\n").encode())
+        os.replace(part, path)
+        notes.unlink(missing_ok=True)
+        return path
+
+    def _checked(self, resource: Resource, part: Path, url: str) -> str:
+        found = resource.check(part, found_at=url)
+        noted = None if resource.has_checksum else self._noted(resource)
+        if noted not in (None, found):
+            raise CorruptFile(Where(path=url), expected=f"sha256 {noted}, as the first time", found=f"sha256 {found}")
+        return found
+
+    def _notes(self, resource: Resource) -> Path:
+        return self.folder / f"{resource.stored_name}.json"
+
+    def _noted(self, resource: Resource) -> str | None:
+        """The checksum of what came the first time."""
+        try:
+            noted = json.loads(self._notes(resource).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return noted.get("sha256") if isinstance(noted, dict) else None
+
+    def _check_room(self, resource: Resource, part: Path) -> None:
+        needed = (resource.size or 0) - _size(part)
+        free = shutil.disk_usage(self.folder).free
+        if needed > free:
+            raise UnsupportedData(
+                Where(path=str(self.folder)),
+                expected=f"room for {needed:,} bytes more of {resource.name}",
+                found=f"{free:,} bytes free",
+                hint="Name another folder: download_dir=.",
+            )
+
+
+def _fetch_right(attempt: Attempt, resource: Resource) -> None:
+    """One attempt; from the beginning again where what was there turns out to be of another state of the file."""
+    was_begun = _size(attempt.part) > 0
+    fetch(attempt)
+    if was_begun and resource.has_checksum and not _is_right(resource, attempt.part):
+        attempt.part.unlink()
+        fetch(attempt)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _is_right(resource: Resource, part: Path) -> bool:
+    try:
+        resource.check(part)
+    except CorruptFile:
+        return False
+    return True
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Hold the lock on a file, waiting for other processes and threads that do."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        lock(fd, wait=True)
+        yield
+    finally:
+        close_quietly(fd)

@@ -1,0 +1,250 @@
+"""One attempt at one address: as much of a file as arrives, behind what is there already."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from headrace.io.atomic import write_atomic
+
+__all__ = ["Attempt", "Patience", "Refused", "Unfinished", "fetch"]
+
+BLOCK_BYTES = 1 << 18
+LEAST_BYTES = 1 << 10
+"""As much must arrive within the time that one read may take; a server that drips is as good as none."""
+LONGEST_WAIT_S = 120.0
+TRANSIENT = frozenset((408, 425, 429, 500, 502, 503, 504, 507, 509, 520, 521, 522, 523, 524))
+_RANGE = re.compile(r"bytes\s+(\d+)-(\d+)/(\d+|\*)")
+AGENT = "headrace"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long a download is waited for.
+
+    Args:
+        timeout_s: Seconds for a connection, and for the next kilobyte to arrive.
+        attempts: At one address, one after the other, of which none brings 64 KiB.
+        backoff_s: Seconds between the first two; twice as many each time. A server may ask for more, up to two minutes.
+    """
+
+    timeout_s: float = 30.0
+    attempts: int = 5
+    backoff_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.timeout_s <= 0 or self.attempts < 1 or self.backoff_s < 0:
+            raise ValueError(f"expected a time-out above 0, 1 attempt or more and a pause of 0 or more, got {self}")
+
+
+class Refused(Exception):
+    """This address does not have the file, and asking again will not help."""
+
+
+class Unfinished(Exception):
+    """Not all of it arrived; another attempt may bring the rest.
+
+    Args:
+        reason: What happened.
+        wait_s: How long the server asks to wait.
+    """
+
+    def __init__(self, reason: str, *, wait_s: float = 0.0) -> None:
+        super().__init__(reason)
+        self.wait_s = min(wait_s, LONGEST_WAIT_S)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """What one attempt needs to know.
+
+    Args:
+        url: The address.
+        part: The unfinished file, which may be there.
+        size: Of the whole file, where that is known.
+        can_be_checked: Whether a checksum will tell if the parts do not belong together.
+        timeout_s: See :class:`Patience`.
+        arrived: Told how many bytes there are now, and how many there will be (``None`` where nobody knows).
+    """
+
+    url: str
+    part: Path
+    size: int | None
+    can_be_checked: bool
+    timeout_s: float
+    arrived: Callable[[int, int | None], None]
+
+    @property
+    def notes(self) -> Path:
+        """Which state of the file the part is from."""
+        return self.part.with_name(self.part.name + ".json")
+
+
+def fetch(attempt: Attempt) -> None:
+    """Bring a part up to the whole file.
+
+    Raises:
+        Refused, Unfinished: It did not work.
+        OSError: The disk is full, ...
+    """
+    validator = _validator(attempt)
+    begun = attempt.part.stat().st_size if attempt.part.exists() and validator is not None else 0
+    if attempt.size is not None and begun >= attempt.size > 0:
+        if begun == attempt.size:
+            return
+        _forget(attempt)
+        begun = 0
+    response = _opened(attempt, begun, validator or "")
+    with response:
+        start, total = _placed(attempt, response, begun)
+        if attempt.size is not None and total is not None and total != attempt.size:
+            raise Refused(f"it has {total} bytes there, not {attempt.size}")
+        _note(attempt, response)
+        _receive(attempt, response, start, total)
+
+
+def _opened(attempt: Attempt, begun: int, validator: str) -> Any:
+    # Imported here: it takes as long as all of us, and most people never download.
+    from http.client import HTTPException
+    from urllib.error import HTTPError, URLError
+    from urllib.request import Request
+
+    headers = {"User-Agent": AGENT, "Accept-Encoding": "identity"}
+    if begun:
+        headers["Range"] = f"bytes={begun}-"
+        if validator:
+            headers["If-Range"] = validator
+    try:
+        return _opener().open(Request(attempt.url, headers=headers), timeout=attempt.timeout_s)  # noqa: S310 - http(s) alone
+    except HTTPError as error:
+        with error:
+            raise _answer(attempt, error) from error
+    except URLError as error:
+        # By its name: there are Pythons without ssl.
+        is_final = type(error.reason).__name__ == "SSLCertVerificationError"
+        raise (Refused if is_final else Unfinished)(str(error.reason)) from error
+    except (HTTPException, OSError) as error:
+        raise Unfinished(f"{type(error).__name__}: {error}") from error
+    except ValueError as error:
+        raise Refused(f"it leads to an address that is none: {error}") from error
+
+
+def _opener() -> Any:
+    """Follows redirections, but never from https to anything else; goes through the proxies of the environment."""
+    from urllib.request import HTTPRedirectHandler, build_opener
+
+    class Redirects(HTTPRedirectHandler):
+        def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+            scheme = urlsplit(newurl).scheme
+            if scheme != "https" and (scheme != "http" or urlsplit(req.full_url).scheme == "https"):
+                raise Refused(f"it leads from {urlsplit(req.full_url).scheme} to {newurl}")
+            return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+    return build_opener(Redirects())
+
+
+def _answer(attempt: Attempt, error: Any) -> Exception:
+    """What an HTTP status other than success means."""
+    if error.code == 416:
+        # There is nothing behind what we have: it is another file, or all of it that this server knows.
+        _forget(attempt)
+        return Unfinished("416: what is there is longer than the file")
+    told = f"{error.code} {error.reason}"
+    if error.code in TRANSIENT:
+        return Unfinished(told, wait_s=_seconds(error.headers.get("Retry-After", "")))
+    return Refused(told)
+
+
+def _seconds(text: str) -> float:
+    return float(text) if re.fullmatch(r"\d{1,9}", text.strip()) else 0.0
+
+
+def _placed(attempt: Attempt, response: Any, begun: int) -> tuple[int, int | None]:
+    """Where the body begins in the file, and how long the file is."""
+    encoding = response.headers.get("Content-Encoding", "identity").lower()
+    if encoding not in ("identity", ""):
+        raise Refused(f"it comes wrapped in {encoding}, although it was asked for as it is")
+    length = response.headers.get("Content-Length", "")
+    expected = int(length) if re.fullmatch(r"\d{1,18}", length) else None
+    if response.status != 206:
+        return 0, expected
+    match = _RANGE.match(response.headers.get("Content-Range", ""))
+    if match is None or int(match[1]) != begun:
+        _forget(attempt)
+        raise Unfinished("the server sent another part than it was asked for")
+    return begun, None if match[3] == "*" else int(match[3])
+
+
+def _receive(attempt: Attempt, response: Any, start: int, total: int | None) -> None:
+    from http.client import HTTPException
+
+    limit = attempt.size if attempt.size is not None else total
+    with attempt.part.open("r+b" if attempt.part.exists() else "xb") as file:
+        file.truncate(start)
+        file.seek(start)
+        there, window, since = start, start, time.monotonic()
+        while True:
+            try:
+                block = response.read1(BLOCK_BYTES)
+            except (HTTPException, OSError) as error:
+                raise Unfinished(f"{type(error).__name__}: {error}") from error
+            if not block:
+                break
+            there += len(block)
+            if limit is not None and there > limit:
+                file.close()
+                _forget(attempt)
+                raise Refused(f"more than {limit} bytes come from there")
+            file.write(block)
+            attempt.arrived(there, limit)
+            if there - window >= LEAST_BYTES:
+                window, since = there, time.monotonic()
+            elif time.monotonic() - since > attempt.timeout_s:
+                raise Unfinished(f"{there - window} bytes in {attempt.timeout_s:g} s")
+    if limit is not None and there < limit:
+        raise Unfinished(f"the connection ended after {there} of {limit} bytes")
+
+
+def _validator(attempt: Attempt) -> str | None:
+    """What the server called the state of the file that the part is of; ``""`` where a checksum must tell.
+
+    ``None`` where the part is of no use: nobody could tell whether the rest belongs to it.
+    """
+    try:
+        noted = json.loads(attempt.notes.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        noted = {}
+    known = noted.get("validator", "") if isinstance(noted, dict) and noted.get("url") == attempt.url else ""
+    if isinstance(known, str) and known and known.isprintable():
+        return known
+    return "" if attempt.can_be_checked else None
+
+
+def _note(attempt: Attempt, response: Any) -> None:
+    tag = response.headers.get("ETag", "")
+    # A weak tag says that two states are as good as each other, not that their bytes are the same.
+    validator = tag if tag.startswith('"') else _settled_time(response.headers)
+    text = json.dumps({"url": attempt.url, "validator": validator})
+    write_atomic(attempt.notes, text.encode(), durable=False)
+
+
+def _settled_time(headers: Any) -> str:
+    """The time of the last change if it tells states apart: it counts seconds, so not within the one of the answer (RFC 9110, 8.8.2.2)."""
+    modified = headers.get("Last-Modified", "")
+    try:
+        passed = parsedate_to_datetime(headers.get("Date", "")) - parsedate_to_datetime(modified)
+    except (TypeError, ValueError):
+        return ""
+    return modified if passed.total_seconds() > 1 else ""
+
+
+def _forget(attempt: Attempt) -> None:
+    attempt.part.unlink(missing_ok=True)
+    attempt.notes.unlink(missing_ok=True)

@@ -1,0 +1,139 @@
+"""Sound."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.contracts.values import Ragged
+from headrace.datasets.features.base import BYTES, DtypeLike, Stored, shape_json
+from headrace.datasets.features.tensor import Tensor
+from headrace.errors import UnsupportedData, Where
+
+__all__ = ["Audio"]
+
+FROM_WAV: dict[int, np.dtype[Any]] = {1: np.dtype("u1"), 2: np.dtype("<i2"), 4: np.dtype("<i4")}
+
+
+class Audio(Tensor):
+    """The samples of a sound, ``(length,)`` or ``(length, channels)``.
+
+    Args:
+        file_format: Of the files that it was made from: ``"wav"``, ...
+        shape: Axis lengths.
+        dtype: Of the samples.
+        sample_rate: Samples in a second, for readers.
+        encoding: As of :class:`Tensor`.
+        lazy_decode: The examples hold the sound's file instead of samples. WAV files are decoded; for others open the data
+            with ``decoders={...: SkipDecoding()}`` and decode the bytes as you like.
+        description, value_range: In words.
+    """
+
+    class_name = "audio_feature.Audio"
+
+    def __init__(
+        self,
+        *,
+        file_format: str | None = None,
+        shape: Sequence[int | None] = (None,),
+        dtype: DtypeLike = "int64",
+        sample_rate: int | None = None,
+        encoding: str = "none",
+        lazy_decode: bool = False,
+        description: str = "",
+        value_range: str = "",
+    ) -> None:
+        super().__init__(shape=shape, dtype=dtype, encoding=encoding, description=description, value_range=value_range)
+        if len(self.shape) not in (1, 2):
+            raise ValueError(f"a sound is (length,) or (length, channels), got {self.shape}")
+        self.file_format = file_format or None
+        self.sample_rate = sample_rate or None
+        self.lazy_decode = lazy_decode
+
+    @property
+    def stored(self) -> dict[str, Stored]:
+        return {"": Stored(dtype=BYTES)} if self.lazy_decode else super().stored
+
+    @property
+    def stored_dtype(self) -> str:
+        return self.declared_dtype if self.lazy_decode else super().stored_dtype
+
+    def decode(self, parts: list[Any]) -> Any:
+        if not self.lazy_decode:
+            return super().decode(parts)
+        sounds = [self._from_file(content, record) for record, content in enumerate(parts[0])]
+        if None not in self.shape:
+            return np.stack(sounds) if sounds else np.zeros((0, *(n or 0 for n in self.shape)), self.value_dtype)
+        empty = np.zeros((0, *(n or 0 for n in self.shape[1:])), self.value_dtype)
+        return Ragged.from_list(sounds) if sounds else Ragged(empty, np.zeros(1, np.int64))
+
+    def _from_file(self, content: bytes, record: int | None) -> npt.NDArray[Any]:
+        if not content.startswith(b"RIFF"):
+            raise UnsupportedData(
+                Where(record=record),
+                expected="a WAV file, which is the one kind that is decoded here",
+                found=f"a file of {self.file_format or 'another kind'} that begins with {content[:4]!r}",
+                hint="Open the data with decoders={...: SkipDecoding()}, and decode the bytes with a library of your choice.",
+            )
+        import wave  # for those few who have sounds
+
+        try:
+            with wave.open(io.BytesIO(content)) as sound:
+                width, channels = sound.getsampwidth(), sound.getnchannels()
+                memory = sound.readframes(sound.getnframes())
+        except (wave.Error, EOFError) as error:
+            raise self.misfit(f"a damaged WAV file ({error})", record=record) from error
+        wanted = self.shape[1] if len(self.shape) == 2 else 1
+        if (
+            (channels != wanted and wanted is not None)
+            or width not in (*FROM_WAV, 3)
+            or len(memory) % (width * channels)
+        ):
+            raise self.misfit(f"{channels} channels of {width} bytes", record=record)
+        samples = _samples(memory, width).astype(self.value_dtype)
+        samples = samples.reshape(-1, channels) if len(self.shape) == 2 else samples
+        self._check_shape(samples.shape)
+        return samples
+
+    def encode_example(self, value: Any) -> Any:
+        """Samples as they are stored, or the file's bytes where decoding is lazy. ``value``: an array, a path, an open file."""
+        if isinstance(value, (np.ndarray, list, tuple)):
+            if self.lazy_decode:
+                raise self.misfit("an array", expected="a path or an open file, as decoding is lazy")
+            return super().encode_example(np.asarray(value))
+        content = (
+            value if isinstance(value, bytes) else value.read() if hasattr(value, "read") else Path(value).read_bytes()
+        )
+        return content if self.lazy_decode else super().encode_example(self._from_file(content, None))
+
+    def content(self) -> tuple[str, dict[str, Any]]:
+        out: dict[str, Any] = {
+            "shape": shape_json(self.shape),
+            "dtype": self.declared_dtype,
+            "encoding": self.encoding.upper(),
+        }
+        if self.file_format:
+            out["fileFormat"] = self.file_format
+        if self.sample_rate:
+            out["sampleRate"] = str(self.sample_rate)
+        if self.lazy_decode:
+            out["lazyDecode"] = True
+        return "audio", out
+
+    def _parameters(self) -> Mapping[str, Any]:
+        return {**super()._parameters(), "sample_rate": self.sample_rate}
+
+
+def _samples(memory: bytes, width: int) -> npt.NDArray[Any]:
+    """Samples around 0; those of three bytes in the upper three of four."""
+    if width == 3:
+        wide = np.zeros((len(memory) // 3, 4), np.uint8)
+        wide[:, 1:] = np.frombuffer(memory, np.uint8).reshape(-1, 3)
+        return wide.view("<i4")[:, 0]
+    samples = np.frombuffer(memory, FROM_WAV[width])
+    return (samples ^ 0x80).view(np.int8) if width == 1 else samples

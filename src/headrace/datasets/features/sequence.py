@@ -1,0 +1,205 @@
+"""Several values of one type in each example."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from collections.abc import Sequence as Values
+from typing import Any
+
+import numpy as np
+
+from headrace.datasets.features.base import DatasetFeature, DtypeLike, LeafFeature, Level, Shape, shape_json
+from headrace.datasets.features.image import Image
+from headrace.datasets.features.mapping import FeatureLike, FeaturesDict, as_feature
+from headrace.errors import SchemaMismatch, UnsupportedData, Where
+
+__all__ = ["Dataset", "Sequence", "Video"]
+
+
+class Sequence(DatasetFeature):
+    """A sequence of values; of named features, a sequence for each name.
+
+    Args:
+        feature: Of one element: a feature, a dict of them, or a dtype.
+        length: How many; ``None`` where that varies.
+        description, value_range: In words.
+
+    >>> Sequence({"bbox": Tensor(shape=(4,), dtype="float32"), "label": "int64"}).shape
+    {'bbox': (None, 4), 'label': (None,)}
+    """
+
+    class_name = "sequence_feature.Sequence"
+
+    def __init__(
+        self, feature: FeatureLike, length: int | None = None, *, description: str = "", value_range: str = ""
+    ) -> None:
+        super().__init__(description=description, value_range=value_range)
+        self.feature = as_feature(feature)
+        """The type of one element."""
+        self.length = length
+        """How many there are; ``None`` where that varies."""
+
+    @property
+    def shape(self) -> Any:
+        return _mapped(self.feature.shape, lambda shape: (self.length, *shape))
+
+    @property
+    def dtype(self) -> Any:
+        return self.feature.dtype
+
+    def leaves(self, key: str, levels: tuple[Level, ...]) -> Iterator[tuple[str, LeafFeature, tuple[Level, ...]]]:
+        return self.feature.leaves(key, (*levels, self.length))
+
+    def encode_example(self, value: Any) -> list[Any]:
+        """The elements, encoded.
+
+        Args:
+            value: A list or array of elements, an iterator over them, or a dict of lists.
+        """
+        elements = transposed(value) if isinstance(value, Mapping) else list(value)
+        if self.length is not None and len(elements) != self.length:
+            raise SchemaMismatch(Where(), expected=f"{self.length} elements", found=str(len(elements)))
+        return [self.feature.encode_example(element) for element in elements]
+
+    def content(self) -> tuple[str, dict[str, Any]]:
+        length = str(-1 if self.length is None else self.length)
+        return "sequence", {"feature": self.feature.to_json(), "length": length}
+
+    def label_files(self, key: str) -> Iterator[tuple[str, Any]]:
+        return self.feature.label_files(key)
+
+    def __getitem__(self, name: str) -> DatasetFeature:
+        return self.feature[name]  # type: ignore[index, no-any-return]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(self.feature, (FeaturesDict, Sequence)) and name in self.feature
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the features of an element, where it has named ones."""
+        return iter(self.feature)  # type: ignore[call-overload, no-any-return]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or "feature" not in self.__dict__:
+            raise AttributeError(name)
+        return getattr(self.feature, name)  # as TFDS does: Sequence(ClassLabel(...)).num_classes
+
+    def _identity(self) -> str:
+        return super()._identity() + self.feature._identity()
+
+    def __repr__(self) -> str:
+        length = "" if self.length is None else f", length={self.length}"
+        return f"{type(self).__name__}({self.feature!r}{length})"
+
+
+class Video(Sequence):
+    """A sequence of images.
+
+    Args:
+        shape: ``(frames, height, width, channels)``, ``None`` where they vary.
+        encoding_format: How frames that are arrays are stored: ``"png"`` or ``"jpeg"``.
+        ffmpeg_extra_args: What TFDS gave to ffmpeg when it cut a file into frames; kept, not used.
+        use_colormap, dtype: As of :class:`Image`.
+        description, value_range: In words.
+    """
+
+    class_name = "video_feature.Video"
+
+    def __init__(
+        self,
+        *,
+        shape: Values[int | None] | None = None,
+        encoding_format: str | None = "png",
+        ffmpeg_extra_args: Values[str] = (),
+        use_colormap: bool = False,
+        dtype: DtypeLike | None = None,
+        description: str = "",
+        value_range: str = "",
+    ) -> None:
+        if shape is not None and len(shape) != 4:
+            raise ValueError(f"a video is (frames, height, width, channels), got {tuple(shape)}")
+        frame = Image(
+            shape=None if shape is None else shape[1:],
+            dtype=dtype,
+            encoding_format=encoding_format,
+            use_colormap=use_colormap,
+        )
+        length = None if shape is None else shape[0]
+        super().__init__(frame, length, description=description, value_range=value_range)
+        self.ffmpeg_extra_args = tuple(ffmpeg_extra_args)
+
+    def encode_example(self, value: Any) -> list[Any]:
+        """The frames as image files. ``value``: a list of frames, or an array of all of them."""
+        if isinstance(value, (bytes, str)) or hasattr(value, "read"):
+            raise UnsupportedData(
+                Where(),
+                expected="frames",
+                found="a video file",
+                hint="Cut it into frames first, as with ffmpeg or PyAV.",
+            )
+        return super().encode_example(value)
+
+    def content(self) -> tuple[str, dict[str, Any]]:
+        frame: Image = self.feature  # type: ignore[assignment]
+        out: dict[str, Any] = {"shape": shape_json((self.length, *frame.shape)), "dtype": frame.declared_dtype}
+        if frame.encoding_format:
+            out["encodingFormat"] = frame.encoding_format
+        if frame.use_colormap:
+            out["useColormap"] = True
+        if self.ffmpeg_extra_args:
+            out["ffmpegExtraArgs"] = list(self.ffmpeg_extra_args)
+        return "video", out
+
+    def __repr__(self) -> str:
+        return f"Video(shape={self.shape}, dtype={self.feature.dtype})"
+
+
+class Dataset(Sequence):
+    """A dataset inside each example, read lazily: the steps of an episode (RLDS).
+
+    Its value is a sequence of examples with ``len``, indices, slices and ``batch``; nothing in it is decoded before it is
+    asked for.
+
+    Args:
+        feature: Of one of its examples.
+        length: How many there are; ``None`` where that varies.
+        description, value_range: In words.
+    """
+
+    class_name = "dataset_feature.Dataset"
+
+    def leaves(self, key: str, levels: tuple[Level, ...]) -> Iterator[tuple[str, Any, tuple[Level, ...]]]:
+        if levels:
+            raise UnsupportedData(
+                Where(feature=key), expected="a Dataset that is in no Sequence or Dataset", found="one that is"
+            )
+        yield key, self, levels
+
+    def inner_leaves(self, key: str) -> list[tuple[str, LeafFeature, tuple[Level, ...]]]:
+        """The features of its examples, as :meth:`leaves` of a sequence gives them.
+
+        Raises:
+            UnsupportedData: One of them is a Dataset too.
+        """
+        return list(self.feature.leaves(key, (self.length,)))
+
+
+def transposed(columns: Mapping[str, Any]) -> list[Any]:
+    """A dict of lists as a list of dicts.
+
+    Raises:
+        SchemaMismatch: The lists differ in length.
+    """
+    plain = {name: transposed(v) if isinstance(v, Mapping) else list(v) for name, v in columns.items()}
+    lengths = {name: len(values) for name, values in plain.items()}
+    if len(set(lengths.values())) > 1:
+        raise SchemaMismatch(Where(), expected="lists of equal length", found=str(lengths))
+    return [{name: values[i] for name, values in plain.items()} for i in range(next(iter(lengths.values()), 0))]
+
+
+def _mapped(value: Any, function: Any) -> Any:
+    return {k: _mapped(v, function) for k, v in value.items()} if isinstance(value, dict) else function(value)
+
+
+def shape_of(value: Any) -> Shape:
+    """The shape of a NumPy value."""
+    return tuple(np.shape(value))

@@ -1,0 +1,79 @@
+"""The same text in several languages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from headrace.datasets.features.mapping import FeaturesDict
+from headrace.datasets.features.sequence import Sequence
+from headrace.datasets.features.tensor import Text
+from headrace.errors import SchemaMismatch, Where
+
+__all__ = ["Translation", "TranslationVariableLanguages"]
+
+
+class Translation(FeaturesDict):
+    """A text in a set of languages: one :class:`Text` for each.
+
+    Args:
+        languages: Their codes.
+        description, value_range: In words.
+    """
+
+    class_name = "translation_feature.Translation"
+
+    def __init__(self, languages: Iterable[str], *, description: str = "", value_range: str = "") -> None:
+        super().__init__({code: Text() for code in languages}, description=description, value_range=value_range)
+
+    @property
+    def languages(self) -> list[str]:
+        """The codes of the languages, sorted."""
+        return sorted(self)
+
+    def content(self) -> tuple[str, dict[str, Any]]:
+        return "translation", {"languages": self.languages}
+
+
+class TranslationVariableLanguages(Sequence):
+    """A text in languages that differ from example to example.
+
+    Its value is two sequences, sorted by language and text: ``language`` (codes) and ``translation`` (texts).
+
+    Args:
+        languages: Codes of the languages that there may be; ``None`` where they are not known.
+        description, value_range: In words.
+    """
+
+    class_name = "translation_feature.TranslationVariableLanguages"
+
+    def __init__(self, languages: Iterable[str] | None = None, *, description: str = "", value_range: str = "") -> None:
+        inner = {"language": Text(), "translation": Text()}
+        super().__init__(inner, description=description, value_range=value_range)
+        self.languages = sorted(set(languages)) if languages else None
+        """The codes of the languages, sorted; ``None`` where they are not known."""
+
+    @property
+    def num_languages(self) -> int | None:
+        """How many languages there may be."""
+        return None if self.languages is None else len(self.languages)
+
+    def encode_example(self, value: Any) -> list[Any]:
+        """Language and text of each translation. ``value``: language to a text, or to several."""
+        if not isinstance(value, Mapping):
+            raise SchemaMismatch(Where(), expected="a dict of language to text", found=type(value).__name__)
+        unknown = [] if self.languages is None else sorted(set(value) - set(self.languages))
+        if unknown:
+            raise SchemaMismatch(Where(), expected=f"languages among {self.languages}", found=str(unknown))
+        pairs = sorted(
+            (language, text)
+            for language, texts in value.items()
+            for text in ([texts] if isinstance(texts, (str, bytes)) else texts)
+        )
+        return super().encode_example([{"language": language, "translation": text} for language, text in pairs])
+
+    def content(self) -> tuple[str, dict[str, Any]]:
+        return "translation", {"languages": self.languages or [], "variableLanguagesPerExample": True}
+
+    def __repr__(self) -> str:
+        return f"TranslationVariableLanguages({self.languages})"

@@ -1,0 +1,61 @@
+"""Stored values of some examples, and how sequences group them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.contracts.protocols import Indices
+from headrace.sources.stacking import reordered
+
+__all__ = ["Nested"]
+
+Offsets = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Nested:
+    """Values end to end, and the sequences that they are in.
+
+    Args:
+        parts: Columns of equal length: the values of one feature (several where it is stored under several keys).
+        offsets: For each level of sequences, from the outermost, where each begins in the next, and where the last ends.
+    """
+
+    parts: list[Any]
+    offsets: tuple[Offsets, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.offsets[0]) - 1 if self.offsets else len(self.parts[0])
+
+    def rows(self, start: int, stop: int) -> Nested:
+        """Some neighbours of the outermost level. Views."""
+        if not self.offsets:
+            return Nested([part[start:stop] for part in self.parts])
+        outer = self.offsets[0][start : stop + 1]
+        inner = self.inside().rows(int(outer[0]), int(outer[-1]))
+        return Nested(inner.parts, (outer - outer[0], *inner.offsets))
+
+    def take(self, indices: Indices) -> Nested:
+        """Those of the outermost level that are at these positions, copied."""
+        if not self.offsets:
+            return Nested([reordered(part, indices) for part in self.parts])
+        outer = self.offsets[0]
+        lengths = np.diff(outer)[indices]
+        ends = np.cumsum(lengths, dtype=np.int64)
+        chosen = np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(outer[indices] - (ends - lengths), lengths)
+        inner = self.inside().take(chosen)
+        return Nested(inner.parts, (np.concatenate([np.zeros(1, np.int64), ends]), *inner.offsets))
+
+    def inside(self) -> Nested:
+        """The same without the outermost level."""
+        return Nested(self.parts, self.offsets[1:])
+
+    def record_of(self, position: int) -> int:
+        """Which of the outermost level a value is in."""
+        for offsets in reversed(self.offsets):
+            position = int(np.searchsorted(offsets, position, side="right")) - 1
+        return position

@@ -1,0 +1,220 @@
+"""The door to prepared datasets."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, overload
+
+from headrace.contracts.records import Records
+from headrace.datasets.codec import FeaturesCodec
+from headrace.datasets.decoders import PartialDecoding, SkipDecoding, wanted_keys
+from headrace.datasets.locate import find_prepared
+from headrace.datasets.on_demand import prepared_on_demand
+from headrace.datasets.prepared import INFO_FILE, Prepared, PreparedSplit, read_prepared
+from headrace.datasets.shards import shard_names
+from headrace.datasets.source import PreparedSource, SplitSource
+from headrace.errors import CorruptFile, NoFiles, UnsupportedData, Where, did_you_mean
+from headrace.formats.detect import format_named
+from headrace.formats.parquet_payloads import ParquetPayloads
+from headrace.sources.read_instruction import SplitLike, resolve_split, split_names
+from headrace.sources.views import Source
+
+__all__ = ["data_source"]
+
+Decoders = Mapping[str, Any] | SkipDecoding | PartialDecoding
+
+
+@overload
+def data_source(
+    name_or_folder: str | os.PathLike[str],
+    split: SplitLike,
+    decoders: Decoders | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+    *,
+    download: bool | None = None,
+) -> PreparedSource: ...
+@overload
+def data_source(
+    name_or_folder: str | os.PathLike[str],
+    split: None = None,
+    decoders: Decoders | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+    *,
+    download: bool | None = None,
+) -> dict[str, PreparedSource]: ...
+@overload
+def data_source(
+    name_or_folder: str | os.PathLike[str],
+    split: list[Any] | tuple[Any, ...] | Mapping[str, Any],
+    decoders: Decoders | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+    *,
+    download: bool | None = None,
+) -> Any: ...
+def data_source(
+    name_or_folder: str | os.PathLike[str],
+    split: Any = None,
+    decoders: Decoders | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+    *,
+    download: bool | None = None,
+) -> Any:
+    """Open a dataset that TFDS or :mod:`headrace.datasets.building` prepared, without TensorFlow or TFDS.
+
+    Args:
+        name_or_folder: ``"mnist"``, ``"wiki/en:1.*.*"``, or the folder of a prepared dataset.
+        split: ``"train"``, ``"train[:80%]+test"``, a :class:`~headrace.ReadInstruction`, a part from
+            :func:`~headrace.even_splits`; a list or dict of those; ``None`` for all splits.
+        decoders: What to do with some features instead of decoding them: ``{"image": SkipDecoding()}``,
+            ``SkipDecoding()`` for all of them, or :class:`~headrace.datasets.PartialDecoding` for only some (from
+            :mod:`headrace.datasets`).
+        data_dir: Where names are looked for, instead of ``TFDS_DATA_DIR`` and ``~/tensorflow_datasets``.
+        download: Whether a dataset of a known name (``headrace datasets`` lists them) is downloaded and prepared where it is not
+            there. ``None``: unless the environment variable ``HEADRACE_DOWNLOAD`` is ``0``.
+
+    Returns:
+        A source for one split; of ``None`` a dict of all splits; of a list or dict the same with sources in it. Examples are
+        in the order of the files; names of nested features are joined by ``/``.
+
+    Raises:
+        NoFiles: There is no such dataset, version or file; the message lists what there is.
+        DownloadFailed: The files of a known dataset cannot be had.
+        UnsupportedData: There is no such split, or a feature of an unknown class.
+        CorruptFile: The folder's own description is damaged, or contradicts the files.
+    """
+    prepared = read_prepared(_folder(name_or_folder, data_dir, download=download))
+    codec = _codec(prepared, decoders)
+    splits = _Splits(prepared, codec)
+    return _mapped(dict.fromkeys(prepared.splits) if split is None else split, splits, all_names=split is None)
+
+
+def _folder(
+    name_or_folder: str | os.PathLike[str], data_dir: str | os.PathLike[str] | None, *, download: bool | None
+) -> Path:
+    try:
+        return find_prepared(name_or_folder, data_dir)
+    except NoFiles as missing:
+        prepared_on_demand(name_or_folder, data_dir, download=download, missing=missing)
+    return find_prepared(name_or_folder, data_dir)
+
+
+def _mapped(split: Any, splits: _Splits, *, all_names: bool = False) -> Any:
+    if all_names:
+        return {name: splits.source(name) for name in split}
+    if isinstance(split, Mapping):
+        return {name: _mapped(inner, splits) for name, inner in split.items()}
+    if isinstance(split, (list, tuple)):
+        return type(split)(_mapped(inner, splits) for inner in split)
+    return splits.source(split)
+
+
+def _codec(prepared: Prepared, decoders: Decoders | None) -> FeaturesCodec:
+    if not isinstance(decoders, PartialDecoding):
+        return FeaturesCodec(prepared.features, decoders=decoders)
+    wanted = list(wanted_keys(prepared.features, decoders.features))
+    keys = [key for key, _, _ in prepared.features.leaves("", ())]
+    names = [key for key in keys if any(key == want or key.startswith(want + "/") or not want for want in wanted)]
+    return FeaturesCodec(prepared.features, decoders=decoders.decoders, names=names)
+
+
+class _Splits:
+    """The splits of one dataset, each opened once."""
+
+    def __init__(self, prepared: Prepared, codec: FeaturesCodec) -> None:
+        self.prepared = prepared
+        self.codec = codec
+        self.opened: dict[str, SplitSource] = {}
+
+    def source(self, split: SplitLike) -> PreparedSource:
+        """The source for one split argument."""
+        if isinstance(split, str) and split in self.prepared.splits:
+            return self.named(split, self.whole(split))
+        self.check_names(split)
+        entries = self.prepared.splits
+        lengths = {name: entry.shard_lengths or () for name, entry in entries.items()}
+        sizes = {name: self.size(entry) for name, entry in entries.items()}
+        pieces = resolve_split(split, sizes, shard_sizes=lengths)
+        parts: list[Source] = [self.part(name, start, stop) for name, start, stop in pieces]
+        return self.named(str(split), parts[0] if len(parts) == 1 else parts[0].concat(*parts[1:]))
+
+    def named(self, split: str, parent: Source) -> PreparedSource:
+        return PreparedSource(parent, self.codec, self.prepared, split)
+
+    def check_names(self, split: SplitLike) -> None:
+        """An unknown split, with the one that may be meant."""
+        known = [*self.prepared.splits, "all"]
+        for name in split_names(split) if isinstance(split, str) or hasattr(split, "pieces") else ():
+            if re.fullmatch(r"[\w-]+", name) and name not in known:
+                raise UnsupportedData(
+                    Where(path=str(self.prepared.folder)),
+                    expected=f"one of the splits {list(self.prepared.splits)} of {self.prepared.full_name}",
+                    found=repr(name),
+                    hint=did_you_mean(name, known),
+                )
+
+    def size(self, entry: PreparedSplit) -> int:
+        known = entry.num_examples
+        return len(self.whole(entry.name)) if known is None else known
+
+    def part(self, name: str, start: int, stop: int) -> Source:
+        whole = self.whole(name)
+        return whole if (start, stop) == (0, len(whole)) else whole[start:stop]
+
+    def whole(self, name: str) -> SplitSource:
+        """All of a split."""
+        if name not in self.opened:
+            entry = self.prepared.splits[name]
+            self.opened[name] = SplitSource(_records(self.prepared, entry), self.codec, self.prepared, entry)
+        return self.opened[name]
+
+
+def _records(prepared: Prepared, split: PreparedSplit) -> Records:
+    """The records of the files of a split, in the first format in which all of them are there."""
+    missing: list[str] = []
+    for file_format in dict.fromkeys((prepared.file_format, *prepared.other_formats)):
+        paths = _paths(prepared, split, file_format)
+        absent = _absent(paths)
+        if not absent:
+            return _opener(file_format)(paths)
+        missing = missing or [f"{len(absent)} of {len(paths)} files missing: {', '.join(absent[:3])}"]
+    raise NoFiles(
+        Where(path=str(prepared.folder)),
+        expected=f"the files of split {split.name!r} of {prepared.full_name}",
+        found=missing[0],
+        hint="Copy the files there, or prepare the dataset again.",
+    )
+
+
+def _paths(prepared: Prepared, split: PreparedSplit, file_format: str) -> list[str]:
+    try:
+        names = shard_names(
+            split.template, dataset=prepared.name, split=split.name, file_format=file_format, count=split.num_shards
+        )
+    except CorruptFile as error:
+        raise error.relocated(Where(path=str(prepared.folder / INFO_FILE))) from error
+    lengths = split.shard_lengths or (1,) * len(names)
+    return [os.path.join(prepared.folder, name) for name, n in zip(names, lengths, strict=True) if n]
+
+
+def _absent(paths: list[str]) -> list[str]:
+    """Names of those files that are not there; each folder is listed once, however many files it holds."""
+    there = {folder: _files_in(folder) for folder in {os.path.dirname(path) for path in paths}}
+    return [os.path.basename(path) for path in paths if os.path.basename(path) not in there[os.path.dirname(path)]]
+
+
+def _files_in(folder: str) -> set[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return {entry.name for entry in entries if entry.is_file()}
+    except (OSError, ValueError):  # no such folder, or a name with a zero byte in it
+        return set()
+
+
+def _opener(file_format: str) -> Callable[[list[str]], Records]:
+    if file_format == "parquet":
+        return ParquetPayloads
+    found: Callable[[list[str]], Records] = format_named(file_format).open
+    return found

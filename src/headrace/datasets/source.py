@@ -1,0 +1,200 @@
+"""Splits of prepared datasets as sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from headrace.contracts.protocols import Indices
+from headrace.contracts.records import Records
+from headrace.contracts.values import Batch, Example
+from headrace.datasets.codec import FeaturesCodec
+from headrace.datasets.features.base import DatasetFeature
+from headrace.datasets.features.mapping import FeaturesDict
+from headrace.datasets.features.sequence import Dataset, Sequence
+from headrace.datasets.prepared import Prepared, PreparedSplit
+from headrace.errors import CorruptFile, DataError, NoSuchFeature, Where
+from headrace.sources.record_source import RecordSource
+from headrace.sources.views import Derived, Source
+
+__all__ = ["PreparedSource", "SplitSource"]
+
+
+class SplitSource(RecordSource):
+    """All examples of a split, in the order of its files. Nothing is opened before it is read.
+
+    Args:
+        records: Of its files.
+        codec: What decodes them.
+        prepared, split: What the folder says of them.
+    """
+
+    codec: FeaturesCodec
+
+    def __init__(self, records: Records, codec: FeaturesCodec, prepared: Prepared, split: PreparedSplit) -> None:
+        super().__init__(records, codec)
+        self.prepared = prepared
+        self.split_entry = split
+        self._is_checked = False
+
+    @property
+    def cuts_cleanly(self) -> bool:
+        return self.codec.cuts_cleanly
+
+    def __len__(self) -> int:
+        known = self.split_entry.num_examples
+        return len(self.records) if known is None else known
+
+    def _check(self) -> None:
+        """Compare what the files hold with what the folder says they do, once."""
+        if self._is_checked:
+            return
+        said = self.split_entry.shard_lengths
+        found = self.records.lengths  # type: ignore[attr-defined]
+        expected = said if said is None else tuple(length for length in said if length)
+        if expected is not None and tuple(found) != expected:
+            bad = next(i for i, (a, b) in enumerate(zip(found, expected, strict=True)) if a != b)
+            raise CorruptFile(
+                Where(path=self.records.paths[bad]),
+                expected=f"{expected[bad]} examples, as dataset_info.json says",
+                found=str(found[bad]),
+                hint="The folder was not prepared to the end, or a file was replaced: prepare it again.",
+            )
+        self._is_checked = True
+
+    def _batch(self, indices: Indices) -> Batch:
+        self._check()
+        return super()._batch(indices)
+
+    def _example(self, index: int) -> Example:
+        """One example, without the work that only many are worth."""
+        self._check()
+        payload = self.records[index]
+        try:
+            return self.codec.decode(payload)
+        except DataError as error:
+            raise error.relocated(self.records.where(index)) from error.__cause__
+
+    def __iter__(self) -> Iterator[Example]:
+        """All examples in order."""
+        self._check()
+        return super().__iter__()
+
+    def stream(self, batch_size: int) -> Iterator[Batch] | None:
+        """Batches in order where a compressed file is still being inflated."""
+        return super().stream(batch_size)
+
+    def encoded(self) -> Source:
+        return SplitSource(self.records, self.codec.encoded(), self.prepared, self.split_entry)
+
+    def _narrowed(self, names: tuple[str, ...]) -> Source:
+        return SplitSource(self.records, self.codec.narrowed(names), self.prepared, self.split_entry)
+
+
+class PreparedSource(Derived):
+    """A part of a prepared dataset: an ordinary source that also knows what TFDS wrote of it.
+
+    Names of features are those in the files: a feature ``bbox`` inside ``objects`` is ``objects/bbox``.
+
+    Attributes:
+        prepared: What the folder says of itself: name, version, description, splits, ...
+        name: The split, as it was asked for.
+    """
+
+    def __init__(self, parent: Source, codec: FeaturesCodec, prepared: Prepared, name: str) -> None:
+        super().__init__(parent)
+        self.codec = codec
+        self.prepared = prepared
+        self.name = name
+
+    @property
+    def features(self) -> DatasetFeature:
+        """The declared features: ``source.features["label"].num_classes``, ``source.features["objects/bbox"].shape``."""
+        return self.prepared.features
+
+    @property
+    def supervised_keys(self) -> Any:
+        """Names of input and target, ``("image", "label")``; ``None`` where the dataset has none."""
+        return self.prepared.supervised_keys
+
+    def supervised(self) -> Source:
+        """Only the features that :attr:`supervised_keys` names; the others are not decoded.
+
+        Raises:
+            NoSuchFeature: The dataset names none.
+        """
+        if self.supervised_keys is None:
+            raise NoSuchFeature(
+                Where(path=str(self.prepared.folder)),
+                expected="supervised keys in dataset_info.json",
+                found="none",
+                hint="Choose features yourself: source.select('image', 'label').",
+            )
+        return self.select(*_leaves_of(self.supervised_keys))
+
+    def nested(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """An example or a batch as nested dicts, as TFDS gives it: ``{"objects": {"bbox": ...}}``."""
+        found: dict[str, Any] = _nested(self.features, values, "")
+        return found
+
+    def select(self, *names: str) -> Source:
+        """Only these features, in this order; the others are not decoded. ``objects`` means all ``objects/...``."""
+        chosen = [key for name in names for key in self._keys(name)]
+        return super().select(*dict.fromkeys(chosen))
+
+    def _keys(self, name: str) -> list[str]:
+        inside = [key for key in self.schema if key.startswith(name + "/")]
+        return [name] if name in self.schema or not inside else inside
+
+    def _batch(self, indices: Indices) -> Batch:
+        return self.parent._batch(indices)
+
+    def _example(self, index: int) -> Example:
+        return self.parent._example(index)
+
+    def __iter__(self) -> Iterator[Example]:
+        """All examples in order."""
+        return iter(self.parent)
+
+    def stream(self, batch_size: int) -> Iterator[Batch] | None:
+        """As the files do."""
+        return self.parent.stream(batch_size) if hasattr(self.parent, "stream") else None
+
+    def encoded(self) -> Source:
+        return PreparedSource(self.parent.encoded(), self.codec.encoded(), self.prepared, self.name)
+
+    def _narrowed(self, names: tuple[str, ...]) -> Source:
+        return PreparedSource(self.parent._narrowed(names), self.codec.narrowed(names), self.prepared, self.name)
+
+    def _sliced(self, index: slice) -> Source:
+        parent = self.parent[index]
+        return PreparedSource(parent, self.codec, self.prepared, self.name)
+
+    def __repr__(self) -> str:
+        return f"<{self.prepared.full_name} {self.name!r} of {len(self)} examples: {', '.join(self.schema)}>"
+
+
+def _leaves_of(keys: Any) -> list[str]:
+    if isinstance(keys, str):
+        return [keys]
+    return [leaf for item in (keys.values() if isinstance(keys, Mapping) else keys) for leaf in _leaves_of(item)]
+
+
+def _nested(features: DatasetFeature, values: Mapping[str, Any], key: str) -> Any:
+    inner = features
+    while isinstance(inner, Sequence) and not isinstance(inner, Dataset):
+        inner = inner.feature
+    if not isinstance(inner, FeaturesDict):
+        # A feature that was not decoded may be several values: its shape and its memory.
+        return values[key] if key in values else _below(values, key)
+    out = {}
+    for name, feature in inner.items():
+        path = f"{key}/{name}" if key else name
+        if path in values or _below(values, path):
+            out[name] = _nested(feature, values, path)
+    return out
+
+
+def _below(values: Mapping[str, Any], key: str) -> dict[str, Any]:
+    start = f"{key}/" if key else ""
+    return {name[len(start) :]: value for name, value in values.items() if name.startswith(start)}

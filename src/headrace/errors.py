@@ -1,0 +1,248 @@
+"""The exceptions of headrace, and the one grammar of their messages.
+
+    HeadraceError
+    ├── DataError                expected X, found Y - at file, record, byte, feature. What to do.
+    │   ├── CorruptFile          (ValueError)  a file's own structure is damaged: header, footer, compression
+    │   ├── CorruptRecord        (ValueError)  one record is damaged: checksum, length, payload
+    │   ├── SchemaMismatch       (ValueError)  sound data, but not what the schema says
+    │   ├── UnknownFormat        (ValueError)  neither content nor name tells how records are framed
+    │   ├── UnsupportedData      (ValueError)  understood, and refused for the stated reason
+    │   ├── NoSuchFeature        (KeyError)    a feature name that the schema does not have
+    │   ├── NoFiles              (FileNotFoundError)  a path, glob or shard pattern that matches nothing
+    │   ├── DownloadFailed       (OSError)     a file that none of its addresses gave as it should be
+    │   ├── Unreachable          (OSError)     a URL that is there, or may be, and cannot be read: refused, timed out, ...
+    │   └── StateMismatch        (ValueError)  a saved state that belongs to other data or another loader
+    ├── TransformError           (RuntimeError)  the user's own function failed; the cause is chained
+    ├── WorkerDied               (RuntimeError)  a process that made batches for a loader was killed, or ended itself
+    ├── JobFailed                (RuntimeError, ValueError)  a training or transform job ended without its result
+    ├── RequestError             (ValueError)  a request that is answered with an HTTP status other than 200
+    └── MissingExtra             (ImportError)  an optional package is not installed
+
+Every class also derives from the built-in that people catch.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+__all__ = [
+    "CorruptFile",
+    "CorruptRecord",
+    "DataError",
+    "DownloadFailed",
+    "HeadraceError",
+    "JobFailed",
+    "MissingExtra",
+    "NoFiles",
+    "NoSuchFeature",
+    "RequestError",
+    "SchemaMismatch",
+    "StateMismatch",
+    "TransformError",
+    "UnknownFormat",
+    "Unreachable",
+    "UnsupportedData",
+    "Where",
+    "WorkerDied",
+]
+
+LOG_MARK = "\nEnd of its log:\n"  # in a message that ends with lines of a log, which are shown as they are
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """A hint for a name that is none of the known ones but close to one; empty where none is.
+
+    >>> did_you_mean("fashon_mnist", ["mnist", "fashion_mnist"])
+    "Did you mean 'fashion_mnist'?"
+    """
+    close = difflib.get_close_matches(str(name), list(known), n=1)
+    return f"Did you mean {close[0]!r}?" if close and close[0] != name else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """A place in the data. Whatever is ``None`` does not apply or is not known."""
+
+    path: str | None = None
+    record: int | None = None
+    """Number of the record in its file, counted from 0."""
+    offset: int | None = None
+    """Byte in the file (in the decompressed stream of a compressed file)."""
+    feature: str | None = None
+
+    def at(
+        self,
+        *,
+        path: str | None = None,
+        record: int | None = None,
+        offset: int | None = None,
+        feature: str | None = None,
+    ) -> Where:
+        """The same place, with what is given here filled in."""
+        given = {"path": path, "record": record, "offset": offset, "feature": feature}
+        return replace(self, **{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+
+    def __str__(self) -> str:
+        parts = []
+        if self.path is not None:
+            address, query, _ = self.path.partition("?") if "://" in self.path else (self.path, "", "")
+            # What is behind the question mark may be a signature, which is nothing for a log; `path` has it all.
+            parts.append(address + query + ("..." if query else ""))
+        if self.record is not None:
+            parts.append(f"record {self.record}")
+        if self.offset is not None:
+            parts.append(f"byte {self.offset:#x}")
+        if self.feature is not None:
+            parts.append(f"feature {self.feature!r}")
+        return ", ".join(parts)
+
+
+class HeadraceError(Exception):
+    """Every error that headrace raises on purpose."""
+
+
+class DataError(HeadraceError):
+    """Something in the data is not as expected.
+
+    Args:
+        where: The place, as far as it is known.
+        expected: What should be there.
+        found: What is there.
+        hint: What the reader of the message can do about it.
+    """
+
+    def __init__(self, where: Where, *, expected: str, found: str, hint: str = "") -> None:
+        self.where = where
+        self.expected = expected
+        self.found = found
+        self.hint = hint
+        place = str(where)
+        super().__init__(
+            f"expected {expected}, found {found}" + (f" - at {place}." if place else ".") + (f" {hint}" if hint else "")
+        )
+
+    def relocated(self, where: Where) -> DataError:
+        """The same error with the parts of ``where`` that are known put into its place."""
+        place = self.where.at(path=where.path, record=where.record, offset=where.offset, feature=where.feature)
+        return type(self)(place, expected=self.expected, found=self.found, hint=self.hint)
+
+    def __str__(self) -> str:  # KeyError would show the repr of its argument
+        return str(self.args[0])
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.where, self.expected, self.found, self.hint)
+
+
+def _rebuild(kind: type[DataError], where: Where, expected: str, found: str, hint: str) -> DataError:
+    return kind(where, expected=expected, found=found, hint=hint)
+
+
+class CorruptFile(DataError, ValueError):
+    """A file's own structure is damaged: its header, its footer, its compressed stream."""
+
+
+class CorruptRecord(DataError, ValueError):
+    """One record is damaged: a checksum, a length, a payload that its codec cannot read."""
+
+
+class SchemaMismatch(DataError, ValueError):
+    """The data is sound, but not what the schema says."""
+
+
+class UnknownFormat(DataError, ValueError):
+    """Neither content nor name tells how the records of a file are framed."""
+
+
+class UnsupportedData(DataError, ValueError):
+    """The data is understood and refused, for the reason in the message."""
+
+
+class NoSuchFeature(DataError, KeyError):
+    """A feature name that the schema does not have."""
+
+
+class NoFiles(DataError, FileNotFoundError):
+    """A path, glob or shard pattern that matches no file."""
+
+
+class DownloadFailed(DataError, OSError):
+    """A file that none of its addresses gave as it should be. What had arrived is kept, and the next attempt goes on from there."""
+
+
+class Unreachable(DataError, OSError):
+    """A URL that is there, or may be, and cannot be read now: no permission, no answer in time, an error of the server."""
+
+
+class StateMismatch(DataError, ValueError):
+    """A saved state that belongs to other data or to another kind of loader."""
+
+
+class TransformError(HeadraceError, RuntimeError):
+    """The user's own function failed. ``__cause__`` is its exception."""
+
+    def __init__(self, function: str, where: Where, cause: BaseException) -> None:
+        self.function = function
+        self.where = where
+        place = str(where)
+        super().__init__(
+            f"{function} failed with {type(cause).__name__}: {cause}" + (f" - at {place}." if place else ".")
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_transform_error, (self.function, self.where, str(self))
+
+
+def _rebuild_transform_error(function: str, where: Where, message: str) -> TransformError:
+    error = TransformError.__new__(TransformError, message)
+    error.function, error.where = function, where
+    return error
+
+
+class WorkerDied(HeadraceError, RuntimeError):
+    """A process that made batches for a loader was killed, or ended itself. The message says which, how, and over what."""
+
+
+class JobFailed(HeadraceError, RuntimeError, ValueError):
+    """A training or transform job ended without its result. The message is the reason, in one line.
+
+    It is a ValueError as the SDK's ``UnexpectedStatusException`` is, which notebooks catch.
+    """
+
+
+class RequestError(HeadraceError, ValueError):
+    """A request that is answered with another HTTP status than 200.
+
+    Attributes:
+        status: The HTTP status, 400 to 599.
+        reason: What was wrong and what to do, for the client.
+        container: Which container of a pipeline it came from, or ``None``.
+    """
+
+    def __init__(self, status: int, reason: str, *, container: str | None = None) -> None:
+        self.status = status
+        self.reason = reason
+        self.container = container
+        super().__init__(f"{status}: {reason}" + (f" (from {container})" if container else ""))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_request_error, (self.status, self.reason, self.container)
+
+
+def _rebuild_request_error(status: int, reason: str, container: str | None) -> RequestError:
+    return RequestError(status, reason, container=container)
+
+
+class MissingExtra(HeadraceError, ImportError):
+    """An optional package is not installed. The message holds the install line, and what can be done without it."""
+
+    def __init__(self, package: str, extra: str, hint: str = "") -> None:
+        self.package = package
+        self.extra = extra
+        self.hint = hint
+        install = f'this needs {package}. Install it with: pip install "headrace[{extra}]"'
+        super().__init__(f"{install}. {hint}" if hint else install, name=package)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.package, self.extra, self.hint)

@@ -1,0 +1,244 @@
+"""The arrays in one small file, ``.npy`` or ``.npz``; and many such files at once where all are laid out alike."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.errors import DataError, SchemaMismatch, Where
+from headrace.formats.npy_header import NpyHeader, header_in
+from headrace.formats.npy_layout import Field, features_of, fields_of
+from headrace.formats.npy_text import check_text, holds_text
+from headrace.formats.npz.archive import STORED, Member, read_directory
+from headrace.formats.npz.archives import part_of
+from headrace.io.file_parts import crc_fault, inflate_bytes
+from headrace.io.small_files import OTHERWISE, read_alike
+
+__all__ = ["Kind", "NpyFiles", "NpzFiles"]
+
+Arrays = dict[str, npt.NDArray[Any]]
+MOST_BYTES = (
+    64 << 20
+)  # of a file: a batch of larger ones is read one by one, so that no more than one lies twice in memory
+
+
+class Kind(Protocol):
+    """What one kind of file holds."""
+
+    suffix: str
+
+    def arrays(self, content: bytes, path: str, names: Sequence[str] | None, /) -> Arrays:
+        """The arrays in a file, native-endian; ``names``: only these."""
+
+    def template(self, content: bytes, path: str, /) -> Template | None:
+        """For reading many files that are laid out like this one; ``None`` where that is not worth it."""
+
+
+class Template(Protocol):
+    """The layout of a file."""
+
+    def read(
+        self, paths: Sequence[bytes], names: Sequence[str], /
+    ) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[np.int64]]:
+        """Columns ``(n, *shape)`` and, per file, 0, :data:`~headrace.io.small_files.OTHERWISE`, or an error's number."""
+
+
+def _array(content: memoryview, header: NpyHeader, path: str) -> npt.NDArray[Any]:
+    """A view of the content, or a copy where its byte order is not the machine's."""
+    order: Any = "F" if header.is_fortran else "C"
+    array = np.ndarray(header.shape, header.dtype, content, header.data_offset, order=order)
+    native = header.dtype.newbyteorder("=")
+    array = array if header.dtype == native else array.astype(native)
+    check_text(np.atleast_1d(array), lambda _: Where(path=path))
+    return array
+
+
+def _is_read_alone(header: NpyHeader) -> bool:
+    """Whether the bytes of an array are not simply its values in order: text has to be looked at, and fields apart."""
+    return header.is_fortran or header.dtype.names is not None or holds_text(header.dtype)
+
+
+def _features(fields: Mapping[str, Field], content: memoryview, header: NpyHeader, path: str) -> Arrays:
+    array = _array(content, header, path)
+    return {name: field.of(array) if field.keys else array for name, field in fields.items()}
+
+
+class NpyFiles:
+    """A ``.npy`` is one array.
+
+    Args:
+        name: What it is called.
+    """
+
+    suffix = ".npy"
+
+    def __init__(self, name: str = "values") -> None:
+        self.name = name
+
+    def arrays(self, content: bytes, path: str, names: Sequence[str] | None = None, /) -> Arrays:
+        view = memoryview(content)
+        if names == []:
+            return {}
+        header = header_in(view, path)
+        whole = header.dtype.names is None
+        fields = features_of(self.name, header.dtype, ()) if whole else fields_of(header.dtype, header.shape, path)
+        return _features({name: fields[name] for name in fields if names is None or name in names}, view, header, path)
+
+    def template(self, content: bytes, path: str, /) -> Template | None:
+        header = header_in(memoryview(content), path)
+        if _is_read_alone(header) or len(content) > MOST_BYTES:
+            return None
+        return _NpyTemplate(content[: header.data_offset], header, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _NpyTemplate:
+    head: bytes
+    header: NpyHeader
+    name: str
+
+    def read(
+        self, paths: Sequence[bytes], names: Sequence[str], /
+    ) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[np.int64]]:
+        shape = self.header.shape
+        size = self.header.dtype.itemsize * math.prod(shape)
+        bodies, status = read_alike(paths, self.head, size)
+        if not names:
+            return {}, status
+        if not size:
+            return {self.name: np.zeros((len(paths), *shape), self.header.dtype.newbyteorder("="))}, status
+        rows = bodies.view(self.header.dtype).reshape(len(paths), *shape)
+        return {self.name: _turned(rows)}, status
+
+
+def _turned(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """In the machine's byte order, in place."""
+    if rows.dtype.isnative:
+        return rows
+    return rows.byteswap(inplace=True).view(rows.dtype.newbyteorder("="))
+
+
+class NpzFiles:
+    """A ``.npz`` is an array for each name.
+
+    Args:
+        verify: Whether the CRC-32 of stored arrays is checked.
+    """
+
+    suffix = ".npz"
+
+    def __init__(self, *, verify: bool) -> None:
+        self.verify = verify
+
+    def arrays(self, content: bytes, path: str, names: Sequence[str] | None = None, /) -> Arrays:
+        view = memoryview(content)
+        found: Arrays = {}
+        for member in read_directory(view, path):
+            if names is None or any(name == member.array or name.startswith(f"{member.array}.") for name in names):
+                features = self._features(view, member, path, names)
+                for name in features.keys() & found.keys():
+                    raise SchemaMismatch(
+                        Where(path=path, feature=name),
+                        expected="arrays and fields whose names differ",
+                        found=f"two that are called {name!r}",
+                    )
+                found.update(features)
+        return found
+
+    def _features(self, view: memoryview, member: Member, path: str, names: Sequence[str] | None) -> Arrays:
+        body = view[member.offset : member.offset + member.packed_bytes]
+        if member.method != STORED:
+            body = memoryview(inflate_bytes(body, part_of(member), path))
+        elif self.verify and zlib.crc32(body) != member.crc:
+            raise crc_fault(path, part_of(member), zlib.crc32(body))
+        try:
+            header = header_in(body, path)
+            fields = features_of(member.array, header.dtype, header.shape, path)
+            wanted = {name: fields[name] for name in fields if names is None or name in names}
+            return _features(wanted, body, header, path)
+        except DataError as error:
+            raise error.relocated(Where(feature=member.array)) from error
+
+    def template(self, content: bytes, path: str, /) -> Template | None:
+        view = memoryview(content)
+        members = read_directory(view, path)
+        if len(content) > MOST_BYTES or any(member.method != STORED for member in members):
+            return None
+        headers = {
+            member.array: header_in(view[member.offset : member.offset + member.size], path) for member in members
+        }
+        if any(map(_is_read_alone, headers.values())):
+            return None
+        return _NpzTemplate.of(content, members, headers, verify=self.verify)
+
+
+@dataclass(frozen=True, slots=True)
+class _NpzTemplate:
+    """Where the numbers lie in a file, and what all other bytes are but the CRCs, which differ from file to file."""
+
+    size: int
+    fixed: npt.NDArray[np.int64]
+    """Places of the bytes that do not differ between files."""
+    expected: npt.NDArray[np.uint8]
+    members: Mapping[str, tuple[Member, NpyHeader]]
+    crc_places: Mapping[str, tuple[int, ...]]
+    verify: bool
+
+    @classmethod
+    def of(
+        cls, content: bytes, members: Sequence[Member], headers: Mapping[str, NpyHeader], *, verify: bool
+    ) -> Self | None:
+        free = np.zeros(len(content), bool)
+        places = {}
+        for member in members:
+            begin = member.offset + headers[member.array].data_offset
+            free[begin : member.offset + member.size] = True
+            found = _crc_places(content, member)
+            if found is None:
+                return None
+            for place in found:
+                free[place : place + 4] = True
+            places[member.array] = found
+        fixed = np.flatnonzero(~free)
+        both = {member.array: (member, headers[member.array]) for member in members}
+        return cls(len(content), fixed, np.frombuffer(content, np.uint8)[fixed], both, places, verify)
+
+    def read(
+        self, paths: Sequence[bytes], names: Sequence[str], /
+    ) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[np.int64]]:
+        contents, status = read_alike(paths, b"", self.size)
+        status = np.where((status == 0) & (contents[:, self.fixed] != self.expected).any(axis=1), OTHERWISE, status)
+        columns = {}
+        for name in names:
+            member, header = self.members[name]
+            if self.verify:
+                self._check(contents, name, status)
+            begin = member.offset + header.data_offset
+            body = np.ascontiguousarray(contents[:, begin : member.offset + member.size])
+            shape = (len(paths), *header.shape)
+            empty = np.zeros(shape, header.dtype)
+            columns[name] = _turned(body.view(header.dtype).reshape(shape) if body.size else empty)
+        return columns, status
+
+    def _check(self, contents: npt.NDArray[np.uint8], name: str, status: npt.NDArray[np.int64]) -> None:
+        """Files whose CRC is another are left to be read by themselves, which says what is wrong."""
+        member, _ = self.members[name]
+        stop = member.offset + member.size
+        found = [zlib.crc32(content[member.offset : stop]) for content in contents]
+        crcs = np.array(found, np.uint32)
+        for place in self.crc_places[name]:
+            said = np.ascontiguousarray(contents[:, place : place + 4]).view("<u4").reshape(-1)
+            status[(status == 0) & (said != crcs)] = OTHERWISE
+
+
+def _crc_places(content: bytes, member: Member) -> tuple[int, ...] | None:
+    """Where a stored member's CRC stands: in its own header and in the directory."""
+    own, entry = member.header + 14, member.entry + 16
+    crc = member.crc.to_bytes(4, "little")
+    return (own, entry) if content[own : own + 4] == crc == content[entry : entry + 4] else None

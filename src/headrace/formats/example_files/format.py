@@ -1,0 +1,190 @@
+"""The formats ``npy_folder`` and ``npz_folder``: which folders they are, and how one is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from headrace.contracts.feature import Feature
+from headrace.contracts.records import Checked, Format
+from headrace.errors import DataError, NoFiles, UnsupportedData, Where
+from headrace.formats.empty_folder import is_noted, noted_schema
+from headrace.formats.example_files.arrays import Kind, NpyFiles, NpzFiles
+from headrace.formats.example_files.manifest import NAMES, read_manifest
+from headrace.formats.example_files.table import FilesTable
+from headrace.formats.example_files.writer import NpyFolderSink, NpzFolderSink, join_folders, npy_misfits, npz_misfits
+from headrace.formats.image_folder_writer import SPLITS
+from headrace.io.compression import checked
+from headrace.io.folders import Listing, Look, looking_into
+from headrace.io.paths import is_folder
+from headrace.io.reading import size_on_disk
+from headrace.io.urls import inside, is_url, parent_of
+
+__all__ = ["NPY_FOLDER", "NPZ_FOLDER"]
+
+IMPOSSIBLE = "/"  # No name ends so.
+SUFFIXES = {"npy_folder": ".npy", "npz_folder": ".npz"}
+
+
+def _kind(format: str, *, verify: bool) -> Kind:
+    return NpyFiles() if format == "npy_folder" else NpzFiles(verify=verify)
+
+
+def open_files(paths: Sequence[str], *, format: str, compression: str | None = None, verify: bool = True) -> FilesTable:
+    """Files that were named (a list, a glob), or folders: each with a manifest, with a sub-folder for each class, or with
+    nothing but the files.
+    """
+    if checked(compression) not in (None, "none"):
+        raise UnsupportedData(Where(path=paths[0]), expected="plain files", found=f"compression={compression!r}")
+    if paths[0].lower().endswith(SUFFIXES[format]) if is_url(paths[0]) else not is_folder(paths[0]):
+        return FilesTable(format, paths, _kind(format, verify=verify))
+    first, *others = [_open_folder(folder, format, _kind(format, verify=verify)) for folder in paths]
+    for other in others:
+        first = first.joined(other)
+    return first
+
+
+def _open_folder(folder: str, format: str, kind: Kind) -> FilesTable:
+    look = looking_into(folder)
+    suffix, listing = SUFFIXES[format], look(folder)
+    empty = noted_schema(listing, format)
+    if empty is not None:
+        return FilesTable(format, (), kind, declared=empty)
+    manifest = read_manifest(listing, look)
+    if manifest is not None:
+        known = {name: (feature, manifest.columns[name]) for name, feature in manifest.schema.items()}
+        return FilesTable(format, _named(manifest.files, suffix, manifest.path), kind, known=known)
+    if listing.named(suffix):
+        _check_only(listing, suffix)
+        return FilesTable(format, [inside(folder, name) for name in listing.named(suffix)], kind)
+    return _of_classes(listing, look, format, kind)
+
+
+def _of_classes(listing: Listing, look: Look, format: str, kind: Kind) -> FilesTable:
+    suffix = SUFFIXES[format]
+    if listing.folders and {name.lower() for name in listing.folders} <= SPLITS:
+        raise UnsupportedData(
+            Where(path=listing.folder),
+            expected="a folder for each class",
+            found=f"the splits {', '.join(listing.folders)}",
+            hint=f"split={listing.folders[0]!r} opens one of them.",
+        )
+    classes = _classes_beside(listing)
+    paths: list[str] = []
+    labels: list[int] = []
+    for name in listing.folders:
+        of_class = look(inside(listing.folder, name))
+        _check_only(of_class, suffix)
+        paths += [inside(of_class.folder, file) for file in of_class.named(suffix)]
+        labels += [classes.index(name)] * len(of_class.named(suffix))
+    if not paths:
+        raise NoFiles(
+            Where(path=listing.folder),
+            expected=f"{suffix} files, in this folder or one below it",
+            found="none",
+            hint="Hidden files and temporaries are left out; a glob such as 'folder/*/*/*.npy' reaches deeper.",
+        )
+    label = Feature("int64", names=classes)
+    return FilesTable(format, paths, kind, known={"label": (label, np.array(labels, np.int64))})
+
+
+def _classes_beside(listing: Listing) -> tuple[str, ...]:
+    """The classes of a folder; if it is one split among others, those of all of them, so that labels agree."""
+    parent, name = parent_of(listing.folder)
+    if name.lower() not in SPLITS:
+        return listing.folders
+    splits = [Listing.of(inside(parent, other)) for other in Listing.of(parent).folders if other.lower() in SPLITS]
+    return tuple(sorted({name for split in splits for name in split.folders}))
+
+
+def _check_only(listing: Listing, suffix: str) -> None:
+    others = [name for name in listing.others(suffix) if name not in NAMES]
+    if others:
+        raise UnsupportedData(
+            Where(path=inside(listing.folder, others[0])),
+            expected=f"{suffix} files and notes in {listing.folder}",
+            found=f"{others[0]}" + (f" and {len(others) - 1} more" if len(others) > 1 else ""),
+            hint=f"A glob such as 'folder/*{suffix}' leaves them out.",
+        )
+
+
+def _named(files: Sequence[str], suffix: str, manifest: str) -> Sequence[str]:
+    for number, file in enumerate(files):
+        if not file.lower().endswith(suffix):
+            raise UnsupportedData(
+                Where(path=manifest, record=number), expected=f"{suffix} files in the manifest", found=file
+            )
+    return files
+
+
+def claims(folder: str, look: Look = Listing.of, *, format: str) -> bool:
+    """Whether a folder shows by itself that every file is one example: by a manifest, or by class folders."""
+    suffix, listing = SUFFIXES[format], look(folder)
+    if is_noted(listing, format):
+        return True
+    if any(name in listing.files for name in NAMES):
+        first = next((name for name in listing.files if name.lower().endswith(tuple(SUFFIXES.values()))), "")
+        return first.lower().endswith(suffix) or (not first and _below(listing, suffix, look))
+    return not _records_in(listing) and _below(listing, suffix, look)
+
+
+def _below(listing: Listing, suffix: str, look: Look) -> bool:
+    for name in listing.folders:
+        found = _records_in(look(inside(listing.folder, name)))
+        if found:
+            return found[0].lower().endswith(suffix)
+    return False
+
+
+def _records_in(listing: Listing) -> tuple[str, ...]:
+    """The files that may hold records."""
+    return listing.others(IMPOSSIBLE)
+
+
+def verify_files(records: Any) -> Iterator[Checked]:
+    """Each file: its header, its size, the CRC-32 of every array, and that it holds what the others hold."""
+    refusal: DataError | None = None
+    names: tuple[str, ...] = ()
+    try:
+        names = tuple(records.schema)
+    except (
+        DataError
+    ) as fault:  # One of the files that tell the types is damaged, or unlike the others: each is looked at alone.
+        refusal = fault
+    for number, path in enumerate(records.paths):
+        faults: list[DataError] = []
+        size = 0
+        try:
+            size = size_on_disk(path)
+            if refusal is None:
+                records.batch(np.array([number]), names)
+            else:
+                records.look_at(number)
+                if refusal.where.path == path:
+                    faults.append(refusal)
+        except DataError as fault:
+            faults.append(fault)
+        yield Checked(path, int(not faults), size, faults)
+
+
+def _format(name: str, sink: Any, misfits: Any) -> Format:
+    return Format(
+        name=name,
+        suffixes=(),
+        knows=lambda _: False,
+        open=partial(open_files, format=name),
+        options=frozenset({"verify"} if name == "npz_folder" else ()),
+        folder=partial(claims, format=name),
+        sink=sink,
+        misfits=misfits,
+        compressions=("none", "deflate") if name == "npz_folder" else (),
+        join=join_folders,
+        verify=verify_files,
+    )
+
+
+NPY_FOLDER = _format("npy_folder", NpyFolderSink, npy_misfits)
+NPZ_FOLDER = _format("npz_folder", NpzFolderSink, npz_misfits)

@@ -1,0 +1,87 @@
+"""The format ``npz``: one entry of the table of formats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from headrace.contracts.records import Format
+from headrace.errors import DataError
+from headrace.formats.example_files.format import open_files
+from headrace.formats.npz.archive import DEFLATED, LOCAL, LOCAL_MAGIC
+from headrace.formats.npz.archives import Archives, ArrayRows
+from headrace.formats.npz.table import NpzRecords
+from headrace.formats.npz.verify import verify_npz
+from headrace.formats.npz.writer import COMPRESSIONS, NpzSink, misfits
+
+__all__ = ["FORMAT", "join_archives"]
+
+JOINED_BYTES = 4 << 20
+
+
+def is_npz(head: bytes) -> bool:
+    """Whether some first bytes are those of a ZIP file whose first member is an array. Other ZIP files are not ours."""
+    if not head.startswith(LOCAL_MAGIC) or len(head) < LOCAL.size:
+        return False
+    length = LOCAL.unpack_from(head)[-2]
+    return head[LOCAL.size : LOCAL.size + length].endswith(b".npy")
+
+
+def join_archives(parts: Sequence[str], path: str) -> None:
+    """The rows of some ``.npz`` files in one."""
+    table = NpzRecords(parts)
+    names = tuple(table.schema)
+    row_bytes = sum(max(1, feature.count) * feature.numpy_dtype.itemsize for feature in table.schema.values())
+    deflated = any(member.method == DEFLATED for member in table.archives.members(0).values())
+    sink = NpzSink(path, table.schema, compression="deflate" if deflated else "none")
+    step = max(1, JOINED_BYTES // max(1, row_bytes))
+    try:
+        for start in range(0, len(table), step):
+            stop = min(start + step, len(table))
+            sink.write_batch(table.batch(np.arange(start, stop), names), stop - start)
+        sink.close()
+    except BaseException:
+        sink.abort()
+        raise
+
+
+def packing(paths: Sequence[str]) -> str:
+    """``none``, ``deflate``, or both."""
+    archives = Archives(paths, verify=False)
+    methods = {member.method for number in range(len(paths)) for member in archives.members(number).values()}
+    return ", ".join(sorted("deflate" if method == DEFLATED else "none" for method in methods)) or "none"
+
+
+def open_npz(paths: Sequence[str], **options: Any) -> Any:
+    """The rows of the arrays in some files; or one example per file, where the first of several cannot be rows."""
+    if len(paths) > 1 and _is_one_example(paths[0]):
+        return open_files(paths, format="npz_folder", **options)
+    return NpzRecords(paths, **options)
+
+
+def _is_one_example(path: str) -> bool:
+    """Whether a file holds a single value (a label), and no two arrays with equally many rows, which might be examples."""
+    archives = Archives([path], verify=False)
+    try:
+        shapes = [ArrayRows(archives, name).headers[0].shape for name in archives.members(0)]
+    except DataError:
+        return False  # The error belongs to whoever reads it.
+    lengths = [shape[0] for shape in shapes if shape]
+    return len(lengths) < len(shapes) and len(set(lengths)) == len(lengths)
+
+
+FORMAT = Format(
+    name="npz",
+    suffixes=(".npz",),
+    knows=is_npz,
+    open=open_npz,
+    options=frozenset({"verify"}),
+    sink=NpzSink,
+    misfits=misfits,
+    compressions=COMPRESSIONS,
+    compression_of=packing,
+    join=join_archives,
+    verify=verify_npz,
+)

@@ -1,0 +1,112 @@
+"""The end of an ArrayRecord file: a footer with the place of every chunk, and a postscript with the place of the footer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from headrace import _native
+from headrace.contracts.protocols import Indices
+from headrace.errors import CorruptFile, Where
+from headrace.formats.riegeli.unpacking import BadChunk, HasBuffer, open_chunks
+
+__all__ = ["BLOCK_BYTES", "SALVAGE_HINT", "Footer", "as_footer", "footer_begin", "read_footer"]
+
+BLOCK_BYTES = 1 << 16
+LEAST_BYTES = 2 * BLOCK_BYTES
+FIRST_CHUNK = 64  # behind the signature
+SALVAGE_HINT = "`headrace verify --salvage OUT` recovers the chunks that are intact."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Footer:
+    """What an ArrayRecord file says of its chunks.
+
+    Args:
+        begin: Where the footer itself begins.
+        options: Of the writer, in its own notation.
+        begins: ``int64 (k,)``: where each chunk of records begins.
+        decoded_sizes: ``int64 (k,)``: what its records come to, in bytes.
+        counts: ``int64 (k,)``: how many they are.
+    """
+
+    begin: int
+    options: str
+    begins: Indices
+    decoded_sizes: Indices
+    counts: Indices
+
+
+def read_footer(file: HasBuffer) -> Footer:
+    """Find and read the footer of a file.
+
+    Raises:
+        CorruptFile: The file was cut off, or its end is damaged.
+    """
+    begin = footer_begin(file)
+    try:
+        found = as_footer(file, begin)
+    except BadChunk as error:
+        raise _corrupt(file, f"{error.fault.expected} in the footer", error.fault.found, begin) from error
+    if found is None:
+        raise _corrupt(file, "a footer that describes the chunks before it", "one that cannot", begin)
+    return found
+
+
+def footer_begin(file: HasBuffer) -> int:
+    """Where the footer begins, as the last block of the file says.
+
+    Raises:
+        CorruptFile: The file was cut off, or its end is damaged.
+    """
+    _check_size(file)
+    begin = _postscript(file)
+    if not FIRST_CHUNK <= begin < file.size - BLOCK_BYTES:
+        raise _corrupt(file, "a footer before the postscript", f"one at byte {begin:#x}", file.size - BLOCK_BYTES)
+    return begin
+
+
+def as_footer(file: HasBuffer, begin: int) -> Footer | None:
+    """The chunk at ``begin``, read as a footer; ``None`` where it is none.
+
+    Raises:
+        BadChunk: The chunk is damaged.
+    """
+    chunks = open_chunks(file, np.array([begin], np.int64), verify=True)
+    try:
+        options, begins, decoded_sizes, counts = _native.parse_footer(chunks.spans())
+    except _native.FormatError:
+        return None
+    rising = np.all(np.diff(begins, prepend=FIRST_CHUNK - 1, append=begin) > 0)
+    if not rising or not np.all(counts > 0):
+        return None
+    return Footer(begin, options.decode("utf-8", "replace"), begins, decoded_sizes, counts)
+
+
+def _check_size(file: HasBuffer) -> None:
+    if file.size < LEAST_BYTES:
+        raise _corrupt(file, f"at least {LEAST_BYTES} bytes, which every complete ArrayRecord file has", f"{file.size}")
+    if file.size % BLOCK_BYTES:
+        blocks = f"a whole number of {BLOCK_BYTES}-byte blocks, which every complete ArrayRecord file is"
+        raise _corrupt(file, blocks, f"{file.size} bytes")
+
+
+def _postscript(file: HasBuffer) -> int:
+    place = file.size - BLOCK_BYTES
+    try:
+        chunks = open_chunks(file, np.array([place], np.int64), verify=True)
+        return _native.parse_postscript(chunks.spans())
+    except BadChunk as error:
+        raise _corrupt(file, "an ArrayRecord postscript in the last block", error.fault.found, place) from error
+    except _native.FormatError as error:
+        raise _corrupt(file, "an ArrayRecord postscript in the last block", "another chunk", place) from error
+
+
+def _corrupt(file: HasBuffer, expected: str, found: str, offset: int | None = None) -> CorruptFile:
+    return CorruptFile(
+        Where(path=file.path, offset=offset),
+        expected=expected,
+        found=found,
+        hint="The file was cut off, or is still being written, or its end is damaged. " + SALVAGE_HINT,
+    )

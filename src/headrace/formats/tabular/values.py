@@ -1,0 +1,182 @@
+"""Columns from Python values, and from nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.contracts.feature import Feature
+from headrace.contracts.values import Ragged
+
+__all__ = ["NAT", "BadValue", "column_of", "fill_of", "mapped", "missing", "point_in_time", "rows_in"]
+
+
+NAT = int(np.iinfo(np.int64).min)
+"""The number that stands for NaT."""
+POINT = re.compile(r"[+-]?\d{4,}(-\d\d(-\d\d([T ]\d\d(:\d\d(:\d\d(\.\d+)?)?)?)?)?)?")
+
+
+class BadValue(Exception):
+    """A value that does not fit its feature. ``row`` is its row in the column that was to be made."""
+
+    def __init__(self, row: int, expected: str, found: str, hint: str = "") -> None:
+        super().__init__(f"row {row}: expected {expected}, found {found}")
+        self.row = row
+        self.expected = expected
+        self.found = found
+        self.hint = hint
+
+
+def fill_of(feature: Feature) -> Any:
+    """What stands for a missing value; ``None`` where that is an error."""
+    if feature.default is not None:
+        return feature.default
+    if not feature.is_fixed:
+        return ()
+    if feature.shape == () and feature.numpy_dtype.kind in "mM":
+        return NAT
+    return np.nan if feature.shape == () and np.dtype(feature.numpy_dtype).kind == "f" else None
+
+
+def point_in_time(text: str, dtype: np.dtype[Any]) -> Any:
+    """A point in time from ISO 8601, of any year, or NaT.
+
+    Raises:
+        ValueError: It is none, or not in the range of the unit: NumPy takes such for others.
+    """
+    if text != "NaT" and POINT.fullmatch(text) is None:
+        raise ValueError(f"no point in time: {text!r}")
+    found: Any = np.array(text, dtype)[()]
+    back = str(np.datetime_as_string(found))
+    if (
+        back != text
+        and back.rstrip("0:T.- ") != text.rstrip("0:T.- ")
+        and str(found.astype("M8[s]")) != str(np.datetime64(text, "s"))
+    ):
+        raise ValueError(f"{text!r} is beyond {dtype}")
+    return found
+
+
+def column_of(values: Sequence[Any], feature: Feature) -> Any:
+    """The batch column of some values: numbers, text, bytes, or lists of them; ``None`` where one is missing.
+
+    Raises:
+        BadValue: One does not fit.
+    """
+    filled = _filled(values, feature)
+    return _nested(filled, feature.shape, feature, np.arange(len(filled)))
+
+
+def _filled(values: Sequence[Any], feature: Feature) -> list[Any]:
+    fill = fill_of(feature)
+    if fill is not None and feature.shape and not isinstance(fill, (tuple, list)):
+        fill = np.full(tuple(n or 0 for n in feature.shape), fill, feature.numpy_dtype).tolist()
+    if fill is None:
+        for row, value in enumerate(values):
+            if value is None:
+                raise missing(row)
+        return list(values)
+    return [fill if value is None else value for value in values]
+
+
+def missing(row: int) -> BadValue:
+    """The error for a missing value that has nothing to stand for it."""
+    return BadValue(
+        row,
+        "a value",
+        "none (null)",
+        "Open it with schema= and give the feature a default, or a dtype that has NaN.",
+    )
+
+
+def _nested(values: list[Any], shape: tuple[int | None, ...], feature: Feature, rows: npt.NDArray[np.int64]) -> Any:
+    """Values whose axes are ``shape``; ``rows`` tells which row each belongs to."""
+    if not shape:
+        return _leaves(values, feature, rows)
+    length = shape[0]
+    for row, value in zip(rows.tolist(), values, strict=True):
+        if not isinstance(value, (list, tuple, np.ndarray)):
+            raise BadValue(row, f"a list of {feature.dtype}", repr(value)[:40])
+        if length is not None and len(value) != length:
+            raise BadValue(row, f"{length} values", f"{len(value)}")
+    lengths = np.fromiter(map(len, values), np.int64, len(values))
+    inner = _nested(list(chain.from_iterable(values)), shape[1:], feature, np.repeat(rows, lengths))
+    if length is not None and not isinstance(inner, Ragged):
+        return inner.reshape(len(values), length, *inner.shape[1:])
+    offsets = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return Ragged(inner, offsets)
+
+
+def _leaves(values: list[Any], feature: Feature, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    if feature.is_text:
+        return _texts(values, feature, rows)
+    wanted = feature.numpy_dtype
+    if wanted.kind in "mM" and all(value is None or type(value) is int for value in values):
+        return np.array([NAT if value is None else value for value in values], np.int64).view(wanted)
+    try:
+        found = np.array(values) if values else np.zeros(0, wanted)
+    except (ValueError, OverflowError):
+        found = np.zeros(0, object)
+    if found.shape != (len(values),) or not (found.dtype == wanted or _fits(found, wanted)):
+        raise _worst(values, wanted, rows)
+    return found.astype(wanted, copy=False)
+
+
+def _texts(values: list[Any], feature: Feature, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    kind = str if feature.dtype == "str" else bytes
+    column = np.empty(len(values), object)
+    for position, value in enumerate(values):
+        if not isinstance(value, kind):
+            raise BadValue(int(rows[position]), kind.__name__, repr(value)[:40])
+        column[position] = value
+    return column
+
+
+def _fits(found: npt.NDArray[Any], wanted: np.dtype[Any]) -> bool:
+    """Whether values of one dtype can be another without changing: by kind, and whole numbers by their size."""
+    if found.dtype.kind in "iu" and wanted.kind in "iu":
+        limits = np.iinfo(wanted)
+        return not len(found) or (int(found.min()) >= limits.min and int(found.max()) <= limits.max)
+    if found.dtype.kind == "O":
+        return False
+    return bool(np.can_cast(found.dtype, wanted, "same_kind")) and not (found.dtype.kind == "b" and wanted.kind != "b")
+
+
+def _worst(values: list[Any], wanted: np.dtype[Any], rows: npt.NDArray[np.int64]) -> BadValue:
+    """The first value that is at fault."""
+    for position, value in enumerate(values):
+        try:
+            one = np.array([value])
+        except (ValueError, OverflowError):
+            one = np.zeros(0, object)
+        if one.shape != (1,) or not (one.dtype == wanted or _fits(one, wanted)):
+            return BadValue(int(rows[position]), str(wanted), repr(value)[:40])
+    return BadValue(int(rows[0]), str(wanted), "values of several types")
+
+
+def mapped(column: Any, function: Callable[[Any], Any]) -> Any:
+    """The column with the arrays of its innermost values through ``function``."""
+    if isinstance(column, Ragged):
+        return Ragged(mapped(column.values, function), column.offsets)
+    if isinstance(column, list):
+        return [mapped(np.asarray(row), function) for row in column]
+    return function(column) if column.size else column.astype(object)
+
+
+def rows_in(column: Any) -> list[Any]:
+    """The rows of a batch column as plain Python values, for libraries that take those."""
+    if isinstance(column, Ragged):
+        return column.to_list()
+    if isinstance(column, list):
+        return [row.tolist() if isinstance(row, np.ndarray) else row for row in column]
+    if hasattr(column, "tocsr"):
+        dense: list[Any] = column.toarray().tolist()
+        return dense
+    rows: list[Any] = column.tolist()
+    return rows

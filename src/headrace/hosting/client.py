@@ -1,0 +1,217 @@
+"""Asking an endpoint over HTTP, with SageMaker's names for what is asked and for what goes wrong."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypedDict
+from urllib.parse import urlsplit
+
+from headrace.errors import HeadraceError
+
+__all__ = ["Answer", "Client", "InvokeOptions", "ModelError"]
+
+PREFIX = "X-Amzn-SageMaker-"
+MOST_MESSAGE = 2048
+MODEL_ERROR = 424
+TIMED_OUT = 504
+
+
+class ModelError(HeadraceError, RuntimeError):
+    """The endpoint answered with an error: what SageMaker's ``InvokeEndpoint`` calls ``ModelError``.
+
+    Attributes:
+        status: 424, SageMaker's status for it.
+        original_status: What the container answered with; 0 when it did not answer in time.
+        original_message: Its words.
+        container: Which container it was: ``primary``, or its name in a pipeline.
+    """
+
+    status = MODEL_ERROR
+
+    def __init__(self, original_status: int, original_message: str, *, container: str = "primary") -> None:
+        self.original_status = original_status
+        self.original_message = original_message[:MOST_MESSAGE]
+        self.container = container
+        side = "client" if 400 <= original_status < 500 else "server"
+        super().__init__(
+            f'Received {side} error ({original_status}) from {container} with message "{self.original_message}"'
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (self.original_status, self.original_message, self.container)
+
+
+def _rebuild(status: int, message: str, container: str) -> ModelError:
+    return ModelError(status, message, container=container)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What an endpoint answered."""
+
+    body: bytes
+    content_type: str
+    custom_attributes: str | None = None
+    production_variant: str = "AllTraffic"
+
+
+class InvokeOptions(TypedDict, total=False):
+    """What :meth:`Client.invoke` takes besides the body; each has its default there."""
+
+    content_type: str
+    accept: str | None
+    custom_attributes: str | None
+    target_container_hostname: str | None
+    inference_id: str | None
+    timeout_s: float
+
+
+class Client:
+    """Asks one endpoint; safe in threads. Connections are kept open and used again.
+
+    Args:
+        address: ``http://host:port``.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        parts = urlsplit(address)
+        if parts.scheme != "http" or not parts.hostname or not parts.port:
+            raise ValueError(f"the address of an endpoint is http://host:port, got {address!r}")
+        self._host, self._port = parts.hostname, parts.port
+        self._idle: list[http.client.HTTPConnection] = []
+
+    def invoke(
+        self,
+        body: bytes | str,
+        *,
+        content_type: str = "application/json",
+        accept: str | None = None,
+        custom_attributes: str | None = None,
+        target_container_hostname: str | None = None,
+        inference_id: str | None = None,
+        timeout_s: float = 70.0,
+    ) -> Answer:
+        """Ask for a prediction.
+
+        Args:
+            body: The request; text goes as UTF-8.
+            content_type: What it is.
+            accept: What the answer should be.
+            custom_attributes: For the container to read; at most 1024 visible ASCII characters.
+            target_container_hostname: Which container is to answer, where the endpoint's containers are asked directly.
+            inference_id: A name for the request; 1 to 64 characters.
+            timeout_s: How long to wait.
+
+        Raises:
+            ModelError: The container, one of the pipeline's, or the endpoint itself answered with an error.
+            ConnectionError: There is nobody at this address.
+        """
+        given = {
+            "Content-Type": content_type,
+            "Accept": accept,
+            PREFIX + "Custom-Attributes": custom_attributes,
+            PREFIX + "Target-Container-Hostname": target_container_hostname,
+            PREFIX + "Inference-Id": inference_id,
+        }
+        headers = {name: value for name, value in given.items() if value is not None}
+        payload = body.encode() if isinstance(body, str) else bytes(body)
+        try:
+            status, told, answer = self.request("POST", "/invocations", payload, headers, timeout_s=timeout_s)
+        except TimeoutError as error:
+            reason = "Your invocation timed out while waiting for a response from container primary."
+            raise ModelError(0, reason) from error
+        if not 200 <= status < 300:
+            raise _failure(status, answer)
+        return Answer(
+            body=answer,
+            content_type=told.get("content-type", ""),
+            custom_attributes=told.get("x-amzn-sagemaker-custom-attributes"),
+            production_variant=told.get("x-amzn-invoked-production-variant", "AllTraffic"),
+        )
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        timeout_s: float = 10.0,
+    ) -> tuple[int, dict[str, str], bytes]:
+        """One HTTP request: status, headers with names in lower case, body.
+
+        Raises:
+            ConnectionError: There is nobody at this address.
+            TimeoutError: There is no answer in time.
+        """
+        kept = self._kept()
+        if kept is not None:
+            try:
+                return self._once(kept, method, path, body, headers, timeout_s)
+            except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
+                pass  # The endpoint has closed the connection since the last request: that one was never read.
+        fresh = http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
+        try:
+            return self._once(fresh, method, path, body, headers, timeout_s)
+        except ConnectionError as error:
+            raise ConnectionError(f"there is no endpoint at {self.address}: {error}") from error
+        except http.client.HTTPException as error:
+            raise ConnectionError(f"what answers at {self.address} is no endpoint: {error!r}") from error
+
+    def close(self) -> None:
+        """Close the connections that are kept."""
+        while (kept := self._kept()) is not None:
+            kept.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_idle"):
+            self.close()
+
+    def _kept(self) -> http.client.HTTPConnection | None:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
+
+    def _once(
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str] | None,
+        timeout_s: float,
+    ) -> tuple[int, dict[str, str], bytes]:
+        try:
+            if connection.sock is not None:
+                connection.sock.settimeout(timeout_s)
+            connection.request(method, path, body, dict(headers or {}))
+            answer = connection.getresponse()
+            told = {name.lower(): value for name, value in answer.getheaders()}
+            found = answer.status, told, answer.read()
+        except BaseException:
+            connection.close()
+            raise
+        if answer.will_close:
+            connection.close()
+        else:
+            self._idle.append(connection)
+        return found
+
+
+def _failure(status: int, answer: bytes) -> ModelError:
+    """An answer that tells of an error, as an exception."""
+    try:
+        found: Any = json.loads(answer)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not {"message", "status"} <= found.keys():
+        return ModelError(status, answer.decode("utf-8", "replace"))  # The container's own answer.
+    message = str(found["message"])
+    # SageMaker calls it status 0 when a container did not answer in time.
+    code = 0 if status == TIMED_OUT else status
+    return ModelError(code, message, container=found.get("container") or "primary")

@@ -1,0 +1,255 @@
+"""Endpoints with names: processes that outlive the caller, and can be listed, asked and deleted from another one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, Literal, Unpack
+
+from headrace.errors import LOG_MARK, HeadraceError
+from headrace.hosting.client import Answer, Client, InvokeOptions
+from headrace.hosting.registry import Entry, all_entries
+from headrace.hosting.settings import Settings
+from headrace.hosting.stage import Stage, check_stages, names_of
+from headrace.hosting.workers.process import search_path, start
+
+__all__ = ["Endpoint", "EndpointError", "Status", "create_endpoint", "find_endpoint", "list_endpoints"]
+
+Status = Literal["Creating", "InService", "Failed", "Stopped"]
+
+PAUSE_S = 0.05
+PING_TIMEOUT_S = 2.0  # as SageMaker gives a ping
+MOST_LOG_LINES = 20
+FAILED = "does not load"
+
+
+class EndpointError(HeadraceError, RuntimeError):
+    """An endpoint does not exist, cannot be created, or is not running."""
+
+
+class Endpoint:
+    """One endpoint, running or not. Got by :func:`create_endpoint`, :func:`find_endpoint`, :func:`list_endpoints`.
+
+    Attributes:
+        name: Its name.
+    """
+
+    def __init__(self, entry: Entry) -> None:
+        self.name = entry.name
+        self._entry = entry
+        self._client: Client | None = None
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.name!r}, {self.status})"
+
+    @property
+    def status(self) -> Status:
+        """``"Creating"`` until its model is loaded, ``"InService"``, ``"Failed"`` when it could not start, ``"Stopped"`` when
+        its process is gone: killed, or the machine was restarted.
+        """
+        if not self._entry.is_alive():
+            return "Failed" if self._entry.read("state").get("failure") else "Stopped"
+        return "InService" if self.unready is None else "Creating"
+
+    @property
+    def address(self) -> str | None:
+        """``http://host:port``, or ``None`` where it does not listen."""
+        return self._entry.read("state").get("address") if self._entry.is_alive() else None
+
+    @property
+    def pid(self) -> int | None:
+        """Its process, or ``None`` where it has none."""
+        return self._entry.read("state").get("pid") if self._entry.is_alive() else None
+
+    @property
+    def unready(self) -> str | None:
+        """Why it cannot answer now; ``None`` when it can."""
+        address = self.address
+        if address is None:
+            return self._entry.read("state").get("failure") or "it does not run"
+        try:
+            status, _, body = Client(address).request(
+                "GET", "/ping", headers={"Connection": "close"}, timeout_s=PING_TIMEOUT_S
+            )
+            return None if status == 200 else str(json.loads(body)["message"])
+        except (OSError, ValueError, KeyError) as error:
+            return f"it does not answer: {error}"
+
+    def describe(self) -> dict[str, Any]:
+        """Everything that is known of it, as values that JSON can hold."""
+        state, spec = self._entry.read("state"), self._entry.read("spec")
+        stages = [Stage.from_json(plain) for plain in spec.get("stages", ())]
+        status = self.status
+        return {
+            "name": self.name,
+            "status": status,
+            "address": self.address,
+            "pid": self.pid,
+            "created": state.get("created"),
+            "containers": names_of(stages),
+            "models": [stage.model_dir for stage in stages],
+            "log": str(self._entry.log),
+            "reason": None if status == "InService" else self.unready,
+        }
+
+    def invoke(
+        self,
+        body: bytes | str,
+        **options: Unpack[InvokeOptions],
+    ) -> Answer:
+        """Ask it for a prediction; see :meth:`headrace.hosting.client.Client.invoke`.
+
+        Raises:
+            ModelError: A container, or the endpoint itself, answered with an error.
+            EndpointError: It does not run.
+        """
+        try:
+            return self._connected().invoke(body, **options)
+        except ConnectionError as error:
+            self._client = None
+            raise EndpointError(f"the endpoint {self.name} does not answer: {error}") from error
+
+    def logs(self, lines: int | None = None) -> str:
+        """What its processes have printed: everything, or the last lines."""
+        try:
+            text = self._entry.log.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
+        return text if lines is None else "".join(text.splitlines(keepends=True)[-lines:])
+
+    def stop(self, *, timeout_s: float = 30.0) -> None:
+        """End its processes: what is in flight is answered first. Does nothing where it does not run.
+
+        Args:
+            timeout_s: How long that may take; then it is killed, as SageMaker does.
+        """
+        for number, patience_s in ((signal.SIGTERM, timeout_s), (signal.SIGKILL, timeout_s)):
+            deadline = time.monotonic() + patience_s
+            while self._entry.is_alive():
+                pid = self.pid
+                if pid is not None:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, number)
+                    break
+                if time.monotonic() > deadline:  # It has no number yet, and will not have one.
+                    return
+                time.sleep(PAUSE_S)
+            while self._entry.is_alive() and time.monotonic() < deadline:
+                time.sleep(PAUSE_S)
+
+    def delete(self) -> None:
+        """Stop it and forget it, its log too. Does nothing where that is done already."""
+        self.stop()
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+        self._entry.remove()
+
+    def _connected(self) -> Client:
+        if self._client is None:
+            address = self.address
+            if address is None:
+                reason = self.unready
+                raise EndpointError(f"the endpoint {self.name} is {self.status}: {reason}")
+            self._client = Client(address)
+        return self._client
+
+    def _wait(self, wait_s: float) -> None:
+        deadline = time.monotonic() + wait_s
+        while True:
+            reason = self.unready
+            if reason is None:
+                return
+            if not self._entry.is_alive() or FAILED in reason or time.monotonic() > deadline:
+                break
+            time.sleep(PAUSE_S)
+        if time.monotonic() > deadline:
+            reason = f"it was not in service within {wait_s:g} s: {reason}"
+        self.stop(timeout_s=PING_TIMEOUT_S)
+        self._entry.write("state", {"failure": reason})
+        tail = self.logs(MOST_LOG_LINES).rstrip()
+        raise EndpointError(
+            f"the endpoint {self.name} cannot be created: {reason}" + (f"{LOG_MARK}{tail}" if tail else "")
+        )
+
+
+def create_endpoint(
+    name: str,
+    stages: Sequence[Stage],
+    *,
+    settings: Settings | None = None,
+    direct: bool = False,
+    wait_s: float | None = 240.0,
+) -> Endpoint:
+    """Start an endpoint in a process of its own, which outlives this one.
+
+    Args:
+        name: Up to 63 letters, digits and inner hyphens. One that has stopped or failed may be taken again.
+        stages: Its containers, 1 to 15.
+        settings: Limits and workers; by default a free port of the loopback address is taken.
+        direct: Requests go to the one container that their header names, not through all of them.
+        wait_s: How long to wait until its model is loaded (SageMaker gives it 4 minutes). ``None`` does not wait.
+
+    Raises:
+        EndpointError: Its model does not load, or not in time. The message has the reason and the end of the log; the
+            endpoint is stopped, and stays in the list as ``"Failed"``.
+        HeadraceError: There is an endpoint of this name.
+        ValueError: These containers cannot make an endpoint.
+    """
+    check_stages(stages)
+    if sys.platform == "win32":
+        raise EndpointError("endpoints with names need a POSIX system; headrace serve answers in the foreground")
+    entry = Entry(name)
+    claim = entry.claim()
+    try:
+        chosen = settings or Settings(port=0)
+        (entry.folder / "state.json").unlink(missing_ok=True)
+        plain = [stage.to_json() for stage in stages]
+        spec = {"settings": chosen.to_json(), "stages": plain, "direct": direct, "path": search_path()}
+        entry.write("spec", spec)
+        _start(entry, claim)
+    finally:
+        os.close(claim)  # The endpoint's process has the lock now.
+    endpoint = Endpoint(entry)
+    if wait_s is not None:
+        endpoint._wait(wait_s)
+    return endpoint
+
+
+def find_endpoint(name: str) -> Endpoint:
+    """The endpoint of this name, whichever process has created it.
+
+    Raises:
+        EndpointError: There is none; the message lists those that there are.
+    """
+    entry = Entry(name)
+    if not entry.read("spec"):
+        names = ", ".join(entry.name for entry in all_entries()) or "none"
+        raise EndpointError(f"there is no endpoint {name!r}; there are: {names}")
+    return Endpoint(entry)
+
+
+def list_endpoints() -> list[Endpoint]:
+    """All endpoints, by name: those that run, and those that failed or stopped and were not deleted."""
+    return [Endpoint(entry) for entry in all_entries()]
+
+
+def _start(entry: Entry, claim: int) -> None:
+    with entry.log.open("wb") as log:
+        process = subprocess.Popen(  # noqa: S603 - ourselves
+            [sys.executable, *start("headrace.hosting.detached"), entry.name, str(claim)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=[claim],
+            start_new_session=True,
+        )
+    # Whoever is still here when it ends takes note of that, so that no dead process stays in the system's table.
+    threading.Thread(target=process.wait, name="headrace-endpoint-wait", daemon=True).start()

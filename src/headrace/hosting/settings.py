@@ -1,0 +1,113 @@
+"""How an endpoint serves: limits as SageMaker has them, and how many processes share the work."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from headrace.io.cores import usable_cores
+
+__all__ = ["Settings"]
+
+MEBIBYTE = 1 << 20
+MOST_PORT = 65535
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How an endpoint serves.
+
+    Raises:
+        ValueError: A value that makes no sense; the message names it.
+    """
+
+    host: str = "127.0.0.1"
+    """The address to listen on. Other machines reach the endpoint only where this is not the loopback address."""
+    port: int = 8080
+    """The port to listen on; 0 takes a free one."""
+    workers: int | None = None
+    """Processes that hold the model and answer requests; one for each processor by default. 0 answers in threads of the
+    server's own process: for tests, and where no process may be started."""
+    threads: int = 1
+    """Calls at a time in one worker. More than one only where the container may be called from several threads."""
+    max_payload_bytes: int = 6 * MEBIBYTE
+    """Largest body of a request, and of an answer."""
+    max_between_bytes: int = 5 * MEBIBYTE
+    """Largest body from one container of a pipeline to the next."""
+    timeout_s: float = 60.0
+    """A request that is not answered by then is answered with 504, and a worker that hangs on it is replaced."""
+    concurrency: int = 1000
+    """Requests that may wait or be worked on at a time; more are answered with 503."""
+    batch: int = 64
+    """Most requests that are answered together, where the containers can."""
+    gather_ms: float = 2.0
+    """How long requests wait for company while other requests are being worked on. An idle endpoint never waits."""
+    drain_s: float = 25.0
+    """After SIGTERM: how long requests in flight may take. SageMaker kills after 30 s."""
+    debug: bool = False
+    """Whether answers to failed requests hold the traceback. It is always in the log."""
+
+    def __post_init__(self) -> None:
+        least = {
+            "port": 0,
+            "threads": 1,
+            "max_payload_bytes": 1,
+            "max_between_bytes": 1,
+            "concurrency": 1,
+            "batch": 1,
+            "gather_ms": 0,
+            "drain_s": 0,
+        }
+        for name, bound in least.items():
+            if not getattr(self, name) >= bound:
+                raise ValueError(f"{name} must be at least {bound}, got {getattr(self, name)}")
+        if self.port > MOST_PORT:
+            raise ValueError(f"port must be at most {MOST_PORT}, got {self.port}")
+        if not self.timeout_s > 0:
+            raise ValueError(f"timeout_s must be more than 0, got {self.timeout_s}")
+        if self.workers is not None and self.workers < 0:
+            raise ValueError(f"workers must be at least 0, got {self.workers}")
+
+    @property
+    def num_workers(self) -> int:
+        """Worker processes, the default filled in."""
+        return usable_cores() if self.workers is None else self.workers
+
+    def with_environment(self, environment: Mapping[str, str] | None = None) -> Settings:
+        """These settings with what the variables of SageMaker's containers say put into them.
+
+        ``SAGEMAKER_BIND_TO_PORT``, ``SAGEMAKER_MODEL_SERVER_WORKERS``, ``SAGEMAKER_MODEL_SERVER_TIMEOUT`` (seconds) and
+        ``MAX_CONTENT_LENGTH`` (bytes).
+
+        Raises:
+            ValueError: One of them is not a number.
+        """
+        given = os.environ if environment is None else environment
+        found: dict[str, Any] = {}
+        for variable, (name, kind) in VARIABLES.items():
+            text = given.get(variable, "").strip()
+            if text:
+                try:
+                    found[name] = kind(text)
+                except ValueError:
+                    raise ValueError(f"{variable} must be a number, got {text!r}") from None
+        return replace(self, **found)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Settings:
+        """From what :meth:`to_json` gave."""
+        return cls(**values)
+
+
+VARIABLES: dict[str, tuple[str, Callable[[str], float]]] = {
+    "SAGEMAKER_BIND_TO_PORT": ("port", int),
+    "SAGEMAKER_MODEL_SERVER_WORKERS": ("workers", int),
+    "SAGEMAKER_MODEL_SERVER_TIMEOUT": ("timeout_s", float),
+    "MAX_CONTENT_LENGTH": ("max_payload_bytes", int),
+}

@@ -1,0 +1,302 @@
+"""Worker processes kept alive: started, given work, replaced when they die, ended when the server does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from headrace.errors import HeadraceError, RequestError
+from headrace.hosting.alarms import Alarm
+from headrace.hosting.metrics import Metrics
+from headrace.hosting.sending import descriptor_of, send
+from headrace.hosting.settings import Settings
+from headrace.hosting.workers.dispatch import Dispatcher, Waiting, timed_out
+from headrace.hosting.workers.frames import Message, Unpacker, answers_from, calls_from, pack_requests
+from headrace.hosting.workers.process import WorkerProcess, numeric_threads
+
+__all__ = ["WorkerPool"]
+
+LOG = logging.getLogger("headrace.hosting")
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 30.0
+STEADY_S = 10.0
+"""A worker that answered for so long and then died is replaced without a pause."""
+END_S = 5.0
+TELL_S = 1.0
+
+
+class WorkerPool:
+    """Several workers, each of which holds the model.
+
+    One that dies is replaced, after a pause that grows while workers die soon after their start. The requests that it
+    had are answered with 503; those that wait are given to others, or wait for its replacement.
+
+    Args:
+        order: What each worker is to load.
+        settings: How many, and the limits.
+        dispatcher: Gives them their work.
+        metrics: Is told of their calls and deaths.
+    """
+
+    def __init__(self, order: Mapping[str, Any], settings: Settings, dispatcher: Dispatcher, metrics: Metrics) -> None:
+        self._order = order
+        self._settings = settings
+        self._dispatcher = dispatcher
+        self._metrics = metrics
+        self._tasks: list[asyncio.Task[None]] = []
+        self._workers: set[_Worker] = set()
+        self._why_not = "the model is still being loaded"
+        self._ever_ready = False
+        self.execution_parameters: Mapping[str, Any] | None = None
+
+    async def start(self) -> None:
+        """Start the workers. Does not wait until they are ready."""
+        metrics = self._metrics
+        metrics.gauge("headrace_workers_ready", "Workers that hold the model.", lambda: self.ready)
+        self._tasks = [asyncio.create_task(self._keep()) for _ in range(self._settings.num_workers)]
+
+    async def stop(self) -> None:
+        """End all workers, those that do not end by themselves by force."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._dispatcher.refuse(RequestError(503, "the endpoint is stopping"))
+
+    @property
+    def ready(self) -> int:
+        """How many workers hold the model."""
+        return sum(worker.ready for worker in self._workers)
+
+    @property
+    def pids(self) -> list[int]:
+        """The workers' processes."""
+        return [worker.process.pid for worker in self._workers if worker.ready]
+
+    @property
+    def unready(self) -> str | None:
+        """Why nothing can be answered now, or ``None``."""
+        return None if self.ready else self._why_not
+
+    @property
+    def accepts(self) -> bool:
+        """Whether a request will find a worker: now, or in a moment when one is replaced."""
+        return self._ever_ready or self.ready > 0
+
+    async def _keep(self) -> None:
+        """Have one worker, all the time."""
+        pause_s = 0.0
+        while True:
+            started = time.monotonic()
+            try:
+                answered = await self._live_once()
+            except Exception:
+                LOG.exception("a worker could not be kept")
+                answered = False
+            steady = answered and time.monotonic() - started > STEADY_S
+            pause_s = 0.0 if steady else min(max(2 * pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
+            self._metrics.restarts.add()
+            LOG.info("starting another worker in %.1f s", pause_s)
+            await asyncio.sleep(pause_s)
+
+    async def _live_once(self) -> bool:
+        """One worker from its start to its end; whether it ever was ready."""
+        try:
+            # In this thread: Linux ends a worker with the thread that has started it.
+            loop = asyncio.get_running_loop()
+            worker = _Worker(self._order, self._settings, self._dispatcher, self._metrics, loop)
+        except (OSError, HeadraceError) as error:
+            self._why_not = f"a worker cannot be started: {error}"
+            LOG.error("%s", self._why_not)  # noqa: TRY400 - the message says it all
+            return False
+        self._workers.add(worker)
+        try:
+            await self._live(worker)
+        finally:
+            worker.ready = False
+            self._workers.discard(worker)
+            await asyncio.shield(worker.end())
+        return worker.was_ready
+
+    async def _live(self, worker: _Worker) -> None:
+        told = await worker.load()
+        if not told.get("ready"):
+            self._ever_ready = self.ready > 0
+            self._why_not = f"the model does not load: {told['reason']}"
+            LOG.error("worker %d: %s", worker.process.pid, self._why_not)
+            return
+        self.execution_parameters = told.get("execution_parameters")
+        self._ever_ready = worker.ready = worker.was_ready = True
+        LOG.info("worker %d is ready", worker.process.pid)
+        worker.attach(many=told["many"])
+        how = await worker.death()
+        self._why_not = f"the last worker {how}; another one is being started"
+        LOG.warning("worker %d %s", worker.process.pid, how)
+
+
+class _Worker:
+    """One life of a worker."""
+
+    def __init__(
+        self,
+        order: Mapping[str, Any],
+        settings: Settings,
+        dispatcher: Dispatcher,
+        metrics: Metrics,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.process = WorkerProcess(
+            order, channels=settings.threads, environment=numeric_threads(settings.num_workers)
+        )
+        self.ready = self.was_ready = False
+        self.settings, self.dispatcher, self.metrics, self.loop = settings, dispatcher, metrics, loop
+        self._ended: asyncio.Future[str] = loop.create_future()
+        self._channels: list[_ProcessChannel] = []
+        self.too_slow = False
+        threading.Thread(target=self._watch, name="headrace-worker-watch", daemon=True).start()
+
+    def _watch(self) -> None:
+        how = self.process.wait()
+        with contextlib.suppress(RuntimeError):  # The loop is closed: nobody asks any more.
+            self.loop.call_soon_threadsafe(self._note_end, how)
+
+    def _note_end(self, how: str) -> None:
+        if not self._ended.done():
+            self._ended.set_result(f"took longer than {self.settings.timeout_s:g} s" if self.too_slow else how)
+
+    async def load(self) -> dict[str, Any]:
+        """Wait until the model is loaded, or is known not to load."""
+        for sock in self.process.sockets:
+            await self._open(sock)
+        first = self._channels[0]
+        news: list[asyncio.Future[Any]] = [first.told, self._ended]
+        await asyncio.wait(news, return_when=asyncio.FIRST_COMPLETED)
+        if first.told.done() and not first.told.cancelled():
+            return first.told.result()
+        return {"ready": False, "reason": f"its process {await self._ended}; the log may say why"}
+
+    async def _open(self, sock: socket.socket) -> None:
+        sock.settimeout(0)
+        # The transport closes its own copy of the descriptor; the process object keeps ours.
+        copy = sock.dup()
+        _, channel = await self.loop.create_unix_connection(
+            lambda: _ProcessChannel(self, len(self._channels)), sock=copy
+        )
+        self._channels.append(channel)
+
+    def attach(self, *, many: bool) -> None:
+        """Take requests."""
+        for channel in self._channels:
+            channel.many = many
+            self.dispatcher.attach(channel)
+
+    async def death(self) -> str:
+        """Wait for the end of the process, or of one of its channels, which is its end too."""
+        ends: list[asyncio.Future[Any]] = [self._ended, *(channel.lost for channel in self._channels)]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for channel in self._channels:
+            self.dispatcher.detach(channel)
+        if not self._ended.done():
+            # Its connection closes a moment before the process can tell how it ended.
+            await asyncio.wait([self._ended], timeout=TELL_S)
+        self.fail()
+        return self._ended.result() if self._ended.done() else "closed its connection"
+
+    def fail(self) -> None:
+        """Answer what it had with 503."""
+        how = self._ended.result() if self._ended.done() else "ended"
+        for channel in self._channels:
+            channel.fail(how)
+
+    async def end(self) -> None:
+        """Let it go: it has a moment to end by itself."""
+        for channel in self._channels:
+            self.dispatcher.detach(channel)
+            channel.close()
+        self.process.release()
+        if not self._ended.done():
+            await asyncio.wait([self._ended], timeout=END_S if self.was_ready else 0)
+        await asyncio.to_thread(self.process.kill)
+        self.fail()
+
+
+class _ProcessChannel(asyncio.Protocol):
+    """One connection to a worker, which works on one batch at a time."""
+
+    many = False
+
+    def __init__(self, worker: _Worker, number: int) -> None:
+        self._worker = worker
+        self._number = number
+        self._unpacker = Unpacker()
+        self._batch: Sequence[Waiting] = ()
+        self._transport: asyncio.Transport | None = None
+        self._descriptor = -1
+        self._patience = Alarm(worker.loop, worker.settings.timeout_s, self._too_slow)
+        self.lost: asyncio.Future[None] = worker.loop.create_future()
+        self.told: asyncio.Future[dict[str, Any]] = worker.loop.create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._descriptor = descriptor_of(transport)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for message in self._unpacker.feed(data):
+                self._receive(message)
+        except (ConnectionError, ValueError, OverflowError, KeyError):
+            LOG.exception("worker %d sent what is no answer", self._worker.process.pid)
+            self.close()
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self._worker.dispatcher.detach(self)
+        if not self.lost.done():
+            self.lost.set_result(None)
+
+    def start(self, batch: Sequence[Waiting]) -> None:
+        self._batch = batch
+        if self._transport is not None and not self._transport.is_closing():
+            send(self._transport, self._descriptor, pack_requests([waiting.request for waiting in batch]))
+        self._patience.start()
+
+    def at_work(self) -> str | None:
+        return self._worker.process.at_work.name(self._number)
+
+    def fail(self, how: str) -> None:
+        batch, self._batch = self._batch, ()
+        container = self.at_work()
+        place = f" in {container}" if container else ""
+        error = RequestError(
+            503, f"the worker {how} while it had this request{place}; send it again", container=container
+        )
+        self._worker.dispatcher.settle(batch, [error] * len(batch))
+        self._patience.close()
+
+    def close(self) -> None:
+        self._patience.close()
+        if self._transport is not None:
+            self._transport.close()
+
+    def _receive(self, message: Message) -> None:
+        if "answers" not in message.head:
+            self.told.set_result(message.head)
+            return
+        answers = answers_from(message)
+        self._patience.stop()
+        batch, self._batch = self._batch, ()
+        self._worker.dispatcher.settle(batch, answers)
+        self._worker.dispatcher.done(self)
+        for name, seconds, _ in calls_from(message):  # when the clients have their answers
+            self._worker.metrics.container_seconds.observe(seconds, name)
+
+    def _too_slow(self) -> None:
+        """It hangs: its requests have been answered with 504, or are now, and nothing else ends it."""
+        batch, self._batch = self._batch, ()
+        error = timed_out(self._worker.settings.timeout_s, self)
+        self._worker.dispatcher.settle(batch, [error] * len(batch))
+        self._worker.too_slow = True
+        self._worker.loop.run_in_executor(None, self._worker.process.kill)

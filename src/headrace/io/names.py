@@ -1,0 +1,83 @@
+"""What names of files mean: notes, temporaries, shards of a set, the order of numbers."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+__all__ = [
+    "COUNTED",
+    "SIDECARS",
+    "TEMPORARIES",
+    "TEMPORARY_SUFFIX",
+    "as_shard",
+    "is_record_name",
+    "is_temporary",
+    "listed",
+    "natural_key",
+    "shard_names",
+    "whole_set_hint",
+]
+
+TEMPORARY_SUFFIX = ".headrace-tmp"
+"""What the name of a file that is still being written ends in."""
+
+SIDECARS = frozenset(
+    (
+        *(".json", ".jsonl", ".idx", ".index", ".txt", ".md", ".rst", ".yaml", ".yml", ".toml", ".cfg", ".log"),
+        *(".html", ".pbtxt", ".crc", ".md5", ".sha256", ".lock", ".py", ".sh"),
+    )
+)
+TEMPORARIES = (TEMPORARY_SUFFIX, ".tmp", ".temp", ".part", ".partial", ".incomplete", ".crdownload", ".swp", "~")
+COUNTED = re.compile(r"(?P<stem>.*[^/\\])@(?P<count>\d+|\*)(?P<end>[^/\\@]*)")
+SHARD = re.compile(r"(?P<stem>.*-)(?P<number>\d{5,}|\?{5,}|\*)-of-(?P<count>\d{5,})(?P<end>[^/\\]*)")
+SCHEME = re.compile(r"https?://")  # An HTTP server does not list what it has.
+MANY = 5  # how many missing names a message spells out
+
+
+def as_shard(path: str) -> re.Match[str] | None:
+    """The parts of the name of one shard of a set; ``None`` where it is none."""
+    found = SHARD.fullmatch(path)
+    if found is None or (found["number"].isdigit() and int(found["number"]) >= int(found["count"])):
+        return None
+    return found
+
+
+def shard_names(stem: str, count: int, end: str = "", *, digits: int = 5) -> list[str]:
+    """The ``count`` names ``{stem}{number}-of-{count}{end}``."""
+    return [f"{stem}{number:0{digits}}-of-{count:0{digits}}{end}" for number in range(count)]
+
+
+def whole_set_hint(path: str) -> str:
+    """For an error about the name of one shard, where nothing is: what would have named the whole set."""
+    found = as_shard(path)
+    if found is None or not found["number"].isdigit():
+        return ""
+    stem, count, end = os.path.basename(found["stem"])[:-1], int(found["count"]), found["end"]
+    counted = f"{stem}@{count}{end}"
+    names = f"{counted} or {stem}@*{end}" if SCHEME.match(path) is None else counted
+    return f"This is the name of one shard; {names} names the whole set."
+
+
+def is_record_name(name: str) -> bool:
+    """Whether a file of this name may hold records: it is visible, complete, and no note beside the data."""
+    if name[:1] in ("", ".", "_") or name.startswith("incomplete.") or is_temporary(name):
+        return False
+    return os.path.splitext(name)[1].lower() not in SIDECARS
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file of this name is still being written."""
+    return name.endswith(TEMPORARIES)
+
+
+def natural_key(path: str) -> tuple[str | int, ...]:
+    """A sort key by which ``part-10`` comes after ``part-9``."""
+    return tuple(int(part) if number % 2 else part for number, part in enumerate(re.split(r"(\d+)", path)))
+
+
+def listed(names: Sequence[str]) -> str:
+    """Some names for a message: the first few, and how many more."""
+    shown = ", ".join(os.path.basename(name) for name in names[:MANY])
+    return shown if len(names) <= MANY else f"{shown} and {len(names) - MANY} more"

@@ -1,0 +1,270 @@
+"""From what people pass (a file, a folder, a glob, a shard pattern, a list of those) to the files it means."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import glob
+import os
+import re
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from headrace import _registry
+from headrace.errors import NoFiles, UnsupportedData, Where
+from headrace.io.names import (
+    COUNTED,
+    SIDECARS,
+    TEMPORARIES,
+    TEMPORARY_SUFFIX,
+    as_shard,
+    is_record_name,
+    is_temporary,
+    listed,
+    natural_key,
+    shard_names,
+    whole_set_hint,
+)
+from headrace.io.remote_names import expand_url
+from headrace.io.urls import SCHEMES, is_url, scheme_of
+
+__all__ = [
+    "SIDECARS",
+    "TEMPORARIES",
+    "TEMPORARY_SUFFIX",
+    "PathLike",
+    "absolute",
+    "expand",
+    "is_folder",
+    "is_record_file",
+    "natural_key",
+    "path_list",
+    "shard_paths",
+]
+
+PathLike: TypeAlias = str | os.PathLike[str]
+
+
+def path_list(given: object) -> list[PathLike]:
+    """What was given as a path, or as several, as a list. Only the types are looked at.
+
+    Raises:
+        TypeError: It is something else; the message says what to do with that.
+    """
+    if isinstance(given, str | os.PathLike):
+        return [given]
+    if isinstance(given, set | frozenset):
+        raise TypeError("a set of paths has no order: pass a list, such as sorted(paths)")
+    if not isinstance(given, Iterable) or isinstance(given, bytes | bytearray | Mapping) or _is_data(given):
+        raise _no_path(given, "as a path")
+    paths: list[PathLike] = []
+    for path in given:
+        if not isinstance(path, str | os.PathLike):
+            raise _no_path(path, "in the list of paths")
+        paths.append(path)
+    return paths
+
+
+def _is_data(given: object) -> bool:
+    """Whether something that can be gone through is data, and no list of paths."""
+    return any(
+        hasattr(given, name)
+        for name in ("__array__", "tocsr", "column_names", "read", "batch", "iter_spans", "batch_size")
+    )
+
+
+def _no_path(given: object, place: str) -> TypeError:
+    library = type(given).__module__.partition(".")[0]
+    if library in _registry.FRAMES:
+        hint = f"{_registry.FRAMES[library].replace(':', '.')}(...) makes a source of it."
+    elif isinstance(given, bytes):
+        hint = "os.fsdecode(...) makes a path of bytes."
+    elif hasattr(given, "read"):
+        hint = "Pass the name of the file."
+    elif hasattr(given, "batch") or hasattr(given, "iter_spans"):
+        hint = "It is open already."
+    elif isinstance(given, Mapping) or hasattr(given, "__array__") or hasattr(given, "tocsr"):
+        hint = "headrace.ColumnSource({'name': array, ...}) makes a source of arrays."
+    else:
+        hint = ""
+    kind = type(given).__name__
+    return TypeError(f"a path is str or os.PathLike[str], got {kind} {place}. {hint}".rstrip())
+
+
+def expand(path: PathLike | Iterable[PathLike]) -> list[str]:
+    """The files that ``path`` means, in order.
+
+    Args:
+        path: A file; a folder (its record files, not its sub-folders'); a glob; ``x@8``, ``x@*`` or ``x-?????-of-00008`` for
+            the shards ``x-00000-of-00008`` and so on; a list of those, joined in the order of the list. The name of one shard is
+            that one file. URLs likewise.
+
+    Returns:
+        Paths as given (a relative one stays relative); within a folder, glob or set in natural order of numbers.
+
+    Raises:
+        NoFiles: Nothing matches, or a shard of a set is missing (the message names it).
+        UnsupportedData: A URL of a scheme that cannot be read, or a folder or glob of a server that does not list.
+    """
+    parts = [_text(part) for part in path_list(path)]
+    if not parts:
+        raise NoFiles(Where(), expected="at least one path", found="an empty list")
+    return [file for part in parts for file in _expand_one(part)]
+
+
+def _text(path: PathLike) -> str:
+    text = os.fspath(path)
+    if not isinstance(text, str):
+        raise TypeError(f"a path is str or os.PathLike[str], got {type(path).__name__}")
+    if not text:
+        raise NoFiles(Where(), expected="a path", found="an empty text")
+    if text.startswith("file://"):
+        return text.removeprefix("file://")
+    if is_url(text):
+        return text
+    scheme = scheme_of(text)
+    if scheme is not None and not os.path.exists(text):
+        raise UnsupportedData(
+            Where(path=text),
+            expected="a path, or a URL of " + ", ".join(f"{known}://" for known in SCHEMES),
+            found=f"a {scheme}:// URL",
+            hint="Copy or mount the files first.",
+        )
+    return os.path.expanduser(text)
+
+
+def is_folder(path: str) -> bool:
+    """Whether there is a folder of this name.
+
+    Raises:
+        OSError: The system does not say. What is not looked at must not pass for a file, which would be read in another way.
+    """
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)
+    except ValueError:
+        return False
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL):
+            return False
+        raise
+
+
+def _expand_one(path: str) -> list[str]:
+    """The literal reading wins over every pattern."""
+    if is_url(path):
+        return expand_url(path)
+    if is_folder(path):
+        return _in_folder(path)
+    if os.path.exists(path):
+        return [path]
+    shard = as_shard(path)
+    if shard and not shard["number"].isdigit():
+        return shard_paths(shard["stem"], int(shard["count"]), shard["end"], digits=len(shard["count"]))
+    if counted := COUNTED.fullmatch(path):
+        return _counted(path, counted["stem"], counted["count"], counted["end"])
+    if glob.has_magic(path):
+        return _matching(path)
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError, ValueError):
+        os.stat(path)  # Raises what is to be said where it is there, and a folder on the way may not be looked into.
+    hint = f"{whole_set_hint(path)} {_near(path)}".strip()
+    raise NoFiles(Where(path=path), expected="a file, folder or pattern", found="nothing of that name", hint=hint)
+
+
+def shard_paths(stem: str, count: int, end: str = "", *, digits: int = 5) -> list[str]:
+    """The ``count`` names ``{stem}{number}-of-{count}{end}``, every one of which exists.
+
+    Raises:
+        NoFiles: A shard is missing; the message names it.
+    """
+    names = shard_names(stem, count, end, digits=digits)
+    present = _names_beside(stem)
+    missing = [name for name in names if os.path.basename(name) not in present]
+    if missing or not names:
+        raise NoFiles(
+            Where(path=missing[0] if missing else stem),
+            expected=f"all {count} shards" if names else "one shard or more",
+            found=f"{len(names) - len(missing)} of them, without {listed(missing)}" if names else "a set of none",
+            hint="To read an incomplete set, pass the list of the files that are there.",
+        )
+    return names
+
+
+def _names_beside(path: str) -> frozenset[str]:
+    try:
+        return frozenset(os.listdir(os.path.dirname(path) or "."))
+    except OSError:
+        return frozenset()
+
+
+def _counted(path: str, stem: str, count: str, end: str) -> list[str]:
+    if count != "*":
+        return shard_paths(f"{stem}-", int(count), end)
+    shape = re.compile(re.escape(os.path.basename(stem)) + r"-\d{5,}-of-(\d{5,})" + re.escape(end))
+    counts = {found[1] for name in _names_beside(stem) if (found := shape.fullmatch(name))}
+    if len(counts) != 1:
+        raise NoFiles(
+            Where(path=path),
+            expected=f"one set of shards {stem}-?????-of-?????{end}",
+            found="sets of " + " and ".join(sorted(counts)) if counts else "none",
+            hint="Name one of them, as in x@8." if counts else _near(path),
+        )
+    digits = counts.pop()
+    return shard_paths(f"{stem}-", int(digits), end, digits=len(digits))
+
+
+def _matching(pattern: str) -> list[str]:
+    files = sorted((p for p in glob.glob(pattern) if not os.path.isdir(p) and not is_temporary(p)), key=natural_key)
+    if not files:
+        raise NoFiles(Where(path=pattern), expected="files that match", found="none", hint=_near(pattern))
+    return files
+
+
+def _in_folder(folder: str) -> list[str]:
+    with os.scandir(folder) as entries:
+        names = [entry.name for entry in entries if is_record_file(entry)]
+    if not names:
+        raise NoFiles(
+            Where(path=folder),
+            expected="record files in this folder",
+            found="none",
+            hint="Hidden files, temporaries, notes (.json, .txt, .idx, ...) and sub-folders are left out; "
+            "a glob such as 'folder/*/*.tfrecord' reaches deeper.",
+        )
+    _check_sets(folder, names)
+    return [os.path.join(folder, name) for name in sorted(names, key=natural_key)]
+
+
+def is_record_file(entry: os.DirEntry[str]) -> bool:
+    """Whether what lies in a folder may hold records: it is visible, complete, and no note beside the data."""
+    return is_record_name(entry.name) and entry.is_file()
+
+
+def _check_sets(folder: str, names: Sequence[str]) -> None:
+    """A folder that holds a part of a set of shards is an accident: say which are missing."""
+    sets = {
+        (found["stem"], int(found["count"]), found["end"], len(found["count"]))
+        for name in names
+        if (found := as_shard(name))
+    }
+    for stem, count, end, digits in sorted(sets):
+        shard_paths(os.path.join(folder, stem), count, end, digits=digits)
+
+
+def absolute(path: PathLike) -> str:
+    """The path from the root, which stays right when the process changes its folder. Links are left as they are."""
+    text = os.fspath(path)
+    return text if is_url(text) else os.path.abspath(text)
+
+
+def _near(path: str) -> str:
+    """What is there instead."""
+    folder = os.path.dirname(path)
+    while folder and not os.path.isdir(folder) and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)
+    try:
+        names = sorted(os.listdir(folder or "."), key=natural_key)
+    except OSError:
+        return ""
+    where = f"The folder {folder or os.getcwd()}"
+    return f"{where} holds {listed(names)}." if names else f"{where} is empty."

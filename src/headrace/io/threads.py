@@ -1,0 +1,225 @@
+"""Threads of the package, and work that one of them does while its results are used.
+
+A daemon thread that Python's end finds inside native code aborts the process: Python ends a thread that then asks for the interpreter
+by unwinding its stack, and C++ frames cannot be unwound like that. A thread that is no daemon keeps a process alive that should end.
+So the threads here are daemons that an exit handler stops and waits for. What it cannot wait for (a thread of the user's inside our
+native code) stays inside: see ``WithoutGil`` in native/bind.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Executor, Future
+from threading import Condition, Thread, current_thread, get_ident, main_thread
+from time import monotonic
+from typing import Any, Generic, TypeVar
+
+from headrace import _native
+
+__all__ = ["ThreadPool", "ahead", "fork_count", "start_thread"]
+
+T = TypeVar("T")
+EXIT_WAIT_S = 10.0
+"""How long the end of the interpreter waits for all of them together: a function of the user's may never return."""
+
+
+_threads: dict[Thread, Callable[[], object]] = {}
+"""What stops each of our threads. Those that have ended stay until the next one starts: one can be in Python's way until it is joined."""
+_forks = 0
+
+
+def start_thread(target: Callable[..., object], *args: object, name: str, stop: Callable[[], object]) -> Thread:
+    """Start a thread that the end of the interpreter stops and waits for.
+
+    Args:
+        target: What it does.
+        args: The arguments for that.
+        name: For debuggers.
+        stop: Makes ``target`` return soon. May be called more than once, and after the thread has ended.
+    """
+    for ended in [each for each in _others() if not each.is_alive()]:
+        _threads.pop(ended, None)
+    if not _threads:
+        # As late as possible: exit handlers run in reverse order, and libraries that we use have some, too.
+        atexit.unregister(_end_all)
+        atexit.register(_end_all)
+    thread = Thread(target=_run, args=(target, args, stop), name=name, daemon=True)
+    thread.start()
+    _threads.setdefault(thread, stop)
+    return thread
+
+
+def _run(target: Callable[..., object], args: tuple[object, ...], stop: Callable[[], object]) -> None:
+    _threads[current_thread()] = stop  # Here too: Ctrl-C may interrupt the thread that starts this one.
+    try:
+        target(*args)
+    finally:
+        _threads[current_thread()] = _nothing  # What it worked with must not live until the next thread starts.
+
+
+def _nothing() -> None:
+    """There is nothing to stop."""
+
+
+def _end_all() -> None:
+    """Stop all threads and wait for them, also for those that are started meanwhile."""
+    until = monotonic() + EXIT_WAIT_S
+    while (others := _others()) and monotonic() < until:
+        for stop in others.values():
+            stop()
+        for thread in others:
+            thread.join(max(until - monotonic(), 0))
+            if not thread.is_alive():
+                _threads.pop(thread, None)
+
+
+def _others() -> dict[Thread, Callable[[], object]]:
+    return {each: stop for each, stop in dict(_threads).items() if each.ident != get_ident()}
+
+
+class ThreadPool(Executor):
+    """Threads for calls. Once the main thread has ended, where Python starts none any more, calls are made at once instead.
+
+    Args:
+        threads: How many there are at most.
+        thread_name_prefix: For debuggers.
+    """
+
+    def __init__(self, threads: int, thread_name_prefix: str = "") -> None:
+        self._pool: Executor | None = None
+        try:
+            from concurrent.futures import (
+                ThreadPoolExecutor,  # Python imports it no more once the main thread has ended.
+            )
+
+            self._pool = ThreadPoolExecutor(threads, thread_name_prefix)
+        except RuntimeError:
+            if main_thread().is_alive():
+                raise
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Make a call in a thread, or here where none starts any more."""
+        try:
+            if self._pool is not None:
+                return self._pool.submit(fn, *args, **kwargs)
+        except RuntimeError:
+            if main_thread().is_alive():
+                raise
+        made: Future[T] = Future()
+        try:
+            made.set_result(fn(*args, **kwargs))
+        except Exception as error:  # noqa: BLE001 - it is raised where the result is asked for
+            made.set_exception(error)
+        return made
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - it is Executor's
+        """Take no more calls; with ``wait``, return when all have been made."""
+        if self._pool is not None:
+            self._pool.shutdown(wait, cancel_futures=cancel_futures)
+
+
+def fork_count() -> int:
+    """How often this process and its ancestors were forked: threads and locks of another count are not ours."""
+    return _forks
+
+
+def _after_fork() -> None:
+    global _forks  # noqa: PLW0603 - what a fork changes is the state of the process
+    _forks += 1
+    _threads.clear()
+    _native.pool_after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def ahead(items: Iterable[T], *, depth: int = 8) -> Generator[T, None, None]:
+    """The same items, made by a thread of their own up to ``depth`` of them in advance.
+
+    An exception of theirs is raised here, in its place. Closing this generator stops the thread and closes ``items``.
+    """
+    forks = fork_count()
+    shelf = _Shelf(items, depth)
+    thread = start_thread(shelf.fill, name="headrace-ahead", stop=shelf.stop)
+    try:
+        while True:
+            if forks != fork_count():
+                raise RuntimeError("this reading began before the process was forked; begin it anew in the child")
+            item = shelf.take()
+            if item is None:
+                break
+            yield item[0]
+            del item
+        if shelf.error is not None:
+            raise shelf.error
+    finally:
+        if forks == fork_count():
+            shelf.stop()
+            if not sys.is_finalizing():  # When the process ends, threads like ours just stop.
+                thread.join()
+
+
+class _Shelf(Generic[T]):
+    """Items between the thread that makes them and the one that uses them."""
+
+    def __init__(self, items: Iterable[T], depth: int) -> None:
+        self.error: BaseException | None = None
+        """After the last item: why there are no more."""
+        self._items = items
+        self._depth = depth
+        self._ready: deque[T] = deque()
+        self._changed = Condition()
+        self._done = self._stop = False
+
+    def fill(self) -> None:
+        """Make items until there are no more, or no more are wanted."""
+        try:
+            for item in self._items:
+                if not self._put(item):
+                    self.error = RuntimeError("the interpreter is ending: nothing more is read")
+                    break
+        except BaseException as failure:  # noqa: BLE001 - it is raised again where the items are used
+            self.error = failure
+        finally:
+            self._end()
+
+    def _put(self, item: T) -> bool:
+        with self._changed:
+            while len(self._ready) >= self._depth and not self._stop:
+                self._changed.wait()
+            self._ready.append(item)
+            self._changed.notify_all()
+            return not self._stop
+
+    def _end(self) -> None:
+        try:
+            close = getattr(self._items, "close", None)
+            if close is not None:
+                close()
+        except BaseException as failure:  # noqa: BLE001 - as above
+            self.error = self.error or failure
+        with self._changed:
+            self._done = True
+            self._changed.notify_all()
+
+    def take(self) -> tuple[T] | None:
+        """The next item, waited for; ``None`` when no more come."""
+        with self._changed:
+            while not self._ready and not self._done:
+                self._changed.wait()
+            if not self._ready:
+                return None
+            item = self._ready.popleft()
+            self._changed.notify_all()
+            return (item,)
+
+    def stop(self) -> None:
+        """Make no more items."""
+        with self._changed:
+            self._stop = True
+            self._changed.notify_all()

@@ -1,0 +1,147 @@
+"""Pipe mode: a FIFO per epoch, fed while the container reads."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, cast
+
+from headrace.contracts.job import Channel, Store
+from headrace.formats.recordio_framing import ALIGNMENT, MAGIC, PAYLOAD_LIMIT
+from headrace.jobs.objects import InputObject, augmented_values, share, shuffled
+
+__all__ = ["PipeFeeder", "epoch_bytes"]
+
+READ_BYTES = 1 << 20
+JOIN_S = 0.05
+
+
+class PipeFeeder:
+    """Feeds one channel of one host.
+
+    ``<folder>/<name>_0`` is there at once, and the FIFO of the next epoch before the one before it can be opened. Each is
+    gone when its epoch is over. A reader that closes before the end goes on to the next epoch.
+
+    Args:
+        folder: Where the FIFOs are.
+        name: The channel's.
+        epoch: Gives the bytes of an epoch.
+        on_error: Called, once, when they cannot be had: the reader then waits instead of taking what there was for all.
+    """
+
+    def __init__(
+        self, folder: Path, name: str, epoch: Callable[[int], Iterator[bytes]], on_error: Callable[[Exception], None]
+    ) -> None:
+        self._folder = folder
+        self._name = name
+        self._epoch = epoch
+        self._on_error = on_error
+        self._number = 0
+        self._ended = threading.Event()
+        self._make(0)
+        self._thread = threading.Thread(target=self._feed, name=f"headrace pipe {name}", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End feeding, and remove the FIFOs."""
+        self._ended.set()
+        while self._thread.is_alive():
+            # A writer waits in open() until there is a reader: be one, for a moment.
+            with contextlib.suppress(OSError):
+                os.close(os.open(self._path(self._number), os.O_RDONLY | os.O_NONBLOCK))
+            self._thread.join(JOIN_S)
+        for number in (self._number, self._number + 1):
+            self._path(number).unlink(missing_ok=True)
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{self._name}_{number}"
+
+    def _make(self, number: int) -> None:
+        os.mkfifo(self._path(number))
+
+    def _feed(self) -> None:
+        while not self._ended.is_set():
+            self._make(self._number + 1)
+            with contextlib.suppress(BrokenPipeError), self._path(self._number).open("wb", buffering=0) as pipe:
+                self._write(pipe)
+            self._path(self._number).unlink(missing_ok=True)
+            self._number += 1
+
+    def _write(self, pipe: IO[bytes]) -> None:
+        if self._ended.is_set():
+            return
+        try:
+            for part in self._epoch(self._number):
+                _write_all(pipe, part)
+                if self._ended.is_set():
+                    return
+        except BrokenPipeError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, the job has to hear of it
+            self._on_error(error)
+            self._ended.wait()  # with the pipe open: its end would look like the end of the data
+
+
+def _write_all(pipe: IO[bytes], part: bytes) -> None:
+    view = memoryview(part)
+    while view:
+        view = view[pipe.write(view) :]
+
+
+def epoch_bytes(
+    objects: list[InputObject], channel: Channel, store: Store, host: int, num_hosts: int
+) -> Callable[[int], Iterator[bytes]]:
+    """What gives the bytes of an epoch: the objects (or values of an augmented manifest) one after the other."""
+    if channel.data_type == "AugmentedManifestFile":
+        lines = augmented_values(objects, channel, store, host, num_hosts)
+        return lambda epoch: (
+            part
+            for place in shuffled(len(lines), channel, epoch)
+            for value in lines[place]
+            for part in _parts(value, channel)
+        )
+    mine = share(objects, channel, host, num_hosts)
+    return lambda epoch: (
+        part for place in shuffled(len(mine), channel, epoch) for part in _parts(mine[place].path, channel)
+    )
+
+
+def _parts(value: bytes | Path, channel: Channel) -> Iterator[bytes]:
+    if channel.record_wrapper == "RecordIO":
+        return _record(value, channel)
+    return iter([value]) if isinstance(value, bytes) else _read(value, channel)
+
+
+def _open(path: Path, channel: Channel) -> IO[bytes]:
+    return cast("IO[bytes]", gzip.open(path)) if channel.compression == "Gzip" else path.open("rb")
+
+
+def _read(path: Path, channel: Channel) -> Iterator[bytes]:
+    with _open(path, channel) as file:
+        while part := file.read(READ_BYTES):
+            yield part
+
+
+def _record(value: bytes | Path, channel: Channel) -> Iterator[bytes]:
+    """One record of a whole object: its length comes first, so that of a compressed one is found by inflating it twice."""
+    size = len(value) if isinstance(value, bytes) else _size(value, channel)
+    if size >= PAYLOAD_LIMIT:
+        raise ValueError(
+            f"{value if isinstance(value, Path) else 'a value'} has {size} bytes, and a record less than {PAYLOAD_LIMIT}"
+        )
+    yield struct.pack("<II", MAGIC, size)
+    yield from iter([value]) if isinstance(value, bytes) else _read(value, channel)
+    if size % ALIGNMENT:
+        yield bytes(-size % ALIGNMENT)
+
+
+def _size(path: Path, channel: Channel) -> int:
+    if channel.compression != "Gzip":
+        return path.stat().st_size
+    with _open(path, channel) as file:
+        return sum(len(part) for part in iter(lambda: file.read(READ_BYTES), b""))

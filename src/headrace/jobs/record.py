@@ -1,0 +1,187 @@
+"""What is known of a job, on disk, so that other processes can ask."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from headrace.io.atomic import write_atomic
+from headrace.io.locks import lock, unlock
+
+__all__ = ["ABANDONED", "IN_PROGRESS", "JobFiles", "JobRecord", "read_named"]
+
+Record = TypeVar("Record")
+
+IN_PROGRESS = ("InProgress", "Stopping")
+ABANDONED = "InternalServerError: the process that ran this job ended without finishing it (it was killed, or the machine went down)"
+
+
+@dataclass(frozen=True, slots=True)
+class JobFiles:
+    """Where the files of a job are.
+
+    Args:
+        folder: The job's own folder.
+    """
+
+    folder: Path
+
+    @property
+    def status(self) -> Path:
+        """The record."""
+        return self.folder / "status.json"
+
+    @property
+    def stop(self) -> Path:
+        """There as soon as somebody wants the job to stop."""
+        return self.folder / "stop"
+
+    @property
+    def lock(self) -> Path:
+        """Locked as long as the job's process lives."""
+        return self.folder / "lock"
+
+    def is_abandoned(self) -> bool:
+        """Whether nobody runs the job."""
+        try:
+            fd = os.open(self.lock, os.O_RDWR)
+        except FileNotFoundError:
+            return True
+        try:
+            free = lock(fd)
+            if free:
+                unlock(fd)
+            return free
+        finally:
+            os.close(fd)
+
+    def log(self, host: str) -> Path:
+        """What a host has written."""
+        return self.folder / "logs" / f"{host}.log"
+
+    def base_dir(self, host: str) -> Path:
+        """The root of a host's tree."""
+        return self.folder / "hosts" / host
+
+
+class JobRecord:
+    """A job's status, in the words of ``DescribeTrainingJob``.
+
+    Args:
+        files: Where it is kept.
+        content: What it says.
+    """
+
+    def __init__(self, files: JobFiles, content: dict[str, Any]) -> None:
+        self.files = files
+        self.content = content
+
+    @classmethod
+    def create(cls, files: JobFiles, name: str, described: Mapping[str, Any]) -> Self:
+        """The record of a job that begins."""
+        content = {
+            "TrainingJobName": name,
+            "TrainingJobStatus": "InProgress",
+            "SecondaryStatus": "Starting",
+            "SecondaryStatusTransitions": [],
+            "CreationTime": _now(),
+            "Pid": os.getpid(),
+            **described,
+        }
+        record = cls(files, content)
+        record.enter("Starting", "Preparing the training job")
+        return record
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """The record of a job. That of one whose process has died says ``Failed``.
+
+        Raises:
+            FileNotFoundError: There is no such job.
+        """
+        record = cls(JobFiles(folder), json.loads((folder / "status.json").read_text(encoding="utf-8")))
+        if record.status in IN_PROGRESS and record.files.is_abandoned():
+            # It may have finished between our reading and our looking.
+            record.content = json.loads((folder / "status.json").read_text(encoding="utf-8"))
+            if record.status in IN_PROGRESS:
+                record.finish("Failed", reason=ABANDONED)
+        return record
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return str(self.content["TrainingJobName"])
+
+    @property
+    def status(self) -> str:
+        """``InProgress``, ``Completed``, ``Failed``, ``Stopping`` or ``Stopped``."""
+        return str(self.content["TrainingJobStatus"])
+
+    @property
+    def secondary_status(self) -> str:
+        """The stage that it is in, or how it ended."""
+        return str(self.content["SecondaryStatus"])
+
+    @property
+    def failure_reason(self) -> str | None:
+        """Why it failed, in one line of up to 1024 characters."""
+        return self.content.get("FailureReason")
+
+    @property
+    def model_uri(self) -> str | None:
+        """The URI of ``model.tar.gz``."""
+        found = self.content.get("ModelArtifacts", {}).get("S3ModelArtifacts")
+        return None if found is None else str(found)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has ended."""
+        return self.status not in IN_PROGRESS
+
+    def enter(self, secondary: str, message: str, *, status: str = "InProgress") -> None:
+        """Go on to the next stage."""
+        now = _now()
+        transitions = self.content["SecondaryStatusTransitions"]
+        if transitions:
+            transitions[-1].setdefault("EndTime", now)
+        transitions.append({"Status": secondary, "StartTime": now, "StatusMessage": message})
+        self.content.update(TrainingJobStatus=status, SecondaryStatus=secondary, LastModifiedTime=now)
+        if secondary == "Training":
+            self.content["TrainingStartTime"] = now
+        self.save()
+
+    def finish(
+        self, status: str, *, secondary: str | None = None, reason: str | None = None, model: str | None = None
+    ) -> None:
+        """Come to the end."""
+        if reason is not None:
+            self.content["FailureReason"] = reason
+        if model is not None:
+            self.content["ModelArtifacts"] = {"S3ModelArtifacts": model}
+        self.content["TrainingEndTime"] = _now()
+        self.enter(secondary or status, reason or f"Training job {status.lower()}", status=status)
+
+    def save(self) -> None:
+        """Write it."""
+        write_atomic(self.files.status, (json.dumps(self.content, indent=1) + "\n").encode(), durable=False)
+
+
+def read_named(read: Callable[[Path], Record], work_dir: Path, name: str, kind: str) -> Record:
+    """The record of a job, read by ``read`` from its folder.
+
+    Raises:
+        ValueError: There is no such job.
+    """
+    try:
+        return read(Path(work_dir) / name)
+    except FileNotFoundError:
+        raise ValueError(f"there is no {kind} job {name!r} in {work_dir}") from None
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

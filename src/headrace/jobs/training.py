@@ -1,0 +1,337 @@
+"""Run a training job from its inputs to its artifacts."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from headrace.contracts.job import Channel, Container, Store, TrainingJob
+from headrace.errors import JobFailed
+from headrace.io.locks import lock
+from headrace.jobs.artifacts import files_below, full_disk_as_failure, full_disk_reason, pack
+from headrace.jobs.logs import HostLog, show
+from headrace.jobs.record import ABANDONED, JobFiles, JobRecord, read_named
+from headrace.jobs.spec import TrainingSpec
+from headrace.jobs.tree import lay_out, provide
+
+__all__ = ["read_job", "request_stop", "train"]
+
+POLL_S = 0.1
+REASON_LIMIT = 1024
+CUSTOMER = "Customer error: "
+STOPS = ("Stopped", "MaxRuntimeExceeded")
+
+
+def train(
+    spec: TrainingSpec,
+    container: Container,
+    store: Store,
+    *,
+    work_dir: Path,
+    on_line: Callable[[str], None] = show,
+    stop: threading.Event | None = None,
+    stop_grace_s: float = 120.0,
+    keep_tree: bool = False,
+) -> JobRecord:
+    """Train, and wait until it is over.
+
+    Args:
+        spec: What to do.
+        container: What does it.
+        store: Where inputs are and artifacts go.
+        work_dir: Where jobs have their folders: ``<work_dir>/<name>/status.json``, ``logs/``, and the tree while it runs.
+        on_line: Takes each line of the logs, which begins with the host's name.
+        stop: Set it to stop the job; :func:`request_stop` does so from another process.
+        stop_grace_s: How long a container may take to stop.
+        keep_tree: Whether the tree stays. Otherwise that of a failed job stays without its input, others go.
+
+    Returns:
+        The record of the job, whose status is ``Completed``, or ``Stopped`` where it was stopped or its time was up; what the
+        model is by then is kept.
+
+    Raises:
+        ValueError: There is a job of this name.
+        JobFailed: It failed. The message is the reason, in one line; the record says it too.
+    """
+    with full_disk_as_failure(Path(work_dir)):
+        return _train(
+            spec,
+            container,
+            store,
+            Path(work_dir),
+            on_line=on_line,
+            stop=stop or threading.Event(),
+            stop_grace_s=stop_grace_s,
+            keep_tree=keep_tree,
+        )
+
+
+def _train(
+    spec: TrainingSpec,
+    container: Container,
+    store: Store,
+    work_dir: Path,
+    *,
+    on_line: Callable[[str], None],
+    stop: threading.Event,
+    stop_grace_s: float,
+    keep_tree: bool,
+) -> JobRecord:
+    files = JobFiles(work_dir / spec.name)
+    try:
+        files.folder.mkdir(parents=True)
+    except FileExistsError:
+        raise ValueError(
+            f"there is a training job {spec.name!r} already: job names are unique; take another name, or remove {files.folder}"
+        ) from None
+    with files.lock.open("w") as held:
+        lock(held.fileno())
+        record = JobRecord.create(files, spec.name, _described(spec))
+        run = _Run(spec, container, store, record, on_line, stop, stop_grace_s)
+        try:
+            return run.through()
+        finally:
+            if not keep_tree:
+                _clean(files, spec, whole=record.status != "Failed")
+
+
+def read_job(work_dir: Path, name: str) -> JobRecord:
+    """What is known of a job, also from another process.
+
+    Raises:
+        ValueError: There is no such job.
+    """
+    record = read_named(JobRecord.read, work_dir, name, "training")
+    if record.failure_reason == ABANDONED:  # nobody was left to tidy up: copies of inputs may be large
+        for inputs in (record.files.folder / "hosts").glob("*/input/data"):
+            shutil.rmtree(inputs, ignore_errors=True)
+    return record
+
+
+def request_stop(work_dir: Path, name: str) -> None:
+    """Ask a job to stop, whichever process runs it. Does nothing to one that has ended.
+
+    Raises:
+        ValueError: There is no such job.
+    """
+    record = read_job(work_dir, name)
+    if not record.is_done:
+        record.files.stop.touch()
+
+
+def _described(spec: TrainingSpec) -> dict[str, object]:
+    return {
+        "HyperParameters": dict(spec.hyperparameters),
+        "InputDataConfig": [_described_channel(name, channel) for name, channel in spec.channels.items()],
+        "OutputDataConfig": {"S3OutputPath": spec.output_path},
+        "ResourceConfig": {"InstanceCount": spec.num_hosts, "InstanceType": spec.instance_type},
+        "StoppingCondition": {"MaxRuntimeInSeconds": spec.max_runtime_s},
+        "Environment": dict(spec.environment),
+    }
+
+
+def _described_channel(name: str, channel: Channel) -> dict[str, object]:
+    source: dict[str, object] = {
+        "S3DataType": channel.data_type,
+        "S3Uri": channel.uri,
+        "S3DataDistributionType": channel.distribution,
+    }
+    if channel.attribute_names:
+        source["AttributeNames"] = list(channel.attribute_names)
+    return {
+        "ChannelName": name,
+        "DataSource": {"S3DataSource": source},
+        **({} if channel.content_type is None else {"ContentType": channel.content_type}),
+        "CompressionType": channel.compression,
+        "RecordWrapperType": channel.record_wrapper,
+        "InputMode": channel.input_mode,
+        **({} if channel.shuffle_seed is None else {"ShuffleConfig": {"Seed": channel.shuffle_seed}}),
+    }
+
+
+def _clean(files: JobFiles, spec: TrainingSpec, *, whole: bool) -> None:
+    for host in spec.hosts:
+        base = files.base_dir(host)
+        shutil.rmtree(base if whole else base / "input" / "data", ignore_errors=True)
+
+
+class _Run:
+    """One run of a job."""
+
+    def __init__(
+        self,
+        spec: TrainingSpec,
+        container: Container,
+        store: Store,
+        record: JobRecord,
+        on_line: Callable[[str], None],
+        stop: threading.Event,
+        stop_grace_s: float,
+    ) -> None:
+        self._spec = spec
+        self._container = container
+        self._store = store
+        self._record = record
+        self._on_line = on_line
+        self._asked = stop  # by somebody outside
+        self._stop = threading.Event()  # told to the containers
+        self._stop_grace_s = stop_grace_s
+        self._cause: str | None = None  # why they were told: "Stopped", "MaxRuntimeExceeded" or, for a fault, "Failed"
+        self._faults: list[Exception] = []
+
+    def through(self) -> JobRecord:
+        try:
+            with ExitStack() as stack:
+                jobs = [self._job(host, stack) for host in self._spec.hosts]
+                self._prepare(jobs, stack)
+                self._record.enter("Training", "Training has begun")
+                self._train(jobs)
+            self._collect(jobs)
+        except Exception as error:
+            reason = full_disk_reason(error, self._record.files.folder.parent) or _one_line(error)
+            self._save_output()
+            # On a full disk, that it runs is all that the record says: who reads it then finds that nothing runs any more.
+            with suppress(OSError):
+                self._record.finish("Failed", reason=reason)
+            if isinstance(error, JobFailed) and str(error) == reason:
+                raise
+            raise JobFailed(reason) from error
+        except BaseException:
+            with suppress(OSError):
+                self._record.finish("Stopped", reason="The process that ran the job was interrupted")
+            raise
+        return self._record
+
+    def _job(self, host: str, stack: ExitStack) -> TrainingJob:
+        log = HostLog(self._record.files.log(host), host, self._on_line)
+        stack.callback(log.close)
+        return TrainingJob(
+            name=self._spec.name,
+            base_dir=self._record.files.base_dir(host).absolute(),
+            hyperparameters=self._spec.hyperparameters,
+            channels=self._spec.channels,
+            environment=self._spec.environment,
+            hosts=self._spec.hosts,
+            current_host=host,
+            instance_type=self._spec.instance_type,
+            job_arn=f"arn:aws:sagemaker:local:000000000000:training-job/{self._spec.name.lower()}",
+            log=log.write,
+            stop=self._stop,
+            stop_grace_s=self._stop_grace_s,
+        )
+
+    def _prepare(self, jobs: list[TrainingJob], stack: ExitStack) -> None:
+        try:
+            self._store.resolve(self._artifact("model.tar.gz"))  # that this is no place should be known before training
+            self._record.enter("Downloading", "Downloading input data")
+            for job in jobs:
+                lay_out(job, self._spec, self._store)
+                provide(job, self._store, stack, self._fail)
+        except JobFailed:
+            raise
+        except ValueError as error:  # a URI that is none of the store's
+            raise JobFailed(f"ClientError: {error}") from error
+
+    def _fail(self, error: Exception) -> None:
+        """Something beside the containers went wrong."""
+        self._faults.append(error)
+        self._tell("Failed")
+
+    def _tell(self, cause: str) -> None:
+        self._cause = self._cause or cause
+        self._stop.set()
+
+    def _train(self, jobs: list[TrainingJob]) -> None:
+        with ThreadPoolExecutor(len(jobs), "headrace train") as hosts:
+            futures = [hosts.submit(self._train_host, job) for job in jobs]
+            with self._while_watched():
+                _all_done(futures)
+        for future in futures:
+            if (error := future.exception()) is not None and error not in self._faults:
+                raise error
+        if self._faults:
+            raise self._faults[0]
+
+    def _train_host(self, job: TrainingJob) -> None:
+        try:
+            self._container.train(job)
+        except Exception as error:
+            if self._cause in STOPS:
+                job.log(f"stopped: {error}")
+                return
+            self._fail(error)  # the other hosts would wait for this one
+            raise
+
+    @contextmanager
+    def _while_watched(self) -> Iterator[None]:
+        """Tell the containers to stop when somebody asks for it, or their time is up."""
+        over = threading.Event()
+        watcher = threading.Thread(target=self._watch, args=(over,), name="headrace job watcher", daemon=True)
+        watcher.start()
+        try:
+            yield
+        except KeyboardInterrupt:
+            self._tell("Stopped")
+            raise
+        finally:
+            over.set()
+            watcher.join()
+
+    def _watch(self, over: threading.Event) -> None:
+        deadline = time.monotonic() + self._spec.max_runtime_s
+        while not over.wait(POLL_S):
+            if self._stop.is_set():
+                continue
+            if self._asked.is_set() or self._record.files.stop.exists():
+                self._record.enter("Stopping", "Stopping the training job", status="Stopping")
+                self._tell("Stopped")
+            elif time.monotonic() > deadline:
+                self._record.enter("Stopping", "The training job ran longer than it may", status="Stopping")
+                self._tell("MaxRuntimeExceeded")
+
+    def _artifact(self, name: str) -> str:
+        return f"{self._spec.output_path.rstrip('/')}/{self._spec.name}/output/{name}"
+
+    def _pack_output(self) -> None:
+        extra = files_below([self._record.files.base_dir(host) / "output" / "data" for host in self._spec.hosts])
+        if extra:
+            pack(extra, self._store.resolve(self._artifact("output.tar.gz")))
+
+    def _save_output(self) -> None:
+        """Keep what a failed job has put out: it may say more about why."""
+        try:
+            self._pack_output()
+        except (OSError, ValueError) as error:
+            self._on_line(f"the output of the failed job could not be kept: {error}")
+
+    def _collect(self, jobs: list[TrainingJob]) -> None:
+        self._record.enter("Uploading", "Packing the model", status="Stopping" if self._cause else "InProgress")
+        self._pack_output()
+        model = self._artifact("model.tar.gz")
+        pack(files_below([job.model_dir for job in jobs]), self._store.resolve(model))
+        if self._cause is None:
+            self._record.finish("Completed", model=model)
+        else:
+            self._record.finish("Stopped", secondary=self._cause, model=model)
+
+
+def _all_done(futures: list[Future[None]]) -> None:
+    for future in futures:
+        future.exception()
+
+
+def _one_line(error: Exception) -> str:
+    text = str(error) if isinstance(error, JobFailed) else f"InternalServerError: {type(error).__name__}: {error}"
+    joined = " ".join(text.split())
+    if joined.startswith(CUSTOMER):  # as the built-in algorithms write it down, and SageMaker then calls it
+        joined = f"ClientError: {joined.removeprefix(CUSTOMER)}"
+    if isinstance(error, JobFailed) and not joined.startswith(
+        ("ClientError:", "AlgorithmError:", "InternalServerError:")
+    ):
+        joined = f"AlgorithmError: {joined}"
+    return joined if len(joined) <= REASON_LIMIT else joined[: REASON_LIMIT - 3] + "..."

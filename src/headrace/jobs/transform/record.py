@@ -1,0 +1,202 @@
+"""What is known of a transform job, on disk, so that other processes can ask, and a killed one can go on."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, astuple, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from headrace.contracts.job import Store
+from headrace.io.atomic import write_atomic
+from headrace.io.signatures import Signature
+from headrace.jobs.objects import InputObject
+from headrace.jobs.record import ABANDONED, IN_PROGRESS, JobFiles
+from headrace.jobs.transform.spec import TransformSpec
+
+__all__ = ["FileStatus", "TransformRecord", "now", "version_of"]
+
+Plain = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileStatus:
+    """What became of one object."""
+
+    input: str
+    """Its URI."""
+    output: str
+    """That of its answers, which are there if it is ``Completed``."""
+    status: str
+    """``"Completed"`` or ``"Failed"``."""
+    records: int = 0
+    """How many were answered."""
+    reason: str | None = None
+    """Why it failed, in one line."""
+    version: tuple[int, ...] = ()
+    """The signature of the object."""
+    output_bytes: int = 0
+
+    def stands(self, path: Path, store: Store) -> bool:
+        """Whether the answers are there, and the object at ``path`` is still the one that they belong to."""
+        if self.status != "Completed" or self.version != version_of(path):
+            return False
+        answers = store.resolve(self.output)
+        return answers.is_file() and answers.stat().st_size == self.output_bytes
+
+
+def version_of(path: Path) -> tuple[int, ...]:
+    """Tells an object from what it was before it changed."""
+    return astuple(Signature.read(str(path)))
+
+
+class TransformRecord:
+    """A job's status, in the words of ``DescribeTransformJob``.
+
+    ``content["Files"]`` counts objects: ``{"Total": 3, "Completed": 2, "Failed": 0}``; :meth:`files` says what became of each.
+
+    Args:
+        files: Where it is kept.
+        content: What it says.
+    """
+
+    def __init__(self, files: JobFiles, content: Plain) -> None:
+        self.files_of_job = files
+        self.content = content
+
+    @classmethod
+    def create(cls, files: JobFiles, spec: TransformSpec) -> Self:
+        """The record of a job that begins, or begins again."""
+        record = cls(
+            files, {**_described(spec), "TransformJobStatus": "InProgress", "CreationTime": now(), "Pid": os.getpid()}
+        )
+        record.save()
+        return record
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """The record of a job. That of one whose process has died says ``Failed``.
+
+        Raises:
+            FileNotFoundError: There is no such job.
+        """
+        record = cls(JobFiles(folder), _load(folder / "status.json"))
+        if not record.is_done and record.files_of_job.is_abandoned():
+            # It may have finished between our reading and our looking.
+            record.content = _load(folder / "status.json")
+            if not record.is_done:
+                record.finish("Failed", reason=ABANDONED)
+        return record
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return str(self.content["TransformJobName"])
+
+    @property
+    def status(self) -> str:
+        """``InProgress``, ``Completed``, ``Failed``, ``Stopping`` or ``Stopped``."""
+        return str(self.content["TransformJobStatus"])
+
+    @property
+    def failure_reason(self) -> str | None:
+        """Why it failed, in one line of up to 1024 characters."""
+        return self.content.get("FailureReason")
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has ended."""
+        return self.status not in IN_PROGRESS
+
+    def files(self) -> list[FileStatus]:
+        """What became of each object that was finished; the last word on each."""
+        found = {one.input: one for one in _statuses(self._journal)}
+        return list(found.values())
+
+    def note(self, status: FileStatus) -> None:
+        """Keep what became of an object."""
+        with self._journal.open("a", encoding="utf-8") as journal:
+            journal.write(json.dumps(asdict(status)) + "\n")
+
+    def standing(self, objects: list[InputObject], store: Store) -> list[FileStatus]:
+        """Which of these objects need not be sent again."""
+        known = {one.input: one for one in self.files()}
+        return [known[one.uri] for one in objects if one.uri in known and known[one.uri].stands(one.path, store)]
+
+    def update(self, **content: Any) -> None:
+        """Say something more."""
+        self.content.update(content)
+        self.save()
+
+    def finish(self, status: str, *, reason: str | None = None) -> None:
+        """Come to the end."""
+        if reason is not None:
+            self.content["FailureReason"] = reason
+        self.update(TransformJobStatus=status, TransformEndTime=now())
+
+    def save(self) -> None:
+        """Write it."""
+        write_atomic(self.files_of_job.status, (json.dumps(self.content, indent=1) + "\n").encode(), durable=False)
+
+    @property
+    def _journal(self) -> Path:
+        return self.files_of_job.folder / "files.jsonl"
+
+
+def now() -> str:
+    """The time, as SageMaker writes it in logs."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _load(path: Path) -> Plain:
+    found: Plain = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def _statuses(journal: Path) -> Iterator[FileStatus]:
+    if not journal.exists():
+        return
+    for line in journal.read_text(encoding="utf-8").splitlines():
+        try:
+            plain = json.loads(line)
+        except ValueError:
+            continue  # The writer was killed in the middle of it.
+        yield FileStatus(**{**plain, "version": tuple(plain["version"])})
+
+
+def _described(spec: TransformSpec) -> Plain:
+    given: Plain = {
+        "MaxConcurrentTransforms": spec.max_concurrent_transforms,
+        "MaxPayloadInMB": spec.max_payload_mb,
+        "BatchStrategy": spec.strategy,
+    }
+    source = {"S3DataSource": {"S3DataType": spec.data_type, "S3Uri": spec.input_uri}}
+    return {
+        "TransformJobName": spec.name,
+        "TransformJobArn": f"arn:aws:sagemaker:local:000000000000:transform-job/{spec.name.lower()}",
+        **{name: value for name, value in given.items() if value is not None},
+        "ModelClientConfig": {
+            "InvocationsTimeoutInSeconds": spec.invocations_timeout_s,
+            "InvocationsMaxRetries": spec.invocations_max_retries,
+        },
+        "Environment": dict(spec.environment),
+        "TransformInput": {
+            "DataSource": source,
+            **({} if spec.content_type is None else {"ContentType": spec.content_type}),
+            "CompressionType": spec.compression,
+            "SplitType": spec.split_type,
+        },
+        "TransformOutput": {
+            "S3OutputPath": spec.output_path,
+            **({} if spec.accept is None else {"Accept": spec.accept}),
+            "AssembleWith": spec.assemble_with,
+        },
+        "DataProcessing": {
+            "InputFilter": spec.input_filter,
+            "OutputFilter": spec.output_filter,
+            "JoinSource": spec.join_source,
+        },
+    }

@@ -1,0 +1,182 @@
+"""What a transform job is asked to do, checked against the limits of SageMaker's API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, cast, get_args
+
+from headrace.containers.content_types import media_type
+from headrace.jobs.spec import JOB_NAME
+from headrace.jobs.transform.jsonpath import JsonPath
+
+__all__ = ["CSV", "FORMATS", "JSON", "JSON_LINES", "Split", "Strategy", "TransformSpec"]
+
+Split = Literal["None", "Line", "RecordIO", "TFRecord"]
+Strategy = Literal["MultiRecord", "SingleRecord"]
+
+CSV, JSON, JSON_LINES = "text/csv", "application/json", "application/jsonlines"
+FORMATS = (CSV, JSON, JSON_LINES)
+"""What filters and joins can look into."""
+
+MOST_PAYLOAD_MB = 100
+MOST_VARIABLES = 16
+MOST_VARIABLE_CHARACTERS = {"name": 1024, "value": 10240}
+LONGEST_INVOCATION_S = 3600
+MOST_RETRIES = 3
+CHOICES: dict[str, tuple[str, ...]] = {
+    "data_type": ("S3Prefix", "ManifestFile"),
+    "compression": ("None", "Gzip"),
+    "split_type": get_args(Split),
+    "assemble_with": ("None", "Line"),
+    "join_source": ("None", "Input"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformSpec:
+    """A batch transform job, in the words of ``CreateTransformJob``.
+
+    Args:
+        name: 1 to 63 letters, digits and hyphens; no two jobs have the same.
+        input_uri: Where the objects are.
+        data_type: ``"S3Prefix"`` takes all objects whose URI begins with ``input_uri``, ``"ManifestFile"`` those that it lists.
+        content_type: What the objects hold, and what containers are told. ``None``: ``application/json``, as containers take it.
+        compression: ``"Gzip"`` inflates the objects.
+        split_type: What a record is: a line, a RecordIO or TFRecord record; ``"None"``: the whole object.
+        strategy: ``"MultiRecord"`` puts as many records into a request as fit, ``"SingleRecord"`` one. ``None``: what the
+            container asks for, else ``"MultiRecord"``.
+        assemble_with: ``"Line"`` ends every answer with a newline, unless it has one; ``"None"`` takes answers as they are.
+        accept: What the model is asked for; ``None``: whatever it answers by itself.
+        output_path: URI of the folder of the answers.
+        max_payload_mb: Largest request in MB (of 2^20 bytes), 0 to 100; 0: no limit. ``None``: what the container asks for, else 6.
+        max_concurrent_transforms: Requests at a time, each in a process of its own. ``None`` and 0: what the container asks for,
+            else 1.
+        environment: More variables for the containers, up to 16.
+        input_filter: JSONPath of what the model sees of a record. See :mod:`headrace.jobs.transform.jsonpath`.
+        output_filter: JSONPath of what is kept of an answer (of input and answer, where they are joined).
+        join_source: ``"Input"`` puts record and answer side by side.
+        invocations_timeout_s: How long an answer may take, 1 to 3600.
+        invocations_max_retries: How often a failed request is repeated, 0 to 3.
+
+    Raises:
+        ValueError: Something is beyond a limit, or does not go together; the message lists everything that does not.
+    """
+
+    name: str
+    input_uri: str
+    data_type: str = "S3Prefix"
+    content_type: str | None = None
+    compression: str = "None"
+    split_type: str = "None"
+    strategy: str | None = None
+    assemble_with: str = "None"
+    accept: str | None = None
+    output_path: str
+    max_payload_mb: int | None = None
+    max_concurrent_transforms: int | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    input_filter: str = "$"
+    output_filter: str = "$"
+    join_source: str = "None"
+    invocations_timeout_s: float = 600
+    invocations_max_retries: int = 3
+
+    def __post_init__(self) -> None:
+        problems = [*self._choices(), *self._limits(), *self._of_variables(), *self._of_filters(), *self._of_join()]
+        if problems:
+            raise ValueError(f"Transform job {self.name!r} cannot be run: " + "; ".join(problems))
+
+    @property
+    def split(self) -> Split:
+        """``split_type``, as type checkers like it."""
+        return cast("Split", self.split_type)
+
+    @property
+    def input_format(self) -> str | None:
+        """The content type without its parameters."""
+        return None if self.content_type is None else media_type(self.content_type)
+
+    @property
+    def output_format(self) -> str | None:
+        """The type that is asked for without its parameters; ``None`` where that is left to the model."""
+        accept = "" if self.accept is None else media_type(self.accept)
+        return accept if accept not in ("", "*/*") else None
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether input and answer are put side by side."""
+        return self.join_source == "Input"
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {**asdict(self), "environment": dict(self.environment)}
+
+    def _choices(self) -> Iterator[str]:
+        if not JOB_NAME.fullmatch(self.name):
+            yield "its name must be 1 to 63 letters, digits and hyphens, and begin and end with a letter or a digit"
+        for name, choices in CHOICES.items():
+            if (found := getattr(self, name)) not in choices:
+                yield f"{name} must be one of {', '.join(choices)}, got {found!r}"
+        if self.strategy not in (None, *get_args(Strategy)):
+            yield f"strategy must be one of {', '.join(get_args(Strategy))}, got {self.strategy!r}"
+        elif self.strategy is not None and self.split_type == "None":
+            yield f"strategy={self.strategy!r} needs split_type='Line', 'RecordIO' or 'TFRecord': without, an object is one record"
+
+    def _limits(self) -> Iterator[str]:
+        payload, concurrent = self.max_payload_mb, self.max_concurrent_transforms
+        if payload is not None and not 0 <= payload <= MOST_PAYLOAD_MB:
+            yield f"max_payload_mb must be 0 to {MOST_PAYLOAD_MB}, got {payload}"
+        if concurrent is not None and concurrent < 0:
+            yield f"max_concurrent_transforms must not be negative, got {concurrent}"
+        if payload and concurrent and payload * concurrent > MOST_PAYLOAD_MB:
+            yield f"max_payload_mb x max_concurrent_transforms may be {MOST_PAYLOAD_MB} MB, got {payload} x {concurrent}"
+        if not 1 <= self.invocations_timeout_s <= LONGEST_INVOCATION_S:
+            yield f"invocations_timeout_s must be 1 to {LONGEST_INVOCATION_S}, got {self.invocations_timeout_s}"
+        if not 0 <= self.invocations_max_retries <= MOST_RETRIES:
+            yield f"invocations_max_retries must be 0 to {MOST_RETRIES}, got {self.invocations_max_retries}"
+
+    def _of_variables(self) -> Iterator[str]:
+        if len(self.environment) > MOST_VARIABLES:
+            yield f"it has {len(self.environment)} environment variables, where {MOST_VARIABLES} are allowed"
+        for name, value in self.environment.items():
+            for what, text in (("name", name), ("value", value)):
+                if len(text) > MOST_VARIABLE_CHARACTERS[what]:
+                    most = MOST_VARIABLE_CHARACTERS[what]
+                    yield f"the {what} of the environment variable {str(name)[:40]!r} must be a text of up to {most} characters"
+
+    def _of_filters(self) -> Iterator[str]:
+        for name, format in (("input_filter", self.input_format), ("output_filter", self.output_format)):
+            path = getattr(self, name)
+            try:
+                parsed = JsonPath.parse(path)
+            except ValueError as error:
+                yield f"{name}: {error}"
+                continue
+            if parsed.is_everything:
+                continue
+            if name == "input_filter" and format not in FORMATS:
+                yield f"{name}={path!r} needs a content_type of {', '.join(FORMATS)}, got {self.content_type!r}"
+            elif name == "output_filter" and format not in (None, *FORMATS):
+                yield f"{name}={path!r} needs an accept of {', '.join(FORMATS)}, got {self.accept!r}"
+            elif format == CSV and not parsed.takes_columns and not self._becomes_json(name):
+                yield f"{name}={path!r} is for JSON: a CSV row has positions, as in '$[1:]' or '$[0,-1]', and no names"
+            if self.split_type in ("RecordIO", "TFRecord"):
+                yield f"{name}={path!r} is not for split_type={self.split_type!r}, whose records are no text"
+
+    def _becomes_json(self, name: str) -> bool:
+        """Whether what is filtered is not a CSV row although the answer is one: it was joined with JSON."""
+        return name == "output_filter" and self.is_joined and self.input_format != CSV
+
+    def _of_join(self) -> Iterator[str]:
+        if not self.is_joined:
+            return
+        for name, given, format in (
+            ("content_type", self.content_type, self.input_format),
+            ("accept", self.accept, self.output_format),
+        ):
+            if format not in FORMATS:
+                yield f"join_source='Input' needs {name} to be one of {', '.join(FORMATS)}, got {given!r}"
+        if self.split_type not in ("None", "Line") or self.assemble_with != self.split_type:
+            given = f"{self.split_type!r} and {self.assemble_with!r}"
+            yield f"join_source='Input' needs split_type and assemble_with both 'Line' or both 'None', got {given}"

@@ -1,0 +1,155 @@
+"""Batches as arrays of another library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace._optional import require
+from headrace.contracts.values import Ragged
+from headrace.errors import UnsupportedData, Where
+from headrace.loading.devices import CudaStage, jax_putter, torch_device
+
+__all__ = ["Arrive", "Convert", "To", "converter", "handover"]
+
+To = Literal["numpy", "torch", "jax"]
+Convert = Callable[[Any], Any]
+Arrive = Callable[[Any], Any]
+
+
+def handover(to: To, device: Any) -> tuple[Convert | None, Arrive | None]:
+    """What a maker of batches does at last, and what is left to do when the consumer takes one.
+
+    The second is only needed for a GPU under torch, where the consumer's stream has to wait for copies on another.
+
+    Raises:
+        MissingExtra: the library is not installed.
+        ValueError: no such library, or NumPy arrays are to go to a device.
+        UnsupportedData: there is no such device.
+    """
+    if device is None:
+        return converter(to), None
+    if to == "jax":
+        return _through(_to_jax(device), offsets=None), None
+    if to != "torch":
+        raise ValueError(f"device={device!r} needs to='torch' or to='jax'")
+    torch = require("torch", extra="torch")
+    found = torch_device(torch, device)
+    if found.type != "cuda":
+        convert = _to_torch()
+        return _through(lambda array: _moved(convert(array), torch, found), offsets=convert), None
+    stage = CudaStage(torch, found)
+    return _staging(torch, stage), stage.arrive
+
+
+def _moved(value: Any, torch: Any, device: Any) -> Any:
+    return value.to(device) if isinstance(value, torch.Tensor) else value
+
+
+def _staging(torch: Any, stage: CudaStage) -> Convert:
+    convert = _to_torch()
+
+    def begin(batch: Any) -> Any:
+        moved: list[Any] = []
+
+        def move(array: npt.NDArray[Any]) -> Any:
+            value = convert(array)
+            if isinstance(value, torch.Tensor):
+                value = stage.copy(value)
+                moved.append(value)
+            return value
+
+        return stage.begin(_through(move, offsets=convert), moved, batch)
+
+    return begin
+
+
+def converter(to: To) -> Convert | None:
+    """What turns a batch of NumPy arrays into one of ``to``; ``None`` for NumPy itself.
+
+    Dicts, lists and tuples are gone through. What the other library has no array for stays as it is: text, dates, records,
+    scipy's sparse arrays.
+
+    - **torch**: ``torch.from_numpy``, no copy: the tensor holds the batch's memory. (Read-only, byte-swapped or reversed
+      arrays, which only ``map_batch`` can bring in, are copied.) A :class:`Ragged` becomes a ``Ragged`` of two tensors,
+      which ``torch.nested.nested_tensor_from_jagged(r.values, r.offsets)`` takes. With a device its offsets stay on the host:
+      its rows can be found without waiting for the device.
+    - **jax**: ``jax.device_put`` on the default device. JAX holds 64-bit numbers as 32-bit ones unless ``jax_enable_x64`` is
+      set; integers that do not fit are refused. The values of a ``Ragged`` become a JAX array, its offsets stay NumPy's, as
+      its shapes would otherwise be traced.
+
+    Raises:
+        MissingExtra: the library is not installed.
+        ValueError: no such library.
+    """
+    if to == "numpy":
+        return None
+    if to == "torch":
+        convert = _to_torch()
+        return _through(convert, offsets=convert)
+    if to == "jax":
+        return _through(_to_jax(), offsets=None)
+    raise ValueError(f"to must be 'numpy', 'torch' or 'jax', got {to!r}")
+
+
+def _through(convert: Convert, *, offsets: Convert | None) -> Convert:
+    """``convert`` on every array inside a value, and ``offsets`` on those of a :class:`Ragged`."""
+
+    def go(value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            return convert(value)
+        if isinstance(value, dict):
+            return {name: go(item) for name, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(go, value)) if not hasattr(value, "_fields") else type(value)(*map(go, value))
+        if isinstance(value, Ragged):
+            return Ragged(go(value.values), offsets(value.offsets) if offsets else value.offsets)
+        return value
+
+    return go
+
+
+def _to_torch() -> Callable[[npt.NDArray[Any]], Any]:
+    from_numpy = require("torch", extra="torch").from_numpy
+
+    def convert(array: npt.NDArray[Any]) -> Any:
+        if not _is_number(array.dtype):
+            return array
+        if not array.flags.writeable or not array.dtype.isnative or min(array.strides, default=0) < 0:
+            array = array.astype(array.dtype.newbyteorder("="))
+        return from_numpy(array.view(array.dtype.str))  # long and long long are one type to torch
+
+    return convert
+
+
+def _to_jax(device: Any = None) -> Callable[[npt.NDArray[Any]], Any]:
+    jax = require("jax", extra="jax")
+    put = jax_putter(jax, device)
+
+    def convert(array: npt.NDArray[Any]) -> Any:
+        if not _is_number(array.dtype):
+            return array
+        if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and not jax.config.jax_enable_x64:
+            _check_fits(array)
+        return put(array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("=")))
+
+    return convert
+
+
+def _is_number(dtype: np.dtype[Any]) -> bool:
+    """Whether other libraries have such numbers: none has those of 80 or 128 bits."""
+    return dtype.kind in "biufc" and dtype.char not in "gG"
+
+
+def _check_fits(array: npt.NDArray[Any]) -> None:
+    limits = np.iinfo(np.int32 if array.dtype.kind == "i" else np.uint32)
+    if array.size and (array.min() < limits.min or array.max() > limits.max):
+        raise UnsupportedData(
+            Where(),
+            expected=f"integers that fit into the {limits.dtype} that JAX makes of {array.dtype}",
+            found=f"values from {array.min()} to {array.max()}",
+            hint="jax.config.update('jax_enable_x64', True) keeps 64 bits.",
+        )

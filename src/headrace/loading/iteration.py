@@ -1,0 +1,251 @@
+"""One pass of a loader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter_ns
+from typing import Any
+
+from headrace.contracts.protocols import ReadsBatches, Sampler
+from headrace.contracts.shard import Shard
+from headrace.contracts.values import Batch
+from headrace.io.threads import fork_count
+from headrace.loading.making import Block, Maker, Pace, Stream
+from headrace.loading.plan import Cursor, Layout, Run
+from headrace.loading.prefetch import Ahead
+from headrace.loading.report import Times
+from headrace.loading.workers.processes import Processes
+from headrace.loading.workers.starting import StartMethod
+from headrace.sampling.samplers import MAX_EXAMPLES, InOrder
+
+__all__ = ["Batches", "Progress", "Recipe"]
+
+CARRIED_NS = 3_000_000
+"""A job should take this long where it travels between processes, which costs some ten times what it does between threads."""
+
+
+class Progress:
+    """How far the consumer has come; what a loader and its newest iterator share.
+
+    Args:
+        start: Where it begins.
+        finished: The times of the last finished epoch.
+    """
+
+    __slots__ = ("_start", "finished", "given", "run", "running")
+
+    def __init__(self, start: Cursor, finished: Times | None = None) -> None:
+        self._start = start
+        self.run: Run | None = None
+        self.given = 0
+        """How many batches of ``run`` the consumer has received."""
+        self.running: Times | None = None
+        self.finished = finished
+
+    @property
+    def cursor(self) -> Cursor:
+        """Where the next batch is."""
+        return self._start if self.run is None else self.run.after(self.given)
+
+    def move(self, cursor: Cursor) -> None:
+        """Stand at ``cursor``."""
+        self._start, self.run = cursor, None
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Everything that decides what the batches of a run are, and how they are made."""
+
+    source: ReadsBatches
+    order: Callable[[], Sampler]
+    layout: Layout
+    shard: Shard
+    transform: Callable[[Batch], Any] | None
+    convert: Callable[[Any], Any] | None
+    arrive: Callable[[Any], Any] | None
+    to_device: bool
+    threads: int
+    workers: int
+    start_method: StartMethod | None
+    ahead: int
+    can_stream: bool
+    """Whether the order is the source's own and one rank reads it all."""
+
+    def pace(self) -> Pace:
+        """How much to make in one job."""
+        can_grow = bool(self.threads or self.workers) and bool(getattr(self.source, "cuts_cleanly", False))
+        return Pace(can_grow=can_grow, target_ns=CARRIED_NS) if self.workers else Pace(can_grow=can_grow)
+
+    def runs(self, start: Cursor, stop_epoch: int | None, pace: Pace) -> Iterator[Run]:
+        """This rank's batches from ``start`` to the beginning of ``stop_epoch``, for ever if that is ``None``.
+
+        Of epochs without a batch there is no for ever: those end at once.
+        """
+        n = len(self.order())
+        while stop_epoch is None or start.epoch < stop_epoch:
+            yield from self.layout.runs(start, n, self.shard.rank, lambda: pace.batches)
+            if stop_epoch is None and self.layout.rounds_left(0, n) == 0:
+                return
+            start = Cursor(start.epoch + 1, 0)
+
+    def _jobs(self, runs: Iterator[Run]) -> Iterator[Callable[[], Block]]:
+        maker = Maker(self.source, self.order(), self.transform, self.convert)
+        return (partial(maker.make, run) for run in runs)
+
+    def _processes(self, runs: Iterator[Run]) -> Processes:
+        """What the workers make arrives as NumPy arrays, and is converted here."""
+        order = self.order()
+        return Processes(
+            runs,
+            maker=Maker(self.source, order, self.transform, None),
+            finish=Maker(self.source, order, None, self.convert).finish,
+            workers=self.workers,
+            ahead=self.ahead,
+            method=self.start_method,
+            early=self.to_device,
+        )
+
+    def blocks(self, start: Cursor, stop_epoch: int | None, pace: Pace) -> tuple[Ahead[Block] | Processes, int | None]:
+        """The blocks from ``start`` on, and the epoch at which they end.
+
+        They end after one epoch where the source streams it, because only then it is known how the source does the next.
+        """
+        if self.workers:
+            return self._processes(self.runs(start, stop_epoch, pace)), stop_epoch
+        if self.can_stream and start.position == 0 and (stream := self._stream(start.epoch)) is not None:
+            # The stream is one after the other by nature: one thread pulls it, and the consumer waits.
+            ahead = Ahead(stream.jobs(), threads=min(self.threads, 1), ahead=max(self.ahead, 2), helping=False)
+            return ahead, start.epoch + 1
+        jobs = self._jobs(self.runs(start, stop_epoch, pace))
+        return Ahead(jobs, threads=self.threads, ahead=self.ahead), stop_epoch
+
+    def _stream(self, epoch: int) -> Stream | None:
+        batches = self.source.stream(self.layout.batch_size)  # type: ignore[attr-defined]
+        if batches is None:
+            return None
+        # The number of examples is not known before a stream has ended, so the order is one that goes on as long as it can.
+        maker = Maker(self.source, InOrder(MAX_EXAMPLES), self.transform, self.convert)
+        return Stream(batches, maker, epoch, self.layout.batch_size, drop_last=self.layout.drop_last)
+
+
+class Batches(Iterator[Any]):
+    """The batches from where a loader stands to the end of its epochs.
+
+    Closed when it is exhausted, fails or is let go of; ``close()`` does it at once and waits for the threads or processes.
+    """
+
+    def __init__(self, recipe: Recipe, progress: Progress, stop_epoch: int | None) -> None:
+        self._recipe = recipe
+        self._progress = progress
+        self._stop_epoch = stop_epoch
+        self._fetched = progress.cursor
+        self._ready: list[Any] = []
+        self._error: Exception | None = None
+        self._blocks: Ahead[Block] | Processes | None = None
+        self._blocks_end: int | None = None
+        self._pace = recipe.pace()
+        self._forks = fork_count()
+        self._is_open = True
+
+    def __iter__(self) -> Batches:
+        return self
+
+    def __next__(self) -> Any:
+        if not self._ready:
+            self._fetch()
+        batch = self._ready.pop()
+        self._progress.given += 1
+        arrive = self._recipe.arrive
+        return batch if arrive is None else arrive(batch)
+
+    def _fetch(self) -> None:
+        """Get the next batches ready, or raise what stands in place of the next one."""
+        entered = perf_counter_ns()
+        self._end_epoch(entered)
+        try:
+            while not self._ready:
+                self._fetch_block(entered)
+        except BaseException:
+            self.close()
+            raise
+        times = self._progress.running
+        assert times is not None
+        times.waiting_ns += perf_counter_ns() - entered
+
+    def _fetch_block(self, entered: int) -> None:
+        if not self._is_open:
+            raise StopIteration
+        if self._error is not None:
+            error, self._error = self._error, None
+            try:
+                raise _raisable(error)
+            finally:
+                del error  # Its traceback leads back here: without this, a cycle would keep the batches alive.
+        block, helped_ns = self._next_block()
+        if block.batches:
+            self._pace.note(block)
+            self._times(block.run.epoch, entered).add(block, helped_ns)
+            self._fetched = block.run.after(len(block.batches))
+            self._progress.run, self._progress.given = block.run, 0
+        self._ready = block.batches[::-1]
+        self._error = block.error
+
+    def _next_block(self) -> tuple[Block, int]:
+        """The next block, and how long the consumer worked on blocks itself meanwhile."""
+        if self._forks != fork_count():
+            # The threads and the locks of the parent are of no use here: go on from what was fetched, with new ones.
+            self._blocks, self._forks = None, fork_count()
+        while True:
+            if self._blocks is None:
+                if self._fetched.epoch == self._stop_epoch:
+                    self._progress.move(self._fetched)
+                    raise StopIteration
+                self._blocks, self._blocks_end = self._recipe.blocks(self._fetched, self._stop_epoch, self._pace)
+            helped_before = self._blocks.helped_ns
+            try:
+                block = next(self._blocks)
+            except StopIteration:
+                self._blocks.close()
+                self._blocks = None
+                if self._blocks_end is None or (self._stop_epoch is None and self._fetched.epoch < self._blocks_end):
+                    raise self._endless() from None
+                self._fetched = Cursor(self._blocks_end, 0)
+            else:
+                return block, self._blocks.helped_ns - helped_before
+
+    def _endless(self) -> ValueError:
+        layout = self._recipe.layout
+        return ValueError(f"epochs=None would never end: there is no batch of {layout.round_size} examples in an epoch")
+
+    def _times(self, epoch: int, entered: int) -> Times:
+        """The books of an epoch, opened with its first block."""
+        times = self._progress.running
+        if times is None:
+            times = self._progress.running = Times(epoch, entered)
+        return times
+
+    def _end_epoch(self, now: int) -> None:
+        """Close the books of an epoch whose last batch the consumer is done with."""
+        progress = self._progress
+        if progress.running is not None and progress.cursor.epoch != progress.running.epoch:
+            progress.running.ended_ns = now
+            progress.finished, progress.running = progress.running, None
+
+    def close(self) -> None:
+        """Stop reading and wait for the threads or processes to end."""
+        self._is_open = False
+        self._ready = []
+        if self._blocks is not None and self._forks == fork_count():
+            self._blocks.close()
+        self._blocks = None
+
+
+def _raisable(error: Exception) -> Exception:
+    """The error, or another one in place of a StopIteration, which would pass for the end of the data."""
+    if not isinstance(error, StopIteration):
+        return error
+    stray = RuntimeError("a source or an order raised StopIteration")
+    stray.__cause__ = error
+    return stray

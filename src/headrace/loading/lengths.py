@@ -1,0 +1,294 @@
+"""Rows of different lengths as blocks of one length: functions for ``map_batch``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Batch, Ragged
+from headrace.errors import SchemaMismatch, Where
+from headrace.sources.stacking import reordered
+
+__all__ = ["Bucket", "Pack", "Pad"]
+
+Overlong = Literal["raise", "truncate", "split"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pad:
+    """Pads features to one length: ``Loader(..., map_batch=Pad("tokens"))``.
+
+    Each feature of shape ``(None, *inner)`` becomes an array ``(n, length, *inner)`` of its dtype, rows followed by ``fill``, and
+    ``<feature>_length``, ``int64 (n,)``, says how long each row is. Other features stay as they are.
+
+    Args:
+        features: A name, or several.
+        length: How long. ``None``: as long as the longest row of the batch.
+        multiple: With ``length=None``, rounded up to a multiple of this (so that a compiled step sees few shapes).
+        fill: What follows a row.
+        truncate: Cut longer rows to ``length``; otherwise they are an error. ``<feature>_length`` is that of what is left.
+
+    Raises:
+        SchemaMismatch: (when called) a row is longer, or the feature has no axis that varies.
+
+    >>> Pad("x", multiple=4)({"x": Ragged.from_list([[1, 2, 3], [4]], "int64")})["x"]
+    array([[1, 2, 3, 0],
+           [4, 0, 0, 0]])
+    """
+
+    features: str | tuple[str, ...]
+    length: int | None
+    multiple: int
+    fill: Any
+    truncate: bool
+
+    def __init__(
+        self,
+        features: str | Sequence[str],
+        *,
+        length: int | None = None,
+        multiple: int = 1,
+        fill: Any = 0,
+        truncate: bool = False,
+    ) -> None:
+        _check(length is None or length >= 1, f"length must be at least 1, got {length}")
+        _check(multiple >= 1, f"multiple must be at least 1, got {multiple}")
+        _check(length is not None or not truncate, "truncate=True needs a length")
+        _put(self, features=_names(features), length=length, multiple=multiple, fill=fill, truncate=truncate)
+
+    def __call__(self, batch: Mapping[str, Any]) -> Batch:
+        """The batch with its features padded."""
+        padded = dict(batch)
+        for name in self.features:
+            rows = _rows(batch, name)
+            lengths = rows.lengths
+            length = self.length
+            if length is None:
+                length = -(-int(lengths.max(initial=0)) // self.multiple) * self.multiple
+            if not self.truncate:
+                _check_lengths(name, lengths, length)
+            padded[name] = _padded(rows, length, self.fill)
+            padded[f"{name}_length"] = np.minimum(lengths, length)
+        return padded
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """Sorts the rows of a batch by length into buckets, each padded to its bound.
+
+    A batch becomes a list of batches, one for every bucket that is not empty, shortest bound first; within a bucket rows keep
+    their order. A row goes into the first bucket whose bound it does not exceed. Read large batches (``batch_size=4096``) and go
+    through the list: little is padded, and a compiled step sees at most as many shapes of rows as there are bounds.
+
+    Args:
+        feature: Whose lengths count; it is padded as by :class:`Pad`, with ``<feature>_length``.
+        bounds: Lengths, growing.
+        fill: What follows a row.
+        truncate: Cut rows that are longer than the last bound; otherwise they are an error.
+
+    Raises:
+        SchemaMismatch: (when called) a row is longer than the last bound.
+
+    >>> [b["x"].shape for b in Bucket("x", bounds=(2, 4))({"x": Ragged.from_list([[1], [2, 3, 4], [5, 6]])})]
+    [(2, 2), (1, 4)]
+    """
+
+    feature: str
+    bounds: tuple[int, ...]
+    fill: Any
+    truncate: bool
+
+    def __init__(self, feature: str, *, bounds: Sequence[int], fill: Any = 0, truncate: bool = False) -> None:
+        bounds = tuple(bounds)
+        grows = all(low < high for low, high in pairwise(bounds))
+        _check(bool(bounds) and bounds[0] >= 1 and grows, f"bounds grow from at least 1, got {bounds}")
+        _put(self, feature=feature, bounds=bounds, fill=fill, truncate=truncate)
+
+    def __call__(self, batch: Mapping[str, Any]) -> list[Batch]:
+        """The buckets of a batch."""
+        lengths = _rows(batch, self.feature).lengths
+        if not self.truncate:
+            _check_lengths(self.feature, lengths, self.bounds[-1])
+        places = np.searchsorted(self.bounds[:-1], lengths)  # what exceeds all but the last belongs to the last
+        buckets = []
+        for place in np.unique(places).tolist():
+            pad = Pad(self.feature, length=self.bounds[place], fill=self.fill, truncate=True)
+            chosen = np.flatnonzero(places == place)
+            buckets.append(pad({name: reordered(column, chosen) for name, column in batch.items()}))
+        return buckets
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """Packs the rows of a batch end to end into rows of one length, so that hardly anything is padded.
+
+    Row after row goes into the first packed row that has room for all of it (first fit), behind what is there. Of features of
+    shape ``(None, *inner)`` come:
+
+    - the features themselves, ``(m, length, *inner)``, filled up with ``fill``;
+    - ``<first feature>_segment``, ``int32 (m, length)``: 1, 2, ... for the rows in a packed row, 0 where it is filled up;
+    - ``<first feature>_position``, ``int32 (m, length)``: the place within its row, from 0;
+    - every other feature as a :class:`Ragged` of ``m`` rows: its values for the rows in each packed row, in order.
+
+    Nothing is carried from one batch to the next, so what a batch gives depends on that batch alone; the larger it is, the less is
+    filled up.
+
+    Args:
+        features: A name, or several whose rows have the same lengths (tokens and their labels).
+        length: Of packed rows.
+        fill: What packed rows are filled up with.
+        overlong: What happens to longer rows: ``"raise"``, ``"truncate"`` to ``length``, or ``"split"`` into pieces, which count as
+            rows of their own (other features are then given once for each piece).
+
+    Raises:
+        SchemaMismatch: (when called) a row is longer, or lengths differ between the features.
+
+    >>> packed = Pack("x", length=4)({"x": Ragged.from_list([[1, 2, 3], [4, 5], [6]])})
+    >>> packed["x"].tolist(), packed["x_segment"].tolist()
+    ([[1, 2, 3, 6], [4, 5, 0, 0]], [[1, 1, 1, 2], [1, 1, 0, 0]])
+    """
+
+    features: tuple[str, ...]
+    length: int
+    fill: Any
+    overlong: Overlong
+
+    def __init__(
+        self, features: str | Sequence[str], *, length: int, fill: Any = 0, overlong: Overlong = "raise"
+    ) -> None:
+        _check(length >= 1, f"length must be at least 1, got {length}")
+        _check(
+            overlong in ("raise", "truncate", "split"), f"overlong is 'raise', 'truncate' or 'split', got {overlong!r}"
+        )
+        _put(self, features=_names(features), length=length, fill=fill, overlong=overlong)
+
+    def __call__(self, batch: Mapping[str, Any]) -> Batch:
+        """The packed batch."""
+        first = self.features[0]
+        columns = {name: _rows(batch, name) for name in self.features}
+        lengths = columns[first].lengths
+        for name, rows in columns.items():
+            if not np.array_equal(rows.lengths, lengths):
+                raise SchemaMismatch(
+                    Where(feature=name), expected=f"rows as long as those of {first!r}", found="others"
+                )
+        if self.overlong == "raise":
+            _check_lengths(first, lengths, self.length)
+        pieces = _Pieces.of(lengths, self.length, split=self.overlong == "split")
+        packed_row, begin = _first_fit(pieces.lengths, self.length)
+        return self._filled(batch, columns, pieces, packed_row, begin)
+
+    def _filled(
+        self, batch: Mapping[str, Any], columns: dict[str, Ragged], pieces: _Pieces, row: Indices, begin: Indices
+    ) -> Batch:
+        count = int(row.max(initial=-1)) + 1
+        within = np.arange(int(pieces.lengths.sum())) - np.repeat(
+            np.cumsum(pieces.lengths) - pieces.lengths, pieces.lengths
+        )
+        to = np.repeat(row * self.length + begin, pieces.lengths) + within
+        packed: Batch = {}
+        for name, rows in columns.items():
+            take = np.repeat(rows.offsets[pieces.row] + pieces.begin, pieces.lengths) + within
+            values = np.asarray(rows.values)
+            flat = np.full((count * self.length, *values.shape[1:]), self.fill, values.dtype)
+            flat[to] = values[take]
+            packed[name] = flat.reshape(count, self.length, *values.shape[1:])
+        order = np.argsort(row, kind="stable")
+        offsets = np.searchsorted(row[order], np.arange(count + 1))
+        segment = np.empty(len(row), np.int64)
+        segment[order] = np.arange(len(row)) - offsets[row[order]] + 1
+        for name, value in (("segment", np.repeat(segment, pieces.lengths)), ("position", within)):
+            flat = np.zeros(count * self.length, np.int32)
+            flat[to] = value
+            packed[f"{self.features[0]}_{name}"] = flat.reshape(count, self.length)
+        for name, column in batch.items():
+            if name not in packed:
+                packed[name] = Ragged(reordered(column, pieces.row[order]), offsets.astype(np.int64))
+        return packed
+
+
+@dataclass(frozen=True, slots=True)
+class _Pieces:
+    """What is packed: parts of rows, in order."""
+
+    row: Indices
+    begin: Indices
+    lengths: Indices
+
+    @classmethod
+    def of(cls, lengths: Indices, most: int, *, split: bool) -> _Pieces:
+        """Each row as one piece of at most ``most``, or as so many that nothing of it is left out."""
+        counts = np.maximum(-(-lengths // most), 1) if split else np.ones(len(lengths), np.int64)
+        row = np.repeat(np.arange(len(lengths)), counts)
+        begin = (np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)) * most
+        return cls(row, begin, np.minimum(lengths[row] - begin, most))
+
+
+def _first_fit(lengths: Indices, room: int) -> tuple[Indices, Indices]:
+    """For each piece the first packed row with room for it, and where in that it begins."""
+    free = np.full(
+        len(lengths), room, np.int64
+    )  # of rows that are not begun yet, too: the first of them has room always
+    row, begin = np.empty(len(lengths), np.int64), np.empty(len(lengths), np.int64)
+    used = 0
+    for number, length in enumerate(lengths.tolist()):
+        found = int(np.argmax(free[: used + 1] >= length))
+        used = max(used, found + 1)
+        row[number], begin[number] = found, room - free[found]
+        free[found] -= length
+    return row, begin
+
+
+def _rows(batch: Mapping[str, Any], name: str) -> Ragged:
+    """A feature as rows that may differ in length; a stacked one has rows that happen to agree."""
+    column = batch[name]
+    if isinstance(column, Ragged) and not isinstance(column.values, Ragged):
+        return column
+    if isinstance(column, np.ndarray) and column.ndim >= 2:
+        values = column.reshape(column.shape[0] * column.shape[1], *column.shape[2:])
+        return Ragged(values, np.arange(len(column) + 1, dtype=np.int64) * column.shape[1])
+    found = "rows of rows" if isinstance(column, Ragged) else type(column).__name__
+    raise SchemaMismatch(Where(feature=name), expected="a feature with one axis that varies", found=found)
+
+
+def _padded(rows: Ragged, length: int, fill: Any) -> npt.NDArray[Any]:
+    values, lengths = np.asarray(rows.values), rows.lengths
+    out = np.full((len(rows), length, *values.shape[1:]), fill, values.dtype)
+    if int(lengths.max(initial=0)) > length:
+        within = np.arange(len(values)) - np.repeat(rows.offsets[:-1], lengths)
+        values = values[within < length]
+    out[np.arange(length) < lengths[:, None]] = values
+    return out
+
+
+def _check_lengths(name: str, lengths: Indices, most: int) -> None:
+    if int(lengths.max(initial=0)) > most:
+        row = int(np.argmax(lengths > most))
+        raise SchemaMismatch(
+            Where(feature=name),
+            expected=f"rows of at most {most} values",
+            found=f"{lengths[row]} in row {row} of the batch",
+            hint="Choose a larger length, or have longer rows cut.",
+        )
+
+
+def _names(features: str | Sequence[str]) -> tuple[str, ...]:
+    names = (features,) if isinstance(features, str) else tuple(features)
+    _check(bool(names), "at least one feature is needed")
+    return names
+
+
+def _check(is_so: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a sentence
+    if not is_so:
+        raise ValueError(otherwise)
+
+
+def _put(value: Any, **fields: Any) -> None:
+    for name, field in fields.items():
+        object.__setattr__(value, name, field)  # frozen: this is the one place that may set

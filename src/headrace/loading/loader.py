@@ -1,0 +1,311 @@
+"""The third door: batches by iteration."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from headrace._arguments import choice, flag, function, whole
+from headrace.contracts.protocols import ReadsBatches, Sampler
+from headrace.contracts.shard import Shard
+from headrace.contracts.values import Batch
+from headrace.errors import StateMismatch, UnsupportedData, Where
+from headrace.io.cores import usable_cores
+from headrace.loading.handover import To, handover
+from headrace.loading.iteration import Batches, Progress, Recipe
+from headrace.loading.plan import Cursor, Layout
+from headrace.loading.ranks import default_shard
+from headrace.loading.report import Report
+from headrace.loading.workers.filters import evaluate_filters
+from headrace.loading.workers.starting import START_METHODS, StartMethod
+from headrace.sampling.samplers import InOrder, Shuffled
+
+__all__ = ["Loader"]
+
+MAX_THREADS = 16
+STATE_VERSION = 1
+
+
+class Loader(Iterable[Any]):
+    """Batches of a source, made ahead by threads or processes, in an order that can be resumed to the batch.
+
+    ``for batch in loader`` runs to the end of ``epochs`` epochs; the next such loop runs the next ones. A loop that is left
+    early stays where it is: the next one goes on with the batch that would have come, and so does a loader that was given
+    the state of another one, in this process or the next.
+
+    What a batch holds depends on the source, the order, ``batch_size`` and ``shard`` alone: not on threads, workers, prefetching,
+    timing or where a run was stopped and resumed.
+
+    Args:
+        source: What :func:`headrace.open` gives, a :class:`~headrace.Mixture`, or anything with ``len`` and ``batch(indices)``.
+        batch_size: Examples in a batch, of each rank.
+        shuffle: Another permutation of all examples in every epoch, computed from ``seed``; takes no memory.
+        seed: In ``[0, 2^64)``.
+        sampler: An order of your own, instead of ``shuffle`` and ``seed``.
+        epochs: How many epochs a loop runs. ``None``: for ever.
+        shard: Which rank of how many this process is; by default what ``torch.distributed``, JAX or the launcher (``RANK`` and
+            ``WORLD_SIZE``) says, else the only one. ``Shard()`` reads everything in every process. The ranks together read every position of an epoch exactly once, and
+            all get the same number of batches: what does not fill a last round is divided evenly, and fewer examples than
+            ranks join the round before, whose first batches then hold one more.
+        drop_last: Leave out what does not fill a round of ``world * batch_size``, so that all batches are of equal size.
+        map_batch: A function on every batch, called in the threads. It must not depend on the order of its calls.
+        threads: How many threads make batches while the consumer works; a consumer that has to wait helps them. By default
+            one fewer than there are cores (1 to 16). 0: every batch is made when it is asked for.
+        workers: How many processes make batches, instead of threads: for functions in plain Python (``source.map``,
+            ``map_batch``), of which only one at a time runs in a process. They start with a loop and end with it.
+        start_method: How workers are started. By default ``"fork"`` where it is sound, else ``"forkserver"``: then source,
+            order and functions must be picklable.
+        prefetch: How far ahead each thread or worker works, in jobs of about a third of a millisecond (3 ms in workers; one
+            batch, or several small ones). 0 is the same as ``threads=0``, and as 1 for workers.
+        to: Hand batches over as NumPy arrays, torch tensors (no copy) or JAX arrays.
+        device: Where tensors (``"cuda"``, a ``torch.device``) or JAX arrays (a device, a ``Sharding``) are to go. Copies are
+            under way before the batch is asked for; to a GPU under torch from pinned memory, on a stream of their own.
+
+    Raises:
+        ValueError, TypeError: an argument is out of range.
+        MissingExtra: ``to`` needs a package that is not installed.
+
+    While iterating, an error in the data comes in place of the batch it belongs to, after all batches before it. An error
+    in ``map_batch`` is a :class:`~headrace.TransformError` that names epoch, batch and positions. Errors out of a worker are
+    the same, with its traceback as a note; when a worker itself ends (killed, out of memory) it is a
+    :class:`~headrace.WorkerDied`. What cannot be pickled where it has to be is an :class:`~headrace.UnsupportedData`.
+    """
+
+    def __init__(  # noqa: PLR0913 - one option each for what a loader can do
+        self,
+        source: ReadsBatches,
+        batch_size: int,
+        *,
+        shuffle: bool = False,
+        seed: int = 0,
+        sampler: Sampler | None = None,
+        epochs: int | None = 1,
+        shard: Shard | None = None,
+        drop_last: bool = False,
+        map_batch: Callable[[Batch], Any] | None = None,
+        threads: int | None = None,
+        workers: int = 0,
+        start_method: StartMethod | None = None,
+        prefetch: int = 2,
+        to: To = "numpy",
+        device: Any = None,
+    ) -> None:
+        _check_source(source)
+        shuffle, seed, drop_last = flag(shuffle, "shuffle"), whole(seed, "seed"), flag(drop_last, "drop_last")
+        _check_order(sampler)
+        if shuffle and sampler is not None:
+            raise ValueError("a sampler is an order: give either shuffle=True or sampler=, not both")
+        if sampler is None and hasattr(source, "ordered"):
+            source, sampler = source.ordered(shuffle=shuffle, seed=seed)
+        self._source = source
+        self._sampler = sampler
+        self._seed = Shuffled(0, seed=seed).seed if shuffle else None
+        self._epochs = None if epochs is None else whole(epochs, "epochs", least=1)
+        choice(to, "to", ("numpy", "torch", "jax"))
+        self._shard = default_shard(to) if shard is None else _checked_shard(shard)
+        self._layout = Layout(self._shard.world, whole(batch_size, "batch_size", least=1), drop_last)
+        _check_multiple(source, self._layout.batch_size)
+        self._map_batch = function(map_batch, "map_batch")
+        self._workers = _workers(workers, threads, start_method)
+        self._start_method = start_method
+        self._threads = 0 if self._workers else _threads(threads)
+        self._prefetch = whole(prefetch, "prefetch")
+        self._to: To = to
+        self._device = device
+        handover(to, device)  # A missing package is better found now than at the first batch.
+        self._progress = Progress(Cursor(0, 0))
+
+    @property
+    def source(self) -> ReadsBatches:
+        """Where the examples come from."""
+        return self._source
+
+    @property
+    def batch_size(self) -> int:
+        """Examples in a batch."""
+        return self._layout.batch_size
+
+    @property
+    def shard(self) -> Shard:
+        """Which rank of how many this is."""
+        return self._shard
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next batch, counted from 0."""
+        return self._progress.cursor.epoch
+
+    @cached_property
+    def sampler(self) -> Sampler:
+        """The order: position in an epoch to index."""
+        if self._workers:
+            evaluate_filters(self._source, self._workers, self._start_method)
+        if self._sampler is not None:
+            return self._sampler
+        n = len(self._source)
+        return InOrder(n) if self._seed is None else Shuffled(n, seed=self._seed)
+
+    def __iter__(self) -> Iterator[Any]:
+        """The batches from where this loader stands to the end of its epochs.
+
+        Several iterators may run at once; each goes its own way, and the loader's state is that of the newest.
+        """
+        old = self._progress
+        self._progress = Progress(self._normal(old.cursor), finished=old.finished)
+        return Batches(self._recipe(), self._progress, self._stop_epoch())
+
+    def __len__(self) -> int:
+        """How many batches a loop that began now would give.
+
+        Raises:
+            TypeError: ``epochs=None``.
+        """
+        cursor, n = self._normal(self._progress.cursor), len(self.sampler)
+        stop_epoch = self._stop_epoch()
+        if stop_epoch is None:
+            raise TypeError("a loader with epochs=None has no length")
+        return self._layout.rounds_left(cursor.position, n) + (
+            stop_epoch - cursor.epoch - 1
+        ) * self._layout.rounds_left(0, n)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where this loader stands, as plain JSON values of a few hundred bytes.
+
+        Counts what the consumer has received: within a loop, the batch at hand counts, batches made ahead do not. The same
+        on every rank after the same number of batches, and it holds neither ``shard``, ``batch_size`` nor ``threads``: a run
+        may go on under others.
+        """
+        cursor = self._progress.cursor
+        return {"version": STATE_VERSION, "epoch": cursor.epoch, "position": cursor.position, **self._identity()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where the loader stood whose state this is. Iterators that are running go on undisturbed.
+
+        Raises:
+            StateMismatch: the state is of other data, another order or another version.
+        """
+        if state.get("version") != STATE_VERSION:
+            raise _mismatch("version", repr(STATE_VERSION), state.get("version"))
+        for name, value in self._identity().items():
+            if state.get(name) != value:
+                raise _mismatch(name, repr(value), state.get(name))
+        epoch, position = state.get("epoch"), state.get("position")
+        n = len(self.sampler)
+        if type(epoch) is not int or epoch < 0:
+            raise _mismatch("epoch", "a whole number from 0", epoch)
+        if type(position) is not int or not 0 <= position <= n:
+            raise _mismatch("position", f"a whole number from 0 to {n}", position)
+        self._progress = Progress(Cursor(epoch, position), finished=self._progress.finished)
+
+    def report(self) -> Report:
+        """Where the time of the last finished epoch went (of the running one, if none is finished), and what to change.
+
+        Raises:
+            ValueError: no batch was read yet.
+        """
+        times = self._progress.finished or self._progress.running
+        if times is None:
+            raise ValueError("there is nothing to report before the first batch")
+        threads = self._threads if self._prefetch else 0
+        return Report.of(times, threads=threads, workers=self._workers, cores=usable_cores())
+
+    def _identity(self) -> dict[str, Any]:
+        """What must agree between the loader that gave a state and the one that takes it."""
+        sampler, source = self.sampler, self._source
+        identity = {"examples": len(source), "order": getattr(sampler, "fingerprint", type(sampler).__qualname__)}
+        fingerprint = getattr(source, "fingerprint", None)
+        return identity if fingerprint is None else {**identity, "fingerprint": fingerprint}
+
+    def _normal(self, cursor: Cursor) -> Cursor:
+        """The same place, with the end of an epoch as the beginning of the next."""
+        if cursor.position and cursor.position >= len(self.sampler):
+            return Cursor(cursor.epoch + 1, 0)
+        return cursor
+
+    def _stop_epoch(self) -> int | None:
+        """The epoch before which a loop that began now would end: loops end at multiples of ``epochs``."""
+        if self._epochs is None:
+            return None
+        return (self._normal(self._progress.cursor).epoch // self._epochs + 1) * self._epochs
+
+    def _recipe(self) -> Recipe:
+        is_plain = self._sampler is None and self._seed is None
+        convert, arrive = handover(self._to, self._device)
+        return Recipe(
+            source=self._source,
+            order=lambda: self.sampler,
+            layout=self._layout,
+            shard=self._shard,
+            transform=self._map_batch,
+            convert=convert,
+            arrive=arrive,
+            to_device=self._device is not None,
+            threads=self._threads,
+            workers=self._workers,
+            start_method=self._start_method,
+            ahead=self._prefetch * (self._workers or self._threads + 1),
+            can_stream=is_plain and self._shard.world == 1 and hasattr(self._source, "stream"),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the clocks."""
+        return {**self.__dict__, "_progress": Progress(self._progress.cursor)}
+
+    def __repr__(self) -> str:
+        order = "the source's order" if self._sampler is None else repr(self._sampler)
+        order = order if self._seed is None else f"shuffled with seed {self._seed}"
+        return f"<Loader of {self._source!r}: batches of {self.batch_size}, {order}, {self._shard}>"
+
+
+def _check_source(source: object) -> None:
+    if not callable(getattr(source, "batch", None)) or not hasattr(source, "__len__"):
+        hint = "headrace.open(path) gives one"
+        if isinstance(source, Mapping):
+            hint = "headrace.ColumnSource(columns) makes one"
+        raise TypeError(f"a source has len() and batch(indices); {hint}. Got {type(source).__name__}")
+
+
+def _check_order(sampler: object) -> None:
+    if sampler is not None and not (callable(getattr(sampler, "indices", None)) and hasattr(sampler, "__len__")):
+        raise TypeError(f"a sampler has len() and indices(epoch, start, stop). Got {type(sampler).__name__}")
+
+
+def _checked_shard(shard: object) -> Shard:
+    if not isinstance(shard, Shard):
+        raise TypeError(f"shard must be a headrace.Shard(rank, world), got {shard!r}")
+    return shard
+
+
+def _check_multiple(source: object, batch_size: int) -> None:
+    multiple = getattr(source, "batch_multiple", 1)
+    if batch_size % multiple:
+        raise ValueError(
+            f"the quotas of {source!r} need a batch_size that is a multiple of {multiple}, got {batch_size}"
+        )
+
+
+def _workers(workers: int, threads: int | None, start_method: StartMethod | None) -> int:
+    choice(start_method, "start_method", (*START_METHODS, None))
+    workers = whole(workers, "workers")
+    if workers and threads is not None and _threads(threads):
+        raise ValueError("batches are made by threads or by workers: give one of the two")
+    if workers and os.name != "posix":
+        raise UnsupportedData(Where(), expected="workers=0 on this system", found=f"{workers}", hint="Use threads=.")
+    return workers
+
+
+def _threads(threads: int | None) -> int:
+    if threads is None:
+        return min(max(usable_cores() - 1, 1), MAX_THREADS)
+    return whole(threads, "threads")
+
+
+def _mismatch(name: str, expected: str, found: object) -> StateMismatch:
+    return StateMismatch(
+        Where(),
+        expected=f"{expected} as {name!r} of the state",
+        found=repr(found),
+        hint="The state was saved by a loader of other data or of another order (shuffle, seed, sampler).",
+    )

@@ -1,0 +1,260 @@
+"""Several sources as one, in exact proportions."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.contracts.protocols import Indices, ReadsBatches
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Batch, Example
+from headrace.errors import SchemaMismatch, Where
+from headrace.sampling.mixture import MAX_PERIOD, Interleaving, Onward, Weight, whole_parts
+from headrace.sampling.samplers import InOrder, Shuffled
+from headrace.sources.stacking import join, reordered
+
+__all__ = ["Mixture", "Stop"]
+
+Stop = Literal["first", "all"]
+Weights = Mapping[Any, Weight] | Iterable[tuple[Any, Weight]]
+_SEED_STEP = 0x9E3779B97F4A7C15
+
+
+class Mixture:
+    """Examples of several sources, interleaved by position in exact proportions.
+
+    Position ``p`` belongs to one component, found from ``p`` alone; in the first ``k`` positions, for every ``k``, each
+    component's number differs from its share of ``k`` by less than one. A component is gone through from beginning to end,
+    then again, across the epochs of the mixture: none of its examples comes a second time before all of them came once.
+
+    Positions go on for ever. ``len`` is how many make an epoch:
+
+    - ``stop="first"``: as many as come before the first component would begin again;
+    - ``stop="all"``: as many as it takes until every example of every component has come.
+
+    With ``Loader(mixture, shuffle=True, seed=...)`` every component is shuffled, anew each time it is gone through, and the
+    interleaving stays as it is, so that every stretch of batches keeps the proportions.
+
+    Args:
+        sources: ``{source: weight}``, or pairs of those. Any proportion that is written in whole numbers or decimals adding
+            up to at most 65,536 parts is held exactly, others to within 1/65,536.
+        stop: Where an epoch ends.
+        shuffle: Shuffle each component also when the loader does not.
+        seed: In ``[0, 2^64)``; every component's order is derived from it.
+        quotas: Weights are how many examples of each source every batch holds, ``{images: 96, texts: 32}``, exactly: batches of
+            their sum, or of a multiple of what that comes to in lowest terms (here 4). An epoch is then a whole number of such
+            groups: with ``stop="first"`` it ends before one that would not be whole, with ``stop="all"`` behind it. Only what is
+            left for a last round of several ranks may be dealt otherwise; ``drop_last`` leaves it out.
+
+    Raises:
+        TypeError: ``sources`` is neither a dict nor pairs, one of them is no source, or a weight is no number.
+        ValueError: a weight is not positive, or a source is empty; with ``quotas`` a weight is not a whole number, or an epoch
+            would not hold one group. A loader raises it for a batch size that the quotas do not divide.
+        SchemaMismatch: the sources have different features.
+    """
+
+    def __init__(
+        self, sources: Weights, *, stop: Stop = "first", shuffle: bool = False, seed: int = 0, quotas: bool = False
+    ) -> None:
+        pairs = _pairs(sources)
+        if stop not in ("first", "all"):
+            raise ValueError(f"stop must be 'first' or 'all', got {stop!r}")
+        self.sources: tuple[ReadsBatches, ...] = tuple(source for source, _ in pairs)
+        self.stop: Stop = stop
+        self.shuffle = shuffle
+        self.seed = seed
+        self.quotas = quotas
+        if quotas:
+            _check_quotas([weight for _, weight in pairs])
+        self._interleaving = Interleaving(whole_parts([weight for _, weight in pairs]))
+        self._check_sources()
+        if quotas and not len(self):
+            raise ValueError(f"a source is too small for its quota: {self.parts} examples are needed for one group")
+
+    def _check_sources(self) -> None:
+        schemas = [getattr(source, "schema", None) for source in self.sources]
+        for source, schema in zip(self.sources, schemas, strict=True):
+            if schema is not None and schemas[0] is not None and set(schema) != set(schemas[0]):
+                raise SchemaMismatch(
+                    Where(),
+                    expected=f"the features {list(schemas[0])} in every source of a mixture",
+                    found=str(list(schema)),
+                    hint="select() or rename() them first.",
+                )
+            if len(source) == 0:
+                raise ValueError(f"a mixture cannot draw from {source!r}, which is empty")
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """How many positions in a period are each source's: the weights as whole numbers."""
+        return self._interleaving.parts
+
+    @property
+    def batch_multiple(self) -> int:
+        """What the size of a batch must be a multiple of: with ``quotas``, the sum of ``parts``."""
+        return self._interleaving.period if self.quotas else 1
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the first source."""
+        schema: Schema = self.sources[0].schema  # type: ignore[attr-defined]
+        return schema
+
+    @cached_property
+    def _orders(self) -> tuple[InOrder | Shuffled, ...]:
+        if not self.shuffle:
+            return tuple(InOrder(len(source)) for source in self.sources)
+        # Components of equal length must not be shuffled alike.
+        return tuple(
+            Shuffled(len(source), seed=(self.seed + number * _SEED_STEP) % (1 << 64))
+            for number, source in enumerate(self.sources)
+        )
+
+    @cached_property
+    def _length(self) -> int:
+        sizes = list(enumerate(len(source) for source in self.sources))
+        group = self.batch_multiple
+        if self.stop == "first":
+            return min(self._interleaving.position(component, n) for component, n in sizes) // group * group
+        return -(-max(self._interleaving.position(component, n - 1) + 1 for component, n in sizes) // group) * group
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, position: int) -> Example:
+        """The example at a position, counted from 0 through all epochs."""
+        component, index = self.place(position)
+        example: Example = self.sources[component][index]
+        return example
+
+    def __iter__(self) -> Iterator[Example]:
+        """The examples of the first epoch."""
+        return (self[position] for position in range(len(self)))
+
+    def place(self, position: int) -> tuple[int, int]:
+        """Which source a position draws from, and the index there."""
+        if operator.index(position) < 0:
+            raise IndexError(f"positions of a mixture count from 0, got {position}")
+        one = np.array([position], np.int64)
+        component = int(self._interleaving.components(one)[0])
+        return component, int(self._indices(component, self._interleaving.draws(one))[0])
+
+    def where(self, position: int) -> Where:
+        """The place of the example at a position, for messages."""
+        component, index = self.place(position)
+        where = getattr(self.sources[component], "where", None)
+        return Where(record=index) if where is None else where(index)
+
+    def batch(self, positions: npt.ArrayLike) -> Batch:
+        """The examples at some positions, stacked."""
+        wanted = np.asarray(positions, np.int64)
+        if wanted.size and int(wanted.min()) < 0:
+            raise IndexError(f"positions of a mixture count from 0, got {wanted.min()}")
+        components, draws = self._interleaving.components(wanted), self._interleaving.draws(wanted)
+        used = np.unique(components) if wanted.size else np.zeros(1, np.int64)
+        places = [np.flatnonzero(components == component) for component in used]
+        batches = [
+            self.sources[component].batch(self._indices(component, draws[place]))
+            for component, place in zip(used.tolist(), places, strict=True)
+        ]
+        return batches[0] if len(batches) == 1 else _merged(batches, places)
+
+    def _indices(self, component: int, draws: Indices) -> Indices:
+        """A component's indices at its ``draws``-th turns: its own epochs, one after the other."""
+        order = self._orders[component]
+        epochs, positions = np.divmod(draws, len(order))
+        if isinstance(order, InOrder):
+            return positions
+        indices = np.empty(len(draws), np.int64)
+        for epoch in np.unique(epochs).tolist():
+            here = epochs == epoch
+            indices[here] = order.at(epoch, positions[here])
+        return indices
+
+    @property
+    def cuts_cleanly(self) -> bool:
+        """Whether a batch may be cut into smaller ones: when the sources are alike and allow it."""
+        schemas = [getattr(source, "schema", None) for source in self.sources]
+        alike = all(schema is not None and schema == schemas[0] for schema in schemas)
+        return alike and all(getattr(source, "cuts_cleanly", False) for source in self.sources)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Tells this mixture from another one: its sources, proportions and order."""
+        sources = [(len(source), getattr(source, "fingerprint", None)) for source in self.sources]
+        whole: tuple[Any, ...] = (self.parts, self.stop, self.seed if self.shuffle else None, sources)
+        whole = (*whole, "quotas") if self.quotas else whole
+        return hashlib.sha256(repr(whole).encode()).hexdigest()[:16]
+
+    def ordered(self, *, shuffle: bool, seed: int) -> tuple[Mixture, Onward]:
+        """This mixture in the order that a loader asks for, and the positions of its epochs."""
+        mixture = self
+        if shuffle:
+            pairs = zip(self.sources, self.parts, strict=True)
+            mixture = Mixture(pairs, stop=self.stop, shuffle=True, seed=seed, quotas=self.quotas)
+        return mixture, Onward(len(mixture))
+
+    def __repr__(self) -> str:
+        return (
+            f"<Mixture of {len(self.sources)} sources, {':'.join(map(str, self.parts))}, {len(self)} examples an epoch>"
+        )
+
+
+def _pairs(sources: Any) -> list[tuple[ReadsBatches, Weight]]:
+    """Sources and weights, each of the kind that it should be.
+
+    Raises:
+        TypeError: One is not.
+    """
+    wanted = "a mixture takes {source: weight}, or pairs of a source and a weight"
+    if isinstance(sources, str) or not isinstance(sources, Iterable):
+        raise TypeError(f"{wanted}, got {sources!r:.80}")
+    given = [pair if isinstance(pair, (tuple, list)) else (pair,) for pair in _items(sources)]
+    for pair in given:
+        if len(pair) != 2:
+            raise TypeError(f"{wanted}, got {pair!r:.80} in the place of a pair")
+        if not (hasattr(pair[0], "batch") and hasattr(pair[0], "__len__")):
+            raise TypeError(f"{wanted}, got {pair[0]!r:.80}, which is no source: headrace.open gives one")
+    return [(source, weight) for source, weight in given]
+
+
+def _items(sources: Any) -> Iterable[Any]:
+    return sources.items() if isinstance(sources, Mapping) else sources
+
+
+def _check_quotas(weights: Sequence[Weight]) -> None:
+    for weight in weights:
+        if isinstance(weight, bool) or not isinstance(weight, (int, np.integer)) or weight < 1:
+            raise ValueError(f"a quota is a whole number of examples from 1, got {weight!r}")
+    if sum(int(weight) for weight in weights) > MAX_PERIOD:
+        raise ValueError(f"quotas add up to at most {MAX_PERIOD:,}")
+
+
+def _merged(batches: Sequence[Batch], places: Sequence[Indices]) -> Batch:
+    """The rows of several batches, each at its place."""
+    first = batches[0]
+    for batch in batches[1:]:
+        if batch.keys() != first.keys():
+            raise SchemaMismatch(
+                Where(), expected=f"the features {list(first)} in every source", found=str(list(batch))
+            )
+    order = np.argsort(np.concatenate(places))
+    return {name: _merged_column([batch[name] for batch in batches], places, order) for name in first}
+
+
+def _merged_column(columns: Sequence[Any], places: Sequence[Indices], order: Indices) -> Any:
+    first = columns[0]
+    if not all(
+        isinstance(c, np.ndarray) and c.dtype == first.dtype and c.shape[1:] == first.shape[1:] for c in columns
+    ):
+        return reordered(join(columns), order)
+    out = np.empty((len(order), *first.shape[1:]), first.dtype)
+    for column, place in zip(columns, places, strict=True):
+        out[place] = column
+    return out

@@ -1,0 +1,228 @@
+"""Jobs run ahead of their consumer by threads, their results handed out in order.
+
+Handing work from thread to thread costs more than a small batch does: a sleeping thread takes tens of microseconds to wake.
+So nothing here polls, and sleeping is the last resort. A consumer that would have to wait works instead: it takes the next
+job that nobody has begun, which is often the very one it needs. Only when every job within reach is in the hands of some
+thread does it sleep, on a plain lock that the thread releases.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import chain
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread, current_thread, main_thread
+from time import perf_counter_ns
+from typing import Generic, TypeVar
+
+from headrace.io.cores import among_others
+from headrace.io.threads import fork_count, start_thread
+
+__all__ = ["Ahead"]
+
+T = TypeVar("T")
+Job = Callable[[], T]
+
+
+class Task(Generic[T]):
+    """One job and, once ``done`` can be acquired, its value or its error, or the word that no thread does it."""
+
+    __slots__ = ("done", "dropped", "error", "job", "value")
+
+    def __init__(self, job: Job[T]) -> None:
+        self.job = job
+        self.dropped = False
+        self.value: T | None = None
+        self.error: BaseException | None = None
+        self.done = Lock()
+        self.done.acquire()
+
+    def run(self) -> None:
+        """Do the job; called once, by whoever took the task from the queue."""
+        try:
+            self.value = self.job()
+        except BaseException as error:  # noqa: BLE001 - whatever it is belongs to the consumer
+            self.error = error
+        self.done.release()
+
+    def drop(self) -> None:
+        """Leave the job to the consumer, should it still ask for the result."""
+        self.dropped = True
+        self.done.release()
+
+    def result(self) -> T:
+        """The value, or the error raised. Called once: the task lets go of it, so that a traceback makes no cycle."""
+        if self.dropped:
+            return self.job()
+        error, self.error = self.error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error
+        value, self.value = self.value, None
+        return value  # type: ignore[return-value]
+
+
+Tasks = SimpleQueue[Task[T] | None]
+
+
+class Crew(Generic[T]):
+    """Threads that take tasks from a queue until they find ``None`` there."""
+
+    def __init__(self, threads: int) -> None:
+        self._tasks: Tasks[T] = SimpleQueue()
+        self._dismissed = False
+        self._forks = fork_count()
+        self._threads: list[Thread] = []
+        try:
+            for i in range(threads):
+                self._threads.append(start_thread(_work, self._tasks, name=f"headrace-{i}", stop=self.dismiss))
+        except BaseException:  # No more threads are to be had.
+            self.dismiss()
+            raise
+
+    def give(self, task: Task[T]) -> None:
+        """Have a task done, unless the threads were dismissed."""
+        if self._dismissed:
+            task.drop()
+        else:
+            self._tasks.put(task)
+
+    def take(self) -> Task[T] | None:
+        """A task that has not begun, or ``None`` where there is none."""
+        try:
+            task = self._tasks.get_nowait()
+        except Empty:
+            return None
+        if task is None:  # It is for the threads.
+            self._tasks.put(None)
+        return task
+
+    def dismiss(self) -> None:
+        """Let the threads end after what they are doing; what they have not begun is dropped. Does no harm a second time."""
+        if self._forks != fork_count():
+            return  # After a fork the threads are the parent's, and one of them may have held the queue's lock.
+        self._dismissed = True
+        while (task := self.take()) is not None:
+            task.drop()
+        self._tasks.put(None)  # Each thread that finds it leaves it to the next.
+
+    def join(self) -> None:
+        """Wait until the threads have ended."""
+        if self._forks == fork_count():
+            for thread in self._threads:
+                if thread is not current_thread():
+                    thread.join()
+
+
+def _work(tasks: Tasks[T]) -> None:
+    while (task := tasks.get()) is not None:
+        task.run()
+        del task  # While this thread sleeps it must not keep a batch alive.
+    tasks.put(None)
+
+
+class Ahead(Iterator[T]):
+    """The results of jobs in order, some of them made before they are asked for.
+
+    Args:
+        jobs: The jobs. Drawn from in the consumer's thread, only as far as ``ahead`` reaches.
+        threads: How many threads work. 0: everything happens in ``next()``.
+        ahead: How many jobs may be begun before their results are asked for.
+        helping: Whether the consumer works instead of waiting. Off where jobs must run one after the other.
+    """
+
+    def __init__(self, jobs: Iterator[Job[T]], *, threads: int, ahead: int, helping: bool = True) -> None:
+        self._jobs = jobs
+        self._threads = threads if ahead else 0
+        self._ahead = ahead
+        self._helping = helping
+        self._crew: Crew[T] | None = None
+        self._given: deque[Task[T]] = deque()
+        self.blocked_ns = 0
+        """How long the consumer has slept."""
+        self.helped_ns = 0
+        """How long the consumer has worked itself."""
+
+    def __next__(self) -> T:
+        if not self._threads:
+            return self._inline()
+        if not self._given:
+            self._give(1)
+            if not self._threads:
+                return self._inline()
+            if not self._given:
+                raise StopIteration
+        task = self._given.popleft()
+        self._give(self._ahead)
+        self._finish(task)
+        return task.result()
+
+    def _inline(self) -> T:
+        job = next(self._jobs)
+        begun = perf_counter_ns()
+        try:
+            return job()
+        finally:
+            self.helped_ns += perf_counter_ns() - begun
+
+    def _give(self, count: int) -> None:
+        """Hand out jobs until ``count`` are with the threads or waiting for the consumer."""
+        while len(self._given) < count:
+            job = next(self._jobs, None)
+            if job is None:
+                return
+            if self._crew is None:
+                try:
+                    self._crew = Crew(self._threads)
+                except RuntimeError:
+                    if main_thread().is_alive():
+                        raise
+                    # Python 3.12 and later start no thread once the main one has ended: this one does all jobs itself, then.
+                    self._jobs, self._threads = chain([job], self._jobs), 0
+                    return
+            task = Task(job)
+            self._given.append(task)
+            self._crew.give(task)
+
+    def _finish(self, task: Task[T]) -> None:
+        """Return when the task is done: by working while there is work, then by sleeping."""
+        if task.done.acquire(blocking=False):
+            return
+        begun = perf_counter_ns()
+        if self._helping and self._help_until(task):
+            self.helped_ns += perf_counter_ns() - begun
+            return
+        helped = perf_counter_ns()
+        self.helped_ns += helped - begun
+        task.done.acquire()
+        self.blocked_ns += perf_counter_ns() - helped
+
+    def _help_until(self, task: Task[T]) -> bool:
+        """Work on what nobody has begun, until ``task`` is done (true) or nothing is left to begin (false)."""
+        assert self._crew is not None
+        while (other := self._crew.take()) is not None:
+            with among_others():
+                other.run()
+            if other.error is not None and not isinstance(other.error, Exception):
+                raise other.error  # A KeyboardInterrupt is meant for now, not for the batch that it came in.
+            if task.done.acquire(blocking=False):
+                return True
+        return False
+
+    def close(self, *, wait: bool = True) -> None:
+        """Stop the threads; with ``wait``, return when they have ended."""
+        crew, self._crew = self._crew, None
+        self._jobs = iter(())
+        self._given.clear()
+        if crew is not None:
+            crew.dismiss()
+            if wait:
+                crew.join()
+
+    def __del__(self) -> None:
+        # Collection can happen anywhere, under any lock that a thread may be waiting for: never wait here.
+        if hasattr(self, "_given"):
+            self.close(wait=False)

@@ -1,0 +1,197 @@
+"""The processes themselves: started, given what they need, ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import warnings
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from time import perf_counter_ns
+from typing import Any
+
+from headrace.errors import UnsupportedData, Where
+from headrace.io.threads import fork_count
+from headrace.loading.workers.child import Makes, Order, work
+from headrace.loading.workers.ring import open_segment
+from headrace.loading.workers.starting import StartMethod, chosen, frozen
+
+__all__ = ["Crew", "Worker"]
+
+GRACE_S = 0.2
+"""How long a worker may take to end by itself."""
+LAST_S = 5.0
+
+
+class Worker:
+    """One process and the connection to it."""
+
+    def __init__(self, number: int, process: Any, connection: Any) -> None:
+        self.number = number
+        self.process = process
+        self.connection = connection
+        self.orders: list[Order] = []
+        """What it was given and has not answered, in order."""
+
+    def __str__(self) -> str:
+        return f"worker {self.number} (process {self.process.pid})"
+
+    def end_of(self) -> str:
+        """How the process ended."""
+        self.process.join(LAST_S)
+        code = self.process.exitcode
+        if code is None:
+            return "closed its connection"
+        if code >= 0:
+            return f"ended with exit status {code}"
+        try:
+            return f"was killed by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"was killed by signal {-code}"
+
+    def hint(self) -> str:
+        """What to do about it."""
+        code = self.process.exitcode
+        if code == -signal.SIGKILL:
+            return "Most often memory ran out: use fewer workers or smaller batches."
+        if code == -signal.SIGBUS:
+            return (
+                "A file that it had mapped into memory shrank, or its disk failed; the worker's last line on stderr names a file that "
+                "headrace had mapped, and HEADRACE_MAPPED_BYTES=0 avoids it there. Full shared memory (/dev/shm) does the same."
+            )
+        if code is not None and code > 0:
+            return "It has said why on stderr. (A script that starts workers keeps what it runs below `if __name__ == '__main__'`.)"
+        return "Native code called by a function of yours is at fault most often: workers=0 shows where."
+
+
+class Crew:
+    """Processes that make batches.
+
+    Args:
+        maker: What each of them works with.
+        count: How many.
+        method: How to start them; ``None`` chooses.
+    """
+
+    def __init__(self, maker: Makes, count: int, method: StartMethod | None) -> None:
+        from multiprocessing import current_process, get_context
+
+        if current_process().daemon:
+            raise UnsupportedData(
+                Where(),
+                expected="workers=0 in a process that is a worker itself",
+                found=f"workers={count} in {current_process().name}",
+                hint="Processes of this kind may not start others.",
+            )
+        is_sound = (
+            method is None
+        )  # chosen here: Python's own warning of threads also counts those of BLAS, which stand a fork
+        method, reason = chosen(method)
+        pickled = None if method == "fork" else frozen(maker, method, reason)
+        self.forks = fork_count()
+        self.segment = open_segment()
+        self.workers: list[Worker] = []
+        _crews.add(self)
+        context = get_context(method)
+        masked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            with _quiet() if is_sound and method == "fork" else nullcontext():
+                for number in range(count):
+                    self.workers.append(_started(context, number, maker if pickled is None else None))
+            for worker in self.workers:  # Now that all of them are on their way.
+                _equip(worker, self.segment, pickled)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            # Until a worker has said that Ctrl-C is not for it, it must not be ended by one.
+            signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+
+    def close(self, *, at_once: bool = False) -> None:
+        """End the processes: those that wait end by themselves, those in the middle of a job are ended."""
+        if self.segment >= 0:
+            os.close(self.segment)
+            self.segment = -1
+        if self.forks != fork_count():
+            return  # They are the parent's.
+        for worker in self.workers:
+            worker.connection.close()
+        if at_once:
+            for worker in self.workers:
+                worker.process.kill()
+        deadline = perf_counter_ns() + int(GRACE_S * 1e9)
+        for worker in self.workers:
+            worker.process.join(max(deadline - perf_counter_ns(), 0) / 1e9)
+        for worker in self.workers:
+            _end(worker.process)
+        self.workers = []
+
+    def forget(self) -> None:
+        """After a fork: close this copy's ends, so that workers still see when the consumer closes its own."""
+        for worker in self.workers:
+            worker.connection.close()
+        self.workers = []
+        if self.segment >= 0:
+            os.close(self.segment)
+            self.segment = -1
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warning that Python 3.12 and later give of a fork while the system knows of other threads."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*multi-threaded.*fork", DeprecationWarning)
+        yield
+
+
+def _started(context: Any, number: int, maker: Makes | None) -> Worker:
+    ours, theirs = context.Pipe()
+    try:
+        inherited = None if maker is None else ours
+        process = context.Process(
+            target=work, args=(theirs, maker, inherited), name=f"headrace-worker-{number}", daemon=True
+        )
+        process.start()
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+    return Worker(number, process, ours)
+
+
+def _equip(worker: Worker, segment: int, pickled: bytes | None) -> None:
+    from multiprocessing.reduction import send_handle
+
+    try:
+        send_handle(worker.connection, segment, worker.process.pid)
+        if pickled is not None:
+            worker.connection.send_bytes(pickled)
+    except OSError:  # It has ended already: the first answer that does not come will say how.
+        pass
+
+
+def _end(process: Any) -> None:
+    if process.is_alive():
+        process.terminate()
+        process.join(GRACE_S)
+    if process.is_alive():
+        process.kill()
+        process.join(LAST_S)
+    if not process.is_alive():
+        process.close()
+
+
+_crews: weakref.WeakSet[Crew] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    global _crews
+    inherited, _crews = list(_crews), weakref.WeakSet()
+    for crew in inherited:
+        crew.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

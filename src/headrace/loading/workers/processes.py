@@ -1,0 +1,197 @@
+"""The consumer's side: hands jobs to workers, takes their batches out of the ring in order."""
+
+from __future__ import annotations
+
+import os
+import select
+from collections.abc import Callable, Iterator
+from time import perf_counter_ns
+
+from headrace.errors import WorkerDied
+from headrace.loading.making import Block
+from headrace.loading.plan import Run
+from headrace.loading.workers.carrying import unpack
+from headrace.loading.workers.child import Answer, Makes, Order
+from headrace.loading.workers.crew import Crew, Worker
+from headrace.loading.workers.ring import Lending, Slots
+from headrace.loading.workers.starting import StartMethod, not_begun
+
+__all__ = ["Processes"]
+
+LENT = 3
+"""Slots that the consumer may hold: the batch at hand, the one before, and one more that something is still done with."""
+LOOK_MS = 500
+"""How often to look whether workers live while nothing comes from them: a closed connection normally tells at once."""
+
+
+class Processes(Iterator[Block]):
+    """The blocks of runs in order, made by processes.
+
+    Args:
+        runs: What to make. Drawn from in the consumer's thread, only as far as ``ahead`` reaches.
+        maker: How, in the workers.
+        finish: What is left to do to a block here.
+        workers: How many processes.
+        ahead: How many runs may be begun before their blocks are asked for; at least one a worker.
+        method: How to start the processes.
+        early: Finish the next block, where it has come already, before one is given out: for what goes on by itself then.
+    """
+
+    helped_ns = 0
+    """The consumer makes no batches itself."""
+
+    def __init__(
+        self,
+        runs: Iterator[Run],
+        *,
+        maker: Makes,
+        finish: Callable[[Block], Block],
+        workers: int,
+        ahead: int,
+        method: StartMethod | None,
+        early: bool = False,
+    ) -> None:
+        self._runs = runs
+        self._early = early
+        self._prepared: Block | BaseException | None = None
+        self._finish = finish
+        self._ahead = max(ahead, workers)
+        self._crew = Crew(maker, workers, method)
+        self._slots = Slots(os.dup(self._crew.segment))
+        self._lending = Lending(self._slots, self._ahead + LENT, LENT)
+        self._poll = select.poll()
+        self._living = {worker.connection.fileno(): worker for worker in self._crew.workers}
+        for descriptor in self._living:
+            self._poll.register(descriptor, select.POLLIN)
+        self._given: dict[int, Order] = {}
+        self._answers: dict[int, tuple[Worker, Answer]] = {}
+        self._lost: dict[int, WorkerDied] = {}
+        self._next_given = self._next_taken = 0
+
+    def __next__(self) -> Block:
+        prepared, self._prepared = self._prepared, None
+        if isinstance(prepared, BaseException):
+            raise prepared
+        block = prepared or self._following()
+        if self._early:
+            self._prepare()
+        return block
+
+    def _prepare(self) -> None:
+        self._collect(0)
+        if self._next_taken in self._answers:
+            try:
+                self._prepared = self._following()
+            except BaseException as error:  # noqa: BLE001 - raised when its turn comes
+                self._prepared = error
+
+    def _following(self) -> Block:
+        """The next block, waited for."""
+        self._collect(0)
+        self._give()
+        number = self._next_taken
+        while number not in self._answers:
+            if number in self._lost:
+                raise self._lost[number]
+            if number == self._next_given:
+                raise StopIteration
+            self._collect(LOOK_MS)
+        block = self._block(self._given.pop(number), *self._answers.pop(number))
+        self._next_taken += 1
+        self._give()
+        return self._finish(block)
+
+    def _give(self) -> None:
+        """Have as many runs in the works as may be, each with the worker that has least to do."""
+        while self._next_given - self._next_taken < self._ahead and not self._lost:
+            run = next(self._runs, None)
+            if run is None:
+                return
+            order = Order(self._next_given, self._lending.take(), run)
+            self._given[order.number] = order
+            self._next_given += 1
+            worker = min(self._living.values(), key=lambda worker: len(worker.orders))
+            worker.orders.append(order)
+            try:
+                worker.connection.send(order)
+            except OSError:
+                self._bury(worker)
+
+    def _collect(self, wait_ms: int) -> None:
+        """Take what workers have answered; wait that long for the first of it."""
+        ready = self._poll.poll(wait_ms)
+        for descriptor, _ in ready:
+            worker = self._living[descriptor]
+            try:
+                answer: Answer = worker.connection.recv()
+            except (EOFError, OSError):
+                self._bury(worker)
+            else:
+                self._take(worker, answer)
+        if wait_ms and not ready:
+            for worker in list(self._living.values()):
+                if not worker.process.is_alive():
+                    self._bury(worker)
+
+    def _take(self, worker: Worker, answer: Answer) -> None:
+        if answer.number < 0:
+            assert answer.error is not None
+            raise not_begun(str(worker), answer.error.thaw(str(worker)))
+        worker.orders = [order for order in worker.orders if order.number != answer.number]
+        self._answers[answer.number] = worker, answer
+
+    def _bury(self, worker: Worker) -> None:
+        """A worker has ended: what it had in hands is lost, which is told when its turn comes."""
+        descriptor = worker.connection.fileno()
+        del self._living[descriptor]
+        self._poll.unregister(descriptor)
+        said = _said(worker.orders[0].job) if worker.orders else ""
+        error = WorkerDied(f"{worker} {worker.end_of()}{said}. {worker.hint()}")
+        self._lost.update((order.number, error) for order in worker.orders)
+        # Nothing more is given out: what was given before is still handed over.
+        self._lost.setdefault(self._next_given, error)
+
+    def _block(self, order: Order, worker: Worker, answer: Answer) -> Block:
+        if answer.stop is not None:
+            raise answer.stop.thaw(str(worker))
+        begun = perf_counter_ns()
+        if answer.packed is None:
+            self._lending.give_back(order.slot)
+            batches = []
+        else:
+            total, room = answer.packed.total, answer.packed.room
+            batches = unpack(answer.packed, self._lending.bytes_of(order.slot, total, room))
+        failure = None if answer.error is None else answer.error.thaw(str(worker))
+        assert failure is None or isinstance(failure, Exception)
+        return Block(
+            order.job,
+            batches,
+            failure,
+            bytes=answer.bytes,
+            reading_ns=answer.reading_ns,
+            transform_ns=answer.transform_ns,
+            carrying_ns=answer.carrying_ns + perf_counter_ns() - begun,
+        )
+
+    def close(self, *, wait: bool = True) -> None:
+        """End the workers; when this returns they are gone."""
+        self._runs = iter(())
+        self._given.clear()
+        self._answers.clear()
+        self._lost.clear()
+        self._prepared = None
+        self._crew.close(at_once=not wait)
+        self._lending.close()
+        self._slots.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_lending"):
+            self.close(wait=False)
+
+
+def _said(run: Run) -> str:
+    """What a run is, for messages."""
+    last = run.number + run.batches - 1
+    batches = f"batch {run.number}" if run.batches == 1 else f"batches {run.number} to {last}"
+    stop = run.positions(run.batches - 1)[1]
+    return f" while it made {batches} of epoch {run.epoch} (positions {run.begin} to {stop})"

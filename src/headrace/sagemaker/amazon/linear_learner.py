@@ -1,0 +1,210 @@
+"""Linear Learner by the names of the SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.containers.linear_learner.container import LinearLearnerContainer
+from headrace.containers.linear_learner.hyperparameters import Hyperparameters
+from headrace.contracts.job import Container
+from headrace.errors import JobFailed
+from headrace.jobs.hyperparameters import as_text
+from headrace.sagemaker.amazon.record_set import RecordSet, upload_shards
+from headrace.sagemaker.deserializers import RecordDeserializer
+from headrace.sagemaker.estimator import EstimatorBase
+from headrace.sagemaker.image_uris import retrieve
+from headrace.sagemaker.model import Model
+from headrace.sagemaker.predictor import Predictor
+from headrace.sagemaker.serializers import RecordSerializer
+from headrace.sagemaker.session import Session, name_from_base
+
+__all__ = ["LinearLearner", "LinearLearnerModel", "LinearLearnerPredictor"]
+
+MOST_PER_BATCH = 1000
+NAMES = tuple(Hyperparameters.__dataclass_fields__)
+
+
+class LinearLearnerPredictor(Predictor):
+    """Sends arrays as Records, and gets Records: ``record.label["score"].float32_tensor.values``."""
+
+    def __init__(
+        self, endpoint_name: str | None = None, sagemaker_session: Session | None = None, **options: Any
+    ) -> None:
+        options.setdefault("serializer", RecordSerializer())
+        options.setdefault("deserializer", RecordDeserializer())
+        super().__init__(endpoint_name, sagemaker_session, **options)
+
+
+class LinearLearnerModel(Model):
+    """A model that Linear Learner has trained, here or on SageMaker.
+
+    Args:
+        model_data: URI of ``model.tar.gz``.
+        role: Taken, and of no use here.
+        options: As of :class:`~headrace.sagemaker.model.Model`.
+    """
+
+    base_name = "linear-learner"
+
+    def __init__(self, model_data: str, role: str | None = None, **options: Any) -> None:
+        session = options.pop("sagemaker_session", None) or Session()
+        options.setdefault("predictor_cls", LinearLearnerPredictor)
+        image = retrieve("linear-learner", session.boto_region_name)
+        super().__init__(image, model_data, role, sagemaker_session=session, **options)
+
+
+class _Hyperparameter:
+    """A hyperparameter as an attribute: set, it is checked; before that there is none."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, learner: LinearLearner | None, kind: type | None = None) -> Any:
+        if learner is None:
+            return self
+        given = learner.hyperparameters()
+        if self._name not in given:
+            raise AttributeError(f"{self._name} is not set; its default is the algorithm's")
+        return given[self._name]
+
+    def __set__(self, learner: LinearLearner, value: Any) -> None:
+        learner.set_hyperparameters(**{self._name: value})
+
+
+class LinearLearner(EstimatorBase):
+    """SageMaker's algorithm for linear models.
+
+    Args:
+        role, instance_count, instance_type: As of :class:`~headrace.sagemaker.estimator.EstimatorBase`.
+        predictor_type: ``"regressor"``, ``"binary_classifier"`` or ``"multiclass_classifier"``.
+        data_location: ``s3://`` URI of a folder for what :meth:`record_set` writes; the default bucket otherwise.
+        options: Hyperparameters of Linear Learner by their names, and arguments of
+            :class:`~headrace.sagemaker.estimator.EstimatorBase`. Hyperparameters are attributes, too: ``learner.epochs = 5``.
+
+    Raises:
+        ValueError: Hyperparameters that the algorithm does not take; all of them in one message.
+
+    >>> learner = LinearLearner(predictor_type="regressor", feature_dim=10, sagemaker_session=Session(tmp))
+    >>> learner.hyperparameters()
+    {'predictor_type': 'regressor', 'feature_dim': 10}
+    """
+
+    base_name = "linear-learner"
+
+    def __init__(
+        self,
+        role: str | None = None,
+        instance_count: int = 1,
+        instance_type: str = "local",
+        predictor_type: str | None = None,
+        *,
+        data_location: str | None = None,
+        **options: Any,
+    ) -> None:
+        if data_location is not None and not data_location.startswith("s3://"):
+            raise ValueError(f'Expecting an S3 URL beginning with "s3://". Got "{data_location}"')
+        self.data_location = data_location
+        chosen = {name: options.pop(name) for name in NAMES if name in options}
+        given = {"predictor_type": predictor_type, **chosen, **dict(options.pop("hyperparameters", None) or {})}
+        hyperparameters = {name: value for name, value in given.items() if value is not None}
+        _check(hyperparameters)
+        super().__init__(role, instance_count, instance_type, hyperparameters=hyperparameters, **options)
+
+    def set_hyperparameters(self, **hyperparameters: Any) -> None:
+        """Set some more; ``None`` is the algorithm's default.
+
+        Raises:
+            ValueError: The algorithm does not take them.
+        """
+        given = {**self._hyperparameters, **hyperparameters}
+        checked = {name: value for name, value in given.items() if value is not None}
+        _check(checked)
+        self._hyperparameters = checked
+
+    def record_set(
+        self,
+        train: Any,
+        labels: Any = None,
+        channel: str = "train",
+        encrypt: bool = False,
+        distribution: str | None = None,
+    ) -> RecordSet:
+        """Arrays as training data, put into the store as Records.
+
+        Args:
+            train: ``float32 (n, width)``; a SciPy matrix stays sparse.
+            labels: ``(n,)``.
+            channel: What it is for.
+            encrypt: Of AWS.
+            distribution: Taken, and of no use here: the algorithm trains in one process, which needs all of it.
+        """
+        del encrypt, distribution
+        folder = (self.data_location or f"s3://{self.sagemaker_session.default_bucket()}").rstrip("/")
+        prefix = f"{folder}/{name_from_base(f'{self.base_name}-{channel}')}"
+        uri = upload_shards(self.sagemaker_session, prefix, train, labels, self.instance_count)
+        return RecordSet(s3_data=uri, num_records=train.shape[0], feature_dim=train.shape[1], channel=channel)
+
+    def fit(  # type: ignore[override]
+        self,
+        inputs: Any = None,
+        mini_batch_size: int | None = None,
+        wait: bool = True,
+        logs: str | bool | None = True,
+        job_name: str | None = None,
+        experiment_config: Any = None,
+        *,
+        records: Any = None,
+    ) -> None:
+        """Train.
+
+        Args:
+            inputs: A :class:`RecordSet` or several, or what :meth:`EstimatorBase.fit` takes (a URI is the channel ``train``).
+            mini_batch_size: By default ``min(1000, records)`` for record sets, else the algorithm's.
+            wait, logs, job_name, experiment_config: As of :meth:`EstimatorBase.fit`.
+            records: ``inputs`` by its name in the SDK.
+        """
+        inputs = records if inputs is None else inputs
+        sets = [inputs] if isinstance(inputs, RecordSet) else inputs
+        if isinstance(sets, list) and sets and all(isinstance(one, RecordSet) for one in sets):
+            first = next((one for one in sets if one.channel == "train"), sets[0])
+            self._hyperparameters.setdefault("feature_dim", first.feature_dim)
+            mini_batch_size = mini_batch_size or min(MOST_PER_BATCH, max(1, first.num_records // self.instance_count))
+            inputs = {one.channel: one.records_s3_input() for one in sets}
+        elif not isinstance(inputs, Mapping):
+            inputs = {"train": inputs}
+        if mini_batch_size is not None:
+            self._hyperparameters["mini_batch_size"] = mini_batch_size
+        super().fit(inputs, wait, logs, job_name, experiment_config)
+
+    def _texts(self, name: str) -> dict[str, str]:  # noqa: ARG002 - other estimators need it
+        return as_text(self._hyperparameters)
+
+    def _container(self, name: str) -> Container:  # noqa: ARG002
+        return LinearLearnerContainer(environment=self.environment)
+
+    def create_model(self, **options: Any) -> LinearLearnerModel:
+        """The model of the last job."""
+        options.setdefault("env", self.environment)
+        options.setdefault("name", self.training_job_name)
+        return LinearLearnerModel(self.model_data, self.role, sagemaker_session=self.sagemaker_session, **options)
+
+    @classmethod
+    def attach(cls, training_job_name: str, sagemaker_session: Session | None = None) -> LinearLearner:
+        """The estimator of a job that was run before, maybe by another process."""
+        session = sagemaker_session or Session()
+        given = session.describe_training_job(training_job_name)["HyperParameters"]
+        estimator = cls(hyperparameters=given, sagemaker_session=session)
+        estimator._attach(training_job_name)
+        return estimator
+
+
+for _name in NAMES:
+    setattr(LinearLearner, _name, _Hyperparameter(_name))
+
+
+def _check(hyperparameters: Mapping[str, Any]) -> None:
+    try:
+        Hyperparameters.parse(as_text(hyperparameters))
+    except JobFailed as error:
+        raise ValueError(str(error).removeprefix("Customer error: ")) from error

@@ -1,0 +1,190 @@
+"""Arguments of notebooks that were written for SageMaker: renamed ones, and those that only AWS has a use for."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["AWS_ONLY", "V1", "OnOneMachine", "settle", "tell_old_name"]
+
+V1: Mapping[str, str] = {
+    "train_instance_count": "instance_count",
+    "train_instance_type": "instance_type",
+    "train_max_run": "max_run",
+    "train_volume_size": "volume_size",
+    "train_volume_kms_key": "volume_kms_key",
+    "train_use_spot_instances": "use_spot_instances",
+    "train_max_wait": "max_wait",
+    "image_name": "image_uri",
+    "image": "image_uri",
+    "endpoint": "endpoint_name",
+}
+"""Names of version 1 of the SDK, and what version 2 calls them."""
+AWS_ONLY = frozenset(
+    {
+        "volume_size",
+        "volume_kms_key",
+        "output_kms_key",
+        "model_kms_key",
+        "kms_key",
+        "tags",
+        "subnets",
+        "security_group_ids",
+        "vpc_config",
+        "vpc_config_override",
+        "use_spot_instances",
+        "max_wait",
+        "encrypt_inter_container_traffic",
+        "enable_network_isolation",
+        "enable_sagemaker_metrics",
+        "enable_cloudwatch_metrics",
+        "profiler_config",
+        "disable_profiler",
+        "debugger_hook_config",
+        "tensorboard_output_config",
+        "rules",
+        "experiment_config",
+        "metric_definitions",
+        "code_location",
+        "image_uri_region",
+        "py_version",
+        "framework_version",
+        "container_log_level",
+        "instance_groups",
+        "keep_alive_period_in_seconds",
+        "max_retry_attempts",
+        "accelerator_type",
+        "data_capture_config",
+        "async_inference_config",
+        "serverless_inference_config",
+        "explainer_config",
+        "update_endpoint",
+        "instance_count",
+        "initial_instance_count",
+        "instance_type",
+        "role",
+        "training_repository_access_mode",
+        "training_repository_credentials_provider_arn",
+        "training_plan",
+        "instance_placement_config",
+        "enable_infra_check",
+        "enable_remote_debug",
+        "enable_session_tag_chaining",
+        "model_data_download_timeout",
+        "container_startup_health_check_timeout",
+        "inference_recommendation_id",
+        "inference_ami_version",
+        "accept_eula",
+        "endpoint_logging",
+        "endpoint_type",
+        "managed_instance_scaling",
+        "routing_config",
+        "resources",
+        "image_config",
+        "additional_model_data_sources",
+        "model_reference_arn",
+        "component_name",
+        "settings",
+        "sagemaker_config",
+        "sagemaker_metrics_client",
+        "sagemaker_featurestore_runtime_client",
+    }
+)
+"""Arguments that are taken and have no effect on one machine."""
+USUAL = (
+    "entry_point",
+    "source_dir",
+    "dependencies",
+    "hyperparameters",
+    "framework_version",
+    "instance_count",
+    "instance_type",
+    "sagemaker_session",
+    "serializer",
+    "deserializer",
+    "endpoint_name",
+    "output_path",
+    "base_job_name",
+    "environment",
+    "role",
+    "env",
+    "wait",
+)
+"""What a misspelt name may have meant."""
+REFUSED: Mapping[str, str] = {
+    "git_config": "code is not fetched from git here: clone the repository, and give its folder as source_dir",
+    "container_entry_point": "images do not run here: give the program as entry_point",
+    "container_arguments": "images do not run here: give arguments as hyperparameters",
+    "distribution": "a script runs as one process on each host here: instance_count=N starts N of them",
+}
+"""Arguments without which something else would come out, and what to do instead."""
+
+
+class OnOneMachine:
+    """What has names of the SDK, though not all: a name that is missing says so in a sentence."""
+
+    def __getattr__(self, name: str) -> Any:
+        kind = type(self).__name__
+        text = f"{kind!r} object has no attribute {name!r}"
+        if not name.startswith("_"):
+            text += f": what the SDK's {kind} has and this one has not needs AWS. docs/sagemaker.md lists what works on this machine"
+        raise AttributeError(text, name=name, obj=self)
+
+
+def settle(
+    given: Mapping[str, Any], *, known: tuple[str, ...] = (), what: str, swallows: bool = False
+) -> dict[str, Any]:
+    """What of some more keyword arguments counts.
+
+    Args:
+        given: The arguments that a signature does not name.
+        known: Names that the signature does name, to which names of version 1 may lead.
+        what: Who is called, for messages.
+        swallows: Whether the SDK takes arguments of any name here: then an unknown one is a warning.
+
+    Returns:
+        Values for ``known`` names.
+
+    Raises:
+        TypeError: A name that neither version of the SDK has, where the SDK would raise it, too.
+        ValueError: An argument without which something else would come out.
+    """
+    settled: dict[str, Any] = {}
+    for name, value in given.items():
+        new = V1.get(name, name)
+        if new != name:
+            message = f"{what}: {name} is called {new} in version 2 of the SDK and here"
+            tell_old_name(message)
+        if new in REFUSED:
+            if value is not None:
+                raise ValueError(f"{name}: {REFUSED[new]}")
+        elif new in known:
+            settled[new] = value
+        elif new not in AWS_ONLY:
+            _tell_unknown(name, what, known, swallows=swallows)
+    return settled
+
+
+def _tell_unknown(name: str, what: str, known: tuple[str, ...], *, swallows: bool) -> None:
+    text = f"{what} has no argument {name!r}"
+    if not swallows:
+        raise TypeError(text)
+    likely = difflib.get_close_matches(name, [*known, *USUAL], n=1)
+    meant = f"; did you mean {likely[0]}?" if likely else ""
+    _warn(f"{text}: like the SDK, this takes it, and it has no effect{meant}", UserWarning)
+
+
+def tell_old_name(message: str) -> None:
+    """Warn of a name of version 1, at the line of the notebook that used it."""
+    _warn(message, DeprecationWarning)
+
+
+def _warn(message: str, kind: type[Warning]) -> None:
+    """Warn at the line outside of Headrace: Python shows only warnings of the notebook's own lines."""
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("headrace."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, kind, stacklevel=level)

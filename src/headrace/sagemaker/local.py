@@ -1,0 +1,31 @@
+"""The local mode's session: here every session is one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.sagemaker.session import Session
+
+__all__ = ["LocalSession"]
+
+
+class LocalSession(Session):
+    """:class:`Session` by its name in the SDK's local mode, which wanted Docker.
+
+    Args:
+        boto_session: Of AWS; only its region counts.
+        s3_endpoint_url, disable_local_code: Taken, and of no use here.
+        options: As of :class:`Session`.
+    """
+
+    def __init__(
+        self,
+        boto_session: Any = None,
+        s3_endpoint_url: str | None = None,
+        disable_local_code: bool = False,
+        **options: Any,
+    ) -> None:
+        del s3_endpoint_url, disable_local_code
+        super().__init__(boto_session, **options)
+        self.config: Any = None
+        """``{"local": {"local_code": True}}`` in notebooks; of no effect."""

@@ -1,0 +1,162 @@
+"""Models by the names of the SDK: an artifact, and the container that answers with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headrace.hosting.recognising import linear_learner_stage, script_stage
+from headrace.hosting.stage import Stage
+from headrace.sagemaker.arguments import OnOneMachine, settle
+from headrace.sagemaker.code import UploadedCode, upload_code
+from headrace.sagemaker.deployable import Deployable
+from headrace.sagemaker.image_uris import REPOSITORIES, image_name
+from headrace.sagemaker.session import Session, base_from_name, name_from_base
+
+__all__ = ["FrameworkModel", "Model"]
+
+PROGRAM = "SAGEMAKER_PROGRAM"
+LOG_LEVEL = "SAGEMAKER_CONTAINER_LOG_LEVEL"
+AWS_REGION = "SAGEMAKER_REGION"
+WORKERS = "SAGEMAKER_MODEL_SERVER_WORKERS"
+
+
+class Model(OnOneMachine, Deployable):
+    """A model that can be deployed, or used for batch transform.
+
+    Args:
+        image_uri: Of Linear Learner or scikit-learn; not needed where there is an ``entry_point``.
+        model_data: URI of ``model.tar.gz``.
+        role: Taken, and of no use here.
+        predictor_cls: Called with endpoint name and session by :meth:`deploy`; a
+            :class:`~headrace.sagemaker.predictor.Predictor` by default.
+        env: Environment variables of the container.
+        name: Of the model; made up by default.
+        sagemaker_session: Where it is kept.
+        entry_point: A script with ``model_fn`` and its siblings.
+        source_dir: Folder of the script.
+        dependencies: More files and folders beside the script.
+        model_server_workers: Processes of the endpoint.
+        isolated: Run the container in a process of its own.
+        rows_independent: Whether the answer to a row does not depend on the rows beside it, so that rows of concurrent
+            requests may be predicted together. ``None``: only where the script has no ``predict_fn`` of its own.
+        others: Arguments of the SDK that only AWS has a use for.
+
+    Raises:
+        ValueError: Neither a script nor an image that runs here.
+    """
+
+    base_name = "model"
+    renamed = ("endpoint_name",)
+
+    def __init__(
+        self,
+        image_uri: str | None = None,
+        model_data: str | None = None,
+        role: str | None = None,
+        predictor_cls: Any = None,
+        env: Mapping[str, str] | None = None,
+        name: str | None = None,
+        sagemaker_session: Session | None = None,
+        *,
+        entry_point: str | os.PathLike[str] | None = None,
+        source_dir: str | os.PathLike[str] | None = None,
+        dependencies: Sequence[str | os.PathLike[str]] = (),
+        code: UploadedCode | None = None,
+        model_server_workers: int | None = None,
+        isolated: bool = False,
+        rows_independent: bool | None = None,
+        **others: Any,
+    ) -> None:
+        given = settle(others, known=("image_uri",), what=type(self).__name__)
+        self.image_uri = given.get("image_uri", image_uri)
+        self.model_data = model_data
+        self.role = role
+        self.env = {str(key): str(value) for key, value in (env or {}).items()}
+        self.name = name
+        self.endpoint_name: str | None = None
+        self.sagemaker_session = sagemaker_session or Session()
+        self.predictor_cls = predictor_cls
+        self.isolated = isolated
+        self.rows_independent = rows_independent
+        self.workers = model_server_workers
+        self._entry_point = entry_point
+        self._source_dir = source_dir
+        self._dependencies = tuple(dependencies)
+        self._code = code
+        if self.image_uri is not None and type(self) is Model:
+            self.base_name = image_name(self.image_uri)
+        if not self._is_script and not self._is_linear_learner:
+            raise ValueError(
+                f"image {self.image_uri!r} does not run here: give an entry_point, or one of {sorted(REPOSITORIES)}"
+            )
+
+    @property
+    def _is_script(self) -> bool:
+        if self._entry_point is not None or self._code is not None:
+            return True
+        return self.image_uri is not None and image_name(self.image_uri) == REPOSITORIES["sklearn"]
+
+    @property
+    def _is_linear_learner(self) -> bool:
+        return self.image_uri is not None and image_name(self.image_uri) == REPOSITORIES["linear-learner"]
+
+    def prepare(self, name: str | None = None) -> None:
+        """Give the model a name, and put its code into the store. Does nothing a second time."""
+        if self.name is None:
+            self.name = name or name_from_base(self.base_name)
+        if self._code is None and self._entry_point is not None:
+            self._code = upload_code(
+                self.sagemaker_session, self.name, self._entry_point, self._source_dir, self._dependencies
+            )
+
+    def stage(self) -> Stage:
+        """What hosting takes: how a worker gets hold of this model's handler. Writes the model down."""
+        self.prepare()
+        stage = self._stage()
+        described = {
+            "ModelName": self.name,
+            "ModelDataUrl": self.model_data,
+            "Image": self.image_uri,
+            "Environment": self.env,
+            "Containers": [stage.to_json()],
+        }
+        self.sagemaker_session.save_model(str(self.name), described)
+        return stage
+
+    def _stage(self) -> Stage:
+        if self.model_data is None:
+            raise ValueError(f"{self!r} has no model_data: the URI of a model.tar.gz")
+        data = self.sagemaker_session.resolve(self.model_data)
+        if not self._is_script:
+            return linear_learner_stage(data, environment=self.env, isolated=self.isolated)
+        environment = {LOG_LEVEL: "20", AWS_REGION: self.sagemaker_session.boto_region_name, **self.env}
+        container: dict[str, Any] = {"rows_independent": self.rows_independent}
+        if self._code is not None:
+            container["entry_point"] = self._code.program
+            container["source_dir"] = self.sagemaker_session.resolve(self._code.uri)
+            environment.setdefault(PROGRAM, self._code.program)
+        return script_stage(data, environment=environment, isolated=self.isolated, **container)
+
+    def _stages(self) -> list[Stage]:
+        return [self.stage()]
+
+    def _name_for_endpoint(self) -> str:
+        return name_from_base(base_from_name(self.name or self.base_name))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name or self.model_data!r})"
+
+
+class FrameworkModel(Model):
+    """A model whose container runs a script."""
+
+    def __init__(
+        self,
+        model_data: str | None = None,
+        role: str | None = None,
+        entry_point: str | os.PathLike[str] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(model_data=model_data, role=role, entry_point=entry_point, **options)

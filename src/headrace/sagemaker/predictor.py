@@ -1,0 +1,217 @@
+"""Asking an endpoint, by the names of the SDK."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.hosting.client import ModelError
+from headrace.hosting.endpoint import find_endpoint
+from headrace.sagemaker.arguments import OnOneMachine, settle, tell_old_name
+from headrace.sagemaker.deserializers import (
+    BytesDeserializer,
+    StreamDeserializer,
+    StringDeserializer,
+    csv_deserializer,
+    json_deserializer,
+    numpy_deserializer,
+)
+from headrace.sagemaker.serializers import IdentitySerializer, csv_serializer, json_serializer, npy_serializer
+from headrace.sagemaker.session import Session
+
+__all__ = [
+    "BytesDeserializer",
+    "ModelError",
+    "Predictor",
+    "RealTimePredictor",
+    "StreamDeserializer",
+    "StringDeserializer",
+    "csv_deserializer",
+    "csv_serializer",
+    "json_deserializer",
+    "json_serializer",
+    "npy_serializer",
+    "numpy_deserializer",
+]
+
+VARIANT = "AllTraffic"
+ARGUMENTS = {
+    "Accept",
+    "ContentType",
+    "CustomAttributes",
+    "EndpointName",
+    "InferenceId",
+    "TargetContainerHostname",
+    "TargetModel",
+    "TargetVariant",
+}
+"""Of ``InvokeEndpoint``, that are understood. ``EndpointName`` is what the predictor says it is."""
+
+
+class Predictor(OnOneMachine):
+    """Sends values to an endpoint and gives back what it answers.
+
+    Args:
+        endpoint_name: Of an endpoint that any process has created.
+        sagemaker_session: Where its model was written down.
+        serializer: Turns a value into a body; :class:`~headrace.sagemaker.serializers.IdentitySerializer` by default.
+        deserializer: Turns the answer's body into a value; bytes by default.
+        others: The endpoint's name as ``endpoint``, as in version 1 of the SDK, and what only AWS has a use for.
+
+    Raises:
+        EndpointError: There is no such endpoint.
+        TypeError: No name of an endpoint.
+    """
+
+    def __init__(
+        self,
+        endpoint_name: str | None = None,
+        sagemaker_session: Session | None = None,
+        serializer: Any = None,
+        deserializer: Any = None,
+        **others: Any,
+    ) -> None:
+        given = settle(others, known=("endpoint_name",), what=type(self).__name__, swallows=True)
+        name = given.get("endpoint_name", endpoint_name)
+        if name is None:
+            raise TypeError(f"{type(self).__name__} needs an endpoint_name")
+        self.endpoint_name = str(name)
+        self.sagemaker_session = sagemaker_session or Session()
+        self.serializer = IdentitySerializer() if serializer is None else serializer
+        self.deserializer = BytesDeserializer() if deserializer is None else deserializer
+        self._endpoint = find_endpoint(self.endpoint_name)
+        self._content_type: str | None = None
+        self._accept: str | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """The endpoint's name, as version 1 of the SDK calls it."""
+        return self.endpoint_name
+
+    @property
+    def content_type(self) -> str:
+        """What requests are sent as."""
+        if self._content_type is not None:
+            return self._content_type
+        own = getattr(self.serializer, "content_type", None) or getattr(self.serializer, "CONTENT_TYPE", None)
+        return str(own or "application/octet-stream")
+
+    @content_type.setter
+    def content_type(self, value: str | None) -> None:
+        self._content_type = value
+
+    @property
+    def accept(self) -> str:
+        """What is asked for."""
+        if self._accept is not None:
+            return self._accept
+        accepted = getattr(self.deserializer, "ACCEPT", ("*/*",))
+        return accepted if isinstance(accepted, str) else ", ".join(accepted)
+
+    @accept.setter
+    def accept(self, value: str | None) -> None:
+        self._accept = value
+
+    def predict(
+        self,
+        data: Any,
+        initial_args: Mapping[str, Any] | None = None,
+        target_model: str | None = None,
+        target_variant: str | None = None,
+        inference_id: str | None = None,
+        custom_attributes: str | None = None,
+        component_name: str | None = None,
+    ) -> Any:
+        """Ask for a prediction.
+
+        Args:
+            data: What the serializer takes.
+            initial_args: Arguments of ``InvokeEndpoint`` (``ContentType``, ``Accept``, ``CustomAttributes``,
+                ``TargetContainerHostname``, ``InferenceId``) that count before everything else.
+            target_model, target_variant: Of endpoints with several; an endpoint here has one model and one variant,
+                ``AllTraffic``.
+            inference_id: A name for the request.
+            custom_attributes: For the container to read.
+            component_name: Of endpoints with several, which there are none of here.
+
+        Raises:
+            ModelError: A container answered with an error, which the message holds.
+            EndpointError: The endpoint does not run.
+            ValueError: Another model or variant, or an argument that InvokeEndpoint does not have here.
+        """
+        given = {
+            "TargetModel": target_model,
+            "TargetVariant": target_variant,
+            "InferenceComponentName": component_name,
+            **(initial_args or {}),
+        }
+        _check_arguments(given)
+        answer = self._endpoint.invoke(
+            self.serializer.serialize(data) if hasattr(self.serializer, "serialize") else self.serializer(data),
+            content_type=given.get("ContentType", self.content_type),
+            accept=given.get("Accept", self.accept),
+            custom_attributes=given.get("CustomAttributes", custom_attributes),
+            target_container_hostname=given.get("TargetContainerHostname"),
+            inference_id=given.get("InferenceId", inference_id),
+        )
+        stream = io.BytesIO(answer.body)
+        if hasattr(self.deserializer, "deserialize"):
+            return self.deserializer.deserialize(stream, answer.content_type)
+        return self.deserializer(stream, answer.content_type)
+
+    def delete_endpoint(self, delete_endpoint_config: bool = True) -> None:
+        """Stop the endpoint and forget it."""
+        del delete_endpoint_config
+        self._endpoint.delete()
+
+    def delete_model(self) -> None:
+        """Forget the model that the endpoint was made of; its artifact stays.
+
+        Raises:
+            ValueError: The endpoint was not made of a model of this session.
+        """
+        self.sagemaker_session.delete_model(self.sagemaker_session.model_of_endpoint(self.endpoint_name))
+
+    def describe(self) -> dict[str, Any]:
+        """Everything that is known of the endpoint."""
+        return self._endpoint.describe()
+
+    def logs(self) -> str:
+        """What the endpoint's processes have printed."""
+        return self._endpoint.logs()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.endpoint_name!r})"
+
+
+class RealTimePredictor(Predictor):
+    """:class:`Predictor` by its name, and with the arguments, of version 1 of the SDK."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        sagemaker_session: Session | None = None,
+        serializer: Any = None,
+        deserializer: Any = None,
+        content_type: str | None = None,
+        accept: str | None = None,
+    ) -> None:
+        message = "RealTimePredictor is called Predictor in version 2 of the SDK and here"
+        tell_old_name(message)
+        super().__init__(endpoint, sagemaker_session, serializer, deserializer)
+        self._content_type = content_type
+        self._accept = accept
+
+
+def _check_arguments(given: Mapping[str, Any]) -> None:
+    """As InvokeEndpoint does, refuse what an endpoint does not have, instead of answering with something else."""
+    unknown = sorted(name for name, value in given.items() if name not in ARGUMENTS and value is not None)
+    if unknown:
+        raise ValueError(f"InvokeEndpoint has no {', '.join(unknown)} here; it has {', '.join(sorted(ARGUMENTS))}")
+    if given["TargetModel"] is not None:
+        raise ValueError(
+            f"target_model={given['TargetModel']!r}: this is no endpoint of several models; deploy each model on its own"
+        )
+    if given["TargetVariant"] not in (None, VARIANT):
+        raise ValueError(f"target_variant={given['TargetVariant']!r}: an endpoint here has one variant, {VARIANT!r}")

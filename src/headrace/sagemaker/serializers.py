@@ -1,0 +1,313 @@
+"""What becomes the body of a request, by the names of the SDK."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headrace._optional import available, require
+from headrace.containers.recordio_bodies import encode_recordio
+from headrace.sagemaker.arguments import tell_old_name
+
+__all__ = [
+    "BaseSerializer",
+    "CSVSerializer",
+    "DataSerializer",
+    "IdentitySerializer",
+    "JSONLinesSerializer",
+    "JSONSerializer",
+    "LibSVMSerializer",
+    "NumpySerializer",
+    "RecordSerializer",
+    "SimpleBaseSerializer",
+    "SparseMatrixSerializer",
+    "StringSerializer",
+    "TorchTensorSerializer",
+    "csv_serializer",
+    "json_serializer",
+    "npy_serializer",
+    "numpy_to_record_serializer",
+]
+
+
+TABLE_AXES = 2
+
+
+class BaseSerializer(ABC):
+    """What serializers of notebooks are made of: a ``CONTENT_TYPE``, which may be a property, and ``serialize``."""
+
+    @abstractmethod
+    def serialize(self, data: Any) -> bytes | str:
+        """The body."""
+
+
+class Serializer(BaseSerializer):
+    """Turns a value into a body.
+
+    Args:
+        content_type: Sent with it; the class's own by default.
+    """
+
+    CONTENT_TYPE = "application/octet-stream"
+
+    def __init__(self, content_type: str | None = None) -> None:
+        if content_type and not isinstance(getattr(type(self), "CONTENT_TYPE", None), property):
+            self.CONTENT_TYPE = content_type
+        self.content_type = content_type or self.CONTENT_TYPE
+
+    def __call__(self, data: Any) -> bytes | str:
+        return self.serialize(data)
+
+
+class SimpleBaseSerializer(Serializer):
+    """What serializers of notebooks are made of whose content type is said when they are made."""
+
+    CONTENT_TYPE = "application/json"
+
+
+class IdentitySerializer(Serializer):
+    """Bytes and texts as they are."""
+
+    def serialize(self, data: Any) -> bytes | str:
+        return data.read() if hasattr(data, "read") else data  # type: ignore[no-any-return]
+
+
+class StringSerializer(Serializer):
+    """Texts as they are."""
+
+    CONTENT_TYPE = "text/plain"
+
+    def serialize(self, data: Any) -> str:
+        if isinstance(data, str):
+            return data
+        raise ValueError("Object of type %s is not String serializable." % type(data))  # noqa: UP031 - the SDK's words
+
+
+class DataSerializer(Serializer):
+    """Bytes, or the content of the file at a path."""
+
+    CONTENT_TYPE = "file-path/raw-bytes"
+
+    def serialize(self, data: Any) -> bytes:
+        """The bytes.
+
+        Raises:
+            ValueError: Neither bytes nor the path of a file that can be read.
+        """
+        if isinstance(data, bytes):
+            return data
+        if isinstance(data, dict) and "data" in data:
+            return self.serialize(data["data"])
+        if not isinstance(data, str | os.PathLike):
+            raise ValueError(f"Object of type {type(data)} is not Data serializable.")  # noqa: TRY004 - as the SDK
+        try:
+            return Path(data).read_bytes()
+        except OSError as error:
+            raise ValueError(f"Could not open/read file: {data}. {error}") from error
+
+
+class CSVSerializer(Serializer):
+    """Rows of comma-separated values: of arrays, nested sequences, data frames; texts as they are."""
+
+    CONTENT_TYPE = "text/csv"
+
+    def serialize(self, data: Any) -> str:
+        """The rows, joined by newlines, without one at the end.
+
+        Raises:
+            ValueError: There is nothing in ``data``.
+        """
+        if hasattr(data, "read"):
+            data = data.read()
+        if isinstance(data, bytes):
+            data = data.decode()
+        if isinstance(data, str):
+            return data
+        if hasattr(data, "to_csv"):
+            return str(data.to_csv(header=False, index=False)) if data.ndim == TABLE_AXES else _csv_row(list(data))
+        if len(data) == 0:
+            raise ValueError("Cannot serialize empty array")
+        if isinstance(data, np.ndarray) and data.ndim > TABLE_AXES:
+            raise ValueError(f"rows of comma-separated values have one or two axes, got an array of {data.ndim}")
+        is_table = data.ndim == TABLE_AXES if isinstance(data, np.ndarray) else _is_row(data[0])
+        return "\n".join(_csv_row(row) for row in (data if is_table else [data]))
+
+
+def _is_row(value: Any) -> bool:
+    """A text stands for a whole row, as in the SDK."""
+    return hasattr(value, "__len__")
+
+
+def _csv_row(row: Any) -> str:
+    if isinstance(row, str):
+        return row
+    if len(row) == 0:
+        raise ValueError("Cannot serialize empty array")
+    buffer = io.StringIO()
+    csv.writer(buffer).writerow(row)  # what ends a line is quoted in a cell
+    return buffer.getvalue().removesuffix("\r\n")
+
+
+class JSONSerializer(Serializer):
+    """JSON, of arrays their nested lists."""
+
+    CONTENT_TYPE = "application/json"
+
+    def serialize(self, data: Any) -> bytes | str:
+        if hasattr(data, "read"):
+            return data.read()  # type: ignore[no-any-return]
+        return json.dumps(data, default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+
+
+class JSONLinesSerializer(Serializer):
+    """A line of JSON for each item; texts as they are."""
+
+    CONTENT_TYPE = "application/jsonlines"
+
+    def serialize(self, data: Any) -> bytes | str:
+        if isinstance(data, str):
+            return data
+        if hasattr(data, "read"):
+            return data.read()  # type: ignore[no-any-return]
+        if not hasattr(data, "__iter__"):
+            raise ValueError(f"Object of type {type(data)} is not JSON Lines serializable.")
+        return "\n".join(json.dumps(item, default=_plain) for item in data)
+
+
+class NumpySerializer(Serializer):
+    """A ``.npy`` file.
+
+    Args:
+        dtype: Converted to; the array's own by default.
+        content_type: Sent with it.
+    """
+
+    CONTENT_TYPE = "application/x-npy"
+
+    def __init__(self, dtype: Any = None, content_type: str | None = None) -> None:
+        super().__init__(content_type)
+        self.dtype = dtype
+
+    def serialize(self, data: Any) -> bytes:
+        """The file.
+
+        Raises:
+            ValueError: There is nothing in ``data``, or it would have to be pickled.
+        """
+        if hasattr(data, "read"):
+            return data.read()  # type: ignore[no-any-return]
+        array = np.asarray(data, self.dtype)
+        if array.size == 0:
+            raise ValueError("Cannot serialize empty array.")
+        buffer = io.BytesIO()
+        np.save(buffer, array, allow_pickle=False)
+        return buffer.getvalue()
+
+
+class TorchTensorSerializer(Serializer):
+    """The array of a tensor as a ``.npy`` file."""
+
+    CONTENT_TYPE = "tensor/pt"
+
+    def __init__(self, content_type: str | None = None) -> None:
+        super().__init__(content_type)
+        self.torch_tensor = require("torch", extra="torch").Tensor
+
+    def serialize(self, data: Any) -> bytes:
+        """The file.
+
+        Raises:
+            ValueError: ``data`` is no tensor, or one that NumPy has no type for.
+        """
+        if not isinstance(data, self.torch_tensor):
+            raise ValueError(f"Object of type {type(data)} is not a torch.Tensor")  # noqa: TRY004 - as the SDK
+        try:
+            return NumpySerializer().serialize(data.detach().cpu().numpy())
+        except (TypeError, RuntimeError) as error:
+            raise ValueError(f"Unable to serialize your data because: {error}") from error
+
+
+class SparseMatrixSerializer(Serializer):
+    """The ``.npz`` file that ``scipy.sparse.save_npz`` writes."""
+
+    CONTENT_TYPE = "application/x-npz"
+
+    def serialize(self, data: Any) -> bytes:
+        buffer = io.BytesIO()
+        require("scipy.sparse", extra="sklearn").save_npz(buffer, data)
+        return buffer.getvalue()
+
+
+class LibSVMSerializer(IdentitySerializer):
+    """Lines of LIBSVM as they are."""
+
+    CONTENT_TYPE = "text/libsvm"
+
+    def serialize(self, data: Any) -> bytes | str:
+        """The lines.
+
+        Raises:
+            ValueError: Neither a text nor a file.
+        """
+        if isinstance(data, str) or hasattr(data, "read"):
+            return super().serialize(data)
+        raise ValueError(f"Unable to handle input format: {type(data)}")
+
+
+class RecordSerializer(Serializer):
+    """RecordIO-protobuf: a Record for each row."""
+
+    CONTENT_TYPE = "application/x-recordio-protobuf"
+
+    def serialize(self, data: Any) -> bytes:
+        """The records.
+
+        Raises:
+            ValueError: ``data`` has neither one axis nor two.
+        """
+        is_sparse = available("scipy") and require("scipy.sparse", extra="sklearn").issparse(data)
+        array = data if is_sparse else np.asarray(data)
+        if not is_sparse and array.ndim not in (1, 2):
+            raise ValueError(f"Expected a 1D or 2D array, but got a {array.ndim}D array instead.")
+        return encode_recordio(array)
+
+
+class _Deprecated:
+    """A name of version 1: used, it warns and works."""
+
+    def __init__(self, name: str, kind: type[Serializer]) -> None:
+        self._name, self._kind = name, kind
+        self.content_type = kind.CONTENT_TYPE
+
+    def serialize(self, data: Any) -> bytes | str:
+        message = f"{self._name} is {self._kind.__name__}() in version 2 of the SDK and here"
+        tell_old_name(message)
+        return self._kind().serialize(data)
+
+    def __call__(self, data: Any) -> bytes | str:
+        return self.serialize(data)
+
+
+csv_serializer = _Deprecated("csv_serializer", CSVSerializer)
+json_serializer = _Deprecated("json_serializer", JSONSerializer)
+npy_serializer = _Deprecated("npy_serializer", NumpySerializer)
+
+
+def numpy_to_record_serializer() -> RecordSerializer:
+    """:class:`RecordSerializer` by its name in version 1 of the SDK."""
+    message = "numpy_to_record_serializer is RecordSerializer in version 2 of the SDK and here"
+    tell_old_name(message)
+    return RecordSerializer()

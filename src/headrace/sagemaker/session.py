@@ -1,0 +1,320 @@
+"""The session: where data, jobs, models and endpoints are. On SageMaker an account; here a folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from headrace.contracts.job import StoredObject
+from headrace.hosting.endpoint import find_endpoint
+from headrace.hosting.registry import state_folder
+from headrace.io.atomic import write_atomic
+from headrace.io.changed import naming
+from headrace.jobs.training import read_job, request_stop
+from headrace.sagemaker.arguments import OnOneMachine, settle
+from headrace.sagemaker.clients import BotoSession, RuntimeClient, SageMakerClient
+from headrace.sagemaker.inputs import TrainingInput, s3_input
+from headrace.sagemaker.store import LocalStore
+
+__all__ = ["Session", "TrainingInput", "base_from_name", "get_execution_role", "name_from_base", "s3_input"]
+
+ACCOUNT = "000000000000"
+REGION = "us-east-1"
+NAME_CHARACTERS = 63
+STAMP = re.compile(r"-\d{4}(-\d\d){5}-\d{3}$")
+
+
+class Session(OnOneMachine):
+    """A folder in the place of an AWS account.
+
+    ``s3://bucket/key`` is the file ``<root>/s3/bucket/key``. Jobs, models and everything else that has a name are kept below
+    ``root`` too, so that another process, or the notebook of tomorrow, finds them.
+
+    Args:
+        root: The folder; by default ``HEADRACE_SAGEMAKER_DIR``, else one for this user.
+        default_bucket: What :meth:`default_bucket` gives.
+        default_bucket_prefix: What keys begin with in uploads that name no bucket.
+        boto_session: Of AWS, which may also be given first, as the SDK has it. Only its region counts.
+        sagemaker_client, sagemaker_runtime_client: Taken from notebooks and not used: there is no AWS here.
+        others: More arguments of the SDK that only AWS has a use for.
+
+    >>> session = Session(tmp)
+    >>> session.default_bucket()
+    'sagemaker-us-east-1-000000000000'
+    """
+
+    def __init__(
+        self,
+        root: Any = None,
+        sagemaker_client: Any = None,
+        sagemaker_runtime_client: Any = None,
+        *,
+        default_bucket: str | None = None,
+        default_bucket_prefix: str | None = None,
+        boto_session: Any = None,
+        **others: Any,
+    ) -> None:
+        del sagemaker_client, sagemaker_runtime_client
+        settle(others, what="Session")
+        if root is not None and not isinstance(root, str | os.PathLike):
+            root, boto_session = None, root
+        given = root or os.environ.get("HEADRACE_SAGEMAKER_DIR") or state_folder() / "sagemaker"
+        self.root = Path(given).expanduser().absolute()
+        self.store = LocalStore(self.root / "s3")
+        region = getattr(boto_session, "region_name", None)
+        self.boto_region_name = str(
+            region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or REGION
+        )
+        self.local_mode = True
+        self._bucket = default_bucket
+        self.default_bucket_prefix = default_bucket_prefix
+
+    @property
+    def training_dir(self) -> Path:
+        """Where training jobs have their folders."""
+        return self.root / "training-jobs"
+
+    @property
+    def transform_dir(self) -> Path:
+        """Where transform jobs have their folders."""
+        return self.root / "transform-jobs"
+
+    @property
+    def boto_session(self) -> BotoSession:
+        """In the place of ``boto3.Session()``: its ``client("sagemaker")`` knows what is here."""
+        return BotoSession(self)
+
+    @property
+    def sagemaker_client(self) -> SageMakerClient:
+        """In the place of ``boto3.client("sagemaker")``."""
+        return SageMakerClient(self)
+
+    @property
+    def sagemaker_runtime_client(self) -> RuntimeClient:
+        """In the place of ``boto3.client("sagemaker-runtime")``."""
+        return RuntimeClient()
+
+    def account_id(self) -> str:
+        """Of nobody."""
+        return ACCOUNT
+
+    def default_bucket(self) -> str:
+        """The bucket for everything that is not told another one."""
+        return self._bucket or f"sagemaker-{self.boto_region_name}-{ACCOUNT}"
+
+    def upload_data(
+        self,
+        path: str | os.PathLike[str],
+        bucket: str | None = None,
+        key_prefix: str = "data",
+        extra_args: Any = None,
+        callback: Callable[[int], None] | None = None,
+    ) -> str:
+        """Copy a file, or all files below a folder, into the store.
+
+        Args:
+            path: What to copy.
+            bucket: Into which; :meth:`default_bucket` by default.
+            key_prefix: What the keys begin with, after ``default_bucket_prefix`` where no bucket is named. Files of a folder keep their path in it.
+            extra_args: Of AWS; no effect.
+            callback: Told the bytes of each file that was copied.
+
+        Returns:
+            ``s3://bucket/prefix/file``; of a folder ``s3://bucket/prefix``.
+
+        Raises:
+            ValueError: There is nothing at ``path``.
+        """
+        del extra_args
+        source = Path(path).expanduser()
+        begin = self.default_bucket_prefix if bucket is None else None
+        prefix = "/".join(filter(None, ((begin or "").strip("/"), key_prefix.strip("/"))))
+        base = "/".join(part for part in (f"s3://{bucket or self.default_bucket()}", prefix) if part)
+        if source.is_dir():
+            files = {file.relative_to(source).as_posix(): file for file in source.rglob("*") if file.is_file()}
+        elif source.is_file():
+            files = {source.name: source}
+        else:
+            raise ValueError(f"there is no file or folder {str(path)!r} to upload")
+        for name, file in sorted(files.items()):
+            self.store.put(file, f"{base}/{name}")
+            if callback is not None:
+                callback(file.stat().st_size)
+        return base if source.is_dir() else f"{base}/{source.name}"
+
+    def download_data(
+        self, path: str | os.PathLike[str], bucket: str, key_prefix: str = "", extra_args: Any = None
+    ) -> list[str]:
+        """Copy the objects whose key begins with ``key_prefix`` into a folder.
+
+        Returns:
+            The paths of the copies.
+        """
+        del extra_args
+        copies = []
+        uri = f"s3://{bucket}/{key_prefix}"
+        for one in self.store.objects(uri):
+            name = one.uri.removeprefix(uri.rstrip("/")).lstrip("/") or one.uri.rpartition("/")[2]
+            copy = Path(path) / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            with naming(str(one.path)):
+                write_atomic(copy, one.path.read_bytes(), durable=False)
+            copies.append(str(copy))
+        return copies
+
+    def upload_string_as_file_body(self, body: str, bucket: str, key: str, kms_key: str | None = None) -> str:
+        """Write a text as an object.
+
+        Returns:
+            Its URI.
+        """
+        del kms_key
+        uri = f"s3://{bucket}/{key}"
+        self.store.put_bytes(body.encode(), uri)
+        return uri
+
+    def read_s3_file(self, bucket: str, key_prefix: str) -> str:
+        """The text of an object."""
+        return self.store.resolve(f"s3://{bucket}/{key_prefix}").read_text(encoding="utf-8")
+
+    def list_s3_files(self, bucket: str, key_prefix: str = "") -> list[str]:
+        """The keys in a bucket that begin with ``key_prefix``."""
+        start = f"s3://{bucket}/"
+        return [one.uri.removeprefix(start) for one in self.store.objects(start + key_prefix)]
+
+    def resolve(self, uri: str, /) -> Path:
+        """Where the bytes of a URI are on this machine."""
+        return self.store.resolve(uri)
+
+    def objects(self, uri: str, /) -> Sequence[StoredObject]:
+        """All objects whose URI begins with ``uri``."""
+        return self.store.objects(uri)
+
+    def describe_training_job(self, job_name: str) -> dict[str, Any]:
+        """What is known of a training job, in the words of SageMaker's API.
+
+        Raises:
+            ValueError: There is no such job.
+        """
+        return dict(read_job(self.training_dir, job_name).content)
+
+    def stop_training_job(self, job_name: str) -> None:
+        """Ask a training job to stop, whichever process runs it."""
+        request_stop(self.training_dir, job_name)
+
+    def wait_for_job(self, job: str, poll: float = 1) -> dict[str, Any]:
+        """Wait until a training job is over, whichever process runs it.
+
+        Args:
+            job: Its name.
+            poll: Seconds between two looks.
+
+        Returns:
+            What is known of it.
+        """
+        while not (record := read_job(self.training_dir, job)).is_done:
+            time.sleep(poll)
+        return dict(record.content)
+
+    def logs_for_job(self, job_name: str, wait: bool = False, poll: float = 1) -> str:
+        """What all hosts of a training job have written; with ``wait``, when it is over."""
+        if wait:
+            self.wait_for_job(job_name, poll)
+        files = read_job(self.training_dir, job_name).files
+        logs = sorted((files.folder / "logs").glob("*.log"))
+        return "".join(log.read_text(encoding="utf-8", errors="replace") for log in logs)
+
+    def delete_endpoint(self, endpoint_name: str) -> None:
+        """Stop an endpoint and forget it.
+
+        Raises:
+            EndpointError: There is none of this name.
+        """
+        find_endpoint(endpoint_name).delete()
+
+    def save_model(self, name: str, description: dict[str, Any]) -> None:
+        """Write a model down under its name."""
+        path = self._model_file(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, json.dumps(description, indent=1).encode(), durable=False)
+
+    def describe_model(self, name: str) -> dict[str, Any]:
+        """What was written down of a model, also by another process.
+
+        Raises:
+            ValueError: There is no such model.
+        """
+        try:
+            found = json.loads(self._model_file(name).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ValueError(f"there is no model {name!r} in {self.root}") from None
+        return dict(found)
+
+    def delete_model(self, model_name: str) -> None:
+        """Forget a model; its artifact stays."""
+        self._model_file(model_name).unlink(missing_ok=True)
+
+    def save_endpoint(self, name: str, model_name: str) -> None:
+        """Write down which model an endpoint was made of."""
+        path = self._named_file("endpoints", name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, json.dumps({"EndpointName": name, "ModelName": model_name}).encode(), durable=False)
+
+    def model_of_endpoint(self, name: str) -> str:
+        """The name of the model that an endpoint was made of.
+
+        Raises:
+            ValueError: It was not made by this session's models.
+        """
+        try:
+            return str(json.loads(self._named_file("endpoints", name).read_text(encoding="utf-8"))["ModelName"])
+        except FileNotFoundError:
+            raise ValueError(f"no model in {self.root} was deployed as {name!r}") from None
+
+    def _model_file(self, name: str) -> Path:
+        return self._named_file("models", name)
+
+    def _named_file(self, kind: str, name: str) -> Path:
+        if not re.fullmatch(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}", name):
+            raise ValueError(f"a name is up to 63 letters, digits and inner hyphens, got {name!r}")
+        return self.root / kind / f"{name}.json"
+
+
+def get_execution_role(sagemaker_session: Session | None = None, use_default: bool = False) -> str:
+    """A role, for the argument that wants one. Nobody checks it here."""
+    del sagemaker_session, use_default
+    return f"arn:aws:iam::{ACCOUNT}:role/headrace-local"
+
+
+_last_stamp = [""]
+_stamps = threading.Lock()
+
+
+def name_from_base(base: str, max_length: int = NAME_CHARACTERS) -> str:
+    """A name for a job, a model or an endpoint, as the SDK makes them: the base and the time in UTC, to the millisecond."""
+    with _stamps:
+        while (stamp := _stamp()) == _last_stamp[0]:
+            pass  # Two jobs within a millisecond must not have one name.
+        _last_stamp[0] = stamp
+    return f"{base[: max_length - len(stamp) - 1].rstrip('-')}-{stamp}"
+
+
+def base_from_name(name: str) -> str:
+    """What a name was made of by :func:`name_from_base`; another name as it is.
+
+    >>> base_from_name("linear-learner-2026-01-31-23-59-59-123")
+    'linear-learner'
+    """
+    return STAMP.sub("", name) or name
+
+
+def _stamp() -> str:
+    now = datetime.now(UTC)
+    return now.strftime("%Y-%m-%d-%H-%M-%S-") + f"{now.microsecond // 1000:03d}"

@@ -1,0 +1,52 @@
+"""Training jobs of scripts that use scikit-learn."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from headrace.sagemaker.estimator import Framework
+from headrace.sagemaker.sklearn.model import SKLearnModel, SKLearnPredictor
+
+__all__ = ["SKLearn"]
+
+GPU_FAMILIES = ("ml.p", "ml.g", "local_gpu")
+
+
+class SKLearn(Framework):
+    """Trains with a script of your own, as SageMaker's scikit-learn container runs it.
+
+    Args:
+        entry_point: The script.
+        framework_version: Of the image on SageMaker; here the installed scikit-learn is used, whatever it says.
+        py_version: ``"py3"``.
+        source_dir: Folder with the script and what it imports; its ``requirements.txt`` gets an environment of its own.
+        hyperparameters: Given to the script as ``--name value`` and in ``SM_HPS``.
+        image_uri: Of no effect.
+        options: As of :class:`~headrace.sagemaker.estimator.Framework`.
+
+    Raises:
+        ValueError: A GPU instance, or another Python than 3.
+    """
+
+    model_class = SKLearnModel
+    predictor_class = SKLearnPredictor
+    base_name = "sagemaker-scikit-learn"
+
+    def __init__(
+        self,
+        entry_point: str | os.PathLike[str],
+        framework_version: str | None = None,
+        py_version: str = "py3",
+        source_dir: str | os.PathLike[str] | None = None,
+        hyperparameters: dict[str, Any] | None = None,
+        image_uri: str | None = None,
+        **options: Any,
+    ) -> None:
+        if py_version != "py3":
+            raise ValueError(f"py_version must be 'py3', got {py_version!r}")
+        kind = str(options.get("instance_type") or options.get("train_instance_type") or "")
+        if kind.startswith(GPU_FAMILIES):
+            raise ValueError("GPU training in not supported for Scikit-Learn. Please pick a different instance type")
+        self.framework_version = framework_version
+        super().__init__(entry_point, source_dir, hyperparameters, image_uri=image_uri, **options)

@@ -1,0 +1,72 @@
+"""``s3://bucket/key`` on a folder of this machine: real names, no account, no network."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from headrace.contracts.job import StoredObject
+from headrace.io.atomic import AtomicFile
+from headrace.io.changed import naming
+from headrace.jobs.store import PathStore, objects_below
+
+__all__ = ["LocalStore"]
+
+BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+CHUNK_BYTES = 1 << 20
+
+
+class LocalStore:
+    """Buckets as folders, objects as files. ``file://`` URIs name what they say.
+
+    Args:
+        folder: Where the buckets are.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._paths = PathStore()
+
+    def resolve(self, uri: str, /) -> Path:
+        """The file or folder of a URI, which need not exist.
+
+        Raises:
+            ValueError: Neither ``s3://`` nor ``file://``, no name of a bucket, or a key that leads out of it.
+        """
+        parts = urlsplit(uri)
+        if parts.scheme == "file":
+            return self._paths.resolve(uri)
+        if parts.scheme != "s3":
+            raise ValueError(f"expected a URI that begins with s3:// or file://, found {uri!r}")
+        if not BUCKET.fullmatch(parts.netloc):
+            raise ValueError(
+                f"the bucket of {uri!r} is no bucket name: 3 to 63 lower-case letters, digits, dots, hyphens"
+            )
+        # A key may hold what has a meaning in a URL.
+        key = uri.partition("://")[2].partition("/")[2]
+        if any(part in ("..", ".") for part in key.split("/")):
+            raise ValueError(f"the key of {uri!r} has '.' or '..' in it, which a folder cannot tell from a way")
+        return self.folder / parts.netloc / key
+
+    def objects(self, uri: str, /) -> Sequence[StoredObject]:
+        """All objects whose URI begins with ``uri``, ordered by URI."""
+        if urlsplit(uri).scheme == "file":
+            return self._paths.objects(uri)
+        return objects_below(self.resolve(uri), uri, ends_in_slash=uri.endswith("/"))
+
+    def put(self, path: Path, uri: str) -> None:
+        """Copy a file into the store: there whole, or not at all."""
+        target = self.resolve(uri)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with naming(str(path)), path.open("rb") as source, AtomicFile(target) as file:
+            shutil.copyfileobj(source, file, CHUNK_BYTES)
+
+    def put_bytes(self, content: bytes, uri: str) -> None:
+        """Write an object."""
+        target = self.resolve(uri)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with AtomicFile(target) as file:
+            file.write(content)

@@ -1,0 +1,308 @@
+"""Batch transform by the names of the SDK."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.errors import JobFailed
+from headrace.hosting.stage import Stage
+from headrace.jobs.logs import show
+from headrace.jobs.transform.running import read_transform, request_stop_transform, transform
+from headrace.jobs.transform.spec import TransformSpec
+from headrace.sagemaker.arguments import OnOneMachine, settle
+from headrace.sagemaker.session import Session, name_from_base
+
+__all__ = ["Transformable", "Transformer"]
+
+
+class Transformable(ABC):
+    """A model, or a pipeline of several: what batch transform can be done with."""
+
+    name: str | None
+    base_name: str
+    sagemaker_session: Session
+
+    @abstractmethod
+    def _stages(self) -> list[Stage]:
+        """What hosting takes. Gives it a name, and writes it down."""
+
+    def transformer(
+        self,
+        instance_count: int = 1,
+        instance_type: str = "local",
+        strategy: str | None = None,
+        assemble_with: str | None = None,
+        output_path: str | None = None,
+        output_kms_key: str | None = None,
+        accept: str | None = None,
+        env: Mapping[str, str] | None = None,
+        max_concurrent_transforms: int | None = None,
+        max_payload: int | None = None,
+        **others: Any,
+    ) -> Transformer:
+        """Batch transform with it; see :class:`Transformer`."""
+        del instance_count, instance_type, output_kms_key
+        settle(others, what=f"{type(self).__name__}.transformer")
+        self._stages()
+        return Transformer(
+            self,
+            strategy=strategy,
+            assemble_with=assemble_with,
+            output_path=output_path,
+            accept=accept,
+            env=env,
+            max_concurrent_transforms=max_concurrent_transforms,
+            max_payload=max_payload,
+            sagemaker_session=self.sagemaker_session,
+            base_transform_job_name=self.base_name,
+        )
+
+    def create(self, instance_type: str | None = None, **others: Any) -> None:
+        """Give it a name and write it down, so that :class:`Transformer` finds it by that name, in any process."""
+        del instance_type
+        settle(others, what=f"{type(self).__name__}.create")
+        self._stages()
+
+    def delete_model(self) -> None:
+        """Forget it; artifacts, and the models of a pipeline, stay.
+
+        Raises:
+            ValueError: It was never made.
+        """
+        if self.name is None:
+            raise ValueError("The SageMaker model must be created before attempting to delete.")
+        self.sagemaker_session.delete_model(self.name)
+
+
+class _WrittenModel(Transformable):
+    """A model, or a pipeline, that was written down, maybe by another process."""
+
+    def __init__(self, name: str, session: Session) -> None:
+        self.name = name
+        self.base_name = name
+        self.sagemaker_session = session
+
+    def _stages(self) -> list[Stage]:
+        containers = self.sagemaker_session.describe_model(str(self.name)).get("Containers", ())
+        if not containers:
+            raise ValueError(f"the model {self.name!r} has no containers written down: create it anew")
+        return [Stage.from_json(container) for container in containers]
+
+
+class _TransformJob:
+    """A transform job by its name."""
+
+    def __init__(self, session: Session, name: str) -> None:
+        self.name = name
+        self._session = session
+
+    @property
+    def job_name(self) -> str:
+        """Its name."""
+        return self.name
+
+    def describe(self) -> dict[str, Any]:
+        """What is known of it, in the words of SageMaker's API."""
+        return dict(read_transform(self._session.transform_dir, self.name).content)
+
+
+class Transformer(OnOneMachine):
+    """Sends the objects of a prefix through a model, and keeps what it answers.
+
+    Args:
+        model_name: The name of a model, or of a pipeline, that was created or deployed; ``transformer(...)`` of a model, an
+            estimator or a pipeline gives itself.
+        instance_count, instance_type: Of AWS.
+        strategy: ``"MultiRecord"`` or ``"SingleRecord"``.
+        assemble_with: ``"Line"``, or ``None`` for one answer behind the other.
+        output_path: Where answers go; ``s3://<default bucket>/<job name>`` by default.
+        accept: What the model is asked for.
+        env: More variables for its containers.
+        max_concurrent_transforms: Requests at a time.
+        max_payload: Of a request, in MB.
+        sagemaker_session: Where everything is.
+        base_transform_job_name: What names of jobs begin with.
+        others: Arguments of the SDK that only AWS has a use for.
+
+    Raises:
+        ValueError: There is no such model.
+    """
+
+    def __init__(
+        self,
+        model_name: str | Transformable,
+        instance_count: int = 1,
+        instance_type: str = "local",
+        strategy: str | None = None,
+        assemble_with: str | None = None,
+        output_path: str | None = None,
+        output_kms_key: str | None = None,
+        accept: str | None = None,
+        max_concurrent_transforms: int | None = None,
+        max_payload: int | None = None,
+        tags: Any = None,
+        env: Mapping[str, str] | None = None,
+        base_transform_job_name: str | None = None,
+        sagemaker_session: Session | None = None,
+        **others: Any,
+    ) -> None:
+        del instance_count, instance_type, output_kms_key, tags
+        settle(others, what="Transformer")
+        session = sagemaker_session or Session()
+        if isinstance(model_name, str):
+            session.describe_model(model_name)  # that there is none should be known now
+        self.model = _WrittenModel(model_name, session) if isinstance(model_name, str) else model_name
+        self.strategy = strategy
+        self.assemble_with = assemble_with
+        self.accept = accept
+        self.env = dict(env or {})
+        self.max_concurrent_transforms = max_concurrent_transforms
+        self.max_payload = max_payload
+        self.sagemaker_session = session
+        self.base_transform_job_name = base_transform_job_name
+        self.output_path = output_path
+        self.latest_transform_job: _TransformJob | None = None
+        self._made_output_path = output_path is None
+        self._ended: threading.Event | None = None  # not the thread: join() of one that was interrupted waits no more
+        self._error: BaseException | None = None
+
+    @property
+    def model_name(self) -> str | None:
+        """The name of the model."""
+        return self.model.name
+
+    def transform(
+        self,
+        data: str,
+        data_type: str = "S3Prefix",
+        content_type: str | None = None,
+        compression_type: str | None = None,
+        split_type: str | None = None,
+        job_name: str | None = None,
+        input_filter: str | None = None,
+        output_filter: str | None = None,
+        join_source: str | None = None,
+        experiment_config: Any = None,
+        model_client_config: Mapping[str, int] | None = None,
+        batch_data_capture_config: Any = None,
+        wait: bool = True,
+        logs: bool = True,
+    ) -> None:
+        """Run a transform job.
+
+        Args:
+            data: URI of the objects.
+            data_type: ``"S3Prefix"`` or ``"ManifestFile"``.
+            content_type: What they hold.
+            compression_type: ``"Gzip"``.
+            split_type: ``"Line"``, ``"RecordIO"``, ``"TFRecord"``; ``None`` sends each object in one request.
+            job_name: Made up by default.
+            input_filter, output_filter: JSONPath of what the model gets to see, and of what is kept.
+            join_source: ``"Input"`` puts input and answer side by side.
+            model_client_config: ``InvocationsTimeoutInSeconds`` and ``InvocationsMaxRetries``.
+            experiment_config, batch_data_capture_config: Of AWS.
+            wait: Until it is over.
+            logs: Whether its log is shown.
+
+        Raises:
+            JobFailed: An object could not be transformed; the others were.
+            ValueError: Settings that SageMaker would refuse.
+        """
+        del experiment_config, batch_data_capture_config
+        session = self.sagemaker_session
+        stages = self.model._stages()
+        name = job_name or name_from_base(self.base_transform_job_name or self.model.name or "transform")
+        if self._made_output_path:
+            self.output_path = f"s3://{session.default_bucket()}/{name}"
+        client = dict(model_client_config or {})
+        spec = TransformSpec(
+            name=name,
+            input_uri=data,
+            data_type=data_type,
+            content_type=content_type,
+            compression=compression_type or "None",
+            split_type=split_type or "None",
+            strategy=self.strategy,
+            assemble_with=self.assemble_with or "None",
+            accept=self.accept,
+            output_path=str(self.output_path),
+            max_payload_mb=self.max_payload,
+            max_concurrent_transforms=self.max_concurrent_transforms,
+            environment=self.env,
+            input_filter=input_filter or "$",
+            output_filter=output_filter or "$",
+            join_source=join_source or "None",
+            invocations_timeout_s=client.get("InvocationsTimeoutInSeconds", 600),
+            invocations_max_retries=client.get("InvocationsMaxRetries", 3),
+        )
+        self.latest_transform_job = _TransformJob(session, name)
+        self._begin(spec, stages, logs=logs)
+        if wait:
+            self.wait()
+
+    def _begin(self, spec: TransformSpec, stages: list[Stage], *, logs: bool) -> None:
+        session = self.sagemaker_session
+        self._error = None
+        ended = self._ended = threading.Event()
+
+        def work() -> None:
+            try:
+                transform(
+                    spec,
+                    stages,
+                    session,
+                    work_dir=session.transform_dir,
+                    on_line=show if logs else _silent,
+                    progress=logs,
+                )
+            except BaseException as error:  # noqa: BLE001 - raised where somebody waits
+                self._error = error
+            finally:
+                ended.set()
+
+        threading.Thread(target=work, name=f"headrace job {spec.name}").start()
+
+    def wait(self, logs: bool = True) -> None:
+        """Wait until the last job is over.
+
+        Raises:
+            JobFailed: It failed; the message is the reason.
+            ValueError: There was none.
+        """
+        del logs
+        job = self._job()
+        if self._ended is not None:
+            try:
+                self._ended.wait()
+            except KeyboardInterrupt:
+                self.stop_transform_job(wait=False)
+                self._ended.wait()
+                raise
+            self._ended = None
+            if self._error is not None:
+                raise self._error
+        found = job.describe()
+        if found["TransformJobStatus"] == "Failed":
+            raise JobFailed(str(found.get("FailureReason", "it failed")))
+
+    def stop_transform_job(self, wait: bool = True) -> None:
+        """Ask the last job to stop."""
+        request_stop_transform(self.sagemaker_session.transform_dir, self._job().name)
+        if wait and self._ended is not None:
+            self._ended.wait()
+
+    def delete_model(self) -> None:
+        """Forget the model; its artifact stays."""
+        self.model.delete_model()
+
+    def _job(self) -> _TransformJob:
+        if self.latest_transform_job is None:
+            raise ValueError("No transform job available: call transform first")
+        return self.latest_transform_job
+
+
+def _silent(line: str) -> None:
+    """The lines are in the job's log anyway."""

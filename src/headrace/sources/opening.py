@@ -1,0 +1,239 @@
+"""From a path to records, and from records to a source."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+from headrace._arguments import names, word
+from headrace.codecs.example import ExampleCodec
+from headrace.codecs.infer import infer_payloads, infer_schema
+from headrace.codecs.raw import RawCodec
+from headrace.codecs.sagemaker_record import SageMakerRecordCodec
+from headrace.codecs.sagemaker_record_infer import infer_records
+from headrace.contracts.csv import CSV
+from headrace.contracts.feature import Feature
+from headrace.contracts.image_options import ImageOptions
+from headrace.contracts.schema import Schema
+from headrace.contracts.tables import is_table
+from headrace.errors import DataError, NoFiles, UnsupportedData, Where, did_you_mean
+from headrace.formats.csv import CsvRecords
+from headrace.formats.detect import format_named, format_of_name
+from headrace.formats.opening import open_records
+from headrace.io.folders import Listing
+from headrace.io.paths import expand
+from headrace.io.remote_names import stands_for_several
+from headrace.io.urls import inside, is_listing, is_url
+from headrace.sources.csv_source import csv_codec, csv_source
+from headrace.sources.decoded import decoded, stored_schema
+from headrace.sources.image_paths import as_paths, with_images
+from headrace.sources.read_instruction import SplitLike, resolve_split, split_names
+from headrace.sources.record_source import RecordSource
+from headrace.sources.sagemaker_records import sagemaker_record_codec
+from headrace.sources.table_source import TableSource
+from headrace.sources.views import Source
+
+__all__ = ["Paths", "codec_of", "find_schema", "open"]
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+SAMPLE = 256
+LOOKED_AT = 1000  # names of files, for one that may be meant
+"""How many records schema inference looks at."""
+
+
+def open(
+    path: Paths,
+    *,
+    format: str | CSV | None = None,
+    codec: str | None = None,
+    schema: Schema | Mapping[str, Feature] | None = None,
+    columns: Sequence[str] | None = None,
+    split: SplitLike | None = None,
+    compression: str | None = None,
+    on_corrupt: Literal["raise", "skip"] = "raise",
+    verify: bool = True,
+    decode: bool | ImageOptions = True,
+    image_columns: Sequence[str] | None = None,
+) -> Source:
+    """Open files as a random-access sequence of typed examples.
+
+    Args:
+        path: A file, a folder, a glob, a set of shards (``x@8``, ``x@*``), or a list of those.
+        format: ``"tfrecord"``, ``"recordio"``, ``"array_record"``, ``"riegeli"``, ``"npy"``, ``"npz"``, ``"csv"``, ``"parquet"``,
+            ``"jsonl"``, ``"avro"``, ``"webdataset"``; of folders ``"image_folder"``, ``"npy_folder"``, ``"npz_folder"``. By default
+            found from the content, then from the name. :class:`headrace.CSV` says how a CSV file is written.
+        codec: ``"example"`` (tf.train.Example and SequenceExample), ``"sagemaker_record"`` (SageMaker's Record) or ``"raw"``
+            (one feature ``record``); by default found from the first records.
+        schema: Feature types, instead of those inferred from the first 256 records. Only its features are decoded.
+        columns: Decode only these features.
+        split: A part in TFDS's split language: ``"train[:80%]"``, or an object such as :class:`~headrace.ReadInstruction`. The
+            name picks the files whose names hold it.
+        compression: ``"none"``, ``"gzip"``, ``"zlib"``; by default found from the content.
+        on_corrupt: ``"skip"`` goes on behind damaged records and counts them in ``source.skipped``. Formats in which they cannot be
+            told from what follows refuse it.
+        verify: ``False`` leaves the checksums unchecked. Formats without any refuse it.
+        decode: Whether features that hold encoded images come as pixels: ``uint8`` (16-bit PNG and TIFF: ``uint16``) of shape
+            ``(height, width, channels)``, decoded when they are read. ``False`` leaves the bytes; an
+            :class:`~headrace.ImageOptions` says how to decode.
+        image_columns: Columns of paths (from the folder of the file that they stand in) whose images are features, wherever the
+            paths lead. ``None``: in CSV and JSON Lines, those that are recognised, whose paths must stay in that folder;
+            empty: none.
+
+    Raises:
+        NoFiles, UnknownFormat, CorruptFile, CorruptRecord, SchemaMismatch: as their names say.
+        MissingExtra: On reading, where images are to be decoded and the extra ``images`` is not installed.
+    """
+    word(codec, "codec")
+    names(columns, "columns")
+    names(image_columns, "image_columns")
+    given = None if schema is None else Schema(schema)
+    stored = None if given is None else stored_schema(given)
+
+    def opened(paths: Paths) -> Source:
+        records = open_records(paths, format=format, compression=compression, on_corrupt=on_corrupt, verify=verify)
+        if columns is not None and hasattr(records, "only"):
+            records = records.only(tuple(columns))
+        rows, images = as_paths(records.format, stored)
+        source = with_images(_source(records, codec, rows), image_columns, in_schema=images)
+        source = decoded(source, decode=decode, given=given)
+        return source if columns is None else source.select(*columns)
+
+    return opened(path) if split is None else _split(path, split, opened)
+
+
+def _split(path: Paths, split: SplitLike, opened: Callable[[Paths], Source]) -> Source:
+    """The parts of a split expression, end to end."""
+    names = dict.fromkeys(split_names(split))
+    folders = _split_folders(path, list(names))
+    if folders is not None:
+        return _parts(split, {name: opened(folder) for name, folder in folders.items()})
+    files = expand(path)
+    found = {name: [file for file in files if name in _words(Path(file).name)] for name in names}
+    if not any(found.values()):
+        found = {name: [file for file in files if Path(file).parent.name == name] for name in names}
+    if not any(found.values()) and len(files) == 1:
+        return opened(files).split(split)  # one file is the one split there is, whatever it is called
+    for name, members in found.items():
+        if not members and name != "all":
+            words = sorted(set().union(*(_words(Path(file).name) for file in files[:LOOKED_AT])))
+            raise NoFiles(
+                Where(path=str(path)),
+                expected=f"files whose names hold {name!r}",
+                found=", ".join(files[:5]),
+                hint=did_you_mean(name, words),
+            )
+    return _parts(split, {name: opened(members or files) for name, members in found.items()})
+
+
+def _split_folders(path: Paths, names: list[str]) -> dict[str, str] | None:
+    """The folder of each split, where all of them are folders in a folder."""
+    if not isinstance(path, (str, os.PathLike)):
+        return None
+    if is_url(path):
+        return _split_folders_in_store(str(path), names)
+    folders = {name: Path(path).expanduser() / name for name in names}
+    return {name: str(folder) for name, folder in folders.items()} if all(map(Path.is_dir, folders.values())) else None
+
+
+def _split_folders_in_store(url: str, names: list[str]) -> dict[str, str] | None:
+    if not is_listing(url) or stands_for_several(url) or format_of_name(url) is not None:
+        return None
+    try:
+        there = Listing.of(url).folders
+    except NoFiles:
+        return None
+    return {name: inside(url, name) for name in names} if set(names) <= set(there) else None
+
+
+def _parts(split: SplitLike, sources: Mapping[str, Source]) -> Source:
+    parts = resolve_split(split, {name: len(source) for name, source in sources.items()})
+    chosen = [sources[name][start:stop] for name, start, stop in parts]
+    return chosen[0] if len(chosen) == 1 else chosen[0].concat(*chosen[1:])
+
+
+def _words(name: str) -> set[str]:
+    """The words of a file name, between punctuation: ``mini-train.tfrecord-00000`` has ``mini`` and ``train``."""
+    words = re.split(r"[^A-Za-z0-9_]+", name)
+    return {*words, *(part for word in words for part in word.split("_"))}
+
+
+def _source(records: Any, codec: str | None, schema: Schema | None) -> Source:
+    if is_table(records):
+        return TableSource(records) if schema is None else TableSource.under(records, schema)
+    if isinstance(records, CsvRecords) and codec in (None, "csv"):
+        return csv_source(records, schema)
+    return RecordSource(records, codec_of(records, codec=codec, schema=schema))
+
+
+def codec_of(records: Any, *, codec: str | None, schema: Schema | Mapping[str, Feature] | None) -> Any:
+    """The codec for some records: named, or recognised from the first of them."""
+    if codec not in (None, "example", "raw", "sagemaker_record"):
+        hint = did_you_mean(codec, ("example", "raw", "sagemaker_record"))
+        raise UnsupportedData(
+            Where(), expected="codec 'example', 'raw' or 'sagemaker_record'", found=repr(codec), hint=hint
+        )
+    given = None if schema is None else Schema(schema)
+    if isinstance(records, CsvRecords) and codec in (None, "csv"):
+        return csv_codec(records, given)
+    if codec == "raw":
+        return RawCodec(None if given is None else given.select(["record"])["record"].encoding)
+    if codec == "sagemaker_record" or (codec is None and format_named(records.format).codec == "sagemaker_record"):
+        record_codec = sagemaker_record_codec(records, _sample(records), given, named=codec is not None)
+        if record_codec is not None:
+            return record_codec
+    try:
+        found = infer_schema(_sample(records), given=given)
+    except DataError as error:
+        raise error if error.where.path else error.relocated(records.where_in_order(error.where.record or 0)) from error
+    if codec is None and found.codec == "raw" and given is None:
+        return RawCodec(found.schema["record"].encoding)
+    by_default = format_named(records.format).codec
+    if codec is None and by_default == "sagemaker_record" and (found.codec == "raw" or not _any(_sample(records, 1))):
+        return SageMakerRecordCodec(given or Schema({}))  # Nothing speaks for Examples: the schema says what they are.
+    return ExampleCodec(found.schema if given is None else given, lists=found.lists, mixed=found.mixed)
+
+
+def _any(sample: Iterator[Any]) -> bool:
+    return any(map(len, sample))
+
+
+def find_schema(records: Any, most: int | None) -> Schema:
+    """What :meth:`headrace.Schema.infer` does."""
+    if isinstance(records, (str, os.PathLike)):
+        records = open_records(records)
+    if is_table(records):
+        return records.schema
+    if isinstance(records, CsvRecords):
+        return csv_codec(records, None).schema
+    if hasattr(records, "iter_spans"):
+        by_default = format_named(records.format).codec
+        if by_default == "sagemaker_record" and (known := infer_records(_sample(records, most))) is not None:
+            return known.schema
+        return infer_schema(_sample(records, most)).schema
+    is_array = hasattr(records, "__array__") or hasattr(records, "tocsr")
+    is_one = is_array or not hasattr(records, "__iter__") or isinstance(records, (bytes, bytearray))
+    payloads = [] if is_one else list(records if most is None else islice(records, most))
+    for given in [records] if is_one else payloads:
+        if is_one or not isinstance(given, (bytes, bytearray, memoryview)):
+            expected = "a path, records, or an iterable of payloads as bytes"
+            raise TypeError(f"a schema is inferred from {expected}, got {type(given).__name__}")
+    return infer_payloads(payloads).schema
+
+
+def _sample(records: Any, most: int | None = SAMPLE) -> Iterator[Any]:
+    """Blocks of the first records. Damage further on is left for reading to report."""
+    seen = 0
+    blocks = records.iter_spans if most is None else getattr(records, "first_spans", records.iter_spans)
+    try:
+        for _, spans in blocks(64):
+            yield spans
+            seen += len(spans)
+            if most is not None and seen >= most:
+                return
+    except DataError:
+        if seen == 0:
+            raise

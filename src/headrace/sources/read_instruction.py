@@ -1,0 +1,215 @@
+"""Parts of splits as values: the counterpart in objects of the split language."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from headrace.errors import UnsupportedData, Where
+from headrace.sources.split import Piece, pieces_of
+
+__all__ = ["ReadInstruction", "SplitLike", "even_splits", "resolve_split", "split_names"]
+
+Unit = Literal["abs", "%", "shard"]
+Rounding = Literal["closest", "pct1_dropremainder"]
+SHORTEST_FOR_PCT1 = 100
+
+
+class _Sum:
+    """What can be put together with ``+``."""
+
+    def __add__(self, other: SplitLike) -> SplitSum:
+        return SplitSum((*_terms(self), *_terms(other)))
+
+    def __radd__(self, other: SplitLike) -> SplitSum:
+        return SplitSum((*_terms(other), *_terms(self)))
+
+
+@dataclass(frozen=True)
+class ReadInstruction(_Sum):
+    """A part of one split.
+
+    Args:
+        split_name: Of the split.
+        from_, to: Where the part begins and ends; ``None``: with the split. Negative ones count from the end.
+        unit: ``"abs"`` (examples), ``"%"``, or ``"shard"`` (files).
+        rounding: Of per cent: ``"closest"`` to the nearest example, halves to even; ``"pct1_dropremainder"`` takes 1 % for
+            the whole number of examples in it, so that equal percentages are equally long, and leaves the rest out.
+
+    Raises:
+        ValueError: The unit or the rounding is no such word, or a percentage is outside -100 to 100.
+
+    >>> ReadInstruction("train", to=10, unit="%") + ReadInstruction("test")
+    ReadInstruction('train[:10%]') + ReadInstruction('test')
+    """
+
+    split_name: str
+    from_: float | None = None
+    to: float | None = None
+    unit: Unit = "abs"
+    rounding: Rounding = "closest"
+
+    def __post_init__(self) -> None:
+        if self.unit not in ("abs", "%", "shard"):
+            raise ValueError(f"unit must be 'abs', '%' or 'shard', got {self.unit!r}")
+        if self.rounding not in ("closest", "pct1_dropremainder"):
+            raise ValueError(f"rounding must be 'closest' or 'pct1_dropremainder', got {self.rounding!r}")
+        if self.unit == "%" and max(abs(self.from_ or 0), abs(self.to or 0)) > 100:
+            raise ValueError(f"per cent are from -100 to 100, got {self.from_} and {self.to}")
+
+    @classmethod
+    def from_spec(cls, spec: SplitLike) -> SplitLike:
+        """What a split expression means, as it is: expressions are split arguments themselves."""
+        return spec
+
+    def __str__(self) -> str:
+        unit = "" if self.unit == "abs" else self.unit
+        bounds = ["" if bound is None else _digits(bound) + unit for bound in (self.from_, self.to)]
+        return self.split_name if bounds == ["", ""] else f"{self.split_name}[{bounds[0]}:{bounds[1]}]"
+
+    def __repr__(self) -> str:
+        rounding = "" if self.rounding == "closest" else f", rounding={self.rounding!r}"
+        return f"ReadInstruction({str(self)!r}{rounding})"
+
+    def pieces(self, sizes: Mapping[str, int], shard_sizes: Mapping[str, Sequence[int]]) -> list[Piece]:
+        """Name, start and stop."""
+        if self.unit != "%" or self.rounding == "closest" or (self.from_ is None and self.to is None):
+            return pieces_of(str(self), sizes, shard_sizes)
+        pieces_of(self.split_name, sizes, shard_sizes)  # is there such a split?
+        n = sizes[self.split_name]
+        if n < SHORTEST_FOR_PCT1:
+            raise self._refused("a split of 100 examples or more for 'pct1_dropremainder'", f"one of {n}")
+        start = 0 if self.from_ is None else self._position(self.from_, n)
+        stop = n if self.to is None else self._position(self.to, n)
+        return [(self.split_name, start, stop)]
+
+    def _position(self, bound: float, n: int) -> int:
+        if bound != int(bound):
+            raise self._refused("whole per cent for 'pct1_dropremainder'", f"{bound} %")
+        position = int(bound) * (n // 100)
+        return position + n if position < 0 else position
+
+    def _refused(self, expected: str, found: str) -> UnsupportedData:
+        return UnsupportedData(Where(), expected=expected, found=found, hint=f"The split was {self!r}.")
+
+
+@dataclass(frozen=True)
+class EvenSplit(_Sum):
+    """One of several equal parts of a split: see :func:`even_splits`."""
+
+    split: SplitLike
+    index: int
+    count: int
+    drop_remainder: bool
+
+    def pieces(self, sizes: Mapping[str, int], shard_sizes: Mapping[str, Sequence[int]]) -> list[Piece]:
+        """Name, start and stop."""
+        return [self._part(piece) for piece in _all_pieces(self.split, sizes, shard_sizes)]
+
+    def _part(self, piece: Piece) -> Piece:
+        name, start, stop = piece
+        each, rest = divmod(max(0, stop - start), self.count)
+        extra = 0 if self.drop_remainder else rest
+        begin = start + each * self.index + min(self.index, extra)
+        return name, begin, begin + each + (self.index < extra)
+
+    def __str__(self) -> str:
+        return f"{self.split} ({self.index + 1} of {self.count})"
+
+
+@dataclass(frozen=True)
+class SplitSum(_Sum):
+    """Several parts, one after the other."""
+
+    parts: tuple[SplitLike, ...]
+
+    def pieces(self, sizes: Mapping[str, int], shard_sizes: Mapping[str, Sequence[int]]) -> list[Piece]:
+        """Name, start and stop of each."""
+        return [piece for part in self.parts for piece in _all_pieces(part, sizes, shard_sizes)]
+
+    def __str__(self) -> str:
+        return "+".join(map(str, self.parts))
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.parts))
+
+
+SplitLike: TypeAlias = str | ReadInstruction | EvenSplit | SplitSum
+"""What ``split=`` takes: an expression, or objects that mean the same."""
+
+
+def even_splits(split: SplitLike, n: int, *, drop_remainder: bool = False) -> list[EvenSplit]:
+    """Cut a split into ``n`` parts that do not overlap, as TFDS does.
+
+    Args:
+        split: An expression, a :class:`ReadInstruction`, or a part that this function gave. Each of the parts joined by
+            ``+`` is cut for itself.
+        n: How many parts.
+        drop_remainder: Leave out what makes some parts one example longer than others; otherwise the first parts have one
+            more.
+
+    Returns:
+        ``n`` values that ``split=`` takes.
+
+    >>> [resolve_split(part, {"train": 11}) for part in even_splits("train", 3)]
+    [[('train', 0, 4)], [('train', 4, 8)], [('train', 8, 11)]]
+    """
+    if n < 1:
+        raise ValueError(f"there is at least one part, got n={n}")
+    return [EvenSplit(split, index, n, drop_remainder) for index in range(n)]
+
+
+def resolve_split(
+    split: SplitLike, sizes: Mapping[str, int], *, shard_sizes: Mapping[str, Sequence[int]] | None = None
+) -> list[Piece]:
+    """What a split asks for, as ``(name, start, stop)`` with ``0 <= start < stop <= sizes[name]``, in the order asked for.
+
+    Args:
+        split: An expression or an object.
+        sizes: Examples in each split there is.
+        shard_sizes: Examples in each file of each split, for the unit ``shard``.
+
+    Raises:
+        UnsupportedData: not a split, no such split, bounds outside it, or no example in it.
+    """
+    full = [piece for piece in _all_pieces(split, sizes, shard_sizes or {}) if piece[1] < piece[2]]
+    if not full:
+        raise UnsupportedData(
+            Where(),
+            expected="a split that holds examples",
+            found=f"{str(split)!r}, which holds none of {dict(sizes)}",
+            hint=f"The split was {str(split)!r}.",
+        )
+    return full
+
+
+def split_names(split: SplitLike) -> list[str]:
+    """The names of the splits that are asked for, in order. Those of text that is no split expression are what they are."""
+    if isinstance(split, str):
+        return [part.partition("[")[0].strip() for part in split.split("+")]
+    if isinstance(split, SplitSum):
+        return [name for part in split.parts for name in split_names(part)]
+    return split_names(split.split) if isinstance(split, EvenSplit) else [split.split_name]
+
+
+def _digits(bound: float) -> str:
+    """A number as the split language writes it: without an exponent."""
+    if bound == int(bound):
+        return str(int(bound))
+    return repr(bound) if "e" not in repr(bound) else f"{bound:.30f}"
+
+
+def _all_pieces(split: Any, sizes: Mapping[str, int], shard_sizes: Mapping[str, Sequence[int]]) -> list[Piece]:
+    if isinstance(split, str):
+        return pieces_of(split, sizes, shard_sizes)
+    if not hasattr(split, "pieces"):
+        raise TypeError(f"a split is text, ReadInstruction, or what even_splits gave, got {type(split).__name__}")
+    found: list[Piece] = split.pieces(sizes, shard_sizes)
+    return found
+
+
+def _terms(split: Any) -> tuple[SplitLike, ...]:
+    if not isinstance(split, (str, _Sum)):
+        raise TypeError(f"only splits can be added to splits, got {type(split).__name__}")
+    return split.parts if isinstance(split, SplitSum) else (split,)  # type: ignore[return-value]

@@ -1,0 +1,155 @@
+"""From examples to a batch and from a batch to its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from headrace.contracts.columns import join, reordered
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Batch, Example, Ragged
+from headrace.errors import SchemaMismatch, Where
+
+__all__ = ["as_columns", "join", "reordered", "row", "schema_of", "stack"]
+
+
+def as_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """What people give as columns as what batches hold: arrays, :class:`Ragged`, sparse rows, and lists where shapes differ.
+
+    Args:
+        columns: Names to arrays ``(n, ...)`` of NumPy, or of a library whose arrays become those; lists of values; SciPy
+            matrices of any form; :class:`Ragged`. Masked floats become NaN.
+
+    Raises:
+        TypeError: Something is no column, or has no dtype of NumPy's; the message names it.
+    """
+    for name in columns:
+        if not isinstance(name, str):
+            raise TypeError(f"names of columns are str, got {name!r}")
+    return {name: _as_column(column, name) for name, column in columns.items()}
+
+
+def _as_column(column: Any, name: str) -> Any:
+    if isinstance(column, Ragged) or (type(column) is np.ndarray and column.ndim and column.dtype.names is None):
+        return column
+    if hasattr(column, "tocsr"):
+        return _sparse_column(column, name)
+    if isinstance(column, Mapping):
+        raise TypeError(f"column {name!r} is a dict: give the columns in it names of their own, as {name}/...")
+    if isinstance(column, (list, tuple)):
+        missing = next((at for at, value in enumerate(column) if value is None), None)
+        if missing is not None:
+            raise SchemaMismatch(Where(record=missing, feature=name), expected="a value", found="None")
+        return _stack_values(list(column)) if column else np.zeros(0)
+    if isinstance(column, (str, bytes)) or not (hasattr(column, "__array__") or hasattr(column, "__len__")):
+        raise _no_column(name, f"{type(column).__name__} {column!r:.80}")
+    array = _as_array(column, name)
+    if array.ndim == 0:
+        raise _no_column(name, f"the single value {array!r:.80}")
+    if array.dtype.names is not None:
+        raise TypeError(
+            f"column {name!r} is a structured array: give each of its fields {array.dtype.names} as a column"
+        )
+    return array
+
+
+def _sparse_column(column: Any, name: str) -> Any:
+    if len(column.shape) != len(("rows", "columns")):
+        raise _no_column(name, f"a sparse array of shape {column.shape}")
+    return column if column.format == "csr" else column.tocsr()
+
+
+def _as_array(column: Any, name: str) -> Any:
+    if hasattr(column, "detach"):  # A tensor that is being learned has no array before.
+        column = column.detach()
+    if isinstance(column, np.ma.MaskedArray) and np.ma.is_masked(column):
+        if column.dtype.kind != "f":
+            raise TypeError(
+                f"column {name!r} has masked values of {column.dtype}: fill them first, with array.filled(...)"
+            )
+        return column.filled(np.nan)
+    try:
+        return np.asarray(column)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"column {name!r} does not become a NumPy array: {error}") from error
+
+
+def _no_column(name: str, found: str) -> TypeError:
+    expected = "an array or a list with one value for each example"
+    return TypeError(
+        f"column {name!r} must be {expected}, got {found}. A single example is written as [{{...}}], a list of one."
+    )
+
+
+def row(batch: Batch, index: int) -> dict[str, Any]:
+    """Example ``index`` of a batch: views of its columns, no copies."""
+    return {name: column[index] for name, column in batch.items()}
+
+
+def stack(examples: Sequence[Example]) -> Batch:
+    """Stack examples into one batch.
+
+    Args:
+        examples: ``n`` examples with equal feature names.
+
+    Returns:
+        ``ndarray (n, *shape)`` where shapes agree, a :class:`Ragged` where only the first axis differs, a list otherwise
+        (images of different sizes); object arrays for ``bytes`` and ``str``.
+
+    Raises:
+        SchemaMismatch: two examples have different features.
+    """
+    if not examples:
+        return {}
+    names = list(examples[0])
+    for position, example in enumerate(examples):
+        if example.keys() != examples[0].keys():
+            raise SchemaMismatch(Where(record=position), expected=f"the features {names}", found=str(list(example)))
+    return {name: _stack_values([example[name] for example in examples]) for name in names}
+
+
+def _stack_values(values: list[Any]) -> Any:
+    first = values[0]
+    if isinstance(first, (bytes, str)):
+        column = np.empty(len(values), object)
+        column[:] = values
+        return column
+    if isinstance(first, Ragged):
+        return _nest(values)
+    if hasattr(first, "tocsr"):
+        return join([value.reshape((1, -1)).tocsr() for value in values])
+    arrays = [np.asarray(value) for value in values]
+    if all(array.shape == arrays[0].shape for array in arrays):
+        return np.stack(arrays)
+    if all(array.ndim for array in arrays) and len({array.shape[1:] for array in arrays if len(array)}) <= 1:
+        return Ragged.from_list(arrays)
+    return values
+
+
+def _nest(rows: list[Ragged]) -> Ragged:
+    offsets = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum([len(item) for item in rows], out=offsets[1:])
+    return Ragged(join(rows), offsets)
+
+
+def schema_of(batch: Mapping[str, Any]) -> Schema:
+    """The schema that the columns of a batch show: what is stacked is fixed, what is ragged varies."""
+    return Schema({name: _feature_of(column) for name, column in batch.items()})
+
+
+def _feature_of(column: Any) -> Feature:
+    if isinstance(column, Ragged):
+        inner = _feature_of(column.values)
+        return Feature(inner.dtype, (None, *inner.shape))
+    if isinstance(column, list):
+        first = np.asarray(column[0])
+        return Feature(first.dtype, (None,) * first.ndim)
+    if hasattr(column, "tocsr"):
+        return Feature(column.dtype, (column.shape[1],), sparse=True)
+    if column.dtype == object:
+        flat = column.reshape(-1)
+        return Feature("str" if len(flat) and all(isinstance(v, str) for v in flat) else "bytes", column.shape[1:])
+    return Feature(column.dtype, column.shape[1:])

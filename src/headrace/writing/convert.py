@@ -1,0 +1,232 @@
+"""Any format to any format, in parallel; a killed run goes on where it stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import as_completed
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from headrace._arguments import choice, flag, names, whole, word
+from headrace.codecs.sagemaker_record import SageMakerRecordCodec
+from headrace.contracts.csv import CSV
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.errors import CorruptFile, CorruptRecord, SchemaMismatch, UnsupportedData, Where
+from headrace.formats.detect import format_named
+from headrace.io.cache import cache_key
+from headrace.io.cores import usable_cores
+from headrace.io.places import first_there
+from headrace.io.progress import Progress
+from headrace.io.reading import total_size
+from headrace.io.signatures import Signature
+from headrace.io.threads import ThreadPool
+from headrace.sources.opening import open as open_source
+from headrace.sources.record_source import RecordSource
+from headrace.sources.views import Source
+from headrace.writing.fitting import Loss, fitted
+from headrace.writing.sinks import codec_for, open_sink, open_writer, storable
+from headrace.writing.targets import Target
+from headrace.writing.units import Unit, WorkFolder, join_units
+
+__all__ = ["Converted", "convert"]
+
+BATCH = 1024
+FINAL = (CorruptRecord, CorruptFile, SchemaMismatch, UnsupportedData)
+"""What the same call would meet again: nothing is kept for it."""
+
+
+def _versions(source: Source) -> str:
+    """Tells files from what they were when an earlier run stopped, also where only examples in their middle are other ones."""
+    paths = [path for records in source._all_records() for path in getattr(records, "files", records.paths)]
+    here = [str(path) for path in paths if Path(path).is_file()]
+    return cache_key(*here, *(Signature.of(path) for path in here))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Converted:
+    """What a conversion did.
+
+    Attributes:
+        examples: Examples in the new files.
+        paths: The new files.
+        bytes: Their size together.
+        resumed: Examples that an earlier, interrupted run had converted already.
+        skipped: Damaged records that were left out (``on_corrupt="skip"``).
+        lost: What the new files do not hold as it was (``allow_loss=True``), a sentence for each feature.
+        schema: Of what was written. Formats that do not keep it whole give the same back under it: ``hr.open(dst, schema=...)``.
+    """
+
+    examples: int
+    paths: tuple[str, ...]
+    bytes: int
+    resumed: int
+    skipped: int
+    lost: tuple[str, ...] = ()
+    schema: Schema = field(default_factory=lambda: Schema({}), repr=False)
+
+
+def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a default
+    src: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Source,
+    dst: str | os.PathLike[str],
+    *,
+    format: str | CSV | None = None,
+    codec: str | None = None,
+    schema: Schema | Mapping[str, Feature] | None = None,
+    columns: Sequence[str] | None = None,
+    shards: int = 1,
+    compression: str | None = None,
+    on_corrupt: Literal["raise", "skip"] = "raise",
+    allow_loss: bool = False,
+    threads: int | None = None,
+    overwrite: bool = False,
+    progress: bool = False,
+) -> Converted:
+    """Write the examples of ``src`` into new files.
+
+    Record payloads that need no other codec are passed through byte for byte. The work is cut into units that are
+    finished one by one in a hidden folder beside ``dst``, or in the cache folder if ``dst`` is a URL: the same call after a kill
+    or a power cut goes on with the units that are missing. The files of ``dst`` get their names when they are whole. Of a
+    conversion that is refused, or meets damage, nothing is left.
+
+    Args:
+        src: Anything :func:`headrace.open` takes, or a source.
+        dst: As for :func:`headrace.write`.
+        format, codec, compression, shards: Of the new files; by default what the name says.
+        schema, columns: As for :func:`headrace.open`.
+        on_corrupt: ``"skip"`` leaves damaged records out and counts them.
+        allow_loss: Store what the new format cannot hold as something that it can (float64 as float32), or leave it out, and
+            say so in ``lost``. Without it, that is an error.
+        threads: How many units are worked on at once; by default one per core.
+        overwrite: Replace files that exist. Without it they are an error.
+        progress: Show a progress bar.
+
+    Raises:
+        UnsupportedData: ``dst`` exists, or something would be lost: the message says what, and why.
+    """
+    word(codec, "codec")
+    names(columns, "columns")
+    choice(on_corrupt, "on_corrupt", ("raise", "skip"))
+    allow_loss, overwrite, progress = (
+        flag(allow_loss, "allow_loss"),
+        flag(overwrite, "overwrite"),
+        flag(progress, "progress"),
+    )
+    threads = None if threads is None else whole(threads, "threads")
+    target = Target.of(dst, format=format, compression=compression, shards=shards)
+    source = src
+    if isinstance(source, Source):
+        if on_corrupt != "raise":
+            raise ValueError("on_corrupt= says how files are opened: give it to hr.open, because this source is open")
+        source = source if columns is None else source.select(*columns)
+    else:
+        source = open_source(source, schema=schema, columns=columns, on_corrupt=on_corrupt)
+    source = storable(source, target.format)
+    raw = codec is None and schema is None and not columns and _passes(source, target.format)
+    lost: tuple[Loss, ...] = ()
+    if not raw:
+        source, lost = fitted(source, os.fspath(dst), target.format, codec, allow_loss=allow_loss)
+    plan = {
+        "source": source.fingerprint,
+        "files": _versions(source),
+        "raw": raw,
+        "codec": codec,
+        "schema": source.schema.to_json(),
+        "allow_loss": allow_loss,
+        "csv": repr(target.csv),
+    }
+    work = WorkFolder.open(target, len(source), plan)
+    # In the folder of an interrupted run, a file that has its final name already is that run's own.
+    existing = first_there(target.paths) if work.fresh and not overwrite else None
+    if existing is not None:
+        work.remove_if_fresh()
+        raise UnsupportedData(
+            Where(path=existing),
+            expected="no such file yet",
+            found="one",
+            hint="Pass overwrite=True to replace it.",
+        )
+    resumed = work.finished_examples()
+    with Progress("converting", len(source), "examples", show=progress) as bar:
+        bar.advance(resumed)
+        try:
+            _run(
+                work,
+                threads or usable_cores(),
+                _unit_writer(source, target, codec, raw=raw, advance=bar.advance),
+            )
+        except FINAL:
+            work.discard()
+            raise
+        except BaseException as error:
+            if not work.discard_if_empty():
+                error.add_note("What is finished is kept: the same call goes on from here.")
+            raise
+    return Converted(
+        examples=len(source),
+        paths=target.paths,
+        bytes=total_size(target.paths),
+        resumed=resumed,
+        skipped=source.skipped.records,
+        lost=tuple(map(str, lost)),
+        schema=source.schema,
+    )
+
+
+def _passes(source: Source, format: str) -> bool:
+    """Whether payloads can stay as they are: raw ones, and those of the codec that the format has by default."""
+    if not isinstance(source, RecordSource) or format_named(format).sink is not None:
+        return False
+    return source.codec.name in ("raw", codec_for(source.schema.select([]), None, format).name)
+
+
+def _run(work: WorkFolder, threads: int, write_unit: Callable[[Unit], None]) -> None:
+    """Do the missing units, several at a time; a shard is put together as soon as its last unit is there."""
+    missing = work.missing()
+    with ThreadPool(max(1, min(threads, len(missing) or 1)), thread_name_prefix="headrace-convert") as pool:
+        waiting = [pool.submit(write_unit, unit) for unit in missing]
+        try:
+            for done in as_completed(waiting):
+                done.result()
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    for shard in work.shards():
+        if not work.is_done(shard.path):
+            join_units(shard, work)
+    work.remove()
+
+
+def _unit_writer(
+    source: Source, target: Target, codec: str | None, *, raw: bool, advance: Callable[[int], None]
+) -> Callable[[Unit], None]:
+    def write_raw(unit: Unit) -> None:
+        records: Any = source.records if isinstance(source, RecordSource) else None
+        chosen = source.codec if isinstance(source, RecordSource) else None
+        with open_writer(unit.path, target.format, target.compression) as writer:
+            for start in range(unit.start, unit.stop, BATCH):
+                stop = min(start + BATCH, unit.stop)
+                spans = records.spans(np.arange(start, stop))
+                payloads = chosen.payloads(spans) if isinstance(chosen, SageMakerRecordCodec) else spans.to_bytes()
+                writer.write_many(payloads)
+                advance(stop - start)
+
+    def write_examples(unit: Unit) -> None:
+        sink = open_sink(
+            unit.path, target.csv or target.format, target.compression, source.schema, codec=codec, first=unit.first
+        )
+        with contextlib.ExitStack() as stack:
+            stack.callback(sink.abort)
+            for start in range(unit.start, unit.stop, BATCH):
+                stop = min(start + BATCH, unit.stop)
+                sink.write_batch(source.batch(np.arange(start, stop)), stop - start)
+                advance(stop - start)
+            stack.pop_all()
+        sink.close()
+
+    return write_raw if raw else write_examples

@@ -1,0 +1,259 @@
+"""Whether a format holds what a source has, and what of it would be lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.codecs.example import ExampleCodec
+from headrace.codecs.raw import RawCodec
+from headrace.codecs.sagemaker_record import SageMakerRecordCodec
+from headrace.contracts.feature import Feature
+from headrace.contracts.protocols import Indices
+from headrace.contracts.schema import Schema
+from headrace.contracts.tables import Misfit
+from headrace.contracts.values import Batch, Ragged
+from headrace.errors import UnsupportedData, Where
+from headrace.formats.detect import format_named
+from headrace.sources.views import Derived, Source
+from headrace.writing.sinks import codec_for
+
+__all__ = ["Loss", "fitted", "misfits_of"]
+
+STEPS = 4  # sparse to dense, times to whole numbers, wide to narrow ones
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What a conversion does not keep of one feature.
+
+    Args:
+        feature: Its name.
+        was: What it is in the source.
+        stored: What it is in the new files; ``None``: it is left out.
+    """
+
+    feature: str
+    was: Feature
+    stored: Feature | None
+
+    def __str__(self) -> str:
+        if self.stored is None:
+            return f"{self.feature!r} is left out"
+        return f"{self.feature!r} is stored as {self.stored!r} instead of {self.was!r}"
+
+
+def misfits_of(schema: Schema, format: str, codec: str | None = None) -> list[Misfit]:
+    """The features that the files of a format do not hold as they are.
+
+    Those with ``certain=False`` are a matter of their values: they fit if ``instead`` holds all of them exactly.
+    """
+    found = format_named(format)
+    if found.sink is not None:
+        return [] if found.misfits is None else list(found.misfits(schema))
+    whole = codec_for(schema.select([]), codec, format)
+    if codec is None and list(schema) == ["record"]:
+        return []
+    if isinstance(whole, RawCodec):
+        expected, hint = "one feature of bytes, called record", "Name another codec."
+        return [
+            Misfit(feature=name, expected=expected, found=repr(feature), hint=hint)
+            for name, feature in schema.items()
+            if name != "record" or feature.dtype != "bytes"
+        ]
+    each = (_codec_misfit(whole, name, feature) for name, feature in schema.items())
+    return [misfit for misfit in each if misfit is not None]
+
+
+def _codec_misfit(codec: Any, name: str, feature: Feature) -> Misfit | None:
+    try:
+        type(codec)(Schema({name: feature}))
+    except UnsupportedData as error:
+        return Misfit(
+            feature=name, expected=error.expected, found=error.found, instead=_simpler(feature), hint=error.hint
+        )
+    if isinstance(codec, SageMakerRecordCodec) and feature.shape.count(None) > 1:
+        return Misfit(feature=name, expected="arrays of which at most one axis varies", found=repr(feature))
+    narrow = _narrow(codec, feature)
+    if narrow is None:
+        return None
+    kind = "Examples" if isinstance(codec, ExampleCodec) else "Records"
+    return Misfit(
+        feature=name,
+        expected=f"values that {narrow.dtype} holds, which is what {kind} have",
+        found=repr(feature),
+        instead=narrow,
+        certain=False,
+    )
+
+
+def _simpler(feature: Feature) -> Feature | None:
+    """What a feature can be instead, one step away."""
+    if feature.sparse:
+        return Feature(feature.dtype, feature.shape)
+    if feature.is_text:
+        return None
+    dtype = np.dtype(feature.dtype)
+    if dtype.kind in "mM":
+        return Feature("int64", feature.shape)
+    return Feature("float64", feature.shape) if dtype.kind == "f" and dtype.itemsize > 8 else None
+
+
+def _narrow(codec: Any, feature: Feature) -> Feature | None:
+    if feature.is_text:
+        return None
+    dtype = np.dtype(feature.dtype)
+    if isinstance(codec, ExampleCodec) and dtype == np.float64:
+        return replace(feature, dtype="float32")
+    if isinstance(codec, SageMakerRecordCodec) and dtype.kind in "iu" and not np.can_cast(dtype, np.int32):
+        return replace(feature, dtype="int32")
+    return None
+
+
+def fitted(
+    source: Source, path: str, format: str, codec: str | None = None, *, allow_loss: bool = False
+) -> tuple[Source, tuple[Loss, ...]]:
+    """The source as a format holds it.
+
+    Args:
+        source: Of the examples.
+        path: Of the new files, for messages.
+        format, codec: Of the new files.
+        allow_loss: Store what does not fit as something that does, or leave it out.
+
+    Returns:
+        The source, and what is lost by that: nothing unless it is allowed.
+
+    Raises:
+        UnsupportedData: Something would be lost. For features whose values decide, on reading the first that does.
+    """
+    features: dict[str, Feature] = dict(source.schema)
+    checked: dict[str, Misfit] = {}
+    for _ in range(STEPS):
+        misfits = [m for m in misfits_of(Schema(features), format, codec) if m.feature not in checked]
+        if not misfits:
+            break
+        for misfit in misfits:
+            if misfit.certain and not allow_loss:
+                raise _refusal(misfit, path)
+            if misfit.feature not in features:
+                raise _refusal(misfit, path)
+            if misfit.instead is None:
+                del features[misfit.feature]
+            else:
+                features[misfit.feature] = misfit.instead
+                if not misfit.certain:
+                    checked[misfit.feature] = misfit
+    if source.schema and not features:
+        raise _refusal(misfits_of(source.schema, format, codec)[0], path)
+    lost = tuple(
+        Loss(name, feature, features.get(name))
+        for name, feature in source.schema.items()
+        if features.get(name) != feature
+    )
+    if not lost:
+        return source, ()
+    return _Fitted(source, Schema(features), exact=not allow_loss), lost if allow_loss else ()
+
+
+def _refusal(misfit: Misfit, path: str) -> UnsupportedData:
+    instead = "leaves it out" if misfit.instead is None else f"stores it as {misfit.instead!r}"
+    hint = f"{misfit.hint} allow_loss=True (--allow-loss) {instead}.".strip()
+    return UnsupportedData(
+        Where(path=path, feature=misfit.feature), expected=misfit.expected, found=misfit.found, hint=hint
+    )
+
+
+class _Fitted(Derived):
+    """A source whose features are stored as others; with ``exact``, none of their values may change by that."""
+
+    def __init__(self, parent: Source, schema: Schema, *, exact: bool) -> None:
+        super().__init__(parent._narrowed(tuple(schema)))
+        self._schema = schema
+        self.exact = exact
+
+    @property
+    def schema(self) -> Schema:
+        return self._schema
+
+    def _batch(self, indices: Indices) -> Batch:
+        batch = self.parent._batch(indices)
+        return {name: self._column(batch[name], name, indices) for name in self._schema}
+
+    def _column(self, column: Any, name: str, indices: Indices) -> Any:
+        was, stored = self.parent.schema[name], self._schema[name]
+        if was.sparse and not stored.sparse:
+            column = column.toarray()
+        if was.dtype == stored.dtype:
+            return column
+        cast = _cast(column, stored.numpy_dtype)
+        if self.exact and (row := _first_changed(column, cast)) is not None:
+            raise UnsupportedData(
+                self.parent.where(int(indices[row])).at(feature=name),
+                expected=f"values that {stored.dtype} holds exactly",
+                found=_first_value(column, cast, row),
+                hint=f"allow_loss=True (--allow-loss) stores them as {stored.dtype} all the same.",
+            )
+        return cast
+
+
+def _cast(column: Any, dtype: np.dtype[Any]) -> Any:
+    if isinstance(column, Ragged):
+        return Ragged(_cast(column.values, dtype), column.offsets)
+    if isinstance(column, list):
+        return [_cast(np.asarray(row), dtype) for row in column]
+    if hasattr(column, "tocsr"):
+        cast = column.tocsr().copy()
+        cast.data = _cast(cast.data, dtype)
+        return cast
+    if (
+        dtype.kind in "iu" and column.dtype.kind in "iu"
+    ):  # What is too large is as large as can be, and not another number.
+        limits, own = np.iinfo(dtype), np.iinfo(column.dtype)
+        column = np.clip(column, max(limits.min, own.min), min(limits.max, own.max))
+    with np.errstate(over="ignore"):
+        return column.astype(dtype)
+
+
+def _first_changed(column: Any, cast: Any) -> int | None:
+    """The first row of which a value is another than before."""
+    if isinstance(column, list):
+        return next((row for row, pair in enumerate(zip(column, cast, strict=True)) if _changes(*pair).any()), None)
+    if hasattr(column, "tocsr"):
+        column, cast = column.toarray(), cast.toarray()
+    places: Callable[[int], int] = int
+    while isinstance(column, Ragged):
+        places = _row_of(column.offsets, places)
+        column, cast = column.values, cast.values
+    changed = _changes(column, cast)
+    if not changed.any():
+        return None
+    return places(int(np.flatnonzero(changed.reshape(len(column), -1).any(axis=1))[0]))
+
+
+def _first_value(column: Any, cast: Any, row: int) -> str:
+    """The first value of this row that is another than before."""
+    if hasattr(column, "tocsr"):
+        column, cast, row = column.tocsr()[[row]].toarray(), cast.tocsr()[[row]].toarray(), 0
+    was, now = column[row], cast[row]
+    while isinstance(was, Ragged):
+        was, now = was.values, now.values
+    was, now = np.atleast_1d(was), np.atleast_1d(now)
+    return str(was[_changes(was, now)][0])
+
+
+def _row_of(offsets: npt.NDArray[np.int64], outer: Callable[[int], int]) -> Callable[[int], int]:
+    return lambda at: outer(int(np.searchsorted(offsets, at, side="right")) - 1)
+
+
+def _changes(column: Any, cast: Any) -> npt.NDArray[np.bool_]:
+    column = np.asarray(column)
+    back = cast.astype(column.dtype)
+    same = back == column
+    if column.dtype.kind == "f":
+        same |= np.isnan(back) & np.isnan(column)
+    return ~np.atleast_1d(same)

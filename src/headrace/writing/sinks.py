@@ -1,0 +1,154 @@
+"""One output file: batches go in, framed records come out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from headrace.codecs.example import ExampleCodec
+from headrace.codecs.raw import RawCodec
+from headrace.codecs.sagemaker_record import SageMakerRecordCodec
+from headrace.contracts.csv import CSV
+from headrace.contracts.records import RecordWriter
+from headrace.contracts.schema import Schema
+from headrace.contracts.tables import BatchWriter
+from headrace.contracts.values import Ragged
+from headrace.errors import SchemaMismatch, UnsupportedData, Where
+from headrace.formats.detect import format_named
+from headrace.io.paths import PathLike
+from headrace.sources.views import Source
+from headrace.writing.encoding import EncodingSink, encoders_of
+
+RecordCodec: TypeAlias = ExampleCodec | RawCodec | SageMakerRecordCodec
+
+__all__ = ["RecordCodec", "codec_for", "open_sink", "open_writer", "rows_of", "slice_rows", "storable"]
+
+
+PIXEL_FORMATS = ("npy", "npz")
+
+
+class RecordSink:
+    """Batches through a codec into framed records."""
+
+    def __init__(self, writer: RecordWriter, codec: RecordCodec) -> None:
+        self.writer = writer
+        self.codec = codec
+
+    def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
+        self.writer.write_block(*self.codec.encode_batch(batch, n, self.writer.head, self.writer.tail))
+
+    def close(self) -> None:
+        self.writer.close()
+
+    def abort(self) -> None:
+        self.writer.abort()
+
+
+def open_sink(
+    path: PathLike, format: str | CSV, compression: str, schema: Schema, *, codec: str | None = None, first: bool = True
+) -> BatchWriter:
+    """What takes the batches for one file of a format: records by way of a codec, or columns under the schema.
+
+    Pixels that the schema wants stored as images are encoded first. ``first``: the file begins here; else it is to be appended
+    to another, where files of the format may follow one another.
+    """
+    found = format_named(format)
+    if found.name not in PIXEL_FORMATS and (encoders := encoders_of(schema)):
+        stored = Schema({name: feature.stored for name, feature in schema.items()})
+        return EncodingSink(open_sink(path, format, compression, stored, codec=codec, first=first), encoders)
+    sink = found.sink
+    _check_names(schema, path, found.name, errors="strict" if sink is not None else "surrogateescape")
+    if sink is None or (codec == "raw" and found.writer is not None):
+        return RecordSink(open_writer(path, found.name, compression), codec_for(schema, codec, found.name))
+    if codec is not None:
+        raise UnsupportedData(
+            Where(path=str(path)), expected="no codec for a format that holds columns", found=repr(codec)
+        )
+    if first or found.join is not None:
+        return sink(path, schema, compression=compression)
+    return sink(path, schema, compression=compression, first=False)
+
+
+def _check_names(schema: Schema, path: PathLike, format: str, *, errors: str) -> None:
+    """Refuse names of features that no file holds, or that would not come back.
+
+    Raises:
+        UnsupportedData: There is one.
+    """
+    for name in schema:
+        try:
+            is_text = bool(name.encode("utf-8", errors)) or format not in ("npy", "csv")
+        except UnicodeEncodeError:
+            is_text = False
+        if not is_text or (format == "csv" and name.startswith("\ufeff")):
+            raise UnsupportedData(
+                Where(path=os.fspath(path), feature=name),
+                expected=f"names that {format} can hold",
+                found=ascii(name),
+                hint="rename() it.",
+            )
+
+
+def codec_for(schema: Schema, name: str | None, format: str) -> RecordCodec:
+    """The codec called ``name``, or the one that suits the schema and the format."""
+    if name not in (None, "example", "raw", "sagemaker_record"):
+        raise ValueError(f"codec must be 'example', 'sagemaker_record' or 'raw', got {name!r}")
+    if name == "raw" or (name is None and list(schema) == ["record"] and schema["record"].dtype == "bytes"):
+        return RawCodec()
+    if name == "sagemaker_record" or (name is None and format_named(format).codec == "sagemaker_record"):
+        return SageMakerRecordCodec(schema)
+    return ExampleCodec(schema)
+
+
+def open_writer(path: PathLike, format: str, compression: str) -> RecordWriter:
+    """The writer for one file of records.
+
+    Raises:
+        UnsupportedData: Records alone do not make a file of that format.
+    """
+    writer = format_named(format).writer
+    if writer is None:
+        raise UnsupportedData(
+            Where(path=str(path)), expected="a format of records", found=format, hint="Use headrace.write."
+        )
+    return writer(path, compression=compression)
+
+
+def storable(source: Source, format: str) -> Source:
+    """The source as a format takes it: with the pixels of images in formats of numbers, else with the encoded images.
+
+    So images go from file to file as they are, however lossy their encoding.
+    """
+    return source if format in PIXEL_FORMATS else source.encoded()
+
+
+def rows_of(batch: Mapping[str, Any]) -> int:
+    """How many examples a batch holds.
+
+    Raises:
+        SchemaMismatch: its columns have different lengths.
+    """
+    counts = {name: column.shape[0] if hasattr(column, "tocsr") else len(column) for name, column in batch.items()}
+    if len(set(counts.values())) > 1:
+        raise SchemaMismatch(Where(), expected="columns of equal length", found=str(counts))
+    return next(iter(counts.values()), 0)
+
+
+def slice_rows(batch: Mapping[str, Any], start: int, stop: int) -> dict[str, Any]:
+    """Rows ``start`` up to ``stop`` of every column, as views."""
+    return {name: column[start:stop] for name, column in batch.items()}
+
+
+def bytes_of(batch: Mapping[str, Any]) -> int:
+    """About how large a batch is, for cutting it into blocks."""
+    total = 0
+    for column in batch.values():
+        values = column
+        while isinstance(values, Ragged):
+            values = values.values
+        if hasattr(values, "tocsr"):
+            total += 16 * values.nnz  # a value and its column
+        else:
+            total += getattr(values, "nbytes", 8 * len(values))
+    return total

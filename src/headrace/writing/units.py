@@ -1,0 +1,217 @@
+"""The pieces of a conversion, and the folder in which finished ones wait."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from headrace.formats.detect import format_named
+from headrace.io.atomic import AtomicFile
+from headrace.io.cache import cache_folder, cache_key
+from headrace.io.changed import naming
+from headrace.io.places import first_there, remove
+from headrace.io.uploads import check_writable, upload, upload_folder
+from headrace.io.urls import is_url
+from headrace.writing.targets import Target
+
+__all__ = ["Shard", "Unit", "WorkFolder", "join_units"]
+
+UNIT_EXAMPLES = 16_384
+VERSION = 1
+FORGOTTEN_AFTER_S = 30 * 24 * 3600
+"""How long a conversion to a store may wait to be gone on with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Examples ``start`` up to ``stop``, which go into ``path``; the ``first`` of a file, or a part to be appended."""
+
+    path: Path
+    start: int
+    stop: int
+    first: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One final file and the units it is joined from.
+
+    Args:
+        path: Its name, or its URL.
+        units: In order.
+        format: Of the file.
+        whole: Where it is put together: its name, or where it waits to go to its store.
+    """
+
+    path: str
+    units: tuple[Unit, ...]
+    format: str
+    whole: str
+
+
+class WorkFolder:
+    """A hidden folder beside the destination, or in the cache folder where that is in a store: the plan, the finished units, a mark for every finished shard."""
+
+    def __init__(self, path: Path, target: Target, n: int, *, fresh: bool) -> None:
+        self.path = path
+        self.target = target
+        self.n = n
+        self.fresh = fresh
+
+    @classmethod
+    def open(cls, target: Target, n: int, plan: Mapping[str, Any]) -> WorkFolder:
+        """The folder of an interrupted run of the same plan, or a new one."""
+        first = target.paths[0]
+        path = _work_place(first)
+        text = json.dumps(
+            {
+                **plan,
+                "version": VERSION,
+                "n": n,
+                "paths": [Path(p).name for p in target.paths],
+                "format": target.format,
+                "compression": target.compression,
+            },
+            sort_keys=True,
+        )
+        note = path / "plan.json"
+        with naming(str(note)):
+            fresh = not note.exists() or note.read_text(encoding="utf-8") != text
+        if fresh:
+            shutil.rmtree(path, ignore_errors=True)
+            path.mkdir(parents=True)
+            with AtomicFile(note) as file:
+                file.write(text.encode())
+        return cls(path, target, n, fresh=fresh)
+
+    def shards(self) -> list[Shard]:
+        """Every final file with its units. A zlib stream cannot be joined from several, so it is one unit."""
+        step = self.n or 1 if self.target.compression == "zlib" else UNIT_EXAMPLES
+        shards = []
+        for number, (path, (start, stop)) in enumerate(zip(self.target.paths, self.target.bounds(self.n), strict=True)):
+            starts = range(start, stop, step) or (start,)
+            units = tuple(
+                Unit(self.path / f"{number:05d}-{at:012d}", at, min(at + step, stop), at == start) for at in starts
+            )
+            whole = str(self.path / f"{number:05d}-whole") if is_url(path) else path
+            shards.append(Shard(path, units, self.target.format, whole))
+        return shards
+
+    def missing(self) -> list[Unit]:
+        """The units that are still to be done."""
+        return [
+            unit
+            for shard in self.shards()
+            if not (self.is_done(shard.path) or (is_url(shard.path) and Path(shard.whole).exists()))
+            for unit in shard.units
+            if not unit.path.exists()
+        ]
+
+    def finished_examples(self) -> int:
+        """How many examples an interrupted run has already converted."""
+        return self.n - sum(unit.stop - unit.start for unit in self.missing())
+
+    def is_done(self, path: str) -> bool:
+        """Whether this run, or the interrupted one before it, has put ``path`` together."""
+        return self._mark(path).exists() and first_there([path]) is not None
+
+    def mark_done(self, path: str) -> None:
+        """Note that ``path`` has its final name."""
+        mark = self._mark(path)
+        with naming(str(mark)):
+            mark.touch()
+
+    def _mark(self, path: str) -> Path:
+        return self.path / f"{Path(path).name}.done"
+
+    def remove(self) -> None:
+        """The work is finished."""
+        with naming(str(self.path)):
+            shutil.rmtree(self.path)
+
+    def discard(self) -> None:
+        """The work cannot be finished: leave neither it nor the files that it has put into place."""
+        for path in self.target.paths:
+            if self.is_done(path):
+                remove(path)
+        self.remove()
+
+    def discard_if_empty(self) -> bool:
+        """Where nothing is finished that a second run could go on with, leave no trace; whether that is so."""
+        shards = self.shards()
+        if any(self.is_done(shard.path) or any(unit.path.exists() for unit in shard.units) for shard in shards):
+            return False
+        self.remove()
+        return True
+
+    def remove_if_fresh(self) -> None:
+        """Nothing was done: leave no trace."""
+        if self.fresh:
+            self.remove()
+
+
+def join_units(shard: Shard, work: WorkFolder) -> None:
+    """Put a shard together under its final name, in its store if it has one."""
+    if shard.whole == shard.path or not Path(shard.whole).exists():
+        _join(shard)
+    _arrive(shard, work)
+    if shard.whole != shard.path:
+        remove(shard.whole)
+
+
+def _join(shard: Shard) -> None:
+    """Put a shard together.
+
+    TFRecord files, rows of CSV and gzip members may follow one another, so their units are copied end to end; formats with a header or an
+    end of their own have a way to join.
+    """
+    first = shard.units[0].path
+    if len(shard.units) == 1:
+        first.replace(shard.whole)
+    elif (join := format_named(shard.format).join) is not None:
+        join([str(unit.path) for unit in shard.units], shard.whole)
+    else:
+        with AtomicFile(shard.whole) as out:
+            for unit in shard.units:
+                _append(out, unit.path)
+
+
+def _arrive(shard: Shard, work: WorkFolder) -> None:
+    if is_url(shard.path):
+        if Path(shard.whole).is_dir():
+            upload_folder(shard.whole, shard.path)
+        else:
+            upload(shard.whole, shard.path)
+    work.mark_done(shard.path)
+    for unit in shard.units:
+        unit.path.unlink(missing_ok=True)
+
+
+def _append(out: AtomicFile, path: Path) -> None:
+    with path.open("rb") as unit:
+        while block := _next_of(unit, path):
+            out.write(block)
+
+
+def _next_of(unit: BinaryIO, path: Path) -> bytes:
+    with naming(str(path)):
+        return unit.read(8 << 20)
+
+
+def _work_place(first: str) -> Path:
+    if not is_url(first):
+        path = Path(first)
+        return path.parent / f".{path.name}.headrace-convert"
+    check_writable(first)
+    folder = cache_folder("convert")
+    for left in folder.iterdir():
+        with contextlib.suppress(OSError):
+            if time.time() - left.stat().st_mtime > FORGOTTEN_AFTER_S:
+                shutil.rmtree(left)
+    return folder / cache_key(first)

@@ -1,0 +1,206 @@
+"""Writing a whole dataset in one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any, Self
+
+import numpy as np
+
+from headrace._arguments import flag, word
+from headrace.contracts.csv import CSV
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Example
+from headrace.io.progress import Progress
+from headrace.io.together import Together
+from headrace.sources.views import Source
+from headrace.writing.given import as_examples
+from headrace.writing.sinks import open_writer, rows_of, slice_rows, storable
+from headrace.writing.targets import Target
+from headrace.writing.writer import Writer
+
+__all__ = ["write", "write_records"]
+
+BATCH = 1024
+
+
+def write_records(
+    path: str | os.PathLike[str],
+    records: Iterable[bytes | bytearray | memoryview],
+    *,
+    format: str | CSV | None = None,
+    compression: str | None = None,
+) -> int:
+    """Write payloads as they are, framed as records of one file.
+
+    Args:
+        path: The file, which appears whole or not at all; ``x@8`` for shards, to which records are dealt in turn.
+        records: One payload each.
+        format: ``"tfrecord"``, ``"array_record"``; by default what the name says.
+        compression: ``"none"``, ``"gzip"``, ``"zlib"``; of ArrayRecord ``"zstd"``, ``"brotli"``, ``"snappy"``, ``"none"``. By
+            default what the name says, and the format's own.
+
+    Returns:
+        How many records were written.
+    """
+    target = Target.of(path, format=format, compression=compression)
+    count = 0
+    with ExitStack() as stack:
+        writers = [stack.enter_context(open_writer(path, target.format, target.compression)) for path in target.paths]
+        for payload in records:
+            writers[count % len(writers)].write(payload)
+            count += 1
+        with Together() as together:
+            for writer in writers:
+                together.close(writer)
+    return count
+
+
+def write(
+    path: str | os.PathLike[str],
+    examples: Source | Mapping[str, Any] | Iterable[Example],
+    *,
+    format: str | CSV | None = None,
+    codec: str | None = None,
+    schema: Schema | Mapping[str, Feature] | None = None,
+    shards: int = 1,
+    compression: str | None = None,
+    progress: bool = False,
+) -> int:
+    """Write a dataset.
+
+    Args:
+        path: Its ending says the format: ``x.tfrecord``, ``.recordio``, ``.array_record``, ``.npy``, ``.npz``, ``.csv``,
+            ``.parquet``, ``.jsonl``, ``.avro``, ``.tar``; ``x.tfrecord.gz`` is compressed, ``x.tfrecord@8`` eight shards. A folder
+            for ``format="npy_folder"``, ``"npz_folder"`` and ``"image_folder"``.
+        examples: A source, columns (``{"image": ndarray (n, ...), "label": ndarray (n,)}``), a table of pandas, Arrow or Polars,
+            one array (the feature ``values``), or any iterable of examples.
+        format, codec, schema, compression: As for :class:`headrace.Writer`.
+        shards: How many files. Each gets a run of consecutive examples when the number of examples is known beforehand (a
+            source, columns, a list); an iterator's examples are dealt in turn.
+        progress: Show a progress bar.
+
+    Returns:
+        How many examples were written.
+    """
+    word(codec, "codec")
+    progress = flag(progress, "progress")
+    target = Target.of(path, format=format, compression=compression, shards=shards)
+    examples = as_examples(examples)
+    if isinstance(examples, Source):
+        source = examples = storable(examples, target.format)
+        schema = source.schema if schema is None else schema
+    batches, total = _batches(examples)
+    with Progress("writing", total, "examples", show=progress) as bar:
+        if total is None or len(target.paths) == 1:
+            with Writer(
+                path, format=format, codec=codec, schema=schema, shards=shards, compression=compression
+            ) as writer:
+                for batch in batches:
+                    n = rows_of(batch) if isinstance(batch, dict) else 1
+                    writer.write_batch(batch) if isinstance(batch, dict) else writer.write(batch[0])
+                    bar.advance(n)
+            return writer.count
+        return _write_runs(target, batches, total, codec, schema, bar)
+
+
+def _batches(examples: Any) -> tuple[Iterator[Any], int | None]:
+    """Batches as dicts (or single examples in a one-element tuple) and, where known, how many examples there are."""
+    if isinstance(examples, Source):
+        n = len(examples)
+        return (examples.batch(np.arange(at, min(at + BATCH, n))) for at in range(0, n, BATCH)), n
+    if isinstance(examples, Mapping):
+        return iter([dict(examples)]), rows_of(examples)
+    return ((example,) for example in examples), len(examples) if hasattr(examples, "__len__") else None
+
+
+def _write_runs(
+    target: Target, batches: Iterator[Any], total: int, codec: str | None, schema: Any, bar: Progress
+) -> int:
+    """Consecutive runs of examples, one run per shard. All shards get their names together, at the end."""
+    bounds = target.bounds(total)
+    with (
+        Together() as together,
+        _Runs(target, codec, None if schema is None else Schema(schema), bounds, together) as runs,
+    ):
+        for batch in batches:
+            bar.advance(runs.add(batch))
+    return total
+
+
+class _Runs:
+    """Cuts what comes in at the shard bounds. A shard ends as soon as it is complete, and waits for its name."""
+
+    def __init__(
+        self,
+        target: Target,
+        codec: str | None,
+        schema: Schema | None,
+        bounds: list[tuple[int, int]],
+        together: Together,
+    ) -> None:
+        self.target = target
+        self.codec = codec
+        self.schema = schema
+        self.bounds = bounds
+        self.done = 0
+        self.writers: list[Writer] = []
+        self.ended = 0  # of the writers: the first ones
+        self.together = together
+
+    def add(self, item: Any) -> int:
+        n = rows_of(item) if isinstance(item, dict) else 1
+        start = 0
+        while start < n:
+            writer, room = self._writer()
+            stop = min(n, start + room)
+            if isinstance(item, dict):
+                writer.write_batch(slice_rows(item, start, stop))
+            else:
+                writer.write(item[0])
+            self.done += stop - start
+            if stop - start == room:
+                self._end()
+            start = stop
+        return n
+
+    def _writer(self) -> tuple[Writer, int]:
+        while not self.writers or self.bounds[len(self.writers) - 1][1] <= self.done:
+            self._open_next()
+        return self.writers[-1], self.bounds[len(self.writers) - 1][1] - self.done
+
+    def _end(self) -> None:
+        while self.ended < len(self.writers):
+            self.together.close(self.writers[self.ended])
+            self.ended += 1
+
+    def _open_next(self) -> None:
+        if self.schema is None and self.writers:
+            self.writers[-1]._flush()
+            self.schema = self.writers[-1].schema
+        path = self.target.paths[len(self.writers)]
+        self.writers.append(
+            Writer(
+                path,
+                format=self.target.csv or self.target.format,
+                codec=self.codec,
+                schema=self.schema,
+                compression=self.target.compression,
+            )
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                while len(self.writers) < len(self.bounds):
+                    self._open_next()
+                self._end()
+        finally:
+            for writer in self.writers[self.ended :]:
+                writer.abort()

@@ -1,0 +1,194 @@
+"""Writing examples one by one or in batches."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from headrace._arguments import word
+from headrace.contracts.csv import CSV
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.contracts.tables import BatchWriter
+from headrace.contracts.values import Example
+from headrace.errors import NoSuchFeature, SchemaMismatch, Where, did_you_mean
+from headrace.formats.detect import format_named
+from headrace.io.atomic import Closing
+from headrace.io.together import Together
+from headrace.sources.stacking import as_columns, reordered, schema_of, stack
+from headrace.writing.given import check_example, check_values
+from headrace.writing.sinks import bytes_of, open_sink, rows_of, slice_rows
+from headrace.writing.targets import Target
+
+__all__ = ["Writer"]
+
+BLOCK_BYTES = 1 << 20  # what is encoded, framed and written at a time: small enough to stay in a cache meanwhile
+BLOCK_EXAMPLES = 1024
+
+
+class Writer(Closing):
+    """Writes examples into one file or several shards. Files appear whole, when the writer is closed, or not at all.
+
+    Args:
+        path: As for :func:`headrace.write`.
+        format: One of those of :func:`headrace.open` (``"riegeli"`` is only read); by default what the name says.
+            :class:`headrace.CSV` says how a CSV file is to be written.
+        codec: ``"example"`` (tf.train.Example), ``"sagemaker_record"`` (SageMaker's Record) or ``"raw"``; by default ``"raw"``
+            when the one feature is called ``record``, else Records in RecordIO and Examples in every other format.
+        schema: Feature types. By default what the first 1,024 examples (or the first batch) show; Python floats are taken
+            as float32 where records hold no others.
+        shards: How many files. Examples are dealt to them in turn; :func:`headrace.write` makes consecutive runs instead.
+        compression: ``"none"``, ``"gzip"`` or ``"zlib"`` round the file (TFRecord, RecordIO, CSV, JSON Lines, WebDataset); what the
+            format has within (ArrayRecord and Parquet: ``"zstd"``, ``"brotli"``, ``"snappy"``; npz and Avro: ``"deflate"``). By default
+            what the name says, and the format's own.
+
+    Raises:
+        SchemaMismatch: on writing, when an example does not fit the schema: names its number and the feature.
+
+    >>> with Writer(tmp / "x.tfrecord") as w:
+    ...     w.write({"label": 3, "image": np.zeros(4, np.float32)})
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        format: str | CSV | None = None,
+        codec: str | None = None,
+        schema: Schema | Mapping[str, Feature] | None = None,
+        shards: int = 1,
+        compression: str | None = None,
+    ) -> None:
+        word(codec, "codec")
+        self.target = Target.of(path, format=format, compression=compression, shards=shards)
+        self.codec_name = codec
+        self.schema = None if schema is None else Schema(schema)
+        self.count = 0
+        """Examples written so far."""
+        self._waiting: list[Example] = []
+        self._sinks: list[BatchWriter] = []
+        self._turn = 0
+        self._open = True
+        if self.schema is not None:
+            self._start(self.schema)
+
+    def write(self, example: Example) -> None:
+        """Add one example."""
+        self._check_open()
+        if type(example) is not dict:
+            check_example(example, self.count + len(self._waiting))
+        self._waiting.append(example)
+        if len(self._waiting) >= BLOCK_EXAMPLES:
+            self._flush()
+
+    def write_batch(self, batch: Mapping[str, Any]) -> None:
+        """Add the rows of a batch: ``ndarray (n, *shape)``, :class:`~headrace.Ragged`, or lists. The fast way."""
+        self._check_open()
+        self._flush()
+        columns = as_columns(batch)
+        n = rows_of(columns)
+        if self.schema is None:
+            self.schema = schema_of(columns)
+            self._start(self.schema)
+        self._put(columns, n)
+
+    def close(self) -> None:
+        """Write what is left and give the files their names."""
+        if not self._open:
+            return
+        try:
+            self._flush()
+            if self.schema is None:
+                self._start(Schema({}))
+            self._open = False
+            with Together() as together:
+                for sink in self._sinks:
+                    together.close(sink)
+        except BaseException:
+            self.abort()
+            raise
+
+    def abort(self) -> None:
+        """Leave no file behind."""
+        self._open = False
+        self._waiting.clear()
+        for sink in self._sinks:
+            sink.abort()
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise ValueError("the writer is closed")
+
+    def _start(self, schema: Schema) -> None:
+        target = self.target
+        for path in target.paths:
+            self._sinks.append(
+                open_sink(path, target.csv or target.format, target.compression, schema, codec=self.codec_name)
+            )
+
+    def _flush(self) -> None:
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            if self.schema is None and _stores_float32(self.target.format):
+                waiting = [{name: _single(value) for name, value in example.items()} for example in waiting]
+            try:
+                batch = stack(waiting)
+            except SchemaMismatch as error:  # It counts those that are waiting.
+                number = self.count + (error.where.record or 0)
+                raise error.relocated(Where(record=number)) from error
+            check_values(batch, self.count)
+            if self.schema is None:
+                self.schema = schema_of(batch)
+                self._start(self.schema)
+            self._put(batch, len(waiting))
+
+    def _put(self, batch: Mapping[str, Any], n: int) -> None:
+        schema = self.schema
+        if schema is None or n == 0:
+            return
+        extra = [name for name in batch if name not in schema]
+        if extra:
+            hint = did_you_mean(extra[0], schema)
+            where = Where(record=self.count)
+            raise NoSuchFeature(where, expected=f"the features {list(schema)}", found=repr(extra[0]), hint=hint)
+        step = max(1, min(n, n * BLOCK_BYTES // max(1, bytes_of(batch))))
+        for start in range(0, n, step):
+            stop = min(start + step, n)
+            self._deal(slice_rows(batch, start, stop), stop - start)
+
+    def _deal(self, batch: Mapping[str, Any], n: int) -> None:
+        world = len(self._sinks)
+        if world == 1:
+            self._sinks[0].write_batch(batch, n)
+        else:
+            for k in range(min(world, n)):
+                rows = np.arange(k, n, world)
+                part = {name: reordered(column, rows) for name, column in batch.items()}
+                self._sinks[(self._turn + k) % world].write_batch(part, len(rows))
+            self._turn = (self._turn + n) % world
+        self.count += n
+
+    def __repr__(self) -> str:
+        return f"<Writer of {self.target.paths[0]}: {self.count} examples>"
+
+
+def _stores_float32(format: str) -> bool:
+    """Whether examples of a format hold float32 and no other floats."""
+    found = format_named(format)
+    return found.sink is None and found.codec == "example"
+
+
+def _single(value: Any) -> Any:
+    """Python floats as float32, which is what an Example stores: they have no precision of their own that could be lost.
+
+    Arrays keep their dtype, and float64 ones are refused where float32 cannot hold them.
+    """
+    if type(value) is float:
+        return np.float32(value)
+    if isinstance(value, (list, tuple)) and any(isinstance(item, (float, list, tuple)) for item in value):
+        array = np.asarray(value)
+        return array.astype(np.float32) if array.dtype == np.float64 else array
+    return value

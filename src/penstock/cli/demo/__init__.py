@@ -1,7 +1,0 @@
-"""``penstock demo``: the main job on real data, every step of it checked."""
-
-from __future__ import annotations
-
-from penstock.cli.demo.command import demo
-
-__all__ = ["demo"]

@@ -1,7 +1,0 @@
-"""``penstock stats``: what the values of every feature are like."""
-
-from __future__ import annotations
-
-from penstock.cli.stats.command import stats
-
-__all__ = ["stats"]

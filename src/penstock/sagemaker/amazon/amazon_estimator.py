@@ -1,9 +1,0 @@
-"""The place where the SDK has these names."""
-
-from __future__ import annotations
-
-from penstock.sagemaker import image_uris
-from penstock.sagemaker.amazon.record_set import RecordSet
-from penstock.sagemaker.image_uris import get_image_uri
-
-__all__ = ["RecordSet", "get_image_uri", "image_uris"]

@@ -1,8 +1,0 @@
-"""``sagemaker.exceptions``: what notebooks catch."""
-
-from penstock.errors import JobFailed
-
-__all__ = ["UnexpectedStatusException"]
-
-UnexpectedStatusException = JobFailed
-"""A job that failed. Its message is the reason; it has no ``allowed_statuses`` and ``actual_status``."""
