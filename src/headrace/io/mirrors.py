@@ -5,31 +5,27 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from headrace.errors import UnsupportedData, Where
 from headrace.io.cache import ONCE, CacheEntry, boot_id, cache_folder, cache_key, cache_limit_bytes, is_believed
 from headrace.io.inflated import note_of, read_note
 from headrace.io.mapped import MappedFile
-from headrace.io.remote_streams import BLOCK_BYTES, RemoteStream
+from headrace.io.remote_streams import BLOCK_BYTES, RemoteStream, StoredObject
 from headrace.io.requests import check_unchanged, whole_parts
-
-if TYPE_CHECKING:
-    from headrace.io.remote import RemoteFile
 
 __all__ = ["copied_once", "find_mirrored", "mirrored"]
 
 VERSION = 1
 
 
-def find_mirrored(file: RemoteFile) -> MappedFile | None:
+def find_mirrored(file: StoredObject) -> MappedFile | None:
     """The copy of this version of a file if the cache holds it."""
     if not file.is_certain:
         return file.copy() if file.has_copy else None
     return _found(file, _entry(file))
 
 
-def copied_once(file: RemoteFile) -> MappedFile:
+def copied_once(file: StoredObject) -> MappedFile:
     """A copy of the file for one who opened it, which is not used again: it cannot be known whether it is still right.
 
     Raises:
@@ -45,7 +41,7 @@ def copied_once(file: RemoteFile) -> MappedFile:
     return found
 
 
-def _found(file: RemoteFile, entry: Path) -> MappedFile | None:
+def _found(file: StoredObject, entry: Path) -> MappedFile | None:
     if not entry.name.startswith(ONCE) and not is_believed(entry):
         return None
     try:
@@ -59,7 +55,7 @@ def _found(file: RemoteFile, entry: Path) -> MappedFile | None:
     return content
 
 
-def mirrored(file: RemoteFile) -> MappedFile:
+def mirrored(file: StoredObject) -> MappedFile:
     """A copy of the file in the cache, mapped; fetched the first time.
 
     Raises:
@@ -78,7 +74,7 @@ def mirrored(file: RemoteFile) -> MappedFile:
     return found
 
 
-def _no_room(file: RemoteFile) -> UnsupportedData:
+def _no_room(file: StoredObject) -> UnsupportedData:
     return UnsupportedData(
         Where(path=file.path),
         expected=f"room for its {file.size} bytes in the cache",
@@ -87,7 +83,7 @@ def _no_room(file: RemoteFile) -> UnsupportedData:
     )
 
 
-def _fill(entry: CacheEntry, file: RemoteFile, parts: Iterable[bytes | memoryview]) -> None:
+def _fill(entry: CacheEntry, file: StoredObject, parts: Iterable[bytes | memoryview]) -> None:
     try:
         limit = cache_limit_bytes(entry.path.parent)
         if file.size > limit or not all(entry.write(part) for part in parts):
@@ -99,7 +95,7 @@ def _fill(entry: CacheEntry, file: RemoteFile, parts: Iterable[bytes | memoryvie
         entry.abort()
 
 
-def _entry(file: RemoteFile) -> Path:
+def _entry(file: StoredObject) -> Path:
     version = file.version
     key = cache_key(VERSION, file.path, version.size, version.etag, version.modified_ns)
     return cache_folder("inflated") / f"{key}.inflated"

@@ -7,21 +7,37 @@ from collections.abc import Generator, Iterator
 from concurrent.futures import Future
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol, Self
 
 from headrace.errors import CorruptFile
-from headrace.io.requests import Answer, Ask, ask_one, check_unchanged, whole_parts
+from headrace.io.mapped import MappedFile
+from headrace.io.requests import Answer, Ask, Version, ask_one, check_unchanged, whole_parts
 from headrace.io.store_line import submit
 
-if TYPE_CHECKING:
-    from headrace.io.remote import RemoteFile
-
-__all__ = ["BLOCK_BYTES", "RemoteReader", "RemoteStream"]
+__all__ = ["BLOCK_BYTES", "RemoteReader", "RemoteStream", "StoredObject"]
 
 FIRST_BLOCK_BYTES = 256 << 10
 BLOCK_BYTES = 8 << 20
 """How large the parts are that are fetched ahead when a file is read in order."""
 MOST_AHEAD = 4  # of them under way or waiting
+
+
+class StoredObject(Protocol):
+    """An object in a store as far as it is read in order or copied: a :class:`~headrace.io.remote.RemoteFile`."""
+
+    path: str
+    has_ranges: bool
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def version(self) -> Version: ...
+    @property
+    def is_certain(self) -> bool: ...
+    @property
+    def has_copy(self) -> bool: ...
+    def known(self) -> Self: ...
+    def copy(self) -> MappedFile: ...
 
 
 class RemoteStream:
@@ -31,7 +47,7 @@ class RemoteStream:
         file: The file.
     """
 
-    def __init__(self, file: RemoteFile) -> None:
+    def __init__(self, file: StoredObject) -> None:
         self.path = file.path
         self.fault: CorruptFile | None = None
         """An object ends where its store says."""
@@ -70,7 +86,7 @@ class RemoteStream:
 class RemoteReader:
     """A remote file that is read in order, as an open file is."""
 
-    def __init__(self, file: RemoteFile) -> None:
+    def __init__(self, file: StoredObject) -> None:
         self._parts = RemoteStream(file).parts()
         self._part = memoryview(b"")
 
