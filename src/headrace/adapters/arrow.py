@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.contracts.protocols import Indices
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Ragged
+from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.tabular.arrow_columns import from_arrow as column_from_arrow
 from headrace.formats.tabular.arrow_columns import leaf_array

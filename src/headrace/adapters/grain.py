@@ -12,8 +12,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from headrace.contracts.protocols import Indices
 from headrace.contracts.shard import Shard
+from headrace.contracts.values import Indices
 from headrace.errors import UnsupportedData, Where
 from headrace.loading.plan import part
 

@@ -10,9 +10,8 @@ import numpy as np
 from headrace._optional import require
 from headrace.adapters.arrow import as_source, opened, to_arrow
 from headrace.contracts.feature import Feature
-from headrace.contracts.protocols import Indices
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch
+from headrace.contracts.values import Batch, Indices
 from headrace.errors import UnsupportedData, Where
 from headrace.formats.tabular.arrow_types import Leaf, arrow, leaves_of, schema_of_leaves
 from headrace.sources.decoded import decoded

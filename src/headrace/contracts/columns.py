@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.contracts.protocols import Indices
-from headrace.contracts.values import Ragged
+from headrace.contracts.values import Indices, Ragged
 
 __all__ = ["join", "reordered"]
 

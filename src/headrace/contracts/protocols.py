@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
-import numpy.typing as npt
-
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Example
+from headrace.contracts.values import Batch, Example, Indices
 
-__all__ = ["Codec", "File", "Indices", "ReadsBatches", "Sampler"]
+__all__ = ["Codec", "File", "ReadsBatches", "Sampler"]
 
-Indices = npt.NDArray[np.int64]
 
 
 @runtime_checkable

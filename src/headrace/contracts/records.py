@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from typing_extensions import Buffer
 
-    from headrace.contracts.protocols import Indices
     from headrace.contracts.schema import Schema
     from headrace.contracts.tables import BatchWriter, Misfit
+    from headrace.contracts.values import Indices
 
 __all__ = ["Checked", "Format", "OnCorrupt", "RecordWriter", "Records", "Salvaged", "Skipped"]
 

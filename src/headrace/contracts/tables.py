@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeGuard
 
 from headrace.contracts.feature import Feature
-from headrace.contracts.protocols import Indices
 from headrace.contracts.records import Skipped
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch
+from headrace.contracts.values import Batch, Indices
 from headrace.errors import SchemaMismatch, Where
 
 __all__ = ["BatchWriter", "Misfit", "Table", "check_given", "is_table"]

@@ -9,7 +9,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Batch", "Example", "Ragged"]
+__all__ = ["Batch", "Example", "Indices", "Ragged"]
+
+Indices = npt.NDArray[np.int64]
+
 
 Example: TypeAlias = Mapping[str, Any]
 """Feature name to value: an ``ndarray`` or NumPy scalar, ``bytes``, ``str``, or a :class:`Ragged` for two varying axes."""

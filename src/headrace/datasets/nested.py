@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Indices
 from headrace.sources.stacking import reordered
 
 __all__ = ["Nested"]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from headrace.contracts.protocols import Indices
 from headrace.contracts.records import Records
-from headrace.contracts.values import Batch, Example
+from headrace.contracts.values import Batch, Example, Indices
 from headrace.datasets.codec import FeaturesCodec
 from headrace.datasets.features.base import DatasetFeature
 from headrace.datasets.features.mapping import FeaturesDict

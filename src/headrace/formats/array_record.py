@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from headrace import _native
-from headrace.contracts.protocols import Indices
 from headrace.contracts.records import Checked, Format, OnCorrupt, Skipped
+from headrace.contracts.values import Indices
 from headrace.errors import DataError, UnsupportedData, Where
 from headrace.formats.array_record_writer import ArrayRecordWriter
 from headrace.formats.riegeli.copying import join_files

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
-from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Indices
 from headrace.formats.record_writer import RecordWriter
 from headrace.formats.riegeli.codecs import NONE, ZSTD
 from headrace.formats.riegeli.file_end import file_end

@@ -13,10 +13,9 @@ import numpy as np
 from headrace import _native
 from headrace._optional import require
 from headrace.contracts.feature import Feature
-from headrace.contracts.protocols import Indices
 from headrace.contracts.records import Checked, Format, Skipped
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Ragged
+from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import CorruptFile, DataError, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.avro_types import Field, avro_type, fields_of, misfits, plain, stored_times, without_times
 from headrace.formats.avro_writer import COMPRESSIONS, AvroWriter, join_avro

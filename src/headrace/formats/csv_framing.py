@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from headrace import _native
 from headrace.contracts.csv import CsvDialect
-from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
 from headrace.io.encodings import encoding_hint_at
 from headrace.io.mapped import guarded

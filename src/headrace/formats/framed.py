@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from headrace import _native
 from headrace._faults import describe
-from headrace.contracts.protocols import Indices
 from headrace.contracts.records import OnCorrupt, Skipped
+from headrace.contracts.values import Indices
 from headrace.errors import DataError, UnsupportedData, Where
 from headrace.formats.framed_scan import RUN_BYTES, Run, Scan, Stream
 from headrace.formats.framing import Framing

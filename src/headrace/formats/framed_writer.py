@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Indices
 from headrace.formats.framing import Framing
 from headrace.formats.record_writer import RecordWriter
 from headrace.io.compression import checked, deflater

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
-from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Indices
 from headrace.errors import DataError
 
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ import numpy.typing as npt
 
 from headrace.contracts.feature import SEVERAL_KINDS, Feature
 from headrace.contracts.image_kinds import SUFFIXES, encoding_of, is_image_name
-from headrace.contracts.protocols import Indices
 from headrace.contracts.records import Checked, Format, Skipped
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch
+from headrace.contracts.values import Batch, Indices
 from headrace.errors import CorruptFile, DataError, NoFiles, UnsupportedData, Where
 from headrace.formats.empty_folder import is_noted, noted_schema
 from headrace.formats.image_folder_writer import CLASSES_NOTE, SPLITS, ImageFolderSink, join_folders, misfits

@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
-from headrace.contracts.protocols import Indices
 from headrace.contracts.records import OnCorrupt
+from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, NoFiles, Where
 from headrace.io.atomic import AtomicFile
 from headrace.io.block_sums import BLOCK_BYTES, BlockSums, sums_of

@@ -13,8 +13,8 @@ from typing import TypeAlias
 import numpy as np
 
 from headrace import _native
-from headrace.contracts.protocols import Indices
 from headrace.contracts.records import OnCorrupt
+from headrace.contracts.values import Indices
 from headrace.errors import Where
 from headrace.formats.framed_scan import Scan, Stream
 from headrace.formats.framing import Framing

@@ -8,7 +8,7 @@ from typing import IO
 
 import numpy as np
 
-from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Indices
 from headrace.io.cache import cache_folder
 
 __all__ = ["HELD_BYTES", "Starts"]

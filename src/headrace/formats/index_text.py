@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from headrace import _native
-from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, UnsupportedData, Where
 from headrace.formats.index import FileIndex, RecordIndex
 from headrace.formats.tfrecord_framing import OVERHEAD

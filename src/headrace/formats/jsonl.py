@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from headrace import _native
-from headrace.contracts.protocols import Indices
 from headrace.contracts.records import Checked, Format, OnCorrupt, Skipped
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch
+from headrace.contracts.values import Batch, Indices
 from headrace.errors import DataError, SchemaMismatch, Where
 from headrace.formats.index import RecordIndex
 from headrace.formats.jsonl_numbers import any_beyond_exact, check_numbers

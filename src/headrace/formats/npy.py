@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
-from headrace.contracts.protocols import Indices
 from headrace.contracts.records import Format, Skipped
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch
+from headrace.contracts.values import Batch, Indices
 from headrace.errors import UnsupportedData, Where
 from headrace.formats.npy_header import MAGIC, NpyHeader, header_of, read_header
 from headrace.formats.npy_layout import Field, Layout, native_endian

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.contracts.feature import Feature
-from headrace.contracts.protocols import Indices
 from headrace.contracts.schema import Schema
+from headrace.contracts.values import Indices
 from headrace.errors import SchemaMismatch, Where
 from headrace.formats.npy_header import NpyHeader
 

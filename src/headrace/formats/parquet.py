@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace._optional import require
-from headrace.contracts.protocols import Indices
 from headrace.contracts.records import Checked, Format, Skipped
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch
+from headrace.contracts.values import Batch, Indices
 from headrace.errors import CorruptFile, DataError, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.parquet_writer import COMPRESSIONS, ParquetWriter, join_parquet
 from headrace.formats.tabular.arrow_columns import from_arrow, leaf_array

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native, _optional
-from headrace.contracts.protocols import Indices
 from headrace.contracts.records import OnCorrupt, Skipped
+from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, NoFiles, SchemaMismatch, UnsupportedData, Where
 
 __all__ = ["ParquetPayloads"]

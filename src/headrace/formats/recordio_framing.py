@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from headrace import _native
 from headrace._faults import VERIFY_HINT, describe
-from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Indices
 from headrace.errors import CorruptRecord, DataError, UnsupportedData, Where
 from headrace.io.mapped import guarded
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from headrace import _native
 from headrace._faults import describe
-from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Indices
 from headrace.errors import CorruptRecord, DataError, Where
 
 if TYPE_CHECKING:

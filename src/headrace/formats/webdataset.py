@@ -10,10 +10,9 @@ import numpy as np
 
 from headrace import _native
 from headrace.contracts.feature import Feature
-from headrace.contracts.protocols import Indices
 from headrace.contracts.records import Format, Skipped
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch
+from headrace.contracts.values import Batch, Indices
 from headrace.errors import SchemaMismatch, Where
 from headrace.formats.tabular.values import column_of
 from headrace.formats.webdataset_index import TarIndex, index_of

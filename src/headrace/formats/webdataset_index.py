@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from headrace import _native
-from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, DataError, UnsupportedData, Where
 from headrace.io.mapped import MappedFile, guarded
 from headrace.io.progress import Progress

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
-from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Indices
 
 __all__ = ["BLOCK_BYTES", "BlockSums", "Sums", "sums_of"]
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
-from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Indices
 from headrace.io.changed import close_quietly, naming
 
 __all__ = ["Descriptor", "Descriptors", "read_ranges"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Indices
 from headrace.io.requests import Answer, Ask, Version, fetch
 
 if TYPE_CHECKING:

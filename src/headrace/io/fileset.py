@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
-from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Indices
 from headrace.io import mapping_limits
 from headrace.io.changed import shrank
 from headrace.io.compression import Compression, wrapper_of, wrapper_of_name

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Indices
 from headrace.io.extents import fetch_extents
 from headrace.io.mapped import MappedFile
 from headrace.io.mirrors import mirrored

@@ -10,8 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from headrace.contracts.protocols import Indices
-from headrace.contracts.values import Batch, Ragged
+from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import SchemaMismatch, Where
 from headrace.sources.stacking import reordered
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.contracts.protocols import Indices, ReadsBatches, Sampler
-from headrace.contracts.values import Batch
+from headrace.contracts.protocols import ReadsBatches, Sampler
+from headrace.contracts.values import Batch, Indices
 from headrace.errors import TransformError, Where
 from headrace.loading.plan import Run
 from headrace.loading.slicing import bytes_of, check_rows, cut

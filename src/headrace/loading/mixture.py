@@ -11,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from headrace.contracts.protocols import Indices, ReadsBatches
+from headrace.contracts.protocols import ReadsBatches
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Example
+from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import SchemaMismatch, Where
 from headrace.sampling.mixture import MAX_PERIOD, Interleaving, Onward, Weight, whole_parts
 from headrace.sampling.samplers import InOrder, Shuffled

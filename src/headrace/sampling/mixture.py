@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Indices
 
 __all__ = ["MAX_PERIOD", "Interleaving", "Onward", "Weight", "whole_parts"]
 

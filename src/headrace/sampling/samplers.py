@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace import _native
-from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Indices
 
 __all__ = ["MAX_EXAMPLES", "MAX_SEED", "InOrder", "Shuffled"]
 

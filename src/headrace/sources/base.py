@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from headrace.contracts.protocols import Indices
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Example
+from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import Where
 from headrace.formats.bounds import bounds
 from headrace.sources.stacking import row

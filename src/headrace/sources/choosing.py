@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.contracts.protocols import Indices
-from headrace.contracts.values import Batch, Example
+from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import Where
 from headrace.sources.base import compose
 from headrace.sources.over import OverOne

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.contracts.protocols import Indices
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Ragged
+from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import SchemaMismatch, Where
 from headrace.sources.stacking import as_columns, schema_of
 from headrace.sources.views import Source

@@ -15,9 +15,8 @@ from headrace.codecs.images.decode import ImageDecoder, feature_of_images
 from headrace.contracts.feature import IMAGE_AXES, Feature
 from headrace.contracts.image_kinds import encoding_of_all
 from headrace.contracts.image_options import ImageOptions
-from headrace.contracts.protocols import Indices
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Example, Ragged
+from headrace.contracts.values import Batch, Example, Indices, Ragged
 from headrace.errors import DataError, MissingExtra, Where
 from headrace.sources.stacking import row, stack
 from headrace.sources.table_source import TableSource

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.contracts.protocols import Indices
-from headrace.contracts.values import Batch, Example
+from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import Where
 from headrace.sources.applying import Applied
 from headrace.sources.over import OverOne

@@ -18,9 +18,8 @@ import numpy.typing as npt
 
 from headrace.contracts.feature import SEVERAL_KINDS, Feature
 from headrace.contracts.image_kinds import SUFFIXES, is_image_name
-from headrace.contracts.protocols import Indices
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Example
+from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import DataError, NoFiles, SchemaMismatch, UnsupportedData, Where
 from headrace.io.reading import read_each
 from headrace.io.remote import RemoteFile, look_at

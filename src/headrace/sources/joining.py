@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.contracts.protocols import Indices
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch
+from headrace.contracts.values import Batch, Indices
 from headrace.errors import Where
 from headrace.sources.over import OverSeveral
 from headrace.sources.parts import features_of_all, gathered, refuse_other_features

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from headrace.contracts.feature import Feature
-from headrace.contracts.protocols import Indices
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch
+from headrace.contracts.values import Batch, Indices
 from headrace.errors import SchemaMismatch, Where
 from headrace.sources.base import BaseSource
 from headrace.sources.stacking import join, reordered

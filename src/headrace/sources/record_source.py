@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from headrace.contracts.protocols import Codec, Indices
+from headrace.contracts.protocols import Codec
 from headrace.contracts.records import Records
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Example
+from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import DataError, Where
 from headrace.sources.stacking import row
 from headrace.sources.views import Source

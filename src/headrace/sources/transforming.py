@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.contracts.protocols import Indices
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Example
+from headrace.contracts.values import Batch, Example, Indices
 from headrace.sources.applying import Applied
 from headrace.sources.over import OverOne
 from headrace.sources.stacking import row, schema_of, stack

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from headrace.contracts.protocols import Indices
 from headrace.contracts.records import Records, Skipped
-from headrace.contracts.values import Example
+from headrace.contracts.values import Example, Indices
 from headrace.sources.choosing import Choosing
 from headrace.sources.filtering import Filtering
 from headrace.sources.joining import Concatenating, Zipping

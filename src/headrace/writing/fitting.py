@@ -13,10 +13,9 @@ from headrace.codecs.example import ExampleCodec
 from headrace.codecs.raw import RawCodec
 from headrace.codecs.sagemaker_record import SageMakerRecordCodec
 from headrace.contracts.feature import Feature
-from headrace.contracts.protocols import Indices
 from headrace.contracts.schema import Schema
 from headrace.contracts.tables import Misfit
-from headrace.contracts.values import Batch, Ragged
+from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import UnsupportedData, Where
 from headrace.formats.detect import format_named
 from headrace.sources.views import Derived, Source

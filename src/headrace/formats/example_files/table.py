@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.contracts.feature import Feature
-from headrace.contracts.protocols import Indices
 from headrace.contracts.records import Skipped
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Ragged
+from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import NoFiles, SchemaMismatch, Where
 from headrace.formats.example_files.arrays import Arrays, Kind, NpyFiles, Template
 from headrace.io.reading import read_each

@@ -9,10 +9,9 @@ from collections.abc import Container, Sequence
 from functools import cached_property
 from typing import Any
 
-from headrace.contracts.protocols import Indices
 from headrace.contracts.records import Skipped
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch
+from headrace.contracts.values import Batch, Indices
 from headrace.errors import NoSuchFeature, SchemaMismatch, UnsupportedData, Where, did_you_mean
 from headrace.formats.npy_layout import Field, features_of
 from headrace.formats.npz.archives import Archives, ArrayRows

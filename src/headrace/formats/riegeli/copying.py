@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace import _native
-from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Indices
 from headrace.formats.riegeli.codecs import NONE
 from headrace.formats.riegeli.file_end import file_end
 from headrace.formats.riegeli.footer import Footer, read_footer

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Indices
 from headrace.formats.riegeli.footer import Footer, footer_begin, read_footer
 from headrace.formats.riegeli.table import ChunkTable
 from headrace.formats.riegeli.unpacking import HasBuffer

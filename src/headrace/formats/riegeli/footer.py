@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace import _native
-from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, Where
 from headrace.formats.riegeli.unpacking import BadChunk, HasBuffer, open_chunks
 

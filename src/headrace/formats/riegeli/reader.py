@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
-from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Indices
 from headrace.errors import CorruptRecord
 from headrace.formats.riegeli.codecs import BROTLI, ZSTD
 from headrace.formats.riegeli.fetching import Reached, reach, reached_in_order

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from headrace import _native
 from headrace._faults import describe
-from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, DataError, Where
 from headrace.formats.riegeli.footer import BLOCK_BYTES, Footer, as_footer, read_footer
 from headrace.formats.riegeli.unpacking import BadChunk, open_chunks

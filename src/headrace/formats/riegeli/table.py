@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.contracts.protocols import Indices
 from headrace.contracts.records import Skipped
+from headrace.contracts.values import Indices
 from headrace.errors import Where
 
 __all__ = ["ChunkTable"]

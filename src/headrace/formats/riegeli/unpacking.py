@@ -7,7 +7,7 @@ from typing import Protocol
 
 from headrace import _native, _optional
 from headrace._faults import describe
-from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Indices
 from headrace.errors import CorruptRecord, Where
 from headrace.formats.riegeli.codecs import library
 from headrace.io.mapped import guarded

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from headrace import _native
-from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, CorruptRecord, DataError, Where
 from headrace.formats.riegeli.footer import Footer
 from headrace.formats.riegeli.scan import BEGIN, COUNT, DECODED, END, Found, scan_file

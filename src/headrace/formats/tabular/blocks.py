@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from headrace.contracts.columns import join, reordered
-from headrace.contracts.protocols import Indices
-from headrace.contracts.values import Batch, Ragged
+from headrace.contracts.values import Batch, Indices, Ragged
 
 __all__ = ["BlockTable", "KeptColumns"]
 

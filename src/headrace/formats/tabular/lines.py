@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, DataError, Where
 from headrace.formats.framing import Framing
 from headrace.formats.index import RecordIndex

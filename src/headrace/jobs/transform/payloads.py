@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from headrace.contracts.protocols import Indices
+from headrace.contracts.values import Indices
 from headrace.errors import UnsupportedData, Where
 from headrace.formats.framing import Framing
 
