@@ -216,7 +216,7 @@ class Files:
                 file.write(framed_examples(self.images[part], self.labels[part], label_first=label_first))
 
     def _write_array_record(self, path: Path) -> None:
-        from headrace.formats.array_record_writer import ArrayRecordWriter  # the processes of peers do without
+        from headrace.formats.array_record.write import ArrayRecordWriter  # the processes of peers do without
 
         records = np.memmap(self.tfrecord, np.uint8, "r").reshape(self.sizes.rows, self.record_bytes)
         with ArrayRecordWriter(path) as writer:

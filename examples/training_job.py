@@ -12,10 +12,10 @@ import numpy as np
 from headrace.containers.script import ScriptContainer
 from headrace.contracts.job import Channel
 from headrace.contracts.serving import Request
-from headrace.jobs.artifacts import unpack
 from headrace.jobs.spec import TrainingSpec
 from headrace.jobs.store import PathStore
 from headrace.jobs.training import train
+from headrace.jobs.tree import unpack
 
 SCRIPT = Path(__file__).parent / "scripts" / "sklearn_abalone_featurizer.py"
 

@@ -17,8 +17,8 @@ from time import perf_counter
 import numpy as np
 
 import headrace as hr
-from headrace.io import inflating
-from headrace.io.cores import usable_cores
+from headrace.io.cache import read_ahead as inflating
+from headrace.io.system import usable_cores
 
 SHARDS, ROWS, STEP = 8, 64_000, 8_000
 SIDES = {"one at a time": 1, "one for each core": usable_cores()}

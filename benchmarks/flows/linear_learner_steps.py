@@ -17,13 +17,15 @@ import numpy as np
 import scipy.sparse
 
 from headrace.containers.linear_learner.hyperparameters import Hyperparameters
-from headrace.containers.linear_learner.training.candidates import candidates
+from headrace.containers.linear_learner.training.candidates import candidates, fit_scaler
 from headrace.containers.linear_learner.training.channels import MiniBatch
-from headrace.containers.linear_learner.training.libraries import NUMPY, torch_library
-from headrace.containers.linear_learner.training.memory import keep_freed_memory
+from headrace.containers.linear_learner.training.libraries import (
+    NUMPY,
+    keep_freed_memory,
+    numeric_threads,
+    torch_library,
+)
 from headrace.containers.linear_learner.training.rows import rows_of
-from headrace.containers.linear_learner.training.scaling import fit_scaler
-from headrace.containers.linear_learner.training.threads import numeric_threads
 from headrace.containers.linear_learner.training.weighing import Models
 
 EXAMPLES, STEPS = 1000, 60

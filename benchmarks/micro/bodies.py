@@ -10,7 +10,7 @@ import numpy as np
 import headrace as hr
 from benchmarks.data import BATCH, EXAMPLE_BYTES, ROW_BYTES, Files
 from headrace import _native
-from headrace.codecs.example import ExampleCodec
+from headrace.codecs.example.codec import ExampleCodec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

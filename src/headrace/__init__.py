@@ -18,10 +18,9 @@ if _typing.TYPE_CHECKING:
     from headrace.contracts.csv import CSV
     from headrace.contracts.feature import Feature
     from headrace.contracts.feature_keys import RaggedKeys, SparseKeys
-    from headrace.contracts.image_options import ImageOptions
-    from headrace.contracts.records import Records, Skipped
+    from headrace.contracts.images import ImageOptions
+    from headrace.contracts.records import Records, Shard, Skipped
     from headrace.contracts.schema import Schema
-    from headrace.contracts.shard import Shard
     from headrace.contracts.values import Batch, Example, Ragged
     from headrace.datasets.opening import data_source
     from headrace.errors import (
@@ -44,7 +43,7 @@ if _typing.TYPE_CHECKING:
         Where,
         WorkerDied,
     )
-    from headrace.formats.opening import records
+    from headrace.formats.open import records
     from headrace.loading.lengths import Bucket, Pack, Pad
     from headrace.loading.loader import Loader
     from headrace.loading.mixture import Mixture
@@ -118,13 +117,12 @@ _HOMES = {
     "contracts.csv": ("CSV",),
     "contracts.feature": ("Feature",),
     "contracts.feature_keys": ("RaggedKeys", "SparseKeys"),
-    "contracts.image_options": ("ImageOptions",),
-    "contracts.records": ("Records", "Skipped"),
+    "contracts.images": ("ImageOptions",),
+    "contracts.records": ("Records", "Shard", "Skipped"),
     "contracts.schema": ("Schema",),
-    "contracts.shard": ("Shard",),
     "contracts.values": ("Batch", "Example", "Ragged"),
     "datasets.opening": ("data_source",),
-    "formats.opening": ("records",),
+    "formats.open": ("records",),
     "loading.lengths": ("Bucket", "Pack", "Pad"),
     "loading.loader": ("Loader",),
     "loading.mixture": ("Mixture",),

@@ -8,20 +8,20 @@ from typing import Any
 __all__ = ["DATASETS", "DATASET_NAMER", "FORMATS", "FRAMES", "SCHEMA_FINDER", "load"]
 
 FORMATS: dict[str, str] = {
-    "tfrecord": "headrace.formats.tfrecord:FORMAT",
-    "array_record": "headrace.formats.array_record:FORMAT",
-    "recordio": "headrace.formats.recordio:FORMAT",
-    "riegeli": "headrace.formats.riegeli_records:FORMAT",
-    "npy": "headrace.formats.npy:FORMAT",
-    "image_folder": "headrace.formats.image_folder:FORMAT",
+    "tfrecord": "headrace.formats.tfrecord.format:FORMAT",
+    "array_record": "headrace.formats.array_record.format:FORMAT",
+    "recordio": "headrace.formats.recordio.format:FORMAT",
+    "riegeli": "headrace.formats.array_record.format:RIEGELI",
+    "npy": "headrace.formats.npy.format:FORMAT",
+    "image_folder": "headrace.formats.image_folder.format:FORMAT",
     "npz": "headrace.formats.npz.format:FORMAT",
     "npy_folder": "headrace.formats.example_files.format:NPY_FOLDER",
     "npz_folder": "headrace.formats.example_files.format:NPZ_FOLDER",
-    "parquet": "headrace.formats.parquet:FORMAT",
-    "jsonl": "headrace.formats.jsonl:FORMAT",
-    "avro": "headrace.formats.avro:FORMAT",
-    "webdataset": "headrace.formats.webdataset:FORMAT",
-    "csv": "headrace.formats.csv:FORMAT",
+    "parquet": "headrace.formats.parquet.format:FORMAT",
+    "jsonl": "headrace.formats.jsonl.format:FORMAT",
+    "avro": "headrace.formats.avro.format:FORMAT",
+    "webdataset": "headrace.formats.webdataset.format:FORMAT",
+    "csv": "headrace.formats.csv.format:FORMAT",
 }
 """How records are framed: name to :class:`headrace.contracts.records.Format`."""
 

@@ -7,9 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from headrace.cli.demo import command, doors, training
-from headrace.cli.demo.digits import Digits, Files, load_digits, write_digits
-from headrace.cli.demo.story import Story
+from headrace.cli.demo import command
+from headrace.cli.demo import serve as training
+from headrace.cli.demo import steps as doors
+from headrace.cli.demo.steps import Digits, Files, Story, load_digits, write_digits
 
 
 def test_everything_holds(run, tmp_path):

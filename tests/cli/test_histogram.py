@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from headrace.cli.stats.histogram import MOST_DISTINCT, Counts, Histogram, round_bars
-from headrace.cli.stats.numbers import Numbers
-from headrace.cli.stats.plot import bar_lines, spark
-from headrace.cli.stats.summary import Summary
+from headrace.cli.stats.numbers import Numbers, Summary
+from headrace.cli.stats.report import bar_lines, spark
 
 finite = st.floats(-1e300, 1e300, allow_nan=False, allow_infinity=False)
 blocks = st.lists(hnp.arrays(np.float64, st.integers(0, 30), elements=finite), min_size=1, max_size=5)

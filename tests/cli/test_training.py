@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli.channels import SETTINGS, channel_of
-from headrace.formats.opening import open_records
+from headrace.cli.train import SETTINGS, channel_of
+from headrace.formats.open import open_records
 
 SCRIPT = """
 import json, os

@@ -3,8 +3,8 @@
 from tests.formats.test_conformance import TestRecordIO as RecordIO
 from tests.formats.test_conformance import TestTFRecord as TFRecord
 
-from headrace.codecs.example import ExampleCodec
-from headrace.codecs.sagemaker_record import SageMakerRecordCodec
+from headrace.codecs.example.codec import ExampleCodec
+from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 from headrace.testing import CodecTests
 
 

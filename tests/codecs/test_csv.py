@@ -296,7 +296,7 @@ def test_a_later_value_that_does_not_fit(tmp_path, monkeypatch):
     from headrace.sources import csv_source
 
     monkeypatch.setattr(csv_source, "EXAMINED_BYTES", 100)
-    monkeypatch.setattr("headrace.formats.framed.FramedRecords.iter_spans.__kwdefaults__", {"max_bytes": 100})
+    monkeypatch.setattr("headrace.formats.framed.records.FramedRecords.iter_spans.__kwdefaults__", {"max_bytes": 100})
     text = "a,b\n" + "".join(f"{k},{k}\n" for k in range(1000)) + "1000, x7\n"
     source = opened(tmp_path, text)
     assert types(source) == {"a": "int64", "b": "int64"}

@@ -12,7 +12,7 @@ from tests.reference.tf_example_wire import BYTES_LIST, FLOAT_LIST, INT64_LIST, 
 
 import headrace as hr
 from headrace import _native
-from headrace.codecs.example import ExampleCodec
+from headrace.codecs.example.codec import ExampleCodec
 from headrace.codecs.infer import infer_payloads
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema

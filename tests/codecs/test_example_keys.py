@@ -14,7 +14,7 @@ from tests.reference.proto import Malformed
 from tests.reference.tf_example_keys import ragged_rows, sparse_row
 
 import headrace as hr
-from headrace.codecs.example import ExampleCodec
+from headrace.codecs.example.codec import ExampleCodec
 from headrace.contracts.feature import Feature
 from headrace.contracts.feature_keys import RaggedKeys, SparseKeys
 from headrace.contracts.schema import Schema

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.reference.tf_example_wire import BYTES_LIST, FLOAT_LIST, INT64_LIST, example
 
 from headrace import _native
-from headrace.codecs.example import ExampleCodec
+from headrace.codecs.example.codec import ExampleCodec
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.errors import DataError

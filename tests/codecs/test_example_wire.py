@@ -14,7 +14,7 @@ from tests.reference import tf_example_wire as wire
 from tests.reference.proto import Malformed
 
 from headrace import _native
-from headrace.codecs.example import ExampleCodec
+from headrace.codecs.example.codec import ExampleCodec
 from headrace.codecs.infer import infer_payloads
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.codecs.numbers import fitted, stored
+from headrace.codecs.texts import fitted, stored
 from headrace.errors import SchemaMismatch, UnsupportedData
 
 WHOLE = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"]

@@ -8,9 +8,9 @@ import scipy.sparse
 from tests.reference import recordio, sagemaker_record
 
 from headrace import _native
-from headrace.codecs.sagemaker_record import SageMakerRecordCodec
-from headrace.codecs.sagemaker_record_infer import infer_records
-from headrace.codecs.sagemaker_record_places import FEATURE, LABEL, UID, Place, names_of, place_of
+from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
+from headrace.codecs.sagemaker_record.columns import FEATURE, LABEL, UID, Place, names_of, place_of
+from headrace.codecs.sagemaker_record.infer import infer_records
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Ragged
@@ -423,7 +423,7 @@ def test_a_call_of_megabytes_takes_the_cores_that_are_spare(monkeypatch):
     names = np.array([f"row {i}" for i in range(2000)], object)
     spans = _native.spans_of_buffers(encoded(codec, {"values": rows, "uid": names}, 2000))
     for cores in (1, 3):
-        monkeypatch.setattr("headrace.codecs.sagemaker_record.spare_cores", lambda cores=cores: cores)
+        monkeypatch.setattr("headrace.codecs.sagemaker_record.codec.spare_cores", lambda cores=cores: cores)
         batch = codec.decode_batch(spans)
         assert batch["uid"].tolist() == names.tolist()
         for part in ("data", "indices", "indptr"):

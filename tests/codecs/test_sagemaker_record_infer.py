@@ -3,8 +3,8 @@ import pytest
 
 from headrace import _native
 from headrace.codecs.infer import infer_payloads
-from headrace.codecs.sagemaker_record import SageMakerRecordCodec
-from headrace.codecs.sagemaker_record_infer import infer_records
+from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
+from headrace.codecs.sagemaker_record.infer import infer_records
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.errors import SchemaMismatch

@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from headrace.containers import content_types, decoding, encoding
+from headrace.containers import bodies as decoding
+from headrace.containers import bodies as encoding
+from headrace.containers import content_types
 from headrace.containers.recordio_bodies import encode_recordio
 from headrace.containers.toolkit import encoders, errors, inference_decoder, inference_encoder
 from headrace.errors import RequestError

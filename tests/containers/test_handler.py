@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.containers.conftest import DOUBLE, ask
 
-from headrace.containers import decoding
+from headrace.containers import bodies as decoding
 from headrace.containers.script import ScriptContainer
 from headrace.contracts.serving import AnswersMany, Handler, Response
 from headrace.errors import JobFailed, RequestError

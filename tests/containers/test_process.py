@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from headrace.containers.training.failure import failure_text, one_line, reason, summary
 from headrace.containers.training.process import LINE_LIMIT_BYTES, Ended, run
+from headrace.containers.training.script_job import failure_text, one_line, reason, summary
 
 
 def python(code, **options):

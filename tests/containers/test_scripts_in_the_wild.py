@@ -13,14 +13,14 @@ from tests.containers.test_interpreter import write_wheel
 from headrace.containers.script import ScriptContainer
 from headrace.contracts.job import Channel
 from headrace.errors import JobFailed, RequestError
-from headrace.hosting.artifacts import unpack_model
 from headrace.hosting.endpoint import create_endpoint
-from headrace.hosting.recognising import recognise, script_stage
+from headrace.hosting.prepare import unpack_model
 from headrace.hosting.settings import Settings
-from headrace.jobs.hyperparameters import as_json
+from headrace.hosting.stage import recognise, script_stage
 from headrace.jobs.spec import TrainingSpec
 from headrace.jobs.store import PathStore
 from headrace.jobs.training import train
+from headrace.jobs.tree import as_json
 
 ONE = Settings(port=0, workers=1)
 

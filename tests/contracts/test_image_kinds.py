@@ -2,7 +2,7 @@ import pytest
 from tests.codecs.images.files import SOUND, golden
 
 from headrace.contracts.feature import ENCODINGS
-from headrace.contracts.image_kinds import SUFFIXES, encoding_by_counts, encoding_of, encoding_of_all, is_image_name
+from headrace.contracts.images import SUFFIXES, encoding_by_counts, encoding_of, encoding_of_all, is_image_name
 
 
 @pytest.mark.parametrize("name", SOUND)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.contracts.shard import Shard
+from headrace.contracts.records import Shard
 
 
 def test_the_only_one():

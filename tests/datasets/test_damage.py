@@ -275,7 +275,7 @@ def wrong_list(codec, sound, key, dtype, values):
     column = np.empty(len(values), object if dtype == "bytes" else dtype)
     column[:] = values
     one = hr.Schema({key: Feature(dtype, (None,))})
-    from headrace.codecs.example import ExampleCodec
+    from headrace.codecs.example.codec import ExampleCodec
 
     block, starts, sizes = ExampleCodec(one).encode_batch({key: Ragged(column, np.array([0, len(values)]))}, 1, 0, 0)
     wrong = sound + block[int(starts[0]) : int(starts[0] + sizes[0])].tobytes()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import headrace as hr
-from headrace.codecs.example import ExampleCodec
+from headrace.codecs.example.codec import ExampleCodec
 from headrace.datasets import Steps, data_source
 from headrace.datasets.codec import FeaturesCodec
 from headrace.datasets.encoding import FeaturesEncoder

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from headrace.datasets import PreparedSplit
-from headrace.datasets.prepared import read_prepared
-from headrace.datasets.shards import shard_names
+from headrace.datasets.prepared import read_prepared, shard_names
 from headrace.errors import CorruptFile, DataError, NoFiles, UnsupportedData
 
 FEATURES = {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from headrace.formats.array_record_writer import ArrayRecordWriter
+from headrace.formats.array_record.write import ArrayRecordWriter
 
 FOLDER = Path(__file__).resolve().parents[1] / "golden" / "array_record"
 GOLDENS = sorted(FOLDER.glob("*.array_record"))

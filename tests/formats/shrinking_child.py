@@ -21,7 +21,7 @@ from typing import Any, Self
 import numpy as np
 
 import headrace as hr
-from headrace.io import mapped
+from headrace.io.local import mapped
 
 ROWS = 150
 NOTE_BYTES = 100

@@ -17,11 +17,12 @@ import headrace as hr
 from headrace import _native, _optional
 from headrace.contracts.records import Records, Skipped
 from headrace.errors import CorruptFile, CorruptRecord, NoFiles, UnsupportedData
-from headrace.formats.array_record import ArrayRecordRecords
-from headrace.formats.riegeli import codecs, reader
-from headrace.formats.riegeli.codecs import NONE
-from headrace.formats.riegeli.file_end import file_end
-from headrace.formats.riegeli.footer import Footer
+from headrace.formats.array_record import chunks as reader
+from headrace.formats.array_record import codecs
+from headrace.formats.array_record.codecs import NONE
+from headrace.formats.array_record.footer import Footer
+from headrace.formats.array_record.format import ArrayRecordRecords
+from headrace.formats.array_record.write import file_end
 
 BLOCK = 1 << 16
 

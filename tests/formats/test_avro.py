@@ -11,7 +11,7 @@ import pytest
 
 import headrace as hr
 from headrace.errors import CorruptFile, SchemaMismatch, UnsupportedData
-from headrace.formats import avro
+from headrace.formats.avro import format as avro
 
 
 @pytest.fixture

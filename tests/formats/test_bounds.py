@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.formats.bounds import bounds
+from headrace.formats.framed.records import bounds
 
 NUMBERS = st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1)
 

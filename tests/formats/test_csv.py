@@ -17,10 +17,10 @@ from tests.reference import csv_rows as reference
 import headrace as hr
 from headrace import _native
 from headrace.errors import CorruptFile, CorruptRecord, DataError, SchemaMismatch, UnsupportedData
-from headrace.formats.csv import CsvRecords
-from headrace.formats.csv_framing import CsvFraming
-from headrace.formats.csv_sniff import sniff
-from headrace.formats.framed_scan import Scan
+from headrace.formats.csv.format import CsvRecords
+from headrace.formats.csv.framing import CsvFraming
+from headrace.formats.csv.sniff import sniff
+from headrace.formats.framed.scan import Scan
 
 MARKS = (",", '"', ".")
 PLAIN = hr.CSV(header=False, delimiter=",")
@@ -440,7 +440,7 @@ def test_the_index_is_kept_for_each_way_of_reading(tmp_path):
 
 
 def test_large_files_are_indexed_in_pieces(tmp_path, monkeypatch):
-    from headrace.formats import index_build
+    from headrace.formats.index import build as index_build
 
     monkeypatch.setattr(index_build, "PIECE_BYTES", 1000)
     table = [[str(k), "line\nbreak" * (k % 3), 'q"' * (k % 2)] for k in range(500)]
@@ -517,7 +517,7 @@ def test_every_byte_flipped(tmp_path, policy):
 
 
 def test_salvage(tmp_path):
-    from headrace.writing.salvage import salvage
+    from headrace.writing.verify import salvage
 
     saved = salvage(write(tmp_path / "x.csv", DAMAGED), tmp_path / "y.csv")
     assert saved.records == 3

@@ -15,9 +15,9 @@ import headrace as hr
 from headrace import _registry
 from headrace.errors import CorruptRecord, NoFiles, UnknownFormat, UnsupportedData
 from headrace.formats.detect import detect, format_named, format_of_name
-from headrace.formats.npy import NpyRecords
-from headrace.formats.opening import open_records
-from headrace.formats.tfrecord import TFRecordRecords
+from headrace.formats.npy.format import NpyRecords
+from headrace.formats.open import open_records
+from headrace.formats.tfrecord.format import TFRecordRecords
 
 
 @pytest.fixture

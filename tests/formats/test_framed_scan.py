@@ -7,11 +7,11 @@ from tests.reference import tfrecord as reference
 
 from headrace import _native
 from headrace.errors import CorruptRecord
-from headrace.formats import framed_scan
-from headrace.formats.framed_scan import Scan
-from headrace.formats.recordio_framing import MAGIC, RecordIOFraming
-from headrace.formats.tfrecord_framing import TFRecordFraming, is_tfrecord, resume_after
-from headrace.io.mapped import MappedFile
+from headrace.formats.framed import scan as framed_scan
+from headrace.formats.framed.scan import Scan
+from headrace.formats.recordio.format import MAGIC, RecordIOFraming
+from headrace.formats.tfrecord.format import TFRecordFraming, is_tfrecord, resume_after
+from headrace.io.local.mapped import MappedFile
 
 payloads_of = st.lists(st.binary(max_size=60), max_size=8)
 

@@ -13,8 +13,8 @@ from tests.codecs.images.files import jpeg, made, noise
 
 import headrace as hr
 from headrace.contracts.schema import Schema
-from headrace.formats.image_folder import looks_like_image_folder
-from headrace.formats.image_folder_writer import ImageFolderSink
+from headrace.formats.image_folder.format import looks_like_image_folder
+from headrace.formats.image_folder.write import ImageFolderSink
 from headrace.writing import units
 
 NAME = hr.Feature("str")

@@ -12,16 +12,15 @@ from tests.reference import tfrecord as reference
 
 import headrace as hr
 from headrace.errors import CorruptFile, CorruptRecord, NoFiles, Where
-from headrace.formats import index as index_module
-from headrace.formats import index_build
-from headrace.formats.csv import CsvRecords
-from headrace.formats.index import FileIndex, RecordIndex, index_path, load_index, save_index
-from headrace.formats.index_build import build_index, record_index
-from headrace.formats.tfrecord import TFRecordRecords
-from headrace.formats.tfrecord_framing import TFRecordFraming
-from headrace.io.cache import cache_folder
-from headrace.io.fileset import FileSet
-from headrace.io.signatures import Signature
+from headrace.formats.csv.format import CsvRecords
+from headrace.formats.index import build as index_build
+from headrace.formats.index import index as index_module
+from headrace.formats.index.build import build_index, record_index
+from headrace.formats.index.index import FileIndex, RecordIndex, index_path, load_index, save_index
+from headrace.formats.tfrecord.format import TFRecordFraming, TFRecordRecords
+from headrace.io.cache.folder import cache_folder
+from headrace.io.local.fileset import FileSet
+from headrace.io.local.signatures import Signature
 
 
 def write(path, payloads):
@@ -207,7 +206,9 @@ def test_damaged_stretches_have_numbers_too():
 def test_nowhere_to_keep_it(tmp_path, monkeypatch):
     path = tmp_path / "x"
     write(path, payloads_of(5))
-    monkeypatch.setattr("headrace.formats.index.AtomicFile", lambda *a, **k: (_ for _ in ()).throw(OSError("full")))
+    monkeypatch.setattr(
+        "headrace.formats.index.index.AtomicFile", lambda *a, **k: (_ for _ in ()).throw(OSError("full"))
+    )
     assert length(path) == 5
     assert kept() == []
 

@@ -8,11 +8,11 @@ import pytest
 from tests.reference import tfrecord as reference
 
 from headrace import _native
-from headrace.formats import index_build, index_starts
-from headrace.formats.index_build import record_index
-from headrace.formats.index_starts import Starts
-from headrace.formats.tfrecord_framing import TFRecordFraming
-from headrace.io.fileset import FileSet
+from headrace.formats.index import build as index_build
+from headrace.formats.index import build as index_starts
+from headrace.formats.index.build import Starts, record_index
+from headrace.formats.tfrecord.format import TFRecordFraming
+from headrace.io.local.fileset import FileSet
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import pytest
 from tests.reference import tfrecord as reference
 
 from headrace.errors import CorruptFile, UnsupportedData
-from headrace.formats.index_text import read_text_index, write_text_index
-from headrace.formats.tfrecord import TFRecordRecords
+from headrace.formats.index.text import read_text_index, write_text_index
+from headrace.formats.tfrecord.format import TFRecordRecords
 
 PAYLOADS = [b"abc", b"", b"d" * 100]
 TEXT = "0 19\n19 16\n35 116\n"

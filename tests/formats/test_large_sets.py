@@ -5,8 +5,8 @@ import pytest
 
 import headrace as hr
 from headrace import _native
-from headrace.io import mapping_limits
-from headrace.io.mapped import MappedFile
+from headrace.io.local import mapped as mapping_limits
+from headrace.io.local.mapped import MappedFile
 
 N = 300
 

@@ -14,7 +14,7 @@ from tests.formats.golden import NPY
 
 from headrace.contracts.records import Records, Skipped
 from headrace.errors import CorruptFile, SchemaMismatch, UnsupportedData, Where
-from headrace.formats.npy import NpyRecords, data_offset
+from headrace.formats.npy.format import NpyRecords, data_offset
 
 SOUND = sorted(p for p in NPY.glob("*.npy") if not p.name.startswith(("damaged", "object")))
 

@@ -7,8 +7,8 @@ import pytest
 
 import headrace as hr
 from headrace.errors import CorruptFile, HeadraceError, UnsupportedData
-from headrace.formats.npy_header import header_bytes, read_header
-from headrace.io.mapped import MappedFile
+from headrace.formats.npy.header import header_bytes, read_header
+from headrace.io.local.mapped import MappedFile
 
 DTYPES = [
     "<f4", ">f8", "|u1", "|b1", "<c16", "<M8[ns]", ">m8[D]", "|S7", "<U3", "|V5",

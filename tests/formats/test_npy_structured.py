@@ -13,8 +13,8 @@ from hypothesis.extra import numpy as hnp
 
 import headrace as hr
 from headrace.errors import CorruptFile, SchemaMismatch, UnsupportedData
-from headrace.formats.npy_header import MOST_BYTES, header_bytes, read_header
-from headrace.io.mapped import MappedFile
+from headrace.formats.npy.header import MOST_BYTES, header_bytes, read_header
+from headrace.io.local.mapped import MappedFile
 
 PLAIN = st.sampled_from(["<f4", ">f8", "|u1", "|b1", "<c16", "<M8[ns]", ">m8[D]", "|S3", "<U2", ">i2", "|V5"]).map(
     np.dtype

@@ -5,7 +5,7 @@ import pytest
 
 import headrace as hr
 from headrace.errors import CorruptRecord
-from headrace.formats.npy_text import check_text, holds_text
+from headrace.formats.npy.header import check_text, holds_text
 
 BEYOND = 0x110000
 TEXTS = np.array([["ab", "c"], ["déf", "日本"], ["\U0010ffff", ""]])

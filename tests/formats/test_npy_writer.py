@@ -11,8 +11,8 @@ from hypothesis.extra import numpy as hnp
 from tests.formats.golden import NPY
 
 from headrace.errors import SchemaMismatch, UnsupportedData
-from headrace.formats.npy import NpyRecords
-from headrace.formats.npy_writer import NpyWriter
+from headrace.formats.npy.format import NpyRecords
+from headrace.formats.npy.write import NpyWriter
 
 
 def saved(array):

@@ -12,7 +12,7 @@ from headrace import _registry
 from headrace.cli.app import app
 from headrace.errors import UnsupportedData
 from headrace.formats.detect import format_named
-from headrace.formats.opening import open_records
+from headrace.formats.open import open_records
 
 HONOURED = {
     "tfrecord": {"on_corrupt", "verify"},

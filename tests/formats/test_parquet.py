@@ -11,8 +11,8 @@ import pytest
 
 import headrace as hr
 from headrace.errors import CorruptFile, SchemaMismatch, UnsupportedData
-from headrace.formats import parquet
-from headrace.formats.parquet_writer import join_parquet
+from headrace.formats.parquet import format as parquet
+from headrace.formats.parquet.write import join_parquet
 
 
 def put(path, columns, **options):

@@ -18,13 +18,11 @@ from tests.reference import recordio as reference
 import headrace as hr
 from headrace.errors import CorruptRecord, DataError, UnknownFormat, UnsupportedData
 from headrace.formats.detect import detect, format_of_name
-from headrace.formats.framed import NoLength
-from headrace.formats.framed_scan import Scan
-from headrace.formats.recordio import RecordIORecords
-from headrace.formats.recordio_framing import RecordIOFraming, is_recordio
-from headrace.formats.recordio_writer import RecordIOWriter
-from headrace.io import pipes
-from headrace.io.mapped import MappedFile
+from headrace.formats.framed.records import NoLength
+from headrace.formats.framed.scan import Scan
+from headrace.formats.recordio.format import RecordIOFraming, RecordIORecords, RecordIOWriter, is_recordio
+from headrace.io.local import pipes
+from headrace.io.local.mapped import MappedFile
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "recordio"
 FILES = sorted(path for path in GOLDEN.glob("*.rec*") if path.suffix != ".json")

@@ -49,7 +49,7 @@ import faulthandler, os, signal, sys, threading
 import numpy as np
 import headrace as hr
 from headrace import _native
-from headrace.io.mapped import MappedFile, guarded
+from headrace.io.local.mapped import MappedFile, guarded
 
 path = sys.argv[1]
 np.save(path, np.arange(1, 100_001))

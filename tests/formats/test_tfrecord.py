@@ -18,7 +18,7 @@ from tests.reference import tfrecord as reference
 
 from headrace.contracts.records import Records, Skipped
 from headrace.errors import CorruptFile, CorruptRecord, NoFiles, Where
-from headrace.formats.tfrecord import TFRecordRecords
+from headrace.formats.tfrecord.format import TFRecordRecords
 
 
 def plain(path):
@@ -244,7 +244,7 @@ def test_skipping_trusts_lengths_and_searches_where_it_cannot(tmp_path):
 
 def test_skipping_in_a_stream(tmp_path, monkeypatch):
     """Damage at the borders of what is looked at at once."""
-    monkeypatch.setattr("headrace.io.compression.PART_BYTES", 1000)
+    monkeypatch.setattr("headrace.io.cache.inflate.PART_BYTES", 1000)
     payloads = some_payloads(300)
     content = bytearray(b"".join(map(reference.framed, payloads)))
     starts = reference.read(content)[0]
@@ -332,11 +332,13 @@ def test_fork(tmp_path, indexed):
 
 
 def test_pages_are_let_go_while_reading_in_order(tmp_path, monkeypatch):
-    monkeypatch.setattr("headrace.formats.framed_scan.KEPT_BYTES", 10_000)
+    monkeypatch.setattr("headrace.formats.framed.scan.KEPT_BYTES", 10_000)
     payloads = some_payloads(1000)
     records = TFRecordRecords([write(tmp_path / "x", payloads)])
     dropped = []
-    monkeypatch.setattr("headrace.io.mapped.MappedFile.drop", lambda self, offset, size: dropped.append((offset, size)))
+    monkeypatch.setattr(
+        "headrace.io.local.mapped.MappedFile.drop", lambda self, offset, size: dropped.append((offset, size))
+    )
     assert sum(len(spans) for _, spans in records.iter_spans(max_bytes=5000)) == 1000
     assert dropped[0][0] == 0
     assert all(a[0] + a[1] == b[0] for a, b in pairwise(dropped))

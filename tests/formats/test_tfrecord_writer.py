@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from tests.formats.golden import SOUND
 from tests.reference import tfrecord as reference
 
-from headrace.formats import record_writer
-from headrace.formats.tfrecord import TFRecordRecords
-from headrace.formats.tfrecord_writer import TFRecordWriter
+from headrace.formats.framed import write as record_writer
+from headrace.formats.tfrecord.format import TFRecordRecords, TFRecordWriter
 
 HEAD, TAIL = 12, 4  # of framing round each payload
 UNPACK = {"none": bytes, "gzip": gzip.decompress, "zlib": zlib.decompress}

@@ -6,11 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from headrace.contracts.feature import Feature
-from headrace.contracts.records import Format, Skipped
+from headrace.contracts.records import Format, Misfit, Skipped
 from headrace.contracts.schema import Schema
-from headrace.contracts.tables import Misfit
 from headrace.errors import CorruptFile, Where
-from headrace.io.atomic import AtomicFile
+from headrace.io.write.atomic import AtomicFile
 
 HEAD = "#toy"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from starlette.testclient import TestClient
 
-from headrace.hosting.server import application
+from headrace.hosting.http.server import application
 from headrace.hosting.settings import Settings
 from headrace.hosting.stage import Stage
 
@@ -74,8 +74,8 @@ class Server:
         plain = json.dumps([stage.to_json() for stage in stages])
         code = f"""
             import json, logging, sys
-            from headrace.hosting.detached import log_to_standard_error
-            from headrace.hosting.server import serve
+            from headrace.hosting.endpoint import log_to_standard_error
+            from headrace.hosting.http.server import serve
             from headrace.hosting.settings import Settings
             from headrace.hosting.stage import Stage
             log_to_standard_error()

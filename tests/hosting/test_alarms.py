@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.hosting.alarms import Alarm
+from headrace.hosting.http.timing import Alarm
 
 
 class Loop:

@@ -219,7 +219,7 @@ def test_the_page_needs_nothing_from_elsewhere(echo):
 
 
 def test_the_page_escapes_its_title():
-    from headrace.hosting.page import html
+    from headrace.hosting.http.app import html
 
     assert "<script>alert" not in html("<script>alert(1)</script>")
 

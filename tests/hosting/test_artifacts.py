@@ -7,7 +7,7 @@ import pytest
 from tests.hosting.places import sample
 
 from headrace.errors import CorruptFile, NoFiles
-from headrace.hosting.artifacts import unpack_model, unpacked
+from headrace.hosting.prepare import unpack_model, unpacked
 
 
 def archive(path, *members):

@@ -9,8 +9,7 @@ import pytest
 from tests.hosting.places import Server, local, sample
 
 from headrace.containers.orphans import Tied
-from headrace.hosting.workers.at_work import AtWork, new_memory
-from headrace.hosting.workers.process import WorkerProcess, order_for
+from headrace.hosting.workers.process import AtWork, WorkerProcess, new_memory, order_for
 
 FIRST, SECOND = b"%s", b"status 200 %s"  # done by the first container, or handed on by it
 

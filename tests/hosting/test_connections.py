@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 from tests.hosting.places import PATIENCE_S, Server, children, sample, wait
 
-from headrace.hosting import connections
-from headrace.hosting.heads import KnownHeads
+from headrace.hosting.http import fast_path as connections
+from headrace.hosting.http.fast_path import KnownHeads
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from headrace.hosting.heads import MOST_HEADS, KnownHeads
-from headrace.hosting.invocations import Head
+from headrace.hosting.http.fast_path import MOST_HEADS, KnownHeads
+from headrace.hosting.http.invocations import Head
 
 PLAIN = Head("text/csv", "*/*", {})
 FIRST = b"POST /invocations HTTP/1.1\r\nContent-Length: 4\r\n\r\n"

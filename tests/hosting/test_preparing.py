@@ -9,9 +9,8 @@ from tests.hosting.places import sample
 
 from headrace.contracts.serving import Request
 from headrace.errors import JobFailed
-from headrace.hosting.preparing import prepared
-from headrace.hosting.recognising import script_stage
-from headrace.hosting.stage import load_handler
+from headrace.hosting.prepare import prepared
+from headrace.hosting.stage import load_handler, script_stage
 
 SCRIPT = """
 import said

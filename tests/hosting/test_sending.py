@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from headrace.hosting.sending import descriptor_of, send
+from headrace.hosting.http.timing import descriptor_of, send
 
 uvloop = pytest.importorskip("uvloop")
 

@@ -7,7 +7,7 @@ from tests.hosting.places import sample
 
 from headrace.hosting.settings import Settings
 from headrace.hosting.stage import Stage, check_stages, load_handler, names_of
-from headrace.io.cores import usable_cores
+from headrace.io.system import usable_cores
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from tests.hosting.places import Server, children, lives, ping, sample, wait
 
 from headrace.contracts.serving import Request
 from headrace.errors import RequestError
-from headrace.hosting import server as server_module
 from headrace.hosting.failures import ContainerError
+from headrace.hosting.http import server as server_module
 from headrace.hosting.workers.isolated import isolated_handler
 
 

@@ -13,8 +13,9 @@ import pytest
 from tests.datasets.web import tar_gz, zipped
 
 from headrace.errors import CorruptFile, DataError, UnsupportedData
-from headrace.io import archive_members, archives
-from headrace.io.archives import Limits, archive_names, unpack, unpack_into
+from headrace.io.archive import members as archive_members
+from headrace.io.archive import unpack as archives
+from headrace.io.archive.unpack import Limits, archive_names, unpack, unpack_into
 
 FILES = {"top/a.txt": b"a" * 1000, "top/deep/b.bin": bytes(range(256)), "empty": b""}
 

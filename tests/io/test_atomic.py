@@ -12,9 +12,10 @@ from tests.forks import exit_code, fork, fork_killed
 
 from headrace import _native
 from headrace.errors import HeadraceError
-from headrace.io import appending, atomic, temporaries
-from headrace.io.atomic import AtomicFile, write_atomic
 from headrace.io.paths import expand
+from headrace.io.write import atomic, temporaries
+from headrace.io.write import background as appending
+from headrace.io.write.atomic import AtomicFile, write_atomic
 
 
 def test_the_name_appears_at_close(tmp_path):

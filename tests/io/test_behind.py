@@ -6,8 +6,8 @@ import weakref
 import pytest
 from tests.forks import exit_code, fork
 
-from headrace.io import behind as module
-from headrace.io.behind import DEPTH, Behind
+from headrace.io import threads as module
+from headrace.io.threads import DEPTH, Behind
 
 
 def test_calls_are_made_in_order_by_another_thread():

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace import _native
-from headrace.io.block_sums import BlockSums, sums_of
+from headrace.io.cache.block_sums import BlockSums, sums_of
 
 
 def reference(content, block_bytes):

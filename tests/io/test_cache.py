@@ -9,9 +9,9 @@ import warnings
 import pytest
 from tests.forks import exit_code, fork
 
-from headrace.io import cache
-from headrace.io.cache import CacheEntry, cache_folder, cache_key, cache_limit_bytes
-from headrace.io.mapped import MappedFile
+from headrace.io.cache import folder as cache
+from headrace.io.cache.folder import CacheEntry, cache_folder, cache_key, cache_limit_bytes
+from headrace.io.local.mapped import MappedFile
 
 
 def test_where_it_is(monkeypatch, tmp_path):
@@ -177,7 +177,7 @@ def test_waiting_ends_when_the_entry_is_mapped_at_once(tmp_path, monkeypatch):
         opened.set()
         flock(*args)
 
-    monkeypatch.setattr("headrace.io.locks.fcntl.flock", seen)
+    monkeypatch.setattr("headrace.io.system.fcntl.flock", seen)
     waiting = threading.Thread(target=lambda: found.append(CacheEntry.claim(path, wait=True)), daemon=True)
     waiting.start()
     assert opened.wait(300)

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.io import cgroups, cores, mapping_limits
-from headrace.io.cgroups import cpu_limit, memory_limit, usable_memory, whole_cpus
+from headrace.io import system as cgroups
+from headrace.io import system as cores
+from headrace.io.local import mapped as mapping_limits
+from headrace.io.system import cpu_limit, memory_limit, usable_memory, whole_cpus
 
 V2_MOUNT = "35 25 0:30 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
 V1_MOUNT = "36 25 0:31 / /sys/fs/cgroup/memory rw shared:10 - cgroup cgroup rw,memory\n"

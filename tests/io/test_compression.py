@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from headrace import _optional
-from headrace.io import compression
-from headrace.io.compression import Inflater, checked, deflater, head_of, wrapper_of, wrapper_of_name
+from headrace.io.cache import inflate as compression
+from headrace.io.cache.inflate import Inflater, checked, deflater, head_of, wrapper_of, wrapper_of_name
 
 CONTENT = np.random.default_rng(0).integers(0, 8, 700_000, dtype=np.uint8).tobytes()
 

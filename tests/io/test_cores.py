@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import threading
 
-from headrace.io import cores
-from headrace.io.cores import among_others, spare_cores, usable_cores
+from headrace.io import system as cores
+from headrace.io.system import among_others, spare_cores, usable_cores
 
 
 def test_cores_that_the_process_is_bound_to(monkeypatch):

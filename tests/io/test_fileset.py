@@ -10,10 +10,12 @@ import pytest
 from tests.forks import exit_code, fork
 
 from headrace.errors import CorruptFile, NoFiles
-from headrace.io import descriptors, fileset, mapping_limits
-from headrace.io.fileset import FileSet
-from headrace.io.inflated import InflatedStream
-from headrace.io.mapped import MappedFile
+from headrace.io.cache.inflated import InflatedStream
+from headrace.io.local import fileset
+from headrace.io.local import mapped as descriptors
+from headrace.io.local import mapped as mapping_limits
+from headrace.io.local.fileset import FileSet
+from headrace.io.local.mapped import MappedFile
 
 
 @pytest.fixture

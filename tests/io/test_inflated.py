@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from headrace.errors import CorruptFile, UnsupportedData
-from headrace.io import compression
-from headrace.io import inflated as module
-from headrace.io.cache import cache_folder
-from headrace.io.inflated import InflatedStream, find_inflated, inflated
+from headrace.io.cache import inflate as compression
+from headrace.io.cache import inflated as module
+from headrace.io.cache.folder import cache_folder
+from headrace.io.cache.inflated import InflatedStream, find_inflated, inflated
 
 CONTENT = np.random.default_rng(0).integers(0, 8, 3_000_000, dtype=np.uint8).tobytes()
 

@@ -8,11 +8,12 @@ import pytest
 
 import headrace as hr
 from headrace.errors import CorruptFile
-from headrace.io import inflated, inflating
-from headrace.io.cache import cache_folder
-from headrace.io.fileset import FileSet
-from headrace.io.inflated import InflatedStream
-from headrace.io.inflating import InflatingAhead, InOrder
+from headrace.io.cache import inflated
+from headrace.io.cache import read_ahead as inflating
+from headrace.io.cache.folder import cache_folder
+from headrace.io.cache.inflated import InflatedStream
+from headrace.io.cache.read_ahead import InflatingAhead, InOrder
+from headrace.io.local.fileset import FileSet
 
 CONTENT = [bytes(np.random.default_rng(number).integers(0, 9, 3_500_000, dtype=np.uint8)) for number in range(4)]
 

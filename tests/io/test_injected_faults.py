@@ -18,9 +18,9 @@ from headrace.contracts.schema import Schema
 from headrace.datasets.building import DatasetBuilder
 from headrace.datasets.building.order import Ordering
 from headrace.errors import HeadraceError, UnsupportedData
-from headrace.io import temporaries
-from headrace.io.cache import CacheEntry
-from headrace.io.inflated import InflatedStream
+from headrace.io.cache.folder import CacheEntry
+from headrace.io.cache.inflated import InflatedStream
+from headrace.io.write import temporaries
 
 N = 50
 COLUMNS = {"x": np.arange(N), "y": np.arange(N, dtype=np.float32) / 8}
@@ -96,7 +96,7 @@ def _calm(monkeypatch):
 def cache(tmp_path, monkeypatch):
     folder = tmp_path / "cache"
     monkeypatch.setenv("HEADRACE_CACHE_DIR", str(folder))
-    monkeypatch.setattr("headrace.io.cache.tempfile.gettempdir", lambda: str(tmp_path / "spare"))
+    monkeypatch.setattr("headrace.io.cache.folder.tempfile.gettempdir", lambda: str(tmp_path / "spare"))
     return folder
 
 
@@ -106,7 +106,7 @@ def cache(tmp_path, monkeypatch):
 )
 def test_reading(tmp_path, cache, monkeypatch, name, mapped):
     if mapped == "read":
-        monkeypatch.setattr("headrace.io.mapping_limits.worth_mapping", lambda total: False)
+        monkeypatch.setattr("headrace.io.local.mapped.worth_mapping", lambda total: False)
     data = tmp_path / "data"
     data.mkdir()
     path = data / name

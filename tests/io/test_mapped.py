@@ -10,9 +10,9 @@ import headrace as hr
 from headrace import _native
 from headrace.contracts.protocols import File
 from headrace.errors import CorruptFile, NoFiles, UnsupportedData
-from headrace.io import mapped
-from headrace.io.mapped import MappedFile
-from headrace.io.signatures import Signature
+from headrace.io.local import mapped
+from headrace.io.local.mapped import MappedFile
+from headrace.io.local.signatures import Signature
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import UnsupportedData
-from headrace.io import pipes
-from headrace.io.pipes import PipeStream, is_pipe
+from headrace.io.local import pipes
+from headrace.io.local.pipes import PipeStream, is_pipe
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import threading
 import pytest
 
 from headrace.errors import NoFiles
-from headrace.io.small_files import read_whole
+from headrace.io.local.open import read_whole
 
 
 @pytest.mark.parametrize("size", [0, 1, 25_000, 3 << 20])

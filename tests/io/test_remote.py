@@ -16,15 +16,15 @@ from tests.io.store_server import environment, serving_store
 
 import headrace as hr
 from headrace.errors import CorruptFile, NoFiles, Unreachable, UnsupportedData
-from headrace.io import extents, store_line
-from headrace.io.extents import fetch_extents
-from headrace.io.fileset import FileSet
-from headrace.io.mirrors import find_mirrored, mirrored
+from headrace.io.cache.mirror import find_mirrored, mirrored
+from headrace.io.local.fileset import FileSet
+from headrace.io.local.open import read_each, total_size
 from headrace.io.paths import expand
-from headrace.io.reading import read_each, total_size
-from headrace.io.remote import RemoteFile
-from headrace.io.remote_streams import RemoteStream
-from headrace.io.window import windows
+from headrace.io.store import client as store_line
+from headrace.io.store import object as extents
+from headrace.io.store.object import RemoteFile, fetch_extents
+from headrace.io.store.sparse import windows
+from headrace.io.store.stream import RemoteStream
 
 CONTENT = bytes(np.random.default_rng(0).integers(0, 256, 1 << 20, dtype=np.uint8))
 
@@ -315,8 +315,8 @@ ENDS = """
 import sys, threading
 import numpy as np
 import headrace as hr
-from headrace.io.remote import RemoteFile
-from headrace.io.uploads import upload
+from headrace.io.store.object import RemoteFile
+from headrace.io.store.upload import upload
 
 def read():
     try:

@@ -14,8 +14,7 @@ from tests.forks import exit_code, fork
 
 from headrace import _native
 from headrace.errors import CorruptFile
-from headrace.io.compression import Inflater
-from headrace.io.side_by_side import Reader, SideBySide
+from headrace.io.cache.inflate import Inflater, Reader, SideBySide
 
 STRATEGIES = [zlib.Z_DEFAULT_STRATEGY, zlib.Z_FILTERED, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE, zlib.Z_FIXED]
 
@@ -150,7 +149,7 @@ def test_faults_are_those_of_the_slow_way(tmp_path: Path, monkeypatch: pytest.Mo
         found = []
         for made in (lambda file: SideBySide(file, stretch=8192), Never):
             with monkeypatch.context() as patch:
-                patch.setattr("headrace.io.compression.SideBySide", made)
+                patch.setattr("headrace.io.cache.inflate.SideBySide", made)
                 found.append(read(str(path)))
         assert found[0] == found[1]
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.io import signatures
-from headrace.io.signatures import Signature
+from headrace.io.local import signatures
+from headrace.io.local.signatures import Signature
 
 BLOCK = signatures.BLOCK_BYTES
 
@@ -146,7 +146,7 @@ def test_verify_reads_the_file_and_no_copy_of_it(tmp_path, monkeypatch):
 
 
 def test_verify_sums_a_large_array_again(tmp_path, monkeypatch):
-    monkeypatch.setattr("headrace.io.file_parts.REMEMBERED_BYTES", 1000)
+    monkeypatch.setattr("headrace.io.cache.members.REMEMBERED_BYTES", 1000)
     path = tmp_path / "x.npz"
     np.savez(path, x=np.arange(20_000))
     assert hr.open(path)[7]["x"] == 7

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import headrace as hr
-from headrace.io import temporaries
-from headrace.io.atomic import AtomicFile
-from headrace.io.cache import cache_folder
+from headrace.io.cache.folder import cache_folder
 from headrace.io.folders import AtomicFolder
-from headrace.io.temporaries import remove_abandoned, temporary_name
+from headrace.io.write import temporaries
+from headrace.io.write.atomic import AtomicFile
+from headrace.io.write.temporaries import remove_abandoned, temporary_name
 
 DAY_S = 24 * 3600
 
@@ -40,7 +40,7 @@ def dead_process():
 
 
 WRITERS = {
-    "file": "from headrace.io.atomic import AtomicFile as kind",
+    "file": "from headrace.io.write.atomic import AtomicFile as kind",
     "folder": "from headrace.io.folders import AtomicFolder as kind",
     "sharded": "import headrace as hr; kind = lambda p: [w := hr.Writer(p, shards=3), [w.write({'x': n}) for n in range(20_000)]]",
 }

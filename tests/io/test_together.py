@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from headrace.io import atomic, temporaries, together
-from headrace.io.atomic import AtomicFile
-from headrace.io.together import Together
+from headrace.io.write import atomic, temporaries, together
+from headrace.io.write.atomic import AtomicFile
+from headrace.io.write.together import Together
 
 
 def begun(folder, count, content=b"abc"):

@@ -10,8 +10,7 @@ from headrace.containers.linear_learner.container import LinearLearnerContainer
 from headrace.containers.script import ScriptContainer
 from headrace.contracts.job import Channel, Container
 from headrace.contracts.serving import Request
-from headrace.jobs.artifacts import unpack
-from headrace.jobs.hyperparameters import as_text
+from headrace.jobs.tree import as_text, unpack
 
 WEIGHTS = np.array([1.0, 2.0, 3.0, -1.0, 0.5, 4.0, -2.0])
 

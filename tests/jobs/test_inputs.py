@@ -9,12 +9,11 @@ import pytest
 
 from headrace.contracts.job import Channel
 from headrace.errors import JobFailed
-from headrace.formats.recordio_stream import read_stream
-from headrace.io.atomic import AtomicFile
-from headrace.jobs.objects import InputObject, augmented_values, list_objects, shuffled
+from headrace.formats.recordio.stream import read_stream
+from headrace.io.write.atomic import AtomicFile
 from headrace.jobs.pipes import PipeFeeder, epoch_bytes
 from headrace.jobs.spec import TrainingSpec
-from headrace.jobs.store import PathStore
+from headrace.jobs.store import InputObject, PathStore, augmented_values, list_objects, shuffled
 
 READ = """
     import os

@@ -19,11 +19,10 @@ from tests.containers.test_interpreter import write_wheel
 from headrace.containers.script import ScriptContainer
 from headrace.contracts.job import Channel, Container, Store
 from headrace.errors import JobFailed
-from headrace.io.atomic import AtomicFile
-from headrace.jobs.artifacts import pack, unpack
-from headrace.jobs.hyperparameters import as_json
+from headrace.io.write.atomic import AtomicFile
 from headrace.jobs.store import PathStore
 from headrace.jobs.training import read_job, request_stop
+from headrace.jobs.tree import as_json, pack, unpack
 
 TELL = """
     import json, os, sys

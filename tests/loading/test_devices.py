@@ -11,8 +11,7 @@ from tests.loading.fakes import Numbers
 from tests.loading.workers.test_workers import forked
 
 import headrace as hr
-from headrace.loading.devices import CudaStage
-from headrace.loading.handover import _staging, handover
+from headrace.loading.handover import CudaStage, _staging, handover
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning"),
@@ -199,7 +198,7 @@ class TestJax:
                 return "global"
 
         Fake.sharding.Sharding = Sharding
-        from headrace.loading.devices import jax_putter
+        from headrace.loading.handover import jax_putter
 
         assert jax_putter(Fake, Sharding())(np.arange(3)) == "global"
         assert told == [[0, 1, 2]]

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.loading.fakes import Damaged, Numbers, indices_of, loader_threads, wait_for_threads
 
-from headrace.contracts.shard import Shard
+from headrace.contracts.records import Shard
 from headrace.errors import CorruptRecord, SchemaMismatch, TransformError, Where
 from headrace.loading.loader import Loader
 from headrace.sampling.samplers import InOrder, Shuffled

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.loading.fakes import Numbers
 
 from headrace.contracts.protocols import ReadsBatches
-from headrace.contracts.shard import Shard
+from headrace.contracts.records import Shard
 from headrace.errors import SchemaMismatch, StateMismatch, Where
 from headrace.loading.loader import Loader
 from headrace.loading.mixture import Mixture

@@ -10,7 +10,7 @@ from tests.loading.fakes import Numbers
 
 from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch
-from headrace.loading.slicing import bytes_of, check_rows, cut
+from headrace.loading.making import bytes_of, check_rows, cut
 
 
 @given(st.integers(1, 8), st.integers(1, 8))

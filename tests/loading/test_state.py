@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from tests.loading.fakes import Numbers, indices_of, wait_for_threads
 
-from headrace.contracts.shard import Shard
+from headrace.contracts.records import Shard
 from headrace.errors import StateMismatch
 from headrace.loading.loader import Loader
 from headrace.sampling.samplers import Shuffled

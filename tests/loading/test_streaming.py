@@ -9,7 +9,7 @@ import pytest
 from tests.loading.fakes import Streaming, indices_of, loader_threads, wait_for_threads
 from tests.loading.test_loader import batches_of
 
-from headrace.contracts.shard import Shard
+from headrace.contracts.records import Shard
 from headrace.errors import CorruptRecord, SchemaMismatch, TransformError
 from headrace.loading.loader import Loader
 

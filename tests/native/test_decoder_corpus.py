@@ -15,9 +15,9 @@ import zstandard
 from tests.reference.jpeg import extreme_jpeg
 
 from headrace import _native
-from headrace.codecs.images.plain_png import decode_png, plain_header
+from headrace.codecs.images.png import decode_png, plain_header
 from headrace.errors import CorruptRecord
-from headrace.formats.riegeli.codecs import ZSTD
+from headrace.formats.array_record.codecs import ZSTD
 
 CORPUS = Path(__file__).resolve().parents[1] / "corpus"
 MOST_BYTES = 1 << 20

@@ -13,8 +13,8 @@ import pytest
 from tests.formats.array_record_files import CODECS, some_payloads, write
 from tests.peers import wire_messages
 
-from headrace.formats.array_record import ArrayRecordRecords
-from headrace.formats.riegeli.salvage import salvage
+from headrace.formats.array_record.format import ArrayRecordRecords
+from headrace.formats.array_record.verify import salvage
 
 ROOT = Path(__file__).resolve().parents[2]
 PEERS = ROOT / ".venv-peers" / "bin" / "python"

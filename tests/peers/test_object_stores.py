@@ -25,7 +25,8 @@ from tests.sources.alike import alike
 
 import headrace as hr
 from headrace.errors import NoFiles, Unreachable
-from headrace.io import listing, uploads
+from headrace.io.store import listing
+from headrace.io.store import upload as uploads
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACE = ROOT / ".venv-peers-stores"

@@ -9,7 +9,7 @@ from tests.codecs.images.files import golden, jpeg, made, noise
 
 import headrace as hr
 from headrace import _optional
-from headrace.codecs.images import opened
+from headrace.codecs.images import open as opened
 
 N = 40
 IMAGES = [jpeg(seed=seed) for seed in range(N)]

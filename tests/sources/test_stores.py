@@ -12,9 +12,11 @@ from tests.sources.alike import alike
 
 import headrace as hr
 from headrace.errors import NoFiles, Unreachable, UnsupportedData
-from headrace.io import listing, store_line, uploads
-from headrace.io.reading import total_size
-from headrace.writing.salvage import salvage
+from headrace.io.local.open import total_size
+from headrace.io.store import client as store_line
+from headrace.io.store import listing
+from headrace.io.store import upload as uploads
+from headrace.writing.verify import salvage
 
 ROWS = 300
 EXAMPLES = [{"x": np.full(4, number, np.float32), "label": np.int64(number % 3)} for number in range(ROWS)]

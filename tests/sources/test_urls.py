@@ -8,8 +8,8 @@ from tests.io.file_server import serving
 
 import headrace as hr
 from headrace.errors import CorruptFile, NoFiles
-from headrace.formats.array_record_writer import ArrayRecordWriter
-from headrace.io import fileset
+from headrace.formats.array_record.write import ArrayRecordWriter
+from headrace.io.local import fileset
 
 ROWS = 2000
 NAMES = [
@@ -101,7 +101,7 @@ def test_large_files_read_as_from_this_machine(folder, server, name):
 @pytest.mark.parametrize("name", BY_RANGE)
 @pytest.mark.usefixtures("large")
 def test_a_shuffled_batch_asks_for_its_records_and_nothing_else(server, name, monkeypatch):
-    monkeypatch.setattr("headrace.io.extents.GAP_BYTES", 0)
+    monkeypatch.setattr("headrace.io.store.object.GAP_BYTES", 0)
     source = hr.open(f"{server.url}/{name}")
     source.batch(np.array([5]))
     with server.counting() as asked:

@@ -5,7 +5,7 @@ import pytest
 from tests.formats.array_record_files import CODECS, GOLDENS, noted
 
 import headrace as hr
-from headrace.formats.array_record import ArrayRecordRecords
+from headrace.formats.array_record.format import ArrayRecordRecords
 from headrace.writing import units
 
 COLUMNS = {"image": np.random.default_rng(0).random((100, 9), dtype=np.float32), "label": np.arange(100)}

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import headrace as hr
 from headrace.cli.app import app
-from headrace.writing.verify_images import ROWS
+from headrace.writing.verify import ROWS
 
 CUT = jpeg()[:200]
 SCHEMA = {"image": hr.Feature("bytes", encoding="jpeg"), "label": hr.Feature("int64")}

@@ -7,8 +7,8 @@ import os
 import sys
 from pathlib import Path
 
-from headrace.hosting.detached import log_to_standard_error
-from headrace.hosting.server import serve
+from headrace.hosting.endpoint import log_to_standard_error
+from headrace.hosting.http.server import serve
 from headrace.hosting.settings import Settings
 from headrace.hosting.stage import Stage
 

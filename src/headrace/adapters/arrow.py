@@ -11,12 +11,20 @@ import numpy as np
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
-from headrace.formats.tabular.arrow_columns import from_arrow as column_from_arrow
-from headrace.formats.tabular.arrow_columns import leaf_array
-from headrace.formats.tabular.arrow_columns import to_arrow as column_to_arrow
-from headrace.formats.tabular.arrow_types import Leaf, arrow, arrow_type, leaves_of, misfits, schema_of_leaves
-from headrace.formats.tabular.carried import KEY, carried
-from headrace.formats.tabular.values import BadValue
+from headrace.formats.table.arrow import from_arrow as column_from_arrow
+from headrace.formats.table.arrow import leaf_array
+from headrace.formats.table.arrow import to_arrow as column_to_arrow
+from headrace.formats.table.arrow_types import (
+    KEY,
+    Leaf,
+    arrow,
+    arrow_type,
+    carried,
+    leaves_of,
+    misfits,
+    schema_of_leaves,
+)
+from headrace.formats.table.values import BadValue
 from headrace.sources.views import Source
 
 __all__ = ["ArrowSource", "as_source", "from_arrow", "opened", "to_arrow", "to_reader"]

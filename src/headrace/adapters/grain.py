@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from headrace.contracts.shard import Shard
+from headrace.contracts.records import Shard
 from headrace.contracts.values import Indices
 from headrace.errors import UnsupportedData, Where
 from headrace.loading.plan import part

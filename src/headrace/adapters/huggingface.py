@@ -13,7 +13,7 @@ from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
 from headrace.errors import UnsupportedData, Where
-from headrace.formats.tabular.arrow_types import Leaf, arrow, leaves_of, schema_of_leaves
+from headrace.formats.table.arrow_types import Leaf, arrow, leaves_of, schema_of_leaves
 from headrace.sources.decoded import decoded
 from headrace.sources.views import Source
 

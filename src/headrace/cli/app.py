@@ -18,14 +18,10 @@ from headrace._interrupts import as_usual
 from headrace.cli.convert import convert
 from headrace.cli.datasets import datasets
 from headrace.cli.demo import demo
-from headrace.cli.endpoints import endpoints
-from headrace.cli.head import head
+from headrace.cli.endpoints import endpoints, invoke, serve
 from headrace.cli.index import index
-from headrace.cli.inspect import inspect
-from headrace.cli.invoke import invoke
+from headrace.cli.inspect import head, inspect, schema
 from headrace.cli.prepare import prepare
-from headrace.cli.schema import schema
-from headrace.cli.serve import serve
 from headrace.cli.stats import stats
 from headrace.cli.terminal.console import note
 from headrace.cli.terminal.failures import ending

@@ -1,16 +1,32 @@
-"""``headrace endpoints``: what runs, and ending it."""
+"""``headrace endpoints``: what runs, and ending it.
+
+``headrace invoke``: one request to an endpoint.
+
+``headrace serve``: from artifacts to an endpoint.
+
+Artifacts on the command line, and the containers that they need.
+"""
 
 from __future__ import annotations
 
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from headrace.cli.options import AsJson
 from headrace.cli.terminal.console import note, print_json, print_line, print_table
-from headrace.hosting.endpoint import find_endpoint, list_endpoints
+from headrace.errors import NoFiles, UnsupportedData, Where
+from headrace.hosting.client import Answer, Client
+from headrace.hosting.endpoint import create_endpoint, find_endpoint, list_endpoints, log_to_standard_error
+from headrace.hosting.http.server import serve as serve_stages
+from headrace.hosting.settings import Settings
+from headrace.hosting.stage import Stage, recognise
 
-__all__ = ["endpoints"]
+__all__ = ["Models", "Scripts", "endpoints", "invoke", "serve", "stages_of"]
 
 
 def endpoints(
@@ -54,3 +70,136 @@ def endpoints(
         for one in found
     ]
     print_table(["name", "status", "address", "containers", "reason"], rows)
+
+
+def invoke(
+    endpoint: Annotated[
+        str, typer.Argument(metavar="NAME", show_default=False, help="Name of an endpoint, or http://host:port.")
+    ],
+    body: Annotated[
+        str | None,
+        typer.Argument(metavar="[BODY]", show_default=False, help="The request; by default what stdin gives."),
+    ] = None,
+    *,
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="FILE", show_default=False, help="Send the content of a file.")
+    ] = None,
+    content_type: Annotated[str, typer.Option("--content-type", help="What the request is.")] = "text/csv",
+    accept: Annotated[
+        str | None, typer.Option("--accept", show_default=False, help="What the answer should be.")
+    ] = None,
+    timeout_s: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="How long to wait.")] = 70.0,
+) -> None:
+    """Send a request to an endpoint and print the answer as it is.
+
+    The exit code is 1 when the endpoint answers with an error; the message says which container it came from.
+
+    Examples:
+      headrace invoke abalone "M,0.44,0.365,0.125,0.516,0.2155,0.114,0.155"
+      headrace invoke abalone --file rows.csv --accept application/jsonlines
+      headrace invoke http://127.0.0.1:8080 '{"instances": [{"features": [1, 2]}]}' --content-type application/json
+    """
+    if file is not None and body is not None:
+        raise ValueError("a request comes either from --file or from the command line")
+    payload = file.read_bytes() if file is not None else body.encode() if body is not None else sys.stdin.buffer.read()
+    answer = _asked(endpoint, payload, content_type, accept, timeout_s)
+    sys.stdout.buffer.write(answer.body)
+    if sys.stdout.isatty() and not answer.body.endswith(b"\n"):
+        sys.stdout.buffer.write(b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _asked(endpoint: str, body: bytes, content_type: str, accept: str | None, timeout_s: float) -> Answer:
+    if endpoint.startswith("http://"):
+        client = Client(endpoint.rstrip("/"))
+        return client.invoke(body, content_type=content_type, accept=accept, timeout_s=timeout_s)
+    return find_endpoint(endpoint).invoke(body, content_type=content_type, accept=accept, timeout_s=timeout_s)
+
+
+def stages_of(models: Sequence[Path], scripts: Sequence[Path]) -> list[Stage]:
+    """A container for each model.
+
+    Args:
+        models: ``model.tar.gz`` files, or folders with what is in one.
+        scripts: For the models that neither Linear Learner has trained nor hold their own script in ``code/``, in order.
+
+    Raises:
+        NoFiles: No such model, or no such script.
+        CorruptFile: A model is no archive.
+        ValueError: Too few scripts, or too many.
+    """
+    left = list(scripts)
+    stages = []
+    for model in models:
+        try:
+            stages.append(recognise(model))
+        except UnsupportedData:
+            if not left:
+                raise ValueError(
+                    f"{model} holds neither a model of Linear Learner nor a script in code/: name one with --script"
+                ) from None
+            stages.append(recognise(model, entry_point=_there(left.pop(0))))
+    if left:
+        raise ValueError(f"no model needs the script {left[0]}")
+    return stages
+
+
+def _there(script: Path) -> Path:
+    if not script.is_file():
+        raise NoFiles(Where(path=str(script)), expected="a script", found="nothing")
+    return script
+
+
+Models = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="MODEL...", show_default=False, help="model.tar.gz files (or folders). Several make a pipeline."
+    ),
+]
+Scripts = Annotated[
+    list[Path],
+    typer.Option(
+        "--script",
+        metavar="FILE",
+        show_default=False,
+        help="For a model without code of its own: the script with model_fn. Repeat for several.",
+    ),
+]
+
+
+def serve(
+    models: Models,
+    *,
+    script: Scripts = [],  # noqa: B006 - typer makes a new one
+    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", help="The port to listen on; 0 takes a free one.")] = 8080,
+    workers: Annotated[
+        int | None, typer.Option("--workers", show_default=False, help="Processes that answer; one per processor.")
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--name", show_default=False, help="Do not stay: start an endpoint of this name, and print its address."
+        ),
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Answers to failed requests hold the traceback.")] = False,
+) -> None:
+    """Serve a model, or several in series, as SageMaker hosts them.
+
+    GET /ping, POST /invocations, GET /execution-parameters and /metrics; at / there is a page to try requests on. An artifact of Linear Learner is recognised; every other one needs a script with model_fn, in its code/ folder or by --script.
+
+    Examples:
+      headrace serve model.tar.gz --script inference.py
+      headrace serve featurizer.tar.gz linear.tar.gz --script featurizer.py --port 0
+      headrace serve model.tar.gz --name abalone
+    """
+    stages = stages_of(models, script)
+    chosen_port = 0 if name is not None and port == 8080 else port
+    settings = Settings(host=host, port=chosen_port, workers=workers, debug=debug).with_environment()
+    if name is not None:
+        endpoint = create_endpoint(name, stages, settings=settings)
+        print_line(str(endpoint.address))
+        note(f"{name} is in service; `headrace endpoints --delete {name}` ends it")
+        return
+    log_to_standard_error(logging.INFO)
+    serve_stages(stages, settings, title=", ".join(model.name for model in models), started=print_line)

@@ -11,11 +11,11 @@ import typer
 from headrace.cli.options import AsJson, FormatName, Paths, SkipCorrupt, as_path, on_corrupt, tell_skipped
 from headrace.cli.terminal.console import print_json, print_line
 from headrace.cli.terminal.values import amount, printable, size_of
-from headrace.formats.framed import FramedRecords
-from headrace.formats.index import index_path, save_index
-from headrace.formats.index_text import read_text_index, write_text_index
-from headrace.formats.opening import open_records
-from headrace.formats.tfrecord import TFRecordRecords
+from headrace.formats.framed.records import FramedRecords
+from headrace.formats.index.index import index_path, save_index
+from headrace.formats.index.text import read_text_index, write_text_index
+from headrace.formats.open import open_records
+from headrace.formats.tfrecord.format import TFRecordRecords
 
 __all__ = ["index"]
 

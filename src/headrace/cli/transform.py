@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.models import stages_of
+from headrace.cli.endpoints import Scripts, stages_of
 from headrace.cli.options import AsJson
-from headrace.cli.serve import Scripts
 from headrace.cli.terminal.console import note, print_json, print_line
 from headrace.hosting.registry import state_folder
 from headrace.jobs.store import PathStore

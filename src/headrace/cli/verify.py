@@ -12,8 +12,8 @@ from headrace.cli.terminal.console import note, print_json, print_line
 from headrace.cli.terminal.failures import DATA_FAULT
 from headrace.cli.terminal.values import amount, printable, size_of
 from headrace.errors import DataError
-from headrace.writing.salvage import salvage as salvage_file
 from headrace.writing.verify import Report
+from headrace.writing.verify import salvage as salvage_file
 from headrace.writing.verify import verify as verify_files
 
 __all__ = ["verify"]

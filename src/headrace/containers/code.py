@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from headrace.containers.toolkit import params
 from headrace.errors import CorruptFile, DataError, JobFailed
-from headrace.io.archives import unpack_into
+from headrace.io.archive.unpack import unpack_into
 
 __all__ = ["Code", "find_code", "staged"]
 

@@ -11,7 +11,6 @@ from headrace.contracts.values import Batch, Example, Indices
 __all__ = ["Codec", "File", "ReadsBatches", "Sampler"]
 
 
-
 @runtime_checkable
 class File(Protocol):
     """Bytes with a length that can be read anywhere: a mapped file, an object in a store."""

@@ -1,24 +1,44 @@
-"""Records: bytes by index, whatever the format. What the formats give and the sources build on."""
+"""Records: bytes by index, whatever the format. What the formats give and the sources build on.
+
+Tables: typed columns in files, with no payload and no codec between. What npy, CSV, Parquet and their like give.
+
+Which part of the data one process reads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeGuard, runtime_checkable
 
-from headrace.errors import DataError, Where
+from headrace._arguments import whole
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Batch, Indices
+from headrace.errors import DataError, SchemaMismatch, Where
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     from typing_extensions import Buffer
 
-    from headrace.contracts.schema import Schema
-    from headrace.contracts.tables import BatchWriter, Misfit
-    from headrace.contracts.values import Indices
+__all__ = [
+    "BatchWriter",
+    "Checked",
+    "Format",
+    "Misfit",
+    "OnCorrupt",
+    "RecordWriter",
+    "Records",
+    "Salvaged",
+    "Shard",
+    "Skipped",
+    "Table",
+    "check_given",
+    "is_table",
+]
 
-__all__ = ["Checked", "Format", "OnCorrupt", "RecordWriter", "Records", "Salvaged", "Skipped"]
 
 OnCorrupt = Literal["raise", "skip"]
 
@@ -135,7 +155,7 @@ class Format:
     nobody asks of it.
 
     Formats of records (``writer``) hold payloads, which a codec turns into examples. Formats of tables (``sink``) hold typed
-    columns: ``open`` gives a :class:`~headrace.contracts.tables.Table`.
+    columns: ``open`` gives a :class:`~headrace.contracts.records.Table`.
 
     Args:
         name: What ``format=`` takes.
@@ -178,3 +198,113 @@ class Format:
     join: Callable[[Sequence[str], str], None] | None = None
     verify: Callable[[Any], Iterator[Checked]] | None = None
     salvage: Callable[[str, str], Salvaged] | None = None
+
+
+class Table(Protocol):
+    """The rows of some files, joined in order, as typed columns. Picklable; safe in threads and after fork.
+
+    A table may offer besides:
+
+    - ``with_schema(schema) -> Table``: the same rows read as other types. Without it, ``open(schema=)`` only checks.
+    - ``only(names) -> Table``: the same rows with these columns; the others are not even looked at, whatever they are.
+    - ``blocks(names, rows) -> Iterator[Batch]``: all rows in order, about ``rows`` at a time, where that is cheaper than
+      by index; ``prefers_streaming: bool`` says whether it is so just now.
+    - ``cuts_cleanly: bool``: ``False`` where the kind of a column depends on which rows are asked for.
+    - ``is_unnamed: bool``: there is one column, which the file gives no name; a schema that is given does.
+    """
+
+    format: str
+    paths: tuple[str, ...]
+
+    @property
+    def schema(self) -> Schema:
+        """The columns and their types."""
+
+    @property
+    def skipped(self) -> Skipped: ...
+    def __len__(self) -> int: ...
+
+    def batch(self, indices: Indices, names: tuple[str, ...], /) -> Batch:
+        """Rows by index (``int64 (n,)``, none negative) of these columns, as the schema says they look in a batch.
+
+        Raises:
+            IndexError: An index is out of range.
+        """
+
+    def where(self, index: int, /) -> Where:
+        """Path, and number of the row in its file."""
+
+
+class BatchWriter(Protocol):
+    """Takes batches. The file appears under its name at ``close``, or never."""
+
+    def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
+        """Append ``n`` examples: columns as in :data:`~headrace.contracts.values.Batch`."""
+
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Misfit:
+    """A feature that a format cannot hold as it is.
+
+    Args:
+        feature: Its name.
+        expected: What the format holds.
+        found: What the feature is.
+        instead: What it can be stored as, if something of it may be lost; ``None``: it can only be left out.
+        hint: What a user can do.
+        certain: ``False`` where it fits as long as ``instead`` holds its values exactly.
+    """
+
+    feature: str
+    expected: str
+    found: str
+    instead: Feature | None = None
+    hint: str = ""
+    certain: bool = True
+
+
+def check_given(found: Schema, given: Schema, where: Where) -> None:
+    """Hold a schema that was given against the one that a file has.
+
+    Raises:
+        NoSuchFeature, SchemaMismatch: A feature is not there, or something else.
+    """
+    for name, feature in given.items():
+        other = found[name]
+        if (other.dtype, other.shape) != (feature.dtype, feature.shape):
+            raise SchemaMismatch(where.at(feature=name), expected=repr(feature), found=repr(other))
+
+
+def is_table(records: Any) -> TypeGuard[Table]:
+    """Whether what a format opened is a :class:`Table` rather than records of bytes. Reads nothing."""
+    kind = type(records)
+    return hasattr(kind, "schema") and hasattr(kind, "batch")
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Rank ``rank`` of ``world`` processes that read the same data together.
+
+    Raises:
+        ValueError: ``rank`` is not in ``[0, world)``.
+        TypeError: One of them is no whole number.
+
+    >>> Shard(1, 4)
+    Shard(rank=1, world=4)
+    """
+
+    rank: int = 0
+    world: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "rank", whole(self.rank, "rank", least=-1)
+        )  # frozen: this is the one place that may set
+        object.__setattr__(self, "world", whole(self.world, "world", least=0))
+        if self.world < 1:
+            raise ValueError(f"world must be at least 1, got {self.world}")
+        if not 0 <= self.rank < self.world:
+            raise ValueError(f"rank must be in [0, {self.world}), got {self.rank}")

@@ -1,11 +1,11 @@
 """Datasets that TFDS prepared: opened by name or folder, without TensorFlow."""
 
+from headrace.datasets.columns import Steps
 from headrace.datasets.decoders import Decoder, PartialDecoding, SkipDecoding
 from headrace.datasets.locate import prepared_names
 from headrace.datasets.opening import data_source
 from headrace.datasets.prepared import Prepared, PreparedSplit
 from headrace.datasets.source import PreparedSource
-from headrace.datasets.steps import Steps
 
 __all__ = [
     "Decoder",

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from headrace.codecs.example import ExampleCodec
+from headrace.codecs.example.codec import ExampleCodec
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example
-from headrace.datasets.columns import LeafColumn
+from headrace.datasets.columns import LeafColumn, StepsColumn
 from headrace.datasets.decoders import Decoder, SkipDecoding, decoders_by_key, replaced
 from headrace.datasets.features.base import DatasetFeature
 from headrace.datasets.features.sequence import Dataset
-from headrace.datasets.steps import StepsColumn
 from headrace.errors import DataError, NoSuchFeature, UnsupportedData, Where
 
 __all__ = ["FeaturesCodec"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.codecs.example import ExampleCodec
+from headrace.codecs.example.codec import ExampleCodec
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Ragged

@@ -1,4 +1,7 @@
-"""The door to prepared datasets."""
+"""The door to prepared datasets.
+
+Datasets that are fetched because somebody opens them.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,77 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
+from headrace import _registry
 from headrace.contracts.records import Records
 from headrace.datasets.codec import FeaturesCodec
 from headrace.datasets.decoders import PartialDecoding, SkipDecoding, wanted_keys
 from headrace.datasets.locate import find_prepared
-from headrace.datasets.on_demand import prepared_on_demand
-from headrace.datasets.prepared import INFO_FILE, Prepared, PreparedSplit, read_prepared
-from headrace.datasets.shards import shard_names
+from headrace.datasets.prepared import INFO_FILE, Prepared, PreparedSplit, read_prepared, shard_names
 from headrace.datasets.source import PreparedSource, SplitSource
 from headrace.errors import CorruptFile, NoFiles, UnsupportedData, Where, did_you_mean
 from headrace.formats.detect import format_named
-from headrace.formats.parquet_payloads import ParquetPayloads
+from headrace.formats.parquet.payloads import ParquetPayloads
+from headrace.io.progress import say
 from headrace.sources.read_instruction import SplitLike, resolve_split, split_names
 from headrace.sources.views import Source
 
-__all__ = ["data_source"]
+if TYPE_CHECKING:
+    from headrace.datasets.building.builder import DatasetBuilder
+
+__all__ = ["SWITCH", "data_source", "prepared_on_demand"]
+
+
+SWITCH = "HEADRACE_DOWNLOAD"
+_NO = frozenset(("0", "no", "false", "off", "never"))
+
+
+def prepared_on_demand(
+    name: str | os.PathLike[str], data_dir: str | os.PathLike[str] | None, *, download: bool | None, missing: NoFiles
+) -> None:
+    """Prepare a dataset that is not there, if it is known by its name and nobody forbids it.
+
+    Args:
+        name: As it was given.
+        data_dir: Where it is to be.
+        download: Whether that may be; ``None``: unless the environment variable ``HEADRACE_DOWNLOAD`` is ``0``.
+        missing: The error to raise where it may not, or nothing of that name is known.
+
+    Raises:
+        NoFiles: See ``missing``.
+        DownloadFailed: Its files cannot be had.
+    """
+    builder = _known(name)
+    if builder is None:
+        raise missing
+    allowed = download if download is not None else os.environ.get(SWITCH, "").strip().lower() not in _NO
+    if not allowed:
+        raise NoFiles(
+            missing.where,
+            expected=missing.expected,
+            found=missing.found,
+            hint=f"`headrace prepare {os.fspath(name)}` downloads and prepares it; downloads were forbidden here "
+            f"(download=False, or {SWITCH}=0).",
+        ) from missing
+    say(
+        f"{builder.full_name} is not there: downloading {builder.download_size / 1e6:.1f} MB and preparing it in "
+        f"{builder.folder(data_dir)} ({SWITCH}=0 forbids that)"
+    )
+    builder.download_and_prepare(data_dir=data_dir)
+
+
+def _known(name: str | os.PathLike[str]) -> DatasetBuilder | None:
+    # Most of what is opened is there, or is known to nobody: only else are the builders worth their import.
+    match = re.match(r"\w+", name) if isinstance(name, str) else None
+    if match is None or match[0] not in _registry.DATASETS:
+        return None
+    try:
+        found: DatasetBuilder = _registry.load(_registry.DATASET_NAMER)(name)
+    except NoFiles:
+        return None
+    return found
+
 
 Decoders = Mapping[str, Any] | SkipDecoding | PartialDecoding
 

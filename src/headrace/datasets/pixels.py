@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from headrace import _optional
 from headrace.codecs.images.decode import ImageDecoder
-from headrace.codecs.images.plain_png import decode_png, is_png, plain_header
+from headrace.codecs.images.png import decode_png, is_png, plain_header
 from headrace.contracts.feature import Feature
-from headrace.contracts.image_options import ImageOptions
+from headrace.contracts.images import ImageOptions
 from headrace.errors import CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
-from headrace.io.cores import usable_cores
+from headrace.io.system import usable_cores
 from headrace.io.threads import ThreadPool
 
 __all__ = ["decode_images"]

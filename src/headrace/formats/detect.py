@@ -9,14 +9,14 @@ from functools import partial
 
 from headrace import _registry
 from headrace.contracts.csv import CSV
-from headrace.contracts.image_kinds import encoding_of
+from headrace.contracts.images import encoding_of
 from headrace.contracts.protocols import File
 from headrace.contracts.records import Format
 from headrace.errors import UnknownFormat, UnsupportedData, Where, did_you_mean
-from headrace.formats.csv_sniff import SNIFFED_BYTES, is_text, looks_like_rows
-from headrace.io.compression import SUFFIXES, Compression, head_of, wrapper_of
-from headrace.io.pipes import is_pipe
-from headrace.io.reading import open_file
+from headrace.formats.csv.sniff import SNIFFED_BYTES, is_text, looks_like_rows
+from headrace.io.cache.inflate import SUFFIXES, Compression, head_of, wrapper_of
+from headrace.io.local.open import open_file
+from headrace.io.local.pipes import is_pipe
 from headrace.io.urls import base_name
 
 __all__ = ["csv_options", "detect", "endings", "format_named", "format_of_name"]

@@ -1,4 +1,7 @@
-"""Every check of every file, with every fault, whatever the format."""
+"""Every check of every file, with every fault, whatever the format.
+
+Every check of files of framed records.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from headrace.contracts.records import Checked, Records
-from headrace.contracts.tables import Table, is_table
-from headrace.errors import DataError
+from headrace.contracts.records import Checked, Records, Table, is_table
+from headrace.errors import CorruptFile, DataError
 from headrace.formats.detect import format_named
-from headrace.io.reading import size_on_disk
+from headrace.formats.framed.framing import Framing
+from headrace.formats.framed.records import FramedRecords
+from headrace.formats.framed.scan import Scan, Stream
+from headrace.io.local.mapped import MappedFile
+from headrace.io.local.open import size_on_disk
 
-__all__ = ["Checked", "verify_records"]
+__all__ = ["Checked", "verify_framed", "verify_records"]
+
 
 STEP = 1024  # rows of a table that are read at a time
 
@@ -52,3 +59,30 @@ def _read_through(table: Any, path: str) -> Iterator[Checked]:
         yield Checked(path, 0, size - counted, [fault])
     else:
         yield Checked(path, 0, size - counted)
+
+
+def verify_framed(records: FramedRecords) -> Iterator[Checked]:
+    """Check every length and checksum of every file."""
+    for content in records.contents():
+        yield from _verify_content(records.framing, content)
+
+
+def _verify_content(framing: Framing, content: MappedFile | Stream) -> Iterator[Checked]:
+    scan = Scan(framing, content, verify=True, on_corrupt="skip")
+    size = size_on_disk(content.path)
+    counted = reported = 0
+    lost: list[DataError] = []
+    try:
+        for run in scan:
+            spans = framing.gather([run.buffer], None, run.starts, verify=False)
+            # Decompressed bytes come to more than the file has: the last stretch makes up for what is missing.
+            checked = min(run.size, size - counted)
+            yield Checked(scan.path, len(run), checked, _since(scan, reported), spans, run)
+            counted, reported = counted + checked, len(scan.faults)
+    except CorruptFile as fault:  # It shrank meanwhile.
+        lost.append(fault)
+    yield Checked(scan.path, 0, size - counted, [*_since(scan, reported), *lost])
+
+
+def _since(scan: Scan, reported: int) -> list[DataError]:
+    return [fault for fault, _ in scan.faults[reported:]]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from headrace.hosting.client import Answer, Client, ModelError
 from headrace.hosting.endpoint import Endpoint, EndpointError, create_endpoint, find_endpoint, list_endpoints
+from headrace.hosting.http.server import application, serve
 from headrace.hosting.pipeline import Member, SerialPipeline, serial_pipeline
-from headrace.hosting.recognising import linear_learner_stage, recognise, script_stage
-from headrace.hosting.server import application, serve
 from headrace.hosting.settings import Settings
-from headrace.hosting.stage import Stage
+from headrace.hosting.stage import Stage, linear_learner_stage, recognise, script_stage
 
 __all__ = [
     "Answer",

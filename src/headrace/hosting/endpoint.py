@@ -1,9 +1,13 @@
-"""Endpoints with names: processes that outlive the caller, and can be listed, asked and deleted from another one."""
+"""Endpoints with names: processes that outlive the caller, and can be listed, asked and deleted from another one.
+
+The process of an endpoint that outlives whoever has created it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -15,12 +19,23 @@ from typing import Any, Literal, Unpack
 
 from headrace.errors import LOG_MARK, HeadraceError
 from headrace.hosting.client import Answer, Client, InvokeOptions
+from headrace.hosting.http.server import bind, serve
 from headrace.hosting.registry import Entry, all_entries
 from headrace.hosting.settings import Settings
 from headrace.hosting.stage import Stage, check_stages, names_of
 from headrace.hosting.workers.process import search_path, start
 
-__all__ = ["Endpoint", "EndpointError", "Status", "create_endpoint", "find_endpoint", "list_endpoints"]
+__all__ = [
+    "Endpoint",
+    "EndpointError",
+    "Status",
+    "create_endpoint",
+    "find_endpoint",
+    "list_endpoints",
+    "log_to_standard_error",
+    "main",
+]
+
 
 Status = Literal["Creating", "InService", "Failed", "Stopped"]
 
@@ -244,7 +259,7 @@ def list_endpoints() -> list[Endpoint]:
 def _start(entry: Entry, claim: int) -> None:
     with entry.log.open("wb") as log:
         process = subprocess.Popen(  # noqa: S603 - ourselves
-            [sys.executable, *start("headrace.hosting.detached"), entry.name, str(claim)],
+            [sys.executable, *start("headrace.hosting.endpoint"), entry.name, str(claim)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -253,3 +268,43 @@ def _start(entry: Entry, claim: int) -> None:
         )
     # Whoever is still here when it ends takes note of that, so that no dead process stays in the system's table.
     threading.Thread(target=process.wait, name="headrace-endpoint-wait", daemon=True).start()
+
+
+def log_to_standard_error(level: int = logging.INFO) -> None:
+    """What endpoints say, with the time in front."""
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    # How the server inside starts and stops is of no interest; what goes wrong in it is.
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+
+
+def main() -> None:
+    """Serve what is written down under a name. The arguments are the name, and the descriptor that is the claim on it.
+
+    The descriptor stays open, and locked, until this process ends.
+    """
+    entry, claim = Entry(sys.argv[1]), int(sys.argv[2])
+    inheritable = False
+    os.set_inheritable(claim, inheritable)
+    log_to_standard_error()
+    spec = entry.read("spec")
+    settings = Settings.from_json(spec["settings"])
+    sys.path.extend(folder for folder in spec["path"] if folder not in sys.path)
+    stages = [Stage.from_json(plain) for plain in spec["stages"]]
+    try:
+        listening = bind(settings)
+        serve(
+            stages,
+            settings,
+            models=entry.folder / "models",
+            direct=spec["direct"],
+            title=entry.name,
+            listening=listening,
+            started=lambda address: entry.write(
+                "state", {"address": address, "pid": os.getpid(), "created": time.time()}
+            ),
+        )
+    except Exception as error:
+        logging.getLogger("headrace.hosting").exception("the endpoint %s ended", entry.name)
+        with contextlib.suppress(OSError):
+            entry.write("state", {"failure": f"{type(error).__name__}: {error}"})
+        sys.exit(1)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import HeadraceError
-from headrace.io.atomic import write_atomic
-from headrace.io.locks import lock, unlock
+from headrace.io.system import lock, unlock
+from headrace.io.write.atomic import write_atomic
 
 __all__ = ["ENDPOINT_NAME", "Entry", "all_entries", "state_folder"]
 

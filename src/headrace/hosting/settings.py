@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from headrace.io.cores import usable_cores
+from headrace.io.system import usable_cores
 
 __all__ = ["Settings"]
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from headrace.errors import DataError
-from headrace.io.compression import head_of, wrapper_of
-from headrace.io.reading import open_file
+from headrace.io.cache.inflate import head_of, wrapper_of
+from headrace.io.local.open import open_file
 
 __all__ = ["encoding_hint", "encoding_hint_at", "likely_encodings"]
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from headrace.errors import NoFiles, UnsupportedData, Where
-from headrace.io.changed import naming
-from headrace.io.listing import is_there, keys_below, names_under, no_listing
+from headrace.io.faults import naming
 from headrace.io.paths import SIDECARS, TEMPORARIES, PathLike, absolute, natural_key
-from headrace.io.synced import sync_folder
-from headrace.io.temporaries import remove_abandoned, temporary_name
-from headrace.io.uploads import check_writable, is_uploaded, staging_folder, there_already, upload_folder
+from headrace.io.store.listing import is_there, keys_below, names_under, no_listing
+from headrace.io.store.upload import check_writable, is_uploaded, staging_folder, there_already, upload_folder
+from headrace.io.system import sync_folder
 from headrace.io.urls import Url, base_name, is_listing, is_url
+from headrace.io.write.temporaries import remove_abandoned, temporary_name
 
 __all__ = ["AtomicFolder", "Listing", "Look", "is_visible", "looking_into"]
 

@@ -26,7 +26,7 @@ from headrace.io.names import (
     shard_names,
     whole_set_hint,
 )
-from headrace.io.remote_names import expand_url
+from headrace.io.store.names import expand_url
 from headrace.io.urls import SCHEMES, is_url, scheme_of
 
 __all__ = [

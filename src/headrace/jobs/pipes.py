@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import IO, cast
 
 from headrace.contracts.job import Channel, Store
-from headrace.formats.recordio_framing import ALIGNMENT, MAGIC, PAYLOAD_LIMIT
-from headrace.jobs.objects import InputObject, augmented_values, share, shuffled
+from headrace.formats.recordio.format import ALIGNMENT, MAGIC, PAYLOAD_LIMIT
+from headrace.jobs.store import InputObject, augmented_values, share, shuffled
 
 __all__ = ["PipeFeeder", "epoch_bytes"]
 

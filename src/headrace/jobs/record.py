@@ -1,19 +1,25 @@
-"""What is known of a job, on disk, so that other processes can ask."""
+"""What is known of a job, on disk, so that other processes can ask.
+
+The output of a host: shown as it comes, and kept.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from headrace.io.atomic import write_atomic
-from headrace.io.locks import lock, unlock
+from headrace.io.system import lock, unlock
+from headrace.io.write.atomic import write_atomic
 
-__all__ = ["ABANDONED", "IN_PROGRESS", "JobFiles", "JobRecord", "read_named"]
+__all__ = ["ABANDONED", "IN_PROGRESS", "HostLog", "JobFiles", "JobRecord", "read_named", "show"]
+
 
 Record = TypeVar("Record")
 
@@ -185,3 +191,36 @@ def read_named(read: Callable[[Path], Record], work_dir: Path, name: str, kind: 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def show(line: str) -> None:
+    """Write a line to the standard output at once."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+class HostLog:
+    """Lines of one host.
+
+    Args:
+        path: Where they are kept.
+        host: What they begin with when they are shown.
+        show: Shows a line.
+    """
+
+    def __init__(self, path: Path, host: str, show: Callable[[str], None]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("a", encoding="utf-8", errors="replace", buffering=1)
+        self._host = host
+        self._show = show
+        self._lock = threading.Lock()  # a container may log from several threads
+
+    def write(self, line: str) -> None:
+        """Take a line without its end."""
+        with self._lock:
+            self._file.write(line + "\n")
+            self._show(f"{self._host} | {line}")
+
+    def close(self) -> None:
+        """No more lines will come."""
+        self._file.close()

@@ -37,7 +37,7 @@ class TrainingSpec:
     Args:
         name: 1 to 63 letters, digits and hyphens; no two jobs have the same.
         channels: Names to inputs.
-        hyperparameters: Names to texts. See :mod:`headrace.jobs.hyperparameters` for making texts of values.
+        hyperparameters: Names to texts. See :mod:`headrace.jobs.tree` for making texts of values.
         output_path: Where the artifacts go: a URI of the store. They get ``<name>/output/model.tar.gz`` behind it.
         environment: More variables for the container.
         num_hosts: How many hosts train; each is a process with a tree of its own.

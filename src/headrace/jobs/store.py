@@ -1,16 +1,27 @@
-"""Files of this machine as a store."""
+"""Files of this machine as a store.
+
+Which objects a channel has, and which of them a host gets.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
-from pathlib import Path
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from headrace.contracts.job import StoredObject
+import numpy as np
+
+from headrace.contracts.job import Channel, Store, StoredObject
+from headrace.errors import JobFailed
+from headrace.io.json_text import load_json
 from headrace.io.paths import TEMPORARY_SUFFIX
 
-__all__ = ["PathStore", "objects_below"]
+__all__ = ["InputObject", "PathStore", "augmented_values", "list_objects", "objects_below", "share", "shuffled"]
 
 
 class PathStore:
@@ -63,3 +74,149 @@ def objects_below(path: Path, uri: str, *, ends_in_slash: bool = False) -> list[
 
 def _files(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
+
+
+REFERENCE = "-ref"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputObject:
+    """One object of a channel.
+
+    Args:
+        name: Its path in the channel's folder.
+        path: Where its bytes are.
+        uri: Its own.
+    """
+
+    name: str
+    path: Path
+    uri: str = ""
+
+
+def list_objects(channel: Channel, store: Store, name: str) -> list[InputObject]:
+    """All objects of a channel, in the order of their names.
+
+    Args:
+        channel: Where they are.
+        store: Knows URIs.
+        name: What the channel is called in errors: ``"channel train"``.
+
+    Raises:
+        JobFailed: There are none, or a manifest names something that is not there.
+    """
+    if channel.data_type == "ManifestFile":
+        found = list(_of_manifest(channel, store, name))
+    else:
+        found = [
+            InputObject(name=_relative(one.uri, channel.uri), path=one.path, uri=one.uri)
+            for one in store.objects(channel.uri)
+        ]
+    if not found:
+        raise JobFailed(f"ClientError: Data download failed: {name} has no objects under {channel.uri}")
+    names = Counter(one.name for one in found)
+    twice = [one for one, count in names.items() if count > 1]
+    if twice:
+        raise JobFailed(f"ClientError: Data download failed: two objects of {name} would both be {twice[0]}")
+    return found
+
+
+def _relative(uri: str, prefix: str) -> str:
+    """The part of an object's URI that becomes its name: what is behind the folder that the prefix ends in."""
+    folder = prefix if prefix.endswith("/") else prefix + "/"
+    if uri.startswith(folder):
+        return uri[len(folder) :]
+    return uri[prefix.rfind("/") + 1 :]
+
+
+def _of_manifest(channel: Channel, store: Store, name: str) -> Iterator[InputObject]:
+    prefix, *parts = _manifest(channel, store, name)
+    for part in parts:
+        if not isinstance(part, str) or ".." in PurePosixPath(part).parts or part.startswith("/"):
+            raise JobFailed(
+                f"ClientError: the manifest {channel.uri} of {name} has {part!r}, which is no relative path"
+            )
+        uri = f"{prefix['prefix']}{part}"
+        path = _named_by(store.resolve(channel.uri), uri, store, f"the manifest of {name}")
+        if not path.is_file():
+            raise JobFailed(f"ClientError: the manifest of {name} names {uri}, which is not there")
+        yield InputObject(name=part, path=path, uri=uri)
+
+
+def _named_by(manifest: Path, uri: str, store: Store, who: str) -> Path:
+    """The file that a manifest names. Its author need not be who runs the job: so it may name objects of the store, which has
+    bounds of its own, and of the other files of this machine only those in the manifest's folder and below.
+
+    Raises:
+        JobFailed: It names another one, or none of this store.
+    """
+    try:
+        path = store.resolve(uri)
+    except ValueError as error:
+        raise JobFailed(f"ClientError: {who} names {uri!r}, which is no file of this store: {error}") from error
+    folder = os.path.realpath(manifest.parent)
+    is_local = not uri.startswith("s3://")
+    if is_local and os.path.commonpath([folder, os.path.realpath(path)]) != folder:
+        raise JobFailed(
+            f"ClientError: {who} names {uri!r}, which is outside of the manifest's folder {folder}. Put the manifest into a folder "
+            "above the files, or the files into the store (s3://)"
+        )
+    return path
+
+
+def _manifest(channel: Channel, store: Store, name: str) -> list[Any]:
+    wanted = 'a JSON list that begins with {"prefix": "..."}'
+    try:
+        content = load_json(store.resolve(channel.uri).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise JobFailed(f"ClientError: the manifest {channel.uri} of {name} must be {wanted}: {error}") from error
+    if not isinstance(content, list) or not content or not isinstance(content[0], dict) or "prefix" not in content[0]:
+        raise JobFailed(f"ClientError: the manifest {channel.uri} of {name} must be {wanted}")
+    return content
+
+
+def share(objects: Sequence[InputObject], channel: Channel, host: int, num_hosts: int) -> list[InputObject]:
+    """The objects of one host: all of them, or every n-th."""
+    return list(objects) if channel.distribution == "FullyReplicated" else list(objects[host::num_hosts])
+
+
+def shuffled(count: int, channel: Channel, epoch: int) -> list[int]:
+    """The order of objects or lines in an epoch."""
+    if channel.shuffle_seed is None:
+        return list(range(count))
+    order: list[int] = np.random.default_rng([channel.shuffle_seed, epoch]).permutation(count).tolist()
+    return order
+
+
+def augmented_values(
+    manifests: Sequence[InputObject], channel: Channel, store: Store, host: int, num_hosts: int
+) -> list[list[bytes | Path]]:
+    """The lines of augmented manifests: for each the values of the channel's attributes, or the files that they name.
+
+    Raises:
+        JobFailed: A line is no JSON object, lacks an attribute, or names a file outside of the store and of its manifest's folder.
+    """
+    lines = [
+        _values(line, number, manifest, channel, store)
+        for manifest in manifests
+        for number, line in enumerate(manifest.path.read_text(encoding="utf-8").splitlines(), start=1)
+        if line.strip()
+    ]
+    return lines if channel.distribution == "FullyReplicated" else lines[host::num_hosts]
+
+
+def _values(line: str, number: int, manifest: InputObject, channel: Channel, store: Store) -> list[bytes | Path]:
+    try:
+        entry = load_json(line)
+        given = [(name, entry[name]) for name in channel.attribute_names]
+    except (ValueError, KeyError, TypeError) as error:
+        wanted = f"a JSON object with {', '.join(channel.attribute_names)}"
+        raise JobFailed(f"ClientError: line {number} of {manifest.name} must be {wanted}: {error!r}") from error
+    where = f"line {number} of {manifest.name}"
+    return [_value(name, value, manifest, store, where) for name, value in given]
+
+
+def _value(name: str, value: Any, manifest: InputObject, store: Store, where: str) -> bytes | Path:
+    if name.endswith(REFERENCE):
+        return _named_by(manifest.path, str(value), store, where)
+    return value.encode() if isinstance(value, str) else json.dumps(value, separators=(",", ":")).encode()

@@ -12,12 +12,10 @@ from pathlib import Path
 
 from headrace.contracts.job import Channel, Container, Store, TrainingJob
 from headrace.errors import JobFailed
-from headrace.io.locks import lock
-from headrace.jobs.artifacts import files_below, full_disk_as_failure, full_disk_reason, pack
-from headrace.jobs.logs import HostLog, show
-from headrace.jobs.record import ABANDONED, JobFiles, JobRecord, read_named
+from headrace.io.system import lock
+from headrace.jobs.record import ABANDONED, HostLog, JobFiles, JobRecord, read_named, show
 from headrace.jobs.spec import TrainingSpec
-from headrace.jobs.tree import lay_out, provide
+from headrace.jobs.tree import files_below, full_disk_as_failure, full_disk_reason, lay_out, pack, provide
 
 __all__ = ["read_job", "request_stop", "train"]
 

@@ -9,7 +9,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from headrace.contracts.protocols import ReadsBatches, Sampler
-from headrace.contracts.shard import Shard
+from headrace.contracts.records import Shard
 from headrace.contracts.values import Batch
 from headrace.io.threads import fork_count
 from headrace.loading.making import Block, Maker, Pace, Stream
@@ -17,7 +17,7 @@ from headrace.loading.plan import Cursor, Layout, Run
 from headrace.loading.prefetch import Ahead
 from headrace.loading.report import Times
 from headrace.loading.workers.processes import Processes
-from headrace.loading.workers.starting import StartMethod
+from headrace.loading.workers.start import StartMethod
 from headrace.sampling.samplers import MAX_EXAMPLES, InOrder
 
 __all__ = ["Batches", "Progress", "Recipe"]

@@ -9,17 +9,16 @@ from typing import Any
 
 from headrace._arguments import choice, flag, function, whole
 from headrace.contracts.protocols import ReadsBatches, Sampler
-from headrace.contracts.shard import Shard
+from headrace.contracts.records import Shard
 from headrace.contracts.values import Batch
 from headrace.errors import StateMismatch, UnsupportedData, Where
-from headrace.io.cores import usable_cores
+from headrace.io.system import usable_cores
 from headrace.loading.handover import To, handover
 from headrace.loading.iteration import Batches, Progress, Recipe
-from headrace.loading.plan import Cursor, Layout
-from headrace.loading.ranks import default_shard
+from headrace.loading.plan import Cursor, Layout, default_shard
 from headrace.loading.report import Report
 from headrace.loading.workers.filters import evaluate_filters
-from headrace.loading.workers.starting import START_METHODS, StartMethod
+from headrace.loading.workers.start import START_METHODS, StartMethod
 from headrace.sampling.samplers import InOrder, Shuffled
 
 __all__ = ["Loader"]

@@ -16,7 +16,7 @@ from threading import Lock, Thread, current_thread, main_thread
 from time import perf_counter_ns
 from typing import Generic, TypeVar
 
-from headrace.io.cores import among_others
+from headrace.io.system import among_others
 from headrace.io.threads import fork_count, start_thread
 
 __all__ = ["Ahead"]

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace import _optional
-from headrace.codecs.sagemaker_record_message import is_record
+from headrace.codecs.sagemaker_record.message import is_record
 from headrace.errors import CorruptRecord, Where
-from headrace.formats.recordio_stream import Readable, read_stream
+from headrace.formats.recordio.stream import Readable, read_stream
 from headrace.sagemaker.record import Record
 from headrace.writing.matrices import Matrix, Writable, write_matrix
 

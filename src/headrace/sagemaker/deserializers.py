@@ -13,7 +13,7 @@ import numpy as np
 
 from headrace._optional import require
 from headrace.containers.content_types import media_type
-from headrace.formats.npy_header import MOST_BYTES
+from headrace.formats.npy.header import MOST_BYTES
 from headrace.sagemaker.arguments import tell_old_name
 from headrace.sagemaker.common import read_records
 
@@ -197,7 +197,7 @@ class NumpyDeserializer(BodyDeserializer):
 
 
 def _loaded(body: bytes) -> Any:
-    """What NumPy loads, with the bound for headers that :mod:`headrace.formats.npy_header` has."""
+    """What NumPy loads, with the bound for headers that :mod:`headrace.formats.npy.header` has."""
     return np.load(io.BytesIO(body), allow_pickle=False, max_header_size=MOST_BYTES)
 
 

@@ -10,13 +10,12 @@ from typing import Any
 from headrace.containers.linear_learner.container import LinearLearnerContainer
 from headrace.containers.script import ScriptContainer
 from headrace.contracts.job import Channel, Container, InputMode
-from headrace.jobs.hyperparameters import as_json, as_text
 from headrace.jobs.spec import TrainingSpec
+from headrace.jobs.tree import as_json, as_text
 from headrace.sagemaker.arguments import OnOneMachine, settle
-from headrace.sagemaker.code import UploadedCode, upload_code
 from headrace.sagemaker.image_uris import REPOSITORIES, image_name
 from headrace.sagemaker.inputs import TrainingInput, channels_of
-from headrace.sagemaker.model import FrameworkModel, Model
+from headrace.sagemaker.model import FrameworkModel, Model, UploadedCode, upload_code
 from headrace.sagemaker.session import Session, get_execution_role, name_from_base
 from headrace.sagemaker.training_job import RunningJob, begin_job, find_job
 from headrace.sagemaker.transformer import Transformer

@@ -1,20 +1,130 @@
-"""Models by the names of the SDK: an artifact, and the container that answers with it."""
+"""Models by the names of the SDK: an artifact, and the container that answers with it.
+
+What an endpoint can be made of, by the names of the SDK: a model, or a pipeline of several.
+
+A user's code in the store, so that jobs and endpoints do not depend on what becomes of the file in the editor.
+"""
 
 from __future__ import annotations
 
 import os
+import tempfile
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from headrace.hosting.recognising import linear_learner_stage, script_stage
-from headrace.hosting.stage import Stage
+from headrace.containers.code import find_code, stage
+from headrace.hosting.endpoint import create_endpoint
+from headrace.hosting.settings import Settings
+from headrace.hosting.stage import Stage, linear_learner_stage, script_stage
+from headrace.jobs.tree import files_below, full_disk_as_failure, pack
 from headrace.sagemaker.arguments import OnOneMachine, settle
-from headrace.sagemaker.code import UploadedCode, upload_code
-from headrace.sagemaker.deployable import Deployable
 from headrace.sagemaker.image_uris import REPOSITORIES, image_name
+from headrace.sagemaker.predictor import Predictor
 from headrace.sagemaker.session import Session, base_from_name, name_from_base
+from headrace.sagemaker.transformer import Transformable
 
-__all__ = ["FrameworkModel", "Model"]
+__all__ = ["Deployable", "FrameworkModel", "Model", "UploadedCode", "upload_code"]
+
+
+START_S = 900.0  # for the endpoint to come up: what a script requires is installed first
+
+
+class Deployable(Transformable):
+    """What can be deployed, and used for batch transform."""
+
+    renamed: tuple[str, ...] = ()
+    """Arguments of :meth:`deploy` that are taken by their names of version 1 of the SDK, too."""
+    predictor_cls: Any
+    workers: int | None = None
+    endpoint_name: str | None
+
+    @abstractmethod
+    def _name_for_endpoint(self) -> str:
+        """What its endpoint is called where nobody says it."""
+
+    def deploy(
+        self,
+        initial_instance_count: int = 1,
+        instance_type: str = "local",
+        serializer: Any = None,
+        deserializer: Any = None,
+        endpoint_name: str | None = None,
+        *,
+        wait: bool = True,
+        settings: Settings | None = None,
+        **others: Any,
+    ) -> Any:
+        """Start an endpoint, which outlives this process.
+
+        Args:
+            initial_instance_count, instance_type: Of AWS.
+            serializer, deserializer: Of the predictor.
+            endpoint_name: Made up from the name of the model by default; that of the pipeline.
+            wait: Until every model is loaded.
+            settings: How the endpoint serves: port, workers, limits.
+            others: Arguments of the SDK that only AWS has a use for.
+
+        Returns:
+            A :class:`~headrace.sagemaker.predictor.Predictor`, or what ``predictor_cls`` gives. On SageMaker a pipeline gives
+            nothing without ``predictor_cls``.
+
+        Raises:
+            EndpointError: A model does not load; the message has the reason.
+        """
+        del initial_instance_count, instance_type
+        given = settle(others, known=self.renamed, what=f"{type(self).__name__}.deploy", swallows=True)
+        stages = self._stages()
+        self.endpoint_name = endpoint_name or given.get("endpoint_name") or self._name_for_endpoint()
+        if settings is None:
+            settings = Settings(port=0, workers=self.workers)
+        create_endpoint(self.endpoint_name, stages, settings=settings, wait_s=START_S if wait else None)
+        self.sagemaker_session.save_endpoint(self.endpoint_name, str(self.name))
+        predictor = (self.predictor_cls or Predictor)(self.endpoint_name, self.sagemaker_session)
+        if serializer is not None:
+            predictor.serializer = serializer
+        if deserializer is not None:
+            predictor.deserializer = deserializer
+        return predictor
+
+
+@dataclass(frozen=True, slots=True)
+class UploadedCode:
+    """Code in the store.
+
+    Args:
+        uri: Of ``sourcedir.tar.gz``.
+        program: The script in it.
+    """
+
+    uri: str
+    program: str
+
+
+def upload_code(
+    session: Session,
+    name: str,
+    entry_point: str | os.PathLike[str],
+    source_dir: str | os.PathLike[str] | None = None,
+    dependencies: Sequence[str | os.PathLike[str]] = (),
+) -> UploadedCode:
+    """Put a script, or the folder that it is in, into the store as ``<default bucket>/<name>/source/sourcedir.tar.gz``.
+
+    Raises:
+        JobFailed: There is no such script, or the disk is full.
+    """
+    if source_dir is not None and str(source_dir).startswith(("s3://", "file://")):
+        return UploadedCode(str(source_dir), os.fspath(entry_point))
+    with full_disk_as_failure(session.root), tempfile.TemporaryDirectory(prefix="headrace-code-") as folder:
+        staged = stage(find_code(entry_point, source_dir), dependencies, Path(folder) / "code")
+        archive = Path(folder) / "sourcedir.tar.gz"
+        pack(files_below([staged.folder]), archive)
+        uri = f"s3://{session.default_bucket()}/{name}/source/sourcedir.tar.gz"
+        session.store.put(archive, uri)
+    return UploadedCode(uri, staged.program)
+
 
 PROGRAM = "SAGEMAKER_PROGRAM"
 LOG_LEVEL = "SAGEMAKER_CONTAINER_LOG_LEVEL"

@@ -7,10 +7,9 @@ from typing import Any
 
 from headrace.hosting.stage import Stage, check_stages
 from headrace.sagemaker.arguments import OnOneMachine, settle
-from headrace.sagemaker.deployable import Deployable
 from headrace.sagemaker.estimator import EstimatorBase
 from headrace.sagemaker.inputs import TrainingInput
-from headrace.sagemaker.model import Model
+from headrace.sagemaker.model import Deployable, Model
 from headrace.sagemaker.session import Session, name_from_base
 
 __all__ = ["PipelineModel"]

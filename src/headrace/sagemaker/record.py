@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Iterator, MutableMapping
 from typing import Any
 
-from headrace.codecs.sagemaker_record_message import (
+from headrace.codecs.sagemaker_record.message import (
     Message,
     Tensor,
     is_record,
@@ -14,8 +14,17 @@ from headrace.codecs.sagemaker_record_message import (
     write_message,
     write_tensor,
 )
-from headrace.sagemaker.repeated import Check, Repeated, as_bytes, as_float32, as_float64, as_int32, as_uint64
-from headrace.sagemaker.text_format import record_lines, value_lines
+from headrace.sagemaker.repeated import (
+    Check,
+    Repeated,
+    as_bytes,
+    as_float32,
+    as_float64,
+    as_int32,
+    as_uint64,
+    record_lines,
+    value_lines,
+)
 
 __all__ = ["Record", "TensorField", "Value", "ValueMap"]
 

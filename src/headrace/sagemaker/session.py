@@ -15,8 +15,8 @@ from typing import Any
 from headrace.contracts.job import StoredObject
 from headrace.hosting.endpoint import find_endpoint
 from headrace.hosting.registry import state_folder
-from headrace.io.atomic import write_atomic
-from headrace.io.changed import naming
+from headrace.io.faults import naming
+from headrace.io.write.atomic import write_atomic
 from headrace.jobs.training import read_job, request_stop
 from headrace.sagemaker.arguments import OnOneMachine, settle
 from headrace.sagemaker.clients import BotoSession, RuntimeClient, SageMakerClient

@@ -9,8 +9,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from headrace.contracts.job import StoredObject
-from headrace.io.atomic import AtomicFile
-from headrace.io.changed import naming
+from headrace.io.faults import naming
+from headrace.io.write.atomic import AtomicFile
 from headrace.jobs.store import PathStore, objects_below
 
 __all__ = ["LocalStore"]

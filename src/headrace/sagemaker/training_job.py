@@ -7,7 +7,7 @@ from typing import Any
 
 from headrace.contracts.job import Container
 from headrace.errors import JobFailed
-from headrace.jobs.logs import show as show_line
+from headrace.jobs.record import show as show_line
 from headrace.jobs.spec import TrainingSpec
 from headrace.jobs.training import read_job, train
 from headrace.sagemaker.session import Session

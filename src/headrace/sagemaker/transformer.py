@@ -9,7 +9,7 @@ from typing import Any
 
 from headrace.errors import JobFailed
 from headrace.hosting.stage import Stage
-from headrace.jobs.logs import show
+from headrace.jobs.record import show
 from headrace.jobs.transform.running import read_transform, request_stop_transform, transform
 from headrace.jobs.transform.spec import TransformSpec
 from headrace.sagemaker.arguments import OnOneMachine, settle

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import Where
-from headrace.formats.bounds import bounds
+from headrace.formats.framed.records import bounds
 from headrace.sources.stacking import row
 
 if TYPE_CHECKING:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from headrace.codecs.csv import CsvCodec
-from headrace.codecs.csv_infer import infer_csv
+from headrace.codecs.csv import CsvCodec, infer_csv
 from headrace.contracts.schema import Schema
 from headrace.errors import DataError, Where
-from headrace.formats.csv import CsvRecords
+from headrace.formats.csv.format import CsvRecords
 from headrace.sources.record_source import RecordSource
 from headrace.sources.views import Source
 

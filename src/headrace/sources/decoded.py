@@ -13,8 +13,7 @@ import numpy as np
 
 from headrace.codecs.images.decode import ImageDecoder, feature_of_images
 from headrace.contracts.feature import IMAGE_AXES, Feature
-from headrace.contracts.image_kinds import encoding_of_all
-from headrace.contracts.image_options import ImageOptions
+from headrace.contracts.images import ImageOptions, encoding_of_all
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices, Ragged
 from headrace.errors import DataError, MissingExtra, Where

@@ -17,13 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.contracts.feature import SEVERAL_KINDS, Feature
-from headrace.contracts.image_kinds import SUFFIXES, is_image_name
+from headrace.contracts.images import SUFFIXES, is_image_name
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import DataError, NoFiles, SchemaMismatch, UnsupportedData, Where
-from headrace.io.reading import read_each
-from headrace.io.remote import RemoteFile, look_at
-from headrace.io.small_files import FilesBelow, LeadsOut, read_whole
+from headrace.io.local.open import FilesBelow, LeadsOut, read_each, read_whole
+from headrace.io.store.object import RemoteFile, look_at
 from headrace.io.urls import beside, is_url, stays_below
 from headrace.sources.stacking import row, stack
 from headrace.sources.views import Derived, Source

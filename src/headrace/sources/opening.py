@@ -10,23 +10,23 @@ from pathlib import Path
 from typing import Any, Literal
 
 from headrace._arguments import names, word
-from headrace.codecs.example import ExampleCodec
+from headrace.codecs.example.codec import ExampleCodec
 from headrace.codecs.infer import infer_payloads, infer_schema
 from headrace.codecs.raw import RawCodec
-from headrace.codecs.sagemaker_record import SageMakerRecordCodec
-from headrace.codecs.sagemaker_record_infer import infer_records
+from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
+from headrace.codecs.sagemaker_record.infer import infer_records
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
-from headrace.contracts.image_options import ImageOptions
+from headrace.contracts.images import ImageOptions
+from headrace.contracts.records import is_table
 from headrace.contracts.schema import Schema
-from headrace.contracts.tables import is_table
 from headrace.errors import DataError, NoFiles, UnsupportedData, Where, did_you_mean
-from headrace.formats.csv import CsvRecords
+from headrace.formats.csv.format import CsvRecords
 from headrace.formats.detect import format_named, format_of_name
-from headrace.formats.opening import open_records
+from headrace.formats.open import open_records
 from headrace.io.folders import Listing
 from headrace.io.paths import expand
-from headrace.io.remote_names import stands_for_several
+from headrace.io.store.names import stands_for_several
 from headrace.io.urls import inside, is_listing, is_url
 from headrace.sources.csv_source import csv_codec, csv_source
 from headrace.sources.decoded import decoded, stored_schema

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from headrace.codecs.sagemaker_record import SageMakerRecordCodec
-from headrace.codecs.sagemaker_record_infer import infer_records
+from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
+from headrace.codecs.sagemaker_record.infer import infer_records
 from headrace.contracts.schema import Schema
 from headrace.errors import CorruptRecord, DataError
 

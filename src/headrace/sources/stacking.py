@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from headrace.contracts.columns import join, reordered
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
-from headrace.contracts.values import Batch, Example, Ragged
+from headrace.contracts.values import Batch, Example, Ragged, join, reordered
 from headrace.errors import SchemaMismatch, Where
 
 __all__ = ["as_columns", "join", "reordered", "row", "schema_of", "stack"]

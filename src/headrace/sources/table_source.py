@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from headrace.contracts.records import Records
+from headrace.contracts.records import Records, Table, check_given
 from headrace.contracts.schema import Schema
-from headrace.contracts.tables import Table, check_given
 from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import Where
 from headrace.sources.stacking import row

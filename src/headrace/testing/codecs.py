@@ -11,7 +11,7 @@ import pytest
 
 from headrace.contracts.schema import Schema
 from headrace.errors import DataError
-from headrace.formats.opening import open_records
+from headrace.formats.open import open_records
 from headrace.testing.comparing import assert_same
 from headrace.testing.kinds import kinds_batch, kinds_schema
 from headrace.writing.write import write_records

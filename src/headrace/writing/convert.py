@@ -13,26 +13,25 @@ from typing import Any, Literal
 import numpy as np
 
 from headrace._arguments import choice, flag, names, whole, word
-from headrace.codecs.sagemaker_record import SageMakerRecordCodec
+from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.errors import CorruptFile, CorruptRecord, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.detect import format_named
-from headrace.io.cache import cache_key
-from headrace.io.cores import usable_cores
-from headrace.io.places import first_there
+from headrace.io.cache.folder import cache_key
+from headrace.io.local.open import total_size
+from headrace.io.local.signatures import Signature
 from headrace.io.progress import Progress
-from headrace.io.reading import total_size
-from headrace.io.signatures import Signature
+from headrace.io.system import usable_cores
 from headrace.io.threads import ThreadPool
+from headrace.io.write.remove import first_there
 from headrace.sources.opening import open as open_source
 from headrace.sources.record_source import RecordSource
 from headrace.sources.views import Source
 from headrace.writing.fitting import Loss, fitted
 from headrace.writing.sinks import codec_for, open_sink, open_writer, storable
-from headrace.writing.targets import Target
-from headrace.writing.units import Unit, WorkFolder, join_units
+from headrace.writing.units import Target, Unit, WorkFolder, join_units
 
 __all__ = ["Converted", "convert"]
 

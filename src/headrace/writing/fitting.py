@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headrace.codecs.example import ExampleCodec
+from headrace.codecs.example.codec import ExampleCodec
 from headrace.codecs.raw import RawCodec
-from headrace.codecs.sagemaker_record import SageMakerRecordCodec
+from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 from headrace.contracts.feature import Feature
+from headrace.contracts.records import Misfit
 from headrace.contracts.schema import Schema
-from headrace.contracts.tables import Misfit
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import UnsupportedData, Where
 from headrace.formats.detect import format_named

@@ -11,7 +11,7 @@ import numpy as np
 from headrace import _registry
 from headrace.contracts.values import Example, Ragged
 from headrace.errors import SchemaMismatch, Where
-from headrace.formats.npy_layout import fields_of
+from headrace.formats.npy.header import fields_of
 from headrace.sources.stacking import as_columns
 from headrace.sources.views import Source
 

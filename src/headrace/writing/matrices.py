@@ -10,10 +10,10 @@ from typing import Any, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from headrace.codecs.sagemaker_record import SageMakerRecordCodec
+from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
-from headrace.formats.recordio_framing import ALIGNMENT, RecordIOFraming
+from headrace.formats.recordio.format import ALIGNMENT, RecordIOFraming
 
 __all__ = ["Matrix", "Writable", "write_matrix"]
 

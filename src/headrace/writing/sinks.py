@@ -1,4 +1,7 @@
-"""One output file: batches go in, framed records come out."""
+"""One output file: batches go in, framed records come out.
+
+Pixels that a schema wants stored as encoded images.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +9,76 @@ import os
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from headrace.codecs.example import ExampleCodec
+import numpy as np
+
+from headrace.codecs.example.codec import ExampleCodec
+from headrace.codecs.images.encode import ImageEncoder
 from headrace.codecs.raw import RawCodec
-from headrace.codecs.sagemaker_record import SageMakerRecordCodec
+from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 from headrace.contracts.csv import CSV
-from headrace.contracts.records import RecordWriter
+from headrace.contracts.records import BatchWriter, RecordWriter
 from headrace.contracts.schema import Schema
-from headrace.contracts.tables import BatchWriter
 from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.detect import format_named
 from headrace.io.paths import PathLike
 from headrace.sources.views import Source
-from headrace.writing.encoding import EncodingSink, encoders_of
+
+__all__ = [
+    "EncodingSink",
+    "RecordCodec",
+    "codec_for",
+    "encoders_of",
+    "open_sink",
+    "open_writer",
+    "rows_of",
+    "slice_rows",
+    "storable",
+]
+
+
+def encoders_of(schema: Schema) -> dict[str, ImageEncoder]:
+    """What encodes the features of pixels that have an ``encoding``.
+
+    Raises:
+        UnsupportedData: One of them cannot be encoded.
+    """
+    return {name: ImageEncoder(name, feature) for name, feature in schema.items() if feature.is_image}
+
+
+class EncodingSink:
+    """Encodes the images of batches on their way into another sink.
+
+    Args:
+        inner: Takes the encoded images.
+        encoders: What encodes some features; the others pass.
+    """
+
+    def __init__(self, inner: BatchWriter, encoders: Mapping[str, ImageEncoder]) -> None:
+        self.inner = inner
+        self.encoders = encoders
+        self.count = 0
+
+    def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
+        """Encode and pass on."""
+        columns = dict(batch)
+        for name, encoder in self.encoders.items():
+            column = np.empty(n, object)
+            column[:] = [encoder.encoded(batch[name][row], self.count + row) for row in range(n)]
+            columns[name] = column
+        self.inner.write_batch(columns, n)
+        self.count += n
+
+    def close(self) -> None:
+        """Close the other sink."""
+        self.inner.close()
+
+    def abort(self) -> None:
+        """Abort the other sink."""
+        self.inner.abort()
+
 
 RecordCodec: TypeAlias = ExampleCodec | RawCodec | SageMakerRecordCodec
-
-__all__ = ["RecordCodec", "codec_for", "open_sink", "open_writer", "rows_of", "slice_rows", "storable"]
 
 
 PIXEL_FORMATS = ("npy", "npz")

@@ -1,9 +1,14 @@
-"""The pieces of a conversion, and the folder in which finished ones wait."""
+"""The pieces of a conversion, and the folder in which finished ones wait.
+
+Which files a write makes, and how their records are framed.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
+import re
 import shutil
 import time
 from collections.abc import Mapping
@@ -11,16 +16,114 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from headrace.formats.detect import format_named
-from headrace.io.atomic import AtomicFile
-from headrace.io.cache import cache_folder, cache_key
-from headrace.io.changed import naming
-from headrace.io.places import first_there, remove
-from headrace.io.uploads import check_writable, upload, upload_folder
+from headrace._arguments import whole, word
+from headrace.contracts.csv import CSV
+from headrace.errors import UnknownFormat, UnsupportedData, Where, did_you_mean
+from headrace.formats.detect import csv_options, endings, format_named, format_of_name
+from headrace.io.cache.folder import cache_folder, cache_key
+from headrace.io.faults import naming
+from headrace.io.store.upload import check_writable, is_uploaded, upload, upload_folder
 from headrace.io.urls import is_url
-from headrace.writing.targets import Target
+from headrace.io.write.atomic import AtomicFile
+from headrace.io.write.remove import first_there, remove
 
-__all__ = ["Shard", "Unit", "WorkFolder", "join_units"]
+__all__ = ["Shard", "Target", "Unit", "WorkFolder", "join_units"]
+
+
+CSV_DELIMITERS = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
+
+SHARD_PATTERN = re.compile(r"^(?P<stem>.+)@(?P<count>\d+)$")
+COMPRESSION_SUFFIXES = {".gz": "gzip", ".gzip": "gzip", ".zlib": "zlib", ".zz": "zlib"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where something is written to.
+
+    Args:
+        paths: The final file names or URLs, in order.
+        format: How records are framed.
+        compression: ``"none"``, ``"gzip"``, ``"zlib"``, or what else the format has (ArrayRecord: ``"zstd"``, ...).
+        csv: How CSV is to be written.
+    """
+
+    paths: tuple[str, ...]
+    format: str
+    compression: str
+    csv: CSV | None = None
+
+    @classmethod
+    def of(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        format: str | CSV | None = None,
+        compression: str | None = None,
+        shards: int = 1,
+    ) -> Target:
+        """Read a path as users write it.
+
+        ``x.tfrecord`` is one file, ``x.tfrecord@8`` (or ``shards=8``) the eight ``x.tfrecord-00000-of-00008`` ..., and a
+        name that ends in ``.gz`` is compressed with gzip.
+
+        Raises:
+            UnknownFormat: the name has no known ending and ``format`` is not given.
+            ValueError: ``shards`` and the ``@`` in the path disagree, or are not positive.
+        """
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"the path to write to is str or os.PathLike[str], got {type(path).__name__}")
+        word(format, "format", CSV)
+        word(compression, "compression")
+        shards = whole(shards, "shards", least=1)
+        text = os.fspath(path)
+        is_uploaded(text)
+        found = SHARD_PATTERN.match(text)
+        sharded = found is not None or shards != 1
+        if found is not None:
+            count = int(found["count"])
+            if shards not in (1, count):
+                raise ValueError(f"the path says {count} shards and shards= says {shards}")
+            text, shards = found["stem"], count
+        if shards < 1:
+            raise ValueError(f"shards must be at least 1, got {shards}")
+        suffix = Path(text).suffix.lower()
+        name = text[: -len(suffix)] if suffix in COMPRESSION_SUFFIXES else text
+        options = csv_options(format)
+        known = "csv" if options is not None else format_of_name(name) if format is None else str(format)
+        if known is None:
+            raise UnknownFormat(
+                Where(path=text),
+                expected=f"a file name that ends in one of {', '.join(endings())}",
+                found=repr(Path(text).name),
+                hint="Or name the format: format='tfrecord'.",
+            )
+        compression = _compression(compression, suffix, known)
+        digits = max(5, len(str(shards)))
+        paths = [f"{text}-{i:0{digits}d}-of-{shards:0{digits}d}" for i in range(shards)] if sharded else [text]
+        if known == "csv":
+            options = (options or CSV()).with_delimiter(CSV_DELIMITERS.get(Path(name).suffix.lower(), ","))
+        return cls(paths=tuple(paths), format=known, compression=compression, csv=options)
+
+    def bounds(self, n: int) -> list[tuple[int, int]]:
+        """Which of ``n`` examples go into which file: consecutive runs, as equal as can be."""
+        count = len(self.paths)
+        return [(i * n // count, (i + 1) * n // count) for i in range(count)]
+
+
+def _compression(given: str | None, suffix: str, format: str) -> str:
+    found = format_named(format)
+    known = found.compressions or (("none", "gzip", "zlib") if found.compressible else ("none",))
+    name = COMPRESSION_SUFFIXES.get(suffix, known[0]) if given is None else given.lower() or "none"
+    if name not in known:
+        names = ", ".join(map(repr, known))
+        raise UnsupportedData(
+            Where(),
+            expected=f"a compression that {found.name} has: {names}",
+            found=repr(name),
+            hint=did_you_mean(name, known),
+        )
+    return name
+
 
 UNIT_EXAMPLES = 16_384
 VERSION = 1

@@ -1,30 +1,135 @@
-"""Everything that is wrong with some files."""
+"""Everything that is wrong with some files.
+
+Which of the images in some files cannot be decoded.
+
+Saving what is intact of a damaged file.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from headrace._arguments import flag, word
 from headrace.codecs.csv import CsvCodec
-from headrace.codecs.example import ExampleCodec
+from headrace.codecs.example.codec import ExampleCodec
+from headrace.codecs.images.decode import ImageDecoder, feature_of_images
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
-from headrace.contracts.records import Checked
+from headrace.contracts.images import ImageOptions
+from headrace.contracts.records import Checked, Salvaged, is_table
 from headrace.contracts.schema import Schema
-from headrace.contracts.tables import is_table
-from headrace.errors import CorruptFile, DataError
-from headrace.formats.opening import open_records
+from headrace.errors import CorruptFile, DataError, NoFiles, UnsupportedData, Where
+from headrace.formats.detect import detect, format_named
+from headrace.formats.open import open_records
 from headrace.formats.verify import verify_records
-from headrace.io.cache import renewed_cache
+from headrace.io.cache.folder import renewed_cache
+from headrace.io.local.open import total_size
+from headrace.io.paths import PathLike, expand
 from headrace.io.progress import Progress
-from headrace.io.reading import total_size
-from headrace.sources.decoded import stored_schema
+from headrace.io.system import usable_cores
+from headrace.io.threads import ThreadPool
+from headrace.io.write.remove import first_there
+from headrace.sources.decoded import DecodedSource, images_in, stored_schema
 from headrace.sources.opening import Paths, codec_of
-from headrace.writing.verify_images import image_faults, open_images
+from headrace.sources.opening import open as open_source
+from headrace.writing.sinks import open_writer
+from headrace.writing.units import Target
 
-__all__ = ["Report", "verify"]
+__all__ = ["DecodedRows", "Report", "image_faults", "open_images", "salvage", "verify"]
+
+
+ROWS = 32
+"""How many examples one thread takes at once."""
+ANY_SIZE = ImageOptions(any_size=True)
+
+
+@dataclass(slots=True)
+class DecodedRows:
+    """Some examples whose images were decoded."""
+
+    records: int
+    images: int = 0
+    records_at_fault: int = 0
+    faults: list[DataError] = field(default_factory=list)
+
+
+def open_images(path: Paths, **options: Any) -> DecodedSource | None:
+    """The examples of some files, without damaged records where the format can pass over them; ``None`` where none has images."""
+    try:
+        source = open_source(path, on_corrupt="skip", **options)
+        len(source)
+    except UnsupportedData:  # Where each file is an example, there is nothing to go on behind.
+        source = open_source(path, **options)
+    return source if isinstance(source, DecodedSource) else None
+
+
+def image_faults(source: DecodedSource, threads: int | None = None) -> Iterator[DecodedRows]:
+    """Decode every image of every example, in order.
+
+    Args:
+        source: The examples.
+        threads: How many decode at once; by default one per core.
+
+    Yields:
+        A stretch of examples at a time, with an error for every image that is damaged: its file, its record, its feature.
+    """
+    count = threads or usable_cores()
+    encoded = source.encoded().select(*source.stored)
+    stretches = [(start, min(start + ROWS, len(source))) for start in range(0, len(source), ROWS)]
+
+    def checked(stretch: tuple[int, int]) -> DecodedRows:
+        return _checked(encoded, source.stored, *stretch)
+
+    with ThreadPool(count, thread_name_prefix="headrace-verify") as pool:
+        for at in range(0, len(stretches), 4 * count):  # some at a time: what waits lies in memory
+            yield from pool.map(checked, stretches[at : at + 4 * count])
+
+
+def _checked(encoded: Any, stored: dict[str, Feature], start: int, stop: int) -> DecodedRows:
+    found = DecodedRows(stop - start)
+    try:
+        batch = encoded.batch(np.arange(start, stop))
+    except DataError as error:  # The others are looked at one by one.
+        if stop - start == 1:
+            # A path of an image that leads nowhere, or where it must not. Other damage of the record itself was found before.
+            if isinstance(error, (NoFiles, UnsupportedData)) and error.where.feature in stored:
+                return DecodedRows(1, records_at_fault=1, faults=[error])
+            return found
+        for row in range(start, stop):
+            _add(found, _checked(encoded, stored, row, row + 1))
+        return found
+    for row in range(stop - start):
+        faults = []
+        for name, feature in stored.items():
+            for image in images_in(batch[name][row]):
+                found.images += 1
+                fault = _fault_of(image, feature)
+                if fault is not None:
+                    faults.append(fault.relocated(encoded.where(start + row).at(feature=name)))
+        found.faults += faults
+        found.records_at_fault += bool(faults)
+    return found
+
+
+def _add(all_rows: DecodedRows, some: DecodedRows) -> None:
+    all_rows.images += some.images
+    all_rows.records_at_fault += some.records_at_fault
+    all_rows.faults += some.faults
+
+
+def _fault_of(image: bytes, stored: Feature) -> DataError | None:
+    feature = feature_of_images(Feature("bytes", encoding=stored.encoding), [image], ANY_SIZE)
+    try:
+        ImageDecoder(feature, ANY_SIZE, exact=True).images([image])
+    except DataError as fault:
+        return fault
+    return None
+
 
 MOST_FAULTS = 10_000
 
@@ -212,3 +317,41 @@ def _payload_faults(checker: Any, stretch: Checked) -> Iterator[DataError]:
         return
     for fault in checker.faults_in(stretch.spans):
         yield fault.relocated(stretch.where(fault.where.record or 0))
+
+
+def salvage(path: PathLike | list[str], out: PathLike, *, format: str | None = None) -> Salvaged:
+    """Copy every intact record of one file into a new one of the same format.
+
+    Args:
+        path: The damaged file. It is not changed.
+        out: The new file, which appears under its name when it is complete. It must not be there yet.
+        format: Of the file; by default found from its content, then from its name.
+
+    Raises:
+        UnsupportedData: ``path`` is more than one file, ``out`` exists, or the format has no records that could be told apart.
+        CorruptFile: There is nothing to save.
+    """
+    paths = expand(path)
+    if len(paths) != 1:
+        raise UnsupportedData(Where(), expected="one file to salvage", found=f"{len(paths)}")
+    if first_there([os.fspath(out)]):
+        raise UnsupportedData(Where(path=str(out)), expected="no such file yet", found="one")
+    found = format_named(format) if format is not None else detect(paths[0])
+    if found.salvage is not None:
+        return found.salvage(paths[0], str(out))
+    return _written_again(paths[0], out, found.name)
+
+
+def _written_again(path: str, out: PathLike, format: str) -> Salvaged:
+    if format_named(format).writer is None:
+        raise UnsupportedData(Where(path=path), expected="a format of records", found=format)
+    target = Target.of(out, format=format)
+    records: Any = open_records([path], format=format, on_corrupt="skip")
+    count = 0
+    with open_writer(target.paths[0], format, target.compression) as writer:
+        for _, spans in records.iter_spans():
+            writer.write_many(spans.to_bytes())
+            count += len(spans)
+    skipped = records.skipped
+    # A damaged stretch is at least one record; how many, the file does not tell.
+    return Salvaged(records=count, lost_records=None if skipped.records else 0, lost_bytes=skipped.bytes)

@@ -15,11 +15,11 @@ from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Example
 from headrace.io.progress import Progress
-from headrace.io.together import Together
+from headrace.io.write.together import Together
 from headrace.sources.views import Source
 from headrace.writing.given import as_examples
 from headrace.writing.sinks import open_writer, rows_of, slice_rows, storable
-from headrace.writing.targets import Target
+from headrace.writing.units import Target
 from headrace.writing.writer import Writer
 
 __all__ = ["write", "write_records"]

@@ -11,17 +11,17 @@ import numpy as np
 from headrace._arguments import word
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
+from headrace.contracts.records import BatchWriter
 from headrace.contracts.schema import Schema
-from headrace.contracts.tables import BatchWriter
 from headrace.contracts.values import Example
 from headrace.errors import NoSuchFeature, SchemaMismatch, Where, did_you_mean
 from headrace.formats.detect import format_named
-from headrace.io.atomic import Closing
-from headrace.io.together import Together
+from headrace.io.write.atomic import Closing
+from headrace.io.write.together import Together
 from headrace.sources.stacking import as_columns, reordered, schema_of, stack
 from headrace.writing.given import check_example, check_values
 from headrace.writing.sinks import bytes_of, open_sink, rows_of, slice_rows
-from headrace.writing.targets import Target
+from headrace.writing.units import Target
 
 __all__ = ["Writer"]
 

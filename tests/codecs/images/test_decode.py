@@ -13,9 +13,9 @@ from tests.codecs.images.files import EXPECTED, SOUND, golden, jpeg, made, noise
 
 import headrace as hr
 from headrace import _optional
-from headrace.codecs.images import opened
+from headrace.codecs.images import open as opened
 from headrace.codecs.images.decode import ImageDecoder, feature_of_images
-from headrace.codecs.images.plain_png import decode_png
+from headrace.codecs.images.png import decode_png
 from headrace.contracts.feature import Feature
 from headrace.contracts.values import Ragged
 

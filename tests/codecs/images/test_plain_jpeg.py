@@ -14,10 +14,11 @@ from tests.codecs.images.files import golden, jpeg, noise
 from tests.reference.jpeg import extreme_jpeg, write_jpeg
 
 from headrace import _native
-from headrace.codecs.images import decode, opened
+from headrace.codecs.images import decode
+from headrace.codecs.images import open as opened
 from headrace.codecs.images.decode import ImageDecoder
 from headrace.contracts.feature import Feature
-from headrace.contracts.image_options import ImageOptions
+from headrace.contracts.images import ImageOptions
 from headrace.errors import CorruptRecord, SchemaMismatch
 
 SUBSAMPLINGS = (0, 1, 2)

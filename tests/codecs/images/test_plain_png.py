@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from headrace.codecs.images import opened
+from headrace.codecs.images import open as opened
 from headrace.codecs.images.decode import ImageDecoder
-from headrace.codecs.images.plain_png import decode_png, plain_header
+from headrace.codecs.images.png import decode_png, plain_header
 from headrace.contracts.feature import Feature
-from headrace.contracts.image_options import ImageOptions
+from headrace.contracts.images import ImageOptions
 from headrace.errors import CorruptRecord
 
 MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics
 
-from headrace.containers.linear_learner.training.cuts import Cuts, area_under_curve, f_score
+from headrace.containers.linear_learner.training.scores import Cuts, area_under_curve, f_score
 
 EXAMPLES = st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=2, max_size=40)
 

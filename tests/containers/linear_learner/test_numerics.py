@@ -13,13 +13,11 @@ from hypothesis import strategies as st
 from tests.containers.linear_learner.jobs import RECORDIO, train
 
 from headrace.containers.linear_learner.hyperparameters import Hyperparameters
-from headrace.containers.linear_learner.training.candidates import candidates
+from headrace.containers.linear_learner.training.candidates import candidates, fit_scaler
 from headrace.containers.linear_learner.training.channels import MiniBatch
-from headrace.containers.linear_learner.training.losses import loss_of
-from headrace.containers.linear_learner.training.optimizers import Penalty, optimizer_of
+from headrace.containers.linear_learner.training.libraries import numeric_threads
+from headrace.containers.linear_learner.training.optimizers import Penalty, loss_of, optimizer_of
 from headrace.containers.linear_learner.training.rows import Dense, Sparse, joined, rows_of
-from headrace.containers.linear_learner.training.scaling import fit_scaler
-from headrace.containers.linear_learner.training.threads import numeric_threads
 from headrace.containers.linear_learner.training.weighing import Models
 from headrace.sagemaker.common import write_numpy_to_dense_tensor
 

@@ -16,9 +16,9 @@ from hypothesis.extra import numpy as hnp
 from tests.formats.golden import NPY
 
 import headrace as hr
-from headrace.formats.npz.layout import packed_arrays
-from headrace.io import small_files
-from headrace.io.small_files import OTHERWISE, read_alike
+from headrace.formats.npz.write import packed_arrays
+from headrace.io.local import open as small_files
+from headrace.io.local.open import OTHERWISE, read_alike
 
 
 def fill(folder, arrays, pattern="{:04d}.npy"):

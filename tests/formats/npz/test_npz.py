@@ -16,10 +16,9 @@ from tests.formats.golden import NPY
 
 import headrace as hr
 from headrace.formats.detect import detect
-from headrace.formats.npz.archive import read_directory
-from headrace.formats.npz.crc import joined_crc
-from headrace.formats.npz.layout import packed_arrays
-from headrace.formats.npz.table import NpzRecords
+from headrace.formats.npz.directory import joined_crc, read_directory
+from headrace.formats.npz.rows import NpzRecords
+from headrace.formats.npz.write import packed_arrays
 
 BUNDLES = ["bundle.npz", "bundle_compressed.npz"]
 
@@ -311,21 +310,21 @@ def test_a_changed_number_is_an_error_unless_nobody_asks(put, deflate):
 
 
 def test_that_a_large_array_was_sound_is_remembered(tmp_path, monkeypatch):
-    monkeypatch.setattr("headrace.io.file_parts.REMEMBERED_BYTES", 100)
+    monkeypatch.setattr("headrace.io.cache.members.REMEMBERED_BYTES", 100)
     np.savez(tmp_path / "x.npz", a=np.arange(1000))
     assert hr.open(tmp_path / "x.npz")[5] == {"a": 5}
 
     def fail(*_):
         raise AssertionError("checked again")
 
-    monkeypatch.setattr("headrace.io.file_parts._library", fail)
+    monkeypatch.setattr("headrace.io.cache.members._library", fail)
     assert hr.open(tmp_path / "x.npz")[5] == {"a": 5}
 
 
 def test_deflated_arrays_are_inflated_once(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "x.npz", a=np.arange(1000))
     assert hr.open(tmp_path / "x.npz")[5] == {"a": 5}
-    monkeypatch.setattr("headrace.io.file_parts._inflated", None)
+    monkeypatch.setattr("headrace.io.cache.members._inflated", None)
     assert hr.open(tmp_path / "x.npz")[6] == {"a": 6}
 
 
@@ -337,7 +336,7 @@ def test_without_room_in_the_cache_a_deflated_array_is_refused(tmp_path, monkeyp
 
 
 def test_large_sets_are_read_instead_of_mapped(tmp_path, monkeypatch):
-    monkeypatch.setattr("headrace.io.mapping_limits.scattered_limit", lambda: 0)
+    monkeypatch.setattr("headrace.io.local.mapped.scattered_limit", lambda: 0)
     np.savez(tmp_path / "x.npz", a=np.arange(1000), b=np.arange(2000).reshape(1000, 2))
     batch = hr.open(tmp_path / "x.npz").batch([999, 5])
     np.testing.assert_array_equal(batch["b"], [[1998, 1999], [10, 11]])

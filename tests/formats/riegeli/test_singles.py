@@ -7,7 +7,7 @@ import pytest
 from tests.formats.array_record_files import some_payloads, write
 
 from headrace import _native
-from headrace.formats.array_record import ArrayRecordRecords
+from headrace.formats.array_record.format import ArrayRecordRecords
 
 BUFFER, BEGINS = [b"x" * 1000], np.zeros(2, np.int64)
 

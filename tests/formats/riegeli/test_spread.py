@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from headrace.formats.riegeli import spread as module
-from headrace.formats.riegeli.spread import spread
-from headrace.io import cores
+from headrace.formats.array_record import unpack as module
+from headrace.formats.array_record.unpack import spread
+from headrace.io import system as cores
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from headrace import _native
 from headrace.errors import CorruptRecord
-from headrace.formats.riegeli.codecs import ZSTD
-from headrace.formats.riegeli.unpacking import BadChunk, open_chunks
+from headrace.formats.array_record.codecs import ZSTD
+from headrace.formats.array_record.unpack import BadChunk, open_chunks
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "zstd"
 WORDS = b"the of and to a in that is was he for it with as his on be at by i this had not are but from or have an they which one you"

@@ -9,10 +9,10 @@ import pytest
 from headrace.contracts.serving import Response
 from headrace.errors import RequestError
 from headrace.hosting.failures import ContainerError
-from headrace.jobs.transform import asking as module
-from headrace.jobs.transform.asking import Asking, Failure
+from headrace.jobs.transform import ask as module
+from headrace.jobs.transform.ask import Asking, Failure
+from headrace.jobs.transform.payloads import payloads_of
 from headrace.jobs.transform.spec import TransformSpec
-from headrace.jobs.transform.splitting import payloads_of
 
 
 class Process:

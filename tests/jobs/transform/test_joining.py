@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from headrace.contracts.serving import Response
 from headrace.jobs.transform.joining import Joining, RecordFault, _cell
+from headrace.jobs.transform.payloads import payloads_of
 from headrace.jobs.transform.spec import TransformSpec
-from headrace.jobs.transform.splitting import payloads_of
 
 CSV, JSON, LINES = "text/csv", "application/json", "application/jsonlines"
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.errors import CorruptFile, CorruptRecord, UnsupportedData
-from headrace.formats.recordio_framing import RecordIOFraming
-from headrace.formats.tfrecord_framing import TFRecordFraming
-from headrace.jobs.transform import splitting
-from headrace.jobs.transform.splitting import payloads_of
+from headrace.formats.recordio.format import RecordIOFraming
+from headrace.formats.tfrecord.format import TFRecordFraming
+from headrace.jobs.transform import payloads as splitting
+from headrace.jobs.transform.payloads import payloads_of
 
 MEBIBYTE = 1 << 20
 FRAMINGS = {"RecordIO": RecordIOFraming(), "TFRecord": TFRecordFraming()}

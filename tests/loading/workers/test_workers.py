@@ -328,7 +328,7 @@ def test_arguments_that_are_refused():
 
 
 def test_fork_is_chosen_only_where_it_is_sound(monkeypatch):
-    from headrace.loading.workers.starting import chosen
+    from headrace.loading.workers.start import chosen
 
     monkeypatch.delitem(__import__("sys").modules, "jax", raising=False)
     this = threading.current_thread()

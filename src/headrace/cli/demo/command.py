@@ -8,13 +8,9 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.demo.digits import Files, load_digits, write_digits
-from headrace.cli.demo.doors import show_doors
 from headrace.cli.demo.formats import show_formats
-from headrace.cli.demo.serving import show_serving
-from headrace.cli.demo.speed import show_speed
-from headrace.cli.demo.story import Story
-from headrace.cli.demo.training import show_training
+from headrace.cli.demo.serve import show_serving, show_training
+from headrace.cli.demo.steps import Files, Story, load_digits, show_doors, show_speed, write_digits
 from headrace.cli.terminal.console import print_line
 from headrace.cli.terminal.failures import DATA_FAULT
 from headrace.cli.terminal.values import amount, printable, size_of

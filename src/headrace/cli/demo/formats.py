@@ -12,8 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 import headrace as hr
-from headrace.cli.demo.digits import Digits
-from headrace.cli.demo.story import Story
+from headrace.cli.demo.steps import Digits, Story
 from headrace.cli.terminal.console import print_table
 from headrace.cli.terminal.values import size_of
 from headrace.errors import MissingExtra

@@ -1,11 +1,19 @@
-"""``headrace stats``."""
+"""``headrace stats``.
+
+Finding out what a feature is like, batch by batch.
+
+Which examples are read, and saying so.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
+import numpy.typing as npt
 import typer
 
 from headrace.cli.options import (
@@ -19,16 +27,144 @@ from headrace.cli.options import (
     opened,
     tell_skipped,
 )
-from headrace.cli.stats.collect import Collector
+from headrace.cli.stats.numbers import Numbers, Summary, Texts
 from headrace.cli.stats.page import page
 from headrace.cli.stats.report import print_report
-from headrace.cli.stats.sample import Sample
-from headrace.cli.stats.summary import Summary
 from headrace.cli.terminal.console import note, print_json
-from headrace.io.atomic import AtomicFile
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Batch, Ragged
 from headrace.io.progress import Progress
+from headrace.io.write.atomic import AtomicFile
+from headrace.sampling.samplers import Shuffled
+from headrace.sources.views import Source
 
-__all__ = ["stats"]
+__all__ = ["Collector", "Sample", "stats"]
+
+
+MOST_BARS = 24
+
+
+class Collector:
+    """Gathers the summary of one feature."""
+
+    def __init__(self, name: str, feature: Feature) -> None:
+        self._summary = Summary(name=name, dtype=feature.dtype, shape=feature.shape)
+        self._lengths = Numbers(np.dtype(np.int64))
+        self._content: Numbers | Texts = _content_for(feature.numpy_dtype)
+
+    def add(self, column: Any) -> None:
+        """Take in a column of a batch."""
+        lengths, values = _flat(column)
+        self._summary.examples += len(lengths)
+        self._summary.empty += int((lengths == 0).sum())
+        self._lengths.add(lengths)
+        self._content.add(values)
+
+    def summary(self) -> Summary:
+        """What has been found."""
+        found = self._summary
+        if None in found.shape:
+            found.lengths = self._lengths.range()
+        self._content.tell(found, MOST_BARS)
+        return found
+
+
+def _flat(column: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+    """How many values each row has, and all values in one axis."""
+    if hasattr(column, "tocsr"):
+        rows = column.tocsr()
+        return np.diff(rows.indptr).astype(np.int64), np.asarray(rows.data)
+    if isinstance(column, Ragged):
+        values = column.values
+        lengths = column.lengths
+        while isinstance(values, Ragged):
+            values = values.values
+        return lengths, values.reshape(-1)
+    array = np.asarray(column)
+    inner = int(np.prod(array.shape[1:], dtype=np.int64))
+    return np.full(len(array), inner, np.int64), array.reshape(-1)
+
+
+def _content_for(dtype: np.dtype[Any]) -> Numbers | Texts:
+    return Numbers(dtype) if dtype.kind in "biufcmM" else Texts()
+
+
+BATCH_BYTES = 4 << 20
+GUESSED_BYTES = 4096  # of a value whose size varies
+MOST_ROWS = 1024
+SEED = 0
+
+
+@dataclass(slots=True)
+class Sample:
+    """Some or all examples of a source.
+
+    Args:
+        source: Where they come from.
+        wanted: How many at most; ``None``: all.
+    """
+
+    source: Source
+    wanted: int | None
+    read: int = 0
+    """Examples read so far."""
+    total: int | None = None
+    """Examples there are, where that is known."""
+    is_first: bool = False
+    """Whether those read are the first ones rather than some from everywhere."""
+
+    def batches(self) -> Iterator[tuple[Batch, int]]:
+        """The batches, with how many examples each holds."""
+        rows = min(_rows_for(self.source.schema), self.wanted or MOST_ROWS)
+        stream: Iterator[Batch] | None = self.source.stream(rows) if hasattr(self.source, "stream") else None
+        for batch, count in self._streamed(stream) if stream is not None else self._picked(rows):
+            self.read += count
+            yield batch, count
+
+    def _streamed(self, stream: Iterator[Batch]) -> Iterator[tuple[Batch, int]]:
+        """A compressed file that was not inflated yet: in order, since anything else would inflate all of it first."""
+        self.is_first = True
+        for batch in stream:
+            count = _rows_of(batch)
+            yield batch, count
+            if self.wanted is not None and self.read >= self.wanted:
+                return
+        self.total = self.read
+
+    def _picked(self, rows: int) -> Iterator[tuple[Batch, int]]:
+        n = self.total = len(self.source)
+        if self.wanted is None or self.wanted >= n:
+            picked = np.arange(n)
+        else:
+            # From everywhere, since data often lie sorted; by a permutation, since every k-th may be of one kind.
+            picked = np.sort(Shuffled(n, seed=SEED).indices(0, 0, self.wanted))
+        for at in range(0, len(picked), rows):
+            part = picked[at : at + rows]
+            yield self.source.batch(part), len(part)
+
+    @property
+    def statement(self) -> str:
+        """What was read, in words."""
+        if self.read == self.total:
+            return f"all {self.read:,} examples were read"
+        if self.is_first:
+            return f"the first {self.read:,} examples were read (--all reads every one)"
+        return f"{self.read:,} of {self.total:,} examples were read, picked at random (--all reads every one)"
+
+
+def _rows_for(schema: Schema) -> int:
+    size = 0
+    for feature in schema.values():
+        size += (
+            feature.count * feature.numpy_dtype.itemsize if feature.is_fixed and not feature.is_text else GUESSED_BYTES
+        )
+    return max(1, min(MOST_ROWS, BATCH_BYTES // max(1, size)))
+
+
+def _rows_of(batch: Batch) -> int:
+    column: Any = next(iter(batch.values()), ())
+    return int(column.shape[0]) if hasattr(column, "shape") else len(column)
 
 
 def stats(

@@ -1,18 +1,66 @@
-"""Numbers of one feature: moments, extremes, distribution."""
+"""Numbers of one feature: moments, extremes, distribution.
+
+Bytes and texts of one feature: sizes and most frequent values.
+
+What is said of one feature.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
+from collections import Counter
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from headrace.cli.stats.histogram import Bar, Counts, Histogram, round_bars
-from headrace.cli.stats.summary import Summary
-from headrace.cli.terminal.values import short
+from headrace.cli.terminal.values import plain, short
 
-__all__ = ["Numbers"]
+__all__ = ["Numbers", "Summary", "Texts"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Summary:
+    """What is known of one feature.
+
+    Attributes:
+        name, dtype, shape: As in the schema.
+        examples: How many were read.
+        empty: Of those, how many hold no value: the feature is missing, or its list is empty.
+        values: Values in them together.
+        lengths: Smallest, mean and largest number of values in an example, where that varies.
+        sizes: The same of the bytes (or characters) of texts.
+        nan, infinite: Numbers that are none, which nothing below counts.
+        minimum, maximum, mean, std: Of numbers. Complex ones are measured by their magnitude.
+        distinct: How many different values; ``None`` where there are more than 10,000.
+        bars: The distribution: of values, of ranges of values, or of the sizes of texts.
+        bars_of: Which of those.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | None, ...]
+    examples: int = 0
+    empty: int = 0
+    values: int = 0
+    lengths: tuple[int, float, int] | None = None
+    sizes: tuple[int, float, int] | None = None
+    nan: int = 0
+    infinite: int = 0
+    minimum: Any = None
+    maximum: Any = None
+    mean: float | None = None
+    std: float | None = None
+    distinct: int | None = 0
+    bars: list[Bar] = field(default_factory=list)
+    bars_of: str = "values"
+
+    def to_json(self) -> Any:
+        """As JSON values."""
+        return plain(asdict(self))
 
 
 REPEATED = 4  # a bar for each of a few floats is worth it where they come so often
@@ -114,3 +162,46 @@ class Numbers:
     def _native(self, value: Any) -> Any:
         """A date again, where the number stands for one."""
         return np.int64(value).view(self._dtype) if self._dtype.kind in "mM" else value
+
+
+LONG = 64  # longer texts are counted by their hash
+
+
+class Texts:
+    """Gathers bytes and texts block by block."""
+
+    def __init__(self) -> None:
+        self._counts = Counts()
+        self._long: dict[bytes, str] = {}
+        self._sizes = Numbers(np.dtype(np.int64))
+
+    def add(self, values: npt.NDArray[Any]) -> None:
+        """Take in texts; what is neither bytes nor text counts as what it prints as."""
+        texts = [value if isinstance(value, (bytes, str)) else str(value) for value in values.tolist()]
+        self._sizes.add(np.fromiter(map(len, texts), np.int64, len(texts)))
+        if self._counts.counts is not None:
+            found = Counter(map(self._key, texts))
+            self._counts.add(found.keys(), found.values())
+        else:
+            self._long.clear()
+
+    def _key(self, text: bytes | str) -> Any:
+        if len(text) <= LONG:
+            return text
+        content = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+        key = hashlib.blake2b(content, digest_size=16).digest()
+        self._long.setdefault(key, short(text))
+        return key
+
+    def tell(self, summary: Summary, most_bars: int) -> None:
+        """Put what was found into a summary."""
+        summary.values = self._sizes.count
+        summary.sizes = self._sizes.range()
+        summary.distinct = self._counts.distinct
+        counts = self._counts.counts
+        if counts is not None and len(counts) <= most_bars:
+            by_count = sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
+            summary.bars = [Bar(self._long.get(key, "") or short(key), count) for key, count in by_count]
+        else:
+            summary.bars = self._sizes.bars(most_bars)
+            summary.bars_of = "sizes"

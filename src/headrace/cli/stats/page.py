@@ -5,9 +5,8 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-from headrace.cli.stats.plot import svg
-from headrace.cli.stats.report import distinct, figures, kind, number, size_name
-from headrace.cli.stats.summary import Summary
+from headrace.cli.stats.numbers import Summary
+from headrace.cli.stats.report import distinct, figures, kind, number, size_name, svg
 
 __all__ = ["page"]
 

@@ -1,16 +1,100 @@
-"""Summaries on a terminal."""
+"""Summaries on a terminal.
+
+Bars as text for terminals and as SVG for pages.
+"""
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from typing import Any
 
-from headrace.cli.stats.plot import bar_lines, spark
-from headrace.cli.stats.summary import Summary
+from headrace.cli.stats.histogram import Bar
+from headrace.cli.stats.numbers import Summary
 from headrace.cli.terminal.console import print_line, print_table
 from headrace.cli.terminal.values import printable, short
 
-__all__ = ["distinct", "figures", "kind", "number", "print_report", "size_name"]
+__all__ = ["bar_lines", "distinct", "figures", "kind", "number", "print_report", "size_name", "spark", "svg"]
+
+
+EIGHTHS = " ▁▂▃▄▅▆▇█"
+LEFT_EIGHTHS = " ▏▎▍▌▋▊▉█"
+BAR_COLUMNS = 32
+SPARK_BARS = 12
+
+
+def spark(bars: Sequence[Bar]) -> str:
+    """All bars in one word: ``▁▃█▅▁``. What is not empty can be seen."""
+    step = -(-len(bars) // SPARK_BARS) or 1
+    counts = [sum(bar.count for bar in bars[at : at + step]) for at in range(0, len(bars), step)]
+    most = max(counts, default=0)
+    return "".join(EIGHTHS[-(-count * 8 // most)] if most else " " for count in counts)
+
+
+def bar_lines(bars: Sequence[Bar]) -> list[str]:
+    """One line for each bar: label, bar, count."""
+    if not bars:
+        return []
+    most = max(bar.count for bar in bars)
+    width = max(len(bar.label) for bar in bars)
+    digits = max(len(f"{bar.count:,}") for bar in bars)
+    return [f"{bar.label:>{width}}  {bar.count:>{digits},}  {_bar(bar.count, most)}".rstrip() for bar in bars]
+
+
+def _bar(count: int, most: int) -> str:
+    eighths = -(-count * BAR_COLUMNS * 8 // most) if most else 0
+    return LEFT_EIGHTHS[8] * (eighths // 8) + (LEFT_EIGHTHS[eighths % 8] if eighths % 8 else "")
+
+
+def svg(bars: Sequence[Bar], name: str) -> str:
+    """A plot that scales with the page; every bar says what it is when it is pointed at.
+
+    Ranges stand side by side like a histogram, single values below one another with their labels.
+    """
+    return _columns(bars, name) if bars and bars[0].start is not None else _rows(bars, name)
+
+
+def _columns(bars: Sequence[Bar], name: str) -> str:
+    most = max(bar.count for bar in bars)
+    step = 360 / len(bars)
+    shapes = []
+    for number, bar in enumerate(bars):
+        height = 120 * bar.count / most
+        shapes.append(
+            f'<g><title>{_escaped(bar)}</title><rect class="hit" x="{number * step:.2f}" y="0" width="{step:.2f}" height="120"/>'
+            f'<rect class="bar" x="{number * step + 0.5:.2f}" y="{120 - height:.2f}" width="{max(step - 1, 0.5):.2f}" '
+            f'height="{height:.2f}"/></g>'
+        )
+    first, last = bars[0].start, bars[-1].stop
+    axis = (
+        '<line class="axis" x1="0" y1="120.5" x2="360" y2="120.5"/>'
+        f'<text x="0" y="137">{first:.4g}</text><text x="360" y="137" text-anchor="end">{last:.4g}</text>'
+    )
+    return _svg("".join(shapes) + axis, 142, name)
+
+
+def _rows(bars: Sequence[Bar], name: str) -> str:
+    most = max((bar.count for bar in bars), default=1)
+    shapes = []
+    for number, bar in enumerate(bars):
+        y = number * 20
+        label = bar.label if len(bar.label) <= 18 else bar.label[:17] + "…"
+        shapes.append(
+            f'<g><title>{_escaped(bar)}</title><text x="120" y="{y + 14}" text-anchor="end">{html.escape(label)}</text>'
+            f'<rect class="bar" x="126" y="{y + 3}" width="{max(185 * bar.count / most, 1):.2f}" height="14"/>'
+            f'<text x="{132 + 185 * bar.count / most:.2f}" y="{y + 14}">{bar.count:,}</text></g>'
+        )
+    return _svg("".join(shapes), 20 * len(bars) + 2, name)
+
+
+def _svg(content: str, height: int, name: str) -> str:
+    label = html.escape(f"distribution of {name}")
+    return f'<svg viewBox="0 0 360 {height}" role="img" aria-label="{label}">{content}</svg>'
+
+
+def _escaped(bar: Bar) -> str:
+    return html.escape(f"{bar.label}: {bar.count:,}")
+
 
 HEADINGS = ("feature", "type", "values", "empty", "min", "max", "mean", "std", "distinct", "distribution")
 RIGHT = HEADINGS[2:9]

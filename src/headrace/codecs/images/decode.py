@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
-from headrace.codecs.images.opened import ImageHeader, open_image
-from headrace.codecs.images.pixels import Pixels, common_channels
-from headrace.codecs.images.plain_png import PLAIN_PIXELS, decode_png, is_png, plain_header
+from headrace.codecs.images.encode import Pixels, common_channels
+from headrace.codecs.images.open import ImageHeader, open_image
+from headrace.codecs.images.png import PLAIN_PIXELS, decode_png, is_png, plain_header
 from headrace.contracts.feature import IMAGE_AXES, Feature
-from headrace.contracts.image_options import ImageOptions
+from headrace.contracts.images import ImageOptions
 from headrace.contracts.values import Ragged
 from headrace.errors import CorruptRecord, DataError, MissingExtra, SchemaMismatch, UnsupportedData, Where
 

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from headrace._optional import available, require
-from headrace.codecs.sagemaker_record import SageMakerRecordCodec
+from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 from headrace.containers import content_types
 from headrace.containers.linear_learner.artifact import Model
 from headrace.containers.linear_learner.instances import features_of
-from headrace.containers.linear_learner.training.losses import Array
+from headrace.containers.linear_learner.training.optimizers import Array
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.serving import Request, Response
 from headrace.errors import RequestError
-from headrace.formats.recordio_framing import ALIGNMENT, RecordIOFraming
+from headrace.formats.recordio.format import ALIGNMENT, RecordIOFraming
 
 __all__ = ["LinearLearnerHandler"]
 

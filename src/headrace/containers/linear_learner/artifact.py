@@ -20,10 +20,10 @@ import numpy as np
 
 from headrace.containers.linear_learner.hyperparameters import BINARY, LOSSES, MULTICLASS, REGRESSOR
 from headrace.containers.linear_learner.mxnet_params import read_params, write_params
-from headrace.containers.linear_learner.training.losses import Array, sigmoid
+from headrace.containers.linear_learner.training.optimizers import Array, sigmoid
 from headrace.errors import CorruptFile, DataError, NoFiles, UnsupportedData, Where
-from headrace.io.atomic import write_atomic
 from headrace.io.json_text import load_json
+from headrace.io.write.atomic import write_atomic
 
 __all__ = ["Model", "load_model", "save_model"]
 

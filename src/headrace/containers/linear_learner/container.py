@@ -11,7 +11,7 @@ from headrace.containers import content_types
 from headrace.containers.linear_learner.answering import LinearLearnerHandler
 from headrace.containers.linear_learner.artifact import load_model, save_model
 from headrace.containers.linear_learner.hyperparameters import Hyperparameters
-from headrace.containers.linear_learner.training.fitting import fit
+from headrace.containers.linear_learner.training.epochs import fit
 from headrace.containers.linear_learner.training.reporting import Reporting
 from headrace.contracts.job import TrainingJob
 from headrace.errors import DataError, JobFailed, MissingExtra

@@ -12,7 +12,7 @@ import numpy as np
 
 from headrace._optional import require
 from headrace.containers import content_types
-from headrace.containers.decoding import as_text, decode
+from headrace.containers.bodies import as_text, decode
 from headrace.contracts.serving import Request
 from headrace.errors import DataError, RequestError
 from headrace.io.json_text import load_json

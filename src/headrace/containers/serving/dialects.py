@@ -8,7 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from headrace.containers import content_types, decoding, encoding
+from headrace.containers import bodies as decoding
+from headrace.containers import bodies as encoding
+from headrace.containers import content_types
 from headrace.containers.toolkit import encoders, errors, inference_decoder, transformer
 from headrace.contracts.serving import Request
 from headrace.errors import RequestError

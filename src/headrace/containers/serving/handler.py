@@ -10,7 +10,8 @@ from contextlib import ExitStack
 from functools import lru_cache
 from typing import Any
 
-from headrace.containers import content_types, encoding
+from headrace.containers import bodies as encoding
+from headrace.containers import content_types
 from headrace.containers.serving.context import Context
 from headrace.containers.serving.dialects import Dialect, request_error
 from headrace.containers.serving.functions import Function, Functions

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from headrace.containers.training.process import run
 from headrace.errors import JobFailed
-from headrace.io.cache import cache_folder, cache_key
-from headrace.io.locks import lock
+from headrace.io.cache.folder import cache_folder, cache_key
+from headrace.io.system import lock
 
 __all__ = ["Installation", "interpreter", "prepare"]
 

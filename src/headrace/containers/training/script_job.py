@@ -1,24 +1,158 @@
-"""A training job of a script, from its code to its exit status."""
+"""A training job of a script, from its code to its exit status.
+
+The variables and the command of a training script.
+
+Why a script failed: in one line for people, and as the toolkit writes it to ``output/failure``.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import re
+import shlex
+import signal
 import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from headrace.containers.code import Code, stage
+from headrace.containers.toolkit import params
 from headrace.containers.toolkit.environment import Environment, read_hyperparameters
-from headrace.containers.training.failure import failure_text, one_line, reason
+from headrace.containers.toolkit.errors import ExecuteUserScriptError
 from headrace.containers.training.interpreter import Installation, prepare
 from headrace.containers.training.process import Ended, run
-from headrace.containers.training.variables import Command, command_of, script_variables, settings
 from headrace.contracts.job import TrainingJob
 from headrace.errors import JobFailed
 
-__all__ = ["installation_of", "train_with_script"]
+__all__ = [
+    "SITE",
+    "Command",
+    "command_of",
+    "failure_text",
+    "installation_of",
+    "one_line",
+    "reason",
+    "script_variables",
+    "settings",
+    "train_with_script",
+]
+
+
+SITE = Path(__file__).parent.parent / "toolkit" / "site"
+PARENT = "HEADRACE_PARENT"  # whose death a script does not outlive: see sitecustomize.py
+OURS = ("SM_", "SAGEMAKER_", "TRAINING_JOB_", "HEADRACE_PARENT")
+
+
+class Command(list[str]):
+    """Program and arguments."""
+
+    def __init__(self, parts: Sequence[str], *, is_shell: bool = False) -> None:
+        super().__init__(parts)
+        self.is_shell = is_shell
+
+
+def command_of(code: Code, python: str, arguments: Sequence[str]) -> Command:
+    """How the toolkit runs a program: as a module where there is ``setup.py``, with Python, or with a shell."""
+    if code.is_package:
+        return Command([python, "-m", code.module, *arguments])
+    if code.program.endswith(".py"):
+        return Command([python, code.program, *arguments])
+    return Command(["/bin/sh", "-c", " ".join([f"./{code.program}", *map(shlex.quote, arguments)])], is_shell=True)
+
+
+def settings(job: TrainingJob, program: str) -> dict[str, str]:
+    """The hyperparameters that SageMaker's SDK adds for a script."""
+    added = {
+        params.SUBMIT_DIR_PARAM: str(job.code_dir),
+        params.LOG_LEVEL_PARAM: 20,
+        params.JOB_NAME_PARAM: job.name,
+        params.REGION_NAME_PARAM: os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1",
+    }
+    encoded = {name: json.dumps(value) for name, value in added.items()}
+    return {**encoded, **job.hyperparameters, params.USER_PROGRAM_PARAM: json.dumps(program)}
+
+
+def script_variables(job: TrainingJob, environment: Mapping[str, str], toolkit: Environment) -> dict[str, str]:
+    """All variables of the script: this process's own without those of another job, and the job's."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+    config = job.config_dir
+    path = [str(SITE), str(job.code_dir), *filter(None, own.get("PYTHONPATH", "").split(os.pathsep))]
+    told = {
+        params.BASE_PATH_ENV: str(job.base_dir),
+        params.TRAINING_JOB_ENV: job.name,
+        params.TRAINING_JOB_ARN_ENV: job.job_arn,
+        params.JOB_NAME_ENV: job.name,
+        params.CURRENT_HOST_ENV: job.current_host,
+        params.REGION_NAME_ENV: _text_of(job, params.REGION_NAME_PARAM, "us-east-1"),
+        "SM_INPUT": str(job.base_dir / "input"),
+        "SM_INPUT_TRAINING_CONFIG_FILE": str(config / "hyperparameters.json"),
+        "SM_INPUT_DATA_CONFIG_FILE": str(config / "inputdataconfig.json"),
+        "SM_CHECKPOINT_CONFIG_FILE": str(config / "checkpointconfig.json"),
+        **toolkit.to_env_vars(),
+    }
+    process = {"PYTHONPATH": os.pathsep.join(path), "PYTHONUNBUFFERED": "1", PARENT: str(os.getpid())}
+    return {**own, **told, **environment, **job.environment, **process}
+
+
+def _text_of(job: TrainingJob, name: str, default: str) -> str:
+    text = job.hyperparameters.get(name)
+    try:
+        return default if text is None else str(json.loads(text))
+    except ValueError:
+        return str(text)
+
+
+TRACEBACK = "Traceback (most recent call last):"
+EXCEPTION = re.compile(
+    r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit|Warning|Fault|Iteration|Timeout)\b|[A-Za-z_][\w.]*: "
+)
+REASON_LIMIT = 1024  # characters of FailureReason
+
+
+def one_line(text: str) -> str:
+    """A text without line ends, no longer than a FailureReason."""
+    joined = " ".join(text.split())
+    return joined if len(joined) <= REASON_LIMIT else joined[: REASON_LIMIT - 3] + "..."
+
+
+def reason(ended: Ended, program: str) -> str:
+    """What happened, in one line."""
+    if ended.status < 0:
+        name = _signal_name(-ended.status)
+        hint = ": the machine may have run out of memory" if -ended.status == signal.SIGKILL else ""
+        return one_line(f"{program} was killed by {name}{hint}")
+    said = summary(ended.errors)
+    return one_line(f"{program} failed with exit code {ended.status}" + (f": {said}" if said else ""))
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"{signal.Signals(number).name} (signal {number})"
+    except ValueError:
+        return f"signal {number}"
+
+
+def summary(errors: Sequence[str]) -> str:
+    """The exception at the end of the last traceback; the last line where there is none."""
+    lines = [line for line in errors if line.strip()]
+    if TRACEBACK in lines:
+        behind = lines[len(lines) - lines[::-1].index(TRACEBACK) :]
+        for place, line in enumerate(behind):
+            if not line.startswith((" ", "\t")) and EXCEPTION.match(line):
+                return " ".join([line, *behind[place + 1 : place + 4]])
+    # argparse and others end with their own line, pythons without a traceback too
+    return lines[-1] if lines else ""
+
+
+def failure_text(ended: Ended, command: Sequence[str]) -> str:
+    """The text of ``output/failure`` as the training toolkit writes it."""
+    lines = list(ended.errors)
+    begin = len(lines) - 1 - lines[::-1].index(TRACEBACK) if TRACEBACK in lines else max(0, len(lines) - 20)
+    status = ended.status if ended.status >= 0 else 128 - ended.status
+    info = "OutOfMemory: Process killed by SIGKILL (signal 9)" if status == 137 else None
+    return str(ExecuteUserScriptError(shlex.join(command), status, "\n".join(lines[begin:]).strip(), info))
 
 
 def installation_of(code: Code) -> Installation:

@@ -19,8 +19,15 @@ from headrace.datasets.features.label import ClassLabel
 from headrace.datasets.features.mapping import FeatureLike, FeaturesDict, as_feature
 from headrace.datasets.features.sequence import Sequence as SequenceFeature
 from headrace.datasets.features.tensor import Tensor, Text
-from headrace.datasets.prepared import INFO_FILE, Prepared, PreparedSplit, read_prepared
-from headrace.datasets.shards import DEFAULT_TEMPLATE, SUFFIXES, shard_names
+from headrace.datasets.prepared import (
+    DEFAULT_TEMPLATE,
+    INFO_FILE,
+    SUFFIXES,
+    Prepared,
+    PreparedSplit,
+    read_prepared,
+    shard_names,
+)
 from headrace.errors import NoFiles, UnsupportedData, Where
 from headrace.formats.detect import format_named
 from headrace.sources.opening import open as open_source

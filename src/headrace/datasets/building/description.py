@@ -1,4 +1,7 @@
-"""What a prepared folder says of itself, written: ``dataset_info.json``, ``features.json``, names of classes."""
+"""What a prepared folder says of itself, written: ``dataset_info.json``, ``features.json``, names of classes.
+
+How many files a split lies in, and which examples each of them holds. The rules are those of TFDS.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from headrace.datasets.features.base import DatasetFeature
-from headrace.datasets.prepared import FEATURES_FILE, INFO_FILE
-from headrace.datasets.shards import DEFAULT_TEMPLATE
-from headrace.io.atomic import write_atomic
+from headrace.datasets.prepared import DEFAULT_TEMPLATE, FEATURES_FILE, INFO_FILE
+from headrace.errors import UnsupportedData, Where
+from headrace.io.write.atomic import write_atomic
 
-__all__ = ["keys_json", "split_json", "write_features", "write_fields"]
+__all__ = ["keys_json", "num_shards_for", "shard_lengths", "split_json", "write_features", "write_fields"]
 
 
 def split_json(name: str, lengths: list[int], size: int, statistics: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -50,3 +53,42 @@ def write_features(folder: Path, features: DatasetFeature) -> None:
     for name, label in features.label_files(""):
         if getattr(label, "has_names", False):
             write_atomic(folder / name, ("\n".join(label.names) + "\n").encode())
+
+
+LEAST_BYTES = 64 << 20
+MOST_BYTES = 1 << 30
+FRAME_BYTES = 16
+"""What TFRecord adds to each payload."""
+MANY = 1024
+_USUAL = (512, 256, 128, 64, 32, 16, 8, 4, 2)
+
+
+def num_shards_for(size: int, count: int) -> int:
+    """How many files suit a split: of 64 MiB to 1 GiB each, in powers of two up to 1024, then in multiples of that.
+
+    Args:
+        size: Bytes of all payloads.
+        count: How many there are.
+    """
+    size += count * FRAME_BYTES
+    most, least = size // LEAST_BYTES, size // MOST_BYTES
+    if least <= MANY <= most and count >= MANY:
+        return MANY
+    if least > MANY:
+        wanted = max(2, -(-least // MANY)) * MANY
+        return wanted if count >= wanted else max(1, count)
+    return next((n for n in _USUAL if least <= n <= most and count >= n), 1)
+
+
+def shard_lengths(count: int, shards: int) -> list[int]:
+    """How many examples each file holds.
+
+    Raises:
+        UnsupportedData: There are fewer examples than files.
+    """
+    if count < shards:
+        raise UnsupportedData(
+            Where(), expected=f"at least one example for each of {shards} files", found=f"{count} examples"
+        )
+    ends = [round(count * number / shards) for number in range(1, shards + 1)]
+    return [end - start for start, end in zip([0, *ends], ends, strict=False)]

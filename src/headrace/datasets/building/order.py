@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from headrace.errors import SchemaMismatch, Where
-from headrace.io.changed import naming
+from headrace.io.faults import naming
 
 __all__ = ["Key", "Ordering", "key_bytes"]
 

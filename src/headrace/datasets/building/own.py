@@ -18,11 +18,10 @@ from headrace.datasets.features.label import ClassLabel
 from headrace.datasets.features.mapping import FeaturesDict
 from headrace.datasets.features.tensor import Tensor, Text
 from headrace.datasets.locate import find_prepared
-from headrace.datasets.prepared import INFO_FILE, Prepared, PreparedSplit, read_prepared
-from headrace.datasets.shards import shard_names
+from headrace.datasets.prepared import INFO_FILE, Prepared, PreparedSplit, read_prepared, shard_names
 from headrace.errors import NoFiles, NoSuchFeature, UnsupportedData, Where, did_you_mean
 from headrace.formats.detect import format_named
-from headrace.formats.image_folder import ImageFolder
+from headrace.formats.image_folder.format import ImageFolder
 from headrace.io.folders import Listing
 from headrace.sources.opening import open as open_source
 from headrace.sources.views import Source

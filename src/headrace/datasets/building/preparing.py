@@ -12,21 +12,24 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from headrace.datasets.building.description import split_json, write_features, write_fields
+from headrace.datasets.building.description import (
+    num_shards_for,
+    shard_lengths,
+    split_json,
+    write_features,
+    write_fields,
+)
 from headrace.datasets.building.order import Key, Ordering
-from headrace.datasets.building.sharding import num_shards_for, shard_lengths
 from headrace.datasets.building.statistics import statistics_of
 from headrace.datasets.encoding import FeaturesEncoder
 from headrace.datasets.features.base import DatasetFeature
-from headrace.datasets.prepared import INFO_FILE, Prepared, read_prepared
-from headrace.datasets.shards import DEFAULT_TEMPLATE, shard_names
+from headrace.datasets.prepared import DEFAULT_TEMPLATE, INFO_FILE, Prepared, read_prepared, shard_names
 from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.detect import format_named
-from headrace.io.atomic import write_atomic
-from headrace.io.changed import close_quietly, naming
-from headrace.io.locks import lock
+from headrace.io.faults import close_quietly, naming
 from headrace.io.progress import Progress, say
-from headrace.io.synced import sync_folder
+from headrace.io.system import lock, sync_folder
+from headrace.io.write.atomic import write_atomic
 
 __all__ = ["Examples", "Preparation", "prepare"]
 

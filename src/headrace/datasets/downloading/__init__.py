@@ -3,6 +3,6 @@
 from headrace.datasets.downloading.downloads import Downloads
 from headrace.datasets.downloading.fetch import Patience
 from headrace.datasets.downloading.resource import Resource
-from headrace.io.archives import Limits, unpack
+from headrace.io.archive.unpack import Limits, unpack
 
 __all__ = ["Downloads", "Limits", "Patience", "Resource", "unpack"]

@@ -14,11 +14,11 @@ from pathlib import Path
 from headrace.datasets.downloading.fetch import LONGEST_WAIT_S, Attempt, Patience, Refused, Unfinished, fetch
 from headrace.datasets.downloading.resource import Resource
 from headrace.errors import CorruptFile, DownloadFailed, UnsupportedData, Where
-from headrace.io.archives import Limits, unpack
-from headrace.io.atomic import write_atomic
-from headrace.io.changed import close_quietly
-from headrace.io.locks import lock
+from headrace.io.archive.unpack import Limits, unpack
+from headrace.io.faults import close_quietly
 from headrace.io.progress import Progress
+from headrace.io.system import lock
+from headrace.io.write.atomic import write_atomic
 
 __all__ = ["Downloads"]
 

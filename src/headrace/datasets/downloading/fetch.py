@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from headrace.io.atomic import write_atomic
+from headrace.io.write.atomic import write_atomic
 
 __all__ = ["Attempt", "Patience", "Refused", "Unfinished", "fetch"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace.datasets.features.tensor import Tensor
 from headrace.errors import CorruptFile, SchemaMismatch, Where
-from headrace.io.changed import naming
+from headrace.io.faults import naming
 
 __all__ = ["ClassLabel", "names_from_file"]
 

@@ -10,15 +10,14 @@ from typing import Any
 
 from headrace.datasets.features.audio import Audio
 from headrace.datasets.features.base import DatasetFeature
-from headrace.datasets.features.box import BBoxFeature
 from headrace.datasets.features.image import Image, LabeledImage
 from headrace.datasets.features.label import ClassLabel, names_from_file
 from headrace.datasets.features.mapping import FeaturesDict
 from headrace.datasets.features.sequence import Dataset, Sequence, Video
 from headrace.datasets.features.tensor import Scalar, Tensor, Text
-from headrace.datasets.features.translation import Translation, TranslationVariableLanguages
+from headrace.datasets.features.translation import BBoxFeature, Translation, TranslationVariableLanguages
 from headrace.errors import CorruptFile, UnsupportedData, Where
-from headrace.io.changed import naming
+from headrace.io.faults import naming
 from headrace.io.json_text import load_json
 from headrace.io.urls import stays_below
 

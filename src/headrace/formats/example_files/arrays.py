@@ -12,13 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.errors import DataError, SchemaMismatch, Where
-from headrace.formats.npy_header import NpyHeader, header_in
-from headrace.formats.npy_layout import Field, features_of, fields_of
-from headrace.formats.npy_text import check_text, holds_text
-from headrace.formats.npz.archive import STORED, Member, read_directory
-from headrace.formats.npz.archives import part_of
-from headrace.io.file_parts import crc_fault, inflate_bytes
-from headrace.io.small_files import OTHERWISE, read_alike
+from headrace.formats.npy.header import Field, NpyHeader, check_text, features_of, fields_of, header_in, holds_text
+from headrace.formats.npz.directory import STORED, Member, read_directory
+from headrace.formats.npz.rows import part_of
+from headrace.io.cache.members import crc_fault, inflate_bytes
+from headrace.io.local.open import OTHERWISE, read_alike
 
 __all__ = ["Kind", "NpyFiles", "NpzFiles"]
 
@@ -46,7 +44,7 @@ class Template(Protocol):
     def read(
         self, paths: Sequence[bytes], names: Sequence[str], /
     ) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[np.int64]]:
-        """Columns ``(n, *shape)`` and, per file, 0, :data:`~headrace.io.small_files.OTHERWISE`, or an error's number."""
+        """Columns ``(n, *shape)`` and, per file, 0, :data:`~headrace.io.local.open.OTHERWISE`, or an error's number."""
 
 
 def _array(content: memoryview, header: NpyHeader, path: str) -> npt.NDArray[Any]:

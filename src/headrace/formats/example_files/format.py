@@ -11,16 +11,16 @@ import numpy as np
 from headrace.contracts.feature import Feature
 from headrace.contracts.records import Checked, Format
 from headrace.errors import DataError, NoFiles, UnsupportedData, Where
-from headrace.formats.empty_folder import is_noted, noted_schema
 from headrace.formats.example_files.arrays import Kind, NpyFiles, NpzFiles
 from headrace.formats.example_files.manifest import NAMES, read_manifest
 from headrace.formats.example_files.table import FilesTable
-from headrace.formats.example_files.writer import NpyFolderSink, NpzFolderSink, join_folders, npy_misfits, npz_misfits
-from headrace.formats.image_folder_writer import SPLITS
-from headrace.io.compression import checked
+from headrace.formats.example_files.write import NpyFolderSink, NpzFolderSink, join_folders, npy_misfits, npz_misfits
+from headrace.formats.image_folder.write import SPLITS
+from headrace.formats.table.empty_folder import is_noted, noted_schema
+from headrace.io.cache.inflate import checked
 from headrace.io.folders import Listing, Look, looking_into
+from headrace.io.local.open import size_on_disk
 from headrace.io.paths import is_folder
-from headrace.io.reading import size_on_disk
 from headrace.io.urls import inside, is_url, parent_of
 
 __all__ = ["NPY_FOLDER", "NPZ_FOLDER"]

@@ -17,9 +17,9 @@ from headrace.contracts.schema import Schema
 from headrace.errors import CorruptFile, NoFiles, SchemaMismatch, UnsupportedData, Where
 from headrace.io.folders import Listing, Look
 from headrace.io.json_text import load_json
-from headrace.io.places import first_there
-from headrace.io.reading import read_each
+from headrace.io.local.open import read_each
 from headrace.io.urls import beside, inside, is_url, stays_below
+from headrace.io.write.remove import first_there
 
 __all__ = ["NAMES", "Manifest", "read_manifest"]
 

@@ -16,8 +16,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import NoFiles, SchemaMismatch, Where
 from headrace.formats.example_files.arrays import Arrays, Kind, NpyFiles, Template
-from headrace.io.reading import read_each
-from headrace.io.small_files import OTHERWISE, read_whole
+from headrace.io.local.open import OTHERWISE, read_each, read_whole
 from headrace.io.urls import is_url
 
 __all__ = ["FilesTable"]
@@ -171,7 +170,7 @@ class FilesTable:
         return self.kind.template(read_whole(self._encoded[0]), self.paths[0])
 
     def batch(self, indices: Indices, names: tuple[str, ...]) -> Batch:
-        """Some files as features; see :class:`~headrace.contracts.tables.Table`.
+        """Some files as features; see :class:`~headrace.contracts.records.Table`.
 
         Raises:
             NoFiles: A file is gone.

@@ -1,22 +1,62 @@
-"""The format ``npz``: one entry of the table of formats."""
+"""The format ``npz``: one entry of the table of formats.
+
+Every check of ``.npz`` files: their directories, the CRC-32 and the header of every array, and that they fit together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from headrace.contracts.records import Format
+from headrace.contracts.records import Checked, Format
 from headrace.errors import DataError
 from headrace.formats.example_files.format import open_files
-from headrace.formats.npz.archive import DEFLATED, LOCAL, LOCAL_MAGIC
-from headrace.formats.npz.archives import Archives, ArrayRows
-from headrace.formats.npz.table import NpzRecords
-from headrace.formats.npz.verify import verify_npz
-from headrace.formats.npz.writer import COMPRESSIONS, NpzSink, misfits
+from headrace.formats.npy.format import check_texts
+from headrace.formats.npz.directory import DEFLATED, LOCAL, LOCAL_MAGIC
+from headrace.formats.npz.rows import Archives, ArrayRows, NpzRecords
+from headrace.formats.npz.write import COMPRESSIONS, NpzSink, misfits
+from headrace.io.local.open import size_on_disk
 
-__all__ = ["FORMAT", "join_archives"]
+__all__ = ["FORMAT", "faults_of_arrays", "join_archives", "verify_npz"]
+
+
+def verify_npz(records: Any) -> Iterator[Checked]:
+    """Each file by itself, and then held against the first."""
+    first: str | None = None
+    for path in records.paths:
+        size = size_on_disk(path)
+        table = NpzRecords([path])
+        faults = faults_of_arrays(table.archives)
+        rows = 0
+        if not faults:
+            try:
+                rows = len(table)
+                first = first or path
+                len(NpzRecords([first, path]))  # Raises where the two do not fit together.
+            except DataError as fault:
+                faults, rows = [fault], 0
+        yield Checked(path, rows, size, faults)
+
+
+def faults_of_arrays(archives: Archives) -> list[DataError]:
+    """What is wrong in the one file: every array is looked at, also behind a damaged one."""
+    try:
+        names = list(archives.members(0))
+    except DataError as fault:
+        return [fault]
+    faults = []
+    for name in names:
+        try:
+            rows = ArrayRows(archives, name)
+            len(rows)
+            rows.check()
+            check_texts(rows)
+        except DataError as fault:
+            faults.append(fault)
+    return faults
+
 
 JOINED_BYTES = 4 << 20
 

@@ -18,11 +18,10 @@ from headrace.contracts.serving import AnswersMany, Handler, Request, Response
 from headrace.hosting.failures import ContainerError, as_failure
 from headrace.hosting.pipeline import Member, Observer, SerialPipeline, serial_pipeline
 from headrace.hosting.stage import Stage, load_handler, names_of
-from headrace.hosting.workers.at_work import AtWork
 from headrace.hosting.workers.frames import Receiver, pack, pack_answers, requests_from
 from headrace.hosting.workers.isolated import isolated_handler
-from headrace.hosting.workers.life import end_with, print_anyway
-from headrace.io.cores import usable_cores
+from headrace.hosting.workers.process import AtWork, end_with, print_anyway
+from headrace.io.system import usable_cores
 
 __all__ = ["Calls", "build", "describe", "main"]
 

@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from headrace.errors import HeadraceError, RequestError
-from headrace.hosting.alarms import Alarm
+from headrace.hosting.http.timing import Alarm, descriptor_of, send
 from headrace.hosting.metrics import Metrics
-from headrace.hosting.sending import descriptor_of, send
 from headrace.hosting.settings import Settings
 from headrace.hosting.workers.dispatch import Dispatcher, Waiting, timed_out
 from headrace.hosting.workers.frames import Message, Unpacker, answers_from, calls_from, pack_requests

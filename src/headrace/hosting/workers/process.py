@@ -1,13 +1,24 @@
-"""Starting a process that answers requests, and making sure that it never outlives us."""
+"""Starting a process that answers requests, and making sure that it never outlives us.
+
+A process that ends when the one that started it does, and not for less, such as a disk that is full of its log.
+
+Which container of a pipeline each request is in, in memory that a worker shares with its server.
+
+The server asks only when the worker has died or takes too long. Telling it by message would wake it for every container.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import io
+import mmap
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +27,57 @@ from typing import Any
 from headrace.containers.orphans import Tied
 from headrace.errors import HeadraceError
 from headrace.hosting.stage import Stage, names_of
-from headrace.hosting.workers.at_work import AtWork, new_memory
 from headrace.hosting.workers.frames import pack
-from headrace.io.cores import usable_cores
+from headrace.io.system import usable_cores
 
-__all__ = ["WorkerProcess", "alone", "numeric_threads", "order_for", "search_path", "start"]
+__all__ = [
+    "AtWork",
+    "WorkerProcess",
+    "alone",
+    "end_with",
+    "new_memory",
+    "numeric_threads",
+    "order_for",
+    "print_anyway",
+    "search_path",
+    "start",
+]
+
+
+class AtWork:
+    """One number for each channel: 0, or that of the container that has its request.
+
+    Args:
+        descriptor: What :func:`new_memory` has given, here or in the other process. It may be closed afterwards.
+        channels: How many requests, or batches of them, are worked on at a time.
+        names: Of the containers. One that is alone is not named.
+    """
+
+    def __init__(self, descriptor: int, channels: int, names: Sequence[str]) -> None:
+        self._memory = mmap.mmap(descriptor, channels)
+        self._names = (None, *names) if len(names) > 1 else (None,)
+        self._numbers = {name: number for number, name in enumerate(self._names)}
+
+    def enter(self, channel: int, name: str | None) -> None:
+        """The request of a channel goes to a container, or has left the last one."""
+        self._memory[channel] = self._numbers.get(name, 0)
+
+    def name(self, channel: int) -> str | None:
+        """Which container has the request of a channel."""
+        number = self._memory[channel]
+        return self._names[number] if number < len(self._names) else None
+
+
+def new_memory(channels: int) -> int:
+    """The descriptor of zeros that processes can share."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("headrace-at-work")
+    else:
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    os.truncate(descriptor, channels)
+    return descriptor
+
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -175,3 +232,43 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def end_with(life: int) -> None:
+    """End this process and its group when the other end of a pipe is closed.
+
+    A thread waits for that. Where code that never gives up the interpreter's lock keeps the thread from running, the
+    watchdog of the process that started us kills us (:mod:`headrace.containers.orphans`). A signal of the kernel at the parent's
+    death would come first, and leave what we have started running; and it comes when the thread that started us ends.
+    """
+    threading.Thread(target=_wait, args=(life,), name="headrace-life", daemon=True).start()
+
+
+def _wait(life: int) -> None:
+    with contextlib.suppress(OSError):
+        while os.read(life, 1):
+            pass
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(1)
+
+
+def print_anyway() -> None:
+    """From now on, what is printed and cannot be written is lost, and the request goes on: the answer is worth more."""
+    sys.stdout, sys.stderr = _text(sys.stdout), _text(sys.stderr)
+
+
+def _text(stream: Any) -> Any:
+    try:
+        raw = _Log(stream.fileno(), "w", closefd=False)
+    except (AttributeError, OSError, ValueError):
+        return stream  # Python was started without it.
+    return io.TextIOWrapper(raw, encoding=stream.encoding, errors="backslashreplace", write_through=True)
+
+
+class _Log(io.FileIO):
+    def write(self, text: Any, /) -> int:
+        try:
+            return super().write(text) or 0
+        except OSError:
+            return len(text)

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from headrace.contracts.job import Store
-from headrace.io.atomic import write_atomic
-from headrace.io.signatures import Signature
-from headrace.jobs.objects import InputObject
+from headrace.io.local.signatures import Signature
+from headrace.io.write.atomic import write_atomic
 from headrace.jobs.record import ABANDONED, IN_PROGRESS, JobFiles
+from headrace.jobs.store import InputObject
 from headrace.jobs.transform.spec import TransformSpec
 
 __all__ = ["FileStatus", "TransformRecord", "now", "version_of"]

@@ -1,4 +1,7 @@
-"""One run of a transform job."""
+"""One run of a transform job.
+
+The log of a transform job, in the form that SageMaker's has, and what its containers print.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +10,79 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from typing import Literal, cast
+from types import TracebackType
+from typing import Literal, Self, cast
 
 from headrace.contracts.job import Channel, Store
 from headrace.errors import JobFailed
-from headrace.hosting.preparing import prepared
+from headrace.hosting.prepare import prepared
 from headrace.hosting.stage import Stage
 from headrace.io.progress import Progress
-from headrace.jobs.artifacts import full_disk_reason
-from headrace.jobs.objects import InputObject, list_objects
-from headrace.jobs.transform.asking import Asking, Failure
+from headrace.jobs.record import HostLog, JobFiles
+from headrace.jobs.store import InputObject, list_objects
+from headrace.jobs.transform.ask import Asking, Failure
 from headrace.jobs.transform.containers import ContainerOutput, ContainerProcess, with_environment
 from headrace.jobs.transform.jsonpath import JsonPath
-from headrace.jobs.transform.log import TransformLog, one_line
-from headrace.jobs.transform.parameters import Parameters, variables_of
+from headrace.jobs.transform.payloads import payloads_of
 from headrace.jobs.transform.record import FileStatus, TransformRecord, now
-from headrace.jobs.transform.sending import OutputFile, send
-from headrace.jobs.transform.spec import TransformSpec
-from headrace.jobs.transform.splitting import payloads_of
+from headrace.jobs.transform.send import OutputFile, send
+from headrace.jobs.transform.spec import Parameters, TransformSpec, variables_of
+from headrace.jobs.tree import full_disk_reason
 
-__all__ = ["TransformRun"]
+__all__ = ["TransformLog", "TransformRun", "one_line"]
+
+
+REASON_LIMIT = 1024
+KINDS = ("ClientError:", "AlgorithmError:", "InternalServerError:")
+
+
+class TransformLog:
+    """Lines about the job (``logs/data-log.log``) and of its containers (``logs/container.log``).
+
+    Args:
+        files: Of the job.
+        show: Shows a line.
+    """
+
+    def __init__(self, files: JobFiles, show: Callable[[str], None]) -> None:
+        self._job = HostLog(files.log("data-log"), "data-log", show)
+        self._container = HostLog(files.log("container"), "container", show)
+
+    def say(self, text: str) -> None:
+        """A line about the whole job."""
+        self._job.write(f"{now()}:[sagemaker logs]: {text}")
+
+    def failed(self, uri: str, failure: Failure) -> None:
+        """Why an object has failed."""
+        name = uri.removeprefix("s3://")
+        lines = [failure.title, "", "Message:", *failure.reason.splitlines()]
+        if failure.place:
+            lines.append(f"at {failure.place}")
+        for line in lines:
+            self.say(f"{name}: {line}")
+
+    def from_container(self, line: str) -> None:
+        """A line that a container has printed."""
+        self._container.write(line)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._job.close()
+        self._container.close()
+
+
+def one_line(error: Exception) -> str:
+    """A reason as the API has it."""
+    text = " ".join((str(error) if isinstance(error, JobFailed) else f"{type(error).__name__}: {error}").split())
+    if not text.startswith(KINDS):
+        kind = "AlgorithmError" if isinstance(error, JobFailed) else "InternalServerError"
+        text = f"{kind}: {text}"
+    return text if len(text) <= REASON_LIMIT else text[: REASON_LIMIT - 3] + "..."
+
 
 POLL_S = 0.1
 SAVE_EVERY_S = 1.0

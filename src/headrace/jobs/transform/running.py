@@ -9,13 +9,11 @@ from pathlib import Path
 
 from headrace.contracts.job import Store
 from headrace.hosting.stage import Stage, check_stages
-from headrace.io.atomic import write_atomic
-from headrace.io.locks import lock
-from headrace.jobs.logs import show
-from headrace.jobs.record import JobFiles, read_named
-from headrace.jobs.transform.log import TransformLog
+from headrace.io.system import lock
+from headrace.io.write.atomic import write_atomic
+from headrace.jobs.record import JobFiles, read_named, show
 from headrace.jobs.transform.record import TransformRecord
-from headrace.jobs.transform.run import TransformRun
+from headrace.jobs.transform.run import TransformLog, TransformRun
 from headrace.jobs.transform.spec import TransformSpec
 
 __all__ = ["read_transform", "request_stop_transform", "transform"]

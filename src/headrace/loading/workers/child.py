@@ -13,7 +13,7 @@ from threading import Thread
 from time import perf_counter_ns
 from typing import Any, NamedTuple, Protocol
 
-from headrace.io.cores import among_others
+from headrace.io.system import among_others
 from headrace.loading.making import Block
 from headrace.loading.plan import Run
 from headrace.loading.workers.carrying import CarriedError, Packed, check_carried, pack

@@ -15,7 +15,7 @@ from headrace.errors import UnsupportedData, Where
 from headrace.io.threads import fork_count
 from headrace.loading.workers.child import Makes, Order, work
 from headrace.loading.workers.ring import open_segment
-from headrace.loading.workers.starting import StartMethod, chosen, frozen
+from headrace.loading.workers.start import StartMethod, chosen, frozen
 
 __all__ = ["Crew", "Worker"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from headrace.loading.making import Block
 from headrace.loading.plan import Run
 from headrace.loading.workers.processes import Processes
-from headrace.loading.workers.starting import StartMethod
+from headrace.loading.workers.start import StartMethod
 
 __all__ = ["evaluate_filters"]
 

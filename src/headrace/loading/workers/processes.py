@@ -14,7 +14,7 @@ from headrace.loading.workers.carrying import unpack
 from headrace.loading.workers.child import Answer, Makes, Order
 from headrace.loading.workers.crew import Crew, Worker
 from headrace.loading.workers.ring import Lending, Slots
-from headrace.loading.workers.starting import StartMethod, not_begun
+from headrace.loading.workers.start import StartMethod, not_begun
 
 __all__ = ["Processes"]
 

@@ -9,7 +9,7 @@ from headrace.containers.linear_learner.container import LinearLearnerContainer
 from headrace.containers.linear_learner.hyperparameters import Hyperparameters
 from headrace.contracts.job import Container
 from headrace.errors import JobFailed
-from headrace.jobs.hyperparameters import as_text
+from headrace.jobs.tree import as_text
 from headrace.sagemaker.amazon.record_set import RecordSet, upload_shards
 from headrace.sagemaker.deserializers import RecordDeserializer
 from headrace.sagemaker.estimator import EstimatorBase

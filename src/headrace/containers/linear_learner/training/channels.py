@@ -14,18 +14,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from headrace.codecs.csv import CsvCodec
-from headrace.codecs.sagemaker_record import SageMakerRecordCodec
+from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 from headrace.containers import content_types
 from headrace.containers.linear_learner.hyperparameters import Hyperparameters
-from headrace.containers.linear_learner.training.losses import Array
+from headrace.containers.linear_learner.training.optimizers import Array
 from headrace.containers.linear_learner.training.rows import Rows, joined, rows_of
 from headrace.contracts.csv import CSV, CsvDialect
 from headrace.contracts.feature import Feature
 from headrace.contracts.job import TrainingJob
 from headrace.contracts.schema import Schema
 from headrace.errors import CorruptRecord, DataError, JobFailed, SchemaMismatch, Where
-from headrace.formats.csv import CsvRecords
-from headrace.formats.opening import open_records
+from headrace.formats.csv.format import CsvRecords
+from headrace.formats.open import open_records
 from headrace.sources.sagemaker_records import sagemaker_record_codec
 
 __all__ = ["Examples", "MiniBatch", "channel_examples"]

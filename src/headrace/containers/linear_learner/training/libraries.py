@@ -2,6 +2,10 @@
 
 Both have the few functions used here under the same names: what is written for one of them is written for both. PyTorch
 shares sums over large arrays among the processors, and has the faster product of a sparse matrix.
+
+How many threads NumPy's matrix products take.
+
+Memory that steps take and give back, again and again.
 """
 
 from __future__ import annotations
@@ -9,13 +13,14 @@ from __future__ import annotations
 import functools
 import os
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 import numpy as np
 
-from headrace._optional import require
+from headrace._optional import available, require
 
-__all__ = ["NUMPY", "Library", "torch_library"]
+__all__ = ["NUMPY", "Library", "keep_freed_memory", "numeric_threads", "torch_library"]
 
 
 class Library(Protocol):
@@ -85,3 +90,31 @@ def torch_library() -> Library:
         # The threads that it computes with here are not there in a process forked from this one, and it would wait for them.
         os.register_at_fork(after_in_child=functools.partial(torch.set_num_threads, 1))
     return _Torch(torch)
+
+
+WORTH_THREADS = 1 << 25  # multiplications of one product: about a millisecond on one processor
+
+
+def numeric_threads(multiplications: int) -> AbstractContextManager[object]:
+    """Have products of this size on one thread, where they are too small to be shared.
+
+    Waking and waiting for another thread costs more than such a product; where other programs keep the processors busy, a
+    hundred times more. Without threadpoolctl, which comes with scikit-learn, nothing is changed.
+    """
+    if multiplications >= WORTH_THREADS or not available("threadpoolctl"):
+        return nullcontext()
+    limits: AbstractContextManager[object] = require("threadpoolctl", extra="sklearn").threadpool_limits(1, "blas")
+    return limits
+
+
+LARGEST = 16 << 20  # bytes; it takes account of up to 32 MiB
+
+
+def keep_freed_memory() -> None:
+    """Have the C library keep what is freed for the next who asks.
+
+    The one of GNU gives larger blocks back to the system, and new ones come page by page, cleared: up to a third of a step. How
+    large they must be for that follows the largest block that it has seen freed (mallopt(3), M_MMAP_THRESHOLD). Others do not
+    mind.
+    """
+    np.empty(LARGEST, np.uint8)

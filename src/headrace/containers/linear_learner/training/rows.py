@@ -8,7 +8,7 @@ import numpy as np
 
 from headrace._optional import require
 from headrace.containers.linear_learner.training.libraries import NUMPY, Library
-from headrace.containers.linear_learner.training.losses import Array
+from headrace.containers.linear_learner.training.optimizers import Array
 
 __all__ = ["Dense", "Rows", "Sparse", "joined", "rows_of"]
 

@@ -9,16 +9,14 @@ import time
 import numpy as np
 
 from headrace.containers.linear_learner.hyperparameters import Hyperparameters
-from headrace.containers.linear_learner.training.candidates import Candidate, Schedule
+from headrace.containers.linear_learner.training.candidates import Candidate, Scaler, Schedule
 from headrace.containers.linear_learner.training.channels import MiniBatch
 from headrace.containers.linear_learner.training.choosing import Choice
 from headrace.containers.linear_learner.training.libraries import NUMPY
-from headrace.containers.linear_learner.training.losses import Array, Loss, loss_of
-from headrace.containers.linear_learner.training.optimizers import Penalty, optimizer_of
+from headrace.containers.linear_learner.training.optimizers import Array, Loss, Penalty, loss_of, optimizer_of
 from headrace.containers.linear_learner.training.rows import Rows
-from headrace.containers.linear_learner.training.scaling import Scaler
 from headrace.errors import JobFailed
-from headrace.io.cgroups import usable_memory
+from headrace.io.system import usable_memory
 
 __all__ = ["Models"]
 

@@ -1,0 +1,245 @@
+"""One feature of tf.train.Examples: from decoded values to a column, and from a column to values to be encoded."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.codecs.texts import bytes_of, fitted, stored, texts_of
+from headrace.contracts.feature import Feature
+from headrace.contracts.values import Ragged
+from headrace.errors import SchemaMismatch, UnsupportedData, Where
+
+__all__ = ["Column", "Encoded", "Part", "Spec", "column_of"]
+
+
+BYTES, FLOAT, INT, EITHER = 1, 2, 3, 4
+CONTEXT = "context/"
+
+Spec = tuple[str, int, int, bool, Any]
+Encoded = tuple[str, int, int, bool, Any, Any, Any]
+Part = tuple[Any, npt.NDArray[np.int64] | None, npt.NDArray[np.int64] | None]
+
+
+def column_of(
+    name: str, feature: Feature, *, is_list: bool, lists: frozenset[str], mixed: bool, key: str | None = None
+) -> Column:
+    """What decodes and encodes one feature; ``key``: what records call it, if not as the schema does.
+
+    Raises:
+        UnsupportedData: Examples cannot hold such a feature.
+        SchemaMismatch: It is a feature list, and the shape does not begin with the steps.
+    """
+    kind = _kind(name, feature)
+    if is_list and feature.shape[:1] != (None,):
+        raise SchemaMismatch(
+            Where(feature=name),
+            expected="a shape that begins with None, for the steps of a feature list",
+            found=repr(feature),
+        )
+    varying = feature.shape[1 + is_list :]
+    if None in varying or feature.sparse or (not feature.is_fixed and 0 in feature.shape):
+        raise UnsupportedData(
+            Where(feature=name),
+            expected="a shape whose first axis may vary, and dense values",
+            found=repr(feature),
+            hint="Examples hold flat lists: reshape after reading, with source.map or map_batch. SparseKeys and RaggedKeys "
+            "name several lists that hold one feature.",
+        )
+    if feature.default is not None and not feature.is_fixed:
+        raise UnsupportedData(
+            Where(feature=name),
+            expected="a default on a fixed shape; one of varying length is empty where it is missing",
+            found=repr(feature),
+        )
+    if key is None:
+        bare = name.removeprefix(CONTEXT)
+        key = bare if not is_list and name.startswith(CONTEXT) and bare in lists else name
+    make = TextColumn if kind == BYTES else NumberColumn
+    return make(name, key, feature, EITHER if mixed else kind, is_list=is_list)
+
+
+def _kind(name: str, feature: Feature) -> int:
+    if feature.is_text:
+        return BYTES
+    kind = feature.numpy_dtype.kind
+    if kind in "iub":
+        return INT
+    if kind == "f" and feature.numpy_dtype.itemsize <= 8:
+        return FLOAT
+    raise UnsupportedData(
+        Where(feature=name),
+        expected="bytes, text, whole numbers or floats, which is what an Example holds",
+        found=feature.dtype,
+        hint="Store the array's bytes (tobytes) as a bytes feature, or write a .npy.",
+    )
+
+
+class Column(ABC):
+    """One feature in decoding and encoding.
+
+    Args:
+        name, feature: Of the schema.
+        key: What the records call it.
+        kind: 1 bytes, 2 float32, 3 int64.
+        is_list: Whether it is a feature list of SequenceExamples.
+    """
+
+    def __init__(self, name: str, key: str, feature: Feature, kind: int, *, is_list: bool) -> None:
+        self.name = name
+        self.feature = feature
+        self.is_list = is_list
+        inner = feature.shape[1:] if is_list or not feature.is_fixed else feature.shape
+        self.inner = tuple(int(n) for n in inner if n is not None)
+        self.row = int(np.prod(self.inner, dtype=np.int64))
+        self.count = -1 if None in inner or (not is_list and not feature.is_fixed) else self.row
+        self.spec: Spec = (key, kind, self.count, is_list, self._default(kind))
+        self.specs = [self.spec]
+
+    def _default(self, kind: int) -> Any:
+        feature = self.feature
+        if feature.default is None or self.is_list or not feature.is_fixed:
+            return None
+        if kind == BYTES:
+            flat = np.broadcast_to(np.asarray(feature.default, object), self.inner).reshape(-1)
+            return [text.encode() if isinstance(text, str) else text for text in flat]
+        wire = {FLOAT: np.float32, INT: np.int64, EITHER: np.float64}[kind]
+        return np.ascontiguousarray(np.broadcast_to(np.asarray(feature.default), self.inner).astype(wire)).tobytes()
+
+    def values(self, parts: Sequence[Part], n: int) -> Any:
+        """The column that decoded values make.
+
+        Raises:
+            SchemaMismatch: A value does not fit the dtype, or values do not fill rows; names the first such record.
+        """
+        ((flat, steps, offsets),) = parts
+        column = self._typed(flat, self._starts(steps, offsets))
+        if steps is None and offsets is None:
+            return column.reshape((n, *self.feature.shape))
+        if steps is None:
+            return self._rows(column, _whole(offsets))
+        if offsets is not None:
+            return Ragged(self._rows(column, offsets), steps)
+        return Ragged(column.reshape((-1, *self.inner)), steps)
+
+    def _starts(self, steps: Any, offsets: Any) -> npt.NDArray[np.int64] | None:
+        """Where each record's values begin; ``None`` where every record holds ``count``."""
+        if steps is None:
+            return offsets  # type: ignore[no-any-return]
+        return steps * self.count if offsets is None else offsets[steps]  # type: ignore[no-any-return]
+
+    @abstractmethod
+    def _typed(self, flat: Any, starts: Any, /) -> npt.NDArray[Any]:
+        """Decoded values under the schema's dtype. Record ``i`` begins at ``starts[i]``, or at ``i * count``."""
+
+    def _rows(self, flat: npt.NDArray[Any], offsets: npt.NDArray[np.int64]) -> Ragged:
+        if self.row == 1 and not self.inner:
+            return Ragged(flat, offsets)
+        rows, rest = np.divmod(offsets, self.row)
+        bad = np.flatnonzero(rest)
+        if len(bad):
+            position = int(bad[0]) - 1
+            count = int(offsets[position + 1] - offsets[position])
+            raise SchemaMismatch(
+                Where(record=position, feature=self.name), expected=f"a multiple of {self.row} values", found=str(count)
+            )
+        return Ragged(flat.reshape((-1, *self.inner)), rows)
+
+    def encoded(self, column: Any, n: int) -> list[Encoded]:
+        """What native code encodes: key, kind, count, is a list, flat values, step offsets, value offsets.
+
+        Raises:
+            SchemaMismatch, UnsupportedData: The column has another shape, or values that an Example cannot hold.
+        """
+        key, kind, count, is_list, _ = self.spec
+        kind = FLOAT if kind == EITHER else kind
+        rows, steps, offsets = self._arranged(self._array(column, n), n)
+        return [(key, kind, count, is_list, self._wire(rows.reshape(-1)), steps, offsets)]
+
+    def _arranged(self, column: Any, n: int) -> tuple[npt.NDArray[Any], Any, Any]:
+        """Values, step offsets of feature lists, value offsets where the count varies."""
+        if self.feature.is_fixed:
+            if isinstance(column, Ragged) or column.shape != (n, *self.feature.shape):
+                raise self.misfit(column, n)
+            return column, None, None
+        if self.is_list and self.count < 0:
+            steps, rest = self._cut(column, n)
+            values, offsets = self._rows_of(rest, int(steps[-1]), column)
+            return values, steps, offsets
+        values, offsets = self._rows_of(column, n, column)
+        return (values, offsets, None) if self.is_list else (values, None, _whole(offsets * self.row))
+
+    def _rows_of(self, column: Any, n: int, whole: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+        """Values ``(total, *inner)`` and the ``n + 1`` offsets of rows in them."""
+        offsets, values = self._cut(column, n)
+        if isinstance(values, Ragged) or values.shape[1:] != self.inner:
+            raise self.misfit(whole, n)
+        return values, offsets
+
+    def _cut(self, column: Any, n: int) -> tuple[npt.NDArray[np.int64], Any]:
+        """The first varying axis: ``n + 1`` offsets, and what they cut."""
+        if isinstance(column, Ragged):
+            if len(column) != n:
+                raise self.misfit(column, n)
+            return _whole(column.offsets), column.values
+        if column.ndim < 2 or len(column) != n:
+            raise self.misfit(column, n)
+        length = column.shape[1]
+        return np.arange(n + 1, dtype=np.int64) * length, column.reshape((n * length, *column.shape[2:]))
+
+    def _array(self, column: Any, n: int) -> Any:
+        if isinstance(column, Ragged):
+            return column
+        try:  # As objects, because NumPy's own text dtypes cut zero bytes off the end.
+            return np.asarray(column, object if self.feature.is_text else None)
+        except ValueError as error:
+            raise self.misfit(column, n) from error
+
+    def misfit(self, column: Any, n: int) -> SchemaMismatch:
+        """The error for a column that the feature's shape does not describe."""
+        shape = getattr(column, "shape", None)
+        found = repr(column) if shape is None else f"shape {shape}"
+        expected = f"a column of shape {(n, *self.feature.shape)}"
+        return SchemaMismatch(
+            Where(feature=self.name), expected=expected, found=found if len(found) < 200 else "a list"
+        )
+
+    @abstractmethod
+    def _wire(self, flat: npt.NDArray[Any], /) -> Any:
+        """Values as native code encodes them."""
+
+
+class NumberColumn(Column):
+    """Whole numbers or floats."""
+
+    def _typed(self, flat: Any, starts: Any) -> npt.NDArray[Any]:
+        return fitted(flat, self.feature.dtype, self.name, per_record=self.count, offsets=starts)
+
+    def _wire(self, flat: npt.NDArray[Any]) -> Any:
+        return stored(flat, np.int64 if self.spec[1] == INT else np.float32, self.feature.dtype, self.name)
+
+
+class TextColumn(Column):
+    """Bytes or UTF-8 text."""
+
+    def _typed(self, flat: Any, starts: Any) -> npt.NDArray[Any]:
+        def record_of(position: int) -> int:
+            if starts is None:
+                return position // self.count
+            return int(np.searchsorted(starts, position, "right")) - 1
+
+        return texts_of(flat, self.feature, self.name, record_of)
+
+    def _wire(self, flat: npt.NDArray[Any]) -> Any:
+        per_record = self.count if self.count > 0 and not self.is_list else None
+        return bytes_of(
+            flat.tolist(), self.feature, self.name, lambda i: None if per_record is None else i // per_record
+        )
+
+
+def _whole(offsets: Any) -> npt.NDArray[np.int64]:
+    return np.ascontiguousarray(offsets, np.int64)

@@ -1,0 +1,222 @@
+"""One encoded image: its header, then its pixels. Plain JPEG and PNG by native code, JPEG by libjpeg-turbo (simplejpeg), the rest by Pillow."""
+
+from __future__ import annotations
+
+import io
+from functools import cache
+from types import ModuleType
+from typing import Any, Protocol
+
+import numpy as np
+
+from headrace import _native, _optional
+from headrace.codecs.images import png
+from headrace.codecs.images.encode import Pixels, converted, turned
+from headrace.codecs.images.png import PLAIN_PIXELS, PngHeader, decode_png, has_colour_key, plain_header
+from headrace.contracts.images import encoding_of
+from headrace.errors import CorruptRecord
+
+__all__ = ["ImageHeader", "open_image"]
+
+
+FAST = _native.jpeg_is_fast()
+EXTRA = "images"
+HINT = "Without it, decode=False leaves images as the bytes that they are stored as."
+ORIENTATION = 0x0112
+LYING = (5, 6, 7, 8)
+COLOUR_SPACES = {1: "GRAY", 3: "RGB", 4: "RGBA"}
+JPEG_CHANNELS = {"Gray": 1, "YCbCr": 3, "RGB": 3}
+MODES = {"1": "L", "L": "L", "LA": "LA", "La": "LA", "RGBA": "RGBA", "RGBa": "RGBA", "PA": "RGBA"} | dict.fromkeys(
+    ("P", "RGB", "RGBX", "CMYK", "YCbCr", "LAB", "HSV"), "RGB"
+)
+WITH_ALPHA = {"L": "LA", "RGB": "RGBA"}
+
+
+class ImageHeader(Protocol):
+    """An image whose header was read."""
+
+    height: int
+    width: int
+    channels: int
+    dtype: str
+
+    def pixels_into(self, out: Pixels, /) -> None:
+        """Decode into ``out``: ``(height, width, any channels)``, contiguous.
+
+        Raises:
+            Exception: The image is damaged. Of any class: decoders have their own, and Pillow any.
+        """
+
+
+@cache
+def _turbo() -> ModuleType:
+    return _optional.require("simplejpeg", extra=EXTRA, hint=HINT)
+
+
+@cache
+def _pillow() -> ModuleType:
+    return _optional.require("PIL.Image", extra=EXTRA, hint=HINT)
+
+
+def _open(image: bytes, kind: str) -> Any:
+    """Pillow's image. Only what the first bytes say is tried: Pillow also reads kinds that run programs."""
+    return _pillow().open(io.BytesIO(image), formats=(kind.upper(),))
+
+
+def open_image(image: bytes, *, oriented: bool = False) -> ImageHeader:
+    """Read the header of an encoded image.
+
+    Raises:
+        MissingExtra: The packages of the extra ``images`` are not there.
+        NotImplementedError: It is an image with values that are no 8- or 16-bit samples.
+        Exception: It is none that can be read.
+    """
+    kind = encoding_of(image)
+    if kind is None and not image.startswith(b"BM"):  # a BMP whose length is wrong is an image, and damaged
+        raise ValueError("they begin as no kind of image" if image else "an empty file or value")
+    found: ImageHeader | None = None
+    if kind == "jpeg":
+        found = _TurboJpeg.of(image)
+    elif kind == "png" and not oriented:
+        found = _PlainPng.of(image)
+    if found is None:
+        found = _PillowImage(image, kind or "bmp")
+    return _Upright.of(found, image) if oriented else found
+
+
+class _TurboJpeg:
+    dtype = "uint8"
+
+    def __init__(self, image: bytes, height: int, width: int, channels: int) -> None:
+        self.image = image
+        self.height, self.width, self.channels = height, width, channels
+
+    @classmethod
+    def of(cls, image: bytes) -> _TurboJpeg | None:
+        """``None`` for inks (CMYK) and for subsampling that libjpeg-turbo's simple interface does not have: Pillow reads those."""
+        try:
+            height, width, colour_space, _ = _turbo().decode_jpeg_header(image)
+        except (ValueError, KeyError):  # KeyError: simplejpeg has no name for the subsampling 4:4:1
+            return None
+        channels = JPEG_CHANNELS.get(colour_space)
+        return None if channels is None else cls(image, height, width, channels)
+
+    def pixels_into(self, out: Pixels, /) -> None:
+        colour_space = COLOUR_SPACES.get(out.shape[2])
+        if colour_space is None or out.dtype != np.uint8:
+            # Asked for grey, libjpeg gives the luma that the file holds: nearer than what becomes of it by way of colours.
+            natural = _turbo().decode_jpeg(self.image, COLOUR_SPACES[1 if out.shape[2] < 3 else self.channels])
+            out[...] = converted(natural, out.shape[2], str(out.dtype))
+            return
+        if out.shape[2] == self.channels and FAST and _native.decode_jpeg_into(self.image, out):
+            return
+        # strict is simplejpeg's default: what libjpeg only warns of (an image that ends early) is an error here.
+        decoded = _turbo().decode_jpeg(self.image, colour_space, buffer=out)
+        if decoded.shape != out.shape:
+            raise ValueError(f"pixels of shape {decoded.shape} and a header that says {out.shape}")
+
+
+class _PlainPng:
+    def __init__(self, image: bytes, header: PngHeader) -> None:
+        self.image = image
+        self.header = header
+        self.height, self.width, self.channels = header.height, header.width, header.channels
+        self.dtype = f"uint{header.bits}"
+
+    @classmethod
+    def of(cls, image: bytes) -> _PlainPng | None:
+        """``None`` for kinds that are Pillow's, and for large ones, which would lie in memory twice."""
+        header = plain_header(image)
+        if header is None or header.height * header.width > PLAIN_PIXELS or has_colour_key(image):
+            return None
+        return cls(image, header)
+
+    def pixels_into(self, out: Pixels, /) -> None:
+        try:
+            pixels = decode_png([self.image], self.header)
+        except CorruptRecord:
+            pixels = None
+        if pixels is None:  # Pillow says what is wrong with it.
+            _PillowImage(self.image, "png").pixels_into(out)
+        else:
+            out[...] = converted(pixels[0], out.shape[2], str(out.dtype))
+
+
+class _PillowImage:
+    def __init__(self, image: bytes, kind: str) -> None:
+        self.image = image
+        self.kind = kind
+        self.opened = _open(image, kind)
+        self.width, self.height = self.opened.size
+        self.transparency = self.opened.info.get("transparency")
+        self.is_deep_png = kind == "png" and png.is_deep(image)
+        self.mode = "" if self.is_deep_png else self._mode()
+        self.dtype = "uint16" if self.is_deep_png or self.mode.startswith("I;16") else "uint8"
+        if self.is_deep_png:
+            self.channels = png.deep_channels(image, self.transparency)
+        else:
+            self.channels = 1 if self.dtype == "uint16" else len(self.mode)
+
+    def _mode(self) -> str:
+        """What to convert to, losing nothing."""
+        found: str = self.opened.mode
+        if found.startswith("I;16"):
+            return found
+        if found not in MODES:
+            raise NotImplementedError(f"an image of Pillow's mode {found!r}")
+        mode = "RGB" if self.kind == "gif" else MODES[found]  # whether a palette is all grey is chance
+        if self.transparency is not None or (found == "P" and self.opened.palette.mode == "RGBA"):
+            return WITH_ALPHA.get(mode, mode)
+        return mode
+
+    def pixels_into(self, out: Pixels, /) -> None:
+        pixels = self._pixels()
+        if pixels.shape[:2] != out.shape[:2]:
+            raise ValueError(f"pixels of shape {pixels.shape} and a header that says {self.height} x {self.width}")
+        out[...] = converted(pixels, out.shape[2], str(out.dtype))
+
+    def _pixels(self) -> Pixels:
+        if self.kind == "png":
+            png.check_chunks(self.image)
+        if self.kind in ("bmp", "webp") and _claimed_bytes(self.image, self.kind) > len(self.image):
+            raise ValueError(f"the header says {_claimed_bytes(self.image, self.kind)} bytes")
+        if self.is_deep_png:
+            return png.deep_pixels(_pillow(), self.image, self.transparency)
+        loaded = self.opened if self.opened.mode == self.mode else self.opened.convert(self.mode)
+        pixels = np.asarray(loaded)
+        if self.dtype == "uint16":
+            pixels = pixels.astype(np.uint16)
+        return pixels[:, :, None] if pixels.ndim == 2 else pixels
+
+
+class _Upright:
+    """An image turned as its EXIF orientation says."""
+
+    def __init__(self, image: ImageHeader, orientation: int) -> None:
+        self.image = image
+        self.orientation = orientation
+        self.channels, self.dtype = image.channels, image.dtype
+        sides = (image.height, image.width)
+        self.height, self.width = sides[::-1] if orientation in LYING else sides
+
+    @classmethod
+    def of(cls, image: ImageHeader, encoded: bytes) -> ImageHeader:
+        opened = image.opened if isinstance(image, _PillowImage) else None
+        if opened is None:
+            opened = _open(encoded, "jpeg")
+        orientation = opened.getexif().get(ORIENTATION, 1)
+        # Pillow turns a TIFF by itself, whatever one thinks of that.
+        upright = orientation not in range(2, 9) or opened.format == "TIFF"
+        return image if upright else cls(image, orientation)
+
+    def pixels_into(self, out: Pixels, /) -> None:
+        lying = np.empty((self.image.height, self.image.width, out.shape[2]), out.dtype)
+        self.image.pixels_into(lying)
+        out[...] = turned(lying, self.orientation)
+
+
+def _claimed_bytes(image: bytes, kind: str) -> int:
+    """How long an image says that it is."""
+    if kind == "webp":
+        return int.from_bytes(image[4:8], "little") + 8
+    return int.from_bytes(image[2:6], "little")

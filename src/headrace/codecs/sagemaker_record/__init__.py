@@ -1,0 +1,1 @@
+"""sagemaker_record."""

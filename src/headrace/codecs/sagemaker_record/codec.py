@@ -1,0 +1,148 @@
+"""SageMaker's Record: named dense and sparse tensors, labels, and a few strings.
+
+Source of the format: the protobuf package ``aialgs.data`` (``record.proto`` of the SageMaker SDK); protobuf's rules of the
+wire; ML-IO's reader for what keys, values and shapes mean together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace import _native
+from headrace._faults import describe
+from headrace.codecs.raw import all_faults, refuse_missing
+from headrace.codecs.sagemaker_record.columns import Column, Place, column_of, place_of
+from headrace.codecs.sagemaker_record.infer import explain
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Batch, Example
+from headrace.errors import DataError, UnsupportedData, Where
+from headrace.io.system import spare_cores
+
+__all__ = ["SageMakerRecordCodec"]
+
+
+class SageMakerRecordCodec:
+    """Records as SageMaker's algorithms read and write them, by native code a batch at a time.
+
+    Features keep their names; the label ``values`` is called ``label``, other labels ``label_KEY``; ``uid``, ``metadata``
+    and ``configuration`` are texts. A tensor with keys is sparse: a row of a ``csr_array``. A shape written with a tensor
+    has to be that of the schema, unless one of both is flat.
+
+    Args:
+        schema: What to decode; what else the records hold is passed over.
+        places: Where features stand in a Record, for those whose name does not say it.
+        kinds: Which tensor features are in the records (1 float32, 2 float64, 3 int32, 4 bytes), where the schema's dtype
+            is another. Schema inference finds both.
+
+    Raises:
+        UnsupportedData: The schema has a feature that a Record cannot hold, or two for one place.
+    """
+
+    name = "sagemaker_record"
+
+    def __init__(
+        self, schema: Schema, *, places: Mapping[str, Place] | None = None, kinds: Mapping[str, int] | None = None
+    ) -> None:
+        self.schema = schema
+        self.places = {name: (places or {}).get(name) or place_of(name) for name in schema}
+        self.kinds = {name: kind for name, kind in (kinds or {}).items() if name in schema}
+        _check_apart(self.places)
+        self._columns: list[Column] = [
+            column_of(name, feature, self.places[name], self.kinds.get(name)) for name, feature in schema.items()
+        ]
+        self._decoder = _native.RecordDecoder([column.spec for column in self._columns])
+
+    def decode_batch(self, spans: _native.Spans) -> Batch:
+        """Decode ``n`` payloads; where a feature is sparse, megabytes of them on all cores that a call may use.
+
+        Returns:
+            One column per feature of the schema: ``ndarray (n, *shape)``; :class:`~headrace.Ragged` where a length varies;
+            ``scipy.sparse.csr_array (n, width)`` of a sparse feature; object arrays of ``bytes`` or ``str``.
+
+        Raises:
+            CorruptRecord: A payload is no Record, or a tensor in it contradicts itself.
+            SchemaMismatch: It holds something else than the schema says. ``where.record`` is the position in ``spans``.
+            MissingExtra: A feature is sparse and SciPy is not installed.
+        """
+        try:
+            parts = self._decoder.decode(spans, spare_cores())
+        except _native.FormatError as error:
+            raise explain(error, spans, self.schema, self.places) from error
+        n = len(spans)
+        return {column.name: column.values(part, n) for column, part in zip(self._columns, parts, strict=True)}
+
+    def decode(self, payload: Any) -> Example:
+        """Decode one payload into an example."""
+        batch = self.decode_batch(_native.spans_of_buffers([payload]))
+        return {name: column[0] for name, column in batch.items()}
+
+    def payloads(self, spans: _native.Spans) -> list[bytes]:
+        """The payloads as they are; of those whose frame leaves two readings, the one that is a Record."""
+        return _native.record_payloads(spans)
+
+    def encode_batch(
+        self, batch: Mapping[str, Any], n: int, head: int, tail: int, align: int = 1
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Serialise ``n`` examples: the bytes that the SDK's writers make of the same numbers.
+
+        A dense tensor of one axis is written without a shape, one of several with it. Whole numbers are stored as int32.
+
+        Args:
+            batch: Columns as :meth:`decode_batch` returns them; any SciPy matrix will do for a sparse feature.
+            n: How many rows they have.
+            head: Free bytes before each payload, for the format's frame.
+            tail: Free bytes behind it.
+            align: The multiple to which payloads are padded.
+
+        Returns:
+            The block of bytes ``uint8 (size,)``, where each payload starts in it, and how long each is, ``int64 (n,)``.
+
+        Raises:
+            NoSuchFeature, SchemaMismatch, UnsupportedData: The columns are not what the schema says, or would lose something.
+        """
+        refuse_missing(self.schema, batch)
+        columns = [column.encoded(batch[column.name], n) for column in self._columns]
+        try:
+            return _native.encode_records(columns, n, head, tail, align)
+        except _native.FormatError as error:
+            if error.fault == "changed":
+                raise describe(error, Where()) from error
+            name = self._columns[error.feature].name
+            record = error.record if error.record >= 0 else None
+            raise UnsupportedData(
+                Where(record=record, feature=name),
+                expected=f"column numbers of a sparse matrix in [0, {error.expected})",
+                found=str(np.uint64(error.found).astype(np.int64)),
+            ) from error
+
+    def narrowed(self, names: tuple[str, ...]) -> SageMakerRecordCodec:
+        """The codec for only these features."""
+        return SageMakerRecordCodec(self.schema.select(names), places=self.places, kinds=self.kinds)
+
+    def faults_in(self, spans: _native.Spans) -> list[DataError]:
+        """What is wrong with some payloads, one error for each bad one, ``where.record`` being its position."""
+        return all_faults(self.decode_batch, spans)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"schema": self.schema, "places": self.places, "kinds": self.kinds}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["schema"], places=state["places"], kinds=state["kinds"])  # type: ignore[misc]
+
+    def __repr__(self) -> str:
+        return f"SageMakerRecordCodec({list(self.schema)})"
+
+
+def _check_apart(places: Mapping[str, Place]) -> None:
+    taken: dict[Place, str] = {}
+    for name, place in places.items():
+        if taken.setdefault(place, name) != name:
+            raise UnsupportedData(
+                Where(feature=name),
+                expected="features that stand in different places of a Record",
+                found=f"{taken[place]!r} in the same place",
+            )

@@ -1,0 +1,337 @@
+"""One feature of SageMaker Records: from decoded values to a column, and from a column to values to be encoded.
+
+Where features stand in a SageMaker Record, and what they are called.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace import _optional
+from headrace.codecs.infer import nest, offsets_of, unnest
+from headrace.codecs.texts import bytes_of, exact, fitted, texts_of
+from headrace.contracts.feature import Feature
+from headrace.contracts.values import Ragged
+from headrace.errors import SchemaMismatch, UnsupportedData, Where
+
+__all__ = [
+    "BYTES",
+    "CONFIGURATION",
+    "FEATURE",
+    "FLOAT32",
+    "FLOAT64",
+    "INT32",
+    "LABEL",
+    "METADATA",
+    "NOTHING",
+    "UID",
+    "VALUES",
+    "Column",
+    "Place",
+    "column_of",
+    "names_of",
+    "place_of",
+]
+
+
+FEATURE, LABEL, UID, METADATA, CONFIGURATION = range(1, 6)
+STRINGS = {"uid": UID, "metadata": METADATA, "configuration": CONFIGURATION}
+LABEL_NAME = "label"
+CLASH = "feature_"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a feature stands.
+
+    Args:
+        field: 1 the map of features, 2 that of labels, 3 uid, 4 metadata, 5 configuration.
+        key: In the map.
+    """
+
+    field: int
+    key: bytes = b""
+
+
+VALUES = Place(FEATURE, b"values")
+"""Where the SDK's writers put the vector."""
+
+
+def names_of(places: Iterable[Place]) -> dict[str, Place]:
+    """The names of places: features as in their map, the label ``values`` as ``label``, other labels as ``label_KEY``, and
+    the strings as they are. A key of the features that is one of the other names is called ``feature_KEY``.
+
+    >>> places = [Place(LABEL, b"score"), Place(LABEL, b"values"), Place(FEATURE, b"values"), Place(UID)]
+    >>> list(names_of(places))
+    ['values', 'label', 'label_score', 'uid']
+    """
+    ordered = sorted(places, key=lambda place: (place.field, place.key != VALUES.key, place.key))
+    others = {_name(place): place for place in ordered if place.field != FEATURE}
+    names: dict[str, Place] = {}
+    for place in ordered:
+        name = _name(place)
+        while name in names or (place.field == FEATURE and name in others):
+            name = CLASH + name
+        names[name] = place
+    return names
+
+
+def _name(place: Place) -> str:
+    for name, field in STRINGS.items():
+        if place.field == field:
+            return name
+    key = place.key.decode(errors="surrogateescape")
+    if place.field == FEATURE:
+        return key
+    return LABEL_NAME if place.key == VALUES.key else f"{LABEL_NAME}_{key}"
+
+
+def place_of(name: str) -> Place:
+    """The place that a name means when nothing else is known."""
+    if name in STRINGS:
+        return Place(STRINGS[name])
+    if name == LABEL_NAME:
+        return Place(LABEL, VALUES.key)
+    if name.startswith(LABEL_NAME + "_"):
+        return Place(LABEL, name.removeprefix(LABEL_NAME + "_").encode(errors="surrogateescape"))
+    return Place(FEATURE, name.encode(errors="surrogateescape"))
+
+
+NOTHING, FLOAT32, FLOAT64, INT32, BYTES = range(5)
+FIXED, VARYING, SPARSE, TEXT = range(4)
+WIRE: dict[int, np.dtype[Any]] = {
+    FLOAT32: np.dtype(np.float32),
+    FLOAT64: np.dtype(np.float64),
+    INT32: np.dtype(np.int32),
+}
+
+Offsets = npt.NDArray[np.int64]
+Part = tuple[Any, Offsets | None, Any, int, Offsets | None, Offsets | None]
+Spec = tuple[int, bytes, int, int, int, tuple[int, ...], bool]
+Encodable = tuple[int, bytes, int, int, Any, Any, Any, int, tuple[int, ...], Any]
+
+
+def column_of(name: str, feature: Feature, place: Place, kind: int | None) -> Column:
+    """What decodes and encodes one feature.
+
+    Args:
+        name: Of the feature.
+        feature: Its type.
+        place: Where it stands.
+        kind: The tensor that was found in the records; ``None``: what suits the dtype best.
+
+    Raises:
+        UnsupportedData: A Record cannot hold such a feature.
+    """
+    if place.field > LABEL:
+        if not feature.is_text or feature.shape:
+            raise _unsupported(name, feature, "one text, Feature('str')")
+        return StringColumn(name, feature, place, NOTHING)
+    if feature.is_text:
+        return TextColumn(name, feature, place, BYTES)
+    own = _own_kind(name, feature)
+    kind = kind if _suits(kind, own, feature) else own
+    return (SparseColumn if feature.sparse else NumberColumn)(name, feature, place, kind or own)
+
+
+def _own_kind(name: str, feature: Feature) -> int:
+    dtype = feature.numpy_dtype
+    if dtype == np.float64:
+        return FLOAT64
+    if dtype.kind == "f" and dtype.itemsize <= 4:
+        return FLOAT32
+    if dtype.kind in "iub":
+        return INT32
+    raise _unsupported(name, feature, "float32, float64, whole numbers, bytes or text")
+
+
+def _suits(kind: int | None, own: int, feature: Feature) -> bool:
+    """Whether values of a kind become the schema's dtype: any floats any floats, and whole numbers what holds them all."""
+    if kind in (FLOAT32, FLOAT64):
+        return own != INT32
+    return kind == INT32 and (own == INT32 or feature.dtype == "float64")
+
+
+def _unsupported(name: str, feature: Feature, expected: str) -> UnsupportedData:
+    return UnsupportedData(
+        Where(feature=name), expected=f"{expected}, which is what a Record holds there", found=repr(feature)
+    )
+
+
+class Column(ABC):
+    """One feature in decoding and encoding.
+
+    Args:
+        name: Of the feature.
+        feature: Its type.
+        place: Where it stands in a Record.
+        kind: Of tensor: 0 a plain string, 1 float32, 2 float64, 3 int32, 4 bytes.
+    """
+
+    def __init__(self, name: str, feature: Feature, place: Place, kind: int) -> None:
+        self.name = name
+        self.feature = feature
+        self.place = place
+        self.kind = kind
+
+    @property
+    def spec(self) -> Spec:
+        """What the native decoder takes."""
+        axes = tuple(-1 if length is None else length for length in self.feature.shape)
+        required = self._layout != VARYING and self.feature.default is None
+        return self.place.field, self.place.key, self.kind, self._layout, self._count, axes, required
+
+    @property
+    @abstractmethod
+    def _layout(self) -> int:
+        """0 a fixed number of values, 1 any number, 2 sparse, 3 a string."""
+
+    @property
+    @abstractmethod
+    def _count(self) -> int:
+        """Values per record (of a sparse column its width), -1 where that varies."""
+
+    @abstractmethod
+    def values(self, part: Part, n: int, /) -> Any:
+        """The column that decoded values make."""
+
+    def encoded(self, column: Any, n: int) -> Encodable:
+        """What native code encodes: place, key, kind, count, offsets, flat values, keys, width, shape, shapes.
+
+        Raises:
+            SchemaMismatch, UnsupportedData: The column is not what the feature says, or would lose something.
+        """
+        return self.place.field, self.place.key, self.kind, *self._content(column, n)
+
+    @abstractmethod
+    def _content(self, column: Any, n: int, /) -> tuple[int, Any, Any, Any, int, tuple[int, ...], Any]: ...
+
+    def _check(self, shape: tuple[int, ...], n: int) -> None:
+        wanted = self.feature.shape
+        fits = len(shape) == 1 + len(wanted) and shape[0] == n
+        if not fits or any(a not in (None, b) for a, b in zip(wanted, shape[1:], strict=True)):
+            raise SchemaMismatch(
+                Where(feature=self.name), expected=f"a column of shape {(n, *wanted)}", found=f"shape {shape}"
+            )
+
+
+class DenseColumn(Column):
+    """A dense tensor, or texts."""
+
+    @property
+    def _layout(self) -> int:
+        return FIXED if self.feature.is_fixed else VARYING
+
+    @property
+    def _count(self) -> int:
+        return self.feature.count
+
+    def values(self, part: Part, n: int) -> Any:
+        """``ndarray (n, *shape)``, or rows where a length varies."""
+        flat, offsets, _, _, shapes, absent = part
+        column = self._typed(flat, offsets)
+        if offsets is not None and shapes is None:
+            return Ragged(column, offsets) if len(self.feature.shape) == 1 else self._empty(column)
+        if offsets is not None and shapes is not None:
+            return nest(column, shapes.reshape(n, -1), self.feature.shape)
+        column = column.reshape((n, *(length or 0 for length in self.feature.shape)))
+        if absent is not None:
+            column[absent] = np.asarray(self.feature.default, column.dtype)
+        return column
+
+    def _empty(self, column: npt.NDArray[Any]) -> Ragged:
+        """No records, so no shapes."""
+        return nest(column, np.zeros((0, len(self.feature.shape)), np.int64), self.feature.shape)
+
+    @abstractmethod
+    def _typed(self, flat: Any, offsets: Offsets | None, /) -> npt.NDArray[Any]:
+        """Decoded values under the schema's dtype."""
+
+    def _content(self, column: Any, n: int) -> tuple[int, Any, Any, Any, int, tuple[int, ...], Any]:
+        if isinstance(column, Ragged):
+            flat, shapes = unnest(column, self.feature.shape, self.name)
+            if len(shapes) != n:
+                raise SchemaMismatch(Where(feature=self.name), expected=f"{n} rows", found=str(len(shapes)))
+            axes = np.ascontiguousarray(shapes) if len(self.feature.shape) > 1 else None
+            return -1, offsets_of(shapes.prod(axis=1)), self._wire(flat), None, 0, (), axes
+        array = np.asarray(column, object if self.feature.is_text else None)
+        self._check(array.shape, n)
+        shape = array.shape[1:]
+        count = int(np.prod(shape, dtype=np.int64))
+        return count, None, self._wire(array.reshape(-1)), None, 0, self._written(shape), None
+
+    def _written(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """A flat tensor needs no shape, but for one value that would be read as a scalar without."""
+        return () if len(shape) < 2 and (shape != (1,) or self.place == VALUES) else shape
+
+    @abstractmethod
+    def _wire(self, flat: npt.NDArray[Any], /) -> Any:
+        """Values as native code encodes them."""
+
+
+class NumberColumn(DenseColumn):
+    """A dense tensor of numbers."""
+
+    def _typed(self, flat: Any, offsets: Offsets | None) -> npt.NDArray[Any]:
+        return fitted(flat, self.feature.dtype, self.name, per_record=self._count, offsets=offsets)
+
+    def _wire(self, flat: npt.NDArray[Any]) -> Any:
+        return exact(flat, WIRE[self.kind], self.name, per_record=self._count)
+
+
+class SparseColumn(Column):
+    """A sparse tensor: rows of a CSR matrix."""
+
+    _layout = SPARSE
+
+    @property
+    def _count(self) -> int:
+        width = self.feature.shape[0]
+        return -1 if width is None else width
+
+    def values(self, part: Part, n: int) -> Any:
+        """``scipy.sparse.csr_array (n, width)``; keys in the order of the record, repeated ones kept apart."""
+        flat, offsets, keys, width, _, _ = part
+        assert offsets is not None
+        sparse = _optional.require("scipy.sparse", extra="sklearn")
+        data = fitted(flat, self.feature.dtype, self.name, per_record=0, offsets=offsets)
+        if keys.dtype == np.int32 and len(keys) <= np.iinfo(np.int32).max:
+            offsets = offsets.astype(np.int32)  # SciPy wants one dtype, and looks long for it
+        return sparse.csr_array((data, keys, offsets), shape=(n, width))
+
+    def _content(self, column: Any, n: int) -> tuple[int, Any, Any, Any, int, tuple[int, ...], Any]:
+        sparse = _optional.require("scipy.sparse", extra="sklearn")
+        rows = column.tocsr() if sparse.issparse(column) else sparse.csr_array(column)
+        self._check(rows.shape, n)
+        offsets = np.ascontiguousarray(rows.indptr, np.int64)
+        used = int(offsets[-1])
+        data = exact(rows.data[:used], WIRE[self.kind], self.name, per_record=0)
+        return -1, offsets, data, np.ascontiguousarray(rows.indices[:used]), rows.shape[1], (), None
+
+
+class TextColumn(DenseColumn):
+    """A Bytes value: texts, images, whatever bytes."""
+
+    def _typed(self, flat: Any, offsets: Offsets | None) -> npt.NDArray[Any]:
+        def record_of(position: int) -> int:
+            if offsets is None:
+                return position // max(self._count, 1)
+            return int(np.searchsorted(offsets, position, side="right")) - 1
+
+        return texts_of(flat, self.feature, self.name, record_of)
+
+    def _wire(self, flat: npt.NDArray[Any]) -> Any:
+        count = self._count
+        return bytes_of(flat.tolist(), self.feature, self.name, lambda i: i // count if count > 0 else None)
+
+
+class StringColumn(TextColumn):
+    """One of the strings of a Record: uid, metadata or configuration."""
+
+    _layout = TEXT

@@ -1,0 +1,371 @@
+"""Predictions to bodies of answers.
+
+csv, json and npy are to the byte what ``sagemaker_containers`` writes wherever that is sound; its quirks (a single number
+that fails, three axes that become garbage) are not kept here, but in :mod:`headrace.containers.toolkit.encoders`.
+
+Bodies of requests to arrays, in the form that models want: one row per example, always.
+
+Where ``sagemaker_containers`` gives one axis for one CSV row and refuses ``text/csv; charset=utf-8``, this gives ``(1, n)``
+and takes it. Nothing is unpickled, and no length in a body makes more be allocated than the body holds.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import numbers
+import re
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from headrace._optional import available, require
+from headrace.containers import content_types
+from headrace.containers.recordio_bodies import decode_recordio, encode_recordio
+from headrace.containers.toolkit import encoders
+from headrace.errors import DataError, RequestError
+from headrace.formats.npy.header import read_header
+from headrace.io.json_text import load_json
+from headrace.io.local.mapped import MappedFile
+
+__all__ = ["DECODED", "ENCODED", "as_text", "decode", "encode", "is_sparse", "to_float32"]
+
+
+def is_sparse(values: Any) -> bool:
+    """Whether this is a SciPy matrix."""
+    return available("scipy") and require("scipy.sparse", extra="sklearn").issparse(values)
+
+
+def encode(prediction: Any, media: str) -> bytes:
+    """A prediction as a body.
+
+    Args:
+        prediction: An array, a list, a number, a DataFrame, a SciPy matrix; for json anything that JSON has.
+        media: A content type without parameters.
+
+    Raises:
+        RequestError: 406, no such type, or one that cannot hold this prediction while another one can; 500, none can: it is
+            the script that has to return something else, not the client that has to ask for something else.
+    """
+    encoder = _ENCODERS.get(media)
+    if encoder is None:
+        raise RequestError(406, f"answers come as {', '.join(ENCODED)}, not as {media!r}")
+    try:
+        return encoder(prediction)
+    except (ValueError, TypeError) as error:
+        others = [name for name in ENCODED if _can_hold(prediction, name)]
+        if others:
+            reason = f"this prediction cannot be answered as {media}: {error}; ask for {' or '.join(others)}"
+            raise RequestError(406, reason) from error
+        kind = type(prediction).__name__
+        reason = f"the script returned a {kind} that no content type can hold ({error}); return arrays, lists, numbers or texts"
+        raise RequestError(500, reason) from error
+
+
+def _can_hold(prediction: Any, media: str) -> bool:
+    try:
+        _ENCODERS[media](prediction)
+    except Exception:  # noqa: BLE001 - whatever the reason: it cannot
+        return False
+    return True
+
+
+def _dense(prediction: Any) -> Any:
+    if is_sparse(prediction):
+        return prediction.toarray()
+    return prediction.to_numpy() if hasattr(prediction, "to_numpy") else prediction
+
+
+def _encode_csv(prediction: Any) -> bytes:
+    array = np.atleast_1d(np.asarray(_dense(prediction)))
+    if array.ndim > 2:
+        raise ValueError(f"csv has rows and columns, and the prediction has shape {array.shape}")
+    if array.dtype.hasobject:
+        for cell in array.flat:
+            _check_cell(cell)
+    return encoders.array_to_csv(array).encode()
+
+
+def _check_cell(cell: Any) -> None:
+    """That a value means something as text: of a function or a set, only Python's own description would be sent."""
+    is_value = cell is None or isinstance(cell, str | bytes | numbers.Number | np.generic) or hasattr(cell, "isoformat")
+    if not is_value and not type(cell).__module__.startswith("pandas."):  # which has missing values of its own
+        raise TypeError(f"Object of type {type(cell).__name__} is no value of a csv")
+
+
+def _encode_json(prediction: Any) -> bytes:
+    return encoders.array_to_json(_dense(prediction)).encode()
+
+
+def _encode_jsonlines(prediction: Any) -> bytes:
+    values = _dense(prediction)
+    rows = values if isinstance(values, list | tuple) else np.atleast_1d(np.asarray(values))
+    return b"".join(encoders.array_to_json(row).encode() + b"\n" for row in rows)
+
+
+def _encode_npy(prediction: Any) -> bytes:
+    array = np.asarray(_dense(prediction))
+    if array.dtype.hasobject:
+        raise ValueError("npy would need pickled objects for it")
+    return encoders.array_to_npy(array)
+
+
+def _encode_npz(prediction: Any) -> bytes:
+    sparse = require("scipy.sparse", extra="sklearn")
+    buffer = io.BytesIO()
+    sparse.save_npz(
+        buffer, prediction if is_sparse(prediction) else sparse.csr_matrix(np.atleast_2d(_dense(prediction)))
+    )
+    return buffer.getvalue()
+
+
+def _encode_recordio(prediction: Any) -> bytes:
+    if is_sparse(prediction):
+        return encode_recordio(prediction)
+    array = np.asarray(_dense(prediction))
+    return encode_recordio(array.reshape(-1, 1) if array.ndim < 2 else array)
+
+
+_ENCODERS: dict[str, Callable[[Any], bytes]] = {
+    content_types.JSON: _encode_json,
+    content_types.CSV: _encode_csv,
+    content_types.NPY: _encode_npy,
+    content_types.JSONLINES: _encode_jsonlines,
+    content_types.NPZ: _encode_npz,
+    content_types.RECORDIO_PROTOBUF: _encode_recordio,
+}
+ENCODED = tuple(_ENCODERS)
+"""What can be encoded."""
+
+
+NPZ_LIMIT_BYTES = 256 << 20
+NUMBER_LIKE = re.compile(r"[^0-9eE+\-.,\sinfatyINFATY]")  # characters that no number and no row of numbers has
+
+
+def as_text(body: bytes, content_type: str) -> str:
+    """The text of a body, in its charset.
+
+    Raises:
+        RequestError: 400, it is not in that charset; 415, there is no such charset.
+    """
+    name = content_types.charset(content_type)
+    try:
+        return body.decode(name).removeprefix("\ufeff")
+    except LookupError as error:
+        raise RequestError(415, f"the charset {name!r} is not known") from error
+    except UnicodeDecodeError as error:
+        reason = f"the body is no {name} text: byte {error.start} is 0x{body[error.start]:02x}"
+        raise RequestError(400, reason) from error
+    except UnicodeError as error:  # of charsets that do not say where, such as idna
+        raise RequestError(400, f"the body is no {name} text: {error}") from error
+
+
+def decode(body: bytes, content_type: str) -> Any:
+    """The array in a body.
+
+    Args:
+        body: The bytes.
+        content_type: As in the header; parameters do not change what it is.
+
+    Returns:
+        csv: ``(rows, columns)``, ``float64``, or texts where a cell is no number. json: what NumPy makes of it.
+        jsonlines: an array of the lines. npy: the array. npz: a SciPy matrix, the array, or arrays by name.
+        RecordIO: ``(n, width)``, a CSR array for sparse records.
+
+    Raises:
+        RequestError: 415, none of these types; 400, the body is not what its type says.
+    """
+    decoder = _DECODERS.get(content_types.media_type(content_type))
+    if decoder is None:
+        raise RequestError(415, f"content type {content_type!r} is not supported; send one of {', '.join(DECODED)}")
+    return decoder(body, content_type)
+
+
+def _decode_csv(body: bytes, content_type: str) -> Any:
+    text = as_text(body, content_type)
+    rows = _csv_rows(text)
+    if not rows:
+        raise RequestError(400, "the body has no rows: send one line of comma-separated values for each example")
+    for number, row in enumerate(rows):
+        if len(row) != len(rows[0]):
+            reason = f"row {number + 1} of the csv body has {len(row)} values, but row 1 has {len(rows[0])}"
+            raise RequestError(400, reason)
+    if NUMBER_LIKE.search(text) is None or '"' in text:
+        try:
+            return np.array(rows, dtype=np.float64)
+        except ValueError:
+            pass  # texts, then
+    _check_texts(rows, "the csv body")
+    return np.array(rows)
+
+
+def _check_texts(values: Any, what: str) -> None:
+    """An array of texts has room for the longest one in each place: a long one beside many others would take all memory.
+
+    Raises:
+        RequestError: 400, it would take far more than a body may have.
+    """
+    cells, longest, waiting = 0, 0, [values]
+    while waiting:
+        for value in waiting.pop():
+            if isinstance(value, list):
+                waiting.append(value)
+            elif isinstance(value, dict):
+                return  # it becomes an array of objects
+            else:
+                cells += 1
+                longest = max(longest, len(value) if isinstance(value, str) else 0)
+    if 4 * cells * longest > NPZ_LIMIT_BYTES:
+        raise RequestError(
+            400, f"{what} has a text of {longest:,} characters among {cells:,} values; send fewer of them at once"
+        )
+
+
+def _csv_rows(text: str) -> list[list[str]]:
+    if '"' not in text:  # several times faster than the csv module, and the same
+        return [line.split(",") for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n") if line]
+    try:
+        return [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
+    except csv.Error as error:
+        raise RequestError(400, f"the body is no csv: {error}") from error
+
+
+def _loads(text: str, what: str) -> Any:
+    try:
+        return load_json(text)
+    except ValueError as error:
+        raise RequestError(400, f"{what} is no JSON: {error}") from error
+
+
+def _as_array(values: Any, what: str) -> Any:
+    if isinstance(values, list):
+        _check_texts(values, what)
+    try:
+        return np.array(values)
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise RequestError(400, f"{what} has rows of several lengths; send rows of equal length") from error
+
+
+def _decode_json(body: bytes, content_type: str) -> Any:
+    return _as_array(_loads(as_text(body, content_type), "the body"), "the json body")
+
+
+def _decode_jsonlines(body: bytes, content_type: str) -> Any:
+    lines = [line for line in as_text(body, content_type).split("\n") if line.strip()]
+    if not lines:
+        raise RequestError(400, "the body has no lines: send one JSON value per line")
+    return _as_array(
+        [_loads(line, f"line {number}") for number, line in enumerate(lines, start=1)], "the jsonlines body"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """Looks like a mapped file to those who read headers."""
+
+    buffer: bytes
+    size: int
+    path: str = "the npy body"
+
+
+def _decode_npy(body: bytes, content_type: str) -> Any:
+    _ = content_type
+    try:
+        header = read_header(cast("MappedFile", _Body(body, len(body))))
+        flat = np.frombuffer(body, header.dtype, offset=header.data_offset)
+        return flat.reshape(header.shape, order="F" if header.is_fortran else "C")
+    except (DataError, ValueError) as error:
+        raise RequestError(400, f"the body is no array that can be taken: {error}") from error
+
+
+def _decode_npz(body: bytes, content_type: str) -> Any:
+    arrays = _npz_members(body, content_type)
+    if {"format", "shape", "data"} <= arrays.keys():
+        return _sparse_matrix(body)
+    return next(iter(arrays.values())) if len(arrays) == 1 else arrays
+
+
+def _npz_members(body: bytes, content_type: str) -> dict[str, Any]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+            _check_size(archive)
+            return {
+                member.filename.removesuffix(".npy"): _decode_npy(_read(archive, member), content_type)
+                for member in archive.infolist()
+            }
+    except RequestError:
+        raise
+    except Exception as error:  # zipfile lets through what zlib, bz2 and lzma raise
+        raise RequestError(400, f"the npz body is no npz archive: {error}") from error
+
+
+def _check_size(archive: zipfile.ZipFile) -> None:
+    # zipfile decompresses all of a bzip2 or LZMA member at once, whatever size it states. NumPy writes neither.
+    if any(member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for member in archive.infolist()):
+        raise RequestError(400, "the npz body is compressed otherwise than by deflate, which is all that NumPy writes")
+    if sum(member.file_size for member in archive.infolist()) > NPZ_LIMIT_BYTES:
+        raise RequestError(400, f"the npz body unpacks to more than {NPZ_LIMIT_BYTES >> 20} MiB")
+
+
+def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    with archive.open(member) as file:  # with a limit: without one, more is inflated at once than the member says
+        return file.read(member.file_size + 1)
+
+
+def _sparse_matrix(body: bytes) -> Any:
+    sparse = require("scipy.sparse", extra="sklearn")
+    try:
+        matrix = sparse.load_npz(io.BytesIO(body))
+        if hasattr(matrix, "check_format"):
+            matrix.check_format(full_check=True)
+    except Exception as error:
+        raise RequestError(400, f"the npz body is no sparse matrix: {error}") from error
+    return matrix
+
+
+def _decode_recordio(body: bytes, content_type: str) -> Any:
+    _ = content_type
+    try:
+        return decode_recordio(body)
+    except DataError as error:
+        raise RequestError(400, f"the RecordIO body cannot be taken: {error}") from error
+
+
+_DECODERS: dict[str, Callable[[bytes, str], Any]] = {
+    content_types.CSV: _decode_csv,
+    content_types.JSON: _decode_json,
+    content_types.JSONLINES: _decode_jsonlines,
+    content_types.NPY: _decode_npy,
+    content_types.NPZ: _decode_npz,
+    content_types.RECORDIO_PROTOBUF: _decode_recordio,
+}
+DECODED = tuple(_DECODERS)
+"""What can be decoded."""
+
+
+def to_float32(array: Any, content_type: str) -> Any:
+    """Numbers as ``float32``, which is what the default ``input_fn`` gives for csv and json.
+
+    Raises:
+        RequestError: 400, with the first cell that is no number.
+    """
+    try:
+        with np.errstate(over="ignore"):
+            return array.astype(np.float32)
+    except (ValueError, TypeError, OverflowError) as error:
+        found = _first_text(array)
+        hint = "the model takes numbers; a script that takes texts needs an input_fn of its own"
+        raise RequestError(400, f"the {content_types.media_type(content_type)} body has {found}: {hint}") from error
+
+
+def _first_text(array: Any) -> str:
+    for place, cell in np.ndenumerate(array):
+        try:
+            float(cell)
+        except (ValueError, TypeError, OverflowError):
+            at = ", ".join(f"{axis} {index + 1}" for axis, index in zip(("row", "column"), place, strict=False))
+            return f"{str(cell)[:80]!r}" + (f" at {at}" if at else "")
+    return "a value that is no number"

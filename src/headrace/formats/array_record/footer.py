@@ -1,0 +1,189 @@
+"""The end of an ArrayRecord file: a footer with the place of every chunk, and a postscript with the place of the footer.
+
+Which chunk a record is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headrace import _native
+from headrace.contracts.records import Skipped
+from headrace.contracts.values import Indices
+from headrace.errors import CorruptFile, Where
+from headrace.formats.array_record.unpack import BadChunk, HasBuffer, open_chunks
+
+__all__ = ["BLOCK_BYTES", "SALVAGE_HINT", "ChunkTable", "Footer", "as_footer", "footer_begin", "read_footer"]
+
+
+BLOCK_BYTES = 1 << 16
+LEAST_BYTES = 2 * BLOCK_BYTES
+FIRST_CHUNK = 64  # behind the signature
+SALVAGE_HINT = "`headrace verify --salvage OUT` recovers the chunks that are intact."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Footer:
+    """What an ArrayRecord file says of its chunks.
+
+    Args:
+        begin: Where the footer itself begins.
+        options: Of the writer, in its own notation.
+        begins: ``int64 (k,)``: where each chunk of records begins.
+        decoded_sizes: ``int64 (k,)``: what its records come to, in bytes.
+        counts: ``int64 (k,)``: how many they are.
+    """
+
+    begin: int
+    options: str
+    begins: Indices
+    decoded_sizes: Indices
+    counts: Indices
+
+
+def read_footer(file: HasBuffer) -> Footer:
+    """Find and read the footer of a file.
+
+    Raises:
+        CorruptFile: The file was cut off, or its end is damaged.
+    """
+    begin = footer_begin(file)
+    try:
+        found = as_footer(file, begin)
+    except BadChunk as error:
+        raise _corrupt(file, f"{error.fault.expected} in the footer", error.fault.found, begin) from error
+    if found is None:
+        raise _corrupt(file, "a footer that describes the chunks before it", "one that cannot", begin)
+    return found
+
+
+def footer_begin(file: HasBuffer) -> int:
+    """Where the footer begins, as the last block of the file says.
+
+    Raises:
+        CorruptFile: The file was cut off, or its end is damaged.
+    """
+    _check_size(file)
+    begin = _postscript(file)
+    if not FIRST_CHUNK <= begin < file.size - BLOCK_BYTES:
+        raise _corrupt(file, "a footer before the postscript", f"one at byte {begin:#x}", file.size - BLOCK_BYTES)
+    return begin
+
+
+def as_footer(file: HasBuffer, begin: int) -> Footer | None:
+    """The chunk at ``begin``, read as a footer; ``None`` where it is none.
+
+    Raises:
+        BadChunk: The chunk is damaged.
+    """
+    chunks = open_chunks(file, np.array([begin], np.int64), verify=True)
+    try:
+        options, begins, decoded_sizes, counts = _native.parse_footer(chunks.spans())
+    except _native.FormatError:
+        return None
+    rising = np.all(np.diff(begins, prepend=FIRST_CHUNK - 1, append=begin) > 0)
+    if not rising or not np.all(counts > 0):
+        return None
+    return Footer(begin, options.decode("utf-8", "replace"), begins, decoded_sizes, counts)
+
+
+def _check_size(file: HasBuffer) -> None:
+    if file.size < LEAST_BYTES:
+        raise _corrupt(file, f"at least {LEAST_BYTES} bytes, which every complete ArrayRecord file has", f"{file.size}")
+    if file.size % BLOCK_BYTES:
+        blocks = f"a whole number of {BLOCK_BYTES}-byte blocks, which every complete ArrayRecord file is"
+        raise _corrupt(file, blocks, f"{file.size} bytes")
+
+
+def _postscript(file: HasBuffer) -> int:
+    place = file.size - BLOCK_BYTES
+    try:
+        chunks = open_chunks(file, np.array([place], np.int64), verify=True)
+        return _native.parse_postscript(chunks.spans())
+    except BadChunk as error:
+        raise _corrupt(file, "an ArrayRecord postscript in the last block", error.fault.found, place) from error
+    except _native.FormatError as error:
+        raise _corrupt(file, "an ArrayRecord postscript in the last block", "another chunk", place) from error
+
+
+def _corrupt(file: HasBuffer, expected: str, found: str, offset: int | None = None) -> CorruptFile:
+    return CorruptFile(
+        Where(path=file.path, offset=offset),
+        expected=expected,
+        found=found,
+        hint="The file was cut off, or is still being written, or its end is damaged. " + SALVAGE_HINT,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChunkTable:
+    """The chunks of some files, numbered on from file to file.
+
+    Args:
+        paths: The files.
+        begins: ``int64 (k,)``: where each chunk begins in its file.
+        firsts: ``int64 (k + 1,)``: number of the first record of each chunk, and of all records.
+        file_firsts: ``int64 (files + 1,)``: number of the first chunk of each file, and of all chunks.
+        file_of: ``int64 (k,)``: which file each chunk is in.
+        records: How many records there are.
+        single: Whether every chunk holds one of them.
+        skipped: What was left out.
+    """
+
+    paths: tuple[str, ...]
+    begins: Indices
+    firsts: Indices
+    file_firsts: Indices
+    file_of: Indices
+    records: int
+    single: bool
+    skipped: Skipped
+
+    @classmethod
+    def of(
+        cls, paths: tuple[str, ...], begins: Sequence[Indices], counts: Sequence[Indices], skipped: Skipped
+    ) -> ChunkTable:
+        """The table for some files, from where the chunks of each begin and how many records they have."""
+        every = np.concatenate(counts)
+        chunks = [len(part) for part in begins]
+        return cls(
+            paths,
+            np.ascontiguousarray(np.concatenate(begins)),
+            np.concatenate(([0], np.cumsum(every))).astype(np.int64),
+            np.concatenate(([0], np.cumsum(chunks))).astype(np.int64),
+            np.repeat(np.arange(len(paths)), chunks),
+            int(every.sum()),
+            bool((every == 1).all()),
+            skipped,
+        )
+
+    def __len__(self) -> int:
+        """How many records there are."""
+        return self.records
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """How many records each file holds."""
+        lengths: list[int] = np.diff(self.firsts[self.file_firsts]).tolist()
+        return tuple(lengths)
+
+    def counts(self, chunks: Indices) -> Indices:
+        """How many records some chunks have."""
+        counts: Indices = self.firsts[chunks + 1] - self.firsts[chunks]
+        return counts
+
+    def chunks_of(self, indices: Indices) -> Indices:
+        """The chunk that each record is in."""
+        if self.single:
+            return indices
+        return np.searchsorted(self.firsts, indices, side="right") - 1
+
+    def where(self, index: int) -> Where:
+        """Path, number in its file, and byte offset of the chunk of one record."""
+        chunk = int(self.chunks_of(np.array([index], np.int64))[0])
+        file = int(self.file_of[chunk])
+        before = int(self.firsts[self.file_firsts[file]])
+        return Where(path=self.paths[file], record=index - before, offset=int(self.begins[chunk]))

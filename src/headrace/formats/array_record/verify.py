@@ -1,0 +1,226 @@
+"""Every check of an ArrayRecord file, with every fault.
+
+Saving what is intact of a damaged ArrayRecord file.
+
+Copying whole chunks into another file, as they are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from headrace import _native
+from headrace.contracts.records import Salvaged
+from headrace.contracts.values import Indices
+from headrace.errors import CorruptFile, CorruptRecord, DataError, Where
+from headrace.formats.array_record.codecs import NONE
+from headrace.formats.array_record.footer import Footer, read_footer
+from headrace.formats.array_record.scan import BEGIN, COUNT, DECODED, END, Found, scan_file
+from headrace.formats.array_record.unpack import BadChunk, open_chunks
+from headrace.formats.array_record.write import file_end
+from headrace.io.local.mapped import MappedFile
+from headrace.io.local.open import mapped
+from headrace.io.paths import PathLike
+from headrace.io.write.atomic import AtomicFile
+
+__all__ = ["ChunksOf", "Stretch", "copy_chunks", "join_files", "salvage", "verify_file"]
+
+
+STRETCH_BYTES = 4 << 20
+
+
+@dataclass(slots=True)
+class Stretch:
+    """Some chunks after all checks, or the faults round them.
+
+    Args:
+        path: The file.
+        bytes: How much of the file was checked since the last stretch.
+        faults: What was found.
+        spans: The records of the sound chunks.
+        numbers: ``int64 (n,)``: the number of each of these records in the file.
+        begins: ``int64 (n,)``: where its chunk begins.
+    """
+
+    path: str
+    bytes: int = 0
+    faults: list[DataError] = field(default_factory=list)
+    spans: _native.Spans | None = None
+    numbers: Indices = field(default_factory=lambda: np.zeros(0, np.int64))
+    begins: Indices = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def where(self, position: int) -> Where:
+        """The place of one of the records."""
+        return Where(path=self.path, record=int(self.numbers[position]), offset=int(self.begins[position]))
+
+
+def verify_file(file: MappedFile, *, has_footer: bool = True) -> Iterator[Stretch]:
+    """Check block headers, chunk headers, data, and, where there are some, footer and postscript; decompress every chunk."""
+    found = scan_file(file, has_footer=has_footer)
+    faults = [damage.fault for damage in found.damage]
+    faults += [_bad_block(file, offset) for offset in _native.bad_block_headers(file.buffer)]
+    if found.footer is not None:
+        faults += _contradictions(file, found, found.footer)
+    checked = 0
+    firsts = _first_numbers(found)
+    start = 0
+    while start < len(found.chunks):
+        stretch, stop = _decoded(file, found, firsts, start)
+        stretch.bytes = int((found.chunks[start:stop, END] - found.chunks[start:stop, BEGIN]).sum())
+        stretch.faults, faults = faults + stretch.faults, []
+        checked += stretch.bytes
+        yield stretch
+        start = stop
+    yield Stretch(file.path, file.size - checked, faults)
+
+
+def _decoded(file: MappedFile, found: Found, firsts: Indices, start: int) -> tuple[Stretch, int]:
+    """Chunks from ``start`` on, decoded, and where to go on: behind a chunk that cannot be decoded."""
+    begins = found.begins[start : start + STRETCH_BYTES // 64]
+    fault: DataError | None = None
+    try:
+        chunks = open_chunks(file, begins, verify=False, most_bytes=STRETCH_BYTES)
+    except BadChunk as error:
+        place = error.fault.where.at(record=int(firsts[start + error.number]))
+        fault = CorruptRecord(place, expected=error.fault.expected, found=error.fault.found)
+        if error.before is None:
+            return Stretch(file.path, faults=[fault]), start + 1
+        chunks = error.before
+    stop = start + len(chunks)
+    counts = found.counts[start:stop]
+    spans = chunks.spans()
+    before = np.cumsum(counts) - counts
+    numbers = np.repeat(firsts[start:stop] - before, counts) + np.arange(len(spans))
+    stretch = Stretch(file.path, 0, [], spans, numbers, np.repeat(begins[: stop - start], counts))
+    if fault is not None:
+        stretch.faults.append(fault)
+        stop += 1
+    return stretch, stop
+
+
+def _first_numbers(found: Found) -> Indices:
+    """Number in the file of the first record of each sound chunk: lost ones count where the footer knows of them."""
+    if found.footer is None:
+        return np.cumsum(found.counts) - found.counts
+    counts = found.footer.counts
+    firsts = np.cumsum(counts) - counts
+    return firsts[np.searchsorted(found.footer.begins, found.begins)]
+
+
+def _contradictions(file: MappedFile, found: Found, footer: Footer) -> Iterator[DataError]:
+    """Where the footer says something else than the chunks do."""
+    at = np.searchsorted(found.begins, footer.begins)
+    there = np.isin(footer.begins, found.begins)
+    alike = there.copy()
+    alike[there] = found.counts[at[there]] == footer.counts[there]
+    alike[there] &= found.chunks[at[there], DECODED] == footer.decoded_sizes[there]
+    for number in np.flatnonzero(~alike).tolist():
+        begin = int(footer.begins[number])
+        if any(damage.begin <= begin < damage.end for damage in found.damage):
+            continue  # That is known.
+        chunk = found.chunks[at[number]] if there[number] else None
+        yield CorruptFile(
+            Where(path=file.path, offset=begin),
+            expected=f"a chunk of {footer.counts[number]} records and {footer.decoded_sizes[number]} bytes, as the footer says",
+            found="none" if chunk is None else f"one of {chunk[COUNT]} records and {chunk[DECODED]} bytes",
+        )
+
+
+def _bad_block(file: MappedFile, offset: int) -> CorruptFile:
+    return CorruptFile(
+        Where(path=file.path, offset=offset),
+        expected="a block header with a sound hash",
+        found="a damaged one",
+        hint="No record is lost by that alone: block headers only help to find chunks behind damage.",
+    )
+
+
+PART_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChunksOf:
+    """Chunks of one file.
+
+    Args:
+        file: The file.
+        begins: ``int64 (k,)``: where each begins.
+        decoded_sizes: ``int64 (k,)``: what its records come to, in bytes.
+        counts: ``int64 (k,)``: how many they are.
+    """
+
+    file: MappedFile
+    begins: Indices
+    decoded_sizes: Indices
+    counts: Indices
+
+
+def copy_chunks(sources: Iterable[ChunksOf], out: PathLike, options: str) -> None:
+    """Write a file of these chunks. Nothing is decompressed; the data of every chunk are held against their hash.
+
+    Args:
+        sources: The chunks.
+        out: The new file, which appears under its name when it is complete.
+        options: What its footer says of its writer.
+    """
+    begins, decoded_sizes, counts = ([np.zeros(0, np.int64)] for _ in range(3))
+    with AtomicFile(out) as target:
+        target.write(_native.frame_signature())
+        for source in sources:
+            for part in _parts(source.begins):
+                framed, placed, _ = _native.copy_chunks(source.file.buffer, part, target.size)
+                target.write(framed)
+                begins.append(placed)
+            decoded_sizes.append(source.decoded_sizes)
+            counts.append(source.counts)
+        columns = map(np.concatenate, (begins, decoded_sizes, counts))
+        for end in file_end(Footer(target.size, options, *columns), NONE, bytes):
+            target.write(end)
+
+
+def join_files(paths: Sequence[PathLike], out: PathLike) -> None:
+    """Put complete ArrayRecord files together as one.
+
+    Raises:
+        CorruptFile: One of them has no sound footer.
+    """
+    files = [MappedFile(str(path)) for path in paths]
+    footers = [read_footer(file) for file in files]
+    sources = (ChunksOf(file, f.begins, f.decoded_sizes, f.counts) for file, f in zip(files, footers, strict=True))
+    copy_chunks(sources, out, footers[0].options)
+
+
+def _parts(begins: Indices) -> Iterator[Indices]:
+    """Where chunks begin, a few megabytes at a time."""
+    if len(begins):
+        group = (begins - begins[0]) // PART_BYTES
+        yield from np.split(begins, np.flatnonzero(np.diff(group)) + 1)
+
+
+def salvage(path: PathLike, out: PathLike) -> Salvaged:
+    """Copy every intact chunk of an ArrayRecord file into a new one, also when its footer is gone.
+
+    Chunks are copied as they are: nothing is decompressed, and records keep their order. A chunk is intact when its
+    hashes are right.
+
+    Args:
+        path: The damaged file. It is not changed.
+        out: The new file, which appears under its name when it is complete.
+
+    Raises:
+        CorruptFile: There is no intact chunk of records.
+    """
+    file = mapped(os.fspath(path))
+    found = scan_file(file)
+    if not len(found.chunks) and (found.damage or found.footer is None):
+        raise CorruptFile(Where(path=file.path), expected="at least one intact chunk of records", found="none")
+    options = found.footer.options if found.footer is not None else f"group_size:{found.counts.max(initial=1)}"
+    decoded_sizes = np.ascontiguousarray(found.chunks[:, DECODED])
+    copy_chunks([ChunksOf(file, found.begins, decoded_sizes, found.counts)], out, options)
+    lost_bytes = sum(damage.end - damage.begin for damage in found.damage)
+    lost = None if found.footer is None else int(found.footer.counts.sum() - found.counts.sum())
+    return Salvaged(records=int(found.counts.sum()), lost_records=lost, lost_bytes=lost_bytes)

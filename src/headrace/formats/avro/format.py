@@ -1,0 +1,329 @@
+"""Avro object container files: records in blocks, read and written by fastavro."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from headrace import _native
+from headrace._optional import require
+from headrace.contracts.feature import Feature
+from headrace.contracts.records import Checked, Format, Skipped
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Batch, Indices, Ragged
+from headrace.errors import CorruptFile, DataError, SchemaMismatch, UnsupportedData, Where
+from headrace.formats.avro.types import Field, avro_type, fields_of, misfits, plain, stored_times, without_times
+from headrace.formats.avro.write import COMPRESSIONS, AvroWriter, join_avro
+from headrace.formats.index.index import FileIndex, RecordIndex, index_path, load_index, save_index
+from headrace.formats.table.arrow_types import KEY, carried
+from headrace.formats.table.base import BlockTable, KeptColumns
+from headrace.formats.table.values import BadValue, column_of
+from headrace.io.local.fileset import FileSet
+from headrace.io.local.mapped import guarded
+from headrace.io.local.open import size_on_disk
+from headrace.io.progress import Progress
+
+__all__ = ["FORMAT", "AvroTable"]
+
+
+MAGIC = b"Obj\x01"
+SYNC_BYTES = 16
+# What fastavro raises for damaged bytes is whatever its parts run into.
+HEAD_BYTES = 64 << 20  # a longer header is none
+DAMAGE = (Exception,)
+
+
+class AvroTable(BlockTable):
+    """The records of some Avro files, joined in order.
+
+    Where its blocks are is found by one pass, kept in the user's cache folder. Random access decodes the blocks that rows are
+    in and keeps up to 256 MiB of columns.
+
+    Args:
+        paths: The files. All must have the fields of the first one.
+        compression: ``None`` or ``"none"``: what blocks are packed with stands in the file.
+        given: The features to read; by default those that the schema in the first file names.
+    """
+
+    format = "avro"
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        compression: str | None = None,
+        given: Schema | None = None,
+    ) -> None:
+        if compression not in (None, "none"):
+            raise UnsupportedData(Where(path=paths[0]), expected="a plain Avro file", found=f"one in {compression}")
+        self.paths = tuple(paths)
+        self.given = given
+        self._files = FileSet(self.paths)
+        self._kept = KeptColumns()
+        self._headers: dict[int, bytes] = {}
+
+    def with_schema(self, schema: Schema) -> AvroTable:
+        """The same rows read as other types."""
+        return AvroTable(self.paths, given=schema)
+
+    @property
+    def skipped(self) -> Skipped:
+        """Nothing is ever skipped."""
+        return Skipped()
+
+    def _head(self, file: int) -> Any:
+        """A reader that stands behind the header of a file."""
+        module, head = _fastavro(), _native.copy_bytes(self._files.content(file).buffer, 0, HEAD_BYTES)
+        try:
+            return module.block_reader(io.BytesIO(head))
+        except DAMAGE as error:
+            raise self._damaged(file, error, "a sound Avro header") from error
+
+    def _damaged(self, file: int, error: Exception, expected: str, offset: int | None = None) -> CorruptFile:
+        found = f"{type(error).__name__} {error}".strip()[:160]
+        return CorruptFile(Where(path=self.paths[file], offset=offset), expected=expected, found=found)
+
+    @cached_property
+    def _fields(self) -> list[dict[str, Field]]:
+        every: list[dict[str, Field]] = []
+        for file, path in enumerate(self.paths):
+            where = Where(path=path)
+            fields = {field.name: field for field in fields_of(self._head(file).writer_schema, where)}
+            for name, field in every[0].items() if every and self.given is None else ():
+                if name not in fields or fields[name].type != field.type:
+                    found = f"{fields[name].type}" if name in fields else f"the fields {list(fields)}"
+                    raise SchemaMismatch(
+                        where.at(feature=name), expected=f"{field.type}, as in {self.paths[0]}", found=found
+                    )
+            every.append(fields)
+        return every
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The given one, or what the schema in the first file says."""
+        first, where = self._fields[0], Where(path=self.paths[0])
+        if self.given is not None:
+            for name in self.given:
+                if name not in first:
+                    raise SchemaMismatch(
+                        where.at(feature=name), expected="a field of that name", found=str(list(first))
+                    )
+            return self.given
+        told = carried(self._head(0).metadata.get(KEY)) or Schema({})
+        return Schema(
+            {
+                name: told[name] if name in told and avro_type(told[name]) == field.type else field.feature(where)
+                for name, field in first.items()
+            }
+        )
+
+    @cached_property
+    def index(self) -> RecordIndex:
+        """Where the block of each record begins."""
+        path = index_path(self.paths, format=self.format, on_corrupt="raise")
+        signatures = [self._files.signature(number) for number in range(len(self.paths))]
+        kept = load_index(path)
+        if kept is None or any(
+            not file.signature.proves(found) for file, found in zip(kept.files, signatures, strict=True)
+        ):
+            starts = [self._scanned(number) for number in range(len(self.paths))]
+            files = [
+                FileIndex(name, found, len(part))
+                for name, found, part in zip(self.paths, signatures, starts, strict=True)
+            ]
+            kept = RecordIndex(files, np.concatenate(starts))
+            save_index(kept, path)
+        self._files.expect(signatures)
+        return kept
+
+    def _scanned(self, file: int) -> Indices:
+        content, module = self._files.content(file), _fastavro()
+        offsets, counts, at = [], [], 0
+        whole = _native.copy_bytes(content.buffer)
+        try:
+            with Progress("indexing", content.size, "bytes") as bar:
+                for block in module.block_reader(io.BytesIO(whole)):
+                    # Every record has a byte, so that a wrong count cannot ask for more memory than there are bytes.
+                    if not 0 <= block.num_records <= block.bytes_.getbuffer().nbytes:
+                        raise ValueError(f"a block of {block.num_records} records")
+                    offsets.append(block.offset)
+                    counts.append(block.num_records)
+                    bar.advance(block.offset + block.size - at)
+                    at = block.offset + block.size
+        except DAMAGE as error:
+            raise self._damaged(file, error, "a sound block", at) from error
+        return np.repeat(np.array(offsets, np.int64), np.array(counts, np.int64))
+
+    @cached_property
+    def _bounds(self) -> Indices:
+        starts, firsts = self.index.starts, self.index.firsts
+        with guarded(starts):  # of a mapped index, which may be cut off
+            begins = np.flatnonzero(np.diff(starts, prepend=-1))
+        return np.unique(np.concatenate((begins, firsts)))
+
+    @property
+    def _firsts(self) -> Indices:
+        return self._bounds
+
+    def _read_block(self, block: int, names: Sequence[str]) -> Batch:
+        first, stop = int(self._bounds[block]), int(self._bounds[block + 1])
+        place = self.index.where(first)
+        file = int(self.index.file_of(np.array([first]))[0])
+        records = self._records(file, int(place.offset or 0), stop - first)
+        columns = {}
+        for name in names:
+            if name not in self._fields[file]:
+                raise SchemaMismatch(
+                    place.at(feature=name), expected="a field of that name", found=str(list(self._fields[file]))
+                )
+            try:
+                columns[name] = self._column(records, self._fields[file][name], name)
+            except BadValue as bad:
+                where = self.index.where(first + bad.row).at(feature=name)
+                raise SchemaMismatch(where, expected=bad.expected, found=bad.found, hint=bad.hint) from bad
+        return columns
+
+    def _records(self, file: int, offset: int, count: int) -> list[Any]:
+        """The records of one block: the header of the file and the block alone make a file, too."""
+        content = self._files.content(file).buffer
+        starts = self.index.part(file)
+        header = int(starts[0])
+        behind = int(np.searchsorted(starts, offset, side="right"))
+        stop = int(starts[behind]) if behind < len(starts) else len(content)
+        module = _fastavro()
+        alone = self._header(file, header) + _native.copy_bytes(content, offset, stop - offset)
+        try:
+            records = list(module.reader(io.BytesIO(alone)))
+        except DAMAGE as error:
+            raise self._damaged(file, error, "a sound block", offset) from error
+        if len(records) != count:
+            raise CorruptFile(
+                Where(path=self.paths[file], offset=offset), expected=f"{count} records", found=f"{len(records)}"
+            )
+        return records
+
+    def _header(self, file: int, size: int) -> bytes:
+        """The header of a file, in which points in time are the whole numbers that are stored."""
+        found = self._headers.get(file)
+        if found is None:
+            found = self._headers[file] = self._without_times(
+                file, _native.copy_bytes(self._files.content(file).buffer, 0, size)
+            )
+        return found
+
+    def _without_times(self, file: int, header: bytes) -> bytes:
+        if b"logicalType" not in header:
+            return header
+        metadata = self._head(file).metadata
+        schema = json.dumps(without_times(json.loads(metadata["avro.schema"]))).encode()
+        entries = {b"avro.schema": schema, b"avro.codec": str(metadata.get("avro.codec", "null")).encode()}
+        packed = b"".join(_avro_bytes(key) + _avro_bytes(value) for key, value in entries.items())
+        return MAGIC + _avro_long(len(entries)) + packed + _avro_long(0) + header[-SYNC_BYTES:]
+
+    def _column(self, records: list[Any], field: Field, name: str) -> Any:
+        values = records
+        for key in field.keys:
+            values = [None if value is None else value[key] for value in values]
+        feature = self.schema[name]
+        stored = stored_times(field.type)
+        if stored is not None and feature.numpy_dtype.kind in "mM":
+            default = None if feature.default is None else np.asarray(feature.default).astype(stored).item()
+            column = column_of(values, Feature(stored, feature.shape, default=default))
+            return _with_unit(column, feature.numpy_dtype)
+        change = plain(field.type, feature)
+        return column_of(values if change is None else [change(value) for value in values], feature)
+
+    def _no_rows(self, names: Sequence[str]) -> Batch:
+        return {name: column_of([], self.schema[name]) for name in names}
+
+    def where(self, index: int) -> Where:
+        """Path, number of the record in its file, and where its block begins."""
+        return self.index.where(index)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("paths", "given", "_files")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._kept = KeptColumns()
+        self._headers = {}
+
+    def __repr__(self) -> str:
+        files = repr(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
+        return f"AvroTable({files})"
+
+
+def _with_unit(column: Any, dtype: np.dtype[Any]) -> Any:
+    """Times in another unit."""
+    if isinstance(column, Ragged):
+        return Ragged(_with_unit(column.values, dtype), column.offsets)
+    return column.astype(dtype, copy=False)
+
+
+def _avro_long(number: int) -> bytes:
+    """A number of seven bits a byte, its sign in the lowest bit."""
+    left, out = (number << 1) ^ (number >> 63), bytearray()
+    while left > 127:
+        out.append(left & 127 | 128)
+        left >>= 7
+    return bytes([*out, left])
+
+
+def _avro_bytes(content: bytes) -> bytes:
+    return _avro_long(len(content)) + content
+
+
+def _fastavro() -> Any:
+    return require("fastavro", extra="avro")
+
+
+def verify_avro(table: AvroTable) -> Iterator[Checked]:
+    """Every block of every file, and every value against the schema."""
+    for path in table.paths:
+        one, size, counted = AvroTable([path], given=table.given), size_on_disk(path), 0
+        try:
+            bounds, names = one._bounds, tuple(one.schema)
+        except DataError as fault:
+            yield Checked(path, 0, size, [fault])
+            continue
+        for block in range(len(bounds) - 1):
+            part = size * (block + 1) // (len(bounds) - 1) - counted
+            counted += part
+            try:
+                one._read_block(block, names)
+            except DataError as fault:
+                yield Checked(path, 0, part, [fault])
+            else:
+                yield Checked(path, int(bounds[block + 1] - bounds[block]), part)
+        yield Checked(path, 0, size - counted)
+
+
+def is_avro(head: bytes) -> bool:
+    """Whether some first bytes are those of an Avro file."""
+    return head.startswith(MAGIC)
+
+
+def compression_of(paths: Sequence[str]) -> str:
+    """What blocks are packed with."""
+    table = AvroTable(paths)
+    names = {str(table._head(number).metadata.get("avro.codec", "null")) for number in range(len(paths))}
+    return ", ".join(sorted("none" if name == "null" else name for name in names))
+
+
+FORMAT = Format(
+    name="avro",
+    suffixes=(".avro",),
+    knows=is_avro,
+    open=AvroTable,
+    sink=AvroWriter,
+    misfits=misfits,
+    compressions=COMPRESSIONS,
+    compression_of=compression_of,
+    join=join_avro,
+    verify=verify_avro,
+)

@@ -1,0 +1,260 @@
+"""Avro's types and ours, both ways.
+
+==================================  ==============================================================
+Avro                                Feature
+==================================  ==============================================================
+boolean, int, long, float, double   ``bool``, ``int32``, ``int64``, ``float32``, ``float64``
+string, enum, uuid                  ``"str"``
+bytes, fixed                        ``"bytes"``
+array of T                          ``(None, *shape of T)``
+record                              one feature per field, named ``record/field``
+union of null and T                 T, where null is a missing value
+date                                ``datetime64[D]``
+timestamp-millis, -micros           ``datetime64[ms]``, ``datetime64[us]``, in UTC
+time-millis, -micros                ``timedelta64[ms]``, ``timedelta64[us]``, since midnight
+decimal of up to 15 digits          ``float64``, which holds them exactly; of more: refused
+map, other unions, array of record  refused
+==================================  ==============================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headrace.contracts.feature import Feature
+from headrace.contracts.records import Misfit
+from headrace.contracts.schema import Schema
+from headrace.errors import UnsupportedData, Where
+
+__all__ = ["Field", "avro_type", "fields_of", "misfits", "plain", "stored_times", "without_times"]
+
+
+EXACT_DIGITS = 15
+MOST_DEEP = 64
+PLAIN = {
+    "boolean": "bool",
+    "int": "int32",
+    "long": "int64",
+    "float": "float32",
+    "double": "float64",
+    "string": "str",
+    "bytes": "bytes",
+    "fixed": "bytes",
+    "enum": "str",
+}
+LOGICAL = {
+    "date": "M8[D]",
+    "timestamp-millis": "M8[ms]",
+    "timestamp-micros": "M8[us]",
+    "local-timestamp-millis": "M8[ms]",
+    "local-timestamp-micros": "M8[us]",
+    "time-millis": "m8[ms]",
+    "time-micros": "m8[us]",
+    "uuid": "str",
+}
+TIMES = frozenset(LOGICAL) - {"uuid"}
+STORED = {"b": "boolean", "i1": "int", "i2": "int", "i4": "int", "i8": "long", "u1": "int", "u2": "int", "u4": "long"}
+
+
+class Field(NamedTuple):
+    """A field that is no record.
+
+    Attributes:
+        name: Of the feature: the fields on the way to it, with ``/`` between.
+        keys: Those fields.
+        type: Of Avro, without ``null``.
+    """
+
+    name: str
+    keys: tuple[str, ...]
+    type: Any
+
+    def feature(self, where: Where) -> Feature:
+        """What it is.
+
+        Raises:
+            UnsupportedData: There is no array type for it.
+        """
+        return _feature(self.type, where.at(feature=self.name))
+
+
+def fields_of(schema: Any, where: Where) -> Iterator[Field]:
+    """The fields of an Avro schema as :func:`fastavro.parse_schema` gives it, records opened."""
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        raise UnsupportedData(where, expected="records", found=f"items of the type {schema!r}")
+    _check_finite(schema, (), 0, where)
+    known: dict[str, Any] = {}
+    yield from _fields(schema, (), known, where, 0)
+
+
+def _check_finite(kind: Any, inside: tuple[str, ...], depth: int, where: Where) -> None:
+    """Refuse types that are in themselves, or in too many others: a file of a few bytes a level would use up the stack.
+
+    Args:
+        kind: A type.
+        inside: The names of the types that it is in.
+        depth: How many types those are, with or without a name.
+        where: The file.
+    """
+    name = kind if isinstance(kind, str) else kind.get("name", "") if isinstance(kind, dict) else ""
+    if depth > MOST_DEEP or name in inside:
+        found = f"{name!r} in itself" if name in inside else f"more than {MOST_DEEP} types in each other"
+        raise UnsupportedData(where, expected="types that end", found=found)
+    if isinstance(kind, list):
+        inner: list[Any] = kind
+    elif isinstance(kind, dict):
+        of_fields = [field["type"] for field in kind.get("fields", ())]
+        inner = [*of_fields, *(kind[key] for key in ("items", "values") if key in kind)]
+        inner += [kind["type"]] if isinstance(kind.get("type"), (dict, list)) else []
+    else:
+        return
+    names = (*inside, name) if name else inside
+    for each in inner:
+        _check_finite(each, names, depth + 1, where)
+
+
+def _fields(record: Any, keys: tuple[str, ...], known: dict[str, Any], where: Where, depth: int) -> Iterator[Field]:
+    if depth > 16:
+        raise UnsupportedData(where, expected="records without end in themselves", found="/".join(keys))
+    known[record.get("name", "")] = record
+    for field in record["fields"]:
+        path = (*keys, field["name"])
+        kind = _without_null(field["type"], known)
+        if isinstance(kind, dict) and kind.get("type") == "record":
+            yield from _fields(kind, path, known, where, depth + 1)
+        else:
+            yield Field("/".join(path), path, _resolved(kind, known))
+
+
+def _without_null(kind: Any, known: dict[str, Any]) -> Any:
+    if isinstance(kind, list):
+        others = [item for item in kind if item != "null"]
+        kind = others[0] if len(others) == 1 else kind
+    if isinstance(kind, str):
+        return known.get(kind, kind)
+    if isinstance(kind, dict) and "name" in kind:
+        known[kind["name"]] = kind
+    return kind
+
+
+def _resolved(kind: Any, known: dict[str, Any]) -> Any:
+    """The type with what it names put in its place."""
+    if isinstance(kind, dict) and kind.get("type") == "array":
+        return {"type": "array", "items": _resolved(_without_null(kind["items"], known), known)}
+    return kind
+
+
+def _feature(kind: Any, where: Where) -> Feature:
+    name = kind.get("type") if isinstance(kind, dict) else kind
+    logical = kind.get("logicalType") if isinstance(kind, dict) else None
+    if name == "array":
+        inner = _feature(kind["items"], where)
+        return Feature(inner.dtype, (None, *inner.shape))
+    if logical == "decimal":
+        if int(kind.get("precision", EXACT_DIGITS + 1)) <= EXACT_DIGITS:
+            return Feature("float64")
+    elif logical in LOGICAL:
+        return Feature(LOGICAL[logical])
+    elif isinstance(name, str) and name in PLAIN:
+        return Feature(PLAIN[name])
+    raise UnsupportedData(
+        where,
+        expected="a field that has an array type",
+        found=f"the type {kind!r}"[:120],
+        hint="Name the fields that you want, without this one: schema={...}.",
+    )
+
+
+def stored_times(kind: Any) -> np.dtype[Any] | None:
+    """The dtype of the points in time, or spans of it, that a type stores as whole numbers; ``None`` where it stores none."""
+    while isinstance(kind, dict) and kind.get("type") == "array":
+        kind = kind["items"]
+    logical = kind.get("logicalType") if isinstance(kind, dict) else None
+    return np.dtype(LOGICAL[logical]) if isinstance(logical, str) and logical in TIMES else None
+
+
+def without_times(kind: Any) -> Any:
+    """A schema in which points in time are the whole numbers that are stored: Python's end with the year 9999, and have no NaT."""
+    if isinstance(kind, list):
+        return [without_times(each) for each in kind]
+    if not isinstance(kind, dict):
+        return kind
+    left = {key: value for key, value in kind.items() if key != "logicalType" or value not in TIMES}
+    for key in ("type", "items", "values"):
+        if key in left:
+            left[key] = without_times(left[key])
+    if "fields" in left:
+        left["fields"] = [{**field, "type": without_times(field["type"])} for field in left["fields"]]
+    return left
+
+
+def plain(kind: Any, feature: Feature) -> Callable[[Any], Any] | None:
+    """What makes a value as fastavro gives it one that NumPy knows; ``None`` where it is one."""
+    name = kind.get("type") if isinstance(kind, dict) else kind
+    logical = kind.get("logicalType") if isinstance(kind, dict) else None
+    if name == "array":
+        inner = plain(kind["items"], feature)
+        return None if inner is None else lambda values: None if values is None else [inner(value) for value in values]
+    if logical == "uuid":
+        return lambda value: None if value is None else str(value)
+    if logical == "decimal":
+        return _decimal_as_text if feature.dtype == "str" else lambda value: None if value is None else float(value)
+    return None
+
+
+def _decimal_as_text(value: Any) -> Any:
+    return None if value is None else f"{value:f}"
+
+
+def avro_type(feature: Feature) -> Any:
+    """The Avro type that holds a feature."""
+    if feature.is_text:
+        kind: Any = "string" if feature.dtype == "str" else "bytes"
+    else:
+        dtype = np.dtype(feature.dtype)
+        if dtype.kind == "M":
+            unit = np.datetime_data(dtype)[0]
+            logical = {"D": "date", "ms": "timestamp-millis", "us": "timestamp-micros"}[unit]
+            kind = {"type": "int" if unit == "D" else "long", "logicalType": logical}
+        elif dtype.kind == "m":
+            kind = "long"
+        elif dtype.kind == "f":
+            kind = "double" if dtype.itemsize == 8 else "float"
+        else:
+            kind = STORED[dtype.kind if dtype.kind == "b" else f"{dtype.kind}{dtype.itemsize}"]
+    for _ in feature.shape:
+        kind = {"type": "array", "items": kind}
+    return kind
+
+
+def misfits(schema: Schema) -> list[Misfit]:
+    """The features that Avro cannot hold as they are."""
+    found = []
+    for name, feature in schema.items():
+        wanted = _instead(feature)
+        if wanted is None:
+            continue
+        expected, dtype = wanted
+        instead = None if dtype is None else Feature(dtype, feature.shape)
+        certain = feature.dtype != "uint64"  # most of which are small enough
+        found.append(Misfit(feature=name, expected=expected, found=repr(feature), instead=instead, certain=certain))
+    return found
+
+
+def _instead(feature: Feature) -> tuple[str, str | None] | None:
+    if feature.sparse:
+        return "dense rows", feature.dtype
+    if feature.is_text:
+        return None
+    dtype = np.dtype(feature.dtype)
+    if dtype.kind == "M":
+        unit, count = np.datetime_data(dtype)
+        return None if unit in ("D", "ms", "us") and count == 1 else ("times in days, ms or us", "M8[us]")
+    if dtype.kind == "u" and dtype.itemsize == 8:
+        return "whole numbers of up to 63 bits", "int64"
+    if dtype.kind == "f" and dtype.itemsize > 8:
+        return "floats of up to 64 bits", "float64"
+    return None if dtype.kind in "biufm" else ("text, bytes or numbers", None)

@@ -1,0 +1,194 @@
+"""Writing Avro through fastavro."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace._optional import require
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.errors import UnsupportedData, Where
+from headrace.formats.avro.types import avro_type, misfits
+from headrace.formats.table.arrow_types import KEY
+from headrace.formats.table.base import ByteFile, refuse_misfits
+from headrace.formats.table.values import mapped, rows_in
+from headrace.io.paths import PathLike
+from headrace.io.write.atomic import AtomicFile
+
+__all__ = ["COMPRESSIONS", "AvroWriter", "join_avro"]
+
+
+COMPRESSIONS = ("deflate", "none")
+BLOCK_BYTES = 256 << 10
+"""Of a block before it is packed: what random access to one record has to decode."""
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+class AvroWriter:
+    """Batches into one Avro file, in blocks of about 256 KiB, with the schema in its metadata.
+
+    Avro's names have letters, digits and ``_`` only. A name with ``/`` becomes a field of a record; others are refused.
+
+    Args:
+        path: The file.
+        schema: Of the batches.
+        compression: ``"deflate"`` or ``"none"``.
+
+    Raises:
+        UnsupportedData: A feature has no Avro type, or a name that Avro does not have.
+    """
+
+    def __init__(self, path: PathLike, schema: Schema, *, compression: str = "deflate") -> None:
+        if compression not in COMPRESSIONS:
+            raise UnsupportedData(Where(path=str(path)), expected=f"one of {COMPRESSIONS}", found=compression)
+        refuse_misfits(path, misfits(schema))
+        self._path = str(path)
+        tree = _tree(schema, self._path)
+        self.schema = schema
+        self._file = ByteFile(AtomicFile(path))
+        try:
+            self._writer = _writer(self._file, _record("example", tree), compression, {KEY: schema.to_json()})
+        except BaseException:
+            self._file.file.abort()
+            raise
+
+    def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
+        """Append rows."""
+        columns = [(name.split("/"), self._rows(batch[name], name)) for name in self.schema]
+        for row in range(n):
+            record: dict[str, Any] = {}
+            for keys, values in columns:
+                at = record
+                for key in keys[:-1]:
+                    at = at.setdefault(key, {})
+                at[keys[-1]] = values[row]
+            try:
+                self._writer.write(record)
+            except UnicodeEncodeError as error:
+                raise UnsupportedData(Where(path=self._path), expected="Unicode text", found=str(error)) from error
+
+    def _rows(self, column: Any, name: str) -> list[Any]:
+        try:
+            return _values(column, self.schema[name])
+        except UnsupportedData as error:
+            raise error.relocated(Where(path=self._path, feature=name)) from error
+
+    def close(self) -> None:
+        """Put the file into its place."""
+        try:
+            self._writer.flush()
+            self._file.file.close()
+        except BaseException:
+            self.abort()
+            raise
+
+    def abort(self) -> None:
+        """Leave no file behind."""
+        self._file.file.abort()
+
+
+def _writer(file: ByteFile, schema: Any, compression: str, metadata: Mapping[str, str]) -> Any:
+    module = require("fastavro.write", extra="avro")
+    codec = "null" if compression == "none" else compression
+    return module.Writer(file, schema, codec=codec, sync_interval=BLOCK_BYTES, metadata=dict(metadata))
+
+
+def _tree(schema: Schema, path: str) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for name, feature in schema.items():
+        keys = name.split("/")
+        wrong = [key for key in keys if not NAME.match(key)]
+        if wrong or not _put(tree, keys, _Kind(avro_type(feature))):
+            raise UnsupportedData(
+                Where(path=path, feature=name),
+                expected="names of letters, digits and '_', which are Avro's",
+                found=repr(wrong[0]) if wrong else "a name that is a record as well",
+                hint="rename() it.",
+            )
+    return tree
+
+
+def _put(tree: dict[str, Any], keys: Sequence[str], kind: _Kind) -> bool:
+    """Put a type under some keys; ``False`` where one of them is a type itself, or the last one a record."""
+    at: Any = tree
+    for key in keys[:-1]:
+        at = at.setdefault(key, {})
+        if isinstance(at, _Kind):
+            return False
+    if keys[-1] in at:
+        return False
+    at[keys[-1]] = kind
+    return True
+
+
+class _Kind(tuple[Any]):
+    """A type, told apart from the fields of a record."""
+
+    __slots__ = ()
+
+    def __new__(cls, kind: Any) -> Self:
+        return super().__new__(cls, (kind,))
+
+
+def _record(name: str, tree: Mapping[str, Any]) -> dict[str, Any]:
+    fields = [
+        {"name": key, "type": _with_null(value[0]) if isinstance(value, _Kind) else _record(f"{name}_{key}", value)}
+        for key, value in tree.items()
+    ]
+    return {"type": "record", "name": name, "fields": fields}
+
+
+def _with_null(kind: Any) -> Any:
+    """The type of a field, in which points in time may be missing: Avro has no NaT."""
+    if isinstance(kind, dict) and kind.get("type") == "array":
+        return {**kind, "items": _with_null(kind["items"])}
+    return ["null", kind] if isinstance(kind, dict) and "logicalType" in kind else kind
+
+
+def _values(column: Any, feature: Feature) -> list[Any]:
+    """Rows as fastavro takes them: times as the numbers that Avro stores."""
+    if not feature.is_text and feature.numpy_dtype.kind in "mM":
+        column = mapped(column, lambda values: _numbers(values.astype(feature.numpy_dtype)))
+    return rows_in(column)
+
+
+def _numbers(times: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    numbers = times.astype(np.int64)
+    if times.dtype.kind == "m":
+        return numbers
+    missing = np.isnat(times)
+    if np.datetime_data(times.dtype)[0] == "D":
+        limits = np.iinfo(np.int32)
+        beyond = np.flatnonzero(~missing & ((numbers < limits.min) | (numbers > limits.max)))
+        if len(beyond):
+            raise UnsupportedData(
+                Where(), expected="days that 32 bits can count", found=str(times.reshape(-1)[beyond[0]])
+            )
+    if not missing.any():
+        return numbers
+    filled = numbers.astype(object)
+    filled[missing] = None
+    return filled
+
+
+def join_avro(parts: Sequence[str], path: str) -> None:
+    """The blocks of some Avro files in one, as they are."""
+    module = require("fastavro", extra="avro")
+    with AtomicFile(path) as out:
+        writer = None
+        for part in parts:
+            with open(part, "rb") as file:
+                blocks = module.block_reader(file)
+                if writer is None:
+                    kept = {KEY: blocks.metadata[KEY]} if KEY in blocks.metadata else {}
+                    codec = "none" if blocks.codec == "null" else blocks.codec
+                    writer = _writer(ByteFile(out), blocks.writer_schema, codec, kept)
+                for block in blocks:
+                    writer.write_block(block)
+        if writer is not None:
+            writer.flush()

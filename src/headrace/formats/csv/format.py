@@ -1,0 +1,147 @@
+"""CSV: rows of text, with or without a header; plain, or in one GZIP or ZLIB stream."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from headrace import _native
+from headrace.contracts.csv import CSV, CsvDialect
+from headrace.contracts.records import Format, OnCorrupt, Salvaged
+from headrace.errors import DataError, UnsupportedData, Where
+from headrace.formats.csv.framing import CsvFraming
+from headrace.formats.csv.sniff import SNIFFED_BYTES, sniff, transcoding
+from headrace.formats.csv.write import CsvSink, CsvWriter, misfits
+from headrace.formats.framed.records import FramedRecords
+from headrace.formats.verify import verify_framed
+from headrace.io.cache.inflate import READ_BYTES, Compression, checked, head_of, wrapper_of, wrapper_of_name
+from headrace.io.cache.inflated import decoded_head
+from headrace.io.local.fileset import FileSet
+from headrace.io.local.open import open_file
+from headrace.io.local.pipes import PipeStream, is_pipe
+from headrace.io.urls import is_url
+
+__all__ = ["FORMAT", "CsvRecords"]
+
+
+TEXT = 6  # native code's number for text
+
+
+class CsvRecords(FramedRecords):
+    """The rows of some CSV files, joined in order; a header is no record. See :class:`FramedRecords` for the arguments.
+
+    How the rows are cut is found out from the first file that is not empty, and must be the same in all of them.
+
+    Args:
+        options: What the caller knows of the files.
+        dialect: All of it, known from before.
+    """
+
+    framing: CsvFraming
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        compression: str | None = None,
+        on_corrupt: OnCorrupt = "raise",
+        verify: bool = True,
+        options: CSV | None = None,
+    ) -> None:
+        given = options or CSV()
+        pipe = PipeStream(paths[0]) if is_pipe(paths[0]) else None
+        try:
+            dialect = _sniffed_pipe(pipe, given) if pipe is not None else _sniffed(paths, given, checked(compression))
+            framing = CsvFraming(dialect)
+        except DataError as fault:  # Raised when the files are read, so that they can still be verified.
+            dialect = CsvDialect()
+            framing = CsvFraming(dialect, fault)
+        super().__init__(framing, paths, compression=compression, on_corrupt=on_corrupt, verify=verify)
+        if pipe is not None:
+            self._pipes[0] = pipe  # What was looked at is read again from there.
+        if dialect.transcode:
+            self._files = FileSet(self.paths, compression=dialect.transcode)
+
+    @property
+    def dialect(self) -> CsvDialect:
+        """How the rows are cut and understood."""
+        return self.framing.dialect
+
+
+def _sniffed(paths: Sequence[str], options: CSV, compression: Compression | None) -> CsvDialect:
+    """From the first file in which there is anything."""
+    path = next((path for path in paths if is_url(path) or (Path(path).exists() and Path(path).stat().st_size)), None)
+    if path is None:
+        return sniff(b"", paths[0], options, whole=True)
+    file = open_file(path)
+    head = bytes(file.read(0, SNIFFED_BYTES))
+    wrapper = wrapper_of(head) if compression is None else compression
+    if wrapper != "none" and (compression is not None or not CsvFraming(CsvDialect()).is_plain(head[:64])):
+        head = head_of(file.read(0, READ_BYTES), wrapper, SNIFFED_BYTES)
+        whole = file.size < SNIFFED_BYTES // 8 and len(head) < SNIFFED_BYTES
+    else:
+        whole = file.size <= SNIFFED_BYTES
+    transcode = transcoding(head, options.encoding)
+    return sniff(decoded_head(head, transcode) if transcode else head, path, options, whole=whole, transcode=transcode)
+
+
+def _sniffed_pipe(pipe: PipeStream, options: CSV) -> CsvDialect:
+    head = b""
+    ended = True
+    for part in islice(pipe, SNIFFED_BYTES):
+        head += part
+        if len(head) >= SNIFFED_BYTES:
+            ended = False
+            break
+    if transcode := transcoding(head, options.encoding):
+        raise UnsupportedData(
+            Where(path=pipe.path),
+            expected="text in UTF-8, or of one byte a character, from a pipe",
+            found=transcode,
+            hint=f"Convert it on the way: iconv -f {transcode} -t utf-8.",
+        )
+    return sniff(head, pipe.path, options, whole=ended)
+
+
+def salvage(path: str, out: str) -> Salvaged:
+    """Copy the header and every row that is intact. The new file is UTF-8 where the old one was UTF-16."""
+    records = CsvRecords([path], on_corrupt="skip")
+    header = records.dialect.header
+    with CsvWriter(out, compression=wrapper_of_name(out)) as writer:
+        if header is not None:
+            marks = records.dialect.marks
+            writer.write_text(_native.encode_csv([(TEXT, len(header), list(header))], 1, marks, "\n"), 0)
+        for _, spans in records.iter_spans():
+            writer.write_many(spans.to_bytes())
+        kept = writer.records
+    skipped = records.skipped
+    return Salvaged(records=kept, lost_records=None if skipped.records else 0, lost_bytes=skipped.bytes)
+
+
+def compression_of(paths: Sequence[str]) -> str:
+    """What files are packed with: ``gzip``, or ``gzip, none`` where they differ."""
+    files = FileSet(paths, compression=None, is_plain=CsvFraming(CsvDialect()).is_plain)
+    return ", ".join(sorted({files.wrapper(number) for number in range(len(paths))}))
+
+
+def is_csv(head: bytes) -> bool:
+    """Text looks like text: only the name of a file, or its reader, can say that it is CSV."""
+    _ = head
+    return False
+
+
+FORMAT = Format(
+    name="csv",
+    suffixes=(".csv", ".tsv", ".tab", ".psv"),
+    knows=is_csv,
+    open=CsvRecords,
+    options=frozenset({"on_corrupt", "verify"}),
+    compressible=True,
+    compression_of=compression_of,
+    writer=CsvWriter,
+    sink=CsvSink,
+    misfits=misfits,
+    verify=verify_framed,
+    salvage=salvage,
+)

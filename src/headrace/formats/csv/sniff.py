@@ -1,0 +1,277 @@
+"""Finding out how a CSV file is written, from its first rows."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from headrace import _native
+from headrace.contracts.csv import CSV, CsvDialect, is_direct
+from headrace.errors import CorruptFile, DataError, SchemaMismatch, UnsupportedData, Where
+from headrace.formats.csv.framing import BOM, QUOTE_HINT, CsvFraming, first_row, preamble
+from headrace.io.cache.inflated import decoded_head
+from headrace.io.encodings import encoding_hint
+
+__all__ = ["SNIFFED_BYTES", "is_text", "looks_like_rows", "sniff", "transcoding"]
+
+
+SNIFFED_BYTES = 256 << 10
+SNIFFED_ROWS = 200
+DELIMITERS = ("\t", ",", ";", "|")
+NUMBERS = ("whole", "positive", "huge", "real", "boolean")
+LEAST_COUNTED = 4  # a first row 0, 1, 2, 3 is what pandas writes over columns without names; 0, 1 may be data
+NAME = re.compile(r"[^\W\d][\w .:()\[\]%#@&+*'-]{0,63}")
+UTF_16_MARKS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+NUL_SHARE = 0.1
+
+
+class _Rows(NamedTuple):
+    """The first rows, cut with one delimiter."""
+
+    dialect: CsvDialect
+    spans: _native.Spans
+    width: int
+    agreeing: int
+    """Rows of the first one's width, up to the first that has another."""
+
+
+def transcoding(head: bytes, encoding: str | None) -> str:
+    """The encoding of a file that has to be read as UTF-8, such as ``"utf-16-le"``; else ``""``."""
+    marked = UTF_16_MARKS.get(head[:2], "")
+    if encoding is None:
+        return marked if head[2:4] != b"\0\0" else ""
+    if encoding == "utf-16":
+        return marked or "utf-16-le"
+    return "" if is_direct(encoding) else encoding
+
+
+def is_text(head: bytes) -> bool:
+    """Whether some first bytes may be text: UTF-16 with its mark, or no control characters."""
+    transcode = transcoding(head, None)
+    text = decoded_head(head, transcode) if transcode else head
+    return bool(text) and CsvFraming(CsvDialect()).is_plain(text)
+
+
+def looks_like_rows(head: bytes, *, whole: bool) -> bool:
+    """Whether some first bytes are rows of a CSV file beyond doubt: two or more, each with the same two or more fields.
+
+    What may be JSON is none, and neither is a single column: there the name of the file, or its reader, must say so.
+
+    Args:
+        head: First bytes of the file, decompressed.
+        whole: Whether they are all.
+    """
+    transcode = transcoding(head, None)
+    text = decoded_head(head, transcode) if transcode else head
+    begins = text.removeprefix(BOM).lstrip()[:1]
+    if not is_text(head) or begins in (b"{", b"[", b"<") or b"\n{" in text:
+        return False
+    delimiters = (_stated(text),) if _stated(text) else DELIMITERS
+    return any(_agree(text, CsvDialect(delimiter=mark), whole=whole) for mark in delimiters)
+
+
+def _agree(head: bytes, dialect: CsvDialect, *, whole: bool) -> bool:
+    """Whether all of the first rows have as many fields as the first one, and that is more than one."""
+    buffer = memoryview(head)
+    try:
+        at, end = first_row(buffer, dialect, last=whole)
+        width = len(_native.values_of_csv(bytes(buffer[at:end]).rstrip(b"\r\n"), dialect.marks))
+        starts, _ = _native.scan_csv(
+            head, at, len(head), dialect.marks, width=width, utf8=False, last=whole, max_records=SNIFFED_ROWS
+        )
+    except _native.FormatError:
+        return False
+    return width > 1 and len(starts) > 1
+
+
+def sniff(head: bytes, path: str, options: CSV, *, whole: bool, transcode: str = "") -> CsvDialect:
+    """How the rows of a file are cut, and what its columns are called.
+
+    Args:
+        head: Its first bytes, decompressed and as UTF-8 where they are transcoded.
+        path: Its name, for errors and for what the ending says.
+        options: What the caller knows.
+        whole: Whether ``head`` is all there is.
+        transcode: What the file was, where it is read as UTF-8.
+
+    Raises:
+        CorruptFile: The first row is broken.
+        UnsupportedData: This is no text.
+        SchemaMismatch: There are more or fewer columns than names.
+    """
+    _check_text(head, path, options)
+    dialect = CsvDialect(
+        quote=options.quote,
+        decimal=options.decimal,
+        encoding="utf-8" if transcode else (options.encoding or "utf-8").removesuffix("-sig"),
+        transcode=transcode,
+        missing=options.missing,
+        types=options.types,
+        floats=options.floats,
+    )
+    rows = _cut(head, path, dialect, options, whole=whole)
+    dialect = rows.dialect
+    if isinstance(options.header, tuple):
+        _check_names(options.header, rows, path)
+        return replace(dialect, names=options.header)
+    if not rows.width:
+        return dialect
+    values = _values(rows, 0)
+    headed = options.header if options.header is not None else _is_headed(rows, values)
+    if not headed:
+        return replace(dialect, names=tuple(f"c{k}" for k in range(rows.width)))
+    return replace(dialect, names=_names(values, dialect, path), header=tuple(value.strip() for value in values))
+
+
+def _check_text(head: bytes, path: str, options: CSV) -> None:
+    if head[:4] in (b"\xff\xfe\0\0", b"\0\0\xfe\xff"):
+        hint = "Open it with format=hr.CSV(encoding='utf-32')."
+        raise UnsupportedData(Where(path=path), expected="UTF-8 or UTF-16", found="UTF-32", hint=hint)
+    if options.encoding is None and head.count(0) > NUL_SHARE * len(head):
+        raise UnsupportedData(
+            Where(path=path, offset=head.index(0)),
+            expected="text",
+            found="NUL bytes",
+            hint="If it is UTF-16 without a byte order mark, say format=hr.CSV(encoding='utf-16-le').",
+        )
+
+
+def _cut(head: bytes, path: str, dialect: CsvDialect, options: CSV, *, whole: bool) -> _Rows:
+    """The first rows under the delimiter that suits them best."""
+    if options.delimiter is not None:
+        return _rows(head, path, replace(dialect, delimiter=options.delimiter), whole=whole)
+    stated = _stated(head)
+    if stated:
+        return _rows(head, path, replace(dialect, delimiter=stated), whole=whole)
+    known = [mark for mark in DELIMITERS if mark not in (options.quote, options.decimal)]
+    tried: list[_Rows] = []
+    for mark in known:
+        with contextlib.suppress(DataError):  # Quotes that are broken with this delimiter need not be so with another.
+            tried.append(_rows(head, path, replace(dialect, delimiter=mark), whole=whole))
+    several = [rows for rows in tried if rows.width > 1]
+    if not several:
+        plain = "\t" if path.lower().endswith((".tsv", ".tab")) else ";" if options.decimal == "," else ","
+        return _rows(head, path, replace(dialect, delimiter=plain), whole=whole)
+    most = max(rows.agreeing / max(1, len(rows.spans)) for rows in several)
+    best = [rows for rows in several if rows.agreeing / max(1, len(rows.spans)) == most]
+    return max(best, key=lambda rows: (_number_share(rows), rows.width))
+
+
+def _stated(head: bytes) -> str:
+    """The delimiter in Excel's line ``sep=;``."""
+    at = len(BOM) if head.startswith(BOM) else 0
+    return head[at + 4 : at + 5].decode("ascii", "ignore") if preamble(memoryview(head)) > at else ""
+
+
+def _rows(head: bytes, path: str, dialect: CsvDialect, *, whole: bool) -> _Rows:
+    buffer = memoryview(head)
+    try:
+        at, end = first_row(buffer, dialect, last=whole)
+    except _native.FormatError as error:
+        at, end = _broken(error, buffer, path, dialect)
+    if at == end:
+        return _Rows(dialect, _native.gather_csv([head], None, np.zeros(0, np.int64), dialect.marks), 0, 0)
+    width = len(_native.values_of_csv(bytes(buffer[at:end]).rstrip(b"\r\n"), dialect.marks))
+    starts = _starts(head, at, dialect, 0, whole=whole)
+    agreeing = len(_starts(head, at, dialect, width, whole=whole))
+    return _Rows(dialect, _native.gather_csv([head], None, starts, dialect.marks), width, agreeing)
+
+
+def _starts(head: bytes, at: int, dialect: CsvDialect, width: int, *, whole: bool) -> np.ndarray:
+    try:
+        starts, _ = _native.scan_csv(
+            head, at, len(head), dialect.marks, width=width, utf8=False, last=whole, max_records=SNIFFED_ROWS
+        )
+    except _native.FormatError as error:
+        return np.asarray(error.starts)
+    return starts
+
+
+def _broken(error: _native.FormatError, buffer: memoryview, path: str, dialect: CsvDialect) -> tuple[int, int]:
+    if error.fault == "truncated" and len(buffer) >= SNIFFED_BYTES:
+        expected, found = f"a first row within {SNIFFED_BYTES} bytes", "a longer one, or a quote that is not closed"
+        raise CorruptFile(
+            Where(path=path, record=0, offset=error.offset), expected=expected, found=found, hint=QUOTE_HINT
+        )
+    raise CsvFraming(dialect).fault_at(error, path, 0, 0)
+
+
+def _number_share(rows: _Rows) -> float:
+    """Which part of the fields are numbers; a comma counts as their decimal mark where it is not the delimiter."""
+    decimal = "," if rows.dialect.delimiter == ";" else rows.dialect.decimal
+    shares = []
+    for mark in {decimal, rows.dialect.decimal}:
+        marks = (rows.dialect.delimiter, rows.dialect.quote, mark)
+        facts = _native.examine_csv(rows.spans, marks, rows.width, list(rows.dialect.missing))
+        total = sum(sum(fact[kind] for kind in (*NUMBERS, "text", "empty", "missing")) for fact in facts)
+        shares.append(sum(fact[kind] for fact in facts for kind in NUMBERS) / max(1, total))
+    return max(shares)
+
+
+def _values(rows: _Rows, number: int) -> list[bytes]:
+    return _native.values_of_csv(rows.spans.view(number), rows.dialect.marks)
+
+
+def _is_headed(rows: _Rows, first: list[bytes]) -> bool:
+    """Whether the first row names the columns.
+
+    It does where a column holds numbers below a text, or where the names are those that pandas counts. It does not where it
+    has a number in it. Where everything is text, it does if its fields look like names and do not come up again below.
+    """
+    names = [value.strip() for value in first]
+    if _is_counted(names):
+        return True
+    marks, missing = rows.dialect.marks, list(rows.dialect.missing)
+    top = _native.examine_csv(rows.spans.part(0, 1), marks, rows.width, missing)
+    below = _native.examine_csv(rows.spans.part(1, len(rows.spans)), marks, rows.width, missing)
+    if any(a["text"] and not b["text"] and any(b[kind] for kind in NUMBERS) for a, b in zip(top, below, strict=True)):
+        return True
+    if any(a[kind] for a in top for kind in (*NUMBERS, "missing")):
+        return False
+    texts = [name.decode(rows.dialect.encoding, "replace") for name in names]
+    if len(set(texts)) < len(texts) or not all(NAME.fullmatch(text) for text in texts):
+        return False
+    return not any(names[k] == value.strip() for row in range(1, len(rows.spans)) for k, value in _row(rows, row))
+
+
+def _row(rows: _Rows, number: int) -> list[tuple[int, bytes]]:
+    return list(enumerate(_values(rows, number)[: rows.width]))
+
+
+def _is_counted(names: list[bytes]) -> bool:
+    """Whether these are the names that pandas gives: 0, 1, 2, ..., perhaps behind the empty name of its index."""
+    counted = names[1:] if names[0] == b"" else names
+    least = 1 if names[0] == b"" else LEAST_COUNTED
+    return len(counted) >= least and counted == [str(k).encode() for k in range(len(counted))]
+
+
+def _names(values: list[bytes], dialect: CsvDialect, path: str) -> tuple[str, ...]:
+    """Names without blanks round them; empty ones are ``c`` and their number, and repeated ones get ``.1``, ``.2``, ..."""
+    names: list[str] = []
+    for number, value in enumerate(values):
+        try:
+            text = value.decode(dialect.encoding).strip() or f"c{number}"
+        except UnicodeDecodeError as error:
+            raise CorruptFile(
+                Where(path=path),
+                expected=f"a header in {dialect.encoding}",
+                found=repr(value[:40]),
+                hint=encoding_hint(value),
+            ) from error
+        name, again = text, 0
+        while name in names:
+            again += 1
+            name = f"{text}.{again}"
+        names.append(name)
+    return tuple(names)
+
+
+def _check_names(names: tuple[str, ...], rows: _Rows, path: str) -> None:
+    if rows.width and rows.width != len(names):
+        raise SchemaMismatch(
+            Where(path=path), expected=f"{len(names)} columns, as header= names them", found=f"{rows.width}"
+        )

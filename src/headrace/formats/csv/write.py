@@ -1,0 +1,301 @@
+"""Examples as rows of CSV.
+
+Writing CSV files.
+
+Batches of features into one CSV file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace import _native
+from headrace.contracts.csv import CSV, CsvDialect, Marks
+from headrace.contracts.feature import Feature
+from headrace.contracts.records import Misfit
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Ragged
+from headrace.errors import NoSuchFeature, SchemaMismatch, UnsupportedData, Where
+from headrace.formats.csv.framing import CsvFraming
+from headrace.formats.framed.write import FramedWriter
+from headrace.formats.table.base import refuse_misfits
+from headrace.io.paths import PathLike
+
+__all__ = ["CsvRows", "CsvSink", "CsvWriter", "misfits", "refused"]
+
+
+INT64, UINT64, FLOAT64, FLOAT32, BOOL, TEXT = 1, 2, 3, 4, 5, 6
+SHOWN = 40
+MOST_COLUMNS = 1 << 24  # of one feature, each with a name of its own
+LOSS_HINT = (
+    "Leave the feature out (columns=, source.select), or write a format that holds it: .tfrecord, .array_record."
+)
+
+
+class CsvRows:
+    """Batches as rows, by native code.
+
+    A feature of one value is a column; one of a fixed shape is a column for each value, ``NAME_0``, ``NAME_1``, ... in C order.
+    Floats are the shortest text that reads back as the same float, a missing one is ``nan``.
+
+    Args:
+        schema: The features, in the order of the columns; none of those :func:`refused`.
+        options: How the file is to be written.
+
+    Raises:
+        UnsupportedData: Two columns would have one name.
+        SchemaMismatch: There are more or fewer names than columns.
+    """
+
+    def __init__(self, schema: Schema, options: CSV | None = None) -> None:
+        self.schema = schema
+        self.options = options or CSV()
+        self.marks: Marks = (self.options.delimiter or ",", self.options.quote, self.options.decimal)
+        self._encoding = self.options.encoding or "utf-8"
+        self.names = self._columns()
+
+    def _columns(self) -> list[str]:
+        names = [column for name, feature in self.schema.items() for column in _spread(name, feature)]
+        given = self.options.header
+        if isinstance(given, tuple):
+            if len(given) != len(names):
+                raise SchemaMismatch(Where(), expected=f"{len(names)} names, one a column", found=f"{len(given)}")
+            return list(given)
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise UnsupportedData(
+                Where(feature=twice),
+                expected="columns that are called differently",
+                found=f"two {twice!r}",
+                hint="Rename one.",
+            )
+        return names
+
+    def preamble(self) -> bytes:
+        """What comes before the rows: a byte order mark and a header, where they are wanted."""
+        mark = "\ufeff" if self._encoding in ("utf-8-sig", "utf-16", "utf-32") else ""
+        if self.options.header is False or not self.names:
+            return self._encoded(mark.encode())
+        texts = [self._text(name, None, "header") for name in self.names]
+        return self._encoded(mark.encode() + self._laid([(TEXT, len(texts), texts)], 1))
+
+    def encode_rows(self, batch: Mapping[str, Any], n: int) -> bytes:
+        """``n`` examples as text, each with its line end.
+
+        Args:
+            batch: Columns as a source gives them.
+            n: How many rows they have.
+
+        Raises:
+            NoSuchFeature, SchemaMismatch, UnsupportedData: The columns are not what the schema says, or hold what is no text.
+        """
+        missing = [name for name in self.schema if name not in batch]
+        if missing:
+            raise NoSuchFeature(Where(), expected=f"the features {list(self.schema)}", found=f"no {missing[0]!r}")
+        if not self.schema:
+            return b""
+        columns = [self._column(name, feature, batch[name], n) for name, feature in self.schema.items()]
+        return self._encoded(self._laid(columns, n))
+
+    def _laid(self, columns: list[tuple[int, int, Any]], rows: int) -> bytes:
+        return _native.encode_csv(columns, rows, self.marks, self.options.newline)
+
+    def _encoded(self, text: bytes) -> bytes:
+        """UTF-8 as what the file is to be."""
+        if self._encoding in ("utf-8", "utf-8-sig"):
+            return text
+        ordered = {"utf-16": "utf-16-le", "utf-32": "utf-32-le"}  # The mark of their order comes once, in the preamble.
+        return text.decode().encode(ordered.get(self._encoding, self._encoding))
+
+    def _column(self, name: str, feature: Feature, column: Any, n: int) -> tuple[int, int, Any]:
+        if isinstance(column, Ragged) or hasattr(column, "tocsr"):
+            expected = f"a column of shape {(n, *feature.shape)}"
+            raise SchemaMismatch(Where(feature=name), expected=expected, found=type(column).__name__)
+        values = np.asarray(column, object if feature.is_text else None)
+        if values.shape != (n, *feature.shape):
+            raise SchemaMismatch(
+                Where(feature=name), expected=f"a column of shape {(n, *feature.shape)}", found=f"shape {values.shape}"
+            )
+        flat, count = values.reshape(-1), feature.count
+        if feature.is_text:
+            return TEXT, count, [self._text(value, i // max(count, 1), name) for i, value in enumerate(flat.tolist())]
+        kind, wire = _wire(feature)
+        if flat.dtype.kind not in ("iub" if kind in (INT64, UINT64, BOOL) else "fiub"):
+            raise SchemaMismatch(Where(feature=name), expected=f"{feature.dtype} values", found=str(flat.dtype))
+        stored = np.ascontiguousarray(flat, wire)
+        if flat.dtype != stored.dtype:
+            _check_kept(name, flat, stored, count)
+        return kind, count, stored.view(np.uint8) if kind == BOOL else stored
+
+    def _text(self, value: Any, record: int | None, name: str) -> bytes:
+        """A text as UTF-8, known to be one in the file's encoding too.
+
+        Raises:
+            UnsupportedData: It is none.
+        """
+        place = Where(record=record, feature=name)
+        text = ""
+        try:
+            text = value if isinstance(value, str) else bytes(value).decode()
+            text.encode(self._encoding)
+        except UnicodeDecodeError as error:
+            found = f"bytes that are none, {bytes(value)[:SHOWN]!r}"
+            raise UnsupportedData(place, expected="text in UTF-8", found=found, hint=LOSS_HINT) from error
+        except UnicodeEncodeError as error:
+            found = f"{text[:SHOWN]!r}"
+            raise UnsupportedData(
+                place, expected=f"text that {self._encoding} has", found=found, hint="Write UTF-8, which has all."
+            ) from error
+        except TypeError as error:
+            raise SchemaMismatch(place, expected="text", found=f"{type(value).__name__}") from error
+        if not self.marks[1] and any(mark in text for mark in (self.marks[0], "\n", "\r")):
+            raise UnsupportedData(
+                place, expected="text without delimiters and line ends, as quote='' asks for", found=f"{text[:SHOWN]!r}"
+            )
+        return text.encode()
+
+    def __repr__(self) -> str:
+        return f"CsvRows({list(self.schema)})"
+
+
+def misfits(schema: Schema) -> list[Misfit]:
+    """What rows of text cannot hold: too many values, bytes, lengths that vary, sparse rows, images, dates, numbers of more than 64 bits."""
+    found = []
+    for name, feature in schema.items():
+        expected, instead, hint = "", None, LOSS_HINT
+        if feature.sparse:
+            expected, instead = "a value for every column", Feature(feature.dtype, feature.shape)
+        elif not feature.is_fixed:
+            expected, hint = (
+                "as many values in every example",
+                LOSS_HINT + " Ragged values can be padded: r.to_padded().",
+            )
+        elif feature.count > MOST_COLUMNS:
+            expected = f"at most {MOST_COLUMNS:,} values in every example"
+        elif feature.dtype == "bytes":
+            expected, hint = "text", "If the bytes are UTF-8, open them with a schema that says 'str'. " + LOSS_HINT
+        elif not feature.is_text and np.dtype(feature.dtype).kind in "mM":
+            expected, instead = "numbers, truth values or text", Feature("int64", feature.shape)
+        elif not feature.is_text and (
+            np.dtype(feature.dtype).kind not in "iufb" or np.dtype(feature.dtype).itemsize > 8
+        ):
+            expected = "numbers of up to 64 bits, truth values or text"
+        if expected:
+            expected = f"{expected}, for columns of CSV"
+            found.append(Misfit(feature=name, expected=expected, found=repr(feature), instead=instead, hint=hint))
+    return found
+
+
+def _is_text(schema: Schema, misfit: Misfit) -> bool:
+    """Whether values may turn out to be text all the same; each is looked at when it is written."""
+    feature = schema[misfit.feature]
+    return feature.dtype == "bytes" and feature.encoding is None and feature.is_fixed and feature.count <= MOST_COLUMNS
+
+
+def refused(schema: Schema) -> list[Misfit]:
+    """Those of :func:`misfits` that are refused whatever their values: bytes may be text."""
+    return [misfit for misfit in misfits(schema) if not _is_text(schema, misfit)]
+
+
+def _spread(name: str, feature: Feature) -> list[str]:
+    return [name] if feature.shape == () else [f"{name}_{k}" for k in range(feature.count)]
+
+
+def _wire(feature: Feature) -> tuple[int, type[np.generic]]:
+    dtype = np.dtype(feature.dtype)
+    if dtype.kind == "b":
+        return BOOL, np.bool_
+    if dtype.kind == "f":
+        return (FLOAT64, np.float64) if dtype.itemsize == 8 else (FLOAT32, np.float32)
+    return (UINT64, np.uint64) if dtype.kind == "u" else (INT64, np.int64)
+
+
+def _check_kept(name: str, flat: npt.NDArray[Any], stored: npt.NDArray[Any], count: int) -> None:
+    """Refuse values that the schema's dtype does not hold; floats may be rounded to it."""
+    if flat.dtype.kind == "f":
+        return
+    bad = np.flatnonzero((stored.astype(flat.dtype) != flat) | ((stored < 0) != (flat < 0)))
+    if len(bad):
+        position = int(bad[0])
+        raise SchemaMismatch(
+            Where(record=position // max(count, 1), feature=name),
+            expected=f"{stored.dtype} values",
+            found=str(flat[position]),
+        )
+
+
+class CsvWriter(FramedWriter):
+    """Writes one CSV file, which appears under its name at ``close``, or never.
+
+    Records are rows as they stand in the file, without their line ends; :meth:`write_text` takes rows that have theirs.
+
+    Args:
+        path: The file.
+        compression: ``"gzip"``, ``"zlib"`` or ``"none"`` (also ``None``).
+        level: Of the compression, 0 (none) to 9 (smallest); -1 is zlib's choice, 6.
+
+    Raises:
+        ValueError: No such compression or level.
+    """
+
+    framing = CsvFraming(CsvDialect())
+    head = 0
+    tail = 1
+
+    def write_text(self, text: bytes, rows: int) -> None:
+        """Append text as it is.
+
+        Args:
+            text: Whole rows with their line ends, a header, a byte order mark.
+            rows: How many records that is.
+        """
+        if self._file.closed:
+            raise ValueError(f"{self.path} is closed")
+        self._flush()
+        self._put(np.frombuffer(text, np.uint8))
+        self.records += rows
+
+
+class CsvSink:
+    """Batches into one CSV file, which appears under its name at ``close``, or never.
+
+    Args:
+        path, compression: Of the file.
+        schema: The features, in the order of the columns.
+        options: How it is to be written.
+        first: Whether the file begins here, with its header, or is to be appended to another.
+
+    Raises:
+        UnsupportedData: A feature that rows of text cannot hold.
+    """
+
+    def __init__(
+        self,
+        path: PathLike,
+        schema: Schema,
+        *,
+        compression: str = "none",
+        options: CSV | None = None,
+        first: bool = True,
+    ) -> None:
+        refuse_misfits(path, refused(schema))
+        self.rows = CsvRows(schema, options)
+        preamble = self.rows.preamble() if first else b""  # Before there is a file: this may refuse.
+        self.writer = CsvWriter(path, compression=compression)
+        self.writer.write_text(preamble, 0)
+
+    def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
+        """Append rows."""
+        self.writer.write_text(self.rows.encode_rows(batch, n), n)
+
+    def close(self) -> None:
+        """Put the file into its place."""
+        self.writer.close()
+
+    def abort(self) -> None:
+        """Leave no file behind."""
+        self.writer.abort()

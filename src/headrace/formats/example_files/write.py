@@ -1,0 +1,226 @@
+"""Folders with a file per example, from batches."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from headrace.contracts.feature import Feature
+from headrace.contracts.records import Misfit
+from headrace.contracts.schema import Schema
+from headrace.errors import SchemaMismatch, UnsupportedData, Where
+from headrace.formats.image_folder.write import SPLITS
+from headrace.formats.npy.header import header_bytes
+from headrace.formats.npz.write import packed_arrays
+from headrace.formats.table.empty_folder import NOTE, leave_note
+from headrace.io.folders import AtomicFolder, Listing, is_visible
+from headrace.io.paths import PathLike
+
+__all__ = ["MANIFEST", "NpyFolderSink", "NpzFolderSink", "join_folders", "npy_misfits", "npz_misfits"]
+
+
+MANIFEST = "manifest.jsonl"
+LABEL = "label"
+FILE = "file"
+
+
+def npz_misfits(schema: Schema) -> list[Misfit]:
+    """What the arrays of a ``.npz`` per example cannot hold: text, bytes, sparse rows."""
+    return [
+        Misfit(
+            feature=name, expected="numbers, which is what a .npz holds", found=repr(feature), hint="Select the others."
+        )
+        for name, feature in schema.items()
+        if not _is_array(feature)
+    ]
+
+
+def npy_misfits(schema: Schema) -> list[Misfit]:
+    """What a folder of ``.npy`` with a manifest cannot hold: more than one array; bytes, sparse rows."""
+    array = _array_of(schema)
+    return [
+        Misfit(
+            feature=name,
+            expected="one array of numbers, and numbers and text that a manifest holds",
+            found=repr(feature),
+            hint="Write a .npz per example (format='npz_folder'), or select the others.",
+        )
+        for name, feature in schema.items()
+        if (name == array and not _is_array(feature)) or (name != array and not _is_known(name, feature))
+    ]
+
+
+def _is_array(feature: Feature) -> bool:
+    """Whether every example is one array: not text, not sparse, not rows in rows of several lengths."""
+    return not (feature.is_text or feature.sparse or (feature.shape.count(None) > 1 and not feature.is_image))
+
+
+def _array_of(schema: Schema) -> str | None:
+    """The feature that goes into the files: the first with an axis, else ``values``, else the first."""
+    with_axes = [name for name, feature in schema.items() if feature.shape != ()]
+    named = ["values"] if "values" in schema else []
+    return next(iter([*with_axes, *named, *schema]), None)
+
+
+def _is_known(name: str, feature: Feature) -> bool:
+    simple = feature.dtype == "str" or (feature.dtype != "bytes" and np.dtype(feature.dtype).kind in "iufb")
+    return name != FILE and feature.shape == () and simple
+
+
+class _FolderSink:
+    """Files numbered from 0 in a folder that appears when it is complete."""
+
+    format: str
+
+    def __init__(self, path: PathLike, schema: Schema, found: list[Misfit]) -> None:
+        for misfit in found:
+            place = Where(path=str(path), feature=misfit.feature)
+            raise UnsupportedData(place, expected=misfit.expected, found=misfit.found, hint=misfit.hint)
+        self.schema = schema
+        self.folder = AtomicFolder(path)
+        self.count = 0
+
+    def _array(self, name: str, value: Any) -> Any:
+        feature = self.schema[name]
+        array = np.asarray(value)
+        lengths = zip(feature.shape, array.shape, strict=False)
+        fits = len(feature.shape) == array.ndim and all(a in (None, b) for a, b in lengths)
+        if not fits or not np.can_cast(array.dtype, feature.numpy_dtype, "safe"):
+            raise SchemaMismatch(
+                Where(path=self.folder.path, record=self.count, feature=name),
+                expected=repr(feature),
+                found=f"{array.dtype} with shape {array.shape}",
+            )
+        return np.ascontiguousarray(array, feature.numpy_dtype).reshape(array.shape)
+
+    def close(self) -> None:
+        """Give the folder its name."""
+        if not self.count and not self.folder.closed:
+            leave_note(self.folder, self.format, self.schema)
+        self.folder.close()
+
+    def abort(self) -> None:
+        """Leave nothing behind."""
+        self.folder.abort()
+
+
+class NpzFolderSink(_FolderSink):
+    """A ``.npz`` per example, an array for each feature."""
+
+    format = "npz_folder"
+
+    def __init__(self, path: PathLike, schema: Schema, *, compression: str = "none") -> None:
+        super().__init__(path, schema, npz_misfits(schema))
+        self.deflate = compression == "deflate"
+
+    def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
+        """Write one file for each example."""
+        for row in range(n):
+            arrays = {name: self._array(name, batch[name][row]) for name in self.schema}
+            self.folder.write(f"{self.count:08d}.npz", packed_arrays(arrays, deflate=self.deflate))
+            self.count += 1
+
+
+class NpyFolderSink(_FolderSink):
+    """A ``.npy`` per example. A label with names goes into the names of class folders; other numbers and text go into
+    ``manifest.jsonl``.
+    """
+
+    format = "npy_folder"
+
+    def __init__(self, path: PathLike, schema: Schema, *, compression: str = "none") -> None:  # noqa: ARG002
+        super().__init__(path, schema, npy_misfits(schema))
+        self.array = _array_of(schema)
+        self.known = [name for name in schema if name != self.array]
+        self.classes = schema[LABEL].names if self.known == [LABEL] else None
+        if self.classes is not None and not _are_folders(self.classes):
+            self.classes = None  # No folder can be called so: the manifest holds the numbers.
+        self._lines: list[str] = []
+        self.folder.make_folders(self.classes or ())  # A class without files keeps its number.
+
+    def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
+        """Write one file for each example."""
+        for row in range(n):
+            name = f"{self.count:08d}.npy"
+            if self.classes is not None:
+                name = os.path.join(self._class(int(batch[LABEL][row])), name)
+            elif self.known:
+                values = {known: _json_value(np.asarray(batch[known][row])) for known in self.known}
+                self._lines.append(json.dumps({FILE: name, **values}, ensure_ascii=False))
+            if self.array is not None:
+                array = self._array(self.array, batch[self.array][row])
+                self.folder.write(name, header_bytes(array.dtype, array.shape) + array.tobytes())
+            self.count += 1
+
+    def _class(self, label: int) -> str:
+        names = self.classes or ()
+        if not 0 <= label < len(names):
+            raise SchemaMismatch(
+                Where(path=self.folder.path, record=self.count, feature=LABEL),
+                expected=f"a label from 0 to {len(names) - 1}",
+                found=str(label),
+            )
+        return names[label]
+
+    def close(self) -> None:
+        """Write the manifest, and give the folder its name."""
+        if self._lines:
+            self.folder.write(MANIFEST, ("\n".join(self._lines) + "\n").encode())
+            self._lines = []
+        super().close()
+
+
+def _are_folders(classes: Sequence[str]) -> bool:
+    """Whether folders can be called so, and are read as classes again."""
+    visible = all(is_visible(name) and "/" not in name and "\0" not in name for name in classes)
+    return visible and not {name.lower() for name in classes} <= SPLITS
+
+
+def _json_value(value: Any) -> Any:
+    """What JSON writes so that it reads back the same, and in the fewest digits: 0.1 of a float32 is 0.1, not 0.10000000149011612."""
+    return float(str(value[()])) if value.dtype.kind == "f" else value.item()
+
+
+def join_folders(parts: Sequence[str], path: str) -> None:
+    """Put the files of some folders into one, numbered on."""
+    whole = AtomicFolder(path)
+    so_far, lines = 0, []
+    for part in parts:
+        listing = Listing.of(part)
+        for folder in ("", *listing.folders):
+            inside = listing if not folder else Listing.of(os.path.join(part, folder))
+            os.makedirs(whole.place(folder), exist_ok=True)
+            for name in inside.named((".npy", ".npz")):
+                number, ending = os.path.splitext(name)
+                target = os.path.join(folder, f"{int(number) + so_far:08d}{ending}")
+                os.rename(os.path.join(inside.folder, name), whole.place(target))
+        rows = _lines_of(part)
+        lines += [
+            json.dumps({**row, FILE: f"{so_far + at:08d}.npy"}, ensure_ascii=False) for at, row in enumerate(rows)
+        ]
+        so_far += _count(whole, so_far)
+    if lines:
+        whole.write(MANIFEST, ("\n".join(lines) + "\n").encode())
+    note = os.path.join(parts[0], NOTE)
+    if not so_far and os.path.exists(note):
+        os.rename(note, whole.place(NOTE))
+    whole.close()
+    for part in parts:
+        shutil.rmtree(part)
+
+
+def _lines_of(part: str) -> list[dict[str, Any]]:
+    try:
+        with open(os.path.join(part, MANIFEST), encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+    except FileNotFoundError:
+        return []
+
+
+def _count(whole: AtomicFolder, so_far: int) -> int:
+    return sum(len(names) for _, _, names in os.walk(whole.place(""))) - so_far

@@ -1,0 +1,294 @@
+"""Records of framed formats: bytes by index and in order, from plain and compressed files.
+
+Between which numbers the indices of records lie: asked for every batch, so that it must not take as long as reading one.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace import _native
+from headrace._faults import describe
+from headrace._native import bounds
+from headrace.contracts.records import OnCorrupt, Skipped
+from headrace.contracts.values import Indices
+from headrace.errors import DataError, UnsupportedData, Where
+from headrace.formats.framed.framing import Framing
+from headrace.formats.framed.scan import RUN_BYTES, Run, Scan, Stream
+from headrace.formats.index.build import record_index
+from headrace.formats.index.index import RecordIndex
+from headrace.io.cache.inflate import checked
+from headrace.io.cache.read_ahead import InOrder
+from headrace.io.local.fileset import Buffers, FileSet
+from headrace.io.local.mapped import MappedFile
+from headrace.io.local.pipes import PipeStream, is_pipe
+
+__all__ = ["FramedRecords", "NoLength", "bounds"]
+
+
+class NoLength(UnsupportedData, TypeError):
+    """There is no length, and no random access. A ``TypeError``, so that ``list`` goes on without."""
+
+
+class FramedRecords:
+    """The records of some files of one framed format, joined in order.
+
+    Reading in order needs no index. ``len`` and random access build one at first need and keep it in the user's cache
+    folder. Compressed files are inflated once, into the cache. Picklable; safe in threads and after fork.
+
+    Args:
+        framing: Of the format.
+        paths: The files, as :func:`headrace.io.paths.expand` gives them.
+        compression: ``"gzip"``, ``"zlib"``, ``"none"``; ``None`` finds out for each file from its content.
+        on_corrupt: ``"raise"``, or ``"skip"`` to leave damaged records out and count them in ``skipped``. ``len`` and
+            indices then count the sound ones.
+        verify: ``False`` leaves payload checksums unchecked (lengths are checked wherever records are looked for).
+    """
+
+    def __init__(
+        self,
+        framing: Framing,
+        paths: Sequence[str],
+        *,
+        compression: str | None = None,
+        on_corrupt: OnCorrupt = "raise",
+        verify: bool = True,
+    ) -> None:
+        if on_corrupt not in ("raise", "skip"):
+            raise ValueError(f"on_corrupt must be 'raise' or 'skip', got {on_corrupt!r}")
+        self.framing = framing
+        self.format = framing.name
+        self.paths = tuple(paths)
+        self.on_corrupt: OnCorrupt = on_corrupt
+        self.verify = verify
+        self._compression = checked(compression)
+        self._files = FileSet(self.paths, compression=self._compression, is_plain=framing.is_plain)
+        self._index: RecordIndex | None = None
+        self._skipped: dict[int, Skipped] = {}
+        self._pipes: dict[int, PipeStream] = {}
+        self._is_remote = self._files.is_remote
+
+    @property
+    def index(self) -> RecordIndex:
+        """Where the records are. Built, or loaded from the cache, at first need.
+
+        Raises:
+            CorruptRecord, CorruptFile: A file is damaged and ``on_corrupt`` is ``"raise"``.
+            UnsupportedData: One of them is a pipe.
+        """
+        if self._index is None:
+            self._refuse_pipes()
+            index = record_index(self.framing, self._files, on_corrupt=self.on_corrupt, compression=self._compression)
+            for number, file in enumerate(index.files):
+                self._skipped[number] = Skipped(len(file.skipped), file.skipped_bytes)
+            self._index = index
+        return self._index
+
+    def _refuse_pipes(self) -> None:
+        for path in self.paths:
+            if is_pipe(path):
+                raise NoLength(
+                    Where(path=path),
+                    expected="a file, for the number of records and for reading in any order",
+                    found="a pipe",
+                    hint="Iterate over it, or copy it to a file first.",
+                )
+
+    @property
+    def skipped(self) -> Skipped:
+        """What ``on_corrupt="skip"`` has left out of what was read so far (of everything, once there is an index)."""
+        parts = list(self._skipped.values())
+        return Skipped(sum(part.records for part in parts), sum(part.bytes for part in parts))
+
+    @property
+    def prefers_streaming(self) -> bool:
+        """Whether reading in order would begin sooner: of pipes, and of files that were not inflated or fetched yet."""
+        if self._index is not None and not self._is_remote:
+            return False
+        return any(map(is_pipe, self.paths)) or self._files.waits_for_inflating()
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """How many records each file holds."""
+        return tuple(file.records for file in self.index.files)
+
+    def __getitem__(self, index: int) -> memoryview:
+        """The payload of one record, as a view that keeps what it needs alive."""
+        position = operator.index(index)
+        count = len(self)
+        if not -count <= position < count:
+            raise IndexError(f"record {position} of {count}")
+        at = position % count
+        try:
+            return self._spans_of(np.array([at], np.int64)).view(0)
+        except _native.FormatError as error:
+            raise describe(error, self.where(at)) from error
+
+    def __iter__(self) -> Iterator[memoryview]:
+        """The payloads in order, checked, without an index."""
+        for run in self._runs(verify=self.verify):
+            buffer, starts, end = run.for_users()
+            yield from self.framing.payloads(buffer, starts, end)
+
+    def spans(self, indices: Indices) -> _native.Spans:
+        """Payloads of these records (``int64 (n,)``, none negative), in this order. Their checksums are checked by
+        whoever reads them, so that their bytes are touched once.
+
+        Raises:
+            IndexError: An index is out of range.
+            CorruptRecord: A record is not where the index says.
+        """
+        index = self.index
+        if len(indices):
+            low, high = _native.bounds(indices)
+            if not 0 <= low <= high < len(index):
+                raise IndexError(f"records {low} to {high} of {len(index)}")
+        return self._spans_of(indices)
+
+    def _spans_of(self, indices: Indices) -> _native.Spans:
+        """As :meth:`spans`, of indices that are in range."""
+        try:
+            return self.framing.gather(*self._places(indices), verify=self._verify_later)
+        except _native.FormatError as error:
+            raise describe(error, self.where(int(indices[error.record]))) from error
+
+    def _places(self, indices: Indices) -> tuple[Buffers, npt.NDArray[np.int32] | None, Indices]:
+        """Buffers, which of them holds each record, and where in it."""
+        index = self.index
+        which, offsets = index.locate(indices)
+        if index.compares_content:
+            index.compare_content(self._files, indices, which, offsets)
+        if self._is_remote and len(indices) and self._files.worth_fetching():
+            return self._files.fetched(which, offsets, index.ends(indices, self._files.size) - offsets)
+        scattered = len(indices) > 0 and abs(int(indices[-1]) - int(indices[0])) >= 2 * len(indices)
+        if not len(indices) or self._files.worth_mapping(index.total_bytes):
+            buffers, which = self._files.buffers(which)
+            if not scattered:
+                self._files.passed(index.total_bytes * len(indices) // max(len(index), 1), of=index.total_bytes)
+            return buffers, which, offsets
+        sizes = index.ends(indices, self._files.size) - offsets
+        block, starts = self._files.read(which, offsets, sizes)
+        return [block], None, starts
+
+    @property
+    def _verify_later(self) -> bool:
+        """What was scanned in order to skip was verified then."""
+        return self.verify and self.on_corrupt == "raise"
+
+    def first_spans(self, records: int) -> Iterator[tuple[int, _native.Spans]]:
+        """As :meth:`iter_spans`, for who needs the first blocks only, as a rule: nothing is inflated ahead, nor kept."""
+        return self._iter_spans(records, max_bytes=RUN_BYTES, only_first=True)
+
+    def iter_spans(
+        self, records: int | None = None, *, max_bytes: int = RUN_BYTES
+    ) -> Iterator[tuple[int, _native.Spans]]:
+        """All records in order, without an index.
+
+        Args:
+            records: How many in each block (fewer in the last); ``None``: as many as ``max_bytes`` hold.
+            max_bytes: About how large a block is.
+
+        Yields:
+            Number of the block's first record, and its payloads; their checksums are checked by whoever reads them.
+
+        Raises:
+            CorruptRecord, CorruptFile: At the first fault, after the block of what comes before it.
+        """
+        return self._iter_spans(records, max_bytes=max_bytes, only_first=False)
+
+    def _iter_spans(
+        self, records: int | None, *, max_bytes: int, only_first: bool
+    ) -> Iterator[tuple[int, _native.Spans]]:
+        first = 0
+        verify = self.on_corrupt == "skip" and self.verify
+        runs = self._runs(verify=verify, run_bytes=max_bytes, only_first=only_first)
+        for block in ([run] for run in runs) if records is None else _regrouped(runs, records):
+            spans = self._gathered(block)
+            yield first, spans
+            first += len(spans)
+
+    def _gathered(self, block: list[Run]) -> _native.Spans:
+        if len(block) == 1:
+            return self.framing.gather([block[0].buffer], None, block[0].starts, verify=self._verify_later)
+        which = np.repeat(np.arange(len(block), dtype=np.int32), [len(run) for run in block])
+        starts = np.concatenate([run.starts for run in block])
+        return self.framing.gather([run.buffer for run in block], which, starts, verify=self._verify_later)
+
+    def _runs(self, *, verify: bool, run_bytes: int = RUN_BYTES, only_first: bool = False) -> Iterator[Run]:
+        for number, content in enumerate(self.contents(only_first=only_first)):
+            scan = Scan(self.framing, content, verify=verify, on_corrupt=self.on_corrupt, run_bytes=run_bytes)
+            try:
+                yield from scan
+            finally:
+                if len(scan.faults) > self._skipped.get(number, Skipped()).records:
+                    self._skipped[number] = Skipped(len(scan.faults), sum(size for _, size in scan.faults))
+
+    def contents(self, *, only_first: bool = False) -> Iterator[MappedFile | Stream]:
+        """What each file holds, decompressed, for one pass in order. Of a pipe: what comes out of it."""
+        with closing(InOrder(self._files, only_first=only_first)) as files:
+            for number, path in enumerate(self.paths):
+                if number not in self._pipes and is_pipe(path):
+                    self._pipes[number] = PipeStream(path)
+                yield self._pipes[number] if number in self._pipes else files.content(number)
+
+    def where(self, index: int) -> Where:
+        """Path, number of the record in its file, and byte offset of record ``index``."""
+        return self.index.where(index)
+
+    def where_in_order(self, index: int) -> Where:
+        """As :meth:`where`, for files that may be too damaged for an index: looks for the record in order."""
+        if self._index is not None:
+            return self._index.where(index)
+        before = 0
+        try:
+            for run in self._runs(verify=self.on_corrupt == "skip" and self.verify):
+                if index < before + len(run):
+                    return run.where(index - before)
+                before += len(run)
+        except DataError as error:
+            return Where(path=error.where.path)
+        return Where()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_index": None, "_pipes": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def __repr__(self) -> str:
+        files = repr(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
+        return f"{type(self).__name__}({files})"
+
+
+def _regrouped(runs: Iterator[Run], records: int) -> Iterator[list[Run]]:
+    """The same records, ``records`` at a time. What comes before a fault is a shorter block before it."""
+    block: list[Run] = []
+    missing = records
+    while True:
+        try:
+            run = next(runs)
+        except StopIteration:
+            break
+        except DataError:
+            if block:
+                yield block
+            raise
+        rest = run
+        while len(rest) >= missing:
+            head, rest = rest.cut(missing)
+            yield [*block, head]
+            block, missing = [], records
+        if len(rest):
+            block.append(rest)
+            missing -= len(rest)
+    if block:
+        yield block

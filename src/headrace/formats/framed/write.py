@@ -1,0 +1,148 @@
+"""What writers of records have in common: payloads gather until there are enough of them to be framed together.
+
+Writing files of framed records.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.contracts.values import Indices
+from headrace.formats.framed.framing import Framing
+from headrace.io.cache.inflate import checked, deflater
+from headrace.io.paths import PathLike
+from headrace.io.write.atomic import AtomicFile, Closing
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = ["FramedWriter", "RecordWriter"]
+
+
+GATHER_BYTES = 1 << 20
+GATHER_RECORDS = 4096
+
+
+class RecordWriter(Closing):
+    """Writes records into one file, which appears under its name at ``close``, or never.
+
+    Args:
+        path: The file.
+    """
+
+    head: int = 0
+    """Bytes that ``write_block`` needs before each payload."""
+    tail: int = 0
+    """Bytes that it needs behind each."""
+
+    def __init__(self, path: PathLike) -> None:
+        self._file = AtomicFile(path)
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        self.records = 0
+        """Records written so far."""
+
+    @property
+    def path(self) -> str:
+        """The final name."""
+        return self._file.path
+
+    def write(self, payload: Buffer) -> None:
+        """Append one record."""
+        self.write_many((payload,))
+
+    def write_many(self, payloads: Sequence[Buffer]) -> None:
+        """Append several records."""
+        self._check_open()
+        # A buffer that the caller may fill anew is copied; bytes cannot change.
+        kept = [payload if isinstance(payload, bytes) else bytes(payload) for payload in payloads]
+        self._waiting += kept
+        self.records += len(kept)
+        self._waiting_bytes += sum(map(len, kept))
+        if self._waiting_bytes >= GATHER_BYTES or len(self._waiting) >= GATHER_RECORDS:
+            self._flush()
+
+    def close(self) -> None:
+        """Put the whole file into its place. A second call does nothing."""
+        if self._file.closed:
+            return
+        try:
+            self._flush(last=True)
+            self._end()
+            self._file.close()
+        except BaseException:
+            self.abort()
+            raise
+
+    def abort(self) -> None:
+        """Leave no file behind. Does nothing after ``close``."""
+        self._waiting.clear()
+        self._file.abort()
+
+    @abstractmethod
+    def _flush(self, *, last: bool = False) -> None:
+        """Frame what waits; all of it if nothing comes after it (``last``)."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """Write what stands behind the last record."""
+
+    def _check_open(self) -> None:
+        if self._file.closed:
+            raise ValueError(f"{self.path} is closed")
+
+
+class FramedWriter(RecordWriter):
+    """Writes one file of framed records, which appears under its name at ``close``, or never.
+
+    A format gives its framing and what that needs round each payload.
+
+    Args:
+        path: The file.
+        compression: ``"gzip"``, ``"zlib"`` or ``"none"`` (also ``None``).
+        level: Of the compression, 0 (none) to 9 (smallest); -1 is zlib's choice, 6.
+
+    Raises:
+        ValueError: No such compression or level.
+    """
+
+    framing: Framing
+    """Of the format."""
+
+    def __init__(self, path: PathLike, *, compression: str | None = None, level: int = -1) -> None:
+        wrapper = checked(compression) or "none"
+        if not -1 <= level <= 9:
+            raise ValueError(f"level must be in [-1, 9], got {level}")
+        self._deflater: Any = None if wrapper == "none" else deflater(wrapper, level)
+        super().__init__(path)
+
+    def write_block(self, block: npt.NDArray[np.uint8], starts: Indices, sizes: Indices) -> None:
+        """Append records that lie in one array with room round each payload; what surrounds them is filled in there.
+
+        Args:
+            block: Writable ``uint8``: for each record ``head`` bytes, its payload, ``tail`` bytes, one behind the other. Given
+                away: a thread may write it while the next one is being made.
+            starts: ``int64 (n,)``: where each *payload* begins in ``block``.
+            sizes: ``int64 (n,)``: how long each payload is.
+        """
+        self._check_open()
+        self._flush()
+        self._put(block[: self.framing.frame_block(block, starts, sizes)])
+        self.records += len(starts)
+
+    def _flush(self, *, last: bool = False) -> None:  # noqa: ARG002 - no record waits for another
+        if self._waiting:
+            waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+            self._put(self.framing.frame_payloads(waiting))
+
+    def _end(self) -> None:
+        if self._deflater is not None:
+            self._file.write(self._deflater.flush())
+
+    def _put(self, framed: npt.NDArray[np.uint8]) -> None:
+        self._file.give(framed if self._deflater is None else self._deflater.compress(framed))

@@ -1,0 +1,262 @@
+"""Folders of image files: one folder for each class, or one flat folder.
+
+The layout is that of torchvision's ``ImageFolder`` and TFDS's: ``folder/class/name.jpg``, classes numbered in the order of
+their sorted names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.contracts.feature import SEVERAL_KINDS, Feature
+from headrace.contracts.images import SUFFIXES, encoding_of, is_image_name
+from headrace.contracts.records import Checked, Format, Skipped
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Batch, Indices
+from headrace.errors import CorruptFile, DataError, NoFiles, UnsupportedData, Where
+from headrace.formats.image_folder.write import CLASSES_NOTE, SPLITS, ImageFolderSink, join_folders, misfits
+from headrace.formats.table.empty_folder import is_noted, noted_schema
+from headrace.io.cache.inflate import checked
+from headrace.io.folders import Listing, Look, looking_into
+from headrace.io.local.open import read_each
+from headrace.io.names import is_record_name
+from headrace.io.urls import inside, parent_of
+
+__all__ = ["FORMAT", "ImageFolder", "looks_like_image_folder"]
+
+
+DEEPEST = 32
+"""Folders in folders; more is a circle of links."""
+LOOKED_INTO = 16
+"""Class folders that are looked into for an image before saying that there is none."""
+
+
+class _Listing(NamedTuple):
+    names: list[str]
+    """Paths from the folder, with ``/``."""
+    roots: npt.NDArray[np.int32]
+    """Which of the folders each is in."""
+    labels: npt.NDArray[np.int64] | None
+    classes: tuple[str, ...]
+
+
+class ImageFolder:
+    """The images of some folders as a table: ``image`` (the encoded bytes), ``label``, ``name``. Opening it opens no image.
+
+    Images are those files whose names end as images do; hidden files and folders and whatever else lies there are passed
+    over. They come class by class, in natural order of their names. Picklable; safe in threads and after fork.
+
+    Args:
+        paths: The folders.
+        compression: ``None`` or ``"none"``.
+
+    Raises:
+        NoFiles: At first use: there are no images.
+        UnsupportedData: At first use: images lie beside class folders, or the folders are splits rather than classes.
+    """
+
+    format = "image_folder"
+    prefers_streaming = False
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        compression: str | None = None,
+    ) -> None:
+        if checked(compression) not in (None, "none"):
+            raise UnsupportedData(Where(path=paths[0]), expected="a folder of images", found=str(compression))
+        self.paths = tuple(paths)
+
+    @property
+    def skipped(self) -> Skipped:
+        """Nothing."""
+        return Skipped()
+
+    @cached_property
+    def _listing(self) -> _Listing:
+        looks = [looking_into(root) for root in self.paths]
+        found = [_images_by_class(root, look) for root, look in zip(self.paths, looks, strict=True)]
+        classes = sorted(
+            {name for root, look in zip(self.paths, looks, strict=True) for name in _classes_beside(root, look)}
+        )
+        numbers = {name: number for number, name in enumerate(classes)}
+        names = [name for by_class in found for each in by_class.values() for name in each]
+        if not names and self._noted is None:
+            raise NoFiles(
+                Where(path=self.paths[0]),
+                expected="images (" + ", ".join(SUFFIXES) + ") in this folder or in the folders of classes",
+                found="none",
+            )
+        counts = [sum(map(len, by_class.values())) for by_class in found]
+        labels = [numbers.get(name, -1) for by_class in found for name, each in by_class.items() for _ in each]
+        return _Listing(
+            names,
+            np.repeat(np.arange(len(found), dtype=np.int32), counts),
+            np.array(labels, np.int64) if classes else None,
+            tuple(classes),
+        )
+
+    @cached_property
+    def _noted(self) -> Schema | None:
+        """What a folder that was written without an image says of itself."""
+        return noted_schema(looking_into(self.paths[0])(self.paths[0]), self.format)
+
+    @cached_property
+    def schema(self) -> Schema:
+        """``image``, ``label`` where there are classes, and ``name``."""
+        listing = self._listing
+        if not listing.names and self._noted is not None:
+            return self._noted
+        kinds = {SUFFIXES["." + name.rpartition(".")[2].lower()] for name in listing.names}
+        image = Feature("bytes", encoding=kinds.pop() if len(kinds) == 1 else SEVERAL_KINDS)
+        label = {} if listing.labels is None else {"label": Feature("int64", names=listing.classes)}
+        return Schema({"image": image, **label, "name": Feature("str")})
+
+    @property
+    def files(self) -> list[str]:
+        """The path of every image."""
+        return [self._path(index) for index in range(len(self))]
+
+    def __len__(self) -> int:
+        return len(self._listing.names)
+
+    def _path(self, index: int) -> str:
+        listing = self._listing
+        return inside(self.paths[listing.roots[index]], listing.names[index])
+
+    def where(self, index: int) -> Where:
+        """The path of an image."""
+        return Where(path=self._path(index))
+
+    def batch(self, indices: Indices, names: tuple[str, ...]) -> Batch:
+        """Images by index.
+
+        Raises:
+            NoFiles: One is gone.
+        """
+        listing = self._listing
+        batch: Batch = {}
+        for name in names:
+            if name == "label":
+                batch[name] = (np.zeros(0, np.int64) if listing.labels is None else listing.labels)[indices]
+            else:
+                values = (
+                    read_each(list(map(self._path, indices.tolist())))
+                    if name == "image"
+                    else map(listing.names.__getitem__, indices)
+                )
+                batch[name] = _objects(values, len(indices))
+        return batch
+
+
+def _objects(values: Any, n: int) -> npt.NDArray[Any]:
+    column = np.empty(n, object)
+    column[:] = list(values)
+    return column
+
+
+def _images_by_class(root: str, look: Look) -> dict[str, list[str]]:
+    """The images of one folder: class to paths from the folder; the class of a flat folder is ``""``."""
+    listing = look(root)
+    folders, images, _ = _listed(listing)
+    if folders and images:
+        raise UnsupportedData(
+            Where(path=inside(root, images[0])),
+            expected="images in folders of classes, or in no folder",
+            found="both: this one beside folders with images",
+            hint="Move it, or open the folders one by one.",
+        )
+    if folders and {name.lower() for name in folders} <= SPLITS and CLASSES_NOTE not in listing.files:
+        raise UnsupportedData(
+            Where(path=root),
+            expected="a folder for each class",
+            found=f"the splits {folders}",
+            hint=f"split={folders[0]!r} opens one of them.",
+        )
+    if images:
+        return {"": images}
+    return {name: [f"{name}/{path}" for path in _below(inside(root, name), 0, look)] for name in folders}
+
+
+def _below(folder: str, depth: int, look: Look) -> Iterator[str]:
+    """Every image in a folder and in the folders in it."""
+    if depth > DEEPEST:
+        raise UnsupportedData(
+            Where(path=folder), expected=f"folders at most {DEEPEST} deep", found="more", hint="Is a link a circle?"
+        )
+    folders, images, _ = _listed(look(folder))
+    yield from images
+    for name in folders:
+        for path in _below(inside(folder, name), depth + 1, look):
+            yield f"{name}/{path}"
+
+
+def _listed(listing: Listing) -> tuple[list[str], list[str], bool]:
+    """Visible sub-folders, sorted; images, in natural order; whether there are other files that may hold records."""
+    images = [name for name in listing.files if is_image_name(name)]
+    others = any(is_record_name(name) and not is_image_name(name) for name in listing.files)
+    return [name for name in listing.folders if not is_image_name(name)], images, others
+
+
+def _classes_beside(root: str, look: Look) -> list[str]:
+    """The classes of a folder; if it is one split among others, those of all of them, so that labels agree."""
+    parent, name = parent_of(root)
+    splits = [look(root)]
+    if name.lower() in SPLITS:
+        beside = [other for other in _listed(Listing.of(parent))[0] if other.lower() in SPLITS and other != name]
+        splits += [Listing.of(inside(parent, other)) for other in beside]
+    return [name for split in splits for name in _listed(split)[0]]
+
+
+def looks_like_image_folder(folder: str, look: Look = Listing.of) -> bool:
+    """Whether a folder holds images and no other records, or folders of images."""
+    listing = look(folder)
+    folders, images, others = _listed(listing)
+    if others or images:
+        return bool(images) and not others
+    return is_noted(listing, "image_folder") or any(
+        _has_image(inside(folder, name), 0, look) for name in folders[:LOOKED_INTO]
+    )
+
+
+def _has_image(folder: str, depth: int, look: Look) -> bool:
+    folders, images, others = _listed(look(folder))
+    if images or others:
+        return not others
+    return depth < 2 and any(_has_image(inside(folder, name), depth + 1, look) for name in folders[:2])
+
+
+def verify_images(folder: ImageFolder) -> Iterator[Checked]:
+    """Every file: that it can be read, and begins as an image does. What it shows is known when it is decoded."""
+    for path in folder.files:
+        faults: list[DataError] = []
+        size = 0
+        try:
+            image = read_each([path])[0]
+            size = len(image)
+            if encoding_of(image) is None:
+                found = f"{size} bytes that begin as no kind of image"
+                faults.append(CorruptFile(Where(path=path), expected="an image", found=found))
+        except DataError as fault:
+            faults.append(fault)
+        yield Checked(path, int(not faults), size, faults)
+
+
+FORMAT = Format(
+    name="image_folder",
+    suffixes=(),
+    knows=lambda _head: False,
+    open=ImageFolder,
+    folder=looks_like_image_folder,
+    sink=ImageFolderSink,
+    misfits=misfits,
+    join=join_folders,
+    verify=verify_images,
+)
+"""What the registry holds."""

@@ -1,0 +1,232 @@
+"""Batches into a folder of image files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from headrace.contracts.feature import SEVERAL_KINDS, Feature
+from headrace.contracts.images import encoding_of, is_image_name
+from headrace.contracts.records import Misfit
+from headrace.contracts.schema import Schema
+from headrace.errors import SchemaMismatch, UnsupportedData, Where
+from headrace.formats.table.empty_folder import NOTE, leave_note, remove_note
+from headrace.io.folders import AtomicFolder, is_visible
+from headrace.io.paths import PathLike
+
+__all__ = ["CLASSES_NOTE", "SPLITS", "ImageFolderSink", "join_folders", "misfits"]
+
+
+ENDINGS = {"jpeg": ".jpg", "png": ".png", "gif": ".gif", "bmp": ".bmp", "webp": ".webp", "tiff": ".tiff"}
+IMAGE, LABEL, NAME = "image", "label", "name"
+SPLITS = frozenset(("train", "training", "test", "testing", "val", "valid", "validation", "dev", "eval"))
+"""Names of folders that are splits and no classes."""
+CLASSES_NOTE = "headrace-classes.json"
+"""A file beside the folders that says that they are classes, although all have names of splits: such labels were written."""
+NUMBERED = re.compile(r"\d{8}")
+
+
+def misfits(schema: Schema) -> list[Misfit]:
+    """What a folder of images does not hold: everything but one image, a label and a name."""
+    image = _image_name(schema)
+    found = [
+        Misfit(
+            feature=name,
+            expected="one image, a label and a name, which is what a folder of images holds",
+            found=repr(feature),
+            hint="Select the others, or write a format of records.",
+        )
+        for name, feature in schema.items()
+        if not (name == image or (name == LABEL and _is_label(feature)) or (name == NAME and feature == Feature("str")))
+    ]
+    if image is None:
+        hint = "Pixels are encoded if the schema says how: schema={'image': Feature('uint8', (None, None, 3), encoding='png')}."
+        expected = "a feature that holds an encoded image"
+        found.insert(0, Misfit(feature=IMAGE, expected=expected, found=str(list(schema)), hint=hint))
+    return found
+
+
+def _image_name(schema: Schema) -> str | None:
+    images = [name for name, feature in schema.items() if feature.encoding is not None and feature.shape == ()]
+    if not images and IMAGE in schema and schema[IMAGE] == Feature("bytes"):
+        return IMAGE
+    return IMAGE if IMAGE in images else images[0] if len(images) == 1 else None
+
+
+def _is_label(feature: Feature) -> bool:
+    return feature.shape == () and (feature.dtype == "str" or feature.numpy_dtype.kind in "iu")
+
+
+class ImageFolderSink:
+    """Writes ``folder/class/name.jpg``. The images' bytes are written as they are.
+
+    The class is the name of the label where the schema has names, else the label itself; without a label the folder is flat.
+    The file is called as the feature ``name`` says, with the ending of its kind where the name has none, else by its number. The
+    folder gets its name when it is complete.
+
+    Args:
+        path: The folder; it must not be there yet, or be empty.
+        schema: One image, a label or not, a name or not.
+        compression: ``"none"``.
+
+    Raises:
+        UnsupportedData: The schema has something else, or the folder is there.
+    """
+
+    def __init__(self, path: PathLike, schema: Schema, *, compression: str = "none") -> None:
+        if compression != "none":
+            raise UnsupportedData(Where(path=str(path)), expected="a folder of images", found=compression)
+        for misfit in misfits(schema):
+            place = Where(path=str(path), feature=misfit.feature)
+            raise UnsupportedData(place, expected=misfit.expected, found=misfit.found, hint=misfit.hint)
+        self.path = os.fspath(path)
+        self.image = _image_name(schema) or IMAGE
+        self.label = schema.get(LABEL, None)
+        self.has_names = NAME in schema
+        self.schema = schema
+        self.count = 0
+        self._is_nested: bool | None = None
+        classes = (self.label.names or ()) if self.label else ()
+        if classes and _are_splits(classes):
+            raise UnsupportedData(
+                Where(path=str(path), feature=LABEL),
+                expected="classes that are not called as splits are",
+                found=str(list(classes)),
+                hint="Folders of these names are read as splits. Rename a class, or leave the label out.",
+            )
+        self._folders: set[str] = set()
+        folders = [_checked(each, 0, LABEL) for each in classes]  # It may refuse: before there is a folder.
+        self.folder = AtomicFolder(path)
+        self.folder.make_folders(folders)  # a class without images keeps its number
+
+    def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
+        """Write one file for each example."""
+        for row in range(n):
+            image = batch[self.image][row]
+            path = self._name(batch, row, image)
+            self.folder.make_folders([os.path.dirname(path)])
+            try:
+                self.folder.write(path, image)
+            except FileExistsError as error:
+                raise self._refused(NAME, "a name of its own for every image", repr(path)) from error
+            self.count += 1
+
+    def _name(self, batch: Mapping[str, Any], row: int, image: Any) -> str:
+        kind = encoding_of(image) if isinstance(image, bytes) else None
+        if kind is None:
+            raise self._refused(self.image, "the bytes of an image", f"{type(image).__name__} {image!r:.40}")
+        name = f"{self.count:08d}{ENDINGS[kind]}"
+        if self.has_names:
+            name = str(batch[NAME][row])
+            if not is_image_name(name) and name[-1:] not in ("", "/"):
+                name += ENDINGS[kind]  # Files of other names are no images where the folder is read.
+            name = _checked(name, self.count, NAME)
+        if self.label is None:
+            self._check_nesting(name)
+            return name
+        folder = _checked(self._class(batch[LABEL][row]), self.count, LABEL)
+        self._folders.add(folder)
+        return name if name.startswith(folder + "/") else f"{folder}/{name}"
+
+    def _check_nesting(self, name: str) -> None:
+        """Refuse images beside folders with images, which reading does."""
+        is_nested = "/" in name
+        if self._is_nested is None:
+            self._is_nested = is_nested
+        if is_nested != self._is_nested:
+            expected = "names that all lead into folders, or none of them"
+            raise self._refused(NAME, expected, f"{name!r} after others that {'do not' if is_nested else 'do'}")
+
+    def _class(self, label: Any) -> str:
+        names = self.label.names if self.label is not None else None
+        if names is None:  # Padded, so that the order of the folders is that of the numbers.
+            return label if isinstance(label, str) else f"{int(label):05d}"
+        if not 0 <= int(label) < len(names):
+            raise self._refused(LABEL, f"a label from 0 to {len(names) - 1}", str(label))
+        return names[int(label)]
+
+    def _refused(self, feature: str, expected: str, found: str) -> SchemaMismatch:
+        return SchemaMismatch(Where(path=self.path, record=self.count, feature=feature), expected=expected, found=found)
+
+    def close(self) -> None:
+        """Give the folder its name."""
+        if not self.count and not self.folder.closed:
+            leave_note(self.folder, "image_folder", _as_read(self.schema, self.image))
+        elif self._folders and _are_splits(self._folders) and not self.folder.closed:
+            self.folder.write(CLASSES_NOTE, json.dumps({"classes": sorted(self._folders)}).encode())
+        self.folder.close()
+
+    def abort(self) -> None:
+        """Leave nothing behind."""
+        self.folder.abort()
+
+
+def _are_splits(folders: Iterable[str]) -> bool:
+    return all(each.lower() in SPLITS for each in folders)
+
+
+def _as_read(schema: Schema, image: str) -> Schema:
+    """The schema of a folder of images as it is read."""
+    label = {LABEL: Feature("int64", names=schema[LABEL].names)} if LABEL in schema else {}
+    encoding = schema[image].encoding or SEVERAL_KINDS
+    return Schema({IMAGE: Feature("bytes", encoding=encoding), **label, NAME: Feature("str")})
+
+
+def _checked(name: str, record: int, feature: str) -> str:
+    """A name that stays inside the folder and that reading does not pass over.
+
+    Raises:
+        UnsupportedData: It would not.
+    """
+    parts = name.split("/")
+    bad = "\\" in name or "\0" in name or not all(map(is_visible, parts))
+    folders = parts if feature == LABEL else parts[:-1]
+    if bad or any(map(is_image_name, folders)) or (feature == LABEL and len(parts) > 1):
+        raise UnsupportedData(
+            Where(record=record, feature=feature),
+            expected="a name of a visible file inside the folder" if feature == NAME else "a name for a visible folder",
+            found=repr(name),
+            hint="source.map can give another one.",
+        )
+    return name
+
+
+def join_folders(parts: Sequence[str], path: str) -> None:
+    """Put the images of some folders into one. Numbered ones are numbered on."""
+    first, *others = parts
+    so_far = _count(first)
+    for part in others:
+        files = [
+            os.path.relpath(os.path.join(folder, name), part)
+            for folder, _, names in os.walk(part)
+            for name in names
+            if name not in (NOTE, CLASSES_NOTE)
+        ]
+        stems = [os.path.splitext(os.path.basename(file))[0] for file in files]
+        are_numbers = sorted(stems) == [f"{number:08d}" for number in range(len(stems))]
+        for file, stem in zip(files, stems, strict=True):
+            folder, name = os.path.split(file)
+            target = f"{int(stem) + so_far:08d}{name[len(stem) :]}" if are_numbers else name
+            _move(os.path.join(part, file), os.path.join(first, folder, target))
+        so_far += len(files)
+        shutil.rmtree(part)
+    if so_far:
+        remove_note(first)
+    os.replace(first, path)
+
+
+def _move(source: str, target: str) -> None:
+    if os.path.exists(target):
+        raise SchemaMismatch(
+            Where(path=target, feature=NAME), expected="a name of its own for every image", found="two"
+        )
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    os.rename(source, target)
+
+
+def _count(folder: str) -> int:
+    return sum(name not in (NOTE, CLASSES_NOTE) for _, _, names in os.walk(folder) for name in names)

@@ -1,0 +1,381 @@
+"""Making the index of framed records: every file once, several at a time, large ones in several pieces.
+
+Where records begin, collected while they are found.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import IO, TypeAlias
+
+import numpy as np
+
+from headrace import _native
+from headrace.contracts.records import OnCorrupt
+from headrace.contracts.values import Indices
+from headrace.errors import Where
+from headrace.formats.framed.framing import Framing
+from headrace.formats.framed.scan import Scan, Stream
+from headrace.formats.index.index import FileIndex, RecordIndex, index_path, load_index, warn_of_damage, write_index
+from headrace.io.cache.block_sums import BLOCK_BYTES, BlockSums, Sums
+from headrace.io.cache.folder import cache_folder
+from headrace.io.local.fileset import FileSet
+from headrace.io.local.mapped import MappedFile
+from headrace.io.local.signatures import Signature
+from headrace.io.progress import Progress
+from headrace.io.system import usable_cores
+from headrace.io.threads import ThreadPool
+from headrace.io.urls import is_url
+
+__all__ = ["HELD_BYTES", "Starts", "build_index", "record_index"]
+
+
+HELD_BYTES = 1 << 20
+
+
+class Starts:
+    """Record starts of one file, in order: few are held in memory, many lie in a file of no name in the cache folder.
+
+    So memory does not grow with the files. Where there is no room for that file, all are held in memory.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[Indices] = []
+        self._held_bytes = 0
+        self._file: IO[bytes] | None = None
+        self._filed = 0  # starts in the file
+        self._can_file = True
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __del__(self) -> None:
+        file = getattr(self, "_file", None)
+        if file is not None:
+            file.close()
+
+    def add(self, starts: Indices) -> None:
+        """Append some, as a copy: native memory goes back to where it is used again."""
+        self._held.append(starts.astype("<i8"))
+        self._held_bytes += starts.nbytes
+        self._count += len(starts)
+        if self._held_bytes >= HELD_BYTES and self._can_file:
+            self._file_away()
+
+    def _file_away(self) -> None:
+        try:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(dir=cache_folder("index"))  # noqa: SIM115 - it lives as long as this
+            for starts in self._held:
+                self._file.write(starts.data)
+            self._file.flush()
+        except OSError:
+            self._can_file = False  # What was filed before is still there; of this, nothing counts.
+            return
+        self._held, self._held_bytes, self._filed = [], 0, self._count
+
+    def __iter__(self) -> Iterator[Indices]:
+        """All of them, in blocks of about 1 MiB."""
+        size = np.dtype("<i8").itemsize
+        left = self._filed * size
+        if self._file is not None:
+            self._file.seek(0)
+        while left and self._file is not None:
+            block = self._file.read(min(left, HELD_BYTES))
+            left -= len(block)
+            yield np.frombuffer(block, "<i8")
+        yield from self._held
+
+
+STEP_BYTES = 16 << 20
+PIECE_BYTES = 256 << 20  # of a large file; below that one core hops over the headers faster than two share the work
+MOST_THREADS = 16
+MOST_PRINTED = 1024  # files whose content is looked at before their old index is believed; for more, size and time do
+
+
+def record_index(framing: Framing, files: FileSet, *, on_corrupt: OnCorrupt, compression: str | None) -> RecordIndex:
+    """The index of some files: from the cache, with what is stale in it made again.
+
+    Raises:
+        CorruptRecord, CorruptFile: A file is damaged and ``on_corrupt`` is ``"raise"``.
+        NoFiles: A file is gone.
+    """
+    path = index_path(files.paths, format=framing.index_name, on_corrupt=on_corrupt, compression=compression)
+    kept = load_index(path)
+    built = _build(framing, files, on_corrupt=on_corrupt, kept=kept)
+    index = _saved(built, path) if built is not None else kept
+    assert index is not None
+    index.path = path
+    index.make_again = partial(_made_again, framing, files, on_corrupt, path)
+    files.expect([file.signature for file in index.files])
+    return index
+
+
+def _made_again(framing: Framing, files: FileSet, on_corrupt: OnCorrupt, path: Path) -> RecordIndex:
+    """The index anew, where a part of the kept one turned out to be damaged when it was used."""
+    warn_of_damage(path)
+    path.unlink(missing_ok=True)
+    return _saved(_Built.of(framing, files, on_corrupt), path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """What was found: the files, and of each where its records begin, in blocks."""
+
+    files: list[FileIndex]
+    starts: list[Iterable[Indices]]
+    content: list[BlockSums]
+
+    @classmethod
+    def of(cls, framing: Framing, files: FileSet, on_corrupt: OnCorrupt) -> _Built:
+        """Of all files, whatever was kept of them."""
+        built = _build(framing, files, on_corrupt=on_corrupt, kept=None, show=False)
+        assert built is not None
+        return built
+
+    def __iter__(self) -> Iterator[Indices]:
+        """The blocks of all files, one by one."""
+        return chain.from_iterable(self.starts)
+
+    def index(self) -> RecordIndex:
+        return RecordIndex(self.files, _together(list(self)), content=self.content)
+
+
+def _saved(built: _Built, path: Path) -> RecordIndex:
+    """The index, kept; a large one as a map of its file, so that it takes no memory of ours."""
+    is_kept = write_index(built.files, built, path, built.content)
+    is_large = sum(file.records for file in built.files) * 8 > HELD_BYTES
+    mapped = load_index(path) if is_kept and is_large else None
+    return built.index() if mapped is None or mapped.files != tuple(built.files) else mapped
+
+
+def build_index(
+    framing: Framing,
+    files: FileSet,
+    *,
+    on_corrupt: OnCorrupt = "raise",
+    kept: RecordIndex | None = None,
+    show: bool = True,
+) -> RecordIndex:
+    """Scan files for their records.
+
+    Args:
+        framing: Of their format.
+        files: The files.
+        on_corrupt: ``"raise"`` checks lengths and their checksums; ``"skip"`` checks payloads too and leaves what is
+            damaged out.
+        kept: An earlier index, of which the files that have not changed are taken over. It is returned itself when
+            none has changed.
+        show: Whether a progress bar may appear.
+    """
+    built = _build(framing, files, on_corrupt=on_corrupt, kept=kept, show=show)
+    index = built.index() if built is not None else kept
+    assert index is not None
+    return index
+
+
+def _build(
+    framing: Framing, files: FileSet, *, on_corrupt: OnCorrupt, kept: RecordIndex | None, show: bool = True
+) -> _Built | None:
+    """What :func:`build_index` gives; ``None`` where all that was kept is as it was."""
+    signatures = _signatures(files)
+    stale = [
+        number
+        for number, signature in enumerate(signatures)
+        if kept is None or not kept.files[number].signature.proves(signature)
+    ]
+    if kept is not None and not stale:
+        return None
+    total = sum(signatures[number].size for number in stale)
+    with (
+        Progress("indexing", total, "bytes", show=show) as bar,
+        ThreadPool(min(MOST_THREADS, usable_cores())) as pool,
+    ):
+        jobs = {number: _Job(framing, files, number, signatures[number], on_corrupt, bar) for number in stale}
+        for job in jobs.values():
+            job.submit(pool)
+        try:
+            found = [jobs[n].result() if n in jobs else _taken(kept, n) for n in range(len(files))]
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    return _Built([file for file, _, _ in found], [starts for _, starts, _ in found], [sums for _, _, sums in found])
+
+
+def _together(starts: list[Indices]) -> Indices:
+    return np.concatenate(starts) if starts else np.zeros(0, np.int64)
+
+
+def _signatures(files: FileSet) -> list[Signature]:
+    if len(files) <= MOST_PRINTED or files.is_remote:
+        return [files.signature(number) for number in range(len(files))]
+    return [Signature.of(path) for path in files.paths]
+
+
+def _taken(kept: RecordIndex | None, number: int) -> _Found:
+    if kept is None:
+        raise AssertionError("only what was kept is taken over")
+    return kept.files[number], [kept.part(number)], kept.content[number]
+
+
+_Found: TypeAlias = tuple[FileIndex, Iterable[Indices], BlockSums]
+"""Of one file: what it is, where its records begin, the checksums of its content (none where its format has its own)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Records that begin in ``[begin, stop)`` of a file; ``end`` is where the next one would. -1: not known."""
+
+    begin: int
+    stop: int
+    starts: Indices
+    end: int
+
+
+class _Job:
+    """The scan of one file."""
+
+    def __init__(
+        self,
+        framing: Framing,
+        files: FileSet,
+        number: int,
+        signature: Signature,
+        on_corrupt: OnCorrupt,
+        bar: Progress,
+    ) -> None:
+        self._framing = framing
+        self._files = files
+        self._number = number
+        self._signature = signature
+        self._skip = on_corrupt == "skip"
+        self._remote = is_url(files.paths[number])
+        self._bar = bar
+        self._pieces: list[Future[_Piece]] = []
+        self._sums: dict[int, Sums] = {}
+        """Checksums of the content, by the number of the first block."""
+        self._content_bytes = 0
+        self._whole: Future[_Found] | None = None
+
+    def submit(self, pool: ThreadPool) -> None:
+        """Large plain files in pieces; everything else as one."""
+        size = self._signature.size
+        if self._remote or self._skip or size < 2 * PIECE_BYTES or self._files.wrapper(self._number) != "none":
+            self._whole = pool.submit(self._scanned)
+            return
+        bounds = [*range(0, size - PIECE_BYTES // 2, PIECE_BYTES), size]
+        self._pieces = [pool.submit(self._piece, a, b) for a, b in pairwise(bounds)]
+
+    def result(self) -> _Found:
+        """Wait for it."""
+        return self._found(self._joined()) if self._whole is None else self._whole.result()
+
+    def _scanned(self) -> _Found:
+        content = self._files.stream(self._number) if self._remote else self._files.content(self._number)
+        if self._skip or not isinstance(content, MappedFile):
+            return self._in_order(content)
+        starts = Starts()
+        self._chain(content, self._begin(content), content.size, starts, sums=True)
+        if content.fault is not None:
+            raise content.fault.relocated(Where(record=len(starts)))
+        return self._found(starts)
+
+    def _begin(self, content: MappedFile) -> int:
+        begin = self._framing.begin(content.buffer, content.path, last=content.fault is None)
+        return content.size if begin < 0 else begin
+
+    def _in_order(self, content: MappedFile | Stream) -> _Found:
+        """One pass over a stream, or over everything in order to skip what is damaged."""
+        mode: OnCorrupt = "skip" if self._skip else "raise"
+        scan = Scan(self._framing, content, verify=self._skip, on_corrupt=mode, run_bytes=STEP_BYTES)
+        starts = Starts()
+        for run in scan:
+            starts.add(run.starts + run.base)
+        if isinstance(content, MappedFile):
+            self._sum(content, 0, content.size)
+        return self._found(starts, scan)
+
+    def _sum(self, content: MappedFile, start: int, stop: int) -> None:
+        """Take the checksums of the blocks that begin in a stretch, while it is in memory, where the format has none of its own."""
+        if self._framing.has_checksums:
+            return
+        first, behind = -(-start // BLOCK_BYTES), -(-stop // BLOCK_BYTES)
+        if first < behind:
+            self._sums[first] = _native.crc32c_blocks(
+                content.read(first * BLOCK_BYTES, (behind - first) * BLOCK_BYTES), BLOCK_BYTES
+            )
+            self._content_bytes = content.size
+
+    def _found(self, starts: Starts, scan: Scan | None = None) -> _Found:
+        faults = [] if scan is None else scan.faults
+        skipped = tuple((fault.where.record or 0) - before for before, (fault, _) in enumerate(faults))
+        path = self._files.paths[self._number]
+        self._bar.advance(self._signature.size if self._whole is not None else 0)
+        sums = np.concatenate([np.zeros(0, np.uint32), *(self._sums[first] for first in sorted(self._sums))])
+        skipped_bytes = sum(size for _, size in faults)
+        file = FileIndex(path, self._signature, len(starts), skipped, skipped_bytes, self._content_bytes)
+        return file, starts, BlockSums(self._content_bytes, sums, BLOCK_BYTES)
+
+    def _piece(self, start: int, stop: int) -> _Piece:
+        content = self._files.content(self._number)
+        self._sum(content, start, stop)
+        begin = self._begin(content) if start == 0 else self._framing.find(content.buffer, start)
+        if not 0 <= begin < stop:
+            return _Piece(-1, stop, np.zeros(0, np.int64), -1)
+        try:
+            starts, end = self._framing.scan(content.buffer, begin, stop, verify=False, max_records=stop)
+        except _native.FormatError:
+            return _Piece(-1, stop, np.zeros(0, np.int64), -1)  # Joining comes to it, and knows the record's number.
+        self._bar.advance(stop - start)
+        content.drop(start, stop - start)
+        return _Piece(begin, stop, starts, end)
+
+    def _joined(self) -> Starts:
+        """The starts of all pieces. One counts only where the chain of records before it ends exactly where it begins."""
+        content = self._files.content(self._number)
+        at, starts = self._begin(content), Starts()
+        while self._pieces:
+            piece = self._pieces.pop(0).result()  # which nobody holds any more, once its starts are taken
+            if at >= piece.stop:
+                continue  # One record covers all of it.
+            if at == piece.begin:
+                starts.add(piece.starts)
+                at = piece.end
+            else:
+                at = self._chain(content, at, piece.stop, starts)
+        return starts
+
+    def _chain(self, content: MappedFile, at: int, stop: int, to: Starts, *, sums: bool = False) -> int:
+        """Record starts in ``[at, stop)``, one hop after the other; returns where the next record would begin."""
+        begin = 0
+        while at < stop:
+            try:
+                starts, end = self._framing.scan(
+                    content.buffer,
+                    at,
+                    min(stop, at + STEP_BYTES),
+                    verify=False,
+                    max_records=stop,
+                    last=content.fault is None,
+                )
+            except _native.FormatError as error:
+                if error.fault == "truncated" and content.fault is not None:
+                    to.add(error.starts)
+                    return stop  # The compressed stream ends here; its own fault says why.
+                raise self._framing.fault_at(error, content.path, len(to) + error.record, 0) from error
+            to.add(starts)
+            if sums:
+                self._sum(content, begin, end)
+                begin = end
+            content.drop(at, end - at)
+            at = end
+        if sums:
+            self._sum(content, begin, content.size)
+        return at

@@ -1,0 +1,331 @@
+"""Where the records of some files begin: kept in the user's cache folder, made again where it is stale or damaged.
+
+An index file is a header, a description, and three tables, each of which begins at a multiple of 64 bytes: the checksums of the
+blocks of the starts; those of the contents of files whose format has none of its own (CSV); the starts. A start is compared with the
+checksum of its block when it is first used, so that an index of any size is opened at once and no damaged one gives another row.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import struct
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace import _native
+from headrace.contracts.records import OnCorrupt
+from headrace.contracts.values import Indices
+from headrace.errors import CorruptFile, NoFiles, Where
+from headrace.io.cache.block_sums import BLOCK_BYTES, BlockSums, sums_of
+from headrace.io.cache.folder import cache_folder, cache_key, is_believed
+from headrace.io.faults import changed
+from headrace.io.local.fileset import FileSet
+from headrace.io.local.mapped import MappedFile, guarded
+from headrace.io.local.signatures import Signature
+from headrace.io.paths import absolute
+from headrace.io.write.atomic import AtomicFile
+
+__all__ = ["FileIndex", "RecordIndex", "index_path", "load_index", "save_index", "warn_of_damage", "write_index"]
+
+
+LOG = logging.getLogger("headrace.index")
+VERSION = 2
+MAGIC = b"psindex\n"
+HEADER = struct.Struct("<8sIIQ")  # magic, version, CRC-32C of the description, its length
+ALIGNMENT = 64
+CHECKED_BYTES = 16 << 20  # starts up to this size are checked when they are loaded, which takes some two milliseconds
+ITEM = 8  # bytes of a start
+
+
+@dataclass(frozen=True, slots=True)
+class FileIndex:
+    """What the index knows of one file.
+
+    Args:
+        path: As the caller named it.
+        signature: Of the version that was scanned.
+        records: Sound records.
+        skipped: For each damaged stretch that was left out: how many sound records come before it.
+        skipped_bytes: Size of all those stretches.
+        content_bytes: Size of its decompressed content, where there are checksums of that: its format has none of its own.
+    """
+
+    path: str
+    signature: Signature
+    records: int
+    skipped: tuple[int, ...] = ()
+    skipped_bytes: int = 0
+    content_bytes: int = 0
+
+
+class RecordIndex:
+    """Record starts of all files, end to end.
+
+    Args:
+        files: In the order of the records.
+        starts: ``int64 (n,)``: byte in its own (decompressed) file at which each record begins.
+        sums: Checksums of the starts; ``None`` where they are known to be right.
+        content: Checksums of the contents of the files, in the same order; empty where there are none.
+        is_mapped: Whether the starts are those of a mapped file, which may be cut off.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[FileIndex],
+        starts: Indices,
+        sums: BlockSums | None = None,
+        content: Sequence[BlockSums] = (),
+        *,
+        is_mapped: bool = False,
+    ) -> None:
+        self._is_mapped = is_mapped
+        self.files = tuple(files)
+        self.content = tuple(content)
+        self.compares_content = any(not each.all_sound for each in content)
+        """Whether :meth:`compare_content` has something left to compare."""
+        self.make_again: Callable[[], RecordIndex] | None = None
+        """What gives the same index anew, should it turn out to be damaged."""
+        self.path: Path | None = None
+        """Where it is kept."""
+        self._starts = starts
+        self._sums = sums
+        self.firsts = np.zeros(len(self.files) + 1, np.int64)
+        """Number of each file's first record, and of all records."""
+        np.cumsum([file.records for file in self.files], out=self.firsts[1:])
+        self._total_bytes = -1
+        if self.firsts[-1] != len(starts):
+            raise ValueError(f"{len(starts)} starts for {self.firsts[-1]} records")
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    @property
+    def starts(self) -> Indices:
+        """All starts, checked."""
+        if self._sums is not None and self._sums.damaged_anywhere(self._bytes) >= 0:
+            self._replace()
+        self._sums = None
+        return self._starts
+
+    def _at(self, indices: Indices) -> Indices:
+        """Some starts, checked."""
+        sums = self._sums
+        if sums is not None:
+            if sums.damaged(self._bytes, indices * ITEM, indices * ITEM + ITEM) >= 0:
+                self._replace()
+            if sums.all_sound:
+                self._sums = None
+        return self._taken(indices)
+
+    def _taken(self, indices: Indices | slice) -> Indices:
+        if not self._is_mapped:
+            return self._starts[indices]
+        with guarded(self._starts):
+            return self._starts[indices].copy()
+
+    @property
+    def _bytes(self) -> memoryview:
+        return self._starts.data.cast("B")
+
+    def _replace(self) -> None:
+        """Take the starts of a new index in the place of damaged ones.
+
+        Raises:
+            CorruptFile: There is nothing to make it of, or the files are other ones by now.
+        """
+        made = None if self.make_again is None else self.make_again()
+        if made is None or [file.records for file in made.files] != [file.records for file in self.files]:
+            raise CorruptFile(
+                Where(path=self.files[0].path if self.files else None),
+                expected="a sound index of this file in the cache folder",
+                found="a damaged one",
+                hint="Open the file again: then it is made anew.",
+            )
+        self._starts, self._sums, self._is_mapped = made.starts, None, made._is_mapped
+
+    def locate(self, indices: Indices) -> tuple[npt.NDArray[np.int32] | None, Indices]:
+        """File numbers and byte offsets of records; ``None`` for the file numbers where there is one file only."""
+        is_known = self._sums is None and not self._is_mapped  # as nearly always
+        offsets = self._starts[indices] if is_known else self._at(indices)
+        return None if len(self.files) == 1 else self.file_of(indices), offsets
+
+    @property
+    def total_bytes(self) -> int:
+        """About how large the (decompressed) files are together: where the last record of each begins."""
+        if self._total_bytes < 0:
+            lasts = self.firsts[1:][np.diff(self.firsts) > 0] - 1
+            self._total_bytes = int(self._at(lasts).sum())
+        return self._total_bytes
+
+    def ends(self, indices: Indices, sizes: Callable[[int], int]) -> Indices:
+        """Where the bytes of records end at the latest: at the next record, or with the file, whose size ``sizes`` tells."""
+        following = indices + 1
+        if len(self.files) == 1 and int(following.max()) < len(self):
+            return self._at(following)
+        ends = self._at(np.minimum(following, len(self) - 1))
+        for position in np.flatnonzero(np.isin(following, self.firsts)):
+            number = int(np.searchsorted(self.firsts, indices[position], side="right")) - 1
+            ends[position] = sizes(number)
+        return ends
+
+    def compare_content(
+        self, files: FileSet, indices: Indices, which: npt.NDArray[np.int32] | None, offsets: Indices
+    ) -> None:
+        """Compare the blocks of the files that records are in with what they were when the index was made: each when it is
+        first used, and where the format has no checksums that would show another version.
+
+        Args:
+            files: Their contents.
+            indices, which, offsets: The records, and where :meth:`locate` has found them.
+
+        Raises:
+            CorruptFile: A file is another version.
+        """
+        if not self.compares_content or not len(indices):
+            return
+        ends = self.ends(indices, files.size)
+        for number in (0,) if which is None else np.unique(which).tolist():
+            if self.content[number].all_sound:
+                continue
+            mine = slice(None) if which is None else which == number
+            if self.content[number].damaged(files.content(number).buffer, offsets[mine], ends[mine]) >= 0:
+                if self.path is not None:
+                    self.path.unlink(missing_ok=True)  # When it is opened again, its index is made again.
+                found = "other bytes than when its index was made"
+                raise changed(self.files[number].path, size=None, found=found, what="file")
+        self.compares_content = any(not each.all_sound for each in self.content)
+
+    def file_of(self, indices: Indices) -> npt.NDArray[np.int32]:
+        """The number of the file that each record is in."""
+        return (np.searchsorted(self.firsts, indices, side="right") - 1).astype(np.int32)
+
+    def where(self, index: int) -> Where:
+        """The place of one record."""
+        number = int(self.file_of(np.array([index], np.int64))[0])
+        file, sound = self.files[number], index - int(self.firsts[number])
+        # Damaged stretches have numbers too, so that the number is that of the record in the file.
+        return Where(
+            path=file.path, record=sound + bisect_right(file.skipped, sound), offset=int(self._at(np.array([index]))[0])
+        )
+
+    def part(self, number: int) -> Indices:
+        """The starts in one file."""
+        first, stop = int(self.firsts[number]), int(self.firsts[number + 1])
+        sums = self._sums
+        if sums is not None and sums.damaged(self._bytes, np.array([first * ITEM]), np.array([stop * ITEM])) >= 0:
+            self._replace()
+        return self._taken(slice(first, stop))
+
+
+def index_path(
+    paths: Sequence[str], *, on_corrupt: OnCorrupt, compression: str | None = None, format: str = "tfrecord"
+) -> Path:
+    """Where the index of these files, scanned with these options, is kept."""
+    options = {"format": format, "on_corrupt": on_corrupt, "compression": compression or "auto"}
+    names = map(absolute, paths)
+    return cache_folder("index") / f"{cache_key(VERSION, sorted(options.items()), *names)}.psindex"
+
+
+def save_index(index: RecordIndex, path: Path) -> bool:
+    """Write an index. A full disk or a read-only folder is no fault (it is a cache); the answer says whether it was written."""
+    return write_index(index.files, [np.ascontiguousarray(index.starts, "<i8")], path, index.content)
+
+
+def write_index(
+    files: Sequence[FileIndex],
+    starts: Iterable[Indices],
+    path: Path,
+    content: Sequence[BlockSums] = (),
+) -> bool:
+    """As :func:`save_index`, of starts that come in blocks (``<i8``), twice."""
+    sums = sums_of((block.data for block in starts), BLOCK_BYTES).astype("<u4").tobytes()
+    contents = b"".join(each.sums.astype("<u4").tobytes() for each in content)
+    description = {
+        "files": [asdict(file) for file in files],
+        "block_bytes": BLOCK_BYTES,
+        "sums": [len(sums), _native.crc32c(sums)],
+        "contents": [len(contents), _native.crc32c(contents)],
+    }
+    text = json.dumps(description).encode("utf-8", "surrogateescape")
+    head = HEADER.pack(MAGIC, VERSION, _native.crc32c(text), len(text)) + text
+    try:
+        with AtomicFile(path, durable=False) as file:
+            for part in (head, sums, contents):
+                file.write(part + bytes(-len(part) % ALIGNMENT))
+            for block in starts:
+                file.write(block.view(np.uint8).data)
+    except OSError:
+        return False
+    return True
+
+
+def load_index(path: Path) -> RecordIndex | None:
+    """The index in a file, mapped; ``None`` where there is none or it is damaged, so that it has to be made again."""
+    if not is_believed(path):
+        return None
+    try:
+        file = MappedFile(str(path))
+    except (OSError, NoFiles):
+        return None
+    try:
+        return _read(file)
+    except (OSError, ValueError, KeyError, TypeError, struct.error):
+        warn_of_damage(path)
+        return None
+
+
+def warn_of_damage(path: Path) -> None:
+    """Say in the log that an index was damaged: the disk may be failing."""
+    LOG.warning("The index %s is damaged. It is made again, and nothing that it said is used.", path)
+
+
+def _file(entry: dict[str, Any]) -> FileIndex:
+    return FileIndex(**{**entry, "signature": Signature(**entry["signature"]), "skipped": tuple(entry["skipped"])})
+
+
+def _read(file: MappedFile) -> RecordIndex:
+    magic, version, crc, length = HEADER.unpack(file.read(0, HEADER.size))
+    text = bytes(file.read(HEADER.size, length))
+    if magic != MAGIC or version != VERSION or _native.crc32c(text) != crc:
+        raise ValueError("not an index of this version, or a damaged one")
+    description = json.loads(text.decode("utf-8", "surrogateescape"))
+    files = [_file(entry) for entry in description["files"]]
+    block_bytes = description["block_bytes"]
+    at = _aligned(HEADER.size + length)
+    tables = []
+    for size, sum_of_table in (description["sums"], description["contents"]):
+        table = file.read(at, size)
+        if _native.crc32c(table) != sum_of_table:
+            raise ValueError("damaged checksums")
+        tables.append(np.frombuffer(table, "<u4"))
+        at += _aligned(size)
+    counts = [-(-each.content_bytes // block_bytes) for each in files]
+    if sum(counts) != len(tables[1]):
+        raise ValueError("checksums of other contents")
+    stops = list(accumulate(counts))
+    # For all files whose format has checksums: they may be thousands.
+    nothing = BlockSums(0, tables[1][:0], block_bytes)
+    content = [
+        BlockSums(each.content_bytes, tables[1][stop - count : stop], block_bytes) if count else nothing
+        for each, count, stop in zip(files, counts, stops, strict=True)
+    ]
+    is_mapped = file.size - at > CHECKED_BYTES
+    starts = file.buffer[at:] if is_mapped else file.read(at, file.size)
+    sums = BlockSums(len(starts), tables[0], block_bytes)
+    if not is_mapped and sums.damaged_anywhere(starts) >= 0:
+        raise ValueError("damaged starts")
+    return RecordIndex(
+        files, np.frombuffer(starts, "<i8"), None if sums.all_sound else sums, content, is_mapped=is_mapped
+    )
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT

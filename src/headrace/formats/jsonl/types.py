@@ -1,0 +1,329 @@
+"""JSON values and our types, both ways, by way of pyarrow's JSON reader."""
+
+from __future__ import annotations
+
+import io
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from headrace._optional import require
+from headrace.contracts.feature import Feature
+from headrace.contracts.records import Misfit
+from headrace.contracts.schema import Schema
+from headrace.errors import CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
+from headrace.formats.jsonl.numbers import has_beyond_exact, innermost, whole_type
+from headrace.formats.table.arrow import arrow_compute
+from headrace.formats.table.arrow_types import Leaf, arrow, feature_of, leaves_of
+from headrace.formats.table.values import BadValue
+from headrace.io.json_text import TOO_DEEP, load_json, too_deep
+
+__all__ = ["BadLine", "Found", "array_at", "damaged_lines", "infer", "misfits", "parse", "parse_types"]
+
+
+Found = Mapping[str, tuple[tuple[str, ...], Feature | DataError]]
+"""Feature name to its keys, from the outermost object in, and its type, or why it has none."""
+
+MOST_BYTES = (1 << 31) - 1
+SHOWN = 60
+
+
+class BadLine(Exception):
+    """A line that cannot be read. ``number`` is which of those that were given."""
+
+    def __init__(self, number: int, fault: DataError) -> None:
+        super().__init__(str(fault))
+        self.number = number
+        self.fault = fault
+
+
+def infer(lines: Sequence[bytes]) -> Found:
+    """The features of some lines. Lists of one length in all of them have a fixed shape.
+
+    Raises:
+        BadLine: One is no JSON object, or another type than those before it.
+        UnsupportedData: A value has no array type.
+    """
+    first = parse(lines, None)
+    try:
+        leaves = list(leaves_of(first.schema))
+    except UnicodeDecodeError as error:
+        raise _bad_key(lines, error) from error
+    # Where types are found, pyarrow drops nulls at the beginning of lists: values are those of a second reading with types.
+    types = given = _without_times(first.schema)
+    table = parse(lines, types)
+    faults: dict[str, DataError] = {}
+    for leaf in leaves:
+        keys = _keys(first.schema, leaf.path)
+        if arrow().types.is_floating(innermost(leaf.type)) and has_beyond_exact(array_at(table, keys)):
+            try:
+                types = _retyped(types, leaf, whole_type(lines, keys, leaf.type))
+            except BadValue as bad:
+                faults[leaf.name] = UnsupportedData(
+                    Where(record=bad.row, feature=leaf.name), expected=bad.expected, found=bad.found, hint=bad.hint
+                )
+    table = table if types is given else parse(lines, types)
+    found: dict[str, tuple[tuple[str, ...], Feature | DataError]] = {}
+    for leaf in leaves_of(table.schema):
+        keys = _keys(table.schema, leaf.path)
+        found[leaf.name] = keys, faults.get(leaf.name) or _feature_at(table, keys, Where(feature=leaf.name))
+    return found
+
+
+def _feature_at(table: Any, keys: tuple[str, ...], where: Where) -> Feature | DataError:
+    array = array_at(table, keys)
+    try:
+        feature = feature_of(_known(array.type, where), where)
+    except DataError as error:
+        return error
+    return Feature(feature.dtype, _shape(array, feature.shape))
+
+
+def _retyped(types: Any, leaf: Leaf, kind: Any) -> Any:
+    """The types with another one in the place of a column."""
+    pa = arrow()
+
+    def changed(field: Any, path: tuple[int, ...]) -> Any:
+        if not path:
+            return pa.field(field.name, kind)
+        inner = [field.type.field(at) for at in range(field.type.num_fields)]
+        inner[path[0]] = changed(inner[path[0]], path[1:])
+        return pa.field(field.name, pa.struct(inner))
+
+    at = leaf.path[0]
+    return types.set(at, changed(types.field(at), leaf.path[1:]))
+
+
+def _bad_key(lines: Sequence[bytes], error: Exception) -> BadLine:
+    """The line whose keys are no UTF-8."""
+    for number, line in enumerate(lines):
+        try:
+            bytes(line).decode()
+        except UnicodeDecodeError as fault:
+            return BadLine(number, _not_utf8(bytes(line), fault))
+    return BadLine(0, CorruptRecord(Where(), expected="UTF-8 text", found=str(error)))
+
+
+def _not_utf8(text: bytes, fault: UnicodeDecodeError) -> CorruptRecord:
+    found = f"byte 0x{text[fault.start]:02x} in {_shown(text[max(0, fault.start - 20) : fault.start + 20])}"
+    return CorruptRecord(Where(), expected="UTF-8 text", found=found)
+
+
+def _known(kind: Any, where: Where) -> Any:
+    inner = innermost(kind)
+    if arrow().types.is_null(inner):
+        raise UnsupportedData(
+            where,
+            expected="a value in one of the first rows",
+            found="only null or empty lists",
+            hint="Say what it is, or name the columns that you want: schema={...}.",
+        )
+    return kind
+
+
+def _without_times(schema: Any) -> Any:
+    """The same types with text where pyarrow sees points in time: text that looks like one may stand beside other text."""
+    pa = arrow()
+
+    def plain(kind: Any) -> Any:
+        if pa.types.is_timestamp(kind):
+            return pa.string()
+        if pa.types.is_list(kind):
+            return pa.list_(plain(kind.value_type))
+        if pa.types.is_struct(kind):
+            return pa.struct([pa.field(f.name, plain(f.type)) for f in (kind.field(i) for i in range(kind.num_fields))])
+        return kind
+
+    types = pa.schema([pa.field(field.name, plain(field.type)) for field in schema])
+    return schema if types.equals(schema) else types
+
+
+def _keys(schema: Any, path: tuple[int, ...]) -> tuple[str, ...]:
+    field = schema.field(path[0])
+    keys = [field.name]
+    for position in path[1:]:
+        field = field.type.field(position)
+        keys.append(field.name)
+    return tuple(keys)
+
+
+def _shape(array: Any, shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+    if not shape:
+        return ()
+    lengths = arrow_compute().list_value_length(array).to_numpy(zero_copy_only=False)
+    same = (
+        len(lengths) > 0 and lengths[0] > 0 and bool((lengths == lengths[0]).all())
+    )  # a null is NaN, which equals nothing
+    return (int(lengths[0]) if same else None, *_shape(array.flatten(), shape[1:]))
+
+
+def parse_types(schema: Schema, names: Sequence[str], found: Found) -> Any:
+    """What the JSON reader is told to read for some features."""
+    tree: dict[str, Any] = {}
+    for name in names:
+        keys = found[name][0] if name in found else (name,)
+        at = tree
+        for key in keys[:-1]:
+            at = at.setdefault(key, {})
+        at[keys[-1]] = _json_type(schema[name])
+    return arrow().schema(_fields(tree))
+
+
+def _fields(tree: Mapping[str, Any]) -> list[Any]:
+    pa = arrow()
+    return [
+        pa.field(key, pa.struct(_fields(value)) if isinstance(value, dict) else value) for key, value in tree.items()
+    ]
+
+
+def _json_type(feature: Feature) -> Any:
+    """What a feature is in JSON: text for points in time, whole numbers for spans of it, one type of floats."""
+    pa = arrow()
+    if feature.is_text:
+        kind = pa.string()
+    else:
+        dtype = np.dtype(feature.dtype)
+        kind = {"M": pa.string(), "m": pa.int64(), "f": pa.float64(), "b": pa.bool_()}.get(dtype.kind)
+        kind = pa.from_numpy_dtype(dtype) if kind is None else kind
+    for _ in feature.shape:
+        kind = pa.list_(kind)
+    return kind
+
+
+def array_at(table: Any, keys: tuple[str, ...]) -> Any:
+    """The array behind some keys."""
+    pa = arrow()
+    column = table.column(keys[0])
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    for key in keys[1:]:
+        array = arrow_compute().struct_field(array, [array.type.get_field_index(key)])
+    return array
+
+
+def parse(lines: Sequence[bytes], types: Any) -> Any:
+    """The table of some lines; ``types`` are Arrow's, of the keys that are wanted. ``None``: all, as they look.
+
+    Raises:
+        BadLine: A line is no JSON object, or holds another type.
+    """
+    size = sum(map(len, lines)) + len(lines)
+    if size > MOST_BYTES:
+        raise BadLine(0, UnsupportedData(Where(), expected="less than 2 GiB of rows at once", found=f"{size} bytes"))
+    joined = b"\n".join(lines)
+    deep = too_deep(joined)
+    if deep >= 0:
+        raise _deep_line(lines, deep)
+    try:
+        table = _parsed(joined, types)
+    except arrow().ArrowInvalid as error:
+        raise _bad_line(lines, types, error) from error
+    if table.num_rows != len(lines):
+        raise _bad_line(lines, types, None)
+    return table
+
+
+def damaged_lines(lines: Sequence[bytes]) -> list[int]:
+    """Which of some lines are no JSON object in UTF-8. They are read together, and where that fails half by half."""
+    if _are_objects(lines):
+        return []
+    if len(lines) == 1:
+        return [0]
+    half = len(lines) // 2
+    return [*damaged_lines(lines[:half]), *(half + number for number in damaged_lines(lines[half:]))]
+
+
+def _are_objects(lines: Sequence[bytes]) -> bool:
+    joined = b"\n".join(lines)
+    if too_deep(joined) >= 0:
+        return False
+    try:
+        joined.decode()
+        nothing = arrow().schema(
+            [arrow().field("\0", arrow().string())]
+        )  # a key that hardly any object has: no value is read
+        return bool(_parsed(joined, nothing).num_rows == len(lines))
+    except (UnicodeDecodeError, arrow().ArrowInvalid):
+        return False
+
+
+def _deep_line(lines: Sequence[bytes], at: int) -> BadLine:
+    """The line that a byte of all of them is in."""
+    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    number = min(bisect_right(starts, at) - 1, len(lines) - 1)
+    fault = CorruptRecord(
+        Where(), expected="one JSON object a line", found=f"{TOO_DEEP}, {_shown(bytes(lines[number][:SHOWN]))}"
+    )
+    return BadLine(number, fault)
+
+
+def _parsed(joined: bytes, types: Any) -> Any:
+    reader = require("pyarrow.json", extra="arrow")
+    behaviour = "infer" if types is None else "ignore"
+    if types is not None and not len(types):  # Without columns there would be no rows either.
+        types, behaviour = None, "infer"
+    return reader.read_json(
+        io.BytesIO(joined),
+        read_options=reader.ReadOptions(use_threads=False, block_size=len(joined) + 1),
+        parse_options=reader.ParseOptions(explicit_schema=types, unexpected_field_behavior=behaviour),
+    )
+
+
+def _bad_line(lines: Sequence[bytes], types: Any, error: Exception | None) -> BadLine:
+    """Which line it is, and what is wrong with it."""
+    for number, line in enumerate(lines):
+        text = bytes(line).strip()
+        try:
+            value = load_json(text)
+        except UnicodeDecodeError as fault:
+            return BadLine(number, _not_utf8(text, fault))
+        except ValueError as fault:
+            reason = CorruptRecord(Where(), expected="one JSON object a line", found=_shown(text), hint=f"({fault})")
+            return BadLine(number, reason)
+        if not isinstance(value, dict):
+            return BadLine(number, CorruptRecord(Where(), expected="one JSON object a line", found=_shown(text)))
+        try:
+            _parsed(bytes(line), types)
+        except arrow().ArrowInvalid as fault:
+            return BadLine(number, _mismatch(types, fault))
+    # Every line is sound by itself: they differ in a type.
+    for stop in range(1, len(lines) + 1):
+        try:
+            _parsed(b"\n".join(lines[:stop]), types)
+        except arrow().ArrowInvalid as fault:
+            return BadLine(stop - 1, _mismatch(types, fault))
+    return BadLine(0, _mismatch(types, error))
+
+
+def _mismatch(types: Any, error: Exception | None) -> SchemaMismatch:
+    return SchemaMismatch(
+        Where(),
+        expected="the types of the rows before" if types is None else ", ".join(f"{f.name}: {f.type}" for f in types),
+        found=str(error).splitlines()[0][:200] if error is not None else "other rows than lines",
+        hint="Say what types there are: schema={...}.",
+    )
+
+
+def _shown(text: bytes) -> str:
+    return repr(text[:SHOWN].decode("utf-8", "replace")) + ("..." if len(text) > SHOWN else "")
+
+
+def misfits(schema: Schema) -> list[Misfit]:
+    """The features that JSON has no value for: bytes, complex numbers, sparse rows."""
+    found = []
+    for name, feature in schema.items():
+        dtype = None if feature.is_text else np.dtype(feature.dtype)
+        if feature.sparse:
+            instead = Feature(feature.dtype, feature.shape)
+            found.append(Misfit(feature=name, expected="dense rows", found=repr(feature), instead=instead))
+        elif feature.dtype == "bytes":
+            hint = "JSON has no bytes: write .parquet or .avro."
+            found.append(Misfit(feature=name, expected="text or numbers", found=repr(feature), hint=hint))
+        elif dtype is not None and dtype.kind == "f" and dtype.itemsize > 8:
+            instead = Feature("float64", feature.shape)
+            found.append(Misfit(feature=name, expected="floats of up to 64 bits", found=repr(feature), instead=instead))
+        elif dtype is not None and dtype.kind not in "biufmM":
+            found.append(Misfit(feature=name, expected="text or numbers", found=repr(feature)))
+    return found

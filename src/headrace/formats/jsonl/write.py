@@ -1,0 +1,143 @@
+"""Writing JSON Lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Ragged
+from headrace.errors import UnsupportedData, Where
+from headrace.formats.jsonl.types import misfits
+from headrace.formats.table.base import PackedFile, refuse_misfits
+from headrace.formats.table.values import mapped, point_in_time, rows_in
+from headrace.io.paths import PathLike
+
+__all__ = ["JsonLinesWriter"]
+
+
+SHORT_UNITS = ("ps", "fs", "as")
+
+
+class JsonLinesWriter:
+    """Batches into one JSON Lines file: UTF-8, one object a line. NaN and NaT, for which JSON has no word, become ``null``. Numbers
+    are the shortest that are read back as the same: 0.1 for the ``float32`` 0.1, not the 0.10000000149011612 that it is.
+
+    Args:
+        path: The file.
+        schema: Of the batches.
+        compression: ``"gzip"``, ``"zlib"`` or ``"none"``.
+        first: Whether the file begins here; one that is appended to another looks the same.
+
+    Raises:
+        UnsupportedData: A feature has no JSON value; on writing: an infinite number, or text that is no Unicode.
+    """
+
+    def __init__(
+        self,
+        path: PathLike,
+        schema: Schema,
+        *,
+        compression: str = "none",
+        first: bool = True,  # noqa: ARG002 - there is nothing before the first row
+    ) -> None:
+        refuse_misfits(path, misfits(schema))
+        self.schema = schema
+        self.rows = 0
+        """Rows written so far."""
+        self._path = str(path)
+        self._file = PackedFile(path, compression)
+
+    def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
+        """Append rows."""
+        names = list(self.schema)
+        columns = [self._rows(batch[name], self.schema[name], name) for name in names]
+        encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+        lines = [encode(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)] or ["{}"] * n
+        try:
+            text = "\n".join([*lines, ""]).encode()
+        except UnicodeEncodeError as error:
+            raise UnsupportedData(Where(path=self._path), expected="Unicode text", found=str(error)) from error
+        self._file.write(text)
+        self.rows += n
+
+    def _rows(self, column: Any, feature: Feature, name: str) -> list[Any]:
+        kind = "O" if feature.is_text else feature.numpy_dtype.kind
+        if kind == "m":
+            return rows_in(mapped(column, lambda values: _or_null(values.astype(np.int64), np.isnat(values))))
+        if kind == "M":
+            return rows_in(mapped(column, lambda values: self._points(values, name)))
+        finite = kind != "f" or _all_finite(column)
+        if kind == "f" and feature.numpy_dtype.itemsize < 8:
+            column = mapped(column, _shortest)
+        if finite:
+            return rows_in(column)
+        return [self._without_nan(row, name) for row in rows_in(column)]
+
+    def _points(self, values: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+        """ISO 8601. NumPy does not write what is near the ends of its range as it reads it."""
+        texts, missing = np.datetime_as_string(values), np.isnat(values)
+        is_short = np.datetime_data(values.dtype)[0] in SHORT_UNITS  # of whose range no year can be made
+        years = np.zeros(values.shape, np.int64) if is_short else values.astype("M8[Y]").astype(np.int64)
+        for at in np.flatnonzero(~missing.reshape(-1) & ((years < -1970) | (years > 8029)).reshape(-1)).tolist():
+            point, text = values.reshape(-1)[at], str(texts.reshape(-1)[at])
+            try:
+                same = point_in_time(text, values.dtype) == point
+            except (ValueError, OverflowError):
+                same = False
+            if not same:
+                where = Where(path=self._path, feature=name)
+                raise UnsupportedData(
+                    where,
+                    expected="points in time that have a text",
+                    found=f"{point.astype(np.int64)} of {values.dtype}",
+                )
+        return _or_null(texts, missing)
+
+    def _without_nan(self, value: Any, name: str) -> Any:
+        if isinstance(value, list):
+            return [self._without_nan(item, name) for item in value]
+        if value != value:  # noqa: PLR0124 - NaN is what is not equal to itself
+            return None
+        if value in (np.inf, -np.inf):
+            where = Where(path=self._path, feature=name)
+            raise UnsupportedData(where, expected="numbers that JSON has", found=repr(value))
+        return value
+
+    def close(self) -> None:
+        """Put the file into its place."""
+        self._file.close()
+
+    def abort(self) -> None:
+        """Leave no file behind."""
+        self._file.abort()
+
+
+def _or_null(values: npt.NDArray[Any], missing: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    if not missing.any():
+        return values
+    filled = values.astype(object)
+    filled[missing] = None
+    return filled
+
+
+def _shortest(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """The doubles with the shortest texts of those that are read as these narrower floats, by way of ``float32`` or not."""
+    exact = values.astype(np.float64)
+    short = values.astype(str).astype(np.float64)
+    with np.errstate(over="ignore"):
+        same = (short.astype(values.dtype) == values) & (short.astype(np.float32).astype(values.dtype) == values)
+    return np.where(same, short, exact)
+
+
+def _all_finite(column: Any) -> bool:
+    if isinstance(column, Ragged):
+        return _all_finite(column.values)
+    if isinstance(column, list):
+        return all(map(_all_finite, column))
+    return bool(np.isfinite(column).all())

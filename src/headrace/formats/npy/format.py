@@ -1,0 +1,334 @@
+"""NumPy's ``.npy``: one array behind a header; its rows along the first axis are the records.
+
+Source of the format: ``numpy/lib/format.py`` and NEP 1. Object arrays are pickles, and refused.
+
+Every check of ``.npy`` files: their headers, their sizes, that text is text, and that they fit together.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace import _native
+from headrace.contracts.records import Checked, Format, Skipped
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Batch, Indices
+from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where
+from headrace.formats.npy.header import (
+    MAGIC,
+    Field,
+    Layout,
+    NpyHeader,
+    check_text,
+    header_of,
+    holds_text,
+    native_endian,
+    read_header,
+)
+from headrace.formats.npy.write import ArraySink, join_arrays, misfits
+from headrace.io.cache.inflate import checked
+from headrace.io.local.fileset import FileSet
+from headrace.io.local.mapped import MappedFile, guarded
+from headrace.io.local.open import open_file
+from headrace.io.paths import PathLike
+from headrace.io.store.stream import BLOCK_BYTES
+
+__all__ = ["FORMAT", "NpyRecords", "check_alike", "check_texts", "data_offset", "verify_npy"]
+
+
+VERIFY_BYTES = 1 << 20
+
+
+def verify_npy(records: Any) -> Iterator[Checked]:
+    """Rows carry no checksums, so this is quick, but where they hold text."""
+    first: tuple[str, NpyHeader] | None = None
+    for path in records.paths:
+        file = open_file(path)
+        try:
+            header = header_of(file, file.size)
+            first = first or (path, header)
+            check_alike(path, header, *first)
+            check_texts(type(records)([path]))
+        except DataError as fault:
+            yield Checked(path, bytes=file.size, faults=[fault])
+        else:
+            yield Checked(path, header.rows, file.size)
+
+
+def check_texts(records: Any) -> None:
+    """Look at all rows of :class:`~headrace.formats.npy.format.NpyRecords`, if they hold text."""
+    if not holds_text(records.dtype):
+        return
+    step = max(1, VERIFY_BYTES // max(1, records.headers[0].row_bytes))
+    for first in range(0, len(records), step):
+        records.take(np.arange(first, min(first + step, len(records))))
+
+
+def check_alike(path: str, header: NpyHeader, first_path: str, first: NpyHeader) -> None:
+    """Refuse a file whose rows are not those of the first one."""
+    if header.dtype.newbyteorder("=") == first.dtype.newbyteorder("=") and header.row_shape == first.row_shape:
+        return
+    raise SchemaMismatch(
+        Where(path=path),
+        expected=f"rows of {first.dtype} with shape {first.row_shape}, as in {first_path}",
+        found=f"{header.dtype} with shape {header.row_shape}",
+        hint="Open them as two sources, or convert one of them.",
+    )
+
+
+class NpyRecords:
+    """The rows of some ``.npy`` files, joined in order. The files are mapped, never loaded.
+
+    A 0-d array is one row of shape ``()``. Every file must have the dtype and row shape of the first (byte order and
+    memory order may differ). Picklable; safe in threads and after fork.
+
+    Args:
+        paths: The files, as :func:`headrace.io.paths.expand` gives them.
+        compression: ``None`` or ``"none"``: there is no compressed ``.npy``.
+
+    Raises:
+        CorruptFile: At first use: a header is damaged, or a file has another size than its header says.
+        SchemaMismatch: At first use: files differ in dtype or row shape; both are named.
+        UnsupportedData: At first use: an object array.
+    """
+
+    format = "npy"
+    prefers_streaming = False
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        compression: str | None = None,
+    ) -> None:
+        if checked(compression) not in (None, "none"):
+            raise UnsupportedData(Where(path=paths[0]), expected="a .npy without compression", found=str(compression))
+        self.paths = tuple(paths)
+        self._files = FileSet(self.paths)
+
+    @cached_property
+    def _layout(self) -> Layout:
+        """Read at first need, so that a damaged file can still be named by :mod:`headrace.formats.verify`."""
+        headers = [self._header(number) for number in range(len(self.paths))]
+        for path, header in zip(self.paths, headers, strict=True):
+            check_alike(path, header, self.paths[0], headers[0])
+        self._files.expect([self._files.signature(number) for number in range(len(self.paths))])
+        return Layout.of(headers)
+
+    def _header(self, number: int) -> NpyHeader:
+        """What file ``number`` says of its rows, with the place where they begin in the content of the file."""
+        return header_of(self._files.beginning(number), self._files.size(number))
+
+    @property
+    def headers(self) -> list[NpyHeader]:
+        """Of each file."""
+        return self._layout.headers
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the rows that :meth:`take` gives: native-endian."""
+        return self._layout.dtype
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """Of one row."""
+        return self._layout.row_shape
+
+    @property
+    def skipped(self) -> Skipped:
+        """Nothing is ever skipped."""
+        return Skipped()
+
+    def __len__(self) -> int:
+        return int(self._layout.firsts[-1])
+
+    @cached_property
+    def schema(self) -> Schema:
+        """A plain array is the one feature ``values``; the fields of a structured array are a feature each."""
+        return self._layout.schema
+
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether it is a plain array, whose one feature a given schema may name."""
+        return self.dtype.names is None
+
+    def batch(self, indices: Indices, names: tuple[str, ...]) -> Batch:
+        """Some rows as features; see :attr:`schema`."""
+        rows = self.take(indices)
+        if rows.dtype.names is None:
+            return {"values": rows}
+        return {name: self._fields[name].of(rows) for name in names}
+
+    @cached_property
+    def _fields(self) -> dict[str, Field]:
+        """Of a structured array: where each feature is."""
+        return self._layout.fields
+
+    def take(self, indices: Indices) -> npt.NDArray[Any]:
+        """Rows by index, gathered by native code.
+
+        Args:
+            indices: ``int64 (n,)``, none negative.
+
+        Returns:
+            ``(n, *row_shape)``, native-endian, writable, the caller's own.
+
+        Raises:
+            IndexError: An index is out of range.
+            CorruptRecord: A row holds text that is none.
+        """
+        layout = self._layout
+        count = len(indices)
+        if not count:
+            return np.zeros((0, *layout.row_shape), layout.dtype)
+        try:
+            if layout.stored is None:
+                rows = self._taken_by_numpy(indices)
+            else:
+                flat = self._bytes(layout, indices)
+                rows = native_endian(flat.view(layout.stored).reshape(count, *layout.row_shape))
+        except (_native.FormatError, IndexError) as error:
+            raise IndexError(f"rows {indices.min()} to {indices.max()} of {len(self)}") from error
+        check_text(rows, lambda row: self.where(int(indices[row])))
+        return rows
+
+    def _bytes(self, layout: Layout, indices: Indices) -> npt.NDArray[np.uint8]:
+        """The bytes of some rows, one behind the other."""
+        # In order too: rows need no decoding, so copying them from a warm map is three times as fast as reading them.
+        fetches = self._files.worth_fetching()
+        mapped = not fetches and self._files.worth_mapping(len(self) * layout.row_bytes)
+        if mapped and len(self.paths) == 1:
+            buffer, header = self._files.content(0).buffer, layout.headers[0]
+            return _native.take_rows(buffer, header.data_offset, layout.row_bytes, header.rows, indices)
+        which = self._files_of(layout, indices)
+        offsets = (indices - layout.firsts[which]) * layout.row_bytes + layout.begins[which]
+        if mapped:
+            buffers, which_buffer = self._files.buffers(which)
+            return _native.take_ranges(buffers, which_buffer, offsets, layout.row_bytes)
+        sizes = np.full(len(indices), layout.row_bytes, np.int64)
+        if fetches:
+            return _native.take_ranges(*self._files.fetched(which, offsets, sizes), layout.row_bytes)
+        return self._files.read(which, offsets, sizes)[0]
+
+    def _files_of(self, layout: Layout, indices: Indices) -> npt.NDArray[np.int32]:
+        which = np.searchsorted(layout.firsts, indices, side="right") - 1
+        if which.min() < 0 or which.max() >= len(self.paths):
+            raise IndexError
+        return which.astype(np.int32)
+
+    def _taken_by_numpy(self, indices: Indices) -> npt.NDArray[Any]:
+        """For rows that do not lie as they are wanted: in Fortran's order, in several byte orders, or of no bytes."""
+        layout = self._layout
+        which = self._files_of(layout, indices)
+        rows = np.empty((len(indices), *layout.row_shape), layout.dtype)
+        for number in np.unique(which).tolist():
+            mine = np.flatnonzero(which == number)
+            with guarded(self._files.content(number).buffer):
+                rows[mine] = self._array(number)[indices[mine] - layout.firsts[number]]
+        return rows
+
+    def _array(self, number: int) -> npt.NDArray[Any]:
+        """File ``number`` as a mapped array ``(rows, *row_shape)``, in its own byte order."""
+        header = self._layout.headers[number]
+        content = self._files.content(number).buffer[header.data_offset : header.data_offset + header.data_bytes]
+        shape = header.shape or (1,)
+        if header.is_fortran:
+            return np.ndarray(shape, header.dtype, content, order="F")
+        return np.ndarray(shape, header.dtype, content)
+
+    def __getitem__(self, index: int) -> memoryview:
+        """The bytes of one row in C order, as they stand in the file: a view, or a copy where memory order is Fortran's."""
+        position = operator.index(index)
+        count = len(self)
+        if not -count <= position < count:
+            raise IndexError(f"row {position} of {count}")
+        number = int(np.searchsorted(self._layout.firsts, position % count, side="right")) - 1
+        if self._fetches:
+            return self.spans(np.array([position % count], np.int64)).view(0)
+        return self._row(number, position % count - int(self._layout.firsts[number]))
+
+    @property
+    def _fetches(self) -> bool:
+        """Whether rows come by ranges of URLs, so that many should be fetched at once."""
+        return self._layout.stored is not None and self._files.worth_fetching()
+
+    def _row(self, number: int, row: int) -> memoryview:
+        header = self._layout.headers[number]
+        if header.is_fortran:
+            with guarded(self._files.content(number).buffer):
+                return memoryview(self._array(number)[row].tobytes())
+        return self._files.content(number).view(header.data_offset + row * header.row_bytes, header.row_bytes)
+
+    def __iter__(self) -> Iterator[memoryview]:
+        if self._fetches:
+            for _, spans in self.iter_spans(max_bytes=BLOCK_BYTES):
+                yield from (spans.view(position) for position in range(len(spans)))
+            return
+        for number, header in enumerate(self._layout.headers):
+            for row in range(header.rows):
+                yield self._row(number, row)
+
+    def spans(self, indices: Indices) -> _native.Spans:
+        """The bytes of these rows. :meth:`take` gives them as one array, which is faster."""
+        if self._fetches and len(indices):
+            rows = self._bytes(self._layout, indices).data
+            size = self._layout.row_bytes
+            return _native.spans_of_buffers([rows[at * size : (at + 1) * size] for at in range(len(indices))])
+        return _native.spans_of_buffers([self[index] for index in indices.tolist()])
+
+    def iter_spans(
+        self, records: int | None = None, *, max_bytes: int = 1 << 20
+    ) -> Iterator[tuple[int, _native.Spans]]:
+        """All rows in order, ``records`` at a time (``None``: as many as ``max_bytes`` hold)."""
+        step = records or max(1, max_bytes // max(1, self._layout.headers[0].row_bytes))
+        for first in range(0, len(self), step):
+            yield first, self.spans(np.arange(first, min(first + step, len(self))))
+
+    def where(self, index: int) -> Where:
+        """Path, row in its file, and byte offset of row ``index`` (no offset where memory order is Fortran's)."""
+        number = int(np.searchsorted(self._layout.firsts, index, side="right")) - 1
+        header, row = self._layout.headers[number], index - int(self._layout.firsts[number])
+        offset = None if header.is_fortran else header.data_offset + row * header.row_bytes
+        return Where(path=self.paths[number], record=row, offset=offset)
+
+    where_in_order = where
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"paths": self.paths, "_files": self._files}
+
+    def __repr__(self) -> str:
+        files = repr(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
+        return f"NpyRecords({files}, {len(self)} rows of {self.dtype} {self.row_shape})"
+
+
+def data_offset(path: PathLike) -> int:
+    """Where the array of a ``.npy`` file begins, in bytes.
+
+    Raises:
+        CorruptFile: Its header is damaged.
+    """
+    return read_header(MappedFile(os.fspath(path))).data_offset
+
+
+def is_npy(head: bytes) -> bool:
+    """Whether some first bytes are those of a ``.npy`` file."""
+    return head.startswith(MAGIC)
+
+
+FORMAT = Format(
+    name="npy",
+    suffixes=(".npy",),
+    knows=is_npy,
+    open=NpyRecords,
+    sink=ArraySink,
+    misfits=misfits,
+    join=join_arrays,
+    verify=verify_npy,
+)

@@ -1,0 +1,167 @@
+"""Writing ``.npy`` files row by row, byte for byte as ``np.save`` writes the whole array.
+
+Batches of features into one ``.npy`` file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.contracts.feature import Feature
+from headrace.contracts.records import Misfit
+from headrace.contracts.schema import Schema
+from headrace.errors import SchemaMismatch, UnsupportedData, Where
+from headrace.formats.npy.header import MOST_BYTES, header_bytes
+from headrace.io.paths import PathLike
+from headrace.io.write.atomic import AtomicFile, Closing
+
+__all__ = ["ArraySink", "NpyWriter", "join_arrays", "misfits"]
+
+
+class NpyWriter(Closing):
+    """Appends rows to one ``.npy`` file, which appears under its name at ``close``, or never.
+
+    Args:
+        path: The file.
+        dtype: Of the array.
+        row_shape: Of one row.
+
+    Raises:
+        UnsupportedData: A dtype that holds Python objects.
+    """
+
+    def __init__(self, path: PathLike, dtype: npt.DTypeLike, row_shape: tuple[int, ...] = ()) -> None:
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.row_shape = tuple(row_shape)
+        self.rows = 0
+        """Rows written so far."""
+        if self.dtype.hasobject:
+            raise UnsupportedData(Where(path=str(path)), expected="a dtype without objects", found=str(self.dtype))
+        header = self._header()  # It may be refused: before there is a file.
+        self._file = AtomicFile(path)
+        self._file.write(header)
+
+    def _header(self) -> bytes:
+        return header_bytes(self.dtype, (self.rows, *self.row_shape))
+
+    @property
+    def path(self) -> str:
+        """The final name."""
+        return self._file.path
+
+    def write(self, rows: npt.ArrayLike) -> None:
+        """Append rows.
+
+        Args:
+            rows: ``(n, *row_shape)``; another dtype is converted where no value can change by that.
+
+        Raises:
+            SchemaMismatch: Another shape, or a dtype that does not convert.
+        """
+        array = np.asarray(rows)
+        if array.shape[1:] != self.row_shape or array.ndim == 0:
+            found = f"an array of shape {array.shape}"
+            raise SchemaMismatch(self._place(), expected=f"rows of shape {self.row_shape}, n of them", found=found)
+        if not np.can_cast(array.dtype, self.dtype, "safe"):
+            raise SchemaMismatch(self._place(), expected=f"dtype {self.dtype}", found=f"{array.dtype}")
+        flat = np.ascontiguousarray(array, self.dtype).reshape(-1)
+        if flat.nbytes:
+            self._file.write(flat.view(np.uint8).data)
+        self.rows += len(array)
+
+    def _place(self) -> Where:
+        return Where(path=self.path, record=self.rows)
+
+    def close(self) -> None:
+        """Put the whole file into its place. A second call does nothing."""
+        if self._file.closed:
+            return
+        try:
+            self._file.overwrite(0, self._header())  # Of the same length: it has room for any number of rows.
+            self._file.close()
+        except BaseException:
+            self.abort()
+            raise
+
+    def abort(self) -> None:
+        """Leave no file behind. Does nothing after ``close``."""
+        self._file.abort()
+
+
+def misfits(schema: Schema) -> list[Misfit]:
+    """What a ``.npy`` cannot hold: text, bytes, lengths that vary, sparse rows."""
+    sparse = [
+        Misfit(feature=name, expected="dense rows", found=repr(feature), instead=Feature(feature.dtype, feature.shape))
+        for name, feature in schema.items()
+        if feature.sparse
+    ]
+    return sparse + [
+        Misfit(
+            feature=name,
+            expected="numbers of a fixed shape, which is what a .npy holds",
+            found=repr(feature),
+            hint="Write a .tfrecord, or select the other features.",
+        )
+        for name, feature in schema.items()
+        if feature.is_text or not feature.is_fixed
+    ]
+
+
+class ArraySink:
+    """Batches into one ``.npy``: one feature as it is, several as the fields of a structured array."""
+
+    def __init__(self, path: PathLike, schema: Schema, *, compression: str = "none") -> None:
+        if compression != "none":
+            raise UnsupportedData(Where(path=str(path)), expected="a .npy without compression", found=compression)
+        for misfit in misfits(schema):
+            raise UnsupportedData(
+                Where(path=str(path), feature=misfit.feature),
+                expected=misfit.expected,
+                found=misfit.found,
+                hint=misfit.hint,
+            )
+        self.schema = schema
+        if len(schema) == 1:
+            feature = next(iter(schema.values()))
+            self.dtype, shape = feature.numpy_dtype, tuple(int(n or 0) for n in feature.shape)
+        else:
+            self.dtype = np.dtype(
+                [(name, f.numpy_dtype, tuple(int(n or 0) for n in f.shape)) for name, f in schema.items()]
+            )
+            shape = ()
+        self.writer = NpyWriter(path, self.dtype, shape)
+
+    def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
+        """Append rows."""
+        if len(self.schema) == 1:
+            self.writer.write(np.asarray(next(iter(batch.values()))))
+            return
+        rows = np.empty(n, self.dtype)
+        for name in self.schema:
+            rows[name] = batch[name]
+        self.writer.write(rows)
+
+    def close(self) -> None:
+        """Put the file into its place."""
+        self.writer.close()
+
+    def abort(self) -> None:
+        """Leave no file behind."""
+        self.writer.abort()
+
+
+def join_arrays(parts: Sequence[str], path: str) -> None:
+    """The rows of some ``.npy`` files behind one header."""
+    rows = _mapped(parts[0])
+    with NpyWriter(path, rows.dtype, rows.shape[1:]) as out:
+        for part in parts:
+            out.write(_mapped(part))
+
+
+def _mapped(part: str) -> npt.NDArray[Any]:
+    rows: npt.NDArray[Any] = np.load(part, mmap_mode="r", max_header_size=MOST_BYTES)
+    return rows

@@ -1,0 +1,117 @@
+"""Writing Parquet through pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headrace._optional import require
+from headrace.contracts.schema import Schema
+from headrace.errors import UnsupportedData, Where
+from headrace.formats.table.arrow import to_arrow
+from headrace.formats.table.arrow_types import KEY, arrow, arrow_type, misfits
+from headrace.formats.table.base import ByteFile, refuse_misfits
+from headrace.formats.table.values import BadValue
+from headrace.io.paths import PathLike
+from headrace.io.write.atomic import AtomicFile
+
+__all__ = ["COMPRESSIONS", "ParquetWriter", "join_parquet"]
+
+
+COMPRESSIONS = ("zstd", "none", "snappy", "brotli")
+GROUP_BYTES = 16 << 20
+"""Of a row group before it is packed: what random access to one row has to decode."""
+GROUP_ROWS = 1 << 16
+
+
+class ParquetWriter:
+    """Batches into one Parquet file, in row groups of about 16 MiB, with the schema in its metadata.
+
+    Args:
+        path: The file.
+        schema: Of the batches.
+        compression: ``"zstd"``, ``"snappy"``, ``"brotli"`` or ``"none"``.
+
+    Raises:
+        UnsupportedData: A feature has no Arrow type.
+    """
+
+    def __init__(self, path: PathLike, schema: Schema, *, compression: str = "zstd") -> None:
+        pa, parquet = arrow(), require("pyarrow.parquet", extra="arrow")
+        if compression not in COMPRESSIONS:
+            raise UnsupportedData(Where(path=str(path)), expected=f"one of {COMPRESSIONS}", found=compression)
+        refuse_misfits(path, misfits(schema))
+        self.schema = schema
+        fields = [pa.field(name, arrow_type(feature)) for name, feature in schema.items()]
+        self._arrow = pa.schema(fields, metadata={KEY: schema.to_json()})
+        self._path = str(path)
+        self._file = ByteFile(AtomicFile(path))
+        self._writer = parquet.ParquetWriter(self._file, self._arrow, compression=compression, write_page_checksum=True)
+        self._waiting: list[Any] = []
+        self._bytes = self._rows = 0
+
+    def write_batch(self, batch: Mapping[str, Any], n: int, /) -> None:
+        """Append rows."""
+        pa = arrow()
+        arrays = [self._array(batch[name], name) for name in self.schema]
+        table = pa.Table.from_arrays(arrays, schema=self._arrow)
+        self._waiting.append(table)
+        self._bytes += table.nbytes
+        self._rows += n
+        if self._bytes >= GROUP_BYTES or self._rows >= GROUP_ROWS:
+            self._flush()
+
+    def _array(self, column: Any, name: str) -> Any:
+        where = Where(path=self._path, feature=name)
+        try:
+            return to_arrow(column, self.schema[name])
+        except UnsupportedData as error:
+            raise error.relocated(where) from error
+        except BadValue as bad:
+            raise UnsupportedData(where, expected=bad.expected, found=bad.found) from bad
+        except UnicodeEncodeError as error:
+            raise UnsupportedData(where, expected="Unicode text", found=str(error)) from error
+
+    def _flush(self) -> None:
+        if self._waiting:
+            waiting, self._waiting, self._bytes, self._rows = self._waiting, [], 0, 0
+            table = arrow().concat_tables(waiting)
+            try:
+                self._writer.write_table(table, row_group_size=max(1, len(table)))
+            except arrow().ArrowInvalid as error:  # Parquet has milliseconds for Arrow's seconds.
+                found = str(error).splitlines()[0]
+                raise UnsupportedData(
+                    Where(path=self._path), expected="values that Parquet holds", found=found
+                ) from error
+
+    def close(self) -> None:
+        """Put the file into its place."""
+        try:
+            self._flush()
+            self._writer.close()
+            self._file.file.close()
+        except BaseException:
+            self.abort()
+            raise
+
+    def abort(self) -> None:
+        """Leave no file behind."""
+        self._waiting.clear()
+        self._file.file.abort()
+        self._writer.close()
+
+
+def join_parquet(parts: Sequence[str], path: str) -> None:
+    """The row groups of some Parquet files in one, unpacked and packed again."""
+    parquet = require("pyarrow.parquet", extra="arrow")
+    first = parquet.ParquetFile(parts[0])
+    packed = first.metadata.row_group(0).column(0).compression if first.metadata.num_row_groups else "NONE"
+    name = "none" if packed == "UNCOMPRESSED" else packed.lower()
+    with (
+        AtomicFile(path) as file,
+        parquet.ParquetWriter(ByteFile(file), first.schema_arrow, compression=name, write_page_checksum=True) as out,
+    ):
+        for part in parts:
+            opened = parquet.ParquetFile(part, page_checksum_verification=True)
+            for group in range(opened.metadata.num_row_groups):
+                out.write_table(opened.read_row_group(group, use_threads=False))

@@ -1,0 +1,256 @@
+"""RecordIO: records one behind the other, each behind a magic word and its length; plain, or in one GZIP or ZLIB stream.
+
+Writing RecordIO files that every reader can read in order: no record is ever split into parts.
+
+dmlc's readers that begin in the middle of a file could take the magic word inside a payload for the beginning of a record;
+the SageMaker SDK's writers do not split for that either.
+
+How RecordIO frames records.
+
+Source of the format: dmlc-core's ``include/dmlc/recordio.h``. A record is one part or several; a part is a magic word, a
+word that holds a flag (upper 3 bits: 0 a whole record, 1 the first part, 2 one between, 3 the last) and the payload's length
+(lower 29), the payload, and zeros up to a multiple of 4; all little-endian.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace import _native
+from headrace._faults import VERIFY_HINT, describe
+from headrace.contracts.records import Format, OnCorrupt
+from headrace.contracts.values import Indices
+from headrace.errors import CorruptRecord, DataError, UnsupportedData, Where
+from headrace.formats.framed.records import FramedRecords
+from headrace.formats.framed.write import FramedWriter
+from headrace.formats.verify import verify_framed
+from headrace.io.local.mapped import guarded
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = [
+    "ALIGNMENT",
+    "FORMAT",
+    "HEAD",
+    "MAGIC",
+    "MAGIC_BYTES",
+    "PAYLOAD_LIMIT",
+    "Join",
+    "RecordIOFraming",
+    "RecordIORecords",
+    "RecordIOWriter",
+    "is_recordio",
+]
+
+
+Join = Literal["auto", "magic", "plain"]
+
+MAGIC: int = _native.RECORDIO_MAGIC
+MAGIC_BYTES = MAGIC.to_bytes(4, "little")
+HEAD = 8
+ALIGNMENT = 4
+PAYLOAD_LIMIT = 1 << 29  # the length has 29 bits
+NO_FORMAT_HINT = "Is this a RecordIO file at all?"
+BEFORE_HINT = "Either this record is damaged, or the length of the one before it. "
+FLAGS = ("a whole record", "a first part", "a middle part", "a last part")
+
+
+def is_recordio(head: bytes) -> bool:
+    """Whether some first bytes are those of a plain RecordIO file: the magic word, and a flag that opens a record."""
+    return len(head) >= HEAD and head[:4] == MAGIC_BYTES and head[7] >> 5 <= 1
+
+
+class RecordIOFraming:
+    """RecordIO for scanning, indexing, gathering and writing.
+
+    Args:
+        join: How records of several parts become one payload: ``"magic"`` with the magic word between the parts, which
+            is where dmlc's writer cut it out; ``"plain"`` as they are, which is ML-IO's way; ``"auto"`` as the codec can
+            read it, the first way before the second.
+        walks: What was found out about the parts of one buffer.
+    """
+
+    name = "recordio"
+    index_name = "recordio"
+    head = HEAD
+    tail = ALIGNMENT - 1
+    has_checksums = True  # a magic number at least
+
+    def __init__(self, join: Join = "auto", *, walks: _native.RecordIOWalks | None = None) -> None:
+        if join not in ("auto", "magic", "plain"):
+            raise ValueError(f"join must be 'auto', 'magic' or 'plain', got {join!r}")
+        self.join: Join = join
+        self._walks = walks
+
+    def one_pass(self, size: int) -> RecordIOFraming:
+        """One that walks over no row of parts for each of the heads that may lead into it."""
+        _ = size
+        return RecordIOFraming(self.join, walks=_native.RecordIOWalks())
+
+    def is_plain(self, head: bytes) -> bool:
+        """Whether some first bytes are those of a file that is not compressed."""
+        return is_recordio(head)
+
+    def begin(self, buffer: memoryview, path: str, *, last: bool) -> int:
+        """With the first byte."""
+        _ = buffer, path, last
+        return 0
+
+    def scan(
+        self, buffer: memoryview, start: int, stop: int, *, verify: bool, max_records: int, last: bool = True
+    ) -> tuple[Indices, int]:
+        """Starts of the records that begin in ``[start, stop)``, and where the next one begins. There are no checksums."""
+        _ = verify, last
+        return _native.scan_recordio(buffer, start, stop, max_records=max_records, walks=self._walks)
+
+    def find(self, buffer: memoryview, start: int) -> int:
+        """The first multiple of 4 from ``start`` on at which a whole record stands; -1 where none does."""
+        return int(_native.find_recordio(buffer, start, self._walks))
+
+    def resume_after(self, error: _native.FormatError, buffer: memoryview, *, last: bool) -> tuple[int, int]:
+        """How many of ``error.starts`` count, and where the next record begins.
+
+        Where no record follows, the length of the last one may be wrong: then another one begins inside of it.
+        """
+        _ = last
+        starts, at = error.starts, int(error.offset)
+        no_record = len(starts) > 0 and error.fault in ("magic", "part")
+        after = self.find(buffer, (int(starts[-1]) if no_record else at) + ALIGNMENT)
+        return len(starts) - int(0 <= after < at), after
+
+    def gather(
+        self,
+        buffers: _native.Buffers | list[Any],
+        which: npt.NDArray[np.int32] | None,
+        offsets: Indices,
+        *,
+        verify: bool,
+    ) -> _native.Spans:
+        """Payloads of the records at these offsets."""
+        _ = verify
+        return _native.gather_recordio(buffers, which, offsets, join=self.join)
+
+    def payloads(self, buffer: memoryview, starts: Indices, end: int) -> Iterator[memoryview]:
+        """Views of the payloads of records that lie one behind the other up to ``end``; of those of several parts, copies."""
+        _ = end
+        if not len(starts):
+            return
+        with guarded(buffer):
+            heads = np.frombuffer(buffer, np.uint8)[starts[:, None] + np.arange(4, HEAD)]
+        begins = starts + HEAD
+        stops = begins + heads.view("<u4")[:, 0]
+        for begin, stop in zip(begins.tolist(), stops.tolist(), strict=True):
+            if stop - begin < PAYLOAD_LIMIT:  # no flag: a whole record
+                yield buffer[begin:stop]
+            else:
+                yield self.gather([buffer], None, np.array([begin - HEAD], np.int64), verify=False).view(0)
+
+    def fault_at(self, error: _native.FormatError, path: str | None, record: int, base: int) -> DataError:
+        """The error for a fault that native code saw at record ``record`` of a file, in bytes that begin at ``base``."""
+        where = Where(path=path, record=record, offset=base + int(error.offset))
+        hint = NO_FORMAT_HINT if where.offset == 0 else BEFORE_HINT + VERIFY_HINT
+        if error.fault == "magic":
+            return CorruptRecord(
+                where, expected=f"the magic word {error.expected:#010x}", found=f"{error.found:#010x}", hint=hint
+            )
+        if error.fault == "part":
+            return CorruptRecord(where, expected=_opening(error.expected), found=_flag(error.found), hint=hint)
+        fault = describe(error, where)
+        return CorruptRecord(
+            where, expected=fault.expected, found=fault.found, hint=fault.hint if base + error.offset else hint
+        )
+
+    def frame_block(self, block: npt.NDArray[np.uint8], starts: Indices, sizes: Indices) -> int:
+        """Fill in what surrounds the payloads of a block, moved together; returns how much of the block is used.
+
+        Raises:
+            UnsupportedData: A payload is too long for RecordIO.
+        """
+        try:
+            return int(_native.frame_recordio(block, starts, sizes))
+        except _native.FormatError as error:
+            raise _too_long(error) from error
+
+    def frame_payloads(self, payloads: Sequence[Buffer]) -> npt.NDArray[np.uint8]:
+        """Whole framed records of one part each, joined.
+
+        Raises:
+            UnsupportedData: A payload is too long for RecordIO.
+        """
+        try:
+            return _native.frame_recordio_payloads(payloads)
+        except _native.FormatError as error:
+            raise _too_long(error) from error
+
+
+def _opening(flag: int) -> str:
+    return "a whole record or a first part" if flag == 0 else "a middle or a last part"
+
+
+def _flag(flag: int) -> str:
+    return FLAGS[flag] if flag < len(FLAGS) else f"the unknown flag {flag}"
+
+
+def _too_long(error: _native.FormatError) -> UnsupportedData:
+    return UnsupportedData(
+        Where(),
+        expected=f"payloads of up to {PAYLOAD_LIMIT - 1} bytes, which is what RecordIO's length can say",
+        found=f"one of {error.found} bytes",
+    )
+
+
+class RecordIOWriter(FramedWriter):
+    """Writes one RecordIO file, which appears under its name at ``close``, or never.
+
+    Args:
+        path: The file.
+        compression: ``"gzip"``, ``"zlib"`` or ``"none"`` (also ``None``).
+        level: Of the compression, 0 (none) to 9 (smallest); -1 is zlib's choice, 6.
+
+    Raises:
+        ValueError: No such compression or level.
+        UnsupportedData: On writing, for a payload of 512 MiB or more.
+    """
+
+    framing = RecordIOFraming()
+    head = HEAD
+    tail = ALIGNMENT - 1
+
+
+class RecordIORecords(FramedRecords):
+    """The records of some RecordIO files, joined in order. See :class:`FramedRecords` for the other arguments.
+
+    Args:
+        join: How records of several parts become one payload: ``"magic"`` with the magic word between the parts, which
+            is where dmlc's writer cut it out; ``"plain"`` as they are, which is ML-IO's way; ``"auto"`` as the codec can
+            read it, the first way before the second (and the first where payloads are taken as they are).
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        compression: str | None = None,
+        on_corrupt: OnCorrupt = "raise",
+        verify: bool = True,
+        join: Join = "auto",
+    ) -> None:
+        super().__init__(RecordIOFraming(join), paths, compression=compression, on_corrupt=on_corrupt, verify=verify)
+
+
+FORMAT = Format(
+    name="recordio",
+    suffixes=(".recordio", ".rec", ".pbr", ".rio"),
+    knows=is_recordio,
+    open=RecordIORecords,
+    options=frozenset({"on_corrupt", "verify"}),
+    compressible=True,
+    codec="sagemaker_record",
+    writer=RecordIOWriter,
+    verify=verify_framed,
+)

@@ -1,0 +1,271 @@
+"""Arrow arrays as columns of batches, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace._optional import require
+from headrace.contracts.feature import Feature
+from headrace.contracts.values import Ragged
+from headrace.errors import UnsupportedData, Where
+from headrace.formats.table.arrow_types import Leaf, arrow, arrow_type
+from headrace.formats.table.values import NAT, BadValue, fill_of, missing, point_in_time
+
+__all__ = ["from_arrow", "leaf_array", "to_arrow"]
+
+
+def leaf_array(table: Any, leaf: Leaf, root: int) -> Any:
+    """The array of one column of a table, structs opened; ``root`` is where its first column stands in ``table``."""
+    pa = arrow()
+    column = table.column(root)
+    if len(leaf.path) > 1:
+        column = arrow_compute().struct_field(column, list(leaf.path[1:]))
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(array, pa.ChunkedArray):  # Without any chunk there is nothing to combine.
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    return array
+
+
+def arrow_compute() -> Any:
+    """``pyarrow.compute``."""
+    return require("pyarrow.compute", extra="arrow")
+
+
+def from_arrow(array: Any, feature: Feature) -> Any:
+    """The batch column of an Arrow array under a feature.
+
+    Raises:
+        BadValue: A value does not fit: a null without default, a list of another length, a number that is too large.
+    """
+    return _column(array, feature.shape, feature, np.arange(len(array)))
+
+
+def _column(array: Any, shape: tuple[int | None, ...], feature: Feature, rows: npt.NDArray[np.int64]) -> Any:
+    array = _plain(array)
+    if not shape:
+        return _leaf(array, feature, rows)
+    types = arrow().types
+    fixed = types.is_fixed_size_list(array.type)
+    if not (fixed or types.is_list(array.type) or types.is_large_list(array.type)):
+        raise BadValue(int(rows[0]) if len(rows) else 0, f"lists for the shape {feature.shape}", str(array.type))
+    lengths = _lengths(array, fixed=fixed)
+    length = shape[0]
+    if length is not None and (wrong := np.flatnonzero(lengths != length)).size:
+        at = int(wrong[0])
+        if array[at].is_valid:
+            raise BadValue(int(rows[at]), f"{length} values", f"{lengths[at]}")
+        return _column(_with_defaults(array, feature, rows, at), shape, feature, rows)
+    inner = _column(array.flatten(), shape[1:], feature, np.repeat(rows, lengths))
+    if length is not None and not isinstance(inner, Ragged):
+        return inner.reshape(len(array), length, *inner.shape[1:])
+    offsets = np.zeros(len(array) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return Ragged(inner, offsets)
+
+
+def _plain(array: Any) -> Any:
+    """Dictionaries and extension types as what they stand for."""
+    pa = arrow()
+    if isinstance(array.type, pa.BaseExtensionType):
+        shape = getattr(array.type, "shape", None)
+        array = array.storage
+        for length in reversed((shape or [])[1:]):
+            array = _folded(array, length)
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def _folded(array: Any, length: int) -> Any:
+    """A list of ``a * length`` values as one of ``a`` lists of ``length``."""
+    pa = arrow()
+    inner = pa.FixedSizeListArray.from_arrays(array.flatten(), length)
+    return pa.FixedSizeListArray.from_arrays(inner, array.type.list_size // length)
+
+
+def _lengths(array: Any, *, fixed: bool) -> npt.NDArray[np.int64]:
+    if fixed:
+        lengths = np.full(len(array), array.type.list_size, np.int64)
+        if array.null_count:
+            lengths[array.is_null().to_numpy(zero_copy_only=False)] = 0
+        return lengths
+    found = arrow_compute().list_value_length(array).fill_null(0)
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.int64)
+
+
+def _with_defaults(array: Any, feature: Feature, rows: npt.NDArray[np.int64], at: int) -> Any:
+    """The same with the default in the place of nulls."""
+    if feature.default is None or len(rows) != len(array) or not feature.is_fixed:
+        raise missing(int(rows[at]))
+    one = np.broadcast_to(np.asarray(feature.default), tuple(n or 0 for n in feature.shape)).tolist()
+    values = [one if value is None else value for value in array.to_pylist()]
+    return arrow().array(values, arrow_type(feature))
+
+
+def _leaf(array: Any, feature: Feature, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    if feature.numpy_dtype.kind in "mM":
+        return _times(array, feature, rows)
+    if array.null_count:
+        array = _filled(array, feature, rows)
+    if not (arrow().types.is_floating(array.type) and feature.numpy_dtype.kind == "f"):  # NumPy knows all floats.
+        array = _cast(array, feature, rows)
+    if feature.is_text:
+        column = np.empty(len(array), object)
+        try:
+            column[:] = array.to_pylist()
+        except UnicodeDecodeError as error:
+            raise BadValue(_first_undecodable(array, rows), "UTF-8 text", str(error)[:120]) from error
+        return column
+    found = array.to_numpy(zero_copy_only=False)
+    # Arrow's memory is read-only and shared: a batch is the caller's own, so rows are copied when they are picked.
+    return _narrowed(np.ascontiguousarray(found), feature.numpy_dtype, rows)
+
+
+def _times(array: Any, feature: Feature, rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """Points in time, or spans of it; what is missing is NaT, or the default."""
+    types, dtype = arrow().types, feature.numpy_dtype
+    if array.null_count and feature.default is not None and feature.shape == ():
+        array = _filled(array, feature, rows)
+    if types.is_string(array.type) or types.is_large_string(array.type):
+        return _points_in_text(array, dtype, rows)
+    if types.is_integer(array.type):
+        numbers = array.cast(arrow().int64()).fill_null(NAT).to_numpy(zero_copy_only=False)
+        return np.array(numbers, np.int64).view(dtype)
+    try:
+        found = _cast(array, feature, rows).to_numpy(zero_copy_only=False)
+    except TypeError as error:  # Arrow has no such unit.
+        raise BadValue(int(rows[0]) if len(rows) else 0, str(dtype), str(array.type)) from error
+    return np.array(found, dtype)
+
+
+def _points_in_text(array: Any, dtype: np.dtype[Any], rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """ISO 8601 by Arrow; units and years that it does not know, by NumPy."""
+    try:
+        wanted = arrow_type(Feature(dtype))
+        return np.array(array.cast(wanted).to_numpy(zero_copy_only=False), dtype)
+    except (TypeError, arrow().ArrowInvalid, arrow().ArrowNotImplementedError):
+        texts = ["NaT" if text is None else text for text in array.to_pylist()]
+    found = np.empty(len(texts), dtype)
+    for position, text in enumerate(texts):
+        try:
+            found[position] = point_in_time(text, dtype)
+        except ValueError as error:
+            raise BadValue(int(rows[position]), str(dtype), repr(text[:60])) from error
+    return found
+
+
+def _narrowed(found: npt.NDArray[Any], dtype: np.dtype[Any], rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """Floats may be rounded, but not become infinite."""
+    with np.errstate(over="ignore"):
+        narrow: npt.NDArray[Any] = found.astype(dtype, copy=False)
+    if narrow is not found and dtype.kind == "f" and dtype.itemsize < found.dtype.itemsize:
+        beyond = np.flatnonzero(np.isinf(narrow) & np.isfinite(found))
+        if len(beyond):
+            first = int(beyond[0])
+            raise BadValue(int(rows[first]), f"a number that {dtype} holds", repr(found[first].item()))
+    return narrow
+
+
+def _first_undecodable(array: Any, rows: npt.NDArray[np.int64]) -> int:
+    for position in range(len(array)):
+        try:
+            array[position].as_py()
+        except UnicodeDecodeError:
+            return int(rows[position])
+    return 0
+
+
+def _filled(array: Any, feature: Feature, rows: npt.NDArray[np.int64]) -> Any:
+    fill = feature.default if feature.default is not None and feature.shape == () else None
+    if fill is None and feature.numpy_dtype.kind == "f":
+        fill = fill_of(Feature(feature.dtype))
+        array = array if arrow().types.is_floating(array.type) else array.cast(arrow().float64(), safe=False)
+    if fill is None:
+        at = int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
+        raise missing(int(rows[at]))
+    return array.fill_null(arrow().scalar(fill, array.type))
+
+
+def _cast(array: Any, feature: Feature, rows: npt.NDArray[np.int64]) -> Any:
+    """The array as the type of the feature, where no whole number changes by that."""
+    pa = arrow()
+    wanted = arrow_type(Feature(feature.dtype))
+    kind = array.type
+    if kind == wanted:
+        return array
+    if pa.types.is_timestamp(kind) and kind.unit == getattr(wanted, "unit", None):
+        return array.cast(wanted, safe=False)  # The same instants, without the name of a time zone.
+    if pa.types.is_time(kind):
+        return array.cast(pa.int32() if kind.bit_width == 32 else pa.int64()).cast(pa.int64()).cast(wanted)
+    try:
+        return array.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise BadValue(_first_bad(array, wanted, rows), feature.dtype, str(error).splitlines()[0][:120]) from error
+
+
+def _first_bad(array: Any, wanted: Any, rows: npt.NDArray[np.int64]) -> int:
+    """The row of the first value that cannot be cast, by halving."""
+    pa = arrow()
+    low, high = 0, len(array)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            array[low:middle].cast(wanted)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            high = middle
+        else:
+            low = middle
+    return int(rows[low]) if len(rows) else 0
+
+
+def to_arrow(column: Any, feature: Feature) -> Any:
+    """The Arrow array of a batch column, of the type :func:`arrow_type` gives."""
+    return _array(column, feature.shape, feature, arrow_type(feature))
+
+
+def _array(column: Any, shape: tuple[int | None, ...], feature: Feature, kind: Any) -> Any:
+    pa = arrow()
+    if not shape:
+        flat = column if feature.is_text else np.ascontiguousarray(column, feature.numpy_dtype)
+        if pa.types.is_date32(kind):
+            _check_days(flat)
+        return pa.array(flat.tolist() if feature.is_text else flat, kind)
+    if isinstance(column, list):
+        column = _as_ragged(column)
+    if shape[0] is not None:
+        flat = column.values if isinstance(column, Ragged) else _flat(np.asarray(column))
+        return pa.FixedSizeListArray.from_arrays(_array(flat, shape[1:], feature, kind.value_type), shape[0])
+    if not isinstance(column, Ragged):
+        rows = np.asarray(column)
+        column = Ragged(_flat(rows), np.arange(len(rows) + 1, dtype=np.int64) * rows.shape[1])
+    if column.offsets[-1] > np.iinfo(np.int32).max:
+        raise BadValue(0, "less than 2**31 values in one block", f"{column.offsets[-1]}")
+    inner = _array(column.values, shape[1:], feature, kind.value_type)
+    return pa.ListArray.from_arrays(pa.array(column.offsets.astype(np.int32)), inner)
+
+
+def _check_days(days: npt.NDArray[Any]) -> None:
+    """Arrow counts days in 32 bits, and would take others for other days."""
+    limits = np.iinfo(np.int32)
+    numbers = days.astype(np.int64)
+    beyond = np.flatnonzero(~np.isnat(days) & ((numbers < limits.min) | (numbers > limits.max)))
+    if len(beyond):
+        raise UnsupportedData(Where(), expected="days that 32 bits can count", found=str(days[beyond[0]]))
+
+
+def _flat(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return rows.reshape(-1, *rows.shape[2:]) if rows.size else rows.reshape(0, *rows.shape[2:])
+
+
+def _as_ragged(rows: list[Any]) -> Ragged:
+    """Rows of one array each, of different shapes, as lists in lists."""
+    arrays = [np.asarray(row) for row in rows]
+    offsets = np.zeros(len(arrays) + 1, np.int64)
+    np.cumsum([len(array) for array in arrays], out=offsets[1:])
+    inner = [item for array in arrays for item in array]
+    if not inner or inner[0].ndim == 0:
+        return Ragged(np.array(inner), offsets)
+    if len({item.shape for item in inner}) == 1:
+        return Ragged(np.stack(inner), offsets)
+    return Ragged(_as_ragged(inner), offsets)

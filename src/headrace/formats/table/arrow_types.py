@@ -1,0 +1,248 @@
+"""Arrow's types and ours, both ways.
+
+====================================  =============================================================
+Arrow                                 Feature
+====================================  =============================================================
+bool, int, uint, float of any width   the dtype of the same name, shape ``()``
+string, large_string, string_view     ``"str"``
+binary (also large, view, fixed)      ``"bytes"``
+list, large_list of T                 ``(None, *shape of T)``
+fixed_size_list of n T                ``(n, *shape of T)``
+dictionary of T                       T
+struct                                one feature per field, named ``struct/field``
+timestamp                             ``datetime64`` of the same unit; with a time zone: in UTC
+date32, date64                        ``datetime64[D]``, ``datetime64[ms]``
+time, duration                        ``timedelta64`` of the same unit (time: since midnight)
+decimal of up to 15 digits            ``float64``, which holds them exactly; of more: refused
+map, union, null, list of struct      refused
+====================================  =============================================================
+
+The schema that our writers leave in a file's own metadata, so that shapes and types come back as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from headrace._optional import require
+from headrace.contracts.feature import MOST_AXES, Feature
+from headrace.contracts.records import Misfit
+from headrace.contracts.schema import Schema
+from headrace.errors import UnsupportedData, Where
+
+__all__ = ["KEY", "Leaf", "arrow", "arrow_type", "carried", "leaves_of", "misfits", "schema_of_leaves"]
+
+
+EXACT_DIGITS = 15  # decimal digits that float64 gives back unchanged
+UNITS = ("s", "ms", "us", "ns")
+
+
+def arrow() -> Any:
+    """The ``pyarrow`` module.
+
+    Raises:
+        MissingExtra: It is not installed.
+    """
+    return require("pyarrow", extra="arrow")
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A column that is no struct.
+
+    Args:
+        name: Of the feature: the names on the way to it, with ``/`` between.
+        path: Positions on the way: of the column, and of the field in each struct.
+        type: Of Arrow.
+    """
+
+    name: str
+    path: tuple[int, ...]
+    type: Any
+
+
+def leaves_of(schema: Any) -> Iterator[Leaf]:
+    """The columns of an Arrow schema, structs opened."""
+    for position, field in enumerate(schema):
+        yield from _leaves(field.name, (position,), field.type)
+
+
+def _leaves(name: str, path: tuple[int, ...], kind: Any) -> Iterator[Leaf]:
+    if arrow().types.is_struct(kind):
+        for position in range(kind.num_fields):
+            field = kind.field(position)
+            yield from _leaves(f"{name}/{field.name}", (*path, position), field.type)
+    else:
+        yield Leaf(name, path, kind)
+
+
+def schema_of_leaves(leaves: list[Leaf], where: Where, *, carried: Schema | None = None) -> Schema:
+    """The features of some columns. What a schema that travelled with the file says counts where it fits the type.
+
+    Raises:
+        UnsupportedData: A type has no feature, or a name is there twice.
+    """
+    features: dict[str, Feature] = {}
+    for leaf in leaves:
+        if leaf.name in features:
+            raise UnsupportedData(
+                where.at(feature=leaf.name), expected="every column name once", found="two columns of that name"
+            )
+        told = carried[leaf.name] if carried is not None and leaf.name in carried else None
+        if told is not None and _same_storage(told, leaf.type):
+            features[leaf.name] = told
+        else:
+            features[leaf.name] = feature_of(leaf.type, where.at(feature=leaf.name))
+    return Schema(features)
+
+
+def _same_storage(feature: Feature, kind: Any) -> bool:
+    try:
+        return bool(arrow_type(feature) == kind)
+    except (ValueError, TypeError, KeyError):
+        return False
+
+
+def feature_of(kind: Any, where: Where) -> Feature:
+    """The feature of an Arrow type.
+
+    Raises:
+        UnsupportedData: There is none.
+    """
+    if _axes_of(kind) > MOST_AXES:
+        raise UnsupportedData(where, expected=f"lists in lists, {MOST_AXES} deep at most", found=f"{_axes_of(kind)}")
+    types = arrow().types
+    if types.is_dictionary(kind):
+        return feature_of(kind.value_type, where)
+    if isinstance(kind, arrow().BaseExtensionType):
+        return _of_extension(kind, where)
+    if types.is_fixed_size_list(kind):
+        inner = feature_of(kind.value_type, where)
+        return Feature(inner.dtype, (kind.list_size, *inner.shape))
+    if types.is_list(kind) or types.is_large_list(kind):
+        inner = feature_of(kind.value_type, where)
+        return Feature(inner.dtype, (None, *inner.shape))
+    return Feature(_dtype_of(kind, where))
+
+
+def _axes_of(kind: Any) -> int:
+    types, axes = arrow().types, 0
+    while types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        kind, axes = kind.value_type, axes + 1
+    return axes
+
+
+def _of_extension(kind: Any, where: Where) -> Feature:
+    inner = feature_of(kind.storage_type, where)
+    shape = getattr(kind, "shape", None)  # arrow.fixed_shape_tensor has one
+    return inner if shape is None else Feature(inner.dtype, tuple(shape))
+
+
+def _dtype_of(kind: Any, where: Where) -> str:
+    types = arrow().types
+    if types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view":
+        return "str"
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return "bytes"
+    if str(kind) == "binary_view":
+        return "bytes"
+    if types.is_timestamp(kind):
+        return f"M8[{kind.unit}]"
+    if types.is_date(kind):
+        return "M8[D]" if types.is_date32(kind) else "M8[ms]"
+    if types.is_time(kind) or types.is_duration(kind):
+        return f"m8[{kind.unit}]"
+    if types.is_decimal(kind) and kind.precision <= EXACT_DIGITS:
+        return "float64"
+    if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
+        return str(np.dtype(kind.to_pandas_dtype()))
+    raise UnsupportedData(where, expected="a column that has an array type", found=f"the type {kind}", hint=_hint(kind))
+
+
+def _hint(kind: Any) -> str:
+    if arrow().types.is_decimal(kind):
+        return 'Name a dtype for it: schema={..., "x": Feature("float64")} rounds, Feature("str") keeps every digit.'
+    return "Name the columns that you want, without this one: schema={...}."
+
+
+def arrow_type(feature: Feature) -> Any:
+    """The Arrow type that holds a feature.
+
+    Raises:
+        TypeError: There is none; see :func:`misfits`.
+    """
+    pa = arrow()
+    kind = {"str": pa.string(), "bytes": pa.binary()}.get(feature.dtype)
+    if kind is None:
+        kind = _number_type(np.dtype(feature.dtype))
+    for length in reversed(feature.shape):
+        kind = pa.list_(kind) if length is None else pa.list_(kind, length)
+    return kind
+
+
+def _number_type(dtype: np.dtype[Any]) -> Any:
+    pa = arrow()
+    if dtype.kind in "mM":
+        unit, count = np.datetime_data(dtype)
+        if dtype.kind == "M" and (unit, count) == ("D", 1):
+            return pa.date32()
+        if unit not in UNITS or count != 1:
+            raise TypeError(f"no Arrow type for {dtype}")
+        return pa.timestamp(unit) if dtype.kind == "M" else pa.duration(unit)
+    if dtype.kind not in "biuf" or dtype.itemsize > 8:
+        raise TypeError(f"no Arrow type for {dtype}")
+    return pa.from_numpy_dtype(dtype)
+
+
+def misfits(schema: Schema) -> list[Misfit]:
+    """The features that have no Arrow type."""
+    found = []
+    for name, feature in schema.items():
+        if feature.sparse:
+            instead = Feature(feature.dtype, feature.shape)
+            found.append(_misfit(name, feature, "dense columns", instead, "Sparse rows stay sparse in .recordio."))
+        elif not feature.is_text and (reason := _unstorable(np.dtype(feature.dtype))) is not None:
+            found.append(_misfit(name, feature, *reason, ""))
+        elif 0 in feature.shape:
+            found.append(_misfit(name, feature, "axes of at least one value", None, ""))
+    return found
+
+
+def _misfit(name: str, feature: Feature, expected: str, instead: Feature | None, hint: str) -> Misfit:
+    if instead is not None:
+        instead = Feature(instead.dtype, feature.shape)
+    return Misfit(feature=name, expected=expected, found=repr(feature), instead=instead, hint=hint)
+
+
+def _unstorable(dtype: np.dtype[Any]) -> tuple[str, Feature | None] | None:
+    """Why Arrow has no type for a dtype, and what it can be instead; ``None`` where it has one."""
+    if dtype.kind in "mM":
+        unit, count = np.datetime_data(dtype)
+        if count == 1 and (unit in UNITS or (dtype.kind == "M" and unit == "D")):
+            return None
+        return "times in days, s, ms, us or ns", Feature(f"{dtype.kind}8[ns]")
+    if dtype.kind in "SU":
+        return "bytes or str", None
+    if dtype.kind == "f" and dtype.itemsize > 8:
+        return "floats of up to 64 bits", Feature("float64")
+    return None if dtype.kind in "biuf" else ("whole numbers, floats, times, text or bytes", None)
+
+
+KEY = "headrace.schema"
+
+
+def carried(text: bytes | str | None) -> Schema | None:
+    """The schema in the metadata of a file; ``None`` where there is none that can be read.
+
+    It only ever refines what the file's own types say, so a damaged one costs shapes and names of types, never values.
+    """
+    if text is None:
+        return None
+    try:
+        return Schema.from_json(text.decode() if isinstance(text, bytes) else text)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None

@@ -1,0 +1,199 @@
+"""TFRecord: records one behind the other, each with its length and two checksums; plain, or in one GZIP or ZLIB stream.
+
+Writing TFRecord files, byte for byte as TensorFlow's writer does.
+
+How TFRecord frames records.
+
+Source of the format: TensorFlow's ``tensorflow/core/lib/io/record_writer.h``. A record is ``uint64 length``,
+``uint32 masked CRC-32C of the length``, payload, ``uint32 masked CRC-32C of the payload``, all little-endian.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace import _native
+from headrace._faults import describe
+from headrace.contracts.records import Format, OnCorrupt
+from headrace.contracts.values import Indices
+from headrace.errors import CorruptRecord, DataError, Where
+from headrace.formats.framed.records import FramedRecords
+from headrace.formats.framed.write import FramedWriter
+from headrace.formats.verify import verify_framed
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = [
+    "FORMAT",
+    "HEAD",
+    "OVERHEAD",
+    "TAIL",
+    "TFRecordFraming",
+    "TFRecordRecords",
+    "TFRecordWriter",
+    "is_tfrecord",
+    "resume_after",
+]
+
+
+HEAD = 12  # length (8) and its checksum (4)
+TAIL = 4  # checksum of the payload
+OVERHEAD = HEAD + TAIL
+NO_FORMAT_HINT = "Is this a TFRecord file at all?"
+
+
+def is_tfrecord(head: bytes) -> bool:
+    """Whether some first bytes are those of a plain TFRecord file: a length whose checksum is right."""
+    return len(head) >= HEAD and _native.masked_crc32c(head[:8]) == int.from_bytes(head[8:HEAD], "little")
+
+
+class TFRecordFraming:
+    """TFRecord for scanning, indexing, gathering and writing.
+
+    Args:
+        patience: How many bytes of one buffer may still be summed in vain.
+    """
+
+    name = "tfrecord"
+    index_name = "tfrecord"
+    head = HEAD
+    tail = TAIL
+    has_checksums = True
+
+    def __init__(self, *, patience: _native.Patience | None = None) -> None:
+        self._patience = patience
+
+    def one_pass(self, size: int) -> TFRecordFraming:
+        """One that gives up when it has summed 64 times the ``size`` in vain, which no accident comes near: in a hostile file
+        each of many records may claim all the rest.
+        """
+        return TFRecordFraming(patience=_native.Patience(size))
+
+    def is_plain(self, head: bytes) -> bool:
+        """Whether some first bytes are those of a file that is not compressed."""
+        return is_tfrecord(head)
+
+    def begin(self, buffer: memoryview, path: str, *, last: bool) -> int:
+        """With the first byte."""
+        _ = buffer, path, last
+        return 0
+
+    def scan(
+        self, buffer: memoryview, start: int, stop: int, *, verify: bool, max_records: int, last: bool = True
+    ) -> tuple[Indices, int]:
+        """Starts of the records that begin in ``[start, stop)``, and where the next one begins. Lengths are always checked."""
+        _ = last  # Every record says how long it is.
+        return _native.scan_tfrecord(buffer, start, stop, verify=verify, max_records=max_records)
+
+    def find(self, buffer: memoryview, start: int) -> int:
+        """The first place from ``start`` on at which a whole sound record stands; -1 where none does."""
+        return int(_native.find_tfrecord(buffer, start, self._patience))
+
+    def resume_after(self, error: _native.FormatError, buffer: memoryview, *, last: bool) -> tuple[int, int]:
+        """How many of ``error.starts`` count, which is all of them, and where the next sound record begins."""
+        return len(error.starts), resume_after(error, buffer, last=last, patience=self._patience)
+
+    def gather(
+        self,
+        buffers: _native.Buffers | list[Any],
+        which: npt.NDArray[np.int32] | None,
+        offsets: Indices,
+        *,
+        verify: bool,
+    ) -> _native.Spans:
+        """Payloads of the records at these offsets; ``verify`` leaves their checksums to whoever reads them."""
+        return _native.gather_tfrecord(buffers, which, offsets, verify=verify)
+
+    def payloads(self, buffer: memoryview, starts: Indices, end: int) -> Iterator[memoryview]:
+        """Views of the payloads of records that lie one behind the other up to ``end``."""
+        begins = starts.tolist()
+        for start, stop in zip(begins, [*begins[1:], end], strict=True):
+            yield buffer[start + HEAD : stop - TAIL]
+
+    def fault_at(self, error: _native.FormatError, path: str | None, record: int, base: int) -> DataError:
+        """The error for a fault that native code saw at record ``record`` of a file, in bytes that begin at ``base``."""
+        place = Where(path=path, record=record, offset=base + int(error.offset))
+        fault = describe(error, place)
+        if place.offset == 0 and error.fault != "payload_checksum":
+            return CorruptRecord(place, expected=fault.expected, found=fault.found, hint=NO_FORMAT_HINT)
+        return fault
+
+    def frame_block(self, block: npt.NDArray[np.uint8], starts: Indices, sizes: Indices) -> int:
+        """Fill in what surrounds the payloads of a block, which is used to its end."""
+        _native.frame_tfrecord(block, starts, sizes)
+        return len(block)
+
+    def frame_payloads(self, payloads: Sequence[Buffer]) -> npt.NDArray[np.uint8]:
+        """Whole framed records, joined."""
+        return _native.frame_tfrecords(payloads)
+
+
+def resume_after(
+    error: _native.FormatError, buffer: memoryview, *, last: bool = True, patience: _native.Patience | None = None
+) -> int:
+    """Where the next sound record behind a damaged one begins, or -1 where none is found.
+
+    Where only a payload is damaged its length can be trusted, unless what follows shows that it cannot: then, and for
+    every other fault, the next bytes that look like a whole sound record are searched for, until ``patience`` is at its end.
+    """
+    at = int(error.offset)
+    if error.fault == "payload_checksum":
+        length = int.from_bytes(_native.copy_bytes(buffer, at, 8), "little")
+        after = at + OVERHEAD + length
+        if patience is not None:
+            patience.spend(length)
+            if not patience.left:
+                return -1
+        if after == len(buffer) or is_tfrecord(_native.copy_bytes(buffer, min(after, len(buffer)), HEAD)):
+            return after
+        if not last and after + HEAD > len(buffer):
+            return -1
+    return int(_native.find_tfrecord(buffer, at + 1, patience))
+
+
+class TFRecordWriter(FramedWriter):
+    """Writes one TFRecord file, which appears under its name at ``close``, or never.
+
+    Args:
+        path: The file.
+        compression: ``"gzip"``, ``"zlib"`` or ``"none"`` (also ``None``).
+        level: Of the compression, 0 (none) to 9 (smallest); -1 is zlib's choice, 6.
+
+    Raises:
+        ValueError: No such compression or level.
+    """
+
+    framing = TFRecordFraming()
+    head = HEAD
+    tail = TAIL
+
+
+class TFRecordRecords(FramedRecords):
+    """The records of some TFRecord files, joined in order. See :class:`FramedRecords` for the arguments."""
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        compression: str | None = None,
+        on_corrupt: OnCorrupt = "raise",
+        verify: bool = True,
+    ) -> None:
+        super().__init__(TFRecordFraming(), paths, compression=compression, on_corrupt=on_corrupt, verify=verify)
+
+
+FORMAT = Format(
+    name="tfrecord",
+    suffixes=(".tfrecord", ".tfrecords", ".tfrec", ".tfr", ".record"),
+    knows=is_tfrecord,
+    open=TFRecordRecords,
+    options=frozenset({"on_corrupt", "verify"}),
+    compressible=True,
+    writer=TFRecordWriter,
+    verify=verify_framed,
+)

@@ -1,0 +1,158 @@
+"""WebDataset: tar archives in which the files of one example stand together and share a name up to its first dot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from headrace import _native
+from headrace.contracts.feature import Feature
+from headrace.contracts.records import Format, Skipped
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Batch, Indices
+from headrace.errors import SchemaMismatch, Where
+from headrace.formats.table.values import column_of
+from headrace.formats.webdataset.index import TarIndex, index_of
+from headrace.formats.webdataset.values import KEY, column_from, feature_of, named
+from headrace.formats.webdataset.write import WebDatasetWriter, join_tars, misfits
+from headrace.io.cache.inflate import checked
+from headrace.io.local.fileset import FileSet
+
+__all__ = ["FORMAT", "WebDatasetTable"]
+
+
+BLOCK_BYTES = 512
+CHECKSUM = slice(148, 156)
+"""Where a header holds the sum of its bytes, in octal digits; it counts as blanks itself."""
+SAMPLE = 64
+"""Examples from which the types of arrays are found."""
+
+
+class WebDatasetTable:
+    """The examples of some WebDataset archives, joined in order.
+
+    ``000.image.npy`` and ``000.label.cls`` are the features ``image`` and ``label`` of one example: what stands behind the first
+    dot, without the ending that says what it is (``.npy``, ``.cls``, ``.txt``, ``.jpg``, ``.bin``); alone, such an ending is the
+    feature's name. Keys that do more than count are the feature ``__key__``.
+
+    Args:
+        paths: The archives.
+        compression: ``"gzip"``, ``"zlib"``, ``"none"``; ``None`` finds out for each file from its content.
+        given: The features to read; by default what the names, and the arrays of the first 64 examples, show.
+    """
+
+    format = "webdataset"
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        compression: str | None = None,
+        given: Schema | None = None,
+    ) -> None:
+        self.paths = tuple(paths)
+        self.given = given
+        self._compression = checked(compression)
+        self._files = FileSet(self.paths, compression=self._compression)
+
+    def with_schema(self, schema: Schema) -> WebDatasetTable:
+        """The same examples, of which these features are read as these types."""
+        return WebDatasetTable(self.paths, compression=self._compression, given=schema)
+
+    @cached_property
+    def index(self) -> TarIndex:
+        """Where every member is: found by one pass over the headers."""
+        index = index_of([self._files.content(number) for number in range(len(self.paths))])
+        self._files.expect([self._files.signature(number) for number in range(len(self.paths))])
+        return index
+
+    @cached_property
+    def _endings(self) -> dict[str, str]:
+        """Feature name to what stands behind the first dot of its members."""
+        return named(self.index.endings)
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The given one, or what names and first examples show."""
+        if self.given is not None:
+            return self.given
+        features = {} if self.index.keys is None else {KEY: Feature("str")}
+        sample = np.arange(min(SAMPLE, len(self)))
+        for name, ending in self._endings.items():
+            members = self._members(name, sample)
+            features[name] = feature_of(ending, [member for member in members if member is not None], self._place(name))
+        return Schema(features)
+
+    def _place(self, name: str) -> Callable[[int], Where]:
+        return lambda row: self.where(row).at(feature=name)
+
+    @property
+    def skipped(self) -> Skipped:
+        """Nothing is ever skipped."""
+        return Skipped()
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def _members(self, name: str, rows: Indices) -> list[bytes | None]:
+        """The bytes of one feature; ``None`` where an example has no such member."""
+        if name not in self._endings:
+            found = str(list(self._endings))
+            raise SchemaMismatch(Where(path=self.paths[0], feature=name), expected="members of that name", found=found)
+        files, offsets, sizes = self.index.places(self._endings[name], rows)
+        return [
+            None if offset < 0 else _native.copy_bytes(self._files.content(file).buffer, offset, size)
+            for file, offset, size in zip(files, offsets, sizes, strict=True)
+        ]
+
+    def batch(self, indices: Indices, names: tuple[str, ...]) -> Batch:
+        """Examples by index; each member is a range of its archive."""
+        if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < len(self):
+            raise IndexError(f"examples {indices.min()} to {indices.max()} of {len(self)}")
+        return {name: self._column(name, indices) for name in names}
+
+    def _column(self, name: str, indices: Indices) -> Any:
+        feature = self.schema[name]
+        if name == KEY and self.index.keys is not None:
+            return column_of([self.index.keys[row] for row in indices.tolist()], feature)
+        if not len(indices):
+            return column_of([], feature)
+        place = self._place(name)
+        members = self._members(name, indices)
+        return column_from(members, self._endings[name], feature, lambda row: place(int(indices[row])))
+
+    def where(self, index: int) -> Where:
+        """Path, number of the example in its archive, and where its first member's content begins."""
+        return self.index.where(index, self.paths)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("paths", "given", "_compression", "_files")}
+
+    def __repr__(self) -> str:
+        files = repr(self.paths[0]) if len(self.paths) == 1 else f"{len(self.paths)} files"
+        return f"WebDatasetTable({files})"
+
+
+def is_tar(head: bytes) -> bool:
+    """Whether some first bytes are the header of a member of a tar archive: a block whose checksum is right."""
+    block = head[:BLOCK_BYTES]
+    try:
+        stated = int(block[CHECKSUM].strip(b"\0 "), 8)
+    except ValueError:
+        return False
+    return len(block) == BLOCK_BYTES and stated == sum(block) - sum(block[CHECKSUM]) + len(block[CHECKSUM]) * ord(" ")
+
+
+FORMAT = Format(
+    name="webdataset",
+    suffixes=(".tar", ".wds"),
+    knows=is_tar,
+    open=WebDatasetTable,
+    compressible=True,
+    sink=WebDatasetWriter,
+    misfits=misfits,
+    join=join_tars,
+)

@@ -1,0 +1,318 @@
+"""The user's cache folder: what may be deleted at any time and is then made again."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Self
+
+from headrace.io.faults import close_quietly, naming
+from headrace.io.system import lock, unlock
+
+__all__ = [
+    "CacheEntry",
+    "boot_id",
+    "cache_folder",
+    "cache_key",
+    "cache_limit_bytes",
+    "is_believed",
+    "renewed_cache",
+    "size_setting",
+]
+
+
+DEFAULT_LIMIT_BYTES = 20 << 30
+DISK_SHARE = 0.25
+UNFINISHED = ".part"
+ONCE = "once-"
+"""What the names of entries begin with that are of no use to anyone but their maker."""
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def cache_folder(part: str) -> Path:
+    """The folder for one kind of cached file, which exists and can be written.
+
+    ``HEADRACE_CACHE_DIR`` if set, else ``headrace`` in the platform's cache folder (``XDG_CACHE_HOME``,
+    ``~/.cache``, ``~/Library/Caches``, ``%LOCALAPPDATA%``). Where that cannot be written, a folder of this user among
+    the temporary files, with one warning.
+    """
+    return _writable(os.environ.get("HEADRACE_CACHE_DIR") or _platform_folder(), part)
+
+
+def cache_key(*parts: object) -> str:
+    """A file name for what is known by ``parts``."""
+    return hashlib.sha256("\0".join(map(str, parts)).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+_renewed: ContextVar[set[Path] | None] = ContextVar("headrace-renewed-cache", default=None)
+
+
+@contextlib.contextmanager
+def renewed_cache() -> Iterator[None]:
+    """A context in which nothing that was cached before is believed: it is made again, from the original files."""
+    token = _renewed.set(set())
+    try:
+        yield
+    finally:
+        _renewed.reset(token)
+
+
+def is_believed(path: Path) -> bool:
+    """Whether a file of the cache counts, if it is there. One that must be made again is removed."""
+    renewed = _renewed.get()
+    if renewed is None or path in renewed:
+        return True
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        return False
+    renewed.add(path)
+    return False
+
+
+def cache_limit_bytes(folder: Path) -> int:
+    """How large the inflated files may be together: ``HEADRACE_CACHE_LIMIT`` (bytes, or as in ``20G``), else 20 GiB,
+    but no more than a quarter of the disk's free space.
+
+    Raises:
+        ValueError: The variable is set to something else.
+    """
+    given = size_setting("HEADRACE_CACHE_LIMIT")
+    return min(DEFAULT_LIMIT_BYTES, int(_free_bytes(folder) * DISK_SHARE)) if given is None else given
+
+
+def size_setting(name: str) -> int | None:
+    """A size that an environment variable sets, in bytes or as in ``20G``; ``None`` where it is not set.
+
+    Raises:
+        ValueError: It is set to something else.
+    """
+    text = os.environ.get(name, "").strip().upper().removesuffix("B").removesuffix("I")
+    if not text:
+        return None
+    unit = text[-1] if text[-1] in UNITS else ""
+    try:
+        return int(float(text.removesuffix(unit)) * UNITS[unit])
+    except (ValueError, OverflowError):
+        raise ValueError(f"{name} must be a size such as 20G or 500M, got {text!r}") from None
+
+
+def _free_bytes(folder: Path) -> int:
+    if not hasattr(os, "statvfs"):
+        return 4 * DEFAULT_LIMIT_BYTES
+    disk = os.statvfs(folder)
+    return disk.f_bavail * disk.f_frsize
+
+
+def _platform_folder() -> str:
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or os.path.expanduser("~\\AppData\\Local")
+    elif sys.platform == "darwin":
+        base = os.path.expanduser("~/Library/Caches")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.path.join(base, "headrace")
+
+
+def _writable(base: str, part: str) -> Path:
+    folder = Path(base, part)
+    if not base.startswith("~") and _can_write(folder):
+        return folder
+    fallback = _fallback(base) / part
+    fallback.mkdir(parents=True, exist_ok=True)
+    return fallback
+
+
+@functools.cache
+def _fallback(folder: str) -> Path:
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    fallback = Path(tempfile.gettempdir(), f"headrace-{user}")
+    fallback.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if hasattr(os, "getuid") and fallback.stat().st_uid != os.getuid():
+        # Somebody else made the folder first: nothing in it can be trusted.
+        fallback = Path(tempfile.mkdtemp(prefix="headrace-"))
+    warnings.warn(
+        f"The cache folder {folder} cannot be written; {fallback} is used. Set HEADRACE_CACHE_DIR to choose another.",
+        stacklevel=5,
+    )
+    return fallback
+
+
+def _can_write(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
+@functools.cache
+def boot_id() -> str:
+    """Changes with every start of the machine; empty where that cannot be told."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+class CacheEntry:
+    """One large file of the cache while it is being made. Only one process makes it; it appears whole or not at all."""
+
+    def __init__(self, path: Path, fd: int) -> None:
+        self.path = path
+        self.size = 0
+        self._fd = fd
+        self._process = os.getpid()
+
+    @classmethod
+    def claim(cls, path: Path, *, wait: bool) -> Self | None:
+        """The right to make this entry.
+
+        Args:
+            path: Its final name.
+            wait: Whether to wait for somebody else who is making it.
+
+        Returns:
+            ``None`` when it is there already, or when somebody else is making it and ``wait`` is false.
+        """
+        while not path.exists():
+            fd = os.open(_unfinished(path), os.O_RDWR | os.O_CREAT, 0o600)
+            is_kept = False  # An error must not leave it open, and locked: the next one would wait for ever.
+            try:
+                ours = lock(fd)
+                if ours and _is_still(fd, _unfinished(path)):
+                    with naming(str(path)):
+                        if os.fstat(fd).st_size:
+                            # Only what somebody left: a file that was cut to nothing is flushed to the disk when it is closed.
+                            os.ftruncate(fd, 0)
+                    is_kept = True
+                    return cls(path, fd)
+                if not ours and wait:
+                    # Until its maker is done. Shared, because it may be mapped the moment it is whole, and stay so.
+                    lock(fd, shared=True, wait=True)
+            finally:
+                if not is_kept:
+                    close_quietly(fd)
+            if not ours and not wait:
+                return None
+        return None
+
+    @property
+    def unfinished(self) -> Path:
+        """Where it lies until it is committed."""
+        return _unfinished(self.path)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was committed or aborted."""
+        return self._fd < 0
+
+    def write(self, part: bytes | memoryview) -> bool:
+        """Append; ``False`` when the disk does not take it."""
+        view = memoryview(part)
+        try:
+            while view:
+                view = view[os.write(self._fd, view) :]
+        except OSError:
+            return False
+        self.size += len(part)
+        return True
+
+    def commit(self, limit_bytes: int, *, durable: bool = True) -> bool:
+        """Put the entry into its place, throwing out the least recently used ones where they exceed the limit.
+
+        Args:
+            limit_bytes: For all entries together.
+            durable: Wait until the disk has the bytes. Not needed where the maker tells, after a restart of the machine,
+                that they may not have reached it.
+
+        Returns:
+            ``False`` when what is in use leaves no room; the entry is gone then.
+        """
+        if not _make_room(self.path, limit_bytes - self.size):
+            self.abort()
+            return False
+        try:
+            if durable:
+                os.fsync(self._fd)
+            os.replace(_unfinished(self.path), self.path)
+        except OSError:
+            self.abort()
+            return False
+        try:
+            os.close(self._unlocked())
+        except OSError:  # Bytes that were taken are lost, as file servers may say so late.
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+            return False
+        return True
+
+    def abort(self) -> None:
+        """Throw away what was written. Does nothing after ``commit``."""
+        if self._fd >= 0:
+            with contextlib.suppress(OSError):  # What stays is of no use to anyone, and cleared away by the next entry.
+                _unfinished(self.path).unlink(missing_ok=True)
+            close_quietly(self._unlocked())
+
+    def __del__(self) -> None:
+        if self._process == os.getpid():  # A forked child leaves it to its parent.
+            self.abort()
+
+    def _unlocked(self) -> int:
+        fd, self._fd = self._fd, -1
+        unlock(fd)
+        return fd
+
+
+def _unfinished(path: Path) -> Path:
+    return path.with_name(path.name + UNFINISHED)
+
+
+def _is_still(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except OSError:
+        return False
+
+
+def _make_room(path: Path, allowed_bytes: int) -> bool:
+    """Delete the least recently used entries beside ``path`` until they take no more than ``allowed_bytes``."""
+    others = []
+    for other in path.parent.iterdir():
+        if other.suffix == UNFINISHED or (other.name.startswith(ONCE) and other != path):
+            _remove_unused(other)  # Left by a process that ended; one that is being made or mapped is locked.
+        if other != path and other.suffix == path.suffix:
+            try:
+                status = other.stat()
+            except OSError:
+                continue  # Somebody else deleted it this moment.
+            others.append((status.st_mtime_ns, status.st_size, other))
+    total = sum(size for _, size, _ in others)
+    for _, size, other in sorted(others):
+        if total <= allowed_bytes:
+            break
+        if _remove_unused(other):
+            total -= size
+    return total <= allowed_bytes
+
+
+def _remove_unused(entry: Path) -> bool:
+    try:
+        fd = os.open(entry, os.O_RDONLY)
+        try:
+            if not lock(fd):
+                return False  # Somebody has it mapped.
+            entry.unlink()
+        finally:
+            close_quietly(fd)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,378 @@
+"""Compressed files read like plain ones: inflated once, in one pass, into the cache, and mapped from there.
+
+What it costs: the first pass over a file takes as long as inflating it (reading it in order goes on meanwhile) and as
+much of the disk as its decompressed size, within the limit of ``HEADRACE_CACHE_LIMIT``. Every later pass, and every
+random access, is that of a plain file.
+
+Text files read as UTF-8: transcoded once, in one pass, into the cache, as compressed files are inflated.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+import struct
+import warnings
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+from headrace.errors import CorruptFile, UnsupportedData, Where
+from headrace.io.cache.folder import CacheEntry, boot_id, cache_folder, cache_key, cache_limit_bytes, is_believed
+from headrace.io.cache.inflate import Compression, Inflater, Opens, Part, PlainInflater, behind, head_of, wrapper_of
+from headrace.io.faults import changed, naming
+from headrace.io.local.mapped import MappedFile
+from headrace.io.local.signatures import Signature
+from headrace.io.paths import absolute
+from headrace.io.threads import ahead
+
+__all__ = [
+    "LIMIT_HINT",
+    "InflatedHead",
+    "InflatedStream",
+    "Packed",
+    "Transcoder",
+    "decoded_head",
+    "find_inflated",
+    "inflated",
+    "note_of",
+    "read_note",
+]
+
+
+READ_BYTES = 1 << 20
+TEXT_HEAD_BYTES = 256  # of a file, looked at to see whether it is a zlib stream
+SMALL_TEXT_BYTES = 4096  # of a zlib stream that is inflated as a whole for that
+CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\r\x1b")  # bytes that no text has; ISO-2022 has escapes
+MARK = "\ufeff"
+
+
+def decoded_head(head: bytes, encoding: str) -> bytes:
+    """The beginning of a text as UTF-8, without a byte order mark; what is damaged in it is left out."""
+    decoder = codecs.getincrementaldecoder(encoding)("ignore")
+    return decoder.decode(head).removeprefix(MARK).encode("utf-8", "ignore")
+
+
+class Transcoder:
+    """One text file as UTF-8, part by part. What comes before a fault is given; after it ``fault`` holds the error.
+
+    Args:
+        path: The file, also in a GZIP or zlib stream.
+        encoding: Of the text; a byte order mark is left out.
+        opened: How to open it, where it is no file of this machine.
+    """
+
+    def __init__(self, path: str, encoding: str, opened: Opens | None = None) -> None:
+        self._open: Opens = opened or (lambda: open(path, "rb", buffering=0))  # noqa: SIM115 - its caller does
+        self.path = path
+        self.size = 0
+        """Bytes of UTF-8 so far."""
+        self.fault: CorruptFile | None = None
+        self._encoding = encoding
+        self._lines = 0
+        """Line ends so far."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        decoder = codecs.getincrementaldecoder(self._encoding)()
+        at, mark = 0, MARK
+        for part in self._parts():
+            text = self._decoded(decoder, part, at)
+            at += len(part)
+            if text:
+                text, mark = text.removeprefix(mark) if mark else text, ""
+                encoded = text.encode()
+                self._lines += encoded.count(b"\n")
+                self.size += len(encoded)
+                yield encoded
+            if self.fault is not None:
+                return
+
+    def _parts(self) -> Iterator[bytes]:
+        """What the file holds, decompressed, and at its end nothing."""
+        with naming(self.path), self._open() as file:
+            part = file.read(READ_BYTES)
+            wrapper = wrapper_of(part)
+            if wrapper == "zlib" and not _is_zlib(part):
+                wrapper = "none"  # Text may begin with the two bytes of a zlib header, as "x^2" does.
+            if wrapper == "none":
+                while part:
+                    yield part
+                    part = file.read(READ_BYTES)
+                yield b""
+                return
+        inflater = PlainInflater(self.path, wrapper, self._open)
+        for inflated in inflater:
+            yield bytes(inflated)
+        self.fault = inflater.fault
+        if self.fault is None:
+            yield b""
+
+    def _decoded(self, decoder: codecs.IncrementalDecoder, part: bytes, at: int) -> str:
+        state = decoder.getstate()
+        try:
+            return decoder.decode(part, final=not part)
+        except UnicodeError as error:
+            waiting = len(state[0])  # bytes of a character whose end is in this part
+            wrong = error.start - waiting if isinstance(error, UnicodeDecodeError) else 0
+            decoder.setstate(state)
+            text = decoder.decode(part[: max(0, wrong)])
+            line = self._lines + text.count("\n") + 1
+            self.fault = CorruptFile(
+                Where(path=self.path, offset=at + wrong),
+                expected=f"text in {self._encoding}",
+                found=f"{error.reason if isinstance(error, UnicodeDecodeError) else error} in line {line}",
+                hint="The byte counts the text as it is in the file. What comes before it can be read.",
+            )
+            return text
+
+
+def _is_zlib(part: bytes) -> bool:
+    """Whether bytes with a zlib header begin a zlib stream: they inflate, and are no text, or a whole stream."""
+    if CONTROLS.intersection(part[:TEXT_HEAD_BYTES]):
+        return bool(head_of(part, "zlib", TEXT_HEAD_BYTES))
+    stream = zlib.decompressobj()
+    try:
+        return len(part) < SMALL_TEXT_BYTES and bool(stream.decompress(part)) and stream.eof
+    except zlib.error:
+        return False
+
+
+VERSION = 2
+HEAD_BYTES = 4 << 20  # inflated in the thread that asks for them: some 20 ms at most
+SMALL_BYTES = 2 << 20  # compressed: such a file is inflated as a whole where others have their beginning inflated
+END = struct.Struct("<I8s")  # length of the note before it, magic
+MAGIC = b"headrace"
+LIMIT_HINT = (
+    "Raise HEADRACE_CACHE_LIMIT, let HEADRACE_CACHE_DIR name a folder on a larger disk, "
+    "or write the file anew without compression (`headrace convert`)."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A compressed file that does not lie on this machine.
+
+    Args:
+        signature: Of its version.
+        opened: How to read it in order.
+    """
+
+    signature: Signature
+    opened: Opens
+
+
+def inflated(path: str, compression: Compression, packed: Packed | None = None) -> MappedFile:
+    """The decompressed content of a file, from the cache or put there now.
+
+    ``packed`` says how to read it where ``path`` is no file of this machine. The content's ``fault`` is the error that the compressed stream ends in, if it does.
+
+    Raises:
+        UnsupportedData: It does not fit into the cache.
+        CorruptFile: The file was changed while it was inflated.
+    """
+    found = find_inflated(path, compression, packed)
+    if found is None:
+        stream = InflatedStream(path, compression, packed, wait=True)
+        for _ in stream:
+            pass
+        if stream.changed:
+            raise changed(path, size=None, found="another version", what="file")
+        found = find_inflated(path, compression, packed)
+    if found is None:
+        raise UnsupportedData(
+            Where(path=path),
+            expected="room for the inflated file in the cache, which random access needs",
+            found="none",
+            hint=LIMIT_HINT + " Reading in order works without.",
+        )
+    return found
+
+
+def find_inflated(path: str, compression: Compression, packed: Packed | None = None) -> MappedFile | None:
+    """The decompressed content of this version of a file if the cache holds it."""
+    entry = _entry(path, compression, packed)
+    if not is_believed(entry):
+        return None
+    try:
+        content = MappedFile(path, entry=str(entry))
+    except OSError:
+        return None
+    if not read_note(content, path):
+        entry.unlink(missing_ok=True)
+        return None
+    os.utime(entry)  # The time of last use, by which the oldest are thrown out.
+    return content
+
+
+class InflatedStream:
+    """The decompressed bytes of a file in order, while a copy goes to the cache.
+
+    Args:
+        path: The compressed file.
+        compression: ``"gzip"`` or ``"zlib"``, or the encoding that is to become UTF-8.
+        packed: How to read it, where it is no file of this machine.
+        wait: When somebody else is inflating the same file, wait for them (iterating then gives nothing) instead of
+            inflating it too.
+    """
+
+    def __init__(
+        self, path: str, compression: Compression, packed: Packed | None = None, *, wait: bool = False
+    ) -> None:
+        self.path = path
+        self._packed = packed
+        self.fault: CorruptFile | None = None
+        """After the last part: what the stream ends in."""
+        self.begun: Callable[[], None] | None = None
+        """Called when the second part is asked for."""
+        self.copied = 0
+        """How many bytes the copy has that may still be used."""
+        self.changed = False
+        """After the last part: whether the file was changed meanwhile, so that no copy was kept."""
+        self._compression = compression
+        self._wait = wait
+
+    def __iter__(self) -> Iterator[Part]:
+        parts = self.parts()
+        if (first := next(parts, None)) is None:
+            return
+        yield first
+        if self.begun is not None:
+            self.begun()
+        yield from parts
+
+    def parts(self, opened: Callable[[str], None] | None = None) -> Iterator[Part]:
+        """The bytes. ``opened`` is called with the path of the copy before anything is written to it."""
+        entry = self._claim()
+        if entry is None and self._wait:
+            return  # It is there now.
+        try:
+            inflater = _reader(self.path, self._compression, self._packed)
+            inflated = ahead(inflater)
+            if entry is None:
+                yield from inflated
+            elif opened is None:
+                # Inflating takes one core; writing the copy and using the records shares the others.
+                yield from ahead(self._into_copy(inflated, entry, inflater))
+            else:
+                opened(str(entry.unfinished))
+                yield from self._into_copy(inflated, entry, inflater)
+            self.fault = inflater.fault
+        finally:
+            if entry is not None:
+                entry.abort()
+
+    def head(self) -> PlainInflater | None:
+        """What inflates the first bytes for who needs no more; ``None`` where they are not to be had for less than all."""
+        if self._packed is not None or self._compression not in ("gzip", "zlib"):
+            return None
+        if Signature.of(self.path).size <= SMALL_BYTES:
+            return None
+        return PlainInflater(self.path, self._compression)
+
+    def _claim(self) -> CacheEntry | None:
+        try:
+            return CacheEntry.claim(_entry(self.path, self._compression, self._packed), wait=self._wait)
+        except OSError:
+            if self._wait:
+                raise
+            return None  # No copy can be kept; what is read in order needs none.
+
+    def _into_copy(self, parts: Iterator[Part], entry: CacheEntry, inflater: Inflater | Transcoder) -> Iterator[Part]:
+        limit = cache_limit_bytes(entry.path.parent)
+        try:
+            for part in parts:
+                if not entry.closed:
+                    if entry.size + len(part) <= limit and entry.write(part):
+                        self.copied = entry.size
+                    else:
+                        self._give_up(entry)
+                yield part
+            self.changed = _entry(self.path, self._compression, self._packed) != entry.path
+            if self.changed:
+                return
+            # Waiting for the disk would cost a tenth of the time: instead the entry is not trusted after a restart.
+            if (
+                not entry.closed
+                and entry.write(note_of(inflater.size, inflater.fault))
+                and not entry.commit(limit, durable=not boot_id())
+            ):
+                self._give_up(entry)
+        finally:
+            entry.abort()
+
+    def _give_up(self, entry: CacheEntry) -> None:
+        entry.abort()
+        warnings.warn(
+            f"{self.path} is inflated anew each time: the cache in {entry.path.parent} has no room for it. {LIMIT_HINT}",
+            stacklevel=2,
+        )
+
+
+class InflatedHead:
+    """The decompressed bytes of a file for who needs the first of them only: no thread and no copy is begun for those.
+
+    Whoever goes on beyond them gets the others from the stream, which begins anew.
+
+    Args:
+        stream: The file.
+    """
+
+    def __init__(self, stream: InflatedStream) -> None:
+        self.path = stream.path
+        self.fault: CorruptFile | None = None
+        """After the last part: what the stream ends in."""
+        self._stream = stream
+
+    def __iter__(self) -> Iterator[Part]:
+        given = 0
+        if (inflater := self._stream.head()) is not None:
+            for part in inflater:
+                yield part
+                given += len(part)
+                if given >= HEAD_BYTES:
+                    break
+            else:
+                self.fault = inflater.fault
+                return
+        yield from behind(given, self._stream)
+        self.fault = self._stream.fault
+
+
+def _reader(path: str, compression: Compression, packed: Packed | None) -> Inflater | Transcoder:
+    opened = None if packed is None else packed.opened
+    if compression not in ("gzip", "zlib"):
+        return Transcoder(path, compression, opened)
+    return Inflater(path, compression, opened)
+
+
+def _entry(path: str, compression: Compression, packed: Packed | None) -> Path:
+    # The last block of a compressed file holds the CRC-32 and the length of what is in it.
+    signature = Signature.read(path) if packed is None else packed.signature
+    key = cache_key(VERSION, absolute(path), *astuple(signature), compression)
+    return cache_folder("inflated") / f"{key}.inflated"
+
+
+def note_of(size: int, fault: CorruptFile | None) -> bytes:
+    """What stands behind the content in the cache: its size, and the fault it ends in."""
+    told = None if fault is None else [fault.where.offset, fault.expected, fault.found, fault.hint]
+    facts = {"size": size, "fault": told, "boot": boot_id()}
+    text = json.dumps(facts).encode()
+    return text + END.pack(len(text), MAGIC)
+
+
+def read_note(content: MappedFile, path: str) -> bool:
+    """Cut the note off the content; ``False`` where there is none, so that it is no whole entry."""
+    end = content.read(content.size - END.size, END.size) if content.size >= END.size else b""
+    length, magic = END.unpack(end) if end else (0, b"")
+    if magic != MAGIC or length > content.size - END.size:
+        return False
+    facts = json.loads(bytes(content.read(content.size - END.size - length, length)))
+    if facts["size"] != content.size - END.size - length or facts.get("boot") != boot_id():
+        return False
+    content.cut(facts["size"])
+    if facts["fault"] is not None:
+        offset, expected, found, hint = facts["fault"]
+        content.fault = CorruptFile(Where(path=path, offset=offset), expected=expected, found=found, hint=hint)
+    return True

@@ -1,0 +1,189 @@
+"""Parts of a file that carry a CRC-32 of their own, as the members of a ZIP file do: checked, and inflated into the cache."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import astuple, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from headrace import _optional
+from headrace.errors import CorruptFile, UnsupportedData, Where
+from headrace.io.cache.folder import CacheEntry, boot_id, cache_folder, cache_key, cache_limit_bytes, is_believed
+from headrace.io.cache.inflated import LIMIT_HINT, note_of, read_note
+from headrace.io.local.mapped import MappedFile, guarded
+from headrace.io.paths import absolute
+from headrace.io.write.atomic import write_atomic
+
+__all__ = ["FilePart", "check_crc", "crc_fault", "inflate_bytes", "inflate_to_cache"]
+
+
+VERSION = 2
+STEP_BYTES = 4 << 20
+REMEMBERED_BYTES = 16 << 20  # Checking less costs less than asking whether it has been checked.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilePart:
+    """A stretch of a file.
+
+    Args:
+        name: For messages.
+        offset: Where it begins, in bytes.
+        packed_bytes: How long it is.
+        size: Of its content: the same where it is not deflated.
+        crc: CRC-32 of its content.
+    """
+
+    name: str
+    offset: int
+    packed_bytes: int
+    size: int
+    crc: int
+
+
+def check_crc(file: MappedFile, part: FilePart) -> None:
+    """Check a part that lies plain in the file. That a large one was found sound is remembered in the cache.
+
+    Raises:
+        CorruptFile: Its CRC-32 is another.
+    """
+    mark = _mark(file, part) if part.size >= REMEMBERED_BYTES else None
+    if mark is not None and is_believed(mark) and mark.exists():
+        return
+    library = _library()
+    found = 0
+    for start in range(part.offset, part.offset + part.size, STEP_BYTES):
+        size = min(STEP_BYTES, part.offset + part.size - start)
+        with guarded(file.buffer):
+            found = library.crc32(file.buffer[start : start + size], found)
+        if mark is not None:
+            file.drop(start, size)  # An array larger than memory passes through here.
+    if found != part.crc:
+        raise crc_fault(file.path, part, found)
+    if mark is not None:
+        write_atomic(mark, b"", durable=False)
+
+
+def inflate_bytes(packed: memoryview, part: FilePart, path: str) -> bytes:
+    """The content of a deflated part that lies in memory.
+
+    Raises:
+        CorruptFile: The stream is damaged, or its content is not what the CRC-32 says.
+    """
+    blocks = (packed[start : start + STEP_BYTES] for start in range(0, part.packed_bytes, STEP_BYTES))
+    return b"".join(_inflated(blocks, path, part))
+
+
+def inflate_to_cache(file: MappedFile, part: FilePart) -> MappedFile:
+    """The content of a deflated part, mapped from the cache, where it is put the first time.
+
+    Raises:
+        CorruptFile: The stream is damaged, or its content is not what the CRC-32 says.
+        UnsupportedData: The cache has no room.
+    """
+    path = cache_folder("inflated") / f"{_key(file, part)}.inflated"
+    found = _cached(path, file, part)
+    if found is None:
+        entry = CacheEntry.claim(path, wait=True)
+        if entry is not None:
+            _fill(entry, file, part)
+        found = _cached(path, file, part)
+    if found is None:
+        raise UnsupportedData(
+            Where(path=file.path, feature=part.name),
+            expected=f"room for {part.size} inflated bytes in the cache, which random access needs",
+            found="none",
+            hint=LIMIT_HINT,
+        )
+    return found
+
+
+def _cached(path: Path, file: MappedFile, part: FilePart) -> MappedFile | None:
+    if not is_believed(path):
+        return None
+    try:
+        content = MappedFile(file.path, entry=str(path))
+    except OSError:
+        return None
+    if read_note(content, file.path) and content.size == part.size:
+        path.touch()  # The time of last use, by which the oldest are thrown out.
+        return content
+    path.unlink(missing_ok=True)
+    return None
+
+
+def _fill(entry: CacheEntry, file: MappedFile, part: FilePart) -> None:
+    try:
+        limit = cache_limit_bytes(entry.path.parent)
+        if part.size > limit:
+            return
+        stop = part.offset + part.packed_bytes
+        packed = (file.read(at, min(STEP_BYTES, stop - at)) for at in range(part.offset, stop, STEP_BYTES))
+        for block in _inflated(packed, file.path, part):
+            if not entry.write(block):
+                return
+        if entry.write(note_of(entry.size, None)):
+            entry.commit(limit, durable=not boot_id())
+    finally:
+        if not entry.closed:
+            entry.abort()
+
+
+def _inflated(blocks: Iterable[memoryview], path: str, part: FilePart) -> Iterator[bytes]:
+    library = _library()
+    stream = library.decompressobj(wbits=-15)
+    crc = size = 0
+    for block in blocks:
+        packed: Any = block
+        more = True
+        while more and not stream.eof:
+            # One byte more than there should be, so that a stream that is too long does not go unnoticed.
+            most = min(STEP_BYTES, part.size - size + 1)
+            try:
+                found = stream.decompress(packed, most)
+            except (library.error, zlib.error) as error:
+                raise _broken(path, part, str(error).partition(": ")[2] or str(error)) from error
+            crc, size = library.crc32(found, crc), size + len(found)
+            if size > part.size:
+                raise _broken(path, part, "a longer one")
+            if found:
+                yield found
+            packed = stream.unconsumed_tail
+            more = bool(packed) or len(found) == most
+    if not stream.eof or stream.unused_data:
+        raise _broken(path, part, "one that ends elsewhere")
+    if size != part.size:
+        raise _broken(path, part, f"one of {size}")
+    if crc != part.crc:
+        raise crc_fault(path, part, crc)
+
+
+def _broken(path: str, part: FilePart, found: str) -> CorruptFile:
+    where = Where(path=path, offset=part.offset, feature=part.name)
+    return CorruptFile(where, expected=f"a deflate stream of {part.size} bytes", found=found)
+
+
+def crc_fault(path: str, part: FilePart, found: int) -> CorruptFile:
+    """The error of a part whose CRC-32 is another."""
+    return CorruptFile(
+        Where(path=path, offset=part.offset, feature=part.name),
+        expected=f"content of CRC-32 {part.crc:#010x}",
+        found=f"{found:#010x}",
+        hint="The array is damaged. verify=False reads it as it is.",
+    )
+
+
+@cache
+def _library() -> Any:
+    return _optional.require("isal.isal_zlib", extra="compress") if _optional.available("isal") else zlib
+
+
+def _mark(file: MappedFile, part: FilePart) -> Path:
+    return cache_folder("checked") / _key(file, part)
+
+
+def _key(file: MappedFile, part: FilePart) -> str:
+    return cache_key(VERSION, absolute(file.path), *astuple(file.signature), part.offset, part.size, part.crc)

@@ -1,0 +1,102 @@
+"""Copies of remote files in the cache, mapped: for what is read here and there, and has no ranges worth fetching."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from headrace.errors import UnsupportedData, Where
+from headrace.io.cache.folder import ONCE, CacheEntry, boot_id, cache_folder, cache_key, cache_limit_bytes, is_believed
+from headrace.io.cache.inflated import note_of, read_note
+from headrace.io.local.mapped import MappedFile
+from headrace.io.store.requests import check_unchanged, whole_parts
+from headrace.io.store.stream import BLOCK_BYTES, RemoteStream, StoredObject
+
+__all__ = ["copied_once", "find_mirrored", "mirrored"]
+
+
+VERSION = 1
+
+
+def find_mirrored(file: StoredObject) -> MappedFile | None:
+    """The copy of this version of a file if the cache holds it."""
+    if not file.is_certain:
+        return file.copy() if file.has_copy else None
+    return _found(file, _entry(file))
+
+
+def copied_once(file: StoredObject) -> MappedFile:
+    """A copy of the file for one who opened it, which is not used again: it cannot be known whether it is still right.
+
+    Raises:
+        UnsupportedData: It does not fit into the cache.
+    """
+    path = cache_folder("inflated") / f"{ONCE}{os.urandom(12).hex()}.inflated"
+    entry = CacheEntry.claim(path, wait=True)
+    if entry is not None:
+        _fill(entry, file, whole_parts(file.path, file.version, BLOCK_BYTES) if file.size else ())
+    found = _found(file, path)
+    if found is None:
+        raise _no_room(file)
+    return found
+
+
+def _found(file: StoredObject, entry: Path) -> MappedFile | None:
+    if not entry.name.startswith(ONCE) and not is_believed(entry):
+        return None
+    try:
+        content = MappedFile(file.path, entry=str(entry))
+    except OSError:
+        return None
+    if not read_note(content, file.path) or content.size != file.size:
+        entry.unlink(missing_ok=True)
+        return None
+    os.utime(entry)  # The time of last use, by which the oldest are thrown out.
+    return content
+
+
+def mirrored(file: StoredObject) -> MappedFile:
+    """A copy of the file in the cache, mapped; fetched the first time.
+
+    Raises:
+        UnsupportedData: It does not fit into the cache.
+    """
+    if not file.is_certain:
+        return file.copy()
+    found = find_mirrored(file)
+    if found is None:
+        entry = CacheEntry.claim(_entry(file), wait=True)
+        if entry is not None:
+            _fill(entry, file, RemoteStream(file))
+        found = find_mirrored(file)
+    if found is None:
+        raise _no_room(file)
+    return found
+
+
+def _no_room(file: StoredObject) -> UnsupportedData:
+    return UnsupportedData(
+        Where(path=file.path),
+        expected=f"room for its {file.size} bytes in the cache",
+        found="none",
+        hint="Raise HEADRACE_CACHE_LIMIT, let HEADRACE_CACHE_DIR name a folder on a larger disk, or copy the file to this machine.",
+    )
+
+
+def _fill(entry: CacheEntry, file: StoredObject, parts: Iterable[bytes | memoryview]) -> None:
+    try:
+        limit = cache_limit_bytes(entry.path.parent)
+        if file.size > limit or not all(entry.write(part) for part in parts):
+            return
+        check_unchanged(file.path, file.version)
+        if entry.write(note_of(file.size, None)):
+            entry.commit(limit, durable=not boot_id())
+    finally:
+        entry.abort()
+
+
+def _entry(file: StoredObject) -> Path:
+    version = file.version
+    key = cache_key(VERSION, file.path, version.size, version.etag, version.modified_ns)
+    return cache_folder("inflated") / f"{key}.inflated"

@@ -1,0 +1,183 @@
+"""Compressed files one after the other, the next of them inflated while one is used.
+
+Inflating is the slowest step of a first pass, and takes one core for one file. What is inflated before its turn goes to the
+cache, where it would go anyway, and is read from there: memory does not grow, however far the next file comes.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+from headrace.errors import CorruptFile, DataError
+from headrace.io.cache.inflate import Part
+from headrace.io.cache.inflated import InflatedHead, InflatedStream
+from headrace.io.faults import close_quietly
+from headrace.io.local.mapped import MappedFile
+from headrace.io.store.stream import RemoteStream
+from headrace.io.system import usable_cores
+from headrace.io.threads import start_thread
+
+if TYPE_CHECKING:
+    from headrace.io.local.fileset import FileSet
+
+__all__ = ["InOrder", "InflatingAhead"]
+
+
+READ_BYTES = 1 << 20
+MOST_WAITING = 16  # parts of a megabyte in memory, where the cache takes none
+MOST_AHEAD = 3  # files: more cores than that are seldom free
+Content: TypeAlias = "MappedFile | InflatedHead | InflatedStream | InflatingAhead | RemoteStream"
+
+
+class InflatingAhead:
+    """A file that a thread has begun to inflate. Iterating gives its bytes, as those of the stream it is made of.
+
+    Args:
+        stream: The file.
+    """
+
+    def __init__(self, stream: InflatedStream) -> None:
+        self.path = stream.path
+        self.fault: CorruptFile | None = None
+        """After the last part: what the stream ends in."""
+        self.begun: Callable[[], None] | None = None
+        """Called when the second part is asked for."""
+        self._stream = stream
+        self._changed = threading.Condition()
+        self._copy = -1
+        """The copy in the cache, open for reading; of that so many bytes are there."""
+        self._copied = 0
+        self._waiting: deque[Part] = deque()
+        self._done = self._stop = False
+        self._error: BaseException | None = None
+        self._process = os.getpid()
+        self._thread = start_thread(self._inflate, name="headrace-inflating", stop=self.stop)
+
+    def _inflate(self) -> None:
+        try:
+            for part in self._stream.parts(self._take_copy):
+                if self._add(part):
+                    self._error = RuntimeError("the interpreter is ending: nothing more is read")
+                    break
+        except BaseException as error:  # noqa: BLE001 - it is raised again where the parts are used
+            self._error = error
+        finally:
+            with self._changed:
+                self.fault, self._done = self._stream.fault, True
+                self._changed.notify_all()
+
+    def _take_copy(self, path: str) -> None:
+        """Open the copy while it has this name: once it is given up or put into its place, it is read on by this."""
+        self._copy = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+
+    def _add(self, part: Part) -> bool:
+        """Note a part that is in the copy, or hand it over; true when nobody wants more."""
+        with self._changed:
+            if self._stream.copied > self._copied and not self._waiting:
+                self._copied = self._stream.copied
+            else:
+                while len(self._waiting) >= MOST_WAITING and not self._stop:
+                    self._changed.wait()
+                self._waiting.append(part)
+            self._changed.notify_all()
+            return self._stop
+
+    def __iter__(self) -> Iterator[Part]:
+        at = 0
+        try:
+            while (part := self._next(at)) is not None:
+                yield part
+                at += len(part)
+                if self.begun is not None:
+                    begun, self.begun = self.begun, None
+                    begun()
+            if self._error is not None:
+                raise self._error
+        finally:
+            self.close()
+
+    def _next(self, at: int) -> Part | None:
+        if self._process != os.getpid():
+            raise RuntimeError("this reading began before the process was forked; begin it anew in the child")
+        with self._changed:
+            while not self._done and at >= self._copied and not self._waiting:
+                self._changed.wait()
+            if at >= self._copied:
+                found = self._waiting.popleft() if self._waiting else None
+                self._changed.notify_all()
+                return found
+            wanted = min(READ_BYTES, self._copied - at)
+        return os.pread(self._copy, wanted, at)
+
+    def stop(self) -> None:
+        """Tell the thread to stop."""
+        if self._process == os.getpid():
+            with self._changed:
+                self._stop = True
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Stop the thread, and let go of the copy."""
+        if self._process != os.getpid():
+            return
+        self.stop()
+        self._thread.join()
+        copy, self._copy = self._copy, -1
+        if copy >= 0:
+            close_quietly(copy)
+
+
+class InOrder:
+    """The contents of a set of files for one pass in order. Those that come next are inflated ahead, one for each core that is left.
+
+    Args:
+        files: The files.
+        only_first: No more than the first records are wanted, as a rule: nothing is done ahead.
+    """
+
+    def __init__(self, files: FileSet, *, only_first: bool = False) -> None:
+        self._files = files
+        self._only_first = only_first
+        self._ahead: dict[int, InflatingAhead] = {}
+        self._current: InflatingAhead | None = None
+        self._room = min(usable_cores() - 1, MOST_AHEAD) if hasattr(os, "pread") else 0
+
+    def content(self, number: int) -> Content:
+        """Of file ``number``. With its second part, inflating of the next files begins: who wants the first records only
+        is not to wait for others.
+        """
+        content: Content
+        if self._only_first:
+            content = self._files.stream(number)
+            return InflatedHead(content) if isinstance(content, InflatedStream) else content
+        self._current = self._ahead.pop(number, None)
+        content = self._files.stream(number) if self._current is None else self._current
+        if isinstance(content, (InflatedStream, InflatingAhead)):
+            content.begun = lambda: self._begin_behind(number)
+        else:
+            self._begin_behind(number)
+        return content
+
+    def _begin_behind(self, number: int) -> None:
+        for following in range(number + 1, min(number + 1 + self._room, len(self._files))):
+            if following in self._ahead:
+                continue
+            try:
+                stream = self._files.stream(following)
+            except (DataError, OSError):
+                return  # It is raised again when it is this file's turn.
+            if isinstance(stream, InflatedStream):
+                self._ahead[following] = InflatingAhead(stream)
+
+    def close(self) -> None:
+        """Stop what was begun."""
+        begun = [*self._ahead.values(), *([] if self._current is None else [self._current])]
+        self._ahead, self._current = {}, None
+        for stream in begun:
+            stream.stop()
+        for stream in begun:
+            stream.close()

@@ -1,0 +1,172 @@
+"""Errors of files that are there: changed while in use, refused by the system.
+
+What obstore and the servers behind it say of a failure, in our words.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from types import TracebackType
+from typing import Literal
+
+from headrace import _optional
+from headrace.errors import CorruptFile, DataError, HeadraceError, NoFiles, Unreachable, UnsupportedData, Where
+from headrace.io.names import whole_set_hint
+
+__all__ = ["NoRanges", "changed", "close_quietly", "naming", "shrank", "worded"]
+
+
+class naming:  # noqa: N801 - used like a function
+    """A context in which errors of the system say which file they are about: those of calls on open files do not by themselves.
+
+    Args:
+        path: What the file is called.
+    """
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not isinstance(error, OSError) or isinstance(error, HeadraceError) or error.filename is not None:
+            return
+        if error.errno is not None:
+            raise OSError(error.errno, error.strerror, self.path) from error
+
+
+def close_quietly(fd: int) -> None:
+    """Close a file of which nothing is written any more: an error that closing reports is about writes, and the file is closed."""
+    try:
+        os.close(fd)
+    except OSError as error:
+        if error.errno == errno.EBADF:  # a mistake of ours
+            raise
+
+
+def changed(path: str, *, size: int | None, found: str | int, what: Literal["file", "object"]) -> CorruptFile:
+    """The error for another version than the one that was opened.
+
+    Args:
+        path: Of the file.
+        size: In bytes, when it was first looked at, where that is known.
+        found: Instead: what was found, or the size of another version.
+        what: What is called so at this path.
+    """
+    first = "" if size is None else f" ({size} bytes)"
+    return CorruptFile(
+        Where(path=path),
+        expected=f"the {what} as it was when it was first looked at{first}",
+        found=f"another version ({found} bytes)" if isinstance(found, int) else found,
+        hint=f"The {what} was changed meanwhile: open it again.",
+    )
+
+
+def shrank(name: bytes, opened: bytes, size: int) -> CorruptFile:
+    """The error for a mapped file of ``size`` bytes that was cut off while it was read.
+
+    Args:
+        name: What the user calls it.
+        opened: The file that was mapped: ``name``, or its copy in the cache.
+        size: In bytes, when it was mapped.
+    """
+    path, copy = os.fsdecode(name), os.fsdecode(opened)
+    try:
+        left = os.stat(copy).st_size
+    except OSError:
+        left = size
+    is_copy = os.path.abspath(path) != copy
+    what = "its copy in the cache" if is_copy else "the file"
+    return CorruptFile(
+        Where(path=path),
+        expected=f"{size} bytes, as when {what} was opened",
+        found=f"{left}: {what} shrank while being read"
+        if left < size
+        else f"bytes that cannot be read: {what} shrank, or its disk fails",
+        hint=f"Delete {copy} and open the file again."
+        if is_copy
+        else "Open it again once it is whole. To replace a file that may be in use, write another one and rename it.",
+    )
+
+
+SHOWN = 160
+STATUS = re.compile(r"status code: (\d{3})([^:<]*)")
+CODE = re.compile(r"<Code>(\w+)</Code>")
+METADATA = "169.254."
+"""Where clouds tell machines their roles: asked when the environment has no credentials."""
+ENVIRONMENT = "Credentials come from the environment (AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_NAME, ...)."
+EXPIRED = "Set the credentials of the store in the environment; they may have run out."
+
+
+class NoRanges(Exception):
+    """The server gives whole objects only, or the object is empty, so that there is no range of it."""
+
+
+def worded(error: Exception, url: str, *, act: str = "read") -> Exception:
+    """An error of obstore as one of ours.
+
+    Args:
+        error: What was raised. Errors of ours stay as they are.
+        url: Of what was asked for.
+        act: What was tried: ``"read"`` or ``"write"``.
+    """
+    if isinstance(error, DataError):
+        return error
+    kinds = _optional.require("obstore", extra="cloud").exceptions
+    text = str(error)
+    status, code, reason = _said(error)
+    where = Where(path=url)
+    if status == 404 and code in ("NoSuchBucket", "ContainerNotFound"):
+        return NoFiles(where, expected="a bucket of this name", found=f"none (the server says 404, {code})")
+    if isinstance(error, FileNotFoundError):
+        hint = whole_set_hint(url)
+        return NoFiles(where, expected="an object at this URL", found="none (the server says 404)", hint=hint)
+    if status == 404:
+        return NoFiles(where, expected="an object or a bucket of this name", found="none (the server says 404)")
+    if (isinstance(error, kinds.NotSupportedError) and "ange" in text) or status == 416:
+        return NoRanges(url)
+    if METADATA in text:
+        hint = f"{ENVIRONMENT} For public data, AWS_SKIP_SIGNATURE, GOOGLE_SKIP_SIGNATURE or AZURE_SKIP_SIGNATURE is 'true'."
+        expected = "credentials in the environment, or a role of this machine"
+        return Unreachable(where, expected=expected, found="neither", hint=hint)
+    if isinstance(error, kinds.PermissionDeniedError) or status == 403:
+        found = f"a refusal (403{', ' + code if code else ''})"
+        return Unreachable(where, expected=f"permission to {act} this", found=found, hint=ENVIRONMENT)
+    if isinstance(error, kinds.UnauthenticatedError) or status == 401:
+        return Unreachable(where, expected="to be known to the server", found="a refusal (401)", hint=EXPIRED)
+    if isinstance(error, kinds.UnknownConfigurationKeyError):
+        return UnsupportedData(where, expected="a URL with a store in it", found=reason)
+    expected = "an answer with the object" if act == "read" else "the object to be stored"
+    return Unreachable(where, expected=expected, found=reason, hint=_hint(text))
+
+
+def _said(error: Exception) -> tuple[int, str, str]:
+    """The status and the code in the answer of the server, as far as there are any; and all in a few words.
+
+    What obstore says is long, and begins with what matters; what a server says stands behind that, as XML.
+    """
+    text = str(error)
+    code = CODE.search(text)
+    found = STATUS.search(text)
+    if found is not None:
+        words = f"{found[1]}{found[2].rstrip()}" + (f" ({code[1]})" if code else "")
+        return int(found[1]), code[1] if code else "", f"the answer {words}"
+    first = text.partition("\n")[0]
+    first = first.partition(" - ")[2] or first
+    return 0, code[1] if code else "", first[:SHOWN].rstrip(": ") or type(error).__name__
+
+
+def _hint(text: str) -> str:
+    if "must be specified" in text:  # what a store needs besides its name
+        return ENVIRONMENT
+    if "timed out" in text or "Timeout" in text or "TimedOut" in text:
+        return "HEADRACE_TIMEOUT sets how many seconds a request may take."
+    asked = "It was asked several times. " if " retries" in text else ""
+    return f"{asked}Try again later, or copy the file to this machine."

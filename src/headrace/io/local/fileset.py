@@ -1,0 +1,342 @@
+"""Many files as memory: mapped when needed, thousands at once, with a bound on what stays resident."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace import _native
+from headrace.contracts.values import Indices
+from headrace.io.cache.inflate import Compression, wrapper_of, wrapper_of_name
+from headrace.io.cache.inflated import InflatedStream, Packed, find_inflated, inflated
+from headrace.io.cache.mirror import find_mirrored, mirrored
+from headrace.io.faults import shrank
+from headrace.io.local import mapped as mapping_limits
+from headrace.io.local.mapped import Descriptor, Descriptors, MappedFile, read_ranges
+from headrace.io.local.signatures import Signature
+from headrace.io.store.object import RemoteFile, fetch_extents, look_at
+from headrace.io.store.stream import BLOCK_BYTES, RemoteStream
+from headrace.io.urls import is_url
+
+__all__ = ["Buffers", "FileSet"]
+
+
+Buffers: TypeAlias = "_native.Buffers | list[Any]"
+
+MOST_MAPPED = 8192  # a process may have 65,530 mappings (vm.max_map_count), and others need some
+HEAD_BYTES = 64
+NEIGHBOURS = 4  # files that are handed over without looking whether all of them are needed
+
+
+class FileSet:
+    """The contents of some files, decompressed where they are compressed.
+
+    Safe in threads and after fork; picklable (by paths).
+
+    Args:
+        paths: The files.
+        compression: Of all of them; ``None`` finds out for each from its first bytes.
+        is_plain: Whether the first bytes show a plain file although they look like compression.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        *,
+        compression: Compression | None = "none",
+        is_plain: Callable[[bytes], bool] | None = None,
+    ) -> None:
+        self.paths = tuple(paths)
+        self._compression = compression
+        self._is_plain = is_plain
+        self._expected: Sequence[Signature] | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        # No lock: single operations on a dict are atomic, and a lock could be held by another thread when we are forked.
+        self._mapped: dict[int, MappedFile] = {}
+        self._whole: _native.Buffers | None = (
+            None  # All of them, once all are mapped: handing a thousand over costs time.
+        )
+        self._wrappers: dict[int, Compression] = {}
+        self._open = Descriptors()
+        self._touched_bytes = 0
+        self._passed_bytes = 0
+        self._advised = (False, 0)
+        self._remote: dict[int, RemoteFile] = {}
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def expect(self, signatures: Sequence[Signature]) -> None:
+        """Refuse, from now on, to map files that are another version than these."""
+        self._expected = signatures
+        for number, file in list(self._remote.items()):
+            file.expect(signatures[number])
+
+    def wrapper(self, number: int) -> Compression:
+        """How file ``number`` is compressed."""
+        if self._compression is not None:
+            return self._compression
+        found = self._wrappers.get(number)
+        if found is None and is_url(self.paths[number]):
+            found = self._wrappers[number] = self._look(self.paths[number], self.remote(number).head)
+        if found is None:
+            file = MappedFile(self.paths[number], expected=self._version(number))
+            found = self._wrappers[number] = self._look(file.path, bytes(file.read(0, HEAD_BYTES)))
+            if found == "none":
+                self._keep(number, file)
+        return found
+
+    def content(self, number: int) -> MappedFile:
+        """The (decompressed) content of file ``number``. A compressed file is inflated into the cache first.
+
+        Raises:
+            NoFiles, CorruptFile: The file is gone, or another version than expected.
+            UnsupportedData: The cache has no room.
+        """
+        found = self._mapped.get(number)
+        return self._keep(number, self._opened(number)) if found is None else found
+
+    def stream(self, number: int) -> MappedFile | InflatedStream | RemoteStream:
+        """The content for reading in order: mapped if that needs no waiting, else as it is inflated or fetched."""
+        wrapper = self.wrapper(number)
+        if number in self._mapped or (wrapper == "none" and not is_url(self.paths[number])):
+            return self.content(number)
+        if wrapper == "none":
+            copy = find_mirrored(self.remote(number))
+            return RemoteStream(self.remote(number)) if copy is None else self._keep(number, copy)
+        packed = self._packed(number)
+        found = find_inflated(self.paths[number], wrapper, packed)
+        return self._keep(number, found) if found is not None else InflatedStream(self.paths[number], wrapper, packed)
+
+    def waits_for_inflating(self) -> bool:
+        """Whether a file is compressed, or behind a URL, and not in the cache yet."""
+        if self.is_remote:
+            self.remote(0)  # which looks at all of them
+        elif self._compression == "none":
+            return False
+        return any(not isinstance(self.stream(number), MappedFile) for number in range(len(self.paths)))
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether some of the files are behind URLs."""
+        return any(map(is_url, self.paths))
+
+    def remote(self, number: int) -> RemoteFile:
+        """File ``number``, which is behind a URL, looked at already; the others are with it, all at once."""
+        if number not in self._remote:
+            files = {
+                n: RemoteFile(path, expected=self._version(n)) for n, path in enumerate(self.paths) if is_url(path)
+            }
+            look_at(list(files.values()))
+            self._remote.update(files)
+        return self._remote[number]
+
+    def _packed(self, number: int) -> Packed | None:
+        if not is_url(self.paths[number]):
+            return None
+        return Packed(self.remote(number).signature, self.remote(number).opened)
+
+    def worth_fetching(self) -> bool:
+        """Whether records are better fetched by range than the files as a whole: where some of them are plain, behind URLs
+        that give ranges, and together larger than what one request brings.
+        """
+        plain = [number for number in range(len(self.paths)) if self.by_range(number)]
+        return sum(self._remote[number].size for number in plain) > BLOCK_BYTES
+
+    def by_range(self, number: int) -> bool:
+        """Whether file ``number`` is plain, behind a URL that gives ranges, and not in the cache yet."""
+        if not is_url(self.paths[number]) or number in self._mapped or self.wrapper(number) != "none":
+            return False
+        return self.remote(number).has_ranges
+
+    def fetched(
+        self, which: npt.NDArray[np.int32] | None, offsets: Indices, sizes: Indices
+    ) -> tuple[list[Any], npt.NDArray[np.int32], Indices]:
+        """Ranges of the contents of files ``which`` (``None``: all of file 0), those behind URLs fetched all at once.
+
+        Returns:
+            Buffers; for each range which of them it is in, and where.
+        """
+        which = np.zeros(len(offsets), np.int32) if which is None else which
+        numbers, renumbered = np.unique(which, return_inverse=True)
+        buffers: list[Any] = []
+        holding = np.zeros(len(offsets), np.int32)
+        starts = offsets.copy()
+        remote = [number for number in numbers.tolist() if self.by_range(number)]
+        for position, number in enumerate(numbers.tolist()):
+            if number not in remote:
+                holding[renumbered == position] = len(buffers)
+                buffers.append(self.content(number).buffer)
+        mine = np.flatnonzero(np.isin(which, remote))
+        if len(mine):
+            order = np.searchsorted(remote, which[mine]).astype(np.int32)
+            pieces, piece_of, starts[mine] = fetch_extents(
+                [self.remote(n) for n in remote], order, offsets[mine], sizes[mine]
+            )
+            holding[mine] = piece_of + len(buffers)
+            buffers += pieces
+        return buffers, holding, starts
+
+    def size(self, number: int) -> int:
+        """Of the (decompressed) content of file ``number``."""
+        return self.remote(number).size if self.by_range(number) else self.content(number).size
+
+    def beginning(self, number: int) -> RemoteFile | MappedFile:
+        """The (decompressed) content of file ``number``, for reading little of it."""
+        return self.remote(number) if self.by_range(number) else self.content(number)
+
+    def buffers(self, which: npt.NDArray[np.int32] | None) -> tuple[Buffers, npt.NDArray[np.int32] | None]:
+        """What native code takes for records in files ``which`` (``None``: all in file 0): buffers, and which of *those*."""
+        if which is None:
+            if len(self.paths) > 1:
+                return [self.content(0).buffer], None
+            if self._whole is None:
+                self._whole = _native.Buffers([self.content(0).buffer])
+            return self._whole, None
+        if not len(which):
+            return [], which
+        if self._whole is None and len(self._mapped) == len(self.paths):
+            self._whole = _native.Buffers([self.content(number).buffer for number in range(len(self.paths))])
+        if self._whole is not None:
+            return self._whole, which
+        first = int(which[0])
+        if (which == first).all():
+            return [self.content(first).buffer], None
+        numbers, renumbered = self._used(which)
+        return [self.content(number).buffer for number in numbers], renumbered
+
+    def _used(self, which: npt.NDArray[np.int32]) -> tuple[Iterable[int], npt.NDArray[np.int32]]:
+        """The files that occur, and ``which`` counted among those. A third of the time that sorting them takes."""
+        first, last = int(which.min()), int(which.max())
+        if last - first < NEIGHBOURS:  # in order
+            return range(first, last + 1), which - np.int32(first)
+        table = np.zeros(len(self.paths), np.int32)
+        table[which] = 1
+        numbers = np.flatnonzero(table)
+        table[numbers] = np.arange(len(numbers), dtype=np.int32)
+        return numbers.tolist(), table[which]
+
+    def worth_mapping(self, total: int) -> bool:
+        """Whether records of a set of ``total`` bytes are better taken from maps than read."""
+        return mapping_limits.worth_mapping(total)
+
+    def passed(self, size: int, *, of: int) -> None:
+        """For readers in order: note that ``size`` bytes ``of`` so many were taken, which nobody asks for again soon.
+
+        Lets go of all pages each time as many bytes have been taken as may stay mapped of what is read in order.
+        """
+        if of <= mapping_limits.IN_ORDER_MAPPED_BYTES:
+            return
+        self._passed_bytes += size
+        if self._passed_bytes >= mapping_limits.PASSED_BYTES:
+            self._passed_bytes = 0
+            for file in list(self._mapped.values()):
+                file.drop()
+
+    def touched(self, size: int, *, scattered: int = 0) -> None:
+        """For readers that map whatever the size: note that ``size`` bytes were taken, in ``scattered`` places.
+
+        Lets go of all pages each time as many bytes have been taken as may stay mapped, unless the mapped files have no more
+        than that altogether.
+        """
+        self._touched_bytes += size + scattered * mapping_limits.WINDOW_BYTES
+        limit = mapping_limits.scattered_limit()
+        if self._advised != (scattered > 0, len(self._mapped)):
+            self._advise(limit, scattered=scattered > 0)
+        if self._touched_bytes < limit:
+            return
+        self._touched_bytes = 0
+        mapped = list(self._mapped.values())
+        if sum(file.size for file in mapped) <= limit:
+            return
+        for file in mapped:
+            file.drop()
+
+    def _advise(self, limit: int, *, scattered: bool) -> None:
+        """Files that do not fit into memory are read at random without the pages around: those would be gone before they are used.
+        Of files that fit, the pages around are wanted soon.
+        """
+        self._advised = (scattered, len(self._mapped))
+        mapped = list(self._mapped.values())
+        if sum(file.size for file in mapped) > limit:
+            for file in mapped:
+                file.expect_scattered_reads(scattered=scattered)
+
+    def descriptors(self, which: npt.NDArray[np.int32] | None) -> tuple[list[Descriptor], npt.NDArray[np.int32] | None]:
+        """As :meth:`buffers`, with open files instead. They stay open as long as the descriptors are held."""
+        if which is None:
+            return [self._descriptor(0)], None
+        numbers, renumbered = self._used(which)
+        return [self._descriptor(number) for number in numbers], renumbered
+
+    def read(
+        self, which: npt.NDArray[np.int32] | None, offsets: Indices, sizes: Indices
+    ) -> tuple[npt.NDArray[np.uint8], Indices]:
+        """Ranges of the contents of files ``which`` (``None``: all of file 0), read and joined; and where each begins.
+
+        Raises:
+            CorruptFile: A file ends before that: it was cut off since it was opened.
+        """
+        files, which_open = self.descriptors(which)
+        try:
+            return read_ranges(files, which_open, offsets, sizes)
+        except _native.FormatError as error:
+            content = self.content(0 if which is None else int(which[error.record]))
+            raise shrank(os.fsencode(content.path), os.fsencode(content.opened), content.size) from error
+
+    def _descriptor(self, number: int) -> Descriptor:
+        found = self._open.get(number)
+        return self._open.opened(number, self.content(number).opened) if found is None else found
+
+    def _opened(self, number: int) -> MappedFile:
+        wrapper = self.wrapper(number)
+        found = self._mapped.get(number)  # Looking at it may have mapped it.
+        if found is not None:
+            return found
+        if is_url(self.paths[number]):
+            remote = self.remote(number)
+            return mirrored(remote) if wrapper == "none" else inflated(remote.path, wrapper, self._packed(number))
+        expected = self._version(number)
+        if wrapper == "none":
+            return MappedFile(self.paths[number], expected=expected)
+        if expected is not None:
+            Signature.read(self.paths[number]).check(expected, self.paths[number])
+        return inflated(self.paths[number], wrapper)
+
+    def _version(self, number: int) -> Signature | None:
+        return None if self._expected is None else self._expected[number]
+
+    def _look(self, path: str, head: bytes) -> Compression:
+        if not head:
+            return wrapper_of_name(path)  # A plain file may be empty; one that should hold a stream was cut off.
+        head = head[:HEAD_BYTES]
+        wrapper = wrapper_of(head)
+        return "none" if wrapper != "none" and self._is_plain is not None and self._is_plain(head) else wrapper
+
+    def _keep(self, number: int, file: MappedFile) -> MappedFile:
+        if len(self._mapped) >= MOST_MAPPED:
+            for oldest in list(self._mapped)[: MOST_MAPPED // 4]:
+                self._mapped.pop(oldest, None)
+        return self._mapped.setdefault(number, file)  # Another thread may have been faster.
+
+    def signature(self, number: int) -> Signature:
+        """Size, time and fingerprint of file ``number`` as it lies on the disk, or in its store."""
+        if is_url(self.paths[number]):
+            return self.remote(number).signature
+        if self.wrapper(number) == "none":
+            return self.content(number).signature
+        return Signature.read(self.paths[number])
+
+    def __getstate__(self) -> dict[str, object]:
+        kept = ("paths", "_compression", "_is_plain", "_expected")
+        return {name: self.__dict__[name] for name in kept}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._forget()

@@ -1,0 +1,302 @@
+"""Files as memory: mapped, never loaded.
+
+Another process may cut a mapped file off while it is in use. Native functions notice that by themselves and raise the
+:class:`~headrace.errors.CorruptFile` of :func:`headrace.io.faults.shrank` (``native/core/mapped_files.hpp`` says how). Python code
+reads mapped bytes through :meth:`MappedFile.read`, which copies, or inside :func:`guarded`.
+
+Files that are open for reading at random, a bounded number of them.
+
+How much of a set of files is mapped rather than read.
+
+Mapped pages count as the process's memory once they are touched. Of a large set that is read in order they are let go of behind
+the reader, so that memory does not grow with the files; mapping them again costs less than reading into recycled memory (measured on
+1.9 GB: an epoch from a map 0.28 s, let go of or not; by reading 0.45 s). At random a map is several times faster than reads of 3 KB, so it is
+kept as long as the set is small beside the memory that this process may use (that of the machine, or what its container is
+allowed): the kernel takes the pages back when it needs them. Larger sets are read.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace import _native
+from headrace.contracts.values import Indices
+from headrace.errors import CorruptFile, UnsupportedData, Where
+from headrace.io.faults import close_quietly, naming, shrank
+from headrace.io.local.signatures import FLAGS, Signature, vanished
+from headrace.io.paths import absolute
+from headrace.io.system import lock, usable_memory
+
+__all__ = [
+    "WINDOW_BYTES",
+    "Descriptor",
+    "Descriptors",
+    "MappedFile",
+    "gives_views",
+    "guarded",
+    "read_ranges",
+    "scattered_limit",
+    "views",
+    "worth_mapping",
+]
+
+
+IN_ORDER_MAPPED_BYTES = 256 << 20
+"""Up to here all pages stay, since they may be read again in the next epoch."""
+PASSED_BYTES = 64 << 20
+"""Of a larger set, so much stays mapped behind a reader in order."""
+SCATTERED_MEMORY_SHARE = 0.25
+WINDOW_BYTES = 64 << 10
+"""What the kernel maps round one fault."""
+CAN_READ = hasattr(_native, "read_ranges")
+
+
+@cache
+def scattered_limit() -> int:
+    """Up to how many bytes in all are mapped for random access; ``HEADRACE_MAPPED_BYTES`` sets another number."""
+    given = os.environ.get("HEADRACE_MAPPED_BYTES")
+    if given is not None:
+        return int(given)
+    memory = usable_memory()
+    return 1 << 30 if memory is None else int(memory * SCATTERED_MEMORY_SHARE)
+
+
+def gives_views() -> bool:
+    """Whether users may get views of mapped bytes. With ``HEADRACE_MAPPED_BYTES=0`` they get copies: a view of a file that is cut
+    off ends the process.
+    """
+    return scattered_limit() > 0
+
+
+def worth_mapping(total: int) -> bool:
+    """Whether records of a set of ``total`` bytes are better taken from maps than read: see the figures above."""
+    return not CAN_READ or total <= scattered_limit()
+
+
+_native.on_lost_file(shrank)
+
+
+class MappedFile:
+    """A file mapped read-only into memory. Pages come and go with use; no descriptor stays open.
+
+    Implements :class:`headrace.contracts.protocols.File`. Picklable (mapped again by path).
+
+    Args:
+        path: Relative paths stay valid when the process changes its folder.
+        expected: Refuse the file if it is another version than this.
+        entry: The file of the cache that holds the content, where ``path`` is compressed.
+
+    Raises:
+        NoFiles: There is no such file.
+        CorruptFile: It is not the expected version.
+        UnsupportedData: It is a folder, a device or a socket.
+    """
+
+    __slots__ = ("_mapping", "_opened", "buffer", "fault", "path", "signature", "size")
+
+    def __init__(self, path: str, *, expected: Signature | None = None, entry: str | None = None) -> None:
+        self.path = path
+        self.fault: CorruptFile | None = None
+        """What is wrong behind the last byte (where the compressed file that this comes from is damaged)."""
+        self._opened = absolute(entry or path)
+        self._map(expected, in_cache=entry is not None)
+
+    def _map(self, expected: Signature | None, *, in_cache: bool = False) -> None:
+        try:
+            self._map_open(_opened(self._opened, self.path), in_cache=in_cache)
+        except OSError:
+            with naming(self.path):
+                raise
+        if expected is not None:
+            self.signature.check(expected, self.path)
+
+    def _map_open(self, fd: int, *, in_cache: bool) -> None:
+        try:
+            if in_cache:
+                lock(fd, shared=True)  # Keeps it from being thrown out while it is mapped.
+            _check_mappable(fd, self.path)
+            self.signature = Signature.of_open(fd)
+            self.size = self.signature.size
+            self._mapping = _mapping(fd, self.size, self.path, self._opened)
+        finally:
+            close_quietly(fd)
+        self.buffer = memoryview(self._mapping)
+        """What native functions take, and nothing else may read outside of :func:`guarded`; views of it keep the mapping alive."""
+
+    @property
+    def opened(self) -> str:
+        """The file that holds these bytes: ``path``, or what it was inflated to."""
+        return self._opened
+
+    def cut(self, size: int) -> None:
+        """Leave out what stands behind the first ``size`` bytes."""
+        self.buffer = memoryview(self._mapping)[:size]
+        self.size = size
+
+    def read(self, offset: int, size: int, /) -> memoryview:
+        """A copy of ``size`` bytes, fewer at the end of the file.
+
+        Raises:
+            CorruptFile: The file was cut off.
+        """
+        return memoryview(_native.copy_bytes(self.buffer, offset, size))
+
+    def read_many(self, ranges: Sequence[tuple[int, int]], /) -> list[memoryview]:
+        """Copies of several ``(offset, size)`` ranges."""
+        return [self.read(offset, size) for offset, size in ranges]
+
+    def view(self, offset: int, size: int, /) -> memoryview:
+        """As :meth:`read`, for users: without a copy where ``HEADRACE_MAPPED_BYTES`` lets them have views of mapped bytes. Whoever
+        reads such a view when the file was cut off ends the process.
+        """
+        return self.buffer[offset : offset + size] if gives_views() else self.read(offset, size)
+
+    def expect_scattered_reads(self, *, scattered: bool) -> None:
+        """Say whether the pages are read here and there, so that those around a missing one should not be read with it."""
+        if isinstance(self._mapping, mmap.mmap):
+            if hasattr(mmap, "MADV_RANDOM"):
+                self._mapping.madvise(mmap.MADV_RANDOM if scattered else mmap.MADV_NORMAL)
+        elif self.size:
+            self._mapping.expect_scattered_reads(scattered)
+
+    def drop(self, offset: int = 0, size: int | None = None) -> None:
+        """Let go of pages that are in memory. Reading them again brings them back."""
+        size = self.size - offset if size is None else size
+        if isinstance(self._mapping, mmap.mmap):
+            _drop_pages(self._mapping, offset, size)
+        elif self.size:
+            self._mapping.drop(offset, size)
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _remapped, (self.path, self._opened, self.signature, self.size, self.fault)
+
+    def __repr__(self) -> str:
+        return f"MappedFile({self.path!r}, {self.size} bytes)"
+
+
+def _remapped(path: str, opened: str, signature: Signature, size: int, fault: CorruptFile | None) -> MappedFile:
+    file = MappedFile(path, expected=signature, entry=opened)
+    file.cut(size)
+    file.fault = fault
+    return file
+
+
+def _opened(path: str, shown: str) -> int:
+    try:
+        return os.open(path, FLAGS)
+    except FileNotFoundError as error:
+        raise vanished(shown) from error
+
+
+def _check_mappable(fd: int, path: str) -> None:
+    mode = os.fstat(fd).st_mode
+    if not stat.S_ISREG(mode):
+        raise UnsupportedData(
+            Where(path=path), expected="a file", found="a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
+        )
+
+
+def guarded(*buffers: Any) -> _native.GuardedRead:
+    """A context in which this thread may read these buffers although their files may be cut off: leaving it raises the
+    :class:`~headrace.errors.CorruptFile` then. What was read counts only after that. No generator may yield inside.
+    """
+    return _native.GuardedRead(*buffers)
+
+
+def views(buffer: memoryview, parts: Iterable[tuple[int, int]]) -> Iterator[memoryview]:
+    """Parts ``[start, stop)`` of a buffer for users: views, or copies as :meth:`MappedFile.view` has it."""
+    for start, stop in parts:
+        yield (buffer[start:stop] if gives_views() else memoryview(_native.copy_bytes(buffer, start, stop - start)))
+
+
+def _mapping(fd: int, size: int, name: str, opened: str) -> Any:
+    if size == 0:
+        return b""  # An empty file cannot be mapped, and need not be.
+    if _native.HAS_MAPPED_FILE:
+        place = os.fsencode(opened)
+        shown = place if name == opened else os.fsencode(name)
+        return _native.MappedFile(fd, size, shown, place, private=not gives_views())
+    return mmap.mmap(fd, size, access=mmap.ACCESS_READ)
+
+
+def _drop_pages(mapping: mmap.mmap, offset: int, size: int) -> None:
+    """Whole pages inside the range, as the system call wants them."""
+    start = -(-offset // mmap.PAGESIZE) * mmap.PAGESIZE
+    stop = (offset + size) // mmap.PAGESIZE * mmap.PAGESIZE
+    if stop > start and hasattr(mapping, "madvise"):
+        mapping.madvise(mmap.MADV_DONTNEED, start, stop - start)
+
+
+MOST_OPEN = 128  # a process often may have no more than 1,024
+
+
+class Descriptor:
+    """An open file, closed when nobody holds it any more."""
+
+    __slots__ = ("fd", "path")
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.fd = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+
+    def __del__(self) -> None:
+        if hasattr(self, "fd"):
+            close_quietly(self.fd)
+
+
+class Descriptors:
+    """The files of a set that were opened, by number. Safe in threads and after fork: no lock, single operations on a dict."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, Descriptor] = {}
+
+    def get(self, number: int) -> Descriptor | None:
+        """File ``number`` if it is open."""
+        return self._open.get(number)
+
+    def opened(self, number: int, path: str) -> Descriptor:
+        """File ``number``, which is at ``path``."""
+        if len(self._open) >= MOST_OPEN:
+            for oldest in list(self._open)[: MOST_OPEN // 4]:
+                self._open.pop(oldest, None)  # Closed when the last reader lets go of it.
+        return self._open.setdefault(number, Descriptor(path))
+
+    def clear(self) -> None:
+        """Let go of all of them."""
+        self._open.clear()
+
+
+def read_ranges(
+    files: Sequence[Descriptor], which: npt.NDArray[np.int32] | None, offsets: Indices, sizes: Indices
+) -> tuple[npt.NDArray[np.uint8], Indices]:
+    """Ranges of open files, joined, and where each begins.
+
+    Args:
+        files: The files.
+        which: ``int32 (n,)``: the file that each range is in; ``None``: all in the first.
+        offsets, sizes: ``int64 (n,)``: where it begins, and how long it is.
+
+    Raises:
+        OSError: A file cannot be read; it names the file.
+        FormatError: A file ends before a range does.
+    """
+    try:
+        found: Any = _native.read_ranges([file.fd for file in files], which, offsets, sizes)
+    except OSError:
+        for number, file in enumerate(files):  # Native code does not say in which of them.
+            mine = slice(None) if which is None else which == number
+            with naming(file.path):
+                _native.read_ranges([file.fd], None, offsets[mine], sizes[mine])
+        found = _native.read_ranges([file.fd for file in files], which, offsets, sizes)
+    return found[0], found[1]

@@ -1,0 +1,244 @@
+"""One door to files here and behind URLs, for who needs their first bytes, their size, or many of them whole.
+
+Many small files, read whole: one batch of examples where every example is a file.
+
+Mapping does not pay here: a file of a few kilobytes costs three system calls to read (open, read, close) and more to map.
+They are made by native code without the GIL, so that a batch costs little more than those calls, and two threads do two
+batches at once.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace import _native
+from headrace.errors import NoFiles, Where
+from headrace.io.cache.mirror import mirrored
+from headrace.io.faults import close_quietly, naming
+from headrace.io.local.mapped import MappedFile
+from headrace.io.store.listing import bytes_below, is_there
+from headrace.io.store.object import RemoteFile, look_at
+from headrace.io.store.requests import Ask, fetch
+from headrace.io.urls import is_listing, is_url
+
+__all__ = [
+    "OTHERWISE",
+    "FilesBelow",
+    "LeadsOut",
+    "mapped",
+    "open_file",
+    "read_alike",
+    "read_each",
+    "read_whole",
+    "size_on_disk",
+    "total_size",
+]
+
+
+OTHERWISE = -1
+FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+MOST_FOLDERS = 4096
+READS_FILES = hasattr(_native, "read_files")
+
+
+def read_alike(paths: Sequence[bytes], head: bytes, size: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """The bodies of files that should all consist of the same first bytes and ``size`` bytes behind them.
+
+    Args:
+        paths: Absolute, as the file system has them.
+        head: The first bytes.
+        size: How many follow.
+
+    Returns:
+        ``uint8 (n, size)``, and for each file 0, :data:`OTHERWISE` where its head or size is another, or the number of the
+        error of the operating system; rows of those hold nothing of meaning.
+    """
+    if READS_FILES:
+        found: Any = _native.read_files(list(paths), head, size)
+        return found[0], found[1]
+    bodies = np.empty((len(paths), size), np.uint8)
+    status = np.zeros(len(paths), np.int64)
+    for position, path in enumerate(paths):
+        try:
+            with open(path, "rb", buffering=0) as file:
+                content = file.read(len(head) + size + 1)
+        except OSError as error:
+            status[position] = error.errno or OTHERWISE
+            continue
+        if len(content) != len(head) + size or not content.startswith(head):
+            status[position] = OTHERWISE
+        else:
+            bodies[position] = np.frombuffer(content, np.uint8, size, len(head))
+    return bodies, status
+
+
+def read_whole(path: bytes | str) -> bytes:
+    """All of one file, in half the time that a file object takes.
+
+    Raises:
+        NoFiles: It is gone.
+    """
+    try:
+        descriptor = os.open(path, FLAGS)
+    except FileNotFoundError as error:
+        raise NoFiles(Where(path=os.fsdecode(path)), expected="a file", found="none of that name") from error
+    with naming(os.fsdecode(path)):
+        return _all_of(descriptor)
+
+
+def _all_of(descriptor: int, regular: str | None = None) -> bytes:
+    """All of an open file, which is closed. ``regular``: the path of what must be a regular file."""
+    try:
+        status = os.fstat(descriptor)
+        if regular is not None and not stat.S_ISREG(status.st_mode):
+            if stat.S_ISDIR(status.st_mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), regular)
+            raise LeadsOut(f"{regular}, which is no regular file")
+        content = os.read(descriptor, status.st_size)
+        if len(content) == status.st_size > 0:
+            return content
+        parts = [content]
+        while part := os.read(descriptor, 1 << 20):  # a pipe, or a file that its writer is not done with
+            parts.append(part)
+        return b"".join(parts)
+    finally:
+        close_quietly(descriptor)
+
+
+class LeadsOut(Exception):
+    """A symbolic link that leads out of a folder, or something that is no regular file."""
+
+
+class FilesBelow:
+    """Reads files below one folder. Symbolic links may lead anywhere in it, and not out of it.
+
+    Which folders a path goes through is found once for each, since that takes a system call for every part of the path.
+
+    Args:
+        folder: The folder. It may itself be a link.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._root = os.path.realpath(folder or ".")
+        self._real: dict[str, str] = {}
+
+    def read(self, name: str) -> bytes:
+        """All of one file.
+
+        Args:
+            name: Relative to the folder.
+
+        Raises:
+            NoFiles: It is not there.
+            LeadsOut: It is outside, or a pipe or a device.
+        """
+        parent, _, base = name.rpartition("/")
+        real = f"{self._real.get(parent) or self._found(parent)}{base}"
+        try:
+            descriptor = os.open(real, FLAGS | NO_LINK)
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.EMLINK):
+                raise _as_no_files(error, real) from error
+            descriptor = self._behind_link(real)
+        with naming(real):
+            return _all_of(descriptor, real)
+
+    def _found(self, parent: str) -> str:
+        """A folder without links in its path, with a separator behind."""
+        real = self._checked(os.path.realpath(os.path.join(self.folder, parent)))
+        if len(self._real) >= MOST_FOLDERS:
+            self._real.clear()
+        self._real[parent] = os.path.join(real, "")
+        return self._real[parent]
+
+    def _behind_link(self, link: str) -> int:
+        target = self._checked(os.path.realpath(link))
+        try:
+            return os.open(target, FLAGS | NO_LINK)
+        except OSError as error:
+            raise _as_no_files(error, link) from error
+
+    def _checked(self, real: str) -> str:
+        if real != self._root and not real.startswith(os.path.join(self._root, "")):
+            raise LeadsOut(f"a symbolic link to {real}")
+        return real
+
+
+def _as_no_files(error: OSError, path: str) -> OSError:
+    if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENAMETOOLONG):
+        return NoFiles(Where(path=path), expected="a file", found="none of that name")
+    return error
+
+
+def open_file(path: str) -> MappedFile | RemoteFile:
+    """A file for reading a few ranges of it: mapped, or behind its URL."""
+    return RemoteFile(path).known() if is_url(path) else MappedFile(path)
+
+
+def mapped(path: str) -> MappedFile:
+    """A file as memory. One behind a URL is copied into the cache first."""
+    return mirrored(RemoteFile(path)) if is_url(path) else MappedFile(path)
+
+
+def size_on_disk(path: str) -> int:
+    """Of a file, as it lies there, in bytes.
+
+    Raises:
+        NoFiles: There is none.
+    """
+    return total_size([path])
+
+
+def total_size(paths: Sequence[str]) -> int:
+    """Of some files together, and of everything in folders. URLs are asked all at once.
+
+    Raises:
+        NoFiles: One of them is not there.
+    """
+    remote = [RemoteFile(path) for path in paths if is_url(path)]
+    try:
+        look_at(remote)
+    except NoFiles:
+        if not any(is_listing(file.path) for file in remote):
+            raise
+    return sum(map(_size_in_store, remote)) + sum(_size(path) for path in paths if not is_url(path))
+
+
+def _size_in_store(file: RemoteFile) -> int:
+    """Of an object, or of all that lie below a folder."""
+    try:
+        return file.size
+    except NoFiles:
+        if not is_listing(file.path) or not is_there([file.path])[0]:
+            raise
+        return bytes_below(file.path)
+
+
+def _size(path: str) -> int:
+    try:
+        if os.path.isdir(path):
+            return sum(Path(folder, name).stat().st_size for folder, _, names in os.walk(path) for name in names)
+        return Path(path).stat().st_size
+    except FileNotFoundError as error:
+        raise NoFiles(Where(path=path), expected="a file", found="none of that name") from error
+
+
+def read_each(paths: Sequence[str]) -> list[bytes]:
+    """The whole of each of many small files. Those behind URLs are fetched at once.
+
+    Raises:
+        NoFiles: One of them is not there; ``where.path`` names it.
+    """
+    remote = {path: position for position, path in enumerate(dict.fromkeys(filter(is_url, paths)))}
+    fetched = fetch([Ask(path) for path in remote])
+    return [bytes(fetched[remote[path]].content) if path in remote else read_whole(os.fspath(path)) for path in paths]

@@ -1,0 +1,224 @@
+"""The one thread in which stores are asked, and the stores that were asked.
+
+obstore does the work: connections, TLS, signatures, retries of what a server may be asked again (after 5xx, 429 and lost
+connections). Credentials and endpoints come from the environment, by the names that each cloud has for them.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
+from datetime import timedelta
+from typing import Any, TypeVar
+from weakref import WeakSet
+
+from headrace import _optional
+from headrace.errors import Unreachable, UnsupportedData, Where
+from headrace.io.faults import worded
+from headrace.io.threads import start_thread
+from headrace.io.urls import Url
+
+__all__ = ["Line", "line_to", "obstore_for", "run_all", "store_of", "submit"]
+
+
+MOST_AT_ONCE = 64
+"""Requests under way in this process; ``HEADRACE_REQUESTS`` sets another number."""
+TIMEOUT_S = 60.0
+"""How long one request may take, retries not counted; ``HEADRACE_TIMEOUT`` sets another number of seconds."""
+RETRIES = 4
+ENDPOINTS = {
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "gs": ("GOOGLE_BASE_URL",),
+    "az": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+}
+"""Variables by which a store is asked elsewhere than at its cloud: by the first that is set."""
+IDENTITIES = {
+    "s3": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SKIP_SIGNATURE", "AWS_REGION"),
+    "gs": (
+        "GOOGLE_APPLICATION_CREDENTIALS",
+        "GOOGLE_SERVICE_ACCOUNT",
+        "GOOGLE_SERVICE_ACCOUNT_KEY",
+        "GOOGLE_BEARER_TOKEN",
+    ),
+    "az": (
+        "AZURE_STORAGE_ACCOUNT_NAME",
+        "AZURE_STORAGE_ACCOUNT_KEY",
+        "AZURE_STORAGE_SAS_TOKEN",
+        "AZURE_SKIP_SIGNATURE",
+    ),
+}
+"""Variables that say who asks. Whoever is refused sets others and asks again: that is another store."""
+ALLOWING = {"s3": "AWS_ALLOW_HTTP", "gs": "GOOGLE_ALLOW_HTTP", "az": "AZURE_ALLOW_HTTP"}
+T = TypeVar("T")
+
+
+class Line:
+    """The thread in which requests are made, and the stores that were asked."""
+
+    def __init__(self) -> None:
+        import asyncio  # takes as long to load as the rest of this package
+
+        self.process = os.getpid()
+        self.stores: dict[str, Any] = {}
+        self.writable: set[str] = set()
+        """Stores that answered when something was to be written."""
+        self.loop = asyncio.new_event_loop()
+        self.room = asyncio.Semaphore(int(os.environ.get("HEADRACE_REQUESTS") or MOST_AT_ONCE))
+        """What every request goes through."""
+        self._variables = _variables()
+        self._answers: WeakSet[Any] = WeakSet()
+        """What threads of obstore's may still touch: they take no notice of the end of Python, and fail in it."""
+        self._create_future = self.loop.create_future
+        self.loop.create_future = self._watched_future  # type: ignore[method-assign]
+        self.thread = start_thread(self.loop.run_forever, name="headrace-requests", stop=self.stop)
+
+    def _watched_future(self) -> Any:
+        future = self._create_future()
+        self._answers.add(future)
+        return future
+
+    def stop(self) -> None:
+        """Give up what is under way, and end the thread. A later request begins another line."""
+        import asyncio
+
+        async def give_up() -> None:
+            under_way = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in under_way:
+                task.cancel()
+            await asyncio.gather(*under_way, return_exceptions=True)
+            under_way.clear()
+            self.loop.create_future = self._create_future  # type: ignore[method-assign]
+            while len(self._answers):
+                await asyncio.sleep(0.001)
+                repr(
+                    next(iter(self.stores.values()), None)
+                )  # Any call of obstore frees what its threads no longer need.
+            self.loop.stop()
+
+        if self in _lines:
+            _lines.remove(self)
+            asyncio.run_coroutine_threadsafe(give_up(), self.loop)
+
+    def look_round(self) -> None:
+        """Forget the stores where the environment says something else of them than it did."""
+        variables = _variables()
+        if variables != self._variables:
+            self._variables = variables
+            self.stores.clear()
+            self.writable.clear()
+
+
+_lines: list[Line] = []
+_starting = threading.Lock()
+
+
+def line_to(url: str) -> Line:
+    """The line of this process, begun with the first request. ``url`` is for messages.
+
+    Raises:
+        MissingExtra: There is no obstore.
+        Unreachable: This process was forked off one that had a line.
+    """
+    if not _lines:
+        with _starting:
+            if not _lines:
+                obstore_for(url)
+                _lines.append(Line())
+    line = _lines[0]
+    if line.process != os.getpid():
+        # The threads of the runtime behind obstore are not there after a fork: a request would wait for ever.
+        raise Unreachable(
+            Where(path=url),
+            expected="a process that was not forked off one that had read URLs",
+            found="a forked one",
+            hint="Start workers by 'spawn' or 'forkserver' (torch: multiprocessing_context='spawn'; headrace.Loader does it by "
+            "itself), or open the URL first in the child.",
+        )
+    return line
+
+
+def obstore_for(url: str) -> Any:
+    """The library.
+
+    Raises:
+        MissingExtra: It is not installed.
+    """
+    hint = f"Without it, only files on this machine are read; {Url.of(url).store} is none."
+    return _optional.require("obstore", extra="cloud", hint=hint)
+
+
+def submit(url: str, work: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
+    """Start ``work`` in the thread of requests. ``url`` is for messages."""
+    import asyncio
+
+    line = line_to(url)
+    line.look_round()
+    return asyncio.run_coroutine_threadsafe(work(), line.loop)
+
+
+def run_all(url: str, works: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:
+    """The results of several coroutines, run at once in the thread of requests. The first error ends all of them."""
+    import asyncio
+
+    async def everything() -> list[T]:
+        tasks = [asyncio.ensure_future(work()) for work in works]
+        try:
+            return list(await asyncio.gather(*tasks))
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
+
+    future = submit(url, everything)
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()  # Whoever asked was interrupted: nobody waits for the others.
+        raise
+
+
+def store_of(line: Line, url: Url) -> Any:
+    """The store that a URL is in, made the first time.
+
+    Raises:
+        UnsupportedData: The URL names no bucket.
+        Unreachable: What the environment says of the store makes no sense.
+    """
+    found = line.stores.get(url.store)
+    if found is None:
+        if url.store.endswith("://"):
+            raise UnsupportedData(
+                Where(path=url.store), expected=f"a URL with a bucket, {url.scheme}://bucket/...", found="none in it"
+            )
+        try:
+            made = obstore_for(url.store).store.from_url(url.store, **_options(url.scheme))
+        except Exception as error:
+            raise worded(error, url.store) from error
+        found = line.stores.setdefault(url.store, made)
+    return found
+
+
+def _variables() -> list[str | None]:
+    return [os.environ.get(name) for names in (*ENDPOINTS.values(), *IDENTITIES.values()) for name in names]
+
+
+def _endpoint(scheme: str) -> str:
+    return next((os.environ[name] for name in ENDPOINTS.get(scheme, ()) if os.environ.get(name)), "")
+
+
+def _options(scheme: str) -> dict[str, Any]:
+    endpoint = _endpoint(scheme)
+    seconds = float(os.environ.get("HEADRACE_TIMEOUT") or TIMEOUT_S)
+    client = {"timeout": f"{seconds:g}s", "connect_timeout": f"{min(seconds, 10):g}s"}
+    allowed = os.environ.get(ALLOWING.get(scheme, ""), "").lower() == "true"
+    if scheme == "http" or allowed or endpoint.lower().startswith("http://"):
+        client["allow_http"] = "true"  # Whoever names such an endpoint means it.
+    retries = {
+        "max_retries": RETRIES,
+        "retry_timeout": timedelta(seconds=2 * seconds),
+        "backoff": {"init_backoff": timedelta(seconds=0.1), "max_backoff": timedelta(seconds=4), "base": 2},
+    }
+    return {"client_options": client, "retry_config": retries}

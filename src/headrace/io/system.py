@@ -1,0 +1,233 @@
+"""What this process may run on, and what of it is left for a call.
+
+What the control groups of this process, as those of a container, allow it: memory and processor time.
+
+Sources: cgroups(7), proc_pid_mountinfo(5), Documentation/admin-guide/cgroup-v1 and cgroup-v2 of Linux. A group is bound by its own limits
+and by those of every group above it, up to where its hierarchy is mounted; what is above that cannot be seen from inside a container.
+
+Locks on files, by which processes tell each other what is in use.
+
+Names that the disk has.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from headrace.io.faults import close_quietly, naming
+
+__all__ = [
+    "among_others",
+    "cpu_limit",
+    "lock",
+    "memory_limit",
+    "spare_cores",
+    "sync_folder",
+    "unlock",
+    "usable_cores",
+    "usable_memory",
+    "whole_cpus",
+]
+
+
+UNLIMITED_BYTES = 1 << 60  # Version 1 writes "no limit" as the largest number of whole pages.
+V2 = "cgroup2"
+
+
+def memory_limit(root: str = "/") -> int | None:
+    """The least memory, in bytes, that a group of this process may use before it is slowed down or killed; ``None``: no limit.
+
+    Args:
+        root: What stands for ``/``, for tests.
+    """
+    found = _least(root, "memory", _memory_of)
+    return None if found is None or found >= UNLIMITED_BYTES else int(found)
+
+
+def cpu_limit(root: str = "/") -> float | None:
+    """How many processors a group of this process may keep busy at once, as 1.5; ``None``: no limit."""
+    return _least(root, "cpu", _cpus_of)
+
+
+@cache
+def usable_memory() -> int | None:
+    """The memory of this machine, or of the container that this runs in; ``None`` where the system says neither."""
+    try:
+        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        machine = None
+    limits = [limit for limit in (machine, memory_limit()) if limit is not None and limit > 0]
+    return min(limits, default=None)
+
+
+def _least(root: str, controller: str, limit_of: Callable[[Path, bool], float | None]) -> float | None:
+    found = [limit_of(group, is_v2) for group, is_v2 in _groups(root, controller)]
+    return min((limit for limit in found if limit is not None), default=None)
+
+
+def _groups(root: str, controller: str) -> Iterator[tuple[Path, bool]]:
+    """The folders of the groups that this process is in, from its own up, and whether they are of version 2."""
+    paths = _paths(root, controller)
+    for mounted_root, place, kind in _mounts(root, controller):
+        inside = _below(mounted_root, paths.get(kind == V2))
+        top = Path(root, place.lstrip("/"))
+        if inside is not None:
+            for folder in (inside, *inside.parents):
+                yield top / folder, kind == V2
+
+
+def _paths(root: str, controller: str) -> dict[bool, str]:
+    """The group of this process in the hierarchy of version 2 (``True``), and in that of a controller of version 1 (``False``)."""
+    paths = {}
+    for line in _lines(Path(root, "proc/self/cgroup")):
+        number, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if number == "0" and not controllers:
+            paths[True] = path
+        elif controller in controllers.split(","):
+            paths[False] = path
+    return paths
+
+
+def _mounts(root: str, controller: str) -> Iterator[tuple[str, str, str]]:
+    """Where hierarchies are mounted: which of their groups is at the top, the place, and the kind of file system."""
+    for line in _lines(Path(root, "proc/self/mountinfo")):
+        before, _, after = line.partition(" - ")
+        fields, (kind, *rest) = before.split(), after.split() or [""]
+        has_it = kind == V2 or (kind == "cgroup" and controller in rest[-1].split(",") if rest else False)
+        if len(fields) >= 5 and has_it:
+            yield _unescaped(fields[3]), _unescaped(fields[4]), kind
+
+
+def _below(top: str, path: str | None) -> Path | None:
+    """A group relative to the one that is mounted. One that is not below it is that of another name space: the top is what is seen."""
+    if path is None:
+        return None
+    below = os.path.relpath(path, top) if path.startswith("/") and ".." not in path.split("/") else "."
+    return Path() if below.startswith("..") else Path(below)
+
+
+def _memory_of(group: Path, is_v2: bool) -> float | None:  # noqa: FBT001
+    names = ("memory.max", "memory.high") if is_v2 else ("memory.limit_in_bytes",)
+    limits = [int(text) for name in names if (text := _text(group / name)).isdecimal()]
+    return min(limits, default=None)
+
+
+def _cpus_of(group: Path, is_v2: bool) -> float | None:  # noqa: FBT001
+    if is_v2:
+        quota, _, period = _text(group / "cpu.max").partition(" ")
+    else:
+        quota, period = _text(group / "cpu.cfs_quota_us"), _text(group / "cpu.cfs_period_us")
+    if not quota.isdecimal() or not period.isdecimal() or not int(period):
+        return None  # "max", or -1
+    return int(quota) / int(period)
+
+
+def whole_cpus(limit: float) -> int:
+    """How many threads such a limit is worth: what is begun of a processor counts."""
+    return max(1, math.ceil(limit))
+
+
+def _lines(path: Path) -> list[str]:
+    return _text(path).splitlines()
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="surrogateescape").strip()
+    except OSError:
+        return ""
+
+
+def _unescaped(field: str) -> str:
+    """A field of mountinfo, which has spaces and the like as three octal digits."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), field)
+
+
+_of_thread = threading.local()
+
+
+def usable_cores() -> int:
+    """How many cores this process may use: those it is bound to, where the system says so, and no more than its container is allowed
+    to keep busy.
+    """
+    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    allowed = _allowed_cores()
+    return bound if allowed is None else min(bound, allowed)
+
+
+@cache
+def _allowed_cores() -> int | None:
+    limit = cpu_limit()
+    return None if limit is None else whole_cpus(limit)
+
+
+@contextmanager
+def among_others() -> Iterator[None]:
+    """While this is entered, this thread is one of several at work, which all have something to do: see :func:`spare_cores`."""
+    before = getattr(_of_thread, "is_one_of_several", False)
+    _of_thread.is_one_of_several = True
+    try:
+        yield
+    finally:
+        _of_thread.is_one_of_several = before
+
+
+def spare_cores() -> int:
+    """How many threads may work on one call: as many as there are cores, for the main thread on its own. Any other thread is taken
+    for one of several.
+    """
+    if threading.current_thread() is not threading.main_thread() or getattr(_of_thread, "is_one_of_several", False):
+        return 1
+    return usable_cores()
+
+
+if sys.platform != "win32":
+    import fcntl
+
+
+def lock(fd: int, *, shared: bool = False, wait: bool = False) -> bool:
+    """Lock an open file until its descriptor, *and every mapping made from it*, is gone.
+
+    Args:
+        fd: The descriptor.
+        shared: Whether others may hold a shared lock at the same time.
+        wait: Whether to wait for whoever holds it.
+
+    Returns:
+        Whether we hold it now. Always true on Windows, where an open file cannot be deleted anyway.
+    """
+    if sys.platform == "win32":
+        return True
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    try:
+        fcntl.flock(fd, kind if wait else kind | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def unlock(fd: int) -> None:
+    """Give a lock back, also on behalf of forked children that inherited the descriptor."""
+    if sys.platform != "win32":
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+def sync_folder(folder: str) -> None:
+    """Wait until the disk has the names in a folder: a rename must reach it too."""
+    if os.name != "posix":
+        return
+    with naming(folder):
+        fd = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            close_quietly(fd)

@@ -1,0 +1,261 @@
+"""Files that appear whole or not at all.
+
+Bytes that wait to be put somewhere: in memory while they are few, in a file of no name when they are many.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import tempfile
+from abc import ABC, abstractmethod
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any, Self, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.io.faults import close_quietly, naming
+from headrace.io.paths import PathLike
+from headrace.io.store.upload import check_writable, is_uploaded, staging_folder, upload
+from headrace.io.system import lock, sync_folder
+from headrace.io.write.background import Appending
+from headrace.io.write.temporaries import remove_abandoned, temporary_name
+from headrace.io.write.together import joined
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = ["AtomicFile", "Closing", "spool", "write_atomic"]
+
+
+GATHER_BYTES = (
+    128 << 10
+)  # small writes are joined up to here: a system call for each record would cost more than its bytes
+
+
+class Closing(ABC):
+    """A context that ends with ``close``, or with ``abort`` if it is left by an exception."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Put what was written into its place."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Leave nothing behind."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+
+class AtomicFile(Closing):
+    """A file to write that gets its name only when it is complete.
+
+    Bytes go to a hidden temporary file in the same folder; ``close`` flushes it to the disk and renames it. After an
+    exception, ``abort``, a kill or a power cut nothing carries the final name but what carried it before. What is to lie in a
+    store is a temporary file in the cache folder, and goes there at ``close``.
+
+    Args:
+        path: The final name. An existing file is replaced at ``close``; through a symbolic link, its target is.
+        durable: Whether ``close`` waits until the disk has the bytes. ``False`` is for caches.
+
+    Raises:
+        OSError: The folder does not exist or cannot be written.
+        NoFiles, Unreachable, UnsupportedData: The URL cannot be written to; see :mod:`headrace.io.store.upload`.
+    """
+
+    def __init__(self, path: PathLike, *, durable: bool = True) -> None:
+        self._fd = -1
+        self._is_pending = False  # its temporary is there
+        self.path = os.fspath(path)
+        self._is_uploaded = is_uploaded(self.path)
+        if self._is_uploaded:
+            check_writable(self.path)
+        self._durable = durable
+        self._ended = False
+        self._process = os.getpid()
+        self._target = os.path.join(staging_folder(), "object") if self._is_uploaded else os.path.realpath(self.path)
+        self._gathered = bytearray()
+        folder, name = os.path.split(self._target)
+        remove_abandoned(folder, name)
+        self._temporary = os.path.join(folder, temporary_name(name))
+        self._fd = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        self._bytes = Appending(self._fd, self.path, durable=durable and not self._is_uploaded)
+        self._is_pending = True
+        # Held as long as this process lives, for writers of other machines.
+        lock(self._fd)
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far."""
+        return self._bytes.size + len(self._gathered)
+
+    @property
+    def folder(self) -> str:
+        """Where the temporary file lies: there is most probably room for more."""
+        return os.path.dirname(self._target)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file was closed or aborted."""
+        return self._ended or self._fd < 0
+
+    def write(self, part: Buffer | npt.NDArray[Any]) -> int:
+        """Append bytes (of an array: in C order). Large parts are not copied."""
+        return self._take(part, given=False)
+
+    def give(self, part: Buffer | npt.NDArray[Any]) -> int:
+        """Append bytes that nobody will change any more: a thread may write them while the next ones are being made."""
+        return self._take(part, given=True)
+
+    def write_text(self, text: str) -> int:
+        """Append text as UTF-8."""
+        return self.write(text.encode())
+
+    def overwrite(self, offset: int, part: Buffer) -> None:
+        """Put other bytes in the place of some that were written."""
+        view = _bytes_of(part)
+        if self.closed or not 0 <= offset <= self.size - len(view):
+            raise ValueError(f"bytes {offset} to {offset + len(view)} of {self.path} are not there to be overwritten")
+        self._flush()
+        self._bytes.overwrite(offset, view)
+
+    def close(self) -> None:
+        """Put the complete file into its place, now or together with others (:class:`Together`). A second call does nothing.
+
+        Raises:
+            OSError: The disk is full, the folder vanished, ...; nothing carries the final name then.
+            Unreachable: The store does not take it; likewise.
+        """
+        if self.closed:
+            return
+        self._ended = True
+        try:
+            self._flush()
+            self._bytes.settle()
+            self._check_size()
+            if not self._is_uploaded and joined(self):
+                return
+            self.make_durable()
+            folder = self.give_name()
+        except BaseException:
+            self._discard()
+            raise
+        if folder:
+            sync_folder(folder)
+
+    def make_durable(self) -> None:
+        """Wait until the disk has the bytes, where that is asked for."""
+        if self._durable and not self._is_uploaded:
+            with naming(self.path):
+                os.fsync(self._fd)
+
+    def let_go(self) -> None:
+        """Close a file that has ended: only its name is missing."""
+        if self._fd >= 0:
+            with naming(self.path):  # File servers may say only now that they did not take all of it.
+                os.close(self._release())
+
+    def give_name(self) -> str:
+        """Put the file, which has ended, into its place; returns the folder, whose names the disk does not have yet, or ""."""
+        try:
+            self.let_go()
+            if self._is_uploaded:
+                upload(self._temporary, self.path)
+                os.unlink(self._temporary)
+            else:
+                os.replace(self._temporary, self._target)
+        except BaseException:
+            self._discard()
+            raise
+        self._is_pending = False
+        if self._is_uploaded:
+            return ""
+        return os.path.dirname(self._target) if self._durable else ""
+
+    def abort(self) -> None:
+        """Throw away what was written. Does nothing once the file is in its place."""
+        if self._is_pending:
+            self._discard()
+
+    def __del__(self) -> None:
+        self.abort()
+
+    def _take(self, part: Buffer | npt.NDArray[Any], *, given: bool) -> int:
+        if self.closed:
+            raise ValueError(f"{self.path} is closed")
+        view = _bytes_of(part)
+        if len(self._gathered) + len(view) >= GATHER_BYTES:
+            self._flush()
+        if len(view) < GATHER_BYTES:
+            self._gathered += view
+        elif given:
+            self._bytes.give(view)
+        else:
+            self._bytes.append(view)
+        return len(view)
+
+    def _flush(self) -> None:
+        if self._gathered:
+            gathered, self._gathered = self._gathered, bytearray()
+            self._bytes.append(memoryview(gathered))
+
+    def _check_size(self) -> None:
+        """Somebody may close a file although writing to it failed."""
+        with naming(self.path):
+            found = os.fstat(self._fd).st_size
+        if found != self.size:
+            raise OSError(errno.EIO, f"{found} of {self.size} bytes were written", self.path)
+
+    def _release(self) -> int:
+        fd, self._fd = self._fd, -1
+        return fd
+
+    def _discard(self) -> None:
+        # A forked child drops its copy of this object; the file is its parent's.
+        is_ours = self._process == os.getpid()
+        if self._fd >= 0:
+            if is_ours:
+                self._bytes.abandon()
+            close_quietly(self._release())
+        self._gathered = bytearray()
+        self._is_pending = False
+        if not is_ours:
+            return
+        with contextlib.suppress(OSError):  # Gone already, or the folder is.
+            os.unlink(self._temporary)
+
+
+def write_atomic(path: PathLike, content: Buffer, *, durable: bool = True) -> None:
+    """Write one whole file."""
+    with AtomicFile(path, durable=durable) as file:
+        file.write(content)
+
+
+def _bytes_of(part: Buffer | npt.NDArray[Any]) -> memoryview:
+    if isinstance(part, np.ndarray):
+        return np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
+    return memoryview(part).cast("B")
+
+
+MEMORY_BYTES = 16 << 20
+
+
+def spool(folder: Path) -> IO[bytes]:
+    """A file to write and read again, gone when it is closed or the process ends.
+
+    Args:
+        folder: Where it lies once it is large: beside its destination there is most probably room for it.
+    """
+    return cast("IO[bytes]", tempfile.SpooledTemporaryFile(MEMORY_BYTES, "w+b", dir=os.fspath(folder)))
