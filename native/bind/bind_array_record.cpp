@@ -2,9 +2,9 @@
 #include <string>
 
 #include "bind/support.hpp"
-#include "core/array_record.hpp"
-#include "core/highway_hash.hpp"
-#include "core/riegeli_write.hpp"
+#include "core/riegeli/array_record.hpp"
+#include "core/checksum/highway_hash.hpp"
+#include "core/riegeli/write.hpp"
 
 namespace headrace::bind {
 namespace {

@@ -4,8 +4,8 @@
 #include <nanobind/stl/string_view.h>
 
 #include "bind/support.hpp"
-#include "core/csv_decode.hpp"
-#include "core/csv_encode.hpp"
+#include "core/csv/decode.hpp"
+#include "core/csv/encode.hpp"
 
 namespace headrace::bind {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bind/support.hpp"
-#include "core/crc32c.hpp"
+#include "core/checksum/crc32c.hpp"
 
 #if defined(__unix__) || defined(__APPLE__)
 #define HEADRACE_HAS_MMAP 1

@@ -1,8 +1,8 @@
 #include <deque>
 
 #include "bind/support.hpp"
-#include "core/crc32.hpp"
-#include "core/gzip_inflater.hpp"
+#include "core/checksum/crc32.hpp"
+#include "core/engines/gzip/parallel.hpp"
 
 namespace headrace::bind {
 namespace {

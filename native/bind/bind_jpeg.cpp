@@ -1,5 +1,5 @@
 #include "bind/support.hpp"
-#include "core/jpeg.hpp"
+#include "core/engines/jpeg/decoder.hpp"
 
 namespace headrace::bind {
 namespace {

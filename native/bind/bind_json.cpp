@@ -1,5 +1,5 @@
 #include "bind/support.hpp"
-#include "core/json_depth.hpp"
+#include "core/framing/json_depth.hpp"
 
 namespace headrace::bind {
 

@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "bind/support.hpp"
-#include "core/npy_header.hpp"
-#include "core/rows.hpp"
+#include "core/framing/npy_header.hpp"
+#include "core/base/spans.hpp"
 
 namespace headrace::bind {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "bind/support.hpp"
-#include "core/permutation.hpp"
+#include "core/base/permutation.hpp"
 
 namespace headrace::bind {
 namespace {

@@ -1,5 +1,5 @@
 #include "bind/support.hpp"
-#include "core/png.hpp"
+#include "core/engines/png/decoder.hpp"
 
 namespace headrace::bind {
 namespace {

@@ -3,7 +3,7 @@
 #include <nanobind/stl/string_view.h>
 
 #include "bind/support.hpp"
-#include "core/recordio.hpp"
+#include "core/framing/recordio.hpp"
 
 namespace headrace::bind {
 namespace {

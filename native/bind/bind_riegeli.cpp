@@ -3,8 +3,8 @@
 #include <nanobind/stl/vector.h>
 
 #include "bind/support.hpp"
-#include "core/highway_hash.hpp"
-#include "core/riegeli_read.hpp"
+#include "core/checksum/highway_hash.hpp"
+#include "core/riegeli/read.hpp"
 
 namespace headrace::bind {
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "bind/support.hpp"
-#include "core/riegeli_single.hpp"
+#include "core/riegeli/single.hpp"
 
 namespace headrace::bind {
 namespace {

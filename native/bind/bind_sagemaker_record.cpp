@@ -1,9 +1,9 @@
 #include <nanobind/stl/string.h>
 
 #include "bind/support.hpp"
-#include "core/sagemaker_record_decode.hpp"
-#include "core/sagemaker_record_encode.hpp"
-#include "core/sagemaker_record_scan.hpp"
+#include "core/protobuf/record/decode.hpp"
+#include "core/protobuf/record/encode.hpp"
+#include "core/protobuf/record/scan.hpp"
 
 namespace headrace::bind {
 namespace {

@@ -1,9 +1,9 @@
 #include <nanobind/stl/string.h>
 
 #include "bind/support.hpp"
-#include "core/tf_example_decode.hpp"
-#include "core/tf_example_encode.hpp"
-#include "core/tf_example_scan.hpp"
+#include "core/protobuf/example/decode.hpp"
+#include "core/protobuf/example/encode.hpp"
+#include "core/protobuf/example/scan.hpp"
 
 namespace headrace::bind {
 namespace {

@@ -1,5 +1,5 @@
 #include "bind/support.hpp"
-#include "core/tfrecord.hpp"
+#include "core/framing/tfrecord.hpp"
 
 namespace headrace::bind {
 namespace {

@@ -13,11 +13,11 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 
-#include "core/cursor.hpp"
-#include "core/mapped_files.hpp"
-#include "core/pool.hpp"
-#include "core/scan.hpp"
-#include "core/spans.hpp"
+#include "core/base/cursor.hpp"
+#include "core/base/mapped_files.hpp"
+#include "core/base/pool.hpp"
+#include "core/base/spans.hpp"
+#include "core/base/spans.hpp"
 
 /// nanobind, but for one class.
 namespace nb {

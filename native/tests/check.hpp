@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/cursor.hpp"
+#include "core/base/cursor.hpp"
 
 namespace headrace::testing {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/cursor.hpp"
+#include "core/base/cursor.hpp"
 
 namespace headrace::testing {
 

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <string>
 
-#include "core/csv_decode.hpp"
-#include "core/csv_encode.hpp"
+#include "core/csv/decode.hpp"
+#include "core/csv/encode.hpp"
 
 using namespace headrace;
 

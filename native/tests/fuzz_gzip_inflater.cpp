@@ -7,7 +7,7 @@
 
 #include <zlib.h>
 
-#include "core/gzip_inflater.hpp"
+#include "core/engines/gzip/parallel.hpp"
 
 using namespace headrace;
 

@@ -5,7 +5,7 @@
 
 #include <jpeglib.h>
 
-#include "core/jpeg.hpp"
+#include "core/engines/jpeg/decoder.hpp"
 
 using namespace headrace;
 

@@ -1,5 +1,5 @@
 // Any bytes: a header or a fault, never more.
-#include "core/npy_header.hpp"
+#include "core/framing/npy_header.hpp"
 
 using namespace headrace;
 

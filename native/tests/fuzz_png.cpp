@@ -10,7 +10,7 @@
 #include <png.h>
 #include <zlib.h>
 
-#include "core/png.hpp"
+#include "core/engines/png/decoder.hpp"
 
 using namespace headrace;
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "core/recordio.hpp"
+#include "core/framing/recordio.hpp"
 
 using namespace headrace;
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "core/array_record.hpp"
-#include "core/riegeli_read.hpp"
-#include "core/riegeli_single.hpp"
+#include "core/riegeli/array_record.hpp"
+#include "core/riegeli/read.hpp"
+#include "core/riegeli/single.hpp"
 #include "riegeli_files.hpp"
 
 using namespace headrace;

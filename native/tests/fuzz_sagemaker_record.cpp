@@ -3,9 +3,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "core/sagemaker_record_decode.hpp"
-#include "core/sagemaker_record_encode.hpp"
-#include "core/sagemaker_record_scan.hpp"
+#include "core/protobuf/record/decode.hpp"
+#include "core/protobuf/record/encode.hpp"
+#include "core/protobuf/record/scan.hpp"
 
 using namespace headrace;
 using namespace headrace::sagemaker;

@@ -2,9 +2,9 @@
 #include <cstdlib>
 #include <optional>
 
-#include "core/tf_example_decode.hpp"
-#include "core/tf_example_encode.hpp"
-#include "core/tf_example_scan.hpp"
+#include "core/protobuf/example/decode.hpp"
+#include "core/protobuf/example/encode.hpp"
+#include "core/protobuf/example/scan.hpp"
 
 using namespace headrace;
 using example::Kind;

@@ -1,7 +1,7 @@
 // Any bytes: what scanning finds is sound, what comes behind a fault is found again, and framing the payloads gives the bytes back.
 #include <cstdlib>
 
-#include "core/tfrecord.hpp"
+#include "core/framing/tfrecord.hpp"
 
 using namespace headrace;
 

@@ -5,7 +5,7 @@
 
 #include <zstd.h>
 
-#include "core/zstd_decoder.hpp"
+#include "core/engines/zstd/decoder.hpp"
 
 using namespace headrace;
 

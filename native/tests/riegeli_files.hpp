@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "core/riegeli_write.hpp"
+#include "core/riegeli/write.hpp"
 
 namespace headrace::testing {
 

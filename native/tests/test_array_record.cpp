@@ -1,4 +1,4 @@
-#include "core/array_record.hpp"
+#include "core/riegeli/array_record.hpp"
 
 #include "check.hpp"
 

@@ -7,12 +7,12 @@
 #include <thread>
 
 #include "check.hpp"
-#include "core/csv_decode.hpp"
-#include "core/recordio.hpp"
-#include "core/sagemaker_record_encode.hpp"
-#include "core/sagemaker_record_rows.hpp"
-#include "core/tf_example_encode.hpp"
-#include "core/tf_example_values.hpp"
+#include "core/csv/decode.hpp"
+#include "core/framing/recordio.hpp"
+#include "core/protobuf/record/encode.hpp"
+#include "core/protobuf/record/rows.hpp"
+#include "core/protobuf/example/encode.hpp"
+#include "core/protobuf/example/decode.hpp"
 
 using namespace headrace;
 using headrace::testing::check;

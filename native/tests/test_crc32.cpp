@@ -1,4 +1,4 @@
-#include "core/crc32.hpp"
+#include "core/checksum/crc32.hpp"
 
 #include "check.hpp"
 #include "crc_by_bits.hpp"

@@ -1,4 +1,4 @@
-#include "core/crc32c.hpp"
+#include "core/checksum/crc32c.hpp"
 
 #include "check.hpp"
 #include "crc_by_bits.hpp"

@@ -1,7 +1,7 @@
 #include "check.hpp"
-#include "core/csv.hpp"
-#include "core/csv_decode.hpp"
-#include "core/csv_encode.hpp"
+#include "core/csv/scan.hpp"
+#include "core/csv/decode.hpp"
+#include "core/csv/encode.hpp"
 
 using namespace headrace;
 using headrace::testing::bytes_of;

@@ -1,4 +1,4 @@
-#include "core/csv_number.hpp"
+#include "core/csv/number.hpp"
 
 #include <cmath>
 #include <cstdint>

@@ -1,10 +1,10 @@
-#include "core/gzip_inflater.hpp"
+#include "core/engines/gzip/parallel.hpp"
 
 #include <algorithm>
 
 #include "check.hpp"
 #include "samples.hpp"
-#include "core/crc32.hpp"
+#include "core/checksum/crc32.hpp"
 
 using namespace headrace;
 using namespace headrace::testing;

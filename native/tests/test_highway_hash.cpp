@@ -1,4 +1,4 @@
-#include "core/highway_hash.hpp"
+#include "core/checksum/highway_hash.hpp"
 
 #include "check.hpp"
 

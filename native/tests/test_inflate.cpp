@@ -1,4 +1,4 @@
-#include "core/inflate.hpp"
+#include "core/engines/gzip/member.hpp"
 
 #include <string>
 

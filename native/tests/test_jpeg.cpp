@@ -1,10 +1,10 @@
-#include "core/jpeg.hpp"
+#include "core/engines/jpeg/decoder.hpp"
 
 #include <algorithm>
 #include <random>
 
 #include "check.hpp"
-#include "core/crc32c.hpp"
+#include "core/checksum/crc32c.hpp"
 
 using namespace headrace;
 using namespace headrace::jpeg;

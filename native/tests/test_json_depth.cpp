@@ -1,4 +1,4 @@
-#include "core/json_depth.hpp"
+#include "core/framing/json_depth.hpp"
 
 #include "check.hpp"
 

@@ -1,6 +1,6 @@
-#include "core/mapped_files.hpp"
+#include "core/base/mapped_files.hpp"
 
-#include "core/team.hpp"
+#include "core/base/thread_team.hpp"
 
 #include "check.hpp"
 

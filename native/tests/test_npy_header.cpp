@@ -1,4 +1,4 @@
-#include "core/npy_header.hpp"
+#include "core/framing/npy_header.hpp"
 
 #include "check.hpp"
 

@@ -1,4 +1,4 @@
-#include "core/permutation.hpp"
+#include "core/base/permutation.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "core/png.hpp"
+#include "core/engines/png/decoder.hpp"
 
 #include <string>
 

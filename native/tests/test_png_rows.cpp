@@ -1,4 +1,4 @@
-#include "core/png_rows.hpp"
+#include "core/engines/png/decoder.hpp"
 
 #include "check.hpp"
 

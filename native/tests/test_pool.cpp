@@ -1,4 +1,4 @@
-#include "core/pool.hpp"
+#include "core/base/pool.hpp"
 
 #include <cstring>
 #include <fstream>

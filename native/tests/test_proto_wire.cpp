@@ -1,4 +1,4 @@
-#include "core/proto_wire.hpp"
+#include "core/protobuf/wire.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "core/recordio.hpp"
+#include "core/framing/recordio.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -1,8 +1,8 @@
-#include "core/riegeli_chunk.hpp"
+#include "core/riegeli/chunk.hpp"
 
 #include <tuple>
 
-#include "core/highway_hash.hpp"
+#include "core/checksum/highway_hash.hpp"
 
 #include "check.hpp"
 #include "riegeli_files.hpp"

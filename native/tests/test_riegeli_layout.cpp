@@ -1,4 +1,4 @@
-#include "core/riegeli_layout.hpp"
+#include "core/riegeli/layout.hpp"
 
 #include "check.hpp"
 

@@ -1,7 +1,7 @@
-#include "core/riegeli_read.hpp"
+#include "core/riegeli/read.hpp"
 
 #include "check.hpp"
-#include "core/zstd_stored.hpp"
+#include "core/engines/zstd/stored.hpp"
 #include "riegeli_files.hpp"
 
 using namespace headrace;

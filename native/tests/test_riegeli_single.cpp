@@ -1,4 +1,4 @@
-#include "core/riegeli_single.hpp"
+#include "core/riegeli/single.hpp"
 
 #include "check.hpp"
 #include "riegeli_files.hpp"

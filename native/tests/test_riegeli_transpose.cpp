@@ -1,4 +1,4 @@
-#include "core/riegeli_transpose.hpp"
+#include "core/riegeli/transpose.hpp"
 
 #include "check.hpp"
 #include "samples.hpp"

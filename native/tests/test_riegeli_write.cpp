@@ -1,4 +1,4 @@
-#include "core/riegeli_write.hpp"
+#include "core/riegeli/write.hpp"
 
 #include <algorithm>
 

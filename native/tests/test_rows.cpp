@@ -1,4 +1,4 @@
-#include "core/rows.hpp"
+#include "core/base/spans.hpp"
 
 #include "check.hpp"
 

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "check.hpp"
-#include "core/sagemaker_record_parts.hpp"
+#include "core/protobuf/record/scan.hpp"
 
 using namespace headrace;
 using namespace headrace::sagemaker;

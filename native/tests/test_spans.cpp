@@ -1,7 +1,7 @@
-#include "core/spans.hpp"
+#include "core/base/spans.hpp"
 
 #include "check.hpp"
-#include "core/tfrecord.hpp"
+#include "core/framing/tfrecord.hpp"
 
 using namespace headrace;
 using namespace headrace::testing;

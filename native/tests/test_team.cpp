@@ -1,4 +1,4 @@
-#include "core/team.hpp"
+#include "core/base/thread_team.hpp"
 
 #include <numeric>
 #include <thread>

@@ -1,6 +1,6 @@
-#include "core/tf_example_decode.hpp"
-#include "core/tf_example_encode.hpp"
-#include "core/tf_example_scan.hpp"
+#include "core/protobuf/example/decode.hpp"
+#include "core/protobuf/example/encode.hpp"
+#include "core/protobuf/example/scan.hpp"
 
 #include "check.hpp"
 

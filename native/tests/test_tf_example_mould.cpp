@@ -1,4 +1,4 @@
-#include "core/tf_example_mould.hpp"
+#include "core/protobuf/example/template.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "core/tfrecord.hpp"
+#include "core/framing/tfrecord.hpp"
 
 #include "check.hpp"
 

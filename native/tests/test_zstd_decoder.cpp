@@ -1,4 +1,4 @@
-#include "core/zstd_decoder.hpp"
+#include "core/engines/zstd/decoder.hpp"
 
 #include "check.hpp"
 #include "samples.hpp"

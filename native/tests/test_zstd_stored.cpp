@@ -1,4 +1,4 @@
-#include "core/zstd_stored.hpp"
+#include "core/engines/zstd/stored.hpp"
 
 #include "check.hpp"
 

@@ -1,1 +1,1 @@
-"""example."""
+"""tf.train.Example and SequenceExample."""

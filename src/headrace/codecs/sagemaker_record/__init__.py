@@ -1,1 +1,1 @@
-"""sagemaker_record."""
+"""The Record message of SageMaker."""

@@ -1,1 +1,1 @@
-"""array_record."""
+"""ArrayRecord and Riegeli files."""

@@ -1,1 +1,1 @@
-"""avro."""
+"""Avro object container files."""

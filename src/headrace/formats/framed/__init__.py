@@ -1,1 +1,1 @@
-"""framed."""
+"""What formats that frame records share: reading, scanning, writing."""

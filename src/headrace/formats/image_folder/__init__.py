@@ -1,1 +1,1 @@
-"""image_folder."""
+"""Folders of image files."""

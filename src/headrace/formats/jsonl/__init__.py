@@ -1,1 +1,1 @@
-"""jsonl."""
+"""JSON Lines."""

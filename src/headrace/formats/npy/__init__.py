@@ -1,1 +1,1 @@
-"""npy."""
+"""NumPy arrays in .npy files."""

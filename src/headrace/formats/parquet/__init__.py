@@ -1,1 +1,1 @@
-"""parquet."""
+"""Parquet files."""

@@ -1,1 +1,1 @@
-"""recordio."""
+"""MXNet's RecordIO framing, which SageMaker uses."""

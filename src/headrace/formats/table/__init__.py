@@ -1,1 +1,1 @@
-"""table."""
+"""What formats of tables share: Arrow columns, blocks, lines, values."""

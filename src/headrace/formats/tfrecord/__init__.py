@@ -1,1 +1,1 @@
-"""tfrecord."""
+"""TFRecord files."""

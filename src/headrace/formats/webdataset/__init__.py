@@ -1,1 +1,1 @@
-"""webdataset."""
+"""Tar archives in the layout of WebDataset."""

@@ -1,1 +1,1 @@
-"""archive."""
+"""Archives unpacked safely: members one by one, no links, bounded size and number."""

@@ -1,1 +1,1 @@
-"""store."""
+"""Objects in stores and behind URLs: requests, ranges, listings, uploads."""

@@ -1,1 +1,1 @@
-"""write."""
+"""Files that appear whole or not at all."""

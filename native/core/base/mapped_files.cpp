@@ -1,0 +1,332 @@
+#include "core/base/mapped_files.hpp"
+
+#if defined(__unix__) || defined(__APPLE__)
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <iterator>
+#include <map>
+#include <system_error>
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace headrace {
+namespace {
+
+/// Held for a few instructions and system calls, also inside the signal handler. Nobody touches mapped files while holding it, so that
+/// the handler never waits for its own thread.
+class SpinLock {
+  public:
+    void lock() noexcept {
+        while (held_.test_and_set(std::memory_order_acquire)) {
+        }
+    }
+    void unlock() noexcept { held_.clear(std::memory_order_release); }
+
+  private:
+    std::atomic_flag held_;
+};
+
+class Locked {
+  public:
+    explicit Locked(SpinLock& lock) noexcept : lock_(lock) { lock_.lock(); }
+    ~Locked() { lock_.unlock(); }
+    Locked(const Locked&) = delete;
+    Locked& operator=(const Locked&) = delete;
+
+  private:
+    SpinLock& lock_;
+};
+
+SpinLock lock;
+MappedFile* first = nullptr; // all registered files, for the handler, which cannot use the map
+std::map<const std::byte*, const MappedFile*>* by_address = nullptr; // never deleted: mappings may outlive static destruction
+std::atomic<std::uint64_t> version{1}; // of the two
+std::atomic<std::uint64_t> events{1};  // how often pages were replaced by zeros, or put back
+std::atomic<std::size_t> replaced{0};  // files that have zeros in them now
+struct sigaction before {};
+std::size_t page_bytes = 4096;
+pthread_key_t guard_key;
+
+void say(const char* text, std::size_t size) noexcept {
+    while (size != 0) {
+        const ssize_t written = ::write(STDERR_FILENO, text, size);
+        if (written <= 0) return;
+        text += written;
+        size -= static_cast<std::size_t>(written);
+    }
+}
+
+void say(const char* text) noexcept { say(text, std::strlen(text)); }
+
+} // namespace
+
+/// What the signal handler does.
+struct MappedFiles {
+    static void handle(int number, siginfo_t* info, void* context) noexcept {
+        const int error = errno;
+        auto* const guard = static_cast<GuardedRead*>(pthread_getspecific(guard_key));
+        if (info->si_code == BUS_ADRERR) {
+            auto* const at = static_cast<std::byte*>(info->si_addr);
+            const Locked locked(lock);
+            for (MappedFile* file = first; file != nullptr; file = file->next_) {
+                if (!file->holds(at)) continue;
+                if (guard == nullptr) {
+                    last_words(*file);
+                } else if (replace(*file, at)) {
+                    guard->hit_.store(file, std::memory_order_release);
+                    errno = error;
+                    return;
+                }
+                break;
+            }
+        }
+#ifdef SI_TKILL
+        if (info->si_code == SI_TKILL && guard != nullptr && info->si_pid == getpid()) {
+            // A handler that was installed after this one sends the signal on, as faulthandler does: the read is tried again.
+            errno = error;
+            return;
+        }
+#endif
+        pass_on(number, info, context);
+        errno = error;
+    }
+
+    /// Zeros from the page of `at` to the end: the file ends before it. The mapping goes elsewhere meanwhile, to be put back.
+    static bool replace(const MappedFile& file, std::byte* at) noexcept {
+        std::byte* const from = file.data_ + static_cast<std::size_t>(at - file.data_) / page_bytes * page_bytes;
+        if (file.zeros_ != nullptr && file.zeros_ <= from) return true; // Another thread was faster.
+        put_back(file);
+        if (file.zeros_ != nullptr && file.zeros_ <= from) return true;
+        const auto length = static_cast<std::size_t>(file.data_ + file.size_ - from);
+        void* aside = nullptr;
+#ifdef MREMAP_MAYMOVE
+        aside = mremap(from, 0, length, MREMAP_MAYMOVE); // Of size 0: another mapping of the same part of the file.
+        if (aside == MAP_FAILED) aside = nullptr;
+#endif
+        void* const zeros = mmap(from, length, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+        if (zeros == MAP_FAILED) {
+            if (aside != nullptr) munmap(aside, length);
+            return false;
+        }
+        file.set_aside_ = static_cast<std::byte*>(aside);
+        if (file.zeros_ == nullptr) replaced.fetch_add(1, std::memory_order_acq_rel);
+        file.zeros_ = from;
+        file.last_event_.store(events.fetch_add(1, std::memory_order_acq_rel) + 1, std::memory_order_release);
+        return true;
+    }
+
+    /// Have reads fail again, or find what was written to the file since. Where the system cannot, the zeros stay, and are noticed.
+    static void put_back(const MappedFile& file) noexcept {
+#ifdef MREMAP_MAYMOVE
+        if (file.set_aside_ == nullptr) return;
+        const auto length = static_cast<std::size_t>(file.data_ + file.size_ - file.zeros_);
+        if (mremap(file.set_aside_, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, file.zeros_) == MAP_FAILED) return;
+        file.set_aside_ = file.zeros_ = nullptr;
+        file.last_event_.store(events.fetch_add(1, std::memory_order_acq_rel) + 1, std::memory_order_release);
+        replaced.fetch_sub(1, std::memory_order_acq_rel);
+#else
+        (void)file;
+#endif
+    }
+
+    static void last_words(const MappedFile& file) noexcept {
+        say("headrace: ");
+        say(file.opened_.data(), file.opened_.size());
+        say(" shrank, or its disk failed, while an array or memoryview of its mapped bytes was in use, so this process has to end. "
+            "Set HEADRACE_MAPPED_BYTES=0 to get copies instead.\n");
+    }
+
+    static void pass_on(int number, siginfo_t* info, void* context) noexcept {
+        if ((before.sa_flags & SA_SIGINFO) != 0) {
+            before.sa_sigaction(number, info, context);
+        } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
+            before.sa_handler(number);
+        } else if (info->si_code > 0 || before.sa_handler == SIG_DFL) {
+            struct sigaction usual {};
+            usual.sa_handler = SIG_DFL;
+            sigaction(number, &usual, nullptr);
+            if (info->si_code <= 0) raise(number); // A read that faulted is tried again; a signal that was sent is not.
+        }
+    }
+
+    /// Once, with the first mapping. A handler that somebody installs later stays in charge.
+    static void install() {
+        [[maybe_unused]] static const bool installed = [] {
+            page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+            by_address = new std::map<const std::byte*, const MappedFile*>;
+            // A thread that the child does not have may have held the lock.
+            pthread_atfork(nullptr, nullptr, [] { lock.unlock(); });
+            struct sigaction ours {};
+            ours.sa_sigaction = &handle;
+            ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
+            sigemptyset(&ours.sa_mask);
+            sigaction(SIGBUS, &ours, &before);
+            return true;
+        }();
+    }
+};
+
+namespace {
+
+/// The key is there before any guard is.
+[[maybe_unused]] const bool has_key = pthread_key_create(&guard_key, nullptr) == 0;
+
+} // namespace
+
+MappedFile::MappedFile(int fd, std::size_t size, std::string name, std::string opened, bool is_private)
+    : size_(size), name_(std::move(name)), opened_(std::move(opened)), is_private_(is_private) {
+    struct stat status {};
+    if (fstat(fd, &status) != 0) throw std::system_error(errno, std::generic_category());
+    device_ = static_cast<std::uint64_t>(status.st_dev);
+    inode_ = static_cast<std::uint64_t>(status.st_ino);
+    MappedFiles::install();
+    void* const at = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED) throw std::system_error(errno, std::generic_category());
+    data_ = static_cast<std::byte*>(at);
+    {
+        const Locked locked(lock);
+        by_address->emplace(data_, this);
+        version.fetch_add(1, std::memory_order_acq_rel);
+        next_ = first;
+        if (first != nullptr) first->previous_ = this;
+        first = this;
+    }
+    GuardedRead guard; // It may shrink already.
+    const volatile std::byte* const page = data_ + (size - 1) / page_bytes * page_bytes;
+    for (probe_ = data_ + size - 1; probe_ != page && *probe_ == std::byte{0};) --probe_;
+    probed_ = *probe_;
+}
+
+MappedFile::~MappedFile() {
+    const Locked locked(lock);
+    by_address->erase(data_);
+    version.fetch_add(1, std::memory_order_acq_rel);
+    (previous_ != nullptr ? previous_->next_ : first) = next_;
+    if (next_ != nullptr) next_->previous_ = previous_;
+    if (zeros_ != nullptr) replaced.fetch_sub(1, std::memory_order_acq_rel);
+    if (set_aside_ != nullptr) munmap(set_aside_, static_cast<std::size_t>(data_ + size_ - zeros_));
+    munmap(data_, size_);
+}
+
+MappedFile::Stretch MappedFile::find(const std::byte* at) {
+    // Nearly always it is the same as the last time, or the same gap between files.
+    thread_local Stretch last;
+    thread_local std::uint64_t of_version = 0;
+    const std::uint64_t now = version.load(std::memory_order_acquire);
+    if (of_version == now && last.begin <= at && at < last.end) return last;
+    of_version = now;
+    return last = look_up(at);
+}
+
+MappedFile::Stretch MappedFile::look_up(const std::byte* at) {
+    const Locked locked(lock);
+    if (by_address == nullptr) return {nullptr, reinterpret_cast<const std::byte*>(UINTPTR_MAX), nullptr};
+    const auto after = by_address->upper_bound(at);
+    const std::byte* const end = after == by_address->end() ? reinterpret_cast<const std::byte*>(UINTPTR_MAX) : after->first;
+    if (after == by_address->begin()) return {nullptr, end, nullptr};
+    const MappedFile* const file = std::prev(after)->second;
+    const std::byte* const behind = file->data_ + file->size_;
+    return at < behind ? Stretch{file->data_, behind, file} : Stretch{behind, end, nullptr};
+}
+
+// The system first takes the pages behind the new end away, and then fills the rest of the last page with zeros. So a probe that is
+// still there after a read shows that the bytes before it were there, too. This costs no system call, which a file of each of a
+// thousand shards would be felt by. Where the last page was all zeros from the beginning, only its presence counts.
+bool MappedFile::shrank() const noexcept {
+    const std::byte found = *probe_;
+    return found == std::byte{0} && probed_ != std::byte{0} && has_become_shorter();
+}
+
+bool MappedFile::has_become_shorter() const noexcept {
+    struct stat status {};
+    if (stat(opened_.c_str(), &status) != 0) return true; // Gone from its place, and changed.
+    const bool is_same = static_cast<std::uint64_t>(status.st_dev) == device_ && static_cast<std::uint64_t>(status.st_ino) == inode_;
+    // One that was written anew meanwhile has another byte there again. One that was changed in place keeps its size, and its zero.
+    return !is_same || static_cast<std::uint64_t>(status.st_size) < size_ || *probe_ != std::byte{0};
+}
+
+GuardedRead::GuardedRead() noexcept : outer_(current()), entered_(events.load(std::memory_order_acquire)) { pthread_setspecific(guard_key, this); }
+
+GuardedRead::~GuardedRead() { pthread_setspecific(guard_key, outer_); }
+
+GuardedRead* GuardedRead::current() noexcept { return static_cast<GuardedRead*>(pthread_getspecific(guard_key)); }
+
+void GuardedRead::touch(const MappedFile* file) {
+    if (file == nullptr) return;
+    if (count_ < few)
+        first_[count_++] = file;
+    else
+        more_.push_back(file);
+}
+
+void GuardedRead::touch(std::span<const MappedFile* const> files) {
+    if (files.size() > few - count_) {
+        more_.insert(more_.end(), files.begin(), files.end());
+        return;
+    }
+    for (const MappedFile* file : files) first_[count_++] = file;
+}
+
+const MappedFile* GuardedRead::touch(const std::byte* at) {
+    if (last_.begin <= at && at < last_.end) return last_.file; // which is noted already
+    last_ = MappedFile::find(at);
+    touch(last_.file);
+    return last_.file;
+}
+
+const MappedFile* GuardedRead::lost() noexcept {
+    const MappedFile* found = nullptr;
+#ifndef __SANITIZE_THREAD__ // which does not know fences
+    std::atomic_thread_fence(std::memory_order_acquire); // The probes are read after everything else.
+#endif
+    const auto look = [&](const MappedFile* file) {
+        if (file->shrank()) found = file;
+    };
+    std::for_each_n(first_.begin(), count_, look);
+    std::for_each(more_.begin(), more_.end(), look);
+    const MappedFile* const hit = hit_.load(std::memory_order_acquire);
+    if (hit != nullptr) found = hit;
+    const bool is_calm = events.load(std::memory_order_acquire) == entered_ && replaced.load(std::memory_order_acquire) == 0;
+    if (found == nullptr && is_calm) return nullptr;
+    // Zeros may be there because of another thread's read.
+    const Locked locked(lock);
+    const auto settle = [&](const MappedFile* file) {
+        if (file->zeros_ != nullptr || file->last_event_.load(std::memory_order_acquire) > entered_) found = file;
+        MappedFiles::put_back(*file);
+    };
+    std::for_each_n(first_.begin(), count_, settle);
+    std::for_each(more_.begin(), more_.end(), settle);
+    if (hit != nullptr) MappedFiles::put_back(*hit);
+    return found;
+}
+
+GuardedRead::Helper::Helper(GuardedRead* of) noexcept : before_(current()) { pthread_setspecific(guard_key, of); }
+
+GuardedRead::Helper::~Helper() { pthread_setspecific(guard_key, before_); }
+
+} // namespace headrace
+
+#else // Other systems do not let a mapped file be cut off.
+
+namespace headrace {
+
+GuardedRead::GuardedRead() noexcept : outer_(nullptr), entered_(0) {}
+GuardedRead::~GuardedRead() = default;
+GuardedRead* GuardedRead::current() noexcept { return nullptr; }
+void GuardedRead::touch(const MappedFile*) {}
+const MappedFile* GuardedRead::touch(const std::byte*) { return nullptr; }
+void GuardedRead::touch(std::span<const MappedFile* const>) {}
+const MappedFile* GuardedRead::lost() noexcept { return nullptr; }
+GuardedRead::Helper::Helper(GuardedRead*) noexcept : before_(nullptr) {}
+GuardedRead::Helper::~Helper() {}
+MappedFile::Stretch MappedFile::find(const std::byte*) { return {nullptr, reinterpret_cast<const std::byte*>(UINTPTR_MAX), nullptr}; }
+
+} // namespace headrace
+
+#endif

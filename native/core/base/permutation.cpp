@@ -1,0 +1,106 @@
+#include "core/base/permutation.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace headrace {
+namespace {
+
+// The finaliser of SplitMix64 (Steele, Lea, Flood, 2014): every bit of the result depends on every bit of the value.
+constexpr std::uint64_t mix(std::uint64_t value) noexcept {
+    value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9;
+    value = (value ^ (value >> 27)) * 0x94D049BB133111EB;
+    return value ^ (value >> 31);
+}
+
+constexpr std::uint64_t golden = 0x9E3779B97F4A7C15;
+
+// On fewer bits the halves are too small for the network to mix well, and walking a cycle of a thousand numbers
+// costs little.
+constexpr unsigned least_bits = 10;
+
+// A multiplication carries low bits upwards; folding the product brings the high ones back down.
+constexpr std::uint64_t scramble(std::uint64_t half, std::uint64_t key) noexcept {
+    std::uint64_t mixed = (half ^ key) * 0xD6E8FEB86659FD93;
+    mixed ^= mixed >> 32;
+    return mixed * 0xA0761D6478BD642F >> 20;
+}
+
+} // namespace
+
+Permutation::Permutation(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch) noexcept : n_(n) {
+    // The halves of an odd number of bits differ by one: n is always more than half of what the network covers, so a
+    // walk has two steps on average at worst.
+    const unsigned bits = std::max(least_bits, static_cast<unsigned>(std::bit_width(n - 1)));
+    right_bits_ = (bits + 1) / 2;
+    right_mask_ = (std::uint64_t{1} << right_bits_) - 1;
+    left_mask_ = (std::uint64_t{1} << (bits - right_bits_)) - 1;
+    // Each part goes through the mixer before the next is added, so that (seed, epoch + 1) and (seed + 1, epoch)
+    // have nothing in common.
+    std::uint64_t state = mix(mix(mix(seed + golden) + epoch + golden) + n + golden);
+    for (std::uint64_t& key : keys_) key = mix(state += golden);
+}
+
+template <std::size_t lanes> void Permutation::encrypt(std::uint64_t* values) const noexcept {
+    std::array<std::uint64_t, lanes> left;
+    std::array<std::uint64_t, lanes> right;
+    for (std::size_t k = 0; k < lanes; ++k) left[k] = values[k] >> right_bits_;
+    for (std::size_t k = 0; k < lanes; ++k) right[k] = values[k] & right_mask_;
+    for (std::size_t round = 0; round < rounds; round += 2) {
+        for (std::size_t k = 0; k < lanes; ++k) left[k] ^= scramble(right[k], keys_[round]) & left_mask_;
+        for (std::size_t k = 0; k < lanes; ++k) right[k] ^= scramble(left[k], keys_[round + 1]) & right_mask_;
+    }
+    for (std::size_t k = 0; k < lanes; ++k) values[k] = left[k] << right_bits_ | right[k];
+}
+
+std::uint64_t Permutation::operator()(std::uint64_t position) const noexcept {
+    std::uint64_t value = position;
+    do encrypt<1>(&value);
+    while (value >= n_);
+    return value;
+}
+
+// One step for all, then steps for those alone that are still outside [0, n). Eight numbers go through the network side
+// by side, since one alone would wait for each multiplication; and no branch depends on what a number turned out to be.
+void Permutation::walk(std::span<std::uint64_t> values) const noexcept {
+    constexpr std::size_t lanes = 8;
+    static_assert(block % lanes == 0 && block <= 256);
+    std::array<std::uint64_t, block> walkers{};
+    std::array<std::uint8_t, block> places;
+    std::copy(values.begin(), values.end(), walkers.begin());
+    for (std::size_t k = 0; k < values.size(); ++k) places[k] = static_cast<std::uint8_t>(k);
+    for (std::size_t left = values.size(); left != 0;) {
+        for (std::size_t k = 0; k < left; k += lanes) encrypt<lanes>(walkers.data() + k);
+        const std::size_t stepped = left;
+        left = 0;
+        for (std::size_t k = 0; k < stepped; ++k) {
+            const std::uint64_t value = walkers[k];
+            values[places[k]] = value;
+            walkers[left] = value;
+            places[left] = places[k];
+            left += value >= n_ ? 1 : 0;
+        }
+    }
+}
+
+void Permutation::fill(std::uint64_t start, std::span<std::int64_t> out) const noexcept {
+    std::array<std::uint64_t, block> values;
+    for (std::size_t done = 0; done < out.size(); done += block) {
+        const std::size_t count = std::min(block, out.size() - done);
+        for (std::size_t k = 0; k < count; ++k) values[k] = start + done + k;
+        walk({values.data(), count});
+        std::copy_n(values.begin(), count, out.begin() + static_cast<std::ptrdiff_t>(done));
+    }
+}
+
+void Permutation::at(std::span<const std::int64_t> positions, std::span<std::int64_t> out) const noexcept {
+    std::array<std::uint64_t, block> values;
+    for (std::size_t done = 0; done < out.size(); done += block) {
+        const std::size_t count = std::min(block, out.size() - done);
+        std::copy_n(positions.begin() + static_cast<std::ptrdiff_t>(done), count, values.begin());
+        walk({values.data(), count});
+        std::copy_n(values.begin(), count, out.begin() + static_cast<std::ptrdiff_t>(done));
+    }
+}
+
+} // namespace headrace

@@ -1,0 +1,151 @@
+#include "core/base/pool.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <new>
+
+// With AddressSanitizer, which sees what is written behind the end of a block, but not of a mapping.
+#if (defined(__unix__) || defined(__APPLE__)) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__has_feature)
+#if !__has_feature(address_sanitizer)
+#define HEADRACE_MAPPED_BLOCKS 1
+#endif
+#else
+#define HEADRACE_MAPPED_BLOCKS 1
+#endif
+#endif
+#if defined(HEADRACE_MAPPED_BLOCKS)
+#include <sys/mman.h>
+#endif
+
+namespace headrace {
+namespace {
+
+constexpr std::align_val_t alignment{64};
+constexpr std::uint64_t between_sweeps = 1024; // takings
+
+// Size classes are eighths of a power of two: at most 1/8 of a block is unused, and batches whose sizes differ
+// a little (the last one of an epoch, ragged columns) still find each other's blocks.
+std::size_t size_class(std::size_t size) {
+    if (size <= 512) return 512;
+    const std::size_t step = std::bit_floor(size) / 8;
+    return (size + step - 1) / step * step;
+}
+
+// Large blocks are mappings of their own: freed between others that are in use, they would stay the process's in a heap.
+[[maybe_unused]] constexpr std::size_t mapped_from = std::size_t{64} << 10;
+
+std::byte* new_block(std::size_t capacity) {
+#if defined(HEADRACE_MAPPED_BLOCKS)
+    if (capacity >= mapped_from) {
+        void* const found = ::mmap(nullptr, capacity, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (found == MAP_FAILED) throw std::bad_alloc();
+        return static_cast<std::byte*>(found);
+    }
+#endif
+    return static_cast<std::byte*>(::operator new(capacity, alignment));
+}
+
+void free_block(std::byte* block, std::size_t capacity) noexcept {
+#if defined(HEADRACE_MAPPED_BLOCKS)
+    if (capacity >= mapped_from) {
+        ::munmap(block, capacity);
+        return;
+    }
+#endif
+    static_cast<void>(capacity);
+    ::operator delete(block, alignment);
+}
+
+} // namespace
+
+Pool::~Pool() { clear(); }
+
+Pool::Block& Pool::Block::operator=(Block&& other) noexcept {
+    if (this != &other) {
+        std::swap(pool_, other.pool_);
+        std::swap(data_, other.data_);
+        std::swap(capacity_, other.capacity_);
+    }
+    return *this;
+}
+
+Pool::Block::~Block() {
+    if (data_ != nullptr) pool_->give_back(data_, capacity_);
+}
+
+Pool::Block Pool::take(std::size_t size) {
+    const std::size_t capacity = size_class(size);
+    {
+        const std::lock_guard lock(mutex_);
+        ++taken_;
+        used_bytes_ += capacity;
+        if (const auto found = idle_.find(capacity); found != idle_.end() && !found->second.blocks.empty()) {
+            Idle& idle = found->second;
+            std::byte* const data = idle.blocks.back();
+            idle.blocks.pop_back();
+            idle.least = std::min(idle.least, idle.blocks.size());
+            idle_bytes_ -= capacity;
+            ++recycled_;
+            return {shared_from_this(), data, capacity};
+        }
+    }
+    try {
+        return {shared_from_this(), new_block(capacity), capacity};
+    } catch (...) {
+        const std::lock_guard lock(mutex_);
+        used_bytes_ -= capacity;
+        throw;
+    }
+}
+
+void Pool::give_back(std::byte* data, std::size_t capacity) noexcept {
+    std::vector<Unused> freed;
+    {
+        const std::lock_guard lock(mutex_);
+        used_bytes_ -= capacity;
+        try {
+            if (taken_ - swept_ >= between_sweeps) freed = sweep();
+            if (idle_bytes_ + capacity <= idle_limit_) {
+                idle_[capacity].blocks.push_back(data);
+                idle_bytes_ += capacity;
+                data = nullptr;
+            }
+        } catch (const std::bad_alloc&) { // No room to remember it: free it below.
+        }
+    }
+    for (const auto& [block, size] : freed) free_block(block, size);
+    if (data != nullptr) free_block(data, capacity);
+}
+
+// Takes out what was not needed since the last time, for the caller to free.
+std::vector<Pool::Unused> Pool::sweep() {
+    std::size_t count = 0;
+    for (const auto& [capacity, idle] : idle_) count += idle.least;
+    std::vector<Unused> found;
+    found.reserve(count);
+    for (auto& [capacity, idle] : idle_) {
+        const auto end = idle.blocks.begin() + static_cast<std::ptrdiff_t>(idle.least);
+        for (auto block = idle.blocks.begin(); block != end; ++block) found.push_back({*block, capacity});
+        idle.blocks.erase(idle.blocks.begin(), end);
+        idle_bytes_ -= capacity * idle.least;
+        idle.least = idle.blocks.size();
+    }
+    swept_ = taken_;
+    return found;
+}
+
+Pool::Stats Pool::stats() const {
+    const std::lock_guard lock(mutex_);
+    return {idle_bytes_, used_bytes_, taken_, recycled_};
+}
+
+void Pool::clear() {
+    const std::lock_guard lock(mutex_);
+    for (auto& [capacity, idle] : idle_)
+        for (std::byte* const data : idle.blocks) free_block(data, capacity);
+    idle_.clear();
+    idle_bytes_ = 0;
+}
+
+} // namespace headrace

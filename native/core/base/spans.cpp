@@ -1,0 +1,124 @@
+#include "core/base/spans.hpp"
+
+#include <algorithm>
+
+#include "core/checksum/crc32c.hpp"
+#include "core/framing/tfrecord.hpp"
+
+namespace headrace {
+namespace {
+
+constexpr std::size_t most_prefetched = 4096;
+
+} // namespace
+
+const Alternative* Spans::alternative(std::size_t i) const noexcept {
+    const auto found = std::lower_bound(alternatives.begin(), alternatives.end(), i,
+                                        [](const Alternative& other, std::size_t record) { return other.record < record; });
+    return found != alternatives.end() && found->record == i ? &*found : nullptr;
+}
+
+void Spans::prefetch_after(std::size_t i) const noexcept {
+#if defined(__GNUC__) || defined(__clang__)
+    if (i + 1 >= payloads.size()) return;
+    const Bytes payload = payloads[i + 1];
+    const std::size_t size = std::min(payload.size(), most_prefetched);
+    for (std::size_t at = 0; at < size; at += 64) __builtin_prefetch(payload.data() + at);
+#else
+    (void)i;
+#endif
+}
+
+void Spans::check(std::size_t i) const {
+    if (seal != Seal::none) compare(i, crc32c(payloads[i]));
+}
+
+void Spans::check_and_prefetch(std::size_t i) const {
+    if (seal == Seal::none || i + 1 >= payloads.size() || payloads[i].size() > most_prefetched || payloads[i + 1].size() > most_prefetched) {
+        prefetch_after(i);
+        check(i);
+    } else {
+        compare(i, crc32c_fetching(payloads[i], payloads[i + 1]));
+    }
+}
+
+void Spans::compare(std::size_t i, std::uint32_t crc) const {
+    const Bytes payload = payloads[i];
+    const auto stored = load_le<std::uint32_t>(payload.data() + payload.size());
+    const std::uint32_t computed = mask_crc(crc);
+    if (stored == computed) return;
+    FormatError error(Fault::payload_checksum, tfrecord::header_size, stored, computed);
+    error.record = static_cast<std::int64_t>(i);
+    throw error;
+}
+
+
+namespace {
+
+void check_range(const Rows& rows, std::span<const std::int64_t> indices) {
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+        const auto index = static_cast<std::uint64_t>(indices[i]); // A negative one becomes too large.
+        if (index < rows.count) continue;
+        FormatError error(Fault::range, 0, rows.count, index);
+        error.record = static_cast<std::int64_t>(i);
+        throw error;
+    }
+}
+
+// The beginning is enough: from there on the processor sees that the row is read in order.
+void prefetch(const std::byte* row, std::size_t size) {
+#if defined(__GNUC__) || defined(__clang__)
+    constexpr std::size_t line = 64;
+    constexpr std::size_t most = 16 * line;
+    for (std::size_t at = 0; at < std::min(size, most); at += line) __builtin_prefetch(row + at);
+#else
+    (void)row, (void)size;
+#endif
+}
+
+void check_places(std::span<const Bytes> files, const std::int32_t* which, std::span<const std::int64_t> offsets, std::size_t size) {
+    for (std::size_t i = 0; i < offsets.size(); ++i) {
+        const std::size_t number = which != nullptr ? static_cast<std::size_t>(which[i]) : 0;
+        const auto offset = static_cast<std::uint64_t>(offsets[i]); // A negative one becomes too large.
+        const std::size_t has = number < files.size() ? files[number].size() : 0;
+        if (number < files.size() && offset <= has && size <= has - offset) continue;
+        FormatError error(Fault::range, 0, has, offset);
+        error.record = static_cast<std::int64_t>(i);
+        throw error;
+    }
+}
+
+/// Copies `count` pieces of `size` bytes; `from(i)` is where piece i lies. Neighbours in memory are copied in one go.
+template <typename From> void copy_pieces(std::size_t count, std::size_t size, const From& from, std::byte* out) {
+    if (size == 0) return;
+    // Small pieces are copied in less time than memory takes to answer: ask for them several pieces ahead.
+    const std::size_t ahead = std::clamp<std::size_t>(8192 / size, 1, 16);
+    for (std::size_t i = 0; i < count;) {
+        std::size_t run = 1;
+        while (i + run < count && from(i + run) == from(i) + run * size) ++run;
+        if (i + run - 1 + ahead < count) prefetch(from(i + run - 1 + ahead), size);
+        std::memcpy(out, from(i), run * size);
+        out += run * size;
+        i += run;
+    }
+}
+
+} // namespace
+
+void take_rows(const Rows& rows, std::span<const std::int64_t> indices, std::byte* out) {
+    check_range(rows, indices);
+    const auto from = [&](std::size_t i) { return rows.bytes.data() + static_cast<std::size_t>(indices[i]) * rows.size; };
+    copy_pieces(indices.size(), rows.size, from, out);
+}
+
+void take_ranges(std::span<const Bytes> files, const std::int32_t* which, std::span<const std::int64_t> offsets, std::size_t size,
+                 std::byte* out) {
+    check_places(files, which, offsets, size);
+    const auto from = [&](std::size_t i) {
+        const Bytes file = files[which != nullptr ? static_cast<std::size_t>(which[i]) : 0];
+        return file.data() + offsets[i];
+    };
+    copy_pieces(offsets.size(), size, from, out);
+}
+
+} // namespace headrace

@@ -1,0 +1,166 @@
+#include "core/checksum/crc32c.hpp"
+
+#include <array>
+#include <type_traits>
+
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#define HEADRACE_CRC_SSE42 1
+#include <immintrin.h>
+#elif defined(__aarch64__) && defined(__linux__) && (defined(__GNUC__) || defined(__clang__))
+#define HEADRACE_CRC_ARM 1
+#include <arm_acle.h>
+#include <sys/auxv.h>
+#elif defined(__aarch64__) && defined(__APPLE__)
+#define HEADRACE_CRC_ARM 1
+#include <arm_acle.h>
+#endif
+
+namespace headrace {
+namespace {
+
+constexpr std::uint32_t polynomial = 0x82F63B78U;
+
+using Tables = CrcTables<polynomial>;
+
+#if defined(HEADRACE_CRC_SSE42) || defined(HEADRACE_CRC_ARM)
+
+// The instruction takes three cycles and can start every cycle, so three stretches are summed side by side. To join
+// them, the CRC of a stretch is moved past the next one, as if that many zero bytes followed: one table look-up a byte.
+using Shift = std::array<Tables::Table, 4>;
+
+template <std::size_t zeros> constexpr Shift make_shift() {
+    Shift shift{};
+    for (std::size_t part = 0; part < 4; ++part) {
+        std::array<std::uint32_t, 8> bits{};
+        for (std::size_t bit = 0; bit < 8; ++bit) {
+            std::uint32_t crc = std::uint32_t{1} << (part * 8 + bit);
+            for (std::size_t i = 0; i < zeros; ++i) crc = Tables::step(crc, std::byte{});
+            bits[bit] = crc;
+        }
+        for (std::size_t byte = 0; byte < 256; ++byte)
+            for (std::size_t bit = 0; bit < 8; ++bit)
+                if ((byte >> bit & 1) != 0) shift[part][byte] ^= bits[bit];
+    }
+    return shift;
+}
+
+constexpr std::size_t long_stretch = 1024;
+constexpr std::size_t short_stretch = 128;
+constexpr Shift long_shift = make_shift<long_stretch>();
+constexpr Shift short_shift = make_shift<short_stretch>();
+
+std::uint32_t moved(const Shift& shift, std::uint32_t crc) {
+    return shift[0][crc & 0xFF] ^ shift[1][crc >> 8 & 0xFF] ^ shift[2][crc >> 16 & 0xFF] ^ shift[3][crc >> 24];
+}
+
+#ifdef HEADRACE_CRC_SSE42
+#define HEADRACE_CRC_TARGET __attribute__((target("sse4.2")))
+HEADRACE_CRC_TARGET inline std::uint64_t step8(std::uint64_t crc, std::uint64_t word) { return _mm_crc32_u64(crc, word); }
+HEADRACE_CRC_TARGET inline std::uint32_t step1(std::uint32_t crc, std::uint8_t byte) { return _mm_crc32_u8(crc, byte); }
+#else
+#define HEADRACE_CRC_TARGET __attribute__((target("+crc")))
+HEADRACE_CRC_TARGET inline std::uint64_t step8(std::uint64_t crc, std::uint64_t word) {
+    return __crc32cd(static_cast<std::uint32_t>(crc), word);
+}
+HEADRACE_CRC_TARGET inline std::uint32_t step1(std::uint32_t crc, std::uint8_t byte) { return __crc32cb(crc, byte); }
+#endif
+
+/// Memory to be asked for, a line of the cache at a time.
+class Fetching {
+  public:
+    explicit Fetching(Bytes next) : at_(next.data()), end_(next.data() + next.size()) {}
+
+    void lines(int count) noexcept {
+        for (; count != 0 && at_ < end_; --count, at_ += line) __builtin_prefetch(at_);
+    }
+    void rest() noexcept {
+        for (; at_ < end_; at_ += line) __builtin_prefetch(at_);
+    }
+
+  private:
+    static constexpr std::size_t line = 64;
+    const std::byte* at_;
+    const std::byte* end_;
+};
+
+struct FetchingNothing {
+    void lines(int) noexcept {}
+};
+
+template <std::size_t stretch, typename Fetch>
+HEADRACE_CRC_TARGET inline std::uint64_t three_stretches(std::uint64_t crc, const std::byte* at, const Shift& shift, Fetch& fetch) {
+    std::uint64_t second = 0;
+    std::uint64_t third = 0;
+    for (const std::byte* const end = at + stretch; at != end;) {
+        fetch.lines(3); // as many as are read below
+        for (const std::byte* const part = at + 64; at != part; at += 8) {
+            crc = step8(crc, load_le<std::uint64_t>(at));
+            second = step8(second, load_le<std::uint64_t>(at + stretch));
+            third = step8(third, load_le<std::uint64_t>(at + 2 * stretch));
+        }
+    }
+    crc = moved(shift, static_cast<std::uint32_t>(crc)) ^ second;
+    return moved(shift, static_cast<std::uint32_t>(crc)) ^ third;
+}
+
+template <typename Fetch>
+HEADRACE_CRC_TARGET std::uint32_t update_by_instruction(std::uint32_t start, const std::byte* at, std::size_t size, Fetch fetch) {
+    std::uint64_t crc = start;
+    for (; size >= 3 * long_stretch; size -= 3 * long_stretch, at += 3 * long_stretch)
+        crc = three_stretches<long_stretch>(crc, at, long_shift, fetch);
+    for (; size >= 3 * short_stretch; size -= 3 * short_stretch, at += 3 * short_stretch)
+        crc = three_stretches<short_stretch>(crc, at, short_shift, fetch);
+    for (; size >= 8; size -= 8, at += 8) crc = step8(crc, load_le<std::uint64_t>(at));
+    if constexpr (std::is_same_v<Fetch, Fetching>) fetch.rest();
+    auto narrow = static_cast<std::uint32_t>(crc);
+    for (; size != 0; --size) narrow = step1(narrow, std::to_integer<std::uint8_t>(*at++));
+    return narrow;
+}
+
+bool has_instruction() {
+#ifdef HEADRACE_CRC_SSE42
+    return __builtin_cpu_supports("sse4.2") != 0;
+#elif defined(__APPLE__)
+    return true;
+#else
+    return (getauxval(AT_HWCAP) & (1UL << 7)) != 0; // HWCAP_CRC32
+#endif
+}
+
+#endif
+
+} // namespace
+
+std::uint32_t crc32c_by_tables(Bytes data, std::uint32_t before) noexcept {
+    return ~Tables::update(~before, data);
+}
+
+#if defined(HEADRACE_CRC_SSE42) || defined(HEADRACE_CRC_ARM)
+
+std::uint32_t crc32c(Bytes data, std::uint32_t before) noexcept {
+    static const bool fast = has_instruction();
+    return fast ? ~update_by_instruction(~before, data.data(), data.size(), FetchingNothing{}) : crc32c_by_tables(data, before);
+}
+
+std::uint32_t crc32c_fetching(Bytes data, Bytes next) noexcept {
+    static const bool fast = has_instruction();
+    return fast ? ~update_by_instruction(~0U, data.data(), data.size(), Fetching(next)) : crc32c_by_tables(data, 0);
+}
+
+const char* crc32c_engine() noexcept {
+#ifdef HEADRACE_CRC_SSE42
+    return has_instruction() ? "sse4.2" : "table";
+#else
+    return has_instruction() ? "armv8" : "table";
+#endif
+}
+
+#else
+
+std::uint32_t crc32c(Bytes data, std::uint32_t before) noexcept { return crc32c_by_tables(data, before); }
+std::uint32_t crc32c_fetching(Bytes data, Bytes) noexcept { return crc32c_by_tables(data, 0); }
+const char* crc32c_engine() noexcept { return "table"; }
+
+#endif
+
+} // namespace headrace

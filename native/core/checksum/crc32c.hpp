@@ -1,0 +1,65 @@
+#pragma once
+
+#include <array>
+
+#include "core/base/cursor.hpp"
+
+namespace headrace {
+
+/// CRC-32C (Castagnoli: reflected polynomial 0x82F63B78, start and end xor 0xFFFFFFFF) of `data`, continuing from the
+/// CRC of what came before it. By the processor's own instruction where it has one, chosen at run time.
+[[nodiscard]] std::uint32_t crc32c(Bytes data, std::uint32_t before = 0) noexcept;
+
+/// The CRC of `data` alone, while memory brings `next` into the cache: requests that are spread over the work do not wait for each other.
+[[nodiscard]] std::uint32_t crc32c_fetching(Bytes data, Bytes next) noexcept;
+
+/// `crc32c` by tables alone, whatever the processor can do. For tests and other processors.
+[[nodiscard]] std::uint32_t crc32c_by_tables(Bytes data, std::uint32_t before = 0) noexcept;
+
+/// What `crc32c` uses here: "sse4.2", "armv8" or "table".
+[[nodiscard]] const char* crc32c_engine() noexcept;
+
+/// The mask of TFRecord files: a CRC that is stored beside its own data would otherwise checksum to a constant.
+[[nodiscard]] constexpr std::uint32_t mask_crc(std::uint32_t crc) noexcept {
+    return ((crc >> 15) | (crc << 17)) + 0xA282EAD8U;
+}
+
+
+/// A CRC of 32 bits with a reflected polynomial, by slicing by eight: table k holds the CRC of a byte followed by k zero bytes.
+template <std::uint32_t polynomial> class CrcTables {
+  public:
+    using Table = std::array<std::uint32_t, 256>;
+
+    /// `crc` with one more byte.
+    [[nodiscard]] static constexpr std::uint32_t step(std::uint32_t crc, std::byte byte) noexcept {
+        return (crc >> 8) ^ slices[0][(crc ^ std::to_integer<std::uint32_t>(byte)) & 0xFF];
+    }
+
+    /// `crc` with more bytes; neither end is inverted.
+    [[nodiscard]] static std::uint32_t update(std::uint32_t crc, Bytes data) noexcept {
+        const std::byte* at = data.data();
+        std::size_t size = data.size();
+        for (; size >= 8; size -= 8, at += 8) {
+            const std::uint64_t word = load_le<std::uint64_t>(at) ^ crc;
+            crc = slices[7][word & 0xFF] ^ slices[6][word >> 8 & 0xFF] ^ slices[5][word >> 16 & 0xFF] ^ slices[4][word >> 24 & 0xFF] ^
+                  slices[3][word >> 32 & 0xFF] ^ slices[2][word >> 40 & 0xFF] ^ slices[1][word >> 48 & 0xFF] ^ slices[0][word >> 56];
+        }
+        for (; size != 0; --size) crc = step(crc, *at++);
+        return crc;
+    }
+
+  private:
+    static constexpr std::array<Table, 8> slices = [] {
+        std::array<Table, 8> made{};
+        for (std::uint32_t byte = 0; byte < 256; ++byte) {
+            std::uint32_t crc = byte;
+            for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? polynomial : 0);
+            made[0][byte] = crc;
+        }
+        for (std::size_t k = 1; k < 8; ++k)
+            for (std::size_t byte = 0; byte < 256; ++byte) made[k][byte] = (made[k - 1][byte] >> 8) ^ made[0][made[k - 1][byte] & 0xFF];
+        return made;
+    }();
+};
+
+} // namespace headrace

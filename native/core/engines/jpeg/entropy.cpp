@@ -1,0 +1,96 @@
+#include "core/engines/jpeg/entropy.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace headrace::jpeg {
+namespace {
+
+/// What a symbol says without its magnitude.
+Entry entry_of(unsigned symbol, unsigned length, bool is_ac) noexcept {
+    const unsigned size = is_ac ? symbol & 15 : symbol;
+    const unsigned run = is_ac ? symbol >> 4 : 0;
+    const bool ends = is_ac && size == 0 && run != 15;
+    return Entry::open(size, (ends ? beyond : run) + 1, length);
+}
+
+} // namespace
+
+void CodeTable::build(const Codes& codes, bool is_ac) {
+    if (is_built_ && is_ac == is_ac_ && codes == codes_) return; // Nearly all files have the tables of the one before.
+    codes_ = codes;
+    is_ac_ = is_ac;
+    is_built_ = true;
+    entries_.fill(Entry());
+    std::uint32_t code = 0;
+    std::int32_t place = 0;
+    for (unsigned length = 1; length <= 16; ++length, code <<= 1) {
+        offsets_[length] = place - static_cast<std::int32_t>(code);
+        for (unsigned i = 0; i < codes.counts[length - 1]; ++i, ++code, ++place) {
+            if (length > peeked_bits) continue;
+            const Entry entry = entry_of(codes.symbols[static_cast<std::size_t>(place)], length, is_ac);
+            const unsigned size = entry.bits() - length;
+            const unsigned free_bits = peeked_bits - length;
+            Entry* to = entries_.data() + (std::size_t{code} << free_bits);
+            if (size > free_bits) {
+                std::fill_n(to, std::size_t{1} << free_bits, entry);
+                continue;
+            }
+            for (std::int32_t magnitude = 0; magnitude < std::int32_t{1} << size; ++magnitude) {
+                const std::int32_t half = size == 0 ? 0 : std::int32_t{1} << (size - 1);
+                const std::int32_t value = magnitude < half ? magnitude - 2 * half + 1 : magnitude;
+                to = std::fill_n(to, std::size_t{1} << (free_bits - size), Entry::of(value, entry.step(), length + size));
+            }
+        }
+        limits_[length] = code << (16 - length);
+    }
+    if (is_ac) pair_up();
+}
+
+void CodeTable::pair_up() {
+    const std::array<Entry, std::size_t{1} << peeked_bits> ones = entries_;
+    for (std::size_t i = 0; i < ones.size(); ++i) {
+        const Entry first = ones[i];
+        if (first.bits() == 0 || first.is_open() || first.step() > beyond) continue;
+        const Entry second = ones[(i << first.bits()) & (ones.size() - 1)];
+        const bool is_seen = second.bits() != 0 && first.bits() + second.bits() <= peeked_bits;
+        if (is_seen && !second.is_open()) entries_[i] = Entry::two(first, second);
+    }
+}
+
+Entry CodeTable::longer(std::uint64_t bits) const noexcept {
+    const auto next = static_cast<unsigned>(bits >> 48);
+    for (unsigned length = peeked_bits + 1; length <= 16; ++length) {
+        if (next >= limits_[length]) continue;
+        const auto place = static_cast<std::size_t>(static_cast<std::int32_t>(next >> (16 - length)) + offsets_[length]);
+        return entry_of(codes_.symbols[place], length, is_ac_);
+    }
+    return {};
+}
+
+bool Stretches::fill(Bytes scan) {
+    bytes.resize(scan.size() + room);
+    ends.clear();
+    std::byte* to = bytes.data();
+    const std::byte* at = scan.data();
+    const std::byte* const end = at + scan.size();
+    while (at != end) {
+        const auto* mark = static_cast<const std::byte*>(std::memchr(at, 0xFF, static_cast<std::size_t>(end - at)));
+        if (mark == nullptr || end - mark < 2) return false;
+        const auto kind = std::to_integer<unsigned>(mark[1]);
+        const auto before = static_cast<std::size_t>(mark - at) + (kind == 0 ? 1 : 0);
+        std::memcpy(to, at, before);
+        to += before;
+        at = mark + 2;
+        if (kind == 0) continue;
+        ends.push_back(static_cast<std::size_t>(to - bytes.data()));
+        if (kind == 0xD9) {
+            std::memset(to, 0, room);
+            return true;
+        }
+        if (kind != 0xD0 + ((ends.size() - 1) & 7)) return false;
+    }
+    return false;
+}
+
+} // namespace headrace::jpeg

@@ -1,0 +1,190 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/engines/jpeg/header.hpp"
+
+#if defined(__GNUC__) || defined(__clang__)
+#define HEADRACE_INLINE __attribute__((always_inline)) inline
+#define HEADRACE_INLINE_LAMBDA __attribute__((always_inline))
+#elif defined(_MSC_VER)
+#include <cstdlib>
+#define HEADRACE_INLINE __forceinline
+#define HEADRACE_INLINE_LAMBDA
+#endif
+
+namespace headrace::jpeg {
+
+inline constexpr unsigned peeked_bits = 11;
+
+/// What the next bits of a scan stand for, in one word, so that one load finds all of it and no field is on the way from one look to
+/// the next but the lowest, by which a shift can be made without taking it out first. A step leads over the zeros before a
+/// coefficient to the coefficient.
+class Entry {
+  public:
+    Entry() = default;
+    /// One coefficient, which `bits` give in full.
+    static constexpr Entry of(std::int32_t value, std::size_t step, unsigned bits) noexcept {
+        return Entry(bits | step << 8 | std::uint64_t{bits} << 24 | field(value) << 32 | field(value) << 48);
+    }
+    /// One coefficient whose magnitude, of `size` bits, follows a code of `bits`.
+    static constexpr Entry open(unsigned size, std::size_t step, unsigned bits) noexcept {
+        return Entry((bits + size) | open_bit | step << 8 | std::uint64_t{bits} << 24 | std::uint64_t{size} << 32);
+    }
+    /// Two, neither of them open.
+    static constexpr Entry two(Entry first, Entry second) noexcept {
+        return Entry((first.bits() + second.bits()) | first.step() << 8 | second.step() << 16 | std::uint64_t{first.bits()} << 24 |
+                     field(first.value()) << 32 | field(second.value()) << 48);
+    }
+
+    [[nodiscard]] constexpr std::uint64_t word() const noexcept { return word_; }                 ///< To shift by.
+    [[nodiscard]] constexpr unsigned bits() const noexcept { return word_ & 63; }                 ///< 0: of a longer code.
+    [[nodiscard]] constexpr bool is_open() const noexcept { return (word_ & open_bit) != 0; }     ///< See `open`.
+    [[nodiscard]] constexpr std::size_t step() const noexcept { return word_ >> 8 & 255; }        ///< More than `beyond`: the block ends.
+    [[nodiscard]] constexpr std::size_t second_step() const noexcept { return word_ >> 16 & 255; } ///< 0: there is no second one.
+    [[nodiscard]] constexpr unsigned first_bits() const noexcept { return word_ >> 24 & 255; }    ///< Of the first one, or of the code.
+    [[nodiscard]] constexpr std::int16_t value() const noexcept { return static_cast<std::int16_t>(word_ >> 32); }
+    [[nodiscard]] constexpr std::int16_t second() const noexcept { return static_cast<std::int16_t>(word_ >> 48); } ///< Or the first again.
+
+  private:
+    static constexpr std::uint64_t open_bit = 128;
+    static constexpr std::uint64_t field(std::int32_t value) noexcept { return static_cast<std::uint16_t>(value); }
+    explicit constexpr Entry(std::uint64_t word) noexcept : word_(word) {}
+    std::uint64_t word_ = 0;
+};
+
+/// A Huffman code as a table: one look gives a coefficient, or two where both are short.
+class CodeTable {
+  public:
+    void build(const Codes& codes, bool is_ac);
+
+    /// What some bits begin with, the uppermost first. Its `bits` are 0 where `longer` has to tell.
+    [[nodiscard]] HEADRACE_INLINE Entry next(std::uint64_t bits) const noexcept { return entries_[bits >> (64 - peeked_bits)]; }
+
+    /// The same for a code longer than `peeked_bits`. Its `bits` are 0 where there is no such code.
+    [[nodiscard]] Entry longer(std::uint64_t bits) const noexcept;
+
+  private:
+    void pair_up();
+
+    std::array<Entry, std::size_t{1} << peeked_bits> entries_;
+    std::array<std::uint32_t, 17> limits_; ///< By length: the first 16 bits that no code of up to that length begins.
+    std::array<std::int32_t, 17> offsets_; ///< By length: what to add to a code for its place among the symbols.
+    Codes codes_;
+    bool is_ac_ = false;
+    bool is_built_ = false;
+};
+
+/// The coefficients of a scan without the bytes that JPEG stuffs between them.
+struct Stretches {
+    std::vector<std::byte> bytes;   ///< One after the other, and `room` bytes that may be read.
+    std::vector<std::size_t> ends;  ///< Where each stretch between restart markers ends.
+    static constexpr std::size_t room = 512;
+
+    /// False unless the scan ends with the end-of-image marker and its restart markers are in order.
+    [[nodiscard]] bool fill(Bytes scan);
+};
+
+/// The next bits of a stretch. The caller sees to it that at most `Stretches::room` bytes behind the last one are read.
+struct Bits {
+    const std::byte* at = nullptr;
+    std::uint64_t next = 0; ///< Uppermost bit first.
+    unsigned count = 0;     ///< How many of `next` are there.
+
+    /// At least 56 are there after it.
+    HEADRACE_INLINE void refill() noexcept {
+        next |= load_be(at) >> count;
+        at += (63 - count) >> 3;
+        count |= 56;
+    }
+    /// Goes back over bits that were consumed.
+    void rewind(unsigned by) noexcept {
+        const unsigned back = count + by;
+        at -= (back + 7) / 8;
+        const unsigned skipped = (back + 7) / 8 * 8 - back;
+        next = load_be(at) << skipped;
+        count = 56 - skipped;
+        at += 7;
+    }
+    /// Drops the lowest six bits of `by`.
+    HEADRACE_INLINE void drop(std::uint64_t by) noexcept {
+        next <<= by & 63;
+        count -= static_cast<unsigned>(by & 63);
+    }
+    static HEADRACE_INLINE std::uint64_t load_be(const std::byte* from) noexcept {
+#if defined(_MSC_VER)
+        return _byteswap_uint64(load_le<std::uint64_t>(from));
+#else
+        return __builtin_bswap64(load_le<std::uint64_t>(from));
+#endif
+    }
+    /// Bits consumed since `begin`.
+    [[nodiscard]] std::ptrdiff_t consumed(const std::byte* begin) const noexcept {
+        return (at - begin) * 8 - static_cast<std::ptrdiff_t>(count);
+    }
+};
+
+/// The coefficients of an entry, which are in it or follow its code.
+struct Values {
+    std::int16_t first, second;
+};
+
+/// Consumes an entry. Takes no branch that depends on the data: a wrong guess costs more than all else here.
+HEADRACE_INLINE Values consume(Entry entry, Bits& bits) noexcept {
+    const std::uint64_t after_code = bits.next << (entry.word() >> 24 & 63);
+    bits.drop(entry.word());
+    const auto size = static_cast<unsigned>(entry.word() >> 32 & 15);
+    // A magnitude that begins with 0 is that of a negative number, less by all ones.
+    const std::uint64_t ones = (std::uint64_t{1} << size) - 1;
+    const std::uint64_t less = static_cast<std::uint64_t>(static_cast<std::int64_t>(~after_code) >> 63) & ones;
+    const auto read = static_cast<std::int16_t>((after_code >> 1 >> (63 - size)) - less);
+    return entry.is_open() ? Values{read, read} : Values{entry.value(), entry.second()};
+}
+
+/// The 64 coefficients of a block in rows, as stored; `block` holds 65 numbers, the first 64 of them 0.
+/// Returns the place in the zigzag order from which on all are 0 (1: there is a mean only), or 0 where the bits are no block.
+HEADRACE_INLINE unsigned next_block(const CodeTable& dc, const CodeTable& ac, Bits& bits, std::uint32_t& mean,
+                                    std::int16_t* block) noexcept {
+    bits.refill();
+    Entry entry = dc.next(bits.next);
+    if (entry.bits() == 0) [[unlikely]] {
+        entry = dc.longer(bits.next);
+        if (entry.bits() == 0) return 0;
+    }
+    mean += static_cast<std::uint32_t>(std::int32_t{consume(entry, bits).first}); // Unsigned: forged sums may wrap.
+    block[0] = static_cast<std::int16_t>(mean);
+    std::size_t k = 0; // The place of the last coefficient.
+    const auto step = [&]() HEADRACE_INLINE_LAMBDA {
+        const Values values = consume(entry, bits);
+        k += entry.step();
+        block[zigzag[k]] = values.first;
+        k += entry.second_step();
+        block[zigzag[k]] = values.second;
+    };
+    while (true) {
+        bits.refill();
+        entry = ac.next(bits.next);
+        if (entry.bits() != 0) [[likely]] { // At most 26 bits, and again: one refill is enough for two.
+            step();
+            if (k >= 63) break;
+            entry = ac.next(bits.next);
+        }
+        if (entry.bits() == 0) [[unlikely]] {
+            entry = ac.longer(bits.next);
+            if (entry.bits() == 0) return 0;
+        }
+        step();
+        if (k >= 63) break;
+    }
+    if (const std::size_t first = k - entry.second_step(); first >= 63 && first != k) { // The second one is the next block's.
+        bits.rewind(entry.bits() - entry.first_bits());
+        k = first;
+    }
+    if (k > beyond) return static_cast<unsigned>(k - beyond);
+    return k == 63 ? 64 : 0; // Else a run went past the end.
+}
+
+} // namespace headrace::jpeg

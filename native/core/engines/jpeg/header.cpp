@@ -1,0 +1,221 @@
+#include "core/engines/jpeg/header.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace headrace::jpeg {
+namespace {
+
+constexpr std::array<std::uint8_t, 64 + 2 * 16 + beyond> make_zigzag() {
+    std::array<std::uint8_t, 64 + 2 * 16 + beyond> order{};
+    order.fill(64);
+    unsigned row = 0;
+    unsigned column = 0;
+    for (std::size_t k = 0; k < 64; ++k) {
+        order[k] = static_cast<std::uint8_t>(row * 8 + column);
+        const bool rises = (row + column) % 2 == 0;
+        if (rises && column == 7) ++row;
+        else if (rises && row == 0) ++column;
+        else if (rises) --row, ++column;
+        else if (row == 7) ++column;
+        else if (column == 0) ++row;
+        else ++row, --column;
+    }
+    return order;
+}
+
+enum Marker : unsigned {
+    start_of_frame = 0xC0,
+    start_of_extended = 0xC1,
+    huffman = 0xC4,
+    start = 0xD8,
+    start_of_scan = 0xDA,
+    quantization = 0xDB,
+    restart_interval = 0xDD,
+    application_0 = 0xE0,
+    application_14 = 0xEE,
+    application_15 = 0xEF,
+    comment = 0xFE,
+};
+
+constexpr std::uint32_t most_side = 65500; // as libjpeg
+constexpr unsigned most_dc_bits = 11;
+constexpr unsigned most_ac_bits = 10;
+
+/// Thrown where the image is none for us; never leaves this file.
+struct NotPlain {};
+
+void need(bool is_plain) {
+    if (!is_plain) throw NotPlain{};
+}
+
+[[nodiscard]] unsigned byte(Cursor& at) { return at.le<std::uint8_t>(); }
+[[nodiscard]] unsigned pair(Cursor& at) {
+    const unsigned high = byte(at);
+    return high << 8 | byte(at);
+}
+
+/// Reads the segments of a header one by one.
+class Reader {
+  public:
+    explicit Reader(Bytes file) : file_(file), at_(file) {}
+
+    Header read() {
+        need(pair(at_) == (0xFF00 | start));
+        while (!segment()) {}
+        return header_;
+    }
+
+  private:
+    /// One segment; whether it was the last one.
+    bool segment() {
+        need(byte(at_) == 0xFF);
+        const unsigned marker = byte(at_);
+        const unsigned size = pair(at_);
+        need(size >= 2);
+        Cursor inside(at_.take(size - 2));
+        switch (marker) {
+        case start_of_frame:
+        case start_of_extended: frame(inside); break;
+        case huffman: codes(inside); break;
+        case quantization: quantizers(inside); break;
+        case restart_interval: header_.restart = pair(inside); break;
+        case start_of_scan: scan(inside); break;
+        case application_0: jfif(inside); return false;
+        case application_14: adobe(inside); return false;
+        default: need(marker == comment || (marker > application_0 && marker <= application_15)); return false;
+        }
+        need(inside.done());
+        return marker == start_of_scan;
+    }
+
+    static bool starts_with(const Cursor& inside, std::array<char, 5> name, std::size_t least) {
+        return inside.remaining() >= least && std::memcmp(inside.position(), name.data(), name.size()) == 0;
+    }
+
+    void jfif(Cursor& inside) {
+        if (!starts_with(inside, {'J', 'F', 'I', 'F', 0}, 14)) return;
+        is_jfif_ = true;
+        inside.skip(5);
+        need(byte(inside) == 1); // the version, at any other of which libjpeg wonders
+    }
+
+    void adobe(Cursor& inside) {
+        if (!starts_with(inside, {'A', 'd', 'o', 'b', 'e'}, 12)) return;
+        inside.skip(11);
+        adobe_transform_ = static_cast<int>(byte(inside));
+    }
+
+    void frame(Cursor& inside) {
+        need(header_.channels == 0 && byte(inside) == 8);
+        header_.height = pair(inside);
+        header_.width = pair(inside);
+        need(header_.height != 0 && header_.width != 0 && std::max(header_.height, header_.width) <= most_side);
+        const unsigned count = byte(inside);
+        need(count == 1 || count == 3);
+        header_.channels = count;
+        for (Component& component : components()) {
+            component.id = static_cast<std::uint8_t>(byte(inside));
+            const unsigned sampling = byte(inside);
+            component.across = static_cast<std::uint8_t>(sampling >> 4);
+            component.down = static_cast<std::uint8_t>(sampling & 15);
+            component.steps = static_cast<std::uint8_t>(byte(inside));
+            need(component.steps < 4);
+        }
+        count == 1 ? grey() : colours();
+    }
+
+    /// The one plane of a grey image comes block by block, whatever its sampling is said to be.
+    void grey() {
+        Component& only = header_.components[0];
+        need(only.across >= 1 && only.across <= 4 && only.down >= 1 && only.down <= 4);
+        only.across = only.down = 1;
+    }
+
+    void colours() {
+        const auto& [luma, blue, red] = header_.components;
+        need(blue.across == 1 && blue.down == 1 && red.across == 1 && red.down == 1);
+        need((luma.across == 1 || luma.across == 2) && luma.down >= 1 && luma.down <= luma.across);
+        need(luma.id != blue.id && luma.id != red.id && blue.id != red.id);
+        need(luma.across == 1 || header_.width > 4); // libjpeg smooths no chroma of one or two columns
+    }
+
+    [[nodiscard]] bool are_luma_and_chroma() const {
+        if (is_jfif_) return true;
+        if (adobe_transform_ >= 0) return adobe_transform_ == 1;
+        return header_.components[0].id == 1 && header_.components[1].id == 2 && header_.components[2].id == 3;
+    }
+
+    void quantizers(Cursor& inside) {
+        while (!inside.done()) {
+            const unsigned which = byte(inside);
+            need(which < 4); // the upper half says 8 bits
+            for (std::size_t k = 0; k < 64; ++k) header_.steps[which][zigzag[k]] = static_cast<std::uint16_t>(byte(inside));
+            has_steps_[which] = true;
+        }
+    }
+
+    void codes(Cursor& inside) {
+        while (!inside.done()) {
+            const unsigned which = byte(inside);
+            const bool is_ac = which >> 4 == 1;
+            need(which >> 4 <= 1 && (which & 15) < 4);
+            Codes read;
+            std::size_t total = 0;
+            unsigned code = 0;
+            for (std::uint8_t& count : read.counts) {
+                count = static_cast<std::uint8_t>(byte(inside));
+                total += count;
+                code = code * 2 + count;
+                need(code <= 2U << (&count - read.counts.data()));
+            }
+            need(total <= read.symbols.size());
+            for (std::size_t i = 0; i < total; ++i) {
+                read.symbols[i] = static_cast<std::uint8_t>(byte(inside));
+                need((read.symbols[i] & (is_ac ? 15U : 255U)) <= (is_ac ? most_ac_bits : most_dc_bits));
+            }
+            (is_ac ? header_.ac : header_.dc)[which & 15] = read;
+        }
+    }
+
+    void scan(Cursor& inside) {
+        need(header_.channels != 0 && byte(inside) == header_.channels);
+        for (Component& component : components()) {
+            need(byte(inside) == component.id);
+            const unsigned tables = byte(inside);
+            need(tables >> 4 < 4 && (tables & 15) < 4);
+            component.dc = static_cast<std::uint8_t>(tables >> 4);
+            component.ac = static_cast<std::uint8_t>(tables & 15);
+            need(header_.dc[component.dc] && header_.ac[component.ac] && has_steps_[component.steps]);
+        }
+        need(byte(inside) == 0 && byte(inside) == 63 && byte(inside) == 0);
+        need(header_.channels == 1 || are_luma_and_chroma());
+        header_.scan = static_cast<std::size_t>(inside.position() - file_.data());
+    }
+
+    [[nodiscard]] std::span<Component> components() { return std::span(header_.components).first(header_.channels); }
+
+    Bytes file_;
+    Cursor at_;
+    Header header_;
+    std::array<bool, 4> has_steps_{};
+    bool is_jfif_ = false;
+    int adobe_transform_ = -1;
+};
+
+} // namespace
+
+constexpr std::array<std::uint8_t, 64 + 2 * 16 + beyond> zigzag_order = make_zigzag();
+const std::array<std::uint8_t, 64 + 2 * 16 + beyond> zigzag = zigzag_order;
+
+std::optional<Header> plain_header(Bytes file) noexcept {
+    try {
+        return Reader(file).read();
+    } catch (const NotPlain&) {
+        return std::nullopt;
+    } catch (const FormatError&) {
+        return std::nullopt;
+    }
+}
+
+} // namespace headrace::jpeg

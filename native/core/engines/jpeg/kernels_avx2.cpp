@@ -1,0 +1,261 @@
+#include "core/engines/jpeg/kernels.hpp"
+
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#define HEADRACE_JPEG_AVX2 1
+#include <cstring>
+#include <immintrin.h>
+#endif
+
+namespace headrace::jpeg {
+
+#if defined(HEADRACE_JPEG_AVX2)
+namespace {
+
+#define HEADRACE_AVX2 __attribute__((target("avx2")))
+#define HEADRACE_AVX2_INLINE __attribute__((target("avx2"), always_inline)) inline
+
+using Vector = __m256i;
+using Half = __m128i;
+
+constexpr int kept = 2; // bits of fraction between the passes
+
+constexpr int fixed(double value) { return static_cast<int>(value * (1 << 13) + (value < 0 ? -0.5 : 0.5)); }
+
+/// A pair of factors for _mm256_madd_epi16 on two rows whose numbers alternate.
+HEADRACE_AVX2_INLINE Vector factors(int first, int second) {
+    return _mm256_set1_epi32((first & 0xFFFF) | static_cast<int>(static_cast<unsigned>(second) << 16));
+}
+
+/// Sixteen numbers of 32 bits: what became of the lower and of the upper four in each half of a row.
+struct Wide {
+    Vector low, high;
+};
+
+struct Pairs {
+    Vector low, high;
+    HEADRACE_AVX2_INLINE Pairs(Vector a, Vector b) : low(_mm256_unpacklo_epi16(a, b)), high(_mm256_unpackhi_epi16(a, b)) {}
+    HEADRACE_AVX2_INLINE Wide times(int first, int second) const {
+        const Vector by = factors(first, second);
+        return {_mm256_madd_epi16(low, by), _mm256_madd_epi16(high, by)};
+    }
+};
+
+HEADRACE_AVX2_INLINE Wide operator+(const Wide& a, const Wide& b) {
+    return {_mm256_add_epi32(a.low, b.low), _mm256_add_epi32(a.high, b.high)};
+}
+HEADRACE_AVX2_INLINE Wide operator-(const Wide& a, const Wide& b) {
+    return {_mm256_sub_epi32(a.low, b.low), _mm256_sub_epi32(a.high, b.high)};
+}
+
+/// 16 bits to 32 with 13 bits of fraction.
+HEADRACE_AVX2_INLINE Wide widened(Vector row) {
+    const Vector zero = _mm256_setzero_si256();
+    return {_mm256_srai_epi32(_mm256_unpacklo_epi16(zero, row), 3), _mm256_srai_epi32(_mm256_unpackhi_epi16(zero, row), 3)};
+}
+
+template <int shift> HEADRACE_AVX2_INLINE Vector rounded(const Wide& sum) {
+    const Vector half = _mm256_set1_epi32(1 << (shift - 1));
+    return _mm256_packs_epi32(_mm256_srai_epi32(_mm256_add_epi32(sum.low, half), shift),
+                              _mm256_srai_epi32(_mm256_add_epi32(sum.high, half), shift));
+}
+
+/// One pass over eight rows, of two blocks side by side in the halves of each.
+template <int shift> HEADRACE_AVX2_INLINE void pass(Vector (&row)[8]) {
+    const Wide even_sum = widened(_mm256_add_epi16(row[0], row[4]));
+    const Wide even_difference = widened(_mm256_sub_epi16(row[0], row[4]));
+    const Pairs two_six(row[2], row[6]);
+    const Wide b = two_six.times(fixed(0.541196100), fixed(0.541196100) - fixed(1.847759065));
+    const Wide a = two_six.times(fixed(0.541196100) + fixed(0.765366865), fixed(0.541196100));
+
+    const Pairs sums(_mm256_add_epi16(row[7], row[3]), _mm256_add_epi16(row[5], row[1]));
+    const Wide z3 = sums.times(fixed(1.175875602) - fixed(1.961570560), fixed(1.175875602));
+    const Wide z4 = sums.times(fixed(1.175875602), fixed(1.175875602) - fixed(0.390180644));
+    const Pairs one_seven(row[1], row[7]);
+    const Pairs three_five(row[3], row[5]);
+    const Wide odd0 = one_seven.times(fixed(1.501321110) - fixed(0.899976223), -fixed(0.899976223)) + z4;
+    const Wide odd1 = three_five.times(fixed(3.072711026) - fixed(2.562915447), -fixed(2.562915447)) + z3;
+    const Wide odd2 = three_five.times(-fixed(2.562915447), fixed(2.053119869) - fixed(2.562915447)) + z4;
+    const Wide odd3 = one_seven.times(-fixed(0.899976223), fixed(0.298631336) - fixed(0.899976223)) + z3;
+
+    const Wide even0 = even_sum + a;
+    const Wide even1 = even_difference + b;
+    const Wide even2 = even_difference - b;
+    const Wide even3 = even_sum - a;
+    row[0] = rounded<shift>(even0 + odd0);
+    row[7] = rounded<shift>(even0 - odd0);
+    row[1] = rounded<shift>(even1 + odd1);
+    row[6] = rounded<shift>(even1 - odd1);
+    row[2] = rounded<shift>(even2 + odd2);
+    row[5] = rounded<shift>(even2 - odd2);
+    row[3] = rounded<shift>(even3 + odd3);
+    row[4] = rounded<shift>(even3 - odd3);
+}
+
+/// Rows become columns, in each half by itself.
+HEADRACE_AVX2_INLINE void turn(Vector (&row)[8]) {
+    const Vector a0 = _mm256_unpacklo_epi16(row[0], row[1]), a1 = _mm256_unpackhi_epi16(row[0], row[1]);
+    const Vector a2 = _mm256_unpacklo_epi16(row[2], row[3]), a3 = _mm256_unpackhi_epi16(row[2], row[3]);
+    const Vector a4 = _mm256_unpacklo_epi16(row[4], row[5]), a5 = _mm256_unpackhi_epi16(row[4], row[5]);
+    const Vector a6 = _mm256_unpacklo_epi16(row[6], row[7]), a7 = _mm256_unpackhi_epi16(row[6], row[7]);
+    const Vector b0 = _mm256_unpacklo_epi32(a0, a2), b1 = _mm256_unpackhi_epi32(a0, a2);
+    const Vector b2 = _mm256_unpacklo_epi32(a1, a3), b3 = _mm256_unpackhi_epi32(a1, a3);
+    const Vector b4 = _mm256_unpacklo_epi32(a4, a6), b5 = _mm256_unpackhi_epi32(a4, a6);
+    const Vector b6 = _mm256_unpacklo_epi32(a5, a7), b7 = _mm256_unpackhi_epi32(a5, a7);
+    row[0] = _mm256_unpacklo_epi64(b0, b4), row[1] = _mm256_unpackhi_epi64(b0, b4);
+    row[2] = _mm256_unpacklo_epi64(b1, b5), row[3] = _mm256_unpackhi_epi64(b1, b5);
+    row[4] = _mm256_unpacklo_epi64(b2, b6), row[5] = _mm256_unpackhi_epi64(b2, b6);
+    row[6] = _mm256_unpacklo_epi64(b3, b7), row[7] = _mm256_unpackhi_epi64(b3, b7);
+}
+
+HEADRACE_AVX2_INLINE Vector both(const void* first, const void* second) {
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128(static_cast<const Half*>(first))),
+                                   _mm_loadu_si128(static_cast<const Half*>(second)), 1);
+}
+
+HEADRACE_AVX2_INLINE void store_two(const Block& block, std::size_t row, Half samples) {
+    _mm_storel_epi64(reinterpret_cast<Half*>(block.out + row * block.stride), samples);
+    _mm_storel_epi64(reinterpret_cast<Half*>(block.out + (row + 1) * block.stride), _mm_unpackhi_epi64(samples, samples));
+}
+
+/// Whether one of these numbers leaves 16 bits when it gets its bits of fraction.
+HEADRACE_AVX2_INLINE bool has_large(Vector row) {
+    const Vector back = _mm256_srai_epi16(_mm256_slli_epi16(row, kept), kept);
+    return _mm256_movemask_epi8(_mm256_cmpeq_epi16(back, row)) != -1;
+}
+
+/// All bits of a half are set where its block has coefficients in the first row only.
+HEADRACE_AVX2 Vector first_row_only(const Block& first, const Block& second) {
+    Half rest[2] = {_mm_setzero_si128(), _mm_setzero_si128()};
+    for (std::size_t i = 8; i < 64; i += 8) {
+        rest[0] = _mm_or_si128(rest[0], _mm_loadu_si128(reinterpret_cast<const Half*>(first.coefficients + i)));
+        rest[1] = _mm_or_si128(rest[1], _mm_loadu_si128(reinterpret_cast<const Half*>(second.coefficients + i)));
+    }
+    const auto all = [](Half bits) HEADRACE_AVX2 { return _mm_set1_epi32(_mm_testz_si128(bits, bits) != 0 ? -1 : 0); };
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(all(rest[0])), all(rest[1]), 1);
+}
+
+HEADRACE_AVX2 void transform(const Block& first, const Block& second) {
+    Vector row[8];
+    for (std::size_t i = 0; i < 8; ++i) {
+        row[i] = _mm256_mullo_epi16(both(first.coefficients + i * 8, second.coefficients + i * 8),
+                                    both(first.steps + i * 8, second.steps + i * 8));
+    }
+    const Vector top = row[0];
+    pass<11>(row);
+    if (has_large(top)) [[unlikely]] { // See `transform_one` in jpeg_kernels.cpp.
+        const Vector is_alone = first_row_only(first, second);
+        for (Vector& each : row) each = _mm256_blendv_epi8(each, _mm256_slli_epi16(top, kept), is_alone);
+    }
+    turn(row);
+    pass<18>(row);
+    turn(row);
+    const Vector middle = _mm256_set1_epi8(-128);
+    for (std::size_t i = 0; i < 8; i += 2) {
+        const Vector samples = _mm256_sub_epi8(_mm256_packs_epi16(row[i], row[i + 1]), middle);
+        store_two(first, i, _mm256_castsi256_si128(samples));
+        store_two(second, i, _mm256_extracti128_si256(samples, 1));
+    }
+}
+
+HEADRACE_AVX2_INLINE Vector sixteen(const std::uint8_t* from) {
+    return _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const Half*>(from)));
+}
+
+HEADRACE_AVX2_INLINE Vector thrice(Vector x) { return _mm256_add_epi16(x, _mm256_add_epi16(x, x)); }
+
+/// Samples that alternate, from a row of the even ones and a row of the odd ones.
+HEADRACE_AVX2_INLINE void store_alternating(std::uint8_t* out, Vector even, Vector odd, std::size_t columns) {
+    const Vector samples = _mm256_or_si256(even, _mm256_slli_epi16(odd, 8));
+    if (columns >= 16) return _mm256_storeu_si256(reinterpret_cast<Vector*>(out), samples);
+    alignas(32) std::uint8_t last[32];
+    _mm256_store_si256(reinterpret_cast<Vector*>(last), samples);
+    std::memcpy(out, last, columns * 2);
+}
+
+HEADRACE_AVX2 void widen(const std::uint8_t* row, std::size_t columns, std::uint8_t* out) {
+    for (std::size_t i = 0; i < columns; i += 16) {
+        const Vector middle = thrice(sixteen(row + i));
+        const Vector even = _mm256_add_epi16(_mm256_add_epi16(middle, sixteen(row + i - 1)), _mm256_set1_epi16(1));
+        const Vector odd = _mm256_add_epi16(_mm256_add_epi16(middle, sixteen(row + i + 1)), _mm256_set1_epi16(2));
+        store_alternating(out + i * 2, _mm256_srli_epi16(even, 2), _mm256_srli_epi16(odd, 2), columns - i);
+    }
+}
+
+HEADRACE_AVX2_INLINE Vector weighed(const std::uint8_t* near, const std::uint8_t* far) {
+    return _mm256_add_epi16(thrice(sixteen(near)), sixteen(far));
+}
+
+HEADRACE_AVX2 void widen_two(const std::uint8_t* near, const std::uint8_t* far, std::size_t columns, std::uint8_t* out) {
+    for (std::size_t i = 0; i < columns; i += 16) {
+        const Vector middle = thrice(weighed(near + i, far + i));
+        const Vector even = _mm256_add_epi16(_mm256_add_epi16(middle, weighed(near + i - 1, far + i - 1)), _mm256_set1_epi16(8));
+        const Vector odd = _mm256_add_epi16(_mm256_add_epi16(middle, weighed(near + i + 1, far + i + 1)), _mm256_set1_epi16(7));
+        store_alternating(out + i * 2, _mm256_srli_epi16(even, 4), _mm256_srli_epi16(odd, 4), columns - i);
+    }
+}
+
+/// (2 * x * factor + 1) / 2 of x * 65536: a product of 16 bits of fraction, rounded.
+HEADRACE_AVX2_INLINE Vector part(Vector x, int factor) {
+    const Vector doubled = _mm256_mulhi_epi16(_mm256_add_epi16(x, x), _mm256_set1_epi16(static_cast<short>(factor)));
+    return _mm256_srai_epi16(_mm256_add_epi16(doubled, _mm256_set1_epi16(1)), 1);
+}
+
+HEADRACE_AVX2_INLINE Half clamped(Vector x) {
+    return _mm256_castsi256_si128(_mm256_permute4x64_epi64(_mm256_packus_epi16(x, x), 0x08));
+}
+
+/// The 48 bytes of 16 pixels. Byte i of them is channel i % 3 of pixel i / 3.
+HEADRACE_AVX2_INLINE void store_pixels(std::uint8_t* out, Half r, Half g, Half b) {
+    const Half r0 = _mm_setr_epi8(0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1, 5);
+    const Half g0 = _mm_setr_epi8(-1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1, -1);
+    const Half b0 = _mm_setr_epi8(-1, -1, 0, -1, -1, 1, -1, -1, 2, -1, -1, 3, -1, -1, 4, -1);
+    const Half r1 = _mm_setr_epi8(-1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1, 10, -1);
+    const Half g1 = _mm_setr_epi8(5, -1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1, 10);
+    const Half b1 = _mm_setr_epi8(-1, 5, -1, -1, 6, -1, -1, 7, -1, -1, 8, -1, -1, 9, -1, -1);
+    const Half r2 = _mm_setr_epi8(-1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15, -1, -1);
+    const Half g2 = _mm_setr_epi8(-1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15, -1);
+    const Half b2 = _mm_setr_epi8(10, -1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15);
+    auto* to = reinterpret_cast<Half*>(out);
+    _mm_storeu_si128(to, _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(r, r0), _mm_shuffle_epi8(g, g0)), _mm_shuffle_epi8(b, b0)));
+    _mm_storeu_si128(to + 1, _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(r, r1), _mm_shuffle_epi8(g, g1)), _mm_shuffle_epi8(b, b1)));
+    _mm_storeu_si128(to + 2, _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(r, r2), _mm_shuffle_epi8(g, g2)), _mm_shuffle_epi8(b, b2)));
+}
+
+HEADRACE_AVX2 void colours(const std::uint8_t* y, const std::uint8_t* cb, const std::uint8_t* cr, std::size_t columns, std::uint8_t* rgb) {
+    const Vector middle = _mm256_set1_epi16(128);
+    const Vector half = _mm256_set1_epi32(1 << 15);
+    for (std::size_t i = 0; i < columns; i += 16, rgb += 48) {
+        const Vector luma = sixteen(y + i);
+        const Vector blue = _mm256_sub_epi16(sixteen(cb + i), middle);
+        const Vector red = _mm256_sub_epi16(sixteen(cr + i), middle);
+        // The whole parts of the factors are added, as they are too large for 16 bits: 1.402 = 1 + 0.402, 1.772 = 2 - 0.228.
+        const Wide mixed = Pairs(blue, red).times(-22554, 65536 - 46802);
+        const Vector green = _mm256_packs_epi32(_mm256_srai_epi32(_mm256_add_epi32(mixed.low, half), 16),
+                                                _mm256_srai_epi32(_mm256_add_epi32(mixed.high, half), 16));
+        const Half r = clamped(_mm256_add_epi16(luma, _mm256_add_epi16(red, part(red, 91881 - 65536))));
+        const Half g = clamped(_mm256_add_epi16(luma, _mm256_sub_epi16(green, red)));
+        const Half b = clamped(_mm256_add_epi16(luma, _mm256_add_epi16(_mm256_add_epi16(blue, blue), part(blue, 116130 - 131072))));
+        if (columns - i >= 16) {
+            store_pixels(rgb, r, g, b);
+        } else {
+            std::uint8_t last[48];
+            store_pixels(last, r, g, b);
+            std::memcpy(rgb, last, (columns - i) * 3);
+        }
+    }
+}
+
+} // namespace
+
+const Kernels* vector_kernels() noexcept {
+    static const Kernels kernels{&transform, plain_kernels().flat, &widen, &widen_two, &colours};
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") ? &kernels : nullptr;
+}
+
+#else
+
+const Kernels* vector_kernels() noexcept { return nullptr; }
+
+#endif
+
+} // namespace headrace::jpeg

@@ -1,0 +1,325 @@
+#include "core/engines/zstd/sequences.hpp"
+
+#include <algorithm>
+
+namespace headrace::zstd {
+
+// What one of the three numbers of a sequence is made of: for each of its codes a value, and how many bits are added to it.
+struct Sequences::Kind {
+    unsigned most_log;
+    unsigned codes;
+    std::array<std::uint32_t, 53> values;
+    std::array<std::uint8_t, 53> extra;
+    unsigned usual_log; // for when a block brings no counts of its own
+    unsigned usual_codes;
+    std::array<std::int16_t, 53> usual_counts;
+};
+
+namespace {
+
+template <std::size_t size> constexpr std::array<std::uint32_t, 53> sums(std::uint32_t first, const std::array<std::uint8_t, size>& extra) {
+    std::array<std::uint32_t, 53> values{};
+    for (std::size_t i = 0; i < size; ++i) {
+        values[i] = first;
+        first += 1U << extra[i];
+    }
+    return values;
+}
+
+constexpr std::array<std::uint8_t, 53> literal_extra = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1,
+                                                         1, 1, 2, 2, 3, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+constexpr std::array<std::uint8_t, 53> match_extra = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,  0,  0,  0,
+                                                       0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+
+constexpr std::array<std::uint32_t, 53> powers() {
+    std::array<std::uint32_t, 53> values{};
+    for (unsigned i = 0; i < 32; ++i) values[i] = 1U << i;
+    return values;
+}
+
+constexpr std::array<std::uint8_t, 53> numbers() {
+    std::array<std::uint8_t, 53> values{};
+    for (std::uint8_t i = 0; i < 32; ++i) values[i] = i;
+    return values;
+}
+
+} // namespace
+
+constinit const Sequences::Kind Sequences::literal_lengths{9, 36, sums(0, literal_extra), literal_extra, 6, 36,
+                                                 {4, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 2,  2,
+                                                  2, 2, 2, 2, 2, 2, 2, 3, 2, 1, 1, 1, 1, 1, -1, -1, -1, -1}};
+constinit const Sequences::Kind Sequences::offsets{8, 32, powers(), numbers(), 5, 29,
+                                         {1, 1, 1, 1, 1, 1, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1}};
+constinit const Sequences::Kind Sequences::match_lengths{9, 53, sums(3, match_extra), match_extra, 6, 53,
+                                               {1, 4, 3, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,  1,  1,  1,
+                                                1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1}};
+
+namespace {
+
+enum class Mode : std::uint8_t { usual, run, counted, repeated };
+
+// Copies 16 bytes at a time, up to 15 more than asked for.
+inline void copy_rough(std::byte* to, const std::byte* from, std::size_t size) noexcept {
+    std::byte* const end = to + size;
+    do {
+        std::memcpy(to, from, 16);
+        to += 16;
+        from += 16;
+    } while (to < end);
+}
+
+// A match, byte for byte: it may read what it has just written.
+inline void copy_match(std::byte* to, std::size_t offset, std::size_t size) noexcept {
+    const std::byte* from = to - offset;
+    for (std::size_t i = 0; i < size; ++i) to[i] = from[i];
+}
+
+// The same where there is room for `slack` bytes more behind it.
+inline void copy_match_rough(std::byte* to, std::size_t offset, std::size_t size) noexcept {
+    if (offset >= 16) return copy_rough(to, to - offset, size);
+    if (offset == 1) {
+        std::memset(to, std::to_integer<int>(to[-1]), size);
+        return;
+    }
+    // 16 bytes one by one; the others from the first place before them that is at least 16 bytes back and holds the same.
+    std::byte* const end = to + size;
+    const std::size_t period = offset * (15 / offset + 1);
+    copy_match(to, offset, std::min<std::size_t>(16, size));
+    if (size <= 16) return;
+    to += 16;
+    do {
+        std::memcpy(to, to - period, 16);
+        to += 16;
+    } while (to < end);
+}
+
+// The number of sequences; `section` is left behind it. False where it is cut off.
+bool read_count(Bytes& section, std::size_t& count) noexcept {
+    const auto byte = [&](std::size_t i) { return std::to_integer<std::size_t>(section[i]); };
+    if (section.empty()) return false;
+    const std::size_t first = byte(0);
+    const std::size_t bytes = first < 128 ? 1 : first < 255 ? 2 : 3;
+    if (section.size() < bytes) return false;
+    count = bytes == 1 ? first : bytes == 2 ? ((first - 128) << 8) + byte(1) : byte(1) + (byte(2) << 8) + 0x7F00;
+    section = section.subspan(bytes);
+    return true;
+}
+
+// The distance that a code stands for, among the last three that there were; 0 where it is unsound.
+inline std::size_t distance(std::array<std::size_t, 3>& recent, std::size_t value, bool no_literals) noexcept {
+    if (value > 3) {
+        recent = {value - 3, recent[0], recent[1]};
+        return recent[0];
+    }
+    const std::size_t which = value - 1 + (no_literals ? 1 : 0);
+    if (which == 0) return recent[0];
+    const std::size_t found = which == 3 ? recent[0] - 1 : recent[which];
+    if (which != 1) recent[2] = recent[1];
+    recent[1] = recent[0];
+    recent[0] = found;
+    return found;
+}
+
+struct State {
+    const Sequences::Cell* cells;
+    const Sequences::Cell* now;
+
+    State(const Sequences::Cell* table, unsigned log, BackwardBits& bits) noexcept : cells(table), now(table + bits.take(log)) {}
+    void next(BackwardBits& bits) noexcept { now = cells + now->base + bits.take(now->bits); }
+};
+
+} // namespace
+
+void Sequences::reset() noexcept {
+    recent_ = {1, 4, 8};
+    literal_length_.known = offset_.known = match_length_.known = false;
+}
+
+bool Sequences::read_table(Bytes& section, unsigned mode, const Kind& kind, Table& table) noexcept {
+    FseCounts counts;
+    switch (static_cast<Mode>(mode)) {
+    case Mode::repeated: return table.known;
+    case Mode::run: {
+        if (section.empty()) return false;
+        const auto code = std::to_integer<unsigned>(section[0]);
+        if (code >= kind.codes) return false;
+        table.cells[0] = {0, 0, kind.extra[code], kind.values[code]};
+        table.log = 0;
+        table.known = true;
+        section = section.subspan(1);
+        return true;
+    }
+    case Mode::usual:
+        std::copy(kind.usual_counts.begin(), kind.usual_counts.end(), counts.of.begin());
+        counts.symbols = kind.usual_codes;
+        counts.log = kind.usual_log;
+        break;
+    case Mode::counted: {
+        const std::size_t bytes = read_fse_counts(section, kind.most_log, kind.codes, counts);
+        if (bytes == 0) return false;
+        section = section.subspan(bytes);
+        break;
+    }
+    }
+    std::array<FseCell, std::size_t{1} << most_log> cells;
+    build_fse_cells(counts, cells);
+    for (std::size_t i = 0; i < std::size_t{1} << counts.log; ++i) {
+        const FseCell& cell = cells[i];
+        table.cells[i] = {cell.base, cell.bits, kind.extra[cell.symbol], kind.values[cell.symbol]};
+    }
+    table.log = counts.log;
+    table.known = true;
+    return true;
+}
+
+std::size_t Sequences::unpack(Bytes section, Literals literals, const std::byte* begin, std::span<std::byte> target) noexcept {
+    std::size_t count = 0;
+    if (!read_count(section, count)) return unsound;
+    std::byte* to = target.data();
+    std::byte* const end = to + target.size();
+    const std::byte* literal = literals.bytes.data();
+    const std::byte* const literals_end = literal + literals.bytes.size();
+    if (count != 0) {
+        if (section.empty()) return unsound;
+        const auto modes = std::to_integer<unsigned>(section[0]);
+        section = section.subspan(1);
+        if ((modes & 3) != 0 || !read_table(section, modes >> 6, literal_lengths, literal_length_) ||
+            !read_table(section, modes >> 4 & 3, offsets, offset_) || !read_table(section, modes >> 2 & 3, match_lengths, match_length_))
+            return unsound;
+        BackwardBits bits;
+        if (!bits.open(section)) return unsound;
+        State lengths(literal_length_.cells.data(), literal_length_.log, bits);
+        State distances(offset_.cells.data(), offset_.log, bits);
+        State matches(match_length_.cells.data(), match_length_.log, bits);
+        const std::byte* const readable_end = literal + literals.readable;
+        for (;;) {
+            if (!bits.refill()) return unsound;
+            const std::uint64_t value = distances.now->value + bits.take(distances.now->extra); // up to 31 bits
+            const unsigned extra = matches.now->extra + lengths.now->extra;                      // up to 32
+            if (extra > 20) bits.refill();
+            const std::size_t match = matches.now->value + bits.take(matches.now->extra);
+            const std::size_t length = lengths.now->value + bits.take(lengths.now->extra);
+            const std::size_t back = distance(recent_, value, length == 0);
+            if (length > static_cast<std::size_t>(literals_end - literal) || length > static_cast<std::size_t>(end - to) ||
+                match > static_cast<std::size_t>(end - to) - length || back == 0 || back > static_cast<std::size_t>(to - begin) + length)
+                return unsound;
+            if (static_cast<std::size_t>(end - to) - length - match >= slack && static_cast<std::size_t>(readable_end - literal) - length >= 16) {
+                copy_rough(to, literal, length);
+                copy_match_rough(to + length, back, match);
+            } else {
+                if (length != 0) std::memcpy(to, literal, length);
+                copy_match(to + length, back, match);
+            }
+            literal += length;
+            to += length + match;
+            if (--count == 0) break;
+            bits.refill();
+            lengths.next(bits);
+            matches.next(bits);
+            distances.next(bits);
+        }
+        if (bits.left() != 0) return unsound;
+    } else if (!section.empty()) {
+        return unsound;
+    }
+    const auto rest = static_cast<std::size_t>(literals_end - literal);
+    if (rest > static_cast<std::size_t>(end - to)) return unsound;
+    if (rest != 0) std::memcpy(to, literal, rest);
+    return static_cast<std::size_t>(to - target.data()) + rest;
+}
+
+
+namespace {
+
+// Bits from the lowest of the first byte on. Behind the end there are zeros; `taken` tells.
+class ForwardBits {
+  public:
+    explicit ForwardBits(Bytes from) noexcept : from_(from) {}
+
+    [[nodiscard]] unsigned peek(unsigned count) const noexcept {
+        std::uint32_t word = 0;
+        const std::size_t first = at_ / 8;
+        if (first + sizeof word <= from_.size())
+            word = load_le<std::uint32_t>(from_.data() + first);
+        else if (first < from_.size())
+            std::memcpy(&word, from_.data() + first, from_.size() - first);
+        return word >> (at_ % 8) & ((1U << count) - 1);
+    }
+
+    void skip(unsigned count) noexcept { at_ += count; }
+
+    [[nodiscard]] std::size_t taken() const noexcept { return (at_ + 7) / 8; }
+    [[nodiscard]] bool beyond() const noexcept { return taken() > from_.size(); }
+
+  private:
+    Bytes from_;
+    std::size_t at_ = 0;
+};
+
+constexpr unsigned least_log = 5;
+
+// A number of at most `most`, in as many bits as that needs; the smallest ones in one less.
+unsigned read_at_most(ForwardBits& bits, unsigned most) noexcept {
+    const auto width = static_cast<unsigned>(std::bit_width(most));
+    const unsigned short_mask = (1U << (width - 1)) - 1;
+    const unsigned shorter = (1U << width) - 1 - most;
+    const unsigned value = bits.peek(width);
+    if ((value & short_mask) < shorter) {
+        bits.skip(width - 1);
+        return value & short_mask;
+    }
+    bits.skip(width);
+    return value > short_mask ? value - shorter : value;
+}
+
+} // namespace
+
+std::size_t read_fse_counts(Bytes from, unsigned most_log, unsigned most_symbols, FseCounts& counts) noexcept {
+    ForwardBits bits(from);
+    counts.log = bits.peek(4) + least_log;
+    bits.skip(4);
+    if (counts.log > most_log) return 0;
+    int left = 1 << counts.log;
+    unsigned symbol = 0;
+    while (left > 0) {
+        if (symbol == most_symbols || bits.beyond()) return 0;
+        const int count = static_cast<int>(read_at_most(bits, static_cast<unsigned>(left) + 1)) - 1;
+        counts.of[symbol++] = static_cast<std::int16_t>(count);
+        left -= count < 0 ? 1 : count;
+        for (unsigned more = count == 0 ? 3 : 0; more == 3;) { // how many others do not come either
+            more = bits.peek(2);
+            bits.skip(2);
+            if (symbol + more > most_symbols || bits.beyond()) return 0;
+            for (unsigned i = 0; i < more; ++i) counts.of[symbol++] = 0;
+        }
+    }
+    counts.symbols = symbol;
+    return bits.beyond() ? 0 : bits.taken();
+}
+
+void build_fse_cells(const FseCounts& counts, std::span<FseCell> cells) noexcept {
+    const std::size_t size = std::size_t{1} << counts.log, mask = size - 1, step = (size >> 1) + (size >> 3) + 3;
+    std::array<std::uint16_t, 256> next;
+    std::size_t last = size; // From here on: symbols that hardly come.
+    for (unsigned symbol = 0; symbol < counts.symbols; ++symbol) {
+        const int count = counts.of[symbol];
+        next[symbol] = static_cast<std::uint16_t>(count < 0 ? 1 : count);
+        if (count < 0) cells[--last].symbol = static_cast<std::uint8_t>(symbol);
+    }
+    std::size_t at = 0;
+    for (unsigned symbol = 0; symbol < counts.symbols; ++symbol) {
+        for (int i = 0; i < counts.of[symbol]; ++i) {
+            cells[at].symbol = static_cast<std::uint8_t>(symbol);
+            do at = (at + step) & mask;
+            while (at >= last);
+        }
+    }
+    for (FseCell& cell : cells.first(size)) {
+        const unsigned number = next[cell.symbol]++;
+        const unsigned bits = counts.log + 1 - static_cast<unsigned>(std::bit_width(number));
+        cell.bits = static_cast<std::uint8_t>(bits);
+        cell.base = static_cast<std::uint16_t>((number << bits) - size);
+    }
+}
+
+} // namespace headrace::zstd

@@ -1,0 +1,96 @@
+#include "core/framing/json_depth.hpp"
+
+#include <bit>
+#include <cstring>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace headrace {
+
+namespace {
+
+// '[' and '{' differ in one bit only, and so do ']' and '}'.
+constexpr unsigned char case_bit = 0xDF;
+constexpr unsigned char opening = '[' & case_bit;
+constexpr unsigned char closing = ']' & case_bit;
+constexpr std::size_t block_size = 16;
+
+/// Which of 16 bytes are what, a bit for each.
+struct Places {
+    std::uint32_t quotes = 0, backslashes = 0, openings = 0, closings = 0;
+};
+
+Places places_in(const unsigned char* at) noexcept {
+#if defined(__SSE2__)
+    const __m128i block = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+    const __m128i folded = _mm_and_si128(block, _mm_set1_epi8(static_cast<char>(case_bit)));
+    const auto equal = [](__m128i bytes, unsigned char wanted) {
+        return static_cast<std::uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(static_cast<char>(wanted)))));
+    };
+    return {equal(block, '"'), equal(block, '\\'), equal(folded, opening), equal(folded, closing)};
+#else
+    Places found;
+    for (std::uint32_t i = 0; i < block_size; ++i) {
+        found.quotes |= static_cast<std::uint32_t>(at[i] == '"') << i;
+        found.backslashes |= static_cast<std::uint32_t>(at[i] == '\\') << i;
+        found.openings |= static_cast<std::uint32_t>((at[i] & case_bit) == opening) << i;
+        found.closings |= static_cast<std::uint32_t>((at[i] & case_bit) == closing) << i;
+    }
+    return found;
+#endif
+}
+
+/// What is carried from one block to the next.
+class Nesting {
+  public:
+    explicit Nesting(std::uint64_t most) noexcept : most_(most) {}
+
+    /// Takes the next 16 bytes; gives the first at which there are too many levels, or 16.
+    std::uint32_t take(const Places& found) noexcept {
+        std::uint32_t left = escaped_ ? ~std::uint32_t{1} : ~std::uint32_t{0};
+        escaped_ = false;
+        for (;;) {
+            const std::uint32_t wanted = in_string_ ? found.quotes | found.backslashes : found.quotes | found.openings | found.closings;
+            if ((wanted & left) == 0) return block_size;
+            const auto at = static_cast<std::uint32_t>(std::countr_zero(wanted & left));
+            const std::uint32_t bit = std::uint32_t{1} << at;
+            left &= ~(bit | (bit - 1));
+            if ((found.quotes & bit) != 0) {
+                in_string_ = !in_string_;
+            } else if (in_string_) { // a backslash, and what it escapes
+                left &= ~(bit << 1);
+                escaped_ = at == block_size - 1;
+            } else if ((found.closings & bit) != 0) {
+                depth_ -= depth_ > 0; // One too many is for the parser to report.
+            } else if (depth_++ == most_) {
+                return at;
+            }
+        }
+    }
+
+  private:
+    std::uint64_t most_;
+    std::uint64_t depth_ = 0;
+    bool in_string_ = false;
+    bool escaped_ = false;
+};
+
+} // namespace
+
+std::int64_t json_too_deep(Bytes text, std::uint64_t most) noexcept {
+    const auto* const begin = reinterpret_cast<const unsigned char*>(text.data());
+    Nesting nesting(most);
+    std::size_t at = 0;
+    for (; text.size() - at >= block_size; at += block_size) {
+        const std::uint32_t deep = nesting.take(places_in(begin + at));
+        if (deep < block_size) return static_cast<std::int64_t>(at + deep);
+    }
+    unsigned char rest[block_size] = {};
+    if (at < text.size()) std::memcpy(rest, begin + at, text.size() - at);
+    const std::uint32_t deep = nesting.take(places_in(rest));
+    return deep < block_size ? static_cast<std::int64_t>(at + deep) : -1;
+}
+
+} // namespace headrace

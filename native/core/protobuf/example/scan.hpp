@@ -1,0 +1,148 @@
+#pragma once
+
+#include "core/protobuf/example/scan.hpp"
+
+#include <array>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/spans.hpp"
+#include "core/protobuf/wire.hpp"
+
+namespace headrace::example {
+
+/// tf.train.Example and SequenceExample on the wire (TensorFlow, core/example/{example,feature}.proto):
+///   Example          1: Features                 SequenceExample  1: Features context   2: FeatureLists
+///   Features         1: map<string, Feature>     FeatureLists     1: map<string, FeatureList>
+///   Feature          oneof 1: BytesList  2: FloatList  3: Int64List          FeatureList  1: repeated Feature
+///   each list        1: repeated bytes / float / int64 (packed or not)
+/// protobuf's rules hold where tf.data's parser differs: every piece of a list counts, the last kind of a oneof wins, the
+/// last of several entries with one key wins whole. What nobody asks for is passed over, not looked into.
+
+/// Which list a Feature holds. The numbers are those that errors carry.
+enum class Kind : std::uint8_t {
+    none = 0,
+    bytes = 1,
+    float32 = 2,
+    int64 = 3,
+    number = 4, ///< Asked for only: float32 or int64, whichever a record holds, as float64.
+};
+
+/// A part of a payload, and the payload's first byte, from which errors count.
+struct Part {
+    Bytes bytes;
+    const std::byte* origin = nullptr;
+
+    [[nodiscard]] Cursor cursor() const noexcept { return Cursor(bytes, static_cast<std::uint64_t>(bytes.data() - origin)); }
+    [[nodiscard]] Part of(Bytes inner) const noexcept { return {inner, origin}; }
+};
+
+/// The list in one Feature, still encoded. Nearly always one piece; protobuf allows it to be given in several.
+struct List {
+    Kind kind = Kind::none;
+    Part piece;
+    std::vector<Part> more; ///< Pieces behind the first.
+
+    void clear() noexcept {
+        kind = Kind::none;
+        piece = {};
+        more.clear();
+    }
+};
+
+/// Merges an encoded Feature into `list`.
+void merge_feature(Part feature, List& list);
+
+/// One entry of a map: its key, and the encoded values given for it (one, unless the wire is odd; none if left out).
+struct Entry {
+    Bytes key;
+    Part value;
+    bool has_value = false;
+    std::vector<Part> more; ///< Further values, which merge into the first.
+
+    /// Calls `on_value(part)` for every value given.
+    template <typename OnValue> void each_value(OnValue&& on_value) const {
+        if (has_value) on_value(value);
+        for (const Part& part : more) on_value(part);
+    }
+};
+
+/// Reads a map entry.
+void read_entry(Part bytes, Entry& entry);
+
+/// Calls `on_field(part)` for every length-delimited field `number` of a message, in order; passes over all others.
+template <typename OnField> void walk_fields(Part message, std::uint32_t number, OnField&& on_field) {
+    Cursor cursor = message.cursor();
+    while (!cursor.done()) {
+        const proto::Tag tag = proto::read_tag(cursor);
+        if (tag.field == number && tag.wire == proto::Wire::bytes) {
+            on_field(message.of(proto::read_bytes(cursor)));
+        } else {
+            proto::skip_value(cursor, tag);
+        }
+    }
+}
+
+/// Walks over the top level of a payload: `on_entry(in_lists, entry_bytes)` for every map entry of Features (false) and
+/// FeatureLists (true), in order.
+template <typename OnEntry> void walk(Bytes payload, OnEntry&& on_entry) {
+    const Part whole{payload, payload.data()};
+    Cursor top = whole.cursor();
+    while (!top.done()) {
+        const proto::Tag tag = proto::read_tag(top);
+        if (tag.wire != proto::Wire::bytes || tag.field > 2) {
+            proto::skip_value(top, tag);
+            continue;
+        }
+        const bool in_lists = tag.field == 2;
+        walk_fields(whole.of(proto::read_bytes(top)), 1, [&](Part entry) { on_entry(in_lists, entry); });
+    }
+}
+
+
+/// Encoded images that are told by their first bytes.
+enum class Image : std::uint8_t { none, jpeg, png, gif, bmp, webp, tiff };
+[[nodiscard]] Image recognise_image(Bytes bytes) noexcept;
+
+/// Whether bytes are UTF-8 text without control characters other than tab, line feed and carriage return.
+[[nodiscard]] bool is_plain_text(Bytes bytes) noexcept;
+
+/// What was seen of one key.
+struct KeyFacts {
+    std::string name;
+    bool list = false;                       ///< A feature list.
+    std::uint64_t records = 0;               ///< Records that have it (with a list of values, for features).
+    std::array<std::uint64_t, 4> kinds{};    ///< How many Features held each Kind; index 0: no list at all.
+    std::uint64_t fewest = UINT64_MAX;       ///< Values per Feature.
+    std::uint64_t most = 0;
+    std::uint64_t fewest_steps = UINT64_MAX; ///< Of feature lists.
+    std::uint64_t most_steps = 0;
+    std::uint64_t texts = 0;                 ///< Values of kind bytes that were looked at.
+    bool plain_text = true;                  ///< All of them are text.
+    std::array<std::uint64_t, 7> images{};   ///< How many of them are each Image.
+};
+
+/// Gathers facts on every key of some records, for finding their schema.
+class Scanner {
+  public:
+    /// Looks at the records of `spans`. A payload that is no protobuf message ends the scan with `is_message() == false`.
+    void add(const Spans& spans);
+
+    [[nodiscard]] bool is_message() const noexcept { return is_message_; }
+    [[nodiscard]] std::uint64_t records() const noexcept { return records_; }
+    [[nodiscard]] const std::vector<KeyFacts>& keys() const noexcept { return keys_; }
+
+  private:
+    void record(Bytes payload);
+    void remember(const Entry& entry, bool list);
+    static void feature(KeyFacts& facts, const List& list, std::uint64_t count);
+    KeyFacts& facts_of(Bytes key, bool list);
+
+    std::vector<KeyFacts> keys_;
+    std::unordered_map<std::string, std::size_t> place_;
+    std::uint64_t records_ = 0;
+    bool is_message_ = true;
+};
+
+} // namespace headrace::example

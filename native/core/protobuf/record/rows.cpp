@@ -1,0 +1,200 @@
+#include "core/protobuf/record/rows.hpp"
+
+#include <algorithm>
+
+namespace headrace::sagemaker {
+namespace {
+
+[[noreturn]] void fail(Fault fault, std::uint64_t expected = 0, std::uint64_t found = 0) { throw FormatError(fault, 0, expected, found); }
+
+bool agrees(std::int64_t wanted, std::uint64_t found) { return wanted < 0 || static_cast<std::uint64_t>(wanted) == found; }
+
+/// Bytes on the wire of a number, and of its key where it has one.
+std::size_t least_size(const Spec& spec) {
+    const std::size_t number = spec.kind == Kind::float32 ? 4 : spec.kind == Kind::float64 ? 8 : 1;
+    return number + (spec.layout == Layout::sparse ? 1 : 0);
+}
+
+/// `count` keys to `to`, each below `width`.
+template <typename Key> void copy_keys(const Pieces& pieces, std::uint64_t width, std::size_t count, Key* to) {
+    Key* const end = to + count;
+    each_varint(pieces, [&](std::uint64_t key) {
+        if (to == end) fail(Fault::tensor);
+        if (key >= width) fail(Fault::range, width, key);
+        *to++ = static_cast<Key>(key);
+    });
+    if (to != end) fail(Fault::tensor);
+}
+
+} // namespace
+
+void grow(Pool::Block& block, std::size_t size, std::size_t used, const std::shared_ptr<Pool>& pool) {
+    Pool::Block larger = pool->take(size);
+    if (used != 0) std::memcpy(larger.data(), block.data(), used);
+    block = std::move(larger);
+}
+
+Rows::Rows(const Spec& spec, Column& column, const std::shared_ptr<Pool>& pool, const Room& room)
+    : spec_(&spec), column_(&column), pool_(&pool), n_(room.rows), most_(room.bytes / least_size(spec)), item_(size_of(spec.kind)) {
+    const std::size_t n = n_;
+    if (spec.layout == Layout::varying || spec.layout == Layout::sparse) {
+        column.offsets.reserve(n + 1);
+        column.offsets.push_back(0);
+    }
+    if (spec.layout == Layout::sparse) {
+        column.wide = spec.count < 0 || spec.count > INT32_MAX;
+        column.width = spec.count < 0 ? 0 : static_cast<std::uint64_t>(spec.count);
+        key_item_ = size_of_key(column);
+    }
+    if (spec.layout == Layout::text) {
+        column.texts.reserve(n);
+    } else if (spec.layout == Layout::fixed && item_ != 0) {
+        const auto count = static_cast<std::size_t>(spec.count);
+        if (count != 0 && n > SIZE_MAX / item_ / count) fail(Fault::range, SIZE_MAX, count);
+        column.number_count = n * count;
+        column.numbers = (*pool_)->take(column.number_count * item_);
+    } else if (item_ != 0) {
+        reserve(0);
+    }
+}
+
+void Rows::put(const Tensor& tensor) {
+    if (tensor.kind == Kind::none) {
+        put_absent();
+    } else if (tensor.kind != spec_->kind) {
+        fail(Fault::wrong_kind, static_cast<std::uint64_t>(spec_->kind), static_cast<std::uint64_t>(tensor.kind));
+    } else if (spec_->layout == Layout::fixed) {
+        put_fixed(tensor);
+    } else if (spec_->layout == Layout::varying) {
+        put_varying(tensor);
+    } else {
+        put_sparse(tensor);
+    }
+    ++row_;
+}
+
+void Rows::put_text(const Bytes* text) {
+    if (text == nullptr) {
+        put_absent();
+    } else {
+        column_->texts.push_back(*text);
+    }
+    ++row_;
+}
+
+void Rows::put_absent() {
+    if (spec_->required) fail(Fault::missing);
+    shape_.clear();
+    column_->absent.push_back(static_cast<std::int64_t>(row_));
+    if (spec_->layout == Layout::text) {
+        column_->texts.emplace_back();
+    } else if (spec_->layout == Layout::fixed) {
+        const auto count = static_cast<std::size_t>(spec_->count);
+        if (item_ == 0) {
+            column_->texts.resize(column_->texts.size() + count);
+        } else {
+            std::fill_n(column_->numbers.data() + row_ * count * item_, count * item_, std::byte{0});
+        }
+    } else {
+        column_->offsets.push_back(column_->offsets.back());
+        if (spec_->layout == Layout::varying && spec_->shape.size() > 1) put_shape(0);
+    }
+}
+
+void Rows::put_fixed(const Tensor& tensor) {
+    const std::size_t count = count_values(tensor);
+    const auto wanted = static_cast<std::size_t>(spec_->count);
+    if (!tensor.keys.empty()) fail(Fault::wrong_shape);
+    if (!tensor.shape.empty()) check_shape(tensor, count);
+    if (count != wanted) fail(Fault::wrong_count, wanted, count);
+    if (item_ == 0) {
+        add_texts(tensor);
+    } else {
+        copy_values(tensor, {column_->numbers.data() + row_ * wanted * item_, wanted * item_});
+    }
+}
+
+void Rows::put_varying(const Tensor& tensor) {
+    const std::size_t count = count_values(tensor);
+    if (!tensor.keys.empty()) fail(Fault::wrong_shape);
+    shape_.clear();
+    if (!tensor.shape.empty()) check_shape(tensor, count);
+    if (spec_->shape.size() > 1) put_shape(count);
+    if (item_ == 0) {
+        add_texts(tensor);
+    } else if (count != 0) {
+        copy_values(tensor, {extend(count), count * item_});
+    }
+    column_->offsets.push_back(static_cast<std::int64_t>(item_ == 0 ? column_->texts.size() : column_->number_count));
+}
+
+void Rows::put_sparse(const Tensor& tensor) {
+    const std::size_t count = count_values(tensor);
+    if (tensor.keys.empty() && count != 0) fail(Fault::wrong_shape);
+    if (!read_shape(tensor, shape_)) fail(tensor.keys.empty() ? Fault::wrong_shape : Fault::tensor);
+    const std::uint64_t width = elements(shape_);
+    if (!agrees(spec_->count, width)) fail(Fault::wrong_shape);
+    if (width > INT64_MAX) fail(Fault::range, INT64_MAX, width);
+    column_->width = std::max(column_->width, width);
+    if (count != 0) copy_values(tensor, {extend(count), count * item_});
+    if (!tensor.keys.empty()) put_keys(tensor, width, count);
+    column_->offsets.push_back(static_cast<std::int64_t>(column_->number_count));
+}
+
+/// Of the last `count` values.
+void Rows::put_keys(const Tensor& tensor, std::uint64_t width, std::size_t count) {
+    std::byte* const to = column_->keys.data() + (column_->number_count - count) * key_item_;
+    if (column_->wide) {
+        copy_keys(tensor.keys, width, count, reinterpret_cast<std::int64_t*>(to));
+    } else {
+        copy_keys(tensor.keys, width, count, reinterpret_cast<std::int32_t*>(to));
+    }
+}
+
+/// A shape in a record must fit the record's values, and either shape may be flat where the other is not.
+void Rows::check_shape(const Tensor& tensor, std::size_t count) {
+    if (!read_shape(tensor, shape_)) return;
+    if (elements(shape_) != count) fail(count == 0 ? Fault::wrong_shape : Fault::tensor, elements(shape_), count);
+    const std::vector<std::int64_t>& wanted = spec_->shape;
+    if (wanted.size() < 2 || shape_.size() < 2) return;
+    if (!std::equal(wanted.begin(), wanted.end(), shape_.begin(), shape_.end(), agrees)) fail(Fault::wrong_shape);
+}
+
+/// Notes the lengths of a row's axes: those in the record, or where only the first can vary what its count comes to.
+void Rows::put_shape(std::size_t count) {
+    const std::vector<std::int64_t>& wanted = spec_->shape;
+    if (shape_.size() == wanted.size()) {
+        for (const std::uint64_t length : shape_) column_->shapes.push_back(static_cast<std::int64_t>(length));
+        return;
+    }
+    std::size_t inner = 1;
+    bool known = true;
+    for (std::size_t axis = 1; axis < wanted.size(); ++axis) {
+        known = known && wanted[axis] >= 0;
+        inner *= known ? static_cast<std::size_t>(wanted[axis]) : 1;
+    }
+    const bool divides = count == 0 || (known && inner != 0 && count % inner == 0);
+    if (!divides) fail(Fault::wrong_shape);
+    column_->shapes.push_back(static_cast<std::int64_t>(count == 0 ? 0 : count / inner));
+    for (std::size_t axis = 1; axis < wanted.size(); ++axis) column_->shapes.push_back(std::max<std::int64_t>(wanted[axis], 0));
+}
+
+void Rows::add_texts(const Tensor& tensor) { column_->texts.insert(column_->texts.end(), tensor.values.begin(), tensor.values.end()); }
+
+/// Room for `count` numbers in all, and for as many as the rows so far suggest and the payloads can hold.
+void Rows::reserve(std::size_t count) {
+    const std::size_t each = (count + count / 16) / (row_ + 1) + 1;
+    const std::size_t guess = n_ > most_ / each ? most_ : each * n_;
+    room_ = std::max(count + count / 16, guess);
+    grow(column_->numbers, room_ * item_, column_->number_count * item_, *pool_);
+    if (key_item_ != 0) grow(column_->keys, room_ * key_item_, column_->number_count * key_item_, *pool_);
+}
+
+std::byte* Rows::extend(std::size_t count) {
+    const std::size_t before = column_->number_count;
+    if (before + count > room_) reserve(before + count);
+    column_->number_count += count;
+    return column_->numbers.data() + before * item_;
+}
+
+} // namespace headrace::sagemaker

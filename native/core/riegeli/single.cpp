@@ -1,0 +1,148 @@
+#include "core/riegeli/single.hpp"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <new>
+
+#include "core/base/thread_team.hpp"
+#include "core/checksum/highway_hash.hpp"
+#include "core/engines/zstd/decoder.hpp"
+#include "core/engines/zstd/stored.hpp"
+
+namespace headrace::riegeli {
+namespace {
+
+constexpr std::size_t together = 2;            // chunks that a thread takes at a time
+constexpr std::size_t worth_help = 32 << 10;   // bytes: some ten microseconds of work
+constexpr std::uint64_t most_joined = 1 << 20; // bytes of a chunk that block headers interrupt
+constexpr std::size_t headers_together = 16;   // that a thread takes at a time
+constexpr std::size_t headers_ahead = 8;       // asked for
+constexpr std::uint64_t most_ahead = 1024;     // bytes of data; the processor goes on by itself
+
+// The chunks lie anywhere: what is needed next is asked for before this is read.
+void prefetch(Bytes file, std::uint64_t begin, std::uint64_t size) noexcept {
+#if defined(__GNUC__) || defined(__clang__)
+    constexpr std::uint64_t line = 64;
+    if (begin >= file.size()) return;
+    for (const std::uint64_t end = begin + std::min(size, file.size() - begin); begin < end; begin += line) __builtin_prefetch(file.data() + begin);
+#else
+    static_cast<void>(file);
+    static_cast<void>(begin);
+    static_cast<void>(size);
+#endif
+}
+
+// Whether the one size that a chunk has, where it needs no unpacking, is that of its record.
+bool size_fits(Part& sizes, std::uint64_t size) {
+    if (sizes.codec == Codec::zstd) sizes.decoded = zstd_raw_content(sizes.stored, sizes.decoded_size).value_or(Bytes{});
+    if (sizes.decoded.empty()) return true;
+    Cursor cursor(sizes.decoded);
+    return cursor.varint() == size && cursor.done();
+}
+
+// Two chunks at a time, with memory that is kept for the next ones.
+class Reader {
+  public:
+    void read(std::span<Single> singles, bool verify) {
+        std::array<Bytes, 2> data;
+        for (std::size_t i = 0; i < singles.size(); ++i) data[i] = data_of(singles[i].file, singles[i].header, joined_[i]);
+        if (verify && !are_sound(singles, data)) return;
+        std::array<Bytes, 2> frames;
+        std::size_t packed = 0;
+        for (std::size_t i = 0; i < singles.size(); ++i) {
+            frames[i] = frame_of(singles[i], data[i]);
+            if (!frames[i].empty()) ++packed;
+        }
+        std::array<bool, 2> unpacked{};
+        if (packed == 2)
+            zstd::Decoder::unpack_two(decoders_, frames, {singles[0].target, singles[1].target}, unpacked);
+        else
+            for (std::size_t i = 0; i < singles.size(); ++i) unpacked[i] = !frames[i].empty() && decoders_[i].unpack(frames[i], singles[i].target);
+        for (std::size_t i = 0; i < singles.size(); ++i) {
+            if (!unpacked[i]) continue;
+            singles[i].record = singles[i].target;
+            singles[i].done = true;
+        }
+    }
+
+  private:
+    // Empty where joining its parts would take much memory: then its hash is wrong, and parsing it fails.
+    static Bytes data_of(Bytes file, const ChunkHeader& header, std::vector<std::byte>& room) {
+        if (header.interrupted()) {
+            if (header.data_size > most_joined) return {};
+            if (room.size() < header.data_size) room.resize(header.data_size);
+        }
+        return read_chunk_data(file, header, room);
+    }
+
+    static bool are_sound(std::span<const Single> singles, const std::array<Bytes, 2>& data) noexcept {
+        if (singles.size() == 1) return riegeli_hash(data[0]) == singles[0].header.data_hash;
+        const auto hashes = riegeli_hash_two(data[0], data[1]);
+        return hashes[0] == singles[0].header.data_hash && hashes[1] == singles[1].header.data_hash;
+    }
+
+    // What is to be unpacked. Empty where that is nothing: because the record is there already, or because something is wrong.
+    static Bytes frame_of(Single& single, Bytes data) {
+        SimpleChunk chunk;
+        try {
+            chunk = parse_simple(data, single.header);
+            if (!size_fits(chunk.sizes, single.header.decoded_size)) return {};
+        } catch (const FormatError&) {
+            return {};
+        }
+        std::optional<Bytes> content;
+        if (chunk.values.codec == Codec::none) content = chunk.values.stored;
+        if (chunk.values.codec == Codec::zstd) {
+            content = zstd_raw_content(chunk.values.stored, chunk.values.decoded_size);
+            if (!content) return chunk.values.stored;
+        }
+        if (!content) return {};
+        single.record = *content;
+        if (single.header.interrupted()) {
+            std::memcpy(single.target.data(), content->data(), content->size());
+            single.record = single.target;
+        }
+        single.done = true;
+        return {};
+    }
+
+    std::array<zstd::Decoder, 2> decoders_;
+    std::array<std::vector<std::byte>, 2> joined_;
+};
+
+} // namespace
+
+void read_single_headers(std::span<Single> singles, unsigned threads) {
+    Team::shared().run(singles.size(), headers_together, threads, [&](std::size_t i, std::size_t end) {
+        for (; i < end; ++i) {
+            if (i + headers_ahead < singles.size()) prefetch(singles[i + headers_ahead].file, singles[i + headers_ahead].begin, 1);
+            Single& single = singles[i];
+            try {
+                single.header = read_chunk_header(single.file, single.begin);
+                if (!is_single(single.header)) single.header = {};
+            } catch (const FormatError&) { // It has none, then.
+            }
+        }
+    });
+}
+
+void read_singles(std::span<Single> singles, bool verify, unsigned threads) {
+    std::size_t total = 0;
+    for (const Single& single : singles) total += single.target.size();
+    Team::shared().run(singles.size(), together, total < worth_help ? 1 : threads, [&](std::size_t at, std::size_t end) {
+        try {
+            thread_local const auto reader = std::make_unique<Reader>();
+            for (; at < end; at += 2) {
+                for (std::size_t next = at + 2; next < std::min(at + 4, singles.size()); ++next) {
+                    const ChunkHeader& header = singles[next].header;
+                    prefetch(singles[next].file, header.data_begin, std::min(header.data_size, most_ahead));
+                }
+                reader->read(singles.subspan(at, std::min<std::size_t>(2, end - at)), verify);
+            }
+        } catch (const std::bad_alloc&) { // The rest is left undone.
+        }
+    });
+}
+
+} // namespace headrace::riegeli
