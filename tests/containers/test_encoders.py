@@ -268,3 +268,8 @@ def test_any_body_is_taken_or_400(media, body):
         decoding.to_float32(np.asarray(decoding.decode(body, media)), media)
     except RequestError as error:
         assert error.status == 400
+
+
+def test_json_that_is_nested_too_deeply_is_a_wrong_value_and_no_fault_of_the_program():
+    with pytest.raises(ValueError, match="nested too deeply"):
+        encoders.decode("[" * 100_000 + "]" * 100_000, "application/json")

@@ -60,8 +60,16 @@ def _as_list(value: Any) -> Any:
 
 
 def json_to_numpy(string_like: Any, dtype: Any = None) -> Any:
-    """``np.array`` of what JSON says."""
-    return np.array(json.loads(string_like), dtype=dtype)
+    """``np.array`` of what JSON says.
+
+    Raises:
+        ValueError: It is no JSON, or nested deeper than Python's parser goes.
+    """
+    try:
+        found = json.loads(string_like)
+    except RecursionError as error:
+        raise ValueError("JSON with lists and objects nested too deeply") from error
+    return np.array(found, dtype=dtype)
 
 
 def csv_to_numpy(string_like: str, dtype: Any = None) -> Any:
