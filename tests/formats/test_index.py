@@ -248,7 +248,7 @@ def tiny_blocks(monkeypatch):
     for module in (index_module, index_build):
         monkeypatch.setattr(module, "BLOCK_BYTES", 64)
     monkeypatch.setattr(index_module, "CHECKED_BYTES", 0)
-    monkeypatch.setattr(index_build, "HELD_BYTES", 0)
+    monkeypatch.setattr(index_build, "HELD_BYTES", 8)
 
 
 @pytest.mark.parametrize("lazily", [True, False])
