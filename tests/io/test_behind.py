@@ -81,7 +81,7 @@ def test_whoever_waits_makes_the_calls_that_no_thread_has_time_for(monkeypatch):
         def submit(self, call):
             pass
 
-    monkeypatch.setattr(module, "_threads", lambda process: Saturated())
+    monkeypatch.setattr(module, "_write_behind_pool", lambda process: Saturated())
     makers = []
     behind = Behind()
     for _ in range(20):
@@ -95,7 +95,7 @@ def test_calls_are_made_here_when_no_thread_can_be_started(monkeypatch):
         def submit(self, call):
             raise RuntimeError("cannot schedule new futures after interpreter shutdown")
 
-    monkeypatch.setattr(module, "_threads", lambda process: Over())
+    monkeypatch.setattr(module, "_write_behind_pool", lambda process: Over())
     made = []
     behind = Behind()
     behind.add(lambda: made.append(1))
