@@ -9,7 +9,7 @@ import pytest
 from headrace._faults import describe
 from headrace.errors import Where
 
-NATIVE = Path(__file__).parents[1] / "native" / "core" / "fault.hpp"
+NATIVE = Path(__file__).parents[1] / "native" / "core" / "base" / "cursor.hpp"
 FAULTS = re.findall(r"^    (\w+), +///<", NATIVE.read_text(encoding="utf-8"), re.MULTILINE)
 
 
