@@ -1,4 +1,4 @@
-"""Training data from record files to models, and what was learned on to an endpoint.
+"""Brings training data from record files to models, and serves trained models.
 
 Three doors to data: :func:`records` (bytes by index), :func:`open` (examples by index), :class:`Loader` (batches by iteration).
 :func:`data_source` opens what TFDS prepared; :func:`write`, :func:`convert` and :func:`verify` are the way back. Formats: TFRecord,

@@ -1,11 +1,4 @@
-"""``headrace endpoints``: what runs, and ending it.
-
-``headrace invoke``: one request to an endpoint.
-
-``headrace serve``: from artifacts to an endpoint.
-
-Artifacts on the command line, and the containers that they need.
-"""
+"""``headrace serve``, ``headrace invoke`` and ``headrace endpoints``."""
 
 from __future__ import annotations
 

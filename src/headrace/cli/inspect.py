@@ -1,9 +1,4 @@
-"""``headrace inspect``: what some files are.
-
-``headrace schema``: feature names and types.
-
-``headrace head``: the first examples.
-"""
+"""``headrace inspect``, ``headrace schema`` and ``headrace head``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""``headrace train``: one training job.
-
-Inputs of a training job, as they are written in a command: ``NAME=PATH[;TYPE][;SETTING=VALUE]...``.
-"""
+"""``headrace train``, and the inputs of a job on the command line: ``NAME=PATH[;TYPE][;SETTING=VALUE]...``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Rows of CSV as examples: one feature per column.
-
-The types of the columns of CSV files, from their values.
-"""
+"""Rows of CSV as examples, one feature per column, whose types are inferred from the values."""
 
 from __future__ import annotations
 

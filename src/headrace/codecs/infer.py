@@ -1,7 +1,4 @@
-"""What records hold, found by looking at some of them.
-
-Between flat values with the shape of each record's and rows of rows.
-"""
+"""What records hold, inferred from some of them; and flat values with shapes to rows of rows and back."""
 
 from __future__ import annotations
 

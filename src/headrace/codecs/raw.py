@@ -1,7 +1,4 @@
-"""Payloads as they are.
-
-What codecs check alike: every fault in some payloads, where decoding stops at the first; columns that are not there.
-"""
+"""Payloads as they are, and what all codecs check alike."""
 
 from __future__ import annotations
 

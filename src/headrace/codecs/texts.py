@@ -1,7 +1,4 @@
-"""Bytes and UTF-8 text, between columns and the values of messages.
-
-Between the numbers that a payload can hold and the dtypes that a schema asks for. Nothing is lost unsaid.
-"""
+"""Values of messages to columns and back: bytes, UTF-8 text, and numbers of other dtypes than the payload has. What would be lost is refused."""
 
 from __future__ import annotations
 

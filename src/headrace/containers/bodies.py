@@ -1,12 +1,9 @@
-"""Predictions to bodies of answers.
+"""Bodies of requests to arrays, and predictions to bodies of answers.
 
-csv, json and npy are to the byte what ``sagemaker_containers`` writes wherever that is sound; its quirks (a single number
-that fails, three axes that become garbage) are not kept here, but in :mod:`headrace.containers.toolkit.encoders`.
-
-Bodies of requests to arrays, in the form that models want: one row per example, always.
-
-Where ``sagemaker_containers`` gives one axis for one CSV row and refuses ``text/csv; charset=utf-8``, this gives ``(1, n)``
-and takes it. Nothing is unpickled, and no length in a body makes more be allocated than the body holds.
+A request becomes one row per example, always: where ``sagemaker_containers`` gives one axis for one CSV row and refuses
+``text/csv; charset=utf-8``, this gives ``(1, n)`` and takes it. Nothing is unpickled, and no length in a body makes more be allocated than
+the body holds. Answers in csv, json and npy equal those of ``sagemaker_containers`` to the byte wherever these are sound; its quirks are kept
+in :mod:`headrace.containers.toolkit.encoders` only.
 """
 
 from __future__ import annotations

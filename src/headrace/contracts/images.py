@@ -1,7 +1,4 @@
-"""Which kind of image some bytes are, by how they begin.
-
-How images are decoded.
-"""
+"""Kinds of encoded images, recognised by their first bytes, and the options for decoding them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Records: bytes by index, whatever the format. What the formats give and the sources build on.
-
-Tables: typed columns in files, with no payload and no codec between. What npy, CSV, Parquet and their like give.
-
-Which part of the data one process reads.
-"""
+"""What formats give and sources build on: records (bytes by index), tables (typed columns), and the shard of one process."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The values that examples and batches are made of.
-
-The columns of batches: joined, and picked from.
-"""
+"""The values that examples and batches are made of, and how columns are joined and reordered."""
 
 from __future__ import annotations
 

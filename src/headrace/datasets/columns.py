@@ -1,7 +1,4 @@
-"""One feature in decoding: which keys of an Example it needs, and what column they make.
-
-A dataset inside an example: the steps of an episode, decoded when they are asked for.
-"""
+"""One feature in decoding: the keys of an Example that it needs, and the column that they make. Steps of an episode are decoded on access."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The door to prepared datasets.
-
-Datasets that are fetched because somebody opens them.
-"""
+"""Opening prepared datasets, and fetching those that are known by name."""
 
 from __future__ import annotations
 

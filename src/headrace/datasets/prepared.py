@@ -1,7 +1,4 @@
-"""What a prepared folder says of itself: ``dataset_info.json`` and ``features.json``.
-
-Names of the files that a split lies in.
-"""
+"""What a prepared folder says of itself (``dataset_info.json``, ``features.json``), and the names of the files of a split."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Every check of every file, with every fault, whatever the format.
-
-Every check of files of framed records.
-"""
+"""Every check of every file, whatever the format; for framed records, every fault with its place."""
 
 from __future__ import annotations
 

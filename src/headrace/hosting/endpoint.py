@@ -1,7 +1,4 @@
-"""Endpoints with names: processes that outlive the caller, and can be listed, asked and deleted from another one.
-
-The process of an endpoint that outlives whoever has created it.
-"""
+"""Named endpoints: processes that outlive the caller and can be listed, asked and deleted from another one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Everything that is done once before containers are loaded, however many processes load them.
-
-Models as training leaves them, ``model.tar.gz``, unpacked for an endpoint.
-"""
+"""What is done once before containers are loaded, such as unpacking ``model.tar.gz``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What an endpoint is to run, as plain values: the server, its workers and the registry all read the same.
-
-From a model, as training leaves it, to the stage that serves it.
-"""
+"""What an endpoint runs, as plain values, found from a model as training leaves it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Errors of files that are there: changed while in use, refused by the system.
-
-What obstore and the servers behind it say of a failure, in our words.
-"""
+"""Errors of files and stores in our words: changed while in use, refused by the system, failures of obstore and of servers."""
 
 from __future__ import annotations
 

@@ -1,13 +1,7 @@
-"""What this process may run on, and what of it is left for a call.
-
-What the control groups of this process, as those of a container, allow it: memory and processor time.
+"""What this process may use: processors, memory, and the limits of its control groups; locks between processes; syncing folders.
 
 Sources: cgroups(7), proc_pid_mountinfo(5), Documentation/admin-guide/cgroup-v1 and cgroup-v2 of Linux. A group is bound by its own limits
-and by those of every group above it, up to where its hierarchy is mounted; what is above that cannot be seen from inside a container.
-
-Locks on files, by which processes tell each other what is in use.
-
-Names that the disk has.
+and by those of every group above it, up to where its hierarchy is mounted; what is above cannot be seen from inside a container.
 """
 
 from __future__ import annotations

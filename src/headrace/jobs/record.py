@@ -1,7 +1,4 @@
-"""What is known of a job, on disk, so that other processes can ask.
-
-The output of a host: shown as it comes, and kept.
-"""
+"""What is known of a job, on disk, so that other processes can ask; and the output of its hosts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Files of this machine as a store.
-
-Which objects a channel has, and which of them a host gets.
-"""
+"""Files of this machine as a store: the objects of a channel, and those that each host gets."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""The tree below ``SAGEMAKER_BASE_DIR``, as a container finds it when it starts.
-
-What a job leaves: archives with its files at their root, the same bytes for the same files.
-
-Hyperparameters as texts, which is all that a training job takes.
+"""The folder below ``SAGEMAKER_BASE_DIR``, as a container finds it when it starts; the archives that a job leaves (the same bytes for the same
+files); hyperparameters as text.
 """
 
 from __future__ import annotations

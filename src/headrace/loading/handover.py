@@ -1,7 +1,4 @@
-"""Batches as arrays of another library.
-
-From host memory to an accelerator, while it computes.
-"""
+"""Batches as arrays of another library, copied to an accelerator while it computes."""
 
 from __future__ import annotations
 

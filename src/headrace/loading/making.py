@@ -1,7 +1,4 @@
-"""From positions to finished batches: what one job of a loader does.
-
-Cutting a batch into smaller ones.
-"""
+"""From positions to finished batches: what one job of a loader does, and cutting a batch into smaller ones."""
 
 from __future__ import annotations
 

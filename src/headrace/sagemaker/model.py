@@ -1,9 +1,4 @@
-"""Models by the names of the SDK: an artifact, and the container that answers with it.
-
-What an endpoint can be made of, by the names of the SDK: a model, or a pipeline of several.
-
-A user's code in the store, so that jobs and endpoints do not depend on what becomes of the file in the editor.
-"""
+"""Models and pipelines by the names of the SDK: an artifact, the container that answers with it, and a copy of the user's code in the store."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Repeated fields of a message: sequences that take only what the field can hold.
-
-Records as text, as protobuf prints them.
-"""
+"""Repeated fields of a message, and Records as text, as protobuf prints them."""
 
 from __future__ import annotations
 

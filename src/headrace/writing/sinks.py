@@ -1,7 +1,4 @@
-"""One output file: batches go in, framed records come out.
-
-Pixels that a schema wants stored as encoded images.
-"""
+"""One output file: batches go in, framed records come out; pixels become encoded images where the schema asks for that."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The pieces of a conversion, and the folder in which finished ones wait.
-
-Which files a write makes, and how their records are framed.
-"""
+"""The pieces of a conversion, the folder in which finished ones wait, and the files that a write makes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Everything that is wrong with some files.
-
-Which of the images in some files cannot be decoded.
-
-Saving what is intact of a damaged file.
-"""
+"""Everything that is wrong with some files, images that cannot be decoded included; saving the intact part of a damaged file."""
 
 from __future__ import annotations
 

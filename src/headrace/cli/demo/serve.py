@@ -1,7 +1,4 @@
-"""From a script to an endpoint: featurize, learn, chain the two, ask.
-
-Training a small classifier, once without a stop and once stopped and resumed.
-"""
+"""The second half of the demo: from a script to an endpoint, and a training that is stopped and resumed."""
 
 from __future__ import annotations
 

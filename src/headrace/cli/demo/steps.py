@@ -1,13 +1,4 @@
-"""How the demo tells what it does.
-
-Both formats through the three doors.
-
-The handwritten digits that scikit-learn ships, and the files that the demo makes of them.
-
-Reading the same files the plain way, without headrace: what the demo compares with.
-
-Sizes of the files, and how fast they are read.
-"""
+"""The first half of the demo: the digits that scikit-learn ships, written in two formats, read, and compared with plain readers."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""``headrace stats``.
-
-Finding out what a feature is like, batch by batch.
-
-Which examples are read, and saying so.
-"""
+"""``headrace stats``: which examples are read, and what is collected from their batches."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Numbers of one feature: moments, extremes, distribution.
-
-Bytes and texts of one feature: sizes and most frequent values.
-
-What is said of one feature.
-"""
+"""Statistics of one feature: moments, extremes and distribution of numbers; sizes and most frequent values of bytes and text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Summaries on a terminal.
-
-Bars as text for terminals and as SVG for pages.
-"""
+"""Summaries on a terminal, and bars as text and as SVG."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Pixels to encoded images.
-
-Pixels of one kind from pixels of another. Arrays are ``(height, width, channels)`` of ``uint8`` or ``uint16``.
-"""
+"""Pixels to encoded images, and between kinds of pixels. Arrays are ``(height, width, channels)`` of ``uint8`` or ``uint16``."""
 
 from __future__ import annotations
 

@@ -1,13 +1,10 @@
-"""What Pillow leaves out of PNG: checksums, and the lower byte of 16-bit samples.
+"""PNG where Pillow falls short: checksums, the lower byte of 16-bit samples, and many images of one size at a time.
 
-Source of the layout: W3C, Portable Network Graphics (PNG) Specification, third edition, sections 5, 9 and 11.
+Only plain images are decoded here: 8 and 16 bits, gray or colour, with or without alpha, not interlaced. :func:`plain_header` says which
+are; the library decodes the others.
 
-PNG images of one size and kind, many at a time.
-
-Only what data sets are made of: 8 and 16 bits, gray or colours, with or without alpha, not interlaced. For all else there is
-:func:`plain_header`, which says so, and a library.
-
-Source of the format: the PNG specification (ISO/IEC 15948), sections 5 (chunks), 9 (filters) and 11.2 (header, palette, data).
+Source of the format: W3C, Portable Network Graphics (PNG) Specification, third edition (ISO/IEC 15948), sections 5 (chunks), 9 (filters)
+and 11 (header, palette, data).
 """
 
 from __future__ import annotations

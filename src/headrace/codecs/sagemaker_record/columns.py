@@ -1,7 +1,4 @@
-"""One feature of SageMaker Records: from decoded values to a column, and from a column to values to be encoded.
-
-Where features stand in a SageMaker Record, and what they are called.
-"""
+"""One feature of SageMaker Records: decoded values to a column and back, its place in the Record, and its name."""
 
 from __future__ import annotations
 

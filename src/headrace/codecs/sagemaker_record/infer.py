@@ -1,7 +1,4 @@
-"""The schema of SageMaker Records, found by looking at some of them.
-
-What is wrong with a SageMaker Record, in words.
-"""
+"""The schema of SageMaker Records, inferred from some of them, and their faults in words."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""A training job of a script, from its code to its exit status.
-
-The variables and the command of a training script.
-
-Why a script failed: in one line for people, and as the toolkit writes it to ``output/failure``.
-"""
+"""A training job of a script: its variables and command, its exit status, and the reason why it failed."""
 
 from __future__ import annotations
 

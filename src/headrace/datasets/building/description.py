@@ -1,6 +1,5 @@
-"""What a prepared folder says of itself, written: ``dataset_info.json``, ``features.json``, names of classes.
-
-How many files a split lies in, and which examples each of them holds. The rules are those of TFDS.
+"""Writing the description of a prepared folder: ``dataset_info.json``, ``features.json``, names of classes, and the number of files of each
+split by TFDS's rules.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The same text in several languages.
-
-Boxes round things in images.
-"""
+"""Features of text in several languages, and boxes in images."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""The end of an ArrayRecord file: a footer with the place of every chunk, and a postscript with the place of the footer.
-
-Which chunk a record is in.
+"""The end of an ArrayRecord file: a footer with the place of every chunk, and a postscript with the place of the footer. From it, the chunk
+that each record is in.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""ArrayRecord: groups of records as chunks of a Riegeli file, and at its end a footer that says where each chunk is.
+"""ArrayRecord files: groups of records as chunks of a Riegeli file, with a footer that says where each chunk is. Riegeli files without that
+footer are read as well.
 
 Source of the format: the Riegeli project's ``doc/riegeli_records_file_format.md``; the ArrayRecord project's
 ``cpp/layout.proto`` and ``cpp/array_record_writer.h``.
-
-Riegeli files that are no ArrayRecord files: the same chunks, and no footer that says where they are.
 """
 
 from __future__ import annotations

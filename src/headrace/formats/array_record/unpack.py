@@ -1,7 +1,4 @@
-"""From chunks in a file to their records.
-
-Work of one call on several cores.
-"""
+"""Unpacking chunks into records, on several cores."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Every check of an ArrayRecord file, with every fault.
-
-Saving what is intact of a damaged ArrayRecord file.
-
-Copying whole chunks into another file, as they are.
-"""
+"""Every check of an ArrayRecord file; saving the intact records of a damaged one; copying whole chunks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Writing ArrayRecord files, laid out as ArrayRecord's own writer lays them out.
-
-Writing the end of an ArrayRecord file.
-"""
+"""Writing ArrayRecord files, laid out as ArrayRecord's own writer lays them out, with their footer."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Examples as rows of CSV.
-
-Writing CSV files.
-
-Batches of features into one CSV file.
-"""
+"""Writing CSV files: examples as rows, batch by batch."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Records of framed formats: bytes by index and in order, from plain and compressed files.
-
-Between which numbers the indices of records lie: asked for every batch, so that it must not take as long as reading one.
-"""
+"""Records of framed formats: bytes by index and in order, from plain and compressed files."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What writers of records have in common: payloads gather until there are enough of them to be framed together.
-
-Writing files of framed records.
-"""
+"""Writing files of framed records: payloads gather until there are enough to be framed together."""
 
 from __future__ import annotations
 

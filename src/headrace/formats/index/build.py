@@ -1,7 +1,4 @@
-"""Making the index of framed records: every file once, several at a time, large ones in several pieces.
-
-Where records begin, collected while they are found.
-"""
+"""Building the index of framed records: each file once, several at a time, large ones in several pieces."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""NumPy's ``.npy``: one array behind a header; its rows along the first axis are the records.
+"""NumPy's ``.npy``: one array behind a header; its rows along the first axis are the records. With every check of such files.
 
 Source of the format: ``numpy/lib/format.py`` and NEP 1. Object arrays are pickles, and refused.
-
-Every check of ``.npy`` files: their headers, their sizes, that text is text, and that they fit together.
 """
 
 from __future__ import annotations

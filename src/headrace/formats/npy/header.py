@@ -1,8 +1,5 @@
-"""The header of a ``.npy`` file: read by native code, checked against the file; written as NumPy writes it.
-
-What the headers of some ``.npy`` files say together: where each row lies, and what it is.
-
-Text in arrays: NumPy stores four bytes for each character, and not every four bytes are one.
+"""The header of a ``.npy`` file: read by native code, checked against the file, written as NumPy writes it. With the layout of several files
+together, and the check of text (NumPy stores four bytes for each character, not all of which are valid).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Writing ``.npy`` files row by row, byte for byte as ``np.save`` writes the whole array.
-
-Batches of features into one ``.npy`` file.
-"""
+"""Writing ``.npy`` files batch by batch, byte for byte as ``np.save`` writes the whole array."""
 
 from __future__ import annotations
 

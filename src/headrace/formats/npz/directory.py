@@ -1,10 +1,8 @@
-"""The directory of a ZIP file: which members there are, and where their bytes lie.
+"""The directory of a ZIP file: its members and where their bytes are; the CRC-32 of two stretches combined.
 
 Source: PKWARE's APPNOTE.TXT 6.3 (sections 4.3 and 4.4: local header, central directory, ZIP64, end of central directory).
 Every structure is checked against the file and against its twin: what a member's own header says must be what the
 directory says, and no two members may overlap.
-
-The CRC-32 of two stretches joined, without going through them again.
 """
 
 from __future__ import annotations

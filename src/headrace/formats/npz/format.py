@@ -1,7 +1,4 @@
-"""The format ``npz``: one entry of the table of formats.
-
-Every check of ``.npz`` files: their directories, the CRC-32 and the header of every array, and that they fit together.
-"""
+"""The format ``npz``: its entry in the table of formats, and every check of such files."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Some ``.npz`` files as the arrays in them: mapped where they are stored, inflated into the cache where not.
-
-``.npz`` files of aligned arrays: row ``i`` of every array is example ``i``.
+"""``.npz`` files of aligned arrays: row ``i`` of every array is example ``i``. Stored arrays are mapped, deflated ones inflated into the cache.
 
 Source of the format: ``numpy.lib.npyio`` (a ZIP of ``NAME.npy``, stored or deflated, without order or links).
 """

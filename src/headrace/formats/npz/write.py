@@ -1,9 +1,7 @@
 """Writing ``.npz`` files batch by batch, in the form that ``np.savez`` gives them: ZIP64, no time stamps.
 
-The rows of an array must lie together, but come in pieces. The array with the most bytes in a row goes straight into the
-file; those of the others wait in temporary files of no name, and are appended when the first one is complete.
-
-The structures of a ZIP file as they are written: in the form of ``np.savez``, ZIP64 where a size is not known beforehand.
+The rows of an array must be contiguous, but come in pieces. The array with the most bytes in a row goes straight into the
+file; the others wait in unnamed temporary files and are appended when the first one is complete.
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
-"""RecordIO: records one behind the other, each behind a magic word and its length; plain, or in one GZIP or ZLIB stream.
-
-Writing RecordIO files that every reader can read in order: no record is ever split into parts.
-
-dmlc's readers that begin in the middle of a file could take the magic word inside a payload for the beginning of a record;
-the SageMaker SDK's writers do not split for that either.
-
-How RecordIO frames records.
+"""RecordIO files, read and written: a sequence of records, each behind a magic word and its length; plain, or in one GZIP or ZLIB stream.
 
 Source of the format: dmlc-core's ``include/dmlc/recordio.h``. A record is one part or several; a part is a magic word, a
 word that holds a flag (upper 3 bits: 0 a whole record, 1 the first part, 2 one between, 3 the last) and the payload's length
 (lower 29), the payload, and zeros up to a multiple of 4; all little-endian.
+
+Our writer never splits a record into parts, as the SageMaker SDK's does not. dmlc's readers that begin in the middle of a file could take a
+magic word inside a payload for the beginning of a record.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Random access to tables that are stored in blocks: the columns of blocks that were read are kept for a while.
-
-What writers of tables share.
-"""
+"""What tables share: random access by blocks, of which the recent ones are kept, and writing."""
 
 from __future__ import annotations
 

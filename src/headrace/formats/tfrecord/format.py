@@ -1,8 +1,5 @@
-"""TFRecord: records one behind the other, each with its length and two checksums; plain, or in one GZIP or ZLIB stream.
-
-Writing TFRecord files, byte for byte as TensorFlow's writer does.
-
-How TFRecord frames records.
+"""TFRecord files, read and written byte for byte as TensorFlow does: a sequence of records, each with its length and two checksums; plain, or
+in one GZIP or ZLIB stream.
 
 Source of the format: TensorFlow's ``tensorflow/core/lib/io/record_writer.h``. A record is ``uint64 length``,
 ``uint32 masked CRC-32C of the length``, payload, ``uint32 masked CRC-32C of the payload``, all little-endian.

@@ -1,6 +1,5 @@
-"""The face of an endpoint: SageMaker's paths, headers, statuses and limits, over Starlette.
-
-The page at ``/``: send a request by hand and see the answer. It needs nothing from elsewhere.
+"""The application of an endpoint: SageMaker's paths, headers, statuses and limits, over Starlette; and the page at ``/``, on which one can send a
+request by hand.
 """
 
 from __future__ import annotations

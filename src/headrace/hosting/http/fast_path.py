@@ -1,9 +1,4 @@
-"""Connections of clients: what is no HTTP, heads without an end, clients that leave, and the short way for invocations.
-
-One invocation on a connection that takes the short way: what has come of the request, and the answer as bytes.
-
-Heads of requests that were read before: clients say the same again and again.
-"""
+"""The fast path of an endpoint: connections of clients, one invocation on each, and heads of requests that were read before."""
 
 from __future__ import annotations
 

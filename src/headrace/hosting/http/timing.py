@@ -1,7 +1,4 @@
-"""Bytes that go out at once: loops keep what is written until the end of their turn, and somebody is waiting for it.
-
-Timers that are started and stopped with each request and hardly ever ring.
-"""
+"""Sending bytes at once rather than at the end of a turn of the loop, and timers that are started and stopped with each request."""
 
 from __future__ import annotations
 

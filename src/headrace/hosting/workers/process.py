@@ -1,10 +1,7 @@
-"""Starting a process that answers requests, and making sure that it never outlives us.
+"""Starting a process that answers requests, ending it with its parent, and knowing which container of a pipeline each request is in.
 
-A process that ends when the one that started it does, and not for less, such as a disk that is full of its log.
-
-Which container of a pipeline each request is in, in memory that a worker shares with its server.
-
-The server asks only when the worker has died or takes too long. Telling it by message would wake it for every container.
+The container is a byte in memory that the worker shares with its server, which reads it only when the worker has died or takes too long: a
+message would wake the server for every container.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""GZIP and ZLIB around a whole file: recognised, inflated, and every fault in them placed.
+"""GZIP and ZLIB around a whole file: recognised and inflated, with the place of every fault.
 
-GZIP files of bytes that hardly repeat (random numbers, pictures), inflated at several places at once.
+Files that hardly repeat (random numbers, pictures) are inflated at several places at once.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Compressed files read like plain ones: inflated once, in one pass, into the cache, and mapped from there.
+"""Compressed files read like plain ones: inflated once, in one pass, into the cache, and mapped from there. Text in other encodings is
+transcoded to UTF-8 in the same way.
 
-What it costs: the first pass over a file takes as long as inflating it (reading it in order goes on meanwhile) and as
-much of the disk as its decompressed size, within the limit of ``HEADRACE_CACHE_LIMIT``. Every later pass, and every
-random access, is that of a plain file.
-
-Text files read as UTF-8: transcoded once, in one pass, into the cache, as compressed files are inflated.
+The first pass over a file takes as long as inflating it (reading in order goes on meanwhile) and as much of the disk as its decompressed
+size, within ``HEADRACE_CACHE_LIMIT``. Every later pass, and every random access, costs what it costs on a plain file.
 """
 
 from __future__ import annotations

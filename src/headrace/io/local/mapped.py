@@ -1,7 +1,7 @@
 """Files as memory: mapped, never loaded.
 
 Another process may cut a mapped file off while it is in use. Native functions notice that by themselves and raise the
-:class:`~headrace.errors.CorruptFile` of :func:`headrace.io.faults.shrank` (``native/core/mapped_files.hpp`` says how). Python code
+:class:`~headrace.errors.CorruptFile` of :func:`headrace.io.faults.shrank` (``native/core/base/mapped_files.hpp`` says how). Python code
 reads mapped bytes through :meth:`MappedFile.read`, which copies, or inside :func:`guarded`.
 
 Files that are open for reading at random, a bounded number of them.

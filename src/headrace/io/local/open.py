@@ -1,10 +1,7 @@
-"""One door to files here and behind URLs, for who needs their first bytes, their size, or many of them whole.
+"""Files and URLs opened for their first bytes or their size, and many small files read whole.
 
-Many small files, read whole: one batch of examples where every example is a file.
-
-Mapping does not pay here: a file of a few kilobytes costs three system calls to read (open, read, close) and more to map.
-They are made by native code without the GIL, so that a batch costs little more than those calls, and two threads do two
-batches at once.
+Mapping does not pay for small files: one of a few kilobytes costs three system calls to read (open, read, close) and more to map. Native
+code makes these calls without the GIL, so two threads read two batches at once.
 """
 
 from __future__ import annotations

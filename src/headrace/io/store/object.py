@@ -1,7 +1,4 @@
-"""A file behind a URL: its size and version, ranges of it, all of it in order.
-
-Ranges of remote files, fetched all at once.
-"""
+"""A file behind a URL: its size and version, ranges of it fetched at once, all of it in order."""
 
 from __future__ import annotations
 

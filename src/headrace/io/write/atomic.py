@@ -1,7 +1,4 @@
-"""Files that appear whole or not at all.
-
-Bytes that wait to be put somewhere: in memory while they are few, in a file of no name when they are many.
-"""
+"""Files that appear whole or not at all, and temporary storage for bytes: in memory while they are few, else in an unnamed file."""
 
 from __future__ import annotations
 

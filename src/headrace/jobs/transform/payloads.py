@@ -1,7 +1,4 @@
-"""Records of an object, gathered into what is sent in one request.
-
-The records of an object: lines, RecordIO or TFRecord records, or the whole of it. Read in order, a part at a time.
-"""
+"""Records of an object (lines, RecordIO, TFRecord, or the whole), gathered into the payloads of requests."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""One run of a transform job.
-
-The log of a transform job, in the form that SageMaker's has, and what its containers print.
-"""
+"""One run of a transform job, and its log, in the form that SageMaker's has."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""What a transform job is asked to do, checked against the limits of SageMaker's API.
-
-How a job is run: what was asked for comes before what the container asks for, and that before the defaults.
+"""What a transform job is asked to do, checked against the limits of SageMaker's API. What the caller asked for comes first, then what the
+container asks for, then the defaults.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The models that are trained side by side: what each of them is trained with.
-
-Features and labels in units of their own spread, found from the first examples.
-"""
+"""The models that are trained side by side, and the scaling of features and labels, found from the first examples."""
 
 from __future__ import annotations
 

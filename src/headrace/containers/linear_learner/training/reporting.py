@@ -1,7 +1,4 @@
-"""The lines of a job's log, as the real algorithm writes them: tools read metrics from them.
-
-What one pass over a channel tells of every model that is being trained.
-"""
+"""The lines of the log of a job, as the real algorithm writes them (tools read metrics from them), and the sums of one pass that they report."""
 
 from __future__ import annotations
 
