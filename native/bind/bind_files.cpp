@@ -76,9 +76,11 @@ nb::bytes copy_of(nb::handle data, std::size_t offset, std::size_t size) {
     nb::object copy = nb::steal(PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(part.size())));
     if (!copy.is_valid()) throw nb::python_error();
     char* const to = PyBytes_AsString(copy.ptr());
-    const nb::gil_scoped_release release; // Nobody else has seen the copy.
-    std::memcpy(to, part.data(), part.size());
-    return nb::borrow<nb::bytes>(copy);
+    {
+        const nb::gil_scoped_release release; // No other thread has seen the copy. Its count of references is Python's, so it is returned after this.
+        std::memcpy(to, part.data(), part.size());
+    }
+    return nb::steal<nb::bytes>(copy.release());
 }
 
 nb::list copies_of(nb::object buffers, std::optional<Which> which, Indices begins, Indices ends) {
