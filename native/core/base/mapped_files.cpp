@@ -155,7 +155,7 @@ struct MappedFiles {
         }
     }
 
-    /// Once, with the first mapping. A handler that somebody installs later stays in charge.
+    /// Once, with the first mapping. A handler that is installed later stays in charge.
     static void install() {
         [[maybe_unused]] static const bool installed = [] {
             page_bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
