@@ -10,6 +10,7 @@ ASAN_TESTS ?= tests/native tests/codecs tests/formats
 # Tests that do not mind the clock: every core takes files of them. Those of endpoints, jobs and worker processes have the machine to themselves.
 SIDE_BY_SIDE := $(addprefix tests/,adapters benchmarks cli codecs contracts datasets docs examples formats io native sampling sources writing)
 NATIVE := $(shell find native -name '*.[ch]pp' -o -name CMakeLists.txt) CMakeLists.txt pyproject.toml
+CPP := $(shell find native -name '*.[ch]pp')
 # Keep pip quiet about itself, and let a plain `pip install` of torch find a CPU build where one is offered.
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PATH := $(abspath $(BIN)):$(PATH)
@@ -46,6 +47,7 @@ test: $(VENV)/.test check cpp-test
 check: $(VENV)/.test
 	$(BIN)/ruff check src tests benchmarks examples
 	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/clang-format --dry-run --Werror $(CPP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/stubs.py --check
@@ -53,6 +55,7 @@ check: $(VENV)/.test
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix src tests benchmarks examples
 	$(BIN)/ruff format src tests benchmarks examples
+	$(BIN)/clang-format -i $(CPP)
 
 stubs: $(VENV)/.test
 	$(BIN)/python tools/stubs.py

@@ -2,8 +2,8 @@
 #include <string>
 
 #include "bind/support.hpp"
-#include "core/riegeli/array_record.hpp"
 #include "core/checksum/highway_hash.hpp"
+#include "core/riegeli/array_record.hpp"
 #include "core/riegeli/write.hpp"
 
 namespace headrace::bind {
@@ -36,8 +36,8 @@ struct Plan {
 };
 
 // The values of every group: payloads one by one, or cut from one buffer, or compressed groups.
-std::vector<std::vector<Bytes>> pieces_of(const std::vector<Buffer>& values, std::span<const std::int64_t> sizes, std::size_t group_size,
-                                          bool compressed) {
+std::vector<std::vector<Bytes>> pieces_of(const std::vector<Buffer>& values, std::span<const std::int64_t> sizes,
+                                          std::size_t group_size, bool compressed) {
     const std::size_t groups = (sizes.size() + group_size - 1) / group_size;
     std::vector<std::vector<Bytes>> pieces(groups);
     if (compressed) {
@@ -63,13 +63,15 @@ std::vector<std::vector<Bytes>> pieces_of(const std::vector<Buffer>& values, std
 nb::tuple frame(std::uint64_t position, int codec, nb::sequence values, Indices sizes, std::size_t group_size,
                 std::optional<nb::sequence> packed_sizes, bool pad) {
     if (group_size == 0) throw nb::value_error("group_size must be at least 1");
-    if (position > riegeli::most_bytes || !riegeli::may_begin_chunk(position)) throw nb::value_error("no chunk can begin there");
+    if (position > riegeli::most_bytes || !riegeli::may_begin_chunk(position))
+        throw nb::value_error("no chunk can begin there");
     const std::vector<Buffer> held = hold(values);
     const std::vector<Buffer> held_sizes = packed_sizes ? hold(*packed_sizes) : std::vector<Buffer>{};
     const std::span<const std::int64_t> all{sizes.data(), sizes.shape(0)};
     const auto kind = static_cast<riegeli::Codec>(codec);
     auto pieces = pieces_of(held, all, group_size, kind != riegeli::Codec::none);
-    if (packed_sizes && held_sizes.size() != pieces.size()) throw nb::value_error("there must be packed sizes for each group");
+    if (packed_sizes && held_sizes.size() != pieces.size())
+        throw nb::value_error("there must be packed sizes for each group");
 
     Plan plan;
     Pool::Block block;
@@ -78,12 +80,14 @@ nb::tuple frame(std::uint64_t position, int codec, nb::sequence values, Indices 
         riegeli::SimplePrefixes prefixes(kind);
         for (std::size_t i = 0; i < pieces.size(); ++i) {
             const Bytes packed = packed_sizes ? held_sizes[i].bytes() : Bytes{};
-            prefixes.add(all.subspan(i * group_size, std::min(group_size, all.size() - i * group_size)), packed_sizes ? &packed : nullptr);
+            prefixes.add(all.subspan(i * group_size, std::min(group_size, all.size() - i * group_size)),
+                         packed_sizes ? &packed : nullptr);
         }
         plan.end = position;
         for (std::size_t i = 0; i < pieces.size(); ++i) {
             ChunkToWrite chunk;
-            for (const std::int64_t size : all.subspan(i * group_size, std::min(group_size, all.size() - i * group_size))) {
+            for (const std::int64_t size :
+                 all.subspan(i * group_size, std::min(group_size, all.size() - i * group_size))) {
                 chunk.decoded_size += static_cast<std::uint64_t>(size);
                 ++chunk.num_records;
             }
@@ -102,13 +106,15 @@ nb::tuple frame(std::uint64_t position, int codec, nb::sequence values, Indices 
             if (pad) riegeli::write_padding(end, block.data() + (end - position));
         }
     }
-    nb::object framed = to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {static_cast<std::size_t>(plan.end - position)});
+    nb::object framed =
+        to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {static_cast<std::size_t>(plan.end - position)});
     return nb::make_tuple(framed, array_of(plan.begins), plan.end);
 }
 
 // Chunks as they are, at another place of another file: only what depends on the place is made anew.
 nb::tuple copy_chunks(nb::object data, Indices begins, std::uint64_t position) {
-    if (position > riegeli::most_bytes || !riegeli::may_begin_chunk(position)) throw nb::value_error("no chunk can begin there");
+    if (position > riegeli::most_bytes || !riegeli::may_begin_chunk(position))
+        throw nb::value_error("no chunk can begin there");
     const Buffer buffer(data);
     const std::span<const std::int64_t> at{begins.data(), begins.shape(0)};
     std::vector<std::int64_t> placed;
@@ -122,7 +128,8 @@ nb::tuple copy_chunks(nb::object data, Indices begins, std::uint64_t position) {
             headers.push_back(riegeli::read_chunk_header(buffer.bytes(), static_cast<std::uint64_t>(begin)));
             placed.push_back(static_cast<std::int64_t>(end));
             end = riegeli::chunk_end(end, headers.back().data_size, headers.back().num_records);
-            if (headers.back().interrupted()) longest = std::max(longest, static_cast<std::size_t>(headers.back().data_size));
+            if (headers.back().interrupted())
+                longest = std::max(longest, static_cast<std::size_t>(headers.back().data_size));
         }
         block = batch_pool()->take(end - position);
         std::vector<std::byte> room(longest);
@@ -131,17 +138,19 @@ nb::tuple copy_chunks(nb::object data, Indices begins, std::uint64_t position) {
             const Bytes whole = riegeli::read_chunk_data(buffer.bytes(), header, room);
             riegeli::check_hash(header, riegeli_hash(whole));
             const auto begin = static_cast<std::uint64_t>(placed[i]);
-            riegeli::write_chunk({header.type, header.num_records, header.decoded_size, {whole}}, begin, block.data() + (begin - position));
+            riegeli::write_chunk({header.type, header.num_records, header.decoded_size, {whole}}, begin,
+                                 block.data() + (begin - position));
         }
     }
-    nb::object copied = to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {static_cast<std::size_t>(end - position)});
+    nb::object copied =
+        to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {static_cast<std::size_t>(end - position)});
     return nb::make_tuple(copied, array_of(placed), end);
 }
 
 nb::tuple parse_footer(const HeldSpans& spans) {
     const array_record::Footer footer = array_record::parse_footer(spans.spans.payloads);
-    return nb::make_tuple(bytes_of(std::as_bytes(std::span(footer.options))), array_of(footer.offsets), array_of(footer.decoded_sizes),
-                          array_of(footer.record_counts));
+    return nb::make_tuple(bytes_of(std::as_bytes(std::span(footer.options))), array_of(footer.offsets),
+                          array_of(footer.decoded_sizes), array_of(footer.record_counts));
 }
 
 nb::tuple encode_footer(Indices offsets, Indices decoded_sizes, Indices counts, nb::bytes options) {
@@ -166,14 +175,17 @@ nb::object framed_whole(std::uint64_t begin, std::uint64_t end, const auto& writ
 } // namespace
 
 void register_array_record(nb::module_& module) {
-    module.def("frame_chunks", guarded(&frame), nb::arg("position"), nb::arg("codec"), nb::arg("values"), nb::arg("sizes"), nb::kw_only(),
-               nb::arg("group_size"), nb::arg("packed_sizes").none() = nb::none(), nb::arg("pad") = false,
-               nb::sig("def frame_chunks(position: int, codec: int, values: collections.abc.Sequence[collections.abc.Buffer], sizes: "
-                       "numpy.typing.NDArray[numpy.int64], *, group_size: int, packed_sizes: "
-                       "collections.abc.Sequence[collections.abc.Buffer] | None = None, pad: bool = False) -> "
-                       "tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64], int]"),
-               "Simple chunks of group_size records as the bytes of a file from a position on, where each begins, and where they end. "
-               "Values: the records (one by one, or joined in one buffer), or, with a codec, what each group compresses to.");
+    module.def(
+        "frame_chunks", guarded(&frame), nb::arg("position"), nb::arg("codec"), nb::arg("values"), nb::arg("sizes"),
+        nb::kw_only(), nb::arg("group_size"), nb::arg("packed_sizes").none() = nb::none(), nb::arg("pad") = false,
+        nb::sig("def frame_chunks(position: int, codec: int, values: collections.abc.Sequence[collections.abc.Buffer], "
+                "sizes: "
+                "numpy.typing.NDArray[numpy.int64], *, group_size: int, packed_sizes: "
+                "collections.abc.Sequence[collections.abc.Buffer] | None = None, pad: bool = False) -> "
+                "tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64], int]"),
+        "Simple chunks of group_size records as the bytes of a file from a position on, where each begins, and where "
+        "they end. "
+        "Values: the records (one by one, or joined in one buffer), or, with a codec, what each group compresses to.");
     module.def(
         "frame_signature",
         [] {
@@ -184,36 +196,44 @@ void register_array_record(nb::module_& module) {
     module.def(
         "frame_padding",
         [](std::uint64_t position) {
-            if (position > riegeli::most_bytes || !riegeli::may_begin_chunk(position)) throw nb::value_error("no chunk can begin there");
-            return framed_whole(position, riegeli::padding_end(position), [&](std::byte* to) { riegeli::write_padding(position, to); });
+            if (position > riegeli::most_bytes || !riegeli::may_begin_chunk(position))
+                throw nb::value_error("no chunk can begin there");
+            return framed_whole(position, riegeli::padding_end(position),
+                                [&](std::byte* to) { riegeli::write_padding(position, to); });
         },
         nb::arg("position"), nb::sig("def frame_padding(position: int) -> numpy.typing.NDArray[numpy.uint8]"),
         "What fills a file up to a block boundary.");
-    module.def("copy_chunks", guarded(&copy_chunks), nb::arg("data"), nb::arg("begins"), nb::arg("position"),
-               nb::sig("def copy_chunks(data: collections.abc.Buffer, begins: numpy.typing.NDArray[numpy.int64], position: int) -> "
-                       "tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64], int]"),
-               "Sound chunks as the bytes of another file from a position on, where each begins there, and where they end.");
     module.def(
-        "size_block", [](Indices sizes) { return bytes_of(riegeli::encode_sizes({sizes.data(), sizes.shape(0)})); }, nb::arg("sizes"),
-        nb::sig("def size_block(sizes: numpy.typing.NDArray[numpy.int64]) -> bytes"), "Sizes of records as chunks hold them.");
-    module.def("parse_footer", guarded(&parse_footer), nb::arg("spans"),
-               nb::sig("def parse_footer(spans: Spans) -> tuple[bytes, numpy.typing.NDArray[numpy.int64], "
-                       "numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]]"),
-               "The writer's options, and of each chunk where it begins, what it decodes to and how many records it holds.");
-    module.def("encode_footer", &encode_footer, nb::arg("offsets"), nb::arg("decoded_sizes"), nb::arg("counts"), nb::arg("options"),
-               nb::sig("def encode_footer(offsets: numpy.typing.NDArray[numpy.int64], decoded_sizes: numpy.typing.NDArray[numpy.int64], "
-                       "counts: numpy.typing.NDArray[numpy.int64], options: bytes) -> tuple[bytes, numpy.typing.NDArray[numpy.int64]]"),
+        "copy_chunks", guarded(&copy_chunks), nb::arg("data"), nb::arg("begins"), nb::arg("position"),
+        nb::sig("def copy_chunks(data: collections.abc.Buffer, begins: numpy.typing.NDArray[numpy.int64], position: "
+                "int) -> "
+                "tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64], int]"),
+        "Sound chunks as the bytes of another file from a position on, where each begins there, and where they end.");
+    module.def(
+        "size_block", [](Indices sizes) { return bytes_of(riegeli::encode_sizes({sizes.data(), sizes.shape(0)})); },
+        nb::arg("sizes"), nb::sig("def size_block(sizes: numpy.typing.NDArray[numpy.int64]) -> bytes"),
+        "Sizes of records as chunks hold them.");
+    module.def(
+        "parse_footer", guarded(&parse_footer), nb::arg("spans"),
+        nb::sig("def parse_footer(spans: Spans) -> tuple[bytes, numpy.typing.NDArray[numpy.int64], "
+                "numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]]"),
+        "The writer's options, and of each chunk where it begins, what it decodes to and how many records it holds.");
+    module.def("encode_footer", &encode_footer, nb::arg("offsets"), nb::arg("decoded_sizes"), nb::arg("counts"),
+               nb::arg("options"),
+               nb::sig("def encode_footer(offsets: numpy.typing.NDArray[numpy.int64], decoded_sizes: "
+                       "numpy.typing.NDArray[numpy.int64], "
+                       "counts: numpy.typing.NDArray[numpy.int64], options: bytes) -> tuple[bytes, "
+                       "numpy.typing.NDArray[numpy.int64]]"),
                "The records of an ArrayRecord footer, joined, and their sizes.");
+    module.def("parse_postscript", guarded([](const HeldSpans& spans) {
+                   if (spans.spans.payloads.empty()) throw FormatError(Fault::structure, 0);
+                   return array_record::parse_postscript(spans.spans.payloads[0]);
+               }),
+               nb::arg("spans"), nb::sig("def parse_postscript(spans: Spans) -> int"),
+               "Where the footer chunk begins.");
     module.def(
-        "parse_postscript",
-        guarded([](const HeldSpans& spans) {
-            if (spans.spans.payloads.empty()) throw FormatError(Fault::structure, 0);
-            return array_record::parse_postscript(spans.spans.payloads[0]);
-        }),
-        nb::arg("spans"), nb::sig("def parse_postscript(spans: Spans) -> int"), "Where the footer chunk begins.");
-    module.def(
-        "encode_postscript", [](std::uint64_t footer) { return bytes_of(array_record::encode_postscript(footer)); }, nb::arg("footer"),
-        nb::sig("def encode_postscript(footer: int) -> bytes"), "A record of the postscript.");
+        "encode_postscript", [](std::uint64_t footer) { return bytes_of(array_record::encode_postscript(footer)); },
+        nb::arg("footer"), nb::sig("def encode_postscript(footer: int) -> bytes"), "A record of the postscript.");
 }
 
 } // namespace headrace::bind

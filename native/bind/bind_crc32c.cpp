@@ -40,7 +40,8 @@ nb::object sums_of_blocks(nb::object data, std::size_t block_bytes) {
 using Sums = nb::ndarray<const std::uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Marks = nb::ndarray<bool, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-/// The blocks that ranges are in and that were not compared yet, each once. One behind the last counts as one: nothing says what it was.
+/// The blocks that ranges are in and that were not compared yet, each once. One behind the last counts as one: nothing
+/// says what it was.
 std::vector<std::size_t> blocks_to_compare(Indices starts, Indices stops, const Marks& sound, std::size_t block_bytes) {
     std::vector<std::size_t> blocks;
     for (std::size_t i = 0; i < starts.shape(0); ++i) {
@@ -56,7 +57,8 @@ std::vector<std::size_t> blocks_to_compare(Indices starts, Indices stops, const 
     return blocks;
 }
 
-nb::tuple compare_blocks(nb::object data, Indices starts, Indices stops, Sums sums, Marks sound, std::size_t block_bytes) {
+nb::tuple compare_blocks(nb::object data, Indices starts, Indices stops, Sums sums, Marks sound,
+                         std::size_t block_bytes) {
     if (block_bytes == 0) throw nb::value_error("blocks of no bytes");
     if (starts.shape(0) != stops.shape(0)) throw nb::value_error("starts and stops differ in length");
     if (sums.shape(0) != sound.shape(0)) throw nb::value_error("sums and sound differ in length");
@@ -70,7 +72,8 @@ nb::tuple compare_blocks(nb::object data, Indices starts, Indices stops, Sums su
         for (; good < blocks.size(); ++good) {
             if (blocks[good] >= sums.shape(0) || blocks[good] >= (bytes.size() + block_bytes - 1) / block_bytes) break;
             const std::size_t start = blocks[good] * block_bytes;
-            if (crc32c(bytes.subspan(start, std::min(block_bytes, bytes.size() - start))) != sums.data()[blocks[good]]) break;
+            if (crc32c(bytes.subspan(start, std::min(block_bytes, bytes.size() - start))) != sums.data()[blocks[good]])
+                break;
         }
     }
     if (GuardedRead* const guard = GuardedRead::current()) raise_if_lost(*guard); // before anything counts as sound
@@ -81,27 +84,34 @@ nb::tuple compare_blocks(nb::object data, Indices starts, Indices stops, Sums su
 } // namespace
 
 void register_crc32c(nb::module_& module) {
+    module.def("crc32c",
+               guarded([](nb::object data) { return sum_of(data, [](Bytes bytes) { return crc32c(bytes); }); }),
+               nb::arg("data"), nb::sig("def crc32c(data: collections.abc.Buffer) -> int"), "CRC-32C of the bytes.");
+    module.def("masked_crc32c", guarded([](nb::object data) {
+                   return mask_crc(sum_of(data, [](Bytes bytes) { return crc32c(bytes); }));
+               }),
+               nb::arg("data"), nb::sig("def masked_crc32c(data: collections.abc.Buffer) -> int"),
+               "CRC-32C, masked as TFRecord files store it.");
     module.def(
-        "crc32c", guarded([](nb::object data) { return sum_of(data, [](Bytes bytes) { return crc32c(bytes); }); }), nb::arg("data"),
-        nb::sig("def crc32c(data: collections.abc.Buffer) -> int"), "CRC-32C of the bytes.");
-    module.def(
-        "masked_crc32c", guarded([](nb::object data) { return mask_crc(sum_of(data, [](Bytes bytes) { return crc32c(bytes); })); }),
-        nb::arg("data"), nb::sig("def masked_crc32c(data: collections.abc.Buffer) -> int"),
-        "CRC-32C, masked as TFRecord files store it.");
-    module.def(
-        "crc32c_by_tables", [](nb::object data) { return sum_of(data, [](Bytes bytes) { return crc32c_by_tables(bytes); }); },
+        "crc32c_by_tables",
+        [](nb::object data) { return sum_of(data, [](Bytes bytes) { return crc32c_by_tables(bytes); }); },
         nb::arg("data"), nb::sig("def crc32c_by_tables(data: collections.abc.Buffer) -> int"),
         "CRC-32C without the processor's instruction.");
-    module.def("crc32c_blocks", guarded(&sums_of_blocks), nb::arg("data"), nb::arg("block_bytes"),
-               nb::sig("def crc32c_blocks(data: collections.abc.Buffer, block_bytes: int) -> numpy.typing.NDArray[numpy.uint32]"),
-               "CRC-32C of each block of the bytes; the last one may be shorter.");
-    module.def("compare_blocks", guarded(&compare_blocks), nb::arg("data"), nb::arg("starts"), nb::arg("stops"), nb::arg("sums"), nb::arg("sound"),
-               nb::arg("block_bytes"),
-               nb::sig("def compare_blocks(data: collections.abc.Buffer, starts: numpy.typing.NDArray[numpy.int64], stops: "
-                       "numpy.typing.NDArray[numpy.int64], sums: numpy.typing.NDArray[numpy.uint32], sound: numpy.typing.NDArray[numpy.bool_], "
-                       "block_bytes: int) -> tuple[int, bool]"),
-               "Compares the blocks that ranges of some bytes are in with their CRC-32C, those that are not marked as sound, and marks them. Gives "
-               "the first that differs, or -1, and whether there were any.");
+    module.def(
+        "crc32c_blocks", guarded(&sums_of_blocks), nb::arg("data"), nb::arg("block_bytes"),
+        nb::sig(
+            "def crc32c_blocks(data: collections.abc.Buffer, block_bytes: int) -> numpy.typing.NDArray[numpy.uint32]"),
+        "CRC-32C of each block of the bytes; the last one may be shorter.");
+    module.def(
+        "compare_blocks", guarded(&compare_blocks), nb::arg("data"), nb::arg("starts"), nb::arg("stops"),
+        nb::arg("sums"), nb::arg("sound"), nb::arg("block_bytes"),
+        nb::sig("def compare_blocks(data: collections.abc.Buffer, starts: numpy.typing.NDArray[numpy.int64], stops: "
+                "numpy.typing.NDArray[numpy.int64], sums: numpy.typing.NDArray[numpy.uint32], sound: "
+                "numpy.typing.NDArray[numpy.bool_], "
+                "block_bytes: int) -> tuple[int, bool]"),
+        "Compares the blocks that ranges of some bytes are in with their CRC-32C, those that are not marked as sound, "
+        "and marks them. Gives "
+        "the first that differs, or -1, and whether there were any.");
     module.def("crc32c_engine", &crc32c_engine, "How CRC-32C is computed here: 'sse4.2', 'armv8' or 'table'.");
 }
 

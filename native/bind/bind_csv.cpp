@@ -26,8 +26,8 @@ csv::Layout layout_of(const nb::tuple& marks, std::size_t width, const nb::list&
     return {dialect_of(marks), width, csv::Words(std::move(words))};
 }
 
-nb::tuple scan(nb::object data, std::uint64_t start, std::uint64_t stop, nb::tuple marks, std::uint64_t width, bool utf8, bool last,
-               std::size_t max_records) {
+nb::tuple scan(nb::object data, std::uint64_t start, std::uint64_t stop, nb::tuple marks, std::uint64_t width,
+               bool utf8, bool last, std::size_t max_records) {
     const Buffer buffer(data);
     const csv::Dialect dialect = dialect_of(marks);
     csv::Scan found;
@@ -99,7 +99,8 @@ csv::Spec spec_of(nb::handle item) {
     const auto parts = nb::cast<nb::tuple>(item);
     const int kind = nb::cast<int>(parts[1]);
     if (kind < 1 || kind > exact_float64)
-        throw nb::value_error("kind is 1 (int64), 2 (uint64), 3 (float64), 4 (float32), 5 (bool), 6 (text) or 7 (float64 without rounding)");
+        throw nb::value_error("kind is 1 (int64), 2 (uint64), 3 (float64), 4 (float32), 5 (bool), 6 (text) or 7 "
+                              "(float64 without rounding)");
     csv::Spec spec;
     spec.field = nb::cast<std::size_t>(parts[0]);
     spec.exact = kind == exact_float64;
@@ -175,14 +176,16 @@ nb::dlpack::dtype dtype_of(csv::Kind kind) {
                                         : nb::dtype<std::uint8_t>();
 }
 
-// A few rows: making an array costs more than what is in it, and a view of one a tenth of that. So columns of a kind share one.
+// A few rows: making an array costs more than what is in it, and a view of one a tenth of that. So columns of a kind
+// share one.
 constexpr std::size_t few_rows = 64;
 
 class Shared {
   public:
     Shared(csv::Decoded& decoded, const std::vector<csv::Spec>& specs, std::size_t rows) : rows_(rows) {
         for (std::size_t k = 0; k < specs.size(); ++k)
-            if (specs[k].kind != csv::Kind::text) numbers_[static_cast<std::size_t>(specs[k].kind)].push_back(&decoded.columns[k]);
+            if (specs[k].kind != csv::Kind::text)
+                numbers_[static_cast<std::size_t>(specs[k].kind)].push_back(&decoded.columns[k]);
     }
 
     /// The next column of this kind.
@@ -200,7 +203,8 @@ class Shared {
         const nb::dlpack::dtype dtype = dtype_of(kind);
         const std::size_t bytes = rows_ * dtype.bits / 8;
         Pool::Block block = batch_pool()->take(columns.size() * bytes);
-        for (std::size_t i = 0; i < columns.size(); ++i) std::memcpy(block.data() + i * bytes, columns[i]->numbers.data(), bytes);
+        for (std::size_t i = 0; i < columns.size(); ++i)
+            std::memcpy(block.data() + i * bytes, columns[i]->numbers.data(), bytes);
         return to_numpy(std::move(block), dtype, {columns.size(), rows_});
     }
 
@@ -229,10 +233,8 @@ nb::list decode(const Decoder& decoder, const HeldSpans& held) {
     for (std::size_t k = 0; k < decoded.columns.size(); ++k) {
         const csv::Kind kind = decoder.core.specs()[k].kind;
         csv::Column& column = decoded.columns[k];
-        if (kind == csv::Kind::text)
-            out.append(texts_of(column, decoder.encodings[k]));
-        else
-            out.append(shares ? shared.next(kind) : to_numpy(std::move(column.numbers), dtype_of(kind), {rows}));
+        if (kind == csv::Kind::text) out.append(texts_of(column, decoder.encodings[k]));
+        else out.append(shares ? shared.next(kind) : to_numpy(std::move(column.numbers), dtype_of(kind), {rows}));
     }
     return out;
 }
@@ -259,9 +261,12 @@ struct Inputs {
             }
             if (source.texts.size() != total) throw nb::value_error("a column of another length");
         } else {
-            const std::size_t size = source.kind == csv::Values::boolean ? 1 : source.kind == csv::Values::float32 ? 4 : 8;
+            const std::size_t size = source.kind == csv::Values::boolean   ? 1
+                                     : source.kind == csv::Values::float32 ? 4
+                                                                           : 8;
             const Numbers& values = numbers.emplace_back(nb::cast<Numbers>(parts[2]));
-            if (values.shape(0) != total || values.itemsize() != size) throw nb::value_error("a column of another length or type");
+            if (values.shape(0) != total || values.itemsize() != size)
+                throw nb::value_error("a column of another length or type");
             source.numbers = static_cast<const std::byte*>(values.data());
         }
         sources.push_back(std::move(source));
@@ -283,36 +288,45 @@ nb::object encode(nb::list columns, std::size_t rows, nb::tuple marks, std::stri
 } // namespace
 
 void register_csv(nb::module_& module) {
-    module.def("scan_csv", guarded(&scan), nb::arg("data"), nb::arg("start"), nb::arg("stop"), nb::arg("dialect"), nb::kw_only(), nb::arg("width"),
-               nb::arg("utf8"), nb::arg("last"), nb::arg("max_records"),
-               nb::sig("def scan_csv(data: collections.abc.Buffer, start: int, stop: int, dialect: tuple[str, str, str], *, width: int, "
+    module.def("scan_csv", guarded(&scan), nb::arg("data"), nb::arg("start"), nb::arg("stop"), nb::arg("dialect"),
+               nb::kw_only(), nb::arg("width"), nb::arg("utf8"), nb::arg("last"), nb::arg("max_records"),
+               nb::sig("def scan_csv(data: collections.abc.Buffer, start: int, stop: int, dialect: tuple[str, str, "
+                       "str], *, width: int, "
                        "utf8: bool, last: bool, max_records: int) -> tuple[numpy.typing.NDArray[numpy.int64], int]"),
-               "Starts of the rows that begin in [start, stop), and where to go on. A dialect is (delimiter, quote or '', decimal mark). "
-               "Where width is not 0, rows must have so many fields. A FormatError carries the starts found before it as `starts`.");
-    module.def(
-        "find_csv",
-        guarded([](nb::object data, std::uint64_t start) {
-            const Buffer buffer(data);
-            const nb::gil_scoped_release release;
-            return csv::find(buffer.bytes(), start);
-        }),
-        nb::arg("data"), nb::arg("start"), nb::sig("def find_csv(data: collections.abc.Buffer, start: int) -> int"),
-        "Where the first line from start on begins; -1 if there is none.");
-    module.def("gather_csv", guarded(&gather), nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"), nb::arg("dialect"),
-               nb::sig("def gather_csv(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: "
+               "Starts of the rows that begin in [start, stop), and where to go on. A dialect is (delimiter, quote or "
+               "'', decimal mark). "
+               "Where width is not 0, rows must have so many fields. A FormatError carries the starts found before it "
+               "as `starts`.");
+    module.def("find_csv", guarded([](nb::object data, std::uint64_t start) {
+                   const Buffer buffer(data);
+                   const nb::gil_scoped_release release;
+                   return csv::find(buffer.bytes(), start);
+               }),
+               nb::arg("data"), nb::arg("start"),
+               nb::sig("def find_csv(data: collections.abc.Buffer, start: int) -> int"),
+               "Where the first line from start on begins; -1 if there is none.");
+    module.def("gather_csv", guarded(&gather), nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"),
+               nb::arg("dialect"),
+               nb::sig("def gather_csv(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | "
+                       "None, offsets: "
                        "numpy.typing.NDArray[numpy.int64], dialect: tuple[str, str, str]) -> Spans"),
                "Spans over the rows that begin at the offsets, without their line ends.");
     module.def("values_of_csv", guarded(&values_of), nb::arg("row"), nb::arg("dialect"),
                nb::sig("def values_of_csv(row: collections.abc.Buffer, dialect: tuple[str, str, str]) -> list[bytes]"),
                "The values of one row, without quotes.");
-    module.def("examine_csv", guarded(&examine), nb::arg("spans"), nb::arg("dialect"), nb::arg("width"), nb::arg("missing"),
-               nb::sig("def examine_csv(spans: Spans, dialect: tuple[str, str, str], width: int, missing: list[str]) -> list[dict[str, int]]"),
+    module.def("examine_csv", guarded(&examine), nb::arg("spans"), nb::arg("dialect"), nb::arg("width"),
+               nb::arg("missing"),
+               nb::sig("def examine_csv(spans: Spans, dialect: tuple[str, str, str], width: int, missing: list[str]) "
+                       "-> list[dict[str, int]]"),
                "What the values of each column are: how many are whole numbers, texts, ...");
-    nb::class_<Decoder>(module, "CsvDecoder", "Decodes rows into columns. Specs are (field, kind, default), kinds 1 int64, 2 uint64, 3 float64, "
-                                              "4 float32, 5 bool, 6 text; a text's encoding is '' where bytes are wanted.")
+    nb::class_<Decoder>(
+        module, "CsvDecoder",
+        "Decodes rows into columns. Specs are (field, kind, default), kinds 1 int64, 2 uint64, 3 float64, "
+        "4 float32, 5 bool, 6 text; a text's encoding is '' where bytes are wanted.")
         .def(
             "__init__",
-            [](Decoder* self, nb::tuple marks, std::size_t width, nb::list missing, nb::list specs, nb::list encodings) {
+            [](Decoder* self, nb::tuple marks, std::size_t width, nb::list missing, nb::list specs,
+               nb::list encodings) {
                 std::vector<csv::Spec> wanted;
                 std::vector<std::string> names;
                 for (nb::handle item : specs) wanted.push_back(spec_of(item));
@@ -321,12 +335,17 @@ void register_csv(nb::module_& module) {
                 new (self) Decoder{csv::Decoder(layout_of(marks, width, missing), std::move(wanted)), std::move(names)};
             },
             nb::arg("dialect"), nb::arg("width"), nb::arg("missing"), nb::arg("specs"), nb::arg("encodings"),
-            nb::sig("def __init__(self, dialect: tuple[str, str, str], width: int, missing: list[str], specs: list[tuple[int, int, bytes | None]], "
+            nb::sig("def __init__(self, dialect: tuple[str, str, str], width: int, missing: list[str], specs: "
+                    "list[tuple[int, int, bytes | None]], "
                     "encodings: list[str]) -> None"))
-        .def("decode", guarded(&decode), nb::arg("spans"), nb::sig("def decode(self, spans: Spans) -> list[typing.Any]"),
-             "A column for each spec: an array, or a list of texts; of texts that the encoding does not know, the number of the first.");
-    module.def("encode_csv", guarded(&encode), nb::arg("columns"), nb::arg("rows"), nb::arg("dialect"), nb::arg("line_end"),
-               nb::sig("def encode_csv(columns: list[tuple[int, int, typing.Any]], rows: int, dialect: tuple[str, str, str], line_end: str) -> bytes"),
+        .def("decode", guarded(&decode), nb::arg("spans"),
+             nb::sig("def decode(self, spans: Spans) -> list[typing.Any]"),
+             "A column for each spec: an array, or a list of texts; of texts that the encoding does not know, the "
+             "number of the first.");
+    module.def("encode_csv", guarded(&encode), nb::arg("columns"), nb::arg("rows"), nb::arg("dialect"),
+               nb::arg("line_end"),
+               nb::sig("def encode_csv(columns: list[tuple[int, int, typing.Any]], rows: int, dialect: tuple[str, str, "
+                       "str], line_end: str) -> bytes"),
                "Rows as text. Columns are (kind, values per row, flat array or list of bytes).");
 }
 

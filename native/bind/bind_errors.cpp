@@ -41,10 +41,10 @@ nb::object to_python(const FormatError& error) {
 }
 
 void register_errors(nb::module_& module) {
-    error_type = PyErr_NewExceptionWithDoc(
-        "headrace._native.FormatError",
-        "A fault in some bytes. Attributes: fault (str), offset, expected, found, record, feature (int; -1 where it does not apply).",
-        PyExc_ValueError, nullptr);
+    error_type = PyErr_NewExceptionWithDoc("headrace._native.FormatError",
+                                           "A fault in some bytes. Attributes: fault (str), offset, expected, found, "
+                                           "record, feature (int; -1 where it does not apply).",
+                                           PyExc_ValueError, nullptr);
     if (error_type == nullptr) throw nb::python_error();
     module.attr("FormatError") = nb::borrow(error_type);
     nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {

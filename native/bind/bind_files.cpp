@@ -21,7 +21,8 @@
 namespace headrace::bind {
 namespace {
 
-/// Makes the Python exception for a mapped file that was cut off: (name, opened, size) to an exception. Set by Python, never freed.
+/// Makes the Python exception for a mapped file that was cut off: (name, opened, size) to an exception. Set by Python,
+/// never freed.
 PyObject* make_error = nullptr;
 
 /// A guard as a context manager.
@@ -42,10 +43,8 @@ struct PythonGuard {
     void hold() {
         held.reserve(buffers.size());
         for (nb::handle buffer : buffers) {
-            if (nb::isinstance<HeldSpans>(buffer))
-                guard->touch(nb::cast<const HeldSpans&>(buffer).mapped);
-            else
-                held.emplace_back(buffer);
+            if (nb::isinstance<HeldSpans>(buffer)) guard->touch(nb::cast<const HeldSpans&>(buffer).mapped);
+            else held.emplace_back(buffer);
         }
     }
 
@@ -77,7 +76,8 @@ nb::bytes copy_of(nb::handle data, std::size_t offset, std::size_t size) {
     if (!copy.is_valid()) throw nb::python_error();
     char* const to = PyBytes_AsString(copy.ptr());
     {
-        const nb::gil_scoped_release release; // No other thread has seen the copy. Its count of references is Python's, so it is returned after this.
+        const nb::gil_scoped_release release; // No other thread has seen the copy. Its count of references is Python's,
+                                              // so it is returned after this.
         std::memcpy(to, part.data(), part.size());
     }
     return nb::steal<nb::bytes>(copy.release());
@@ -87,13 +87,15 @@ nb::list copies_of(nb::object buffers, std::optional<Which> which, Indices begin
     const nb::object held = hold_buffers(std::move(buffers));
     const auto& all = nb::cast<const HeldBuffers&>(held);
     const std::size_t count = begins.shape(0);
-    if (ends.shape(0) != count || (which && which->shape(0) != count)) throw nb::value_error("which, begins and ends differ in length");
+    if (ends.shape(0) != count || (which && which->shape(0) != count))
+        throw nb::value_error("which, begins and ends differ in length");
     (void)all.mapped(which ? which->data() : nullptr, count);
     nb::list out;
     for (std::size_t i = 0; i < count; ++i) {
         const auto number = which ? static_cast<std::size_t>(which->data()[i]) : 0;
         const std::int64_t begin = begins.data()[i], end = ends.data()[i];
-        if (number >= all.bytes.size() || begin < 0 || end < begin || static_cast<std::uint64_t>(end) > all.bytes[number].size())
+        if (number >= all.bytes.size() || begin < 0 || end < begin ||
+            static_cast<std::uint64_t>(end) > all.bytes[number].size())
             throw nb::index_error("a range that is not in its buffer");
         out.append(nb::bytes(all.bytes[number].data() + begin, static_cast<std::size_t>(end - begin)));
     }
@@ -101,17 +103,23 @@ nb::list copies_of(nb::object buffers, std::optional<Which> which, Indices begin
 }
 
 void register_guards(nb::module_& module) {
-    nb::class_<PythonGuard>(module, "GuardedRead",
-                            "While entered, this thread may read these buffers where they are of mapped files that are cut off: leaving raises the error "
-                            "then. Nothing that is read inside may be used before it was left, and no generator may yield inside.")
+    nb::class_<PythonGuard>(
+        module, "GuardedRead",
+        "While entered, this thread may read these buffers where they are of mapped files that are cut off: leaving "
+        "raises the error "
+        "then. Nothing that is read inside may be used before it was left, and no generator may yield inside.")
         .def(nb::init<nb::args>(), nb::sig("def __init__(self, *buffers: collections.abc.Buffer | Spans) -> None"))
         .def("__enter__", [](PythonGuard& self) { self.enter(); })
-        .def("__exit__", [](PythonGuard& self, const nb::args&) { self.exit(); }, nb::sig("def __exit__(self, *args: object) -> None"));
+        .def(
+            "__exit__", [](PythonGuard& self, const nb::args&) { self.exit(); },
+            nb::sig("def __exit__(self, *args: object) -> None"));
     module.def("copy_bytes", guarded(&copy_of), nb::arg("data"), nb::arg("offset") = 0, nb::arg("size") = SIZE_MAX,
                nb::sig("def copy_bytes(data: collections.abc.Buffer, offset: int = 0, size: int = ...) -> bytes"),
                "`size` bytes from `offset`, fewer where there are no more.");
-    module.def("copy_ranges", guarded(&copies_of), nb::arg("buffers"), nb::arg("which").none(), nb::arg("begins"), nb::arg("ends"),
-               nb::sig("def copy_ranges(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | None, begins: "
+    module.def("copy_ranges", guarded(&copies_of), nb::arg("buffers"), nb::arg("which").none(), nb::arg("begins"),
+               nb::arg("ends"),
+               nb::sig("def copy_ranges(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] "
+                       "| None, begins: "
                        "numpy.typing.NDArray[numpy.int64], ends: numpy.typing.NDArray[numpy.int64]) -> list[bytes]"),
                "The bytes [begins[i], ends[i]) of buffers[which[i]] (None: all of the first).");
     module.def(
@@ -120,9 +128,9 @@ void register_guards(nb::module_& module) {
             Py_XDECREF(make_error);
             make_error = function.release().ptr();
         },
-        nb::arg("function"),
-        nb::sig("def on_lost_file(function: typing.Any) -> None"),
-        "Set what makes the exception for a mapped file that was cut off while it was read, of its name, the path that was opened, and its size.");
+        nb::arg("function"), nb::sig("def on_lost_file(function: typing.Any) -> None"),
+        "Set what makes the exception for a mapped file that was cut off while it was read, of its name, the path that "
+        "was opened, and its size.");
 }
 
 } // namespace
@@ -146,7 +154,8 @@ void raise_if_lost(GuardedRead& guard) {
 #ifdef HEADRACE_HAS_MMAP
     if (make_error == nullptr) throw nb::value_error("a mapped file was cut off while it was read");
     const std::string &name = file->name(), &opened = file->opened();
-    const nb::object error = nb::borrow(make_error)(nb::bytes(name.data(), name.size()), nb::bytes(opened.data(), opened.size()), file->size());
+    const nb::object error = nb::borrow(make_error)(nb::bytes(name.data(), name.size()),
+                                                    nb::bytes(opened.data(), opened.size()), file->size());
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
     throw nb::python_error();
 #endif
@@ -159,12 +168,14 @@ namespace {
 class Mapping {
   public:
     Mapping(int fd, std::size_t size, const nb::bytes& name, const nb::bytes& opened, bool is_private) : size_(size) {
-        struct stat status {};
+        struct stat status{};
         if (fstat(fd, &status) != 0) raise_errno(errno);
-        if (static_cast<std::uint64_t>(status.st_size) < size) throw nb::value_error("the file has fewer bytes than size");
+        if (static_cast<std::uint64_t>(status.st_size) < size)
+            throw nb::value_error("the file has fewer bytes than size");
         if (size == 0) return;
         try {
-            file_.emplace(fd, size, std::string(name.c_str(), name.size()), std::string(opened.c_str(), opened.size()), is_private);
+            file_.emplace(fd, size, std::string(name.c_str(), name.size()), std::string(opened.c_str(), opened.size()),
+                          is_private);
         } catch (const std::system_error& error) {
             raise_errno(error.code().value());
         }
@@ -220,17 +231,25 @@ std::size_t read_at(int fd, std::byte* to, std::size_t size, std::uint64_t offse
 }
 
 #if defined(__APPLE__)
-std::int64_t modified(const struct stat& status) { return std::int64_t{status.st_mtimespec.tv_sec} * 1'000'000'000 + status.st_mtimespec.tv_nsec; }
-std::int64_t changed(const struct stat& status) { return std::int64_t{status.st_ctimespec.tv_sec} * 1'000'000'000 + status.st_ctimespec.tv_nsec; }
+std::int64_t modified(const struct stat& status) {
+    return std::int64_t{status.st_mtimespec.tv_sec} * 1'000'000'000 + status.st_mtimespec.tv_nsec;
+}
+std::int64_t changed(const struct stat& status) {
+    return std::int64_t{status.st_ctimespec.tv_sec} * 1'000'000'000 + status.st_ctimespec.tv_nsec;
+}
 #else
-std::int64_t modified(const struct stat& status) { return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec; }
-std::int64_t changed(const struct stat& status) { return std::int64_t{status.st_ctim.tv_sec} * 1'000'000'000 + status.st_ctim.tv_nsec; }
+std::int64_t modified(const struct stat& status) {
+    return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
+std::int64_t changed(const struct stat& status) {
+    return std::int64_t{status.st_ctim.tv_sec} * 1'000'000'000 + status.st_ctim.tv_nsec;
+}
 #endif
 
 nb::tuple read_signature(int fd, std::size_t block_bytes) {
     constexpr std::size_t most = std::size_t{1} << 20;
     if (block_bytes == 0 || block_bytes > most) throw nb::value_error("blocks of no bytes, or of more than a megabyte");
-    struct stat status {};
+    struct stat status{};
     int error = 0;
     std::uint32_t sum = 0;
     {
@@ -273,35 +292,48 @@ PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {
 } // namespace
 
 void register_files(nb::module_& module) {
-    nb::class_<Mapping>(module, "MappedFile", nb::type_slots(slots), "A file's bytes as read-only memory, through the buffer protocol.")
-        .def(nb::init<int, std::size_t, const nb::bytes&, const nb::bytes&, bool>(), nb::arg("fd"), nb::arg("size"), nb::arg("name") = nb::bytes(""),
-             nb::arg("opened") = nb::bytes(""), nb::arg("private") = false,
-             "Map the first `size` bytes; the descriptor may be closed afterwards. ValueError when the file has fewer. The name is what errors "
+    nb::class_<Mapping>(module, "MappedFile", nb::type_slots(slots),
+                        "A file's bytes as read-only memory, through the buffer protocol.")
+        .def(nb::init<int, std::size_t, const nb::bytes&, const nb::bytes&, bool>(), nb::arg("fd"), nb::arg("size"),
+             nb::arg("name") = nb::bytes(""), nb::arg("opened") = nb::bytes(""), nb::arg("private") = false,
+             "Map the first `size` bytes; the descriptor may be closed afterwards. ValueError when the file has fewer. "
+             "The name is what errors "
              "call it, `opened` its absolute path. Of a private one, users get copies only.")
         .def("__len__", &Mapping::size)
         .def(
-            "drop", [](const Mapping& self, std::size_t offset, std::size_t size) { self.advise(offset, size, MADV_DONTNEED); },
-            nb::arg("offset"), nb::arg("size"), "Let go of the resident pages of a range; they are read again when touched.")
+            "drop",
+            [](const Mapping& self, std::size_t offset, std::size_t size) { self.advise(offset, size, MADV_DONTNEED); },
+            nb::arg("offset"), nb::arg("size"),
+            "Let go of the resident pages of a range; they are read again when touched.")
         .def(
-            "prefetch", [](const Mapping& self, std::size_t offset, std::size_t size) { self.advise(offset, size, MADV_WILLNEED); },
+            "prefetch",
+            [](const Mapping& self, std::size_t offset, std::size_t size) { self.advise(offset, size, MADV_WILLNEED); },
             nb::arg("offset"), nb::arg("size"), "Ask for the pages of a range to be read ahead.")
         .def(
-            "expect_scattered_reads", [](const Mapping& self, bool scattered) { self.advise(0, self.size(), scattered ? MADV_RANDOM : MADV_NORMAL); },
+            "expect_scattered_reads",
+            [](const Mapping& self, bool scattered) {
+                self.advise(0, self.size(), scattered ? MADV_RANDOM : MADV_NORMAL);
+            },
             nb::arg("scattered"), "Whether a page that is missing is read alone, without those around it.");
     register_guards(module);
     module.attr("HAS_MAPPED_FILE") = true;
     module.def("read_signature", &read_signature, nb::arg("fd"), nb::arg("block_bytes"),
                nb::sig("def read_signature(fd: int, block_bytes: int) -> tuple[int, int, int, int]"),
-               "Of an open file: size, time of the last change of its bytes, CRC-32C of its first and last block, and time of the last change of "
+               "Of an open file: size, time of the last change of its bytes, CRC-32C of its first and last block, and "
+               "time of the last change of "
                "anything about it (both in nanoseconds). Its position stays where it is.");
-    module.def("start_writing_back", &start_writing_back, nb::arg("fd"), nb::arg("offset"), nb::arg("size"), nb::call_guard<nb::gil_scoped_release>(),
-               "Have the system begin to bring what was written of a range to the disk, and wait for none of it. False where it knows no such advice.");
+    module.def("start_writing_back", &start_writing_back, nb::arg("fd"), nb::arg("offset"), nb::arg("size"),
+               nb::call_guard<nb::gil_scoped_release>(),
+               "Have the system begin to bring what was written of a range to the disk, and wait for none of it. False "
+               "where it knows no such advice.");
 }
 #else
 void register_files(nb::module_& module) {
     register_guards(module);
     module.attr("HAS_MAPPED_FILE") = false;
-    module.def("start_writing_back", [](int, std::int64_t, std::int64_t) { return false; }, nb::arg("fd"), nb::arg("offset"), nb::arg("size"));
+    module.def(
+        "start_writing_back", [](int, std::int64_t, std::int64_t) { return false; }, nb::arg("fd"), nb::arg("offset"),
+        nb::arg("size"));
 }
 #endif
 

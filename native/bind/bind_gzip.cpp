@@ -13,7 +13,8 @@ const char* name_of(GzipInflater::State state) {
 
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     const Bytes bytes = nb::inst_ptr<GzipInflater::Piece>(self)->bytes;
-    return PyBuffer_FillInfo(view, self, const_cast<std::byte*>(bytes.data()), static_cast<Py_ssize_t>(bytes.size()), 1, flags);
+    return PyBuffer_FillInfo(view, self, const_cast<std::byte*>(bytes.data()), static_cast<Py_ssize_t>(bytes.size()), 1,
+                             flags);
 }
 
 PyType_Slot piece_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {0, nullptr}};
@@ -60,31 +61,51 @@ struct HeldInflater {
 } // namespace
 
 void register_gzip(nb::module_& module) {
-    nb::class_<GzipInflater::Piece>(module, "InflatedPiece", nb::type_slots(piece_slots), "Inflated bytes, through the buffer protocol: read-only, not copied.");
-    nb::class_<HeldInflater>(module, "GzipInflater", "Inflates a GZIP file of bytes that hardly repeat, stretches of it side by side; refuses others.")
-        .def(nb::init<std::size_t, unsigned>(), nb::arg("stretch") = GzipInflater::default_stretch, nb::arg("threads") = 1)
-        .def_prop_ro("own", [](const HeldInflater& held) { return held.inflater.own(); },
-                     "How many compressed bytes the next part is to own: few at first, so that the first bytes come soon.")
-        .def_prop_ro("most_own", [](const HeldInflater& held) { return held.inflater.most_own(); }, "How many a part is ever to own.")
-        .def_prop_ro("margin", [](const HeldInflater& held) { return held.inflater.margin(); }, "How many it is to have behind its own.")
-        .def_prop_ro("most_waiting", [](const HeldInflater& held) { return held.inflater.parts_at_once(); }, "How many parts may ever wait to be taken.")
-        .def_prop_ro("waiting", [](const HeldInflater& held) { return held.inflater.waiting(); }, "How many parts were given and not taken.")
-        .def_prop_ro("has_room", [](const HeldInflater& held) { return held.inflater.has_room(); }, "Whether another part may be given.")
-        .def_prop_ro("state", [](const HeldInflater& held) { return name_of(held.inflater.state()); }, "'going', 'done' or 'refused', as of what was taken.")
+    nb::class_<GzipInflater::Piece>(module, "InflatedPiece", nb::type_slots(piece_slots),
+                                    "Inflated bytes, through the buffer protocol: read-only, not copied.");
+    nb::class_<HeldInflater>(
+        module, "GzipInflater",
+        "Inflates a GZIP file of bytes that hardly repeat, stretches of it side by side; refuses others.")
+        .def(nb::init<std::size_t, unsigned>(), nb::arg("stretch") = GzipInflater::default_stretch,
+             nb::arg("threads") = 1)
+        .def_prop_ro(
+            "own", [](const HeldInflater& held) { return held.inflater.own(); },
+            "How many compressed bytes the next part is to own: few at first, so that the first bytes come soon.")
+        .def_prop_ro(
+            "most_own", [](const HeldInflater& held) { return held.inflater.most_own(); },
+            "How many a part is ever to own.")
+        .def_prop_ro(
+            "margin", [](const HeldInflater& held) { return held.inflater.margin(); },
+            "How many it is to have behind its own.")
+        .def_prop_ro(
+            "most_waiting", [](const HeldInflater& held) { return held.inflater.parts_at_once(); },
+            "How many parts may ever wait to be taken.")
+        .def_prop_ro(
+            "waiting", [](const HeldInflater& held) { return held.inflater.waiting(); },
+            "How many parts were given and not taken.")
+        .def_prop_ro(
+            "has_room", [](const HeldInflater& held) { return held.inflater.has_room(); },
+            "Whether another part may be given.")
+        .def_prop_ro(
+            "state", [](const HeldInflater& held) { return name_of(held.inflater.state()); },
+            "'going', 'done' or 'refused', as of what was taken.")
         .def("give", &HeldInflater::give, nb::arg("data"), nb::arg("own"), nb::arg("last"),
              nb::sig("def give(self, data: collections.abc.Buffer, own: int, last: bool) -> None"),
-             "Give the next part: its own bytes, behind those of the part before, and the margin. They must not change until it is taken.")
-        .def("take", &HeldInflater::take, nb::sig("def take(self) -> list[memoryview]"), "What the oldest part inflates to: views of where it was inflated to.")
-        .def_prop_ro("taken_crc", [](const HeldInflater& held) { return held.inflater.taken_crc(); }, "The CRC-32 of all that was taken.");
-    module.def(
-        "crc32",
-        guarded([](nb::object data, std::uint32_t before) {
-            const Buffer buffer(data);
-            const nb::gil_scoped_release release;
-            return crc32(buffer.bytes(), before);
-        }),
-        nb::arg("data"), nb::arg("before") = 0, nb::sig("def crc32(data: collections.abc.Buffer, before: int = 0) -> int"),
-        "CRC-32 of the bytes, as GZIP has it.");
+             "Give the next part: its own bytes, behind those of the part before, and the margin. They must not change "
+             "until it is taken.")
+        .def("take", &HeldInflater::take, nb::sig("def take(self) -> list[memoryview]"),
+             "What the oldest part inflates to: views of where it was inflated to.")
+        .def_prop_ro(
+            "taken_crc", [](const HeldInflater& held) { return held.inflater.taken_crc(); },
+            "The CRC-32 of all that was taken.");
+    module.def("crc32", guarded([](nb::object data, std::uint32_t before) {
+                   const Buffer buffer(data);
+                   const nb::gil_scoped_release release;
+                   return crc32(buffer.bytes(), before);
+               }),
+               nb::arg("data"), nb::arg("before") = 0,
+               nb::sig("def crc32(data: collections.abc.Buffer, before: int = 0) -> int"),
+               "CRC-32 of the bytes, as GZIP has it.");
 }
 
 } // namespace headrace::bind

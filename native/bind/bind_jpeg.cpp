@@ -43,7 +43,8 @@ nb::tuple decode_jpegs(nb::list images, std::size_t height, std::size_t width, s
     }
     nb::list others;
     for (const std::size_t position : missed) others.append(position);
-    return nb::make_tuple(to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {held.size(), height, width, channels}), others);
+    return nb::make_tuple(to_numpy(std::move(block), nb::dtype<std::uint8_t>(), {held.size(), height, width, channels}),
+                          others);
 }
 
 bool decode_jpeg_into(nb::handle image, Pixels out) {
@@ -57,16 +58,20 @@ bool decode_jpeg_into(nb::handle image, Pixels out) {
 } // namespace
 
 void register_jpeg(nb::module_& module) {
-    module.def("jpeg_is_fast", [] { return jpeg::vector_kernels() != nullptr; },
-               "Whether this machine decodes plain JPEGs faster here than libjpeg-turbo does.");
-    module.def("decode_jpegs", guarded(&decode_jpegs), nb::arg("images"), nb::arg("height"), nb::arg("width"), nb::arg("channels"),
+    module.def(
+        "jpeg_is_fast", [] { return jpeg::vector_kernels() != nullptr; },
+        "Whether this machine decodes plain JPEGs faster here than libjpeg-turbo does.");
+    module.def("decode_jpegs", guarded(&decode_jpegs), nb::arg("images"), nb::arg("height"), nb::arg("width"),
+               nb::arg("channels"),
                nb::sig("def decode_jpegs(images: list[typing.Any], height: int, width: int, channels: int) -> "
                        "tuple[numpy.typing.NDArray[numpy.uint8], list[int]]"),
-               "Pixels of JPEGs of one shape, uint8 (n, height, width, channels), and the positions of those that have another, or are "
+               "Pixels of JPEGs of one shape, uint8 (n, height, width, channels), and the positions of those that have "
+               "another, or are "
                "not plain or not sound: their pixels are left to others.");
     module.def("decode_jpeg_into", guarded(&decode_jpeg_into), nb::arg("image"), nb::arg("out"),
                nb::sig("def decode_jpeg_into(image: typing.Any, out: numpy.typing.NDArray[numpy.uint8]) -> bool"),
-               "The pixels of one JPEG into their place (height, width, channels). False where `decode_jpegs` would pass it over; what "
+               "The pixels of one JPEG into their place (height, width, channels). False where `decode_jpegs` would "
+               "pass it over; what "
                "is in `out` then means nothing.");
 }
 

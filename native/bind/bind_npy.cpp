@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "bind/support.hpp"
-#include "core/framing/npy_header.hpp"
 #include "core/base/spans.hpp"
+#include "core/framing/npy_header.hpp"
 
 namespace headrace::bind {
 namespace {
@@ -24,8 +24,8 @@ nb::tuple parse_header(nb::object data, std::size_t max_header) {
     const npy::Header header = npy::parse(Buffer(data).bytes(), max_header);
     nb::list shape;
     for (const std::uint64_t length : header.shape) shape.append(length);
-    return nb::make_tuple(nb::make_tuple(header.major, header.minor), to_object(header.descr), header.fortran_order, nb::tuple(shape),
-                          header.data_offset);
+    return nb::make_tuple(nb::make_tuple(header.major, header.minor), to_object(header.descr), header.fortran_order,
+                          nb::tuple(shape), header.data_offset);
 }
 
 nb::object take(nb::object data, std::size_t data_offset, std::size_t row_bytes, std::size_t n_rows, Indices indices) {
@@ -73,14 +73,19 @@ void register_npy(nb::module_& module) {
                nb::sig("def parse_npy_header(data: collections.abc.Buffer, max_header: int = 10000) -> "
                        "tuple[tuple[int, int], typing.Any, bool, tuple[int, ...], int]"),
                "Version, descr, fortran_order, shape and data offset of the .npy file that begins here.");
-    module.def("take_rows", guarded(&take), nb::arg("data"), nb::arg("data_offset"), nb::arg("row_bytes"), nb::arg("n_rows"), nb::arg("indices"),
-               nb::sig("def take_rows(data: collections.abc.Buffer, data_offset: int, row_bytes: int, n_rows: int, indices: "
-                       "numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.uint8]"),
-               "Rows by index, copied into uint8 (n, row_bytes).");
-    module.def("take_ranges", guarded(&take_at), nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"), nb::arg("size"),
-               nb::sig("def take_ranges(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: "
-                       "numpy.typing.NDArray[numpy.int64], size: int) -> numpy.typing.NDArray[numpy.uint8]"),
-               "`size` bytes from each offset of buffers[which[i]] (None: all of the first), copied into uint8 (n, size).");
+    module.def(
+        "take_rows", guarded(&take), nb::arg("data"), nb::arg("data_offset"), nb::arg("row_bytes"), nb::arg("n_rows"),
+        nb::arg("indices"),
+        nb::sig("def take_rows(data: collections.abc.Buffer, data_offset: int, row_bytes: int, n_rows: int, indices: "
+                "numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.uint8]"),
+        "Rows by index, copied into uint8 (n, row_bytes).");
+    module.def(
+        "take_ranges", guarded(&take_at), nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"),
+        nb::arg("size"),
+        nb::sig("def take_ranges(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | None, "
+                "offsets: "
+                "numpy.typing.NDArray[numpy.int64], size: int) -> numpy.typing.NDArray[numpy.uint8]"),
+        "`size` bytes from each offset of buffers[which[i]] (None: all of the first), copied into uint8 (n, size).");
 }
 
 } // namespace headrace::bind

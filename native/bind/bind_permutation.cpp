@@ -56,14 +56,17 @@ nb::tuple bounds(Indices numbers) {
 } // namespace
 
 void register_permutation(nb::module_& module) {
-    module.def("permute", &permute, nb::arg("n"), nb::arg("seed"), nb::arg("epoch"), nb::arg("start"), nb::arg("stop"),
-               nb::sig("def permute(n: int, seed: int, epoch: int, start: int, stop: int) -> numpy.typing.NDArray[numpy.int64]"),
-               "Indices at positions [start, stop) of the order of n numbers for a seed and an epoch (both 64 bits).");
+    module.def(
+        "permute", &permute, nb::arg("n"), nb::arg("seed"), nb::arg("epoch"), nb::arg("start"), nb::arg("stop"),
+        nb::sig(
+            "def permute(n: int, seed: int, epoch: int, start: int, stop: int) -> numpy.typing.NDArray[numpy.int64]"),
+        "Indices at positions [start, stop) of the order of n numbers for a seed and an epoch (both 64 bits).");
     module.def("permute_at", &permute_at, nb::arg("n"), nb::arg("seed"), nb::arg("epoch"), nb::arg("positions"),
                nb::sig("def permute_at(n: int, seed: int, epoch: int, positions: numpy.typing.NDArray[numpy.int64]) -> "
                        "numpy.typing.NDArray[numpy.int64]"),
                "Indices at the given positions of that order.");
-    module.def("bounds", &bounds, nb::arg("numbers"), nb::sig("def bounds(numbers: numpy.typing.NDArray[numpy.int64]) -> tuple[int, int]"),
+    module.def("bounds", &bounds, nb::arg("numbers"),
+               nb::sig("def bounds(numbers: numpy.typing.NDArray[numpy.int64]) -> tuple[int, int]"),
                "The least and the largest of them.");
 }
 

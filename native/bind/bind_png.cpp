@@ -15,15 +15,18 @@ nb::object decode(nb::sequence files, std::size_t height, std::size_t row_bytes,
     const HeldBuffers held(files);
     const std::vector<Bytes>& bytes = held.bytes;
     const std::size_t count = bytes.size();
-    if (count == 0 || bytes[0].size() < PngReader::head_bytes) throw nb::value_error("there is no image that the others are like");
-    if (pixel_bytes < 1 || pixel_bytes > 8 || row_bytes % pixel_bytes != 0) throw nb::value_error("a pixel has 1 to 8 bytes");
+    if (count == 0 || bytes[0].size() < PngReader::head_bytes)
+        throw nb::value_error("there is no image that the others are like");
+    if (pixel_bytes < 1 || pixel_bytes > 8 || row_bytes % pixel_bytes != 0)
+        throw nb::value_error("a pixel has 1 to 8 bytes");
     PngReader reader(bytes[0].first(PngReader::head_bytes), {height, row_bytes, pixel_bytes});
     const std::size_t image = reader.image_bytes();
     Pool::Block block;
     bool are_alike = true;
     {
         const nb::gil_scoped_release release;
-        for (std::size_t i = 0; i < count; ++i) refuse(reader, bytes[i], i); // before memory is taken for what they claim
+        for (std::size_t i = 0; i < count; ++i)
+            refuse(reader, bytes[i], i); // before memory is taken for what they claim
         if (image != 0 && count > SIZE_MAX / image) throw FormatError(Fault::range, 0, SIZE_MAX / image, count);
         block = batch_pool()->take(count * image);
         for (std::size_t i = 0; are_alike && i < count; ++i) {
@@ -42,10 +45,13 @@ nb::object decode(nb::sequence files, std::size_t height, std::size_t row_bytes,
 } // namespace
 
 void register_png(nb::module_& module) {
-    module.def("decode_png", guarded(&decode), nb::arg("files"), nb::arg("height"), nb::arg("row_bytes"), nb::arg("pixel_bytes"),
-               nb::sig("def decode_png(files: typing.Sequence[typing.Any], height: int, row_bytes: int, pixel_bytes: int) -> "
-                       "numpy.typing.NDArray[numpy.uint8] | None"),
-               "The samples of PNG images that have the header of the first: uint8 (n, height * row_bytes); None where they have not.");
+    module.def(
+        "decode_png", guarded(&decode), nb::arg("files"), nb::arg("height"), nb::arg("row_bytes"),
+        nb::arg("pixel_bytes"),
+        nb::sig("def decode_png(files: typing.Sequence[typing.Any], height: int, row_bytes: int, pixel_bytes: int) -> "
+                "numpy.typing.NDArray[numpy.uint8] | None"),
+        "The samples of PNG images that have the header of the first: uint8 (n, height * row_bytes); None where they "
+        "have not.");
 }
 
 } // namespace headrace::bind

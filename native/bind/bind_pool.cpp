@@ -32,13 +32,15 @@ void register_pool(nb::module_& module) {
             out["recycled"] = stats.recycled;
             return out;
         },
-        nb::sig("def pool_stats() -> dict[str, int]"), "Bytes idle and in use, blocks taken and recycled, of the batch memory.");
+        nb::sig("def pool_stats() -> dict[str, int]"),
+        "Bytes idle and in use, blocks taken and recycled, of the batch memory.");
     module.def(
-        "pooled", [](std::size_t size) { return to_numpy(batch_pool()->take(size), nb::dtype<std::uint8_t>(), {size}); },
+        "pooled",
+        [](std::size_t size) { return to_numpy(batch_pool()->take(size), nb::dtype<std::uint8_t>(), {size}); },
         nb::arg("size"), nb::sig("def pooled(size: int) -> numpy.typing.NDArray[numpy.uint8]"),
-        "Batch memory of `size` bytes, with whatever it held before; it goes back to the pool when the last view of it dies.");
-    module.def(
-        "pool_clear", [] { batch_pool()->clear(); }, "Free the batch memory that is not in use.");
+        "Batch memory of `size` bytes, with whatever it held before; it goes back to the pool when the last view of it "
+        "dies.");
+    module.def("pool_clear", [] { batch_pool()->clear(); }, "Free the batch memory that is not in use.");
     module.def(
         "pool_after_fork",
         [] {

@@ -28,7 +28,8 @@ int read_fully(int fd, std::byte* to, std::size_t size, std::uint64_t offset, st
 
 nb::tuple read_ranges(nb::list fds, std::optional<Which> which, Indices offsets, Indices sizes) {
     const std::size_t count = offsets.shape(0);
-    if (sizes.shape(0) != count || (which && which->shape(0) != count)) throw nb::value_error("which, offsets and sizes differ in length");
+    if (sizes.shape(0) != count || (which && which->shape(0) != count))
+        throw nb::value_error("which, offsets and sizes differ in length");
     std::vector<int> files;
     for (nb::handle fd : fds) files.push_back(nb::cast<int>(fd));
     const std::int32_t* const in = which ? which->data() : nullptr;
@@ -36,7 +37,8 @@ nb::tuple read_ranges(nb::list fds, std::optional<Which> which, Indices offsets,
     std::uint64_t total = 0;
     for (std::size_t i = 0; i < count; ++i) {
         const std::size_t number = in != nullptr ? static_cast<std::size_t>(in[i]) : 0;
-        if (offsets.data()[i] < 0 || sizes.data()[i] < 0 || number >= files.size()) throw nb::value_error("a range that cannot be");
+        if (offsets.data()[i] < 0 || sizes.data()[i] < 0 || number >= files.size())
+            throw nb::value_error("a range that cannot be");
         starts[i] = static_cast<std::int64_t>(total);
         total += static_cast<std::uint64_t>(sizes.data()[i]);
     }
@@ -52,7 +54,9 @@ nb::tuple read_ranges(nb::list fds, std::optional<Which> which, Indices offsets,
         for (std::size_t i = 0; i < count && error == 0 && missing == 0;) {
             // Ranges that follow one another in the file are one read.
             std::size_t last = i;
-            while (last + 1 < count && at[last] + size[last] == at[last + 1] && (in == nullptr || in[last] == in[last + 1])) ++last;
+            while (last + 1 < count && at[last] + size[last] == at[last + 1] &&
+                   (in == nullptr || in[last] == in[last + 1]))
+                ++last;
             const auto bytes = static_cast<std::size_t>(at[last] + size[last] - at[i]);
             const int fd = files[in != nullptr ? static_cast<std::size_t>(in[i]) : 0];
             error = read_fully(fd, block.data() + starts[i], bytes, static_cast<std::uint64_t>(at[i]), missing);
@@ -79,7 +83,8 @@ nb::tuple read_ranges(nb::list fds, std::optional<Which> which, Indices offsets,
 /// What became of one of many files: 0, an errno, or this.
 constexpr std::int64_t otherwise = -1;
 
-/// Reads a file that should consist of `head` and `size` bytes behind it, which go to `to`. `spare` holds head.size() + 1 bytes.
+/// Reads a file that should consist of `head` and `size` bytes behind it, which go to `to`. `spare` holds head.size() +
+/// 1 bytes.
 std::int64_t read_file(const char* path, std::string_view head, std::byte* to, std::size_t size, std::string& spare) {
     int fd = -1;
     do fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -97,7 +102,8 @@ std::int64_t read_file(const char* path, std::string_view head, std::byte* to, s
         const std::size_t have = static_cast<std::size_t>(got) - head.size();
         std::size_t missing = 0;
         status = read_fully(fd, to + have, size - have, static_cast<std::uint64_t>(got), missing);
-        if (status == 0 && (missing != 0 || pread(fd, spare.data() + head.size(), 1, static_cast<off_t>(whole)) != 0)) status = otherwise;
+        if (status == 0 && (missing != 0 || pread(fd, spare.data() + head.size(), 1, static_cast<off_t>(whole)) != 0))
+            status = otherwise;
     } else if (status == 0 && static_cast<std::size_t>(got) != whole) {
         status = otherwise;
     }
@@ -139,9 +145,11 @@ void register_read(nb::module_& module) {
     module.def("read_files", &read_files, nb::arg("paths"), nb::arg("head"), nb::arg("size"),
                nb::sig("def read_files(paths: list[bytes], head: bytes, size: int) -> "
                        "tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]"),
-               "Many small files that should all be `head` and `size` bytes behind it: those bytes, uint8 (n, size), and of each file "
+               "Many small files that should all be `head` and `size` bytes behind it: those bytes, uint8 (n, size), "
+               "and of each file "
                "0, an errno, or -1 where its head or its size is another (its bytes are then of no meaning).");
-    module.def("read_ranges", &read_ranges, nb::arg("fds"), nb::arg("which").none(), nb::arg("offsets"), nb::arg("sizes"),
+    module.def("read_ranges", &read_ranges, nb::arg("fds"), nb::arg("which").none(), nb::arg("offsets"),
+               nb::arg("sizes"),
                nb::sig("def read_ranges(fds: list[int], which: numpy.typing.NDArray[numpy.int32] | None, offsets: "
                        "numpy.typing.NDArray[numpy.int64], sizes: numpy.typing.NDArray[numpy.int64]) -> "
                        "tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64]]"),

@@ -8,7 +8,8 @@
 namespace headrace::bind {
 namespace {
 
-nb::tuple scan(nb::object data, std::uint64_t start, std::uint64_t stop, std::size_t max_records, recordio::Walks* walks) {
+nb::tuple scan(nb::object data, std::uint64_t start, std::uint64_t stop, std::size_t max_records,
+               recordio::Walks* walks) {
     const Buffer buffer(data);
     recordio::Scan found;
     {
@@ -26,7 +27,9 @@ class Joiner {
     Bytes payload(Bytes file, const recordio::Record& record, std::size_t i) {
         if (record.parts == 1) return record.payload;
         const Bytes joined = put(file, record, join_);
-        if (both_) held_.spans.alternatives.push_back({i, put(file, record, join_ == recordio::Join::magic ? recordio::Join::plain : recordio::Join::magic)});
+        if (both_)
+            held_.spans.alternatives.push_back(
+                {i, put(file, record, join_ == recordio::Join::magic ? recordio::Join::plain : recordio::Join::magic)});
         return joined;
     }
 
@@ -44,7 +47,8 @@ class Joiner {
 };
 
 HeldSpans gather(nb::object buffers, std::optional<Which> which, Indices offsets, std::string_view join) {
-    if (join != "auto" && join != "magic" && join != "plain") throw nb::value_error("join is 'auto', 'magic' or 'plain'");
+    if (join != "auto" && join != "magic" && join != "plain")
+        throw nb::value_error("join is 'auto', 'magic' or 'plain'");
     HeldSpans held;
     held.parent = hold_buffers(std::move(buffers));
     const std::vector<Bytes>& files = nb::cast<const HeldBuffers&>(held.parent).bytes;
@@ -64,7 +68,8 @@ HeldSpans gather(nb::object buffers, std::optional<Which> which, Indices offsets
             if (number >= files.size()) throw FormatError(Fault::range, 0, files.size(), number);
             if (at[i] < 0) throw FormatError(Fault::range, 0, INT64_MAX, static_cast<std::uint64_t>(at[i]));
             const Bytes file = files[number];
-            held.spans.payloads[i] = joiner.payload(file, recordio::record_at(file, static_cast<std::uint64_t>(at[i])), i);
+            held.spans.payloads[i] =
+                joiner.payload(file, recordio::record_at(file, static_cast<std::uint64_t>(at[i])), i);
         } catch (FormatError& error) {
             error.record = static_cast<std::int64_t>(i);
             throw;
@@ -100,45 +105,54 @@ nb::object frame_all(nb::sequence payloads) {
 
 void register_recordio(nb::module_& module) {
     module.attr("RECORDIO_MAGIC") = recordio::magic;
-    nb::class_<recordio::Walks>(module, "RecordIOWalks",
-                                "What scan_recordio and find_recordio remember of one buffer from call to call, so that a hostile file does not "
-                                "make them walk over the same parts for each of many records. Not for several threads at once.")
+    nb::class_<recordio::Walks>(
+        module, "RecordIOWalks",
+        "What scan_recordio and find_recordio remember of one buffer from call to call, so that a hostile file does "
+        "not "
+        "make them walk over the same parts for each of many records. Not for several threads at once.")
         .def(nb::init<>())
         .def_prop_ro("looked", &recordio::Walks::looked, "How many parts were looked at.");
-    module.def("scan_recordio", guarded(&scan), nb::arg("data"), nb::arg("start"), nb::arg("stop"), nb::kw_only(), nb::arg("max_records"),
-               nb::arg("walks").none() = nb::none(),
-               nb::sig("def scan_recordio(data: collections.abc.Buffer, start: int, stop: int, *, max_records: int, walks: RecordIOWalks | "
+    module.def("scan_recordio", guarded(&scan), nb::arg("data"), nb::arg("start"), nb::arg("stop"), nb::kw_only(),
+               nb::arg("max_records"), nb::arg("walks").none() = nb::none(),
+               nb::sig("def scan_recordio(data: collections.abc.Buffer, start: int, stop: int, *, max_records: int, "
+                       "walks: RecordIOWalks | "
                        "None = None) -> tuple[numpy.typing.NDArray[numpy.int64], int]"),
-               "Starts of the records that begin in [start, stop), and where the next one begins. A FormatError carries the starts "
+               "Starts of the records that begin in [start, stop), and where the next one begins. A FormatError "
+               "carries the starts "
                "found before it as `starts`; a wrong magic word right behind the last of them is one.");
     module.def(
-        "find_recordio",
-        guarded([](nb::object data, std::uint64_t start, recordio::Walks* walks) {
+        "find_recordio", guarded([](nb::object data, std::uint64_t start, recordio::Walks* walks) {
             const Buffer buffer(data);
             const nb::gil_scoped_release release;
             return recordio::find(buffer.bytes(), start, walks);
         }),
         nb::arg("data"), nb::arg("start"), nb::arg("walks").none() = nb::none(),
-        nb::sig("def find_recordio(data: collections.abc.Buffer, start: int, walks: RecordIOWalks | None = None) -> int"),
+        nb::sig(
+            "def find_recordio(data: collections.abc.Buffer, start: int, walks: RecordIOWalks | None = None) -> int"),
         "First multiple of 4 from start on at which a whole record stands; -1 if there is none.");
-    module.def("gather_recordio", guarded(&gather), nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"), nb::kw_only(),
-               nb::arg("join") = "auto",
-               nb::sig("def gather_recordio(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: "
-                       "numpy.typing.NDArray[numpy.int64], *, join: str = 'auto') -> Spans"),
-               "Spans over the records that begin at the offsets. Records of several parts are joined with the magic word between "
-               "them ('magic'), without ('plain'), or with it and the other reading kept for the codec to choose ('auto').");
+    module.def(
+        "gather_recordio", guarded(&gather), nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"),
+        nb::kw_only(), nb::arg("join") = "auto",
+        nb::sig("def gather_recordio(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | "
+                "None, offsets: "
+                "numpy.typing.NDArray[numpy.int64], *, join: str = 'auto') -> Spans"),
+        "Spans over the records that begin at the offsets. Records of several parts are joined with the magic word "
+        "between "
+        "them ('magic'), without ('plain'), or with it and the other reading kept for the codec to choose ('auto').");
     module.def(
         "frame_recordio",
         [](nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> block, Indices starts, Indices sizes) {
             if (starts.shape(0) != sizes.shape(0)) throw nb::value_error("starts and sizes differ in length");
             const nb::gil_scoped_release release;
-            return recordio::frame({reinterpret_cast<std::byte*>(block.data()), block.shape(0)}, {starts.data(), starts.shape(0)},
-                                   {sizes.data(), sizes.shape(0)});
+            return recordio::frame({reinterpret_cast<std::byte*>(block.data()), block.shape(0)},
+                                   {starts.data(), starts.shape(0)}, {sizes.data(), sizes.shape(0)});
         },
         nb::arg("block"), nb::arg("starts"), nb::arg("sizes"),
-        nb::sig("def frame_recordio(block: numpy.typing.NDArray[numpy.uint8], starts: numpy.typing.NDArray[numpy.int64], sizes: "
+        nb::sig("def frame_recordio(block: numpy.typing.NDArray[numpy.uint8], starts: "
+                "numpy.typing.NDArray[numpy.int64], sizes: "
                 "numpy.typing.NDArray[numpy.int64]) -> int"),
-        "Frame payloads with 8 bytes before and their padding behind each, move them together where more is free, and return how "
+        "Frame payloads with 8 bytes before and their padding behind each, move them together where more is free, and "
+        "return how "
         "much of the block is used.");
     module.def("frame_recordio_payloads", guarded(&frame_all), nb::arg("payloads"),
                nb::sig("def frame_recordio_payloads(payloads: collections.abc.Sequence[collections.abc.Buffer]) -> "

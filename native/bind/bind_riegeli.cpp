@@ -37,7 +37,8 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     const auto& held = nb::cast<const View&>(nb::handle(self));
     static std::byte nothing{}; // A view of no bytes still wants an address.
     void* const data = held.memory.empty() ? &nothing : held.memory.data();
-    return PyBuffer_FillInfo(view, self, data, static_cast<Py_ssize_t>(held.memory.size()), held.writable ? 0 : 1, flags);
+    return PyBuffer_FillInfo(view, self, data, static_cast<Py_ssize_t>(held.memory.size()), held.writable ? 0 : 1,
+                             flags);
 }
 
 PyType_Slot view_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {0, nullptr}};
@@ -51,7 +52,8 @@ nb::object memoryview_of(nb::handle owner, std::span<std::byte> memory, bool wri
 class Cutter {
   public:
     explicit Cutter(nb::handle owner) : held_(nb::cast<const HeldChunks&>(owner)), owner_(owner) {
-        for (const std::span<std::byte> memory : held_.chunks->memory()) wholes_.push_back({memory, memoryview_of(owner, memory, true)});
+        for (const std::span<std::byte> memory : held_.chunks->memory())
+            wholes_.push_back({memory, memoryview_of(owner, memory, true)});
     }
 
     [[nodiscard]] nb::object cut(Bytes part) {
@@ -68,7 +70,8 @@ class Cutter {
     };
 
     static bool lies_in(Bytes part, Bytes whole) {
-        return std::greater_equal<>{}(part.data(), whole.data()) && std::less_equal<>{}(part.data() + part.size(), whole.data() + whole.size());
+        return std::greater_equal<>{}(part.data(), whole.data()) &&
+               std::less_equal<>{}(part.data() + part.size(), whole.data() + whole.size());
     }
 
     static nb::object slice(const nb::object& view, Bytes part, Bytes whole) {
@@ -86,7 +89,8 @@ nb::list jobs_of(nb::handle self) {
     nb::list jobs;
     Cutter cutter(self);
     for (const Chunks::Job& job : nb::cast<const HeldChunks&>(self).chunks->jobs())
-        jobs.append(nb::make_tuple(static_cast<int>(job.codec), cutter.cut(job.source), cutter.cut(job.target), job.chunk));
+        jobs.append(
+            nb::make_tuple(static_cast<int>(job.codec), cutter.cut(job.source), cutter.cut(job.target), job.chunk));
     return jobs;
 }
 
@@ -99,8 +103,10 @@ HeldSpans spans_of(nb::handle self) {
     return held;
 }
 
-// Spans that must not keep alive more memory than a few times their own: what lies in memory that is much larger is copied.
-HeldSpans gather(nb::list sources, nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> which, Indices records) {
+// Spans that must not keep alive more memory than a few times their own: what lies in memory that is much larger is
+// copied.
+HeldSpans gather(nb::list sources, nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> which,
+                 Indices records) {
     struct Source {
         const Chunks* chunks;
         const MappedFile* file;
@@ -110,16 +116,20 @@ HeldSpans gather(nb::list sources, nb::ndarray<const std::int32_t, nb::ndim<1>, 
     const std::size_t count = which.shape(0);
     if (records.shape(0) != count) throw nb::value_error("which and records differ in length");
     std::vector<Source> from;
-    for (nb::handle object : sources) from.push_back({nb::cast<const HeldChunks&>(object).chunks.get(), mapped_of(nb::cast<const HeldChunks&>(object))});
+    for (nb::handle object : sources)
+        from.push_back(
+            {nb::cast<const HeldChunks&>(object).chunks.get(), mapped_of(nb::cast<const HeldChunks&>(object))});
 
     HeldSpans held;
     held.spans.payloads.resize(count);
     for (std::size_t i = 0; i < count; ++i) {
-        if (which.data()[i] < 0 || static_cast<std::size_t>(which.data()[i]) >= from.size()) throw nb::index_error("no such chunks");
+        if (which.data()[i] < 0 || static_cast<std::size_t>(which.data()[i]) >= from.size())
+            throw nb::index_error("no such chunks");
         Source& source = from[static_cast<std::size_t>(which.data()[i])];
         const auto& payloads = source.chunks->records();
         const std::int64_t record = records.data()[i];
-        if (record < 0 || static_cast<std::size_t>(record) >= payloads.size()) throw nb::index_error("no such record in its chunk");
+        if (record < 0 || static_cast<std::size_t>(record) >= payloads.size())
+            throw nb::index_error("no such record in its chunk");
         held.spans.payloads[i] = payloads[static_cast<std::size_t>(record)];
         source.wanted += held.spans.payloads[i].size();
     }
@@ -165,22 +175,26 @@ void keep_whole(HeldSpans& held, nb::list parts, const std::int32_t* which, cons
 }
 
 // Some spans of several, in another order.
-HeldSpans pick(nb::list parts, nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> which, Indices positions) {
+HeldSpans pick(nb::list parts, nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> which,
+               Indices positions) {
     const std::size_t count = which.shape(0);
     if (positions.shape(0) != count) throw nb::value_error("which and positions differ in length");
     std::vector<const Spans*> from;
     HeldSpans held;
     for (nb::handle object : parts) {
         from.push_back(&nb::cast<const HeldSpans&>(object).spans);
-        if (from.back()->seal != Seal::none) throw nb::value_error("these spans have payloads that are still to be checked");
+        if (from.back()->seal != Seal::none)
+            throw nb::value_error("these spans have payloads that are still to be checked");
         add_files(held.mapped, nb::cast<const HeldSpans&>(object).mapped);
     }
     held.parent = nb::list(parts);
     for (std::size_t i = 0; i < count; ++i) {
-        if (which.data()[i] < 0 || static_cast<std::size_t>(which.data()[i]) >= from.size()) throw nb::index_error("no such spans");
+        if (which.data()[i] < 0 || static_cast<std::size_t>(which.data()[i]) >= from.size())
+            throw nb::index_error("no such spans");
         const auto& payloads = from[static_cast<std::size_t>(which.data()[i])]->payloads;
         const std::int64_t position = positions.data()[i];
-        if (position < 0 || static_cast<std::size_t>(position) >= payloads.size()) throw nb::index_error("no such record in its spans");
+        if (position < 0 || static_cast<std::size_t>(position) >= payloads.size())
+            throw nb::index_error("no such record in its spans");
         held.spans.payloads.push_back(payloads[static_cast<std::size_t>(position)]);
     }
     keep_whole(held, parts, which.data(), positions.data());
@@ -213,7 +227,8 @@ nb::object table_of(const std::vector<ChunkHeader>& chunks) {
     Pool::Block block = batch_pool()->take(chunks.size() * columns * sizeof(std::int64_t));
     std::byte* to = block.data();
     for (const ChunkHeader& chunk : chunks)
-        for (const std::uint64_t number : {chunk.begin, chunk.end, static_cast<std::uint64_t>(chunk.type), chunk.num_records, chunk.decoded_size}) {
+        for (const std::uint64_t number :
+             {chunk.begin, chunk.end, static_cast<std::uint64_t>(chunk.type), chunk.num_records, chunk.decoded_size}) {
             store_le(to, number);
             to += sizeof(number);
         }
@@ -243,12 +258,14 @@ void register_riegeli(nb::module_& module) {
                 return self.chunks->begin(chunk);
             },
             nb::arg("chunk"), "Where a chunk begins.")
-        .def_prop_ro("ready", [](const HeldChunks& self) { return self.chunks->jobs().empty(); }, "Whether the records are there.")
+        .def_prop_ro(
+            "ready", [](const HeldChunks& self) { return self.chunks->jobs().empty(); },
+            "Whether the records are there.")
         .def("jobs", &jobs_of, nb::sig("def jobs(self) -> list[tuple[int, memoryview, memoryview, int]]"),
-             "What is to be decompressed before `advance`: codec (98 Brotli, 115 Snappy, 122 Zstandard where it is not of the usual "
+             "What is to be decompressed before `advance`: codec (98 Brotli, 115 Snappy, 122 Zstandard where it is not "
+             "of the usual "
              "kind), from where, into where (which must be filled exactly), and for which chunk.")
-        .def("advance",
-             guarded([](HeldChunks& self) {
+        .def("advance", guarded([](HeldChunks& self) {
                  const nb::gil_scoped_release release;
                  self.chunks->advance();
              }),
@@ -263,30 +280,40 @@ void register_riegeli(nb::module_& module) {
                 if (nb::object copy = copy_of_mapped(bytes, mapped_of(held))) return copy;
                 return memoryview_of(self, {const_cast<std::byte*>(bytes.data()), bytes.size()}, false);
             },
-            nb::arg("record"), nb::sig("def view(self, record: int) -> memoryview"), "One record, as a view that keeps these chunks alive.")
-        .def("spans", [](nb::handle self) { return spans_of(self); }, nb::sig("def spans(self) -> Spans"), "All records, in order.")
-        .def_prop_ro("needed", [](const HeldChunks& self) { return static_cast<int>(self.chunks->needed()); },
-                     "The codec of the last job that there was; 0 if there was none.")
-        .def_prop_ro("held_bytes", [](const HeldChunks& self) { return self.chunks->held_bytes(); },
-                     "Memory held besides the file, in bytes.");
+            nb::arg("record"), nb::sig("def view(self, record: int) -> memoryview"),
+            "One record, as a view that keeps these chunks alive.")
+        .def(
+            "spans", [](nb::handle self) { return spans_of(self); }, nb::sig("def spans(self) -> Spans"),
+            "All records, in order.")
+        .def_prop_ro(
+            "needed", [](const HeldChunks& self) { return static_cast<int>(self.chunks->needed()); },
+            "The codec of the last job that there was; 0 if there was none.")
+        .def_prop_ro(
+            "held_bytes", [](const HeldChunks& self) { return self.chunks->held_bytes(); },
+            "Memory held besides the file, in bytes.");
     module.def(
         "open_chunks",
-        guarded([](nb::object data, Indices begins, std::optional<Indices> counts, std::uint64_t most_bytes, bool verify, unsigned threads,
-           std::uint64_t most_own) {
+        guarded([](nb::object data, Indices begins, std::optional<Indices> counts, std::uint64_t most_bytes,
+                   bool verify, unsigned threads, std::uint64_t most_own) {
             const std::size_t count = begins.shape(0);
             if (counts && counts->shape(0) != count) throw nb::value_error("begins and counts differ in length");
-            const std::span<const std::int64_t> must = counts ? std::span{counts->data(), count} : std::span<const std::int64_t>{};
-            return HeldChunks(std::move(data), {{begins.data(), count}, must, most_bytes, verify, riegeli::most_decoded_bytes, threads, most_own});
+            const std::span<const std::int64_t> must =
+                counts ? std::span{counts->data(), count} : std::span<const std::int64_t>{};
+            return HeldChunks(
+                std::move(data),
+                {{begins.data(), count}, must, most_bytes, verify, riegeli::most_decoded_bytes, threads, most_own});
         }),
-        nb::arg("data"), nb::arg("begins"), nb::arg("counts").none() = nb::none(), nb::kw_only(), nb::arg("most_bytes"), nb::arg("verify"),
-        nb::arg("threads") = 1, nb::arg("most_own") = UINT64_MAX,
+        nb::arg("data"), nb::arg("begins"), nb::arg("counts").none() = nb::none(), nb::kw_only(), nb::arg("most_bytes"),
+        nb::arg("verify"), nb::arg("threads") = 1, nb::arg("most_own") = UINT64_MAX,
         nb::sig("def open_chunks(data: collections.abc.Buffer, begins: numpy.typing.NDArray[numpy.int64], counts: "
-                "numpy.typing.NDArray[numpy.int64] | None = None, *, most_bytes: int, verify: bool, threads: int = 1, most_own: int = ...) -> Chunks"),
-        "Open chunks of records, with so many records each, that begin in the data: as many as decode to at most most_bytes, but at "
-        "least one. Up to so many threads work on it. Zstandard frames of more than most_own bytes become jobs for a library.");
+                "numpy.typing.NDArray[numpy.int64] | None = None, *, most_bytes: int, verify: bool, threads: int = 1, "
+                "most_own: int = ...) -> Chunks"),
+        "Open chunks of records, with so many records each, that begin in the data: as many as decode to at most "
+        "most_bytes, but at "
+        "least one. Up to so many threads work on it. Zstandard frames of more than most_own bytes become jobs for a "
+        "library.");
     module.def(
-        "open_chunk",
-        guarded([](nb::object data, std::int64_t begin, std::int64_t count, bool verify) {
+        "open_chunk", guarded([](nb::object data, std::int64_t begin, std::int64_t count, bool verify) {
             return HeldChunks(std::move(data), {{&begin, 1}, {&count, 1}, 0, verify});
         }),
         nb::arg("data"), nb::arg("begin"), nb::arg("count"), nb::kw_only(), nb::arg("verify"),
@@ -295,38 +322,40 @@ void register_riegeli(nb::module_& module) {
     module.def("gather_chunks", guarded(&gather), nb::arg("chunks"), nb::arg("which"), nb::arg("records"),
                nb::sig("def gather_chunks(chunks: list[Chunks], which: numpy.typing.NDArray[numpy.int32], records: "
                        "numpy.typing.NDArray[numpy.int64]) -> Spans"),
-               "Spans over records of decoded chunks. Few records of much memory are copied, so that they do not keep it alive.");
+               "Spans over records of decoded chunks. Few records of much memory are copied, so that they do not keep "
+               "it alive.");
     module.def("pick_spans", &pick, nb::arg("parts"), nb::arg("which"), nb::arg("positions"),
                nb::sig("def pick_spans(parts: list[Spans], which: numpy.typing.NDArray[numpy.int32], positions: "
                        "numpy.typing.NDArray[numpy.int64]) -> Spans"),
                "Record positions[i] of parts[which[i]], for every i, over the same bytes.");
     module.def("join_spans", &join, nb::arg("parts"), nb::sig("def join_spans(parts: list[Spans]) -> Spans"),
                "The records of several spans, one behind the other, over the same bytes.");
-    module.def("scan_chunks", guarded(&scan), nb::arg("data"), nb::arg("start"), nb::kw_only(), nb::arg("most"), nb::arg("verify"),
-               nb::sig("def scan_chunks(data: collections.abc.Buffer, start: int, *, most: int, verify: bool) -> "
-                       "tuple[numpy.typing.NDArray[numpy.int64], int, FormatError | None]"),
-               "Hop from chunk to chunk. Returns a row for each (begin, end, type, records, decoded size), where the next one "
-               "begins, and what is wrong with it, if that is why it ended.");
     module.def(
-        "find_chunk",
-        guarded([](nb::object data, std::uint64_t position) {
+        "scan_chunks", guarded(&scan), nb::arg("data"), nb::arg("start"), nb::kw_only(), nb::arg("most"),
+        nb::arg("verify"),
+        nb::sig("def scan_chunks(data: collections.abc.Buffer, start: int, *, most: int, verify: bool) -> "
+                "tuple[numpy.typing.NDArray[numpy.int64], int, FormatError | None]"),
+        "Hop from chunk to chunk. Returns a row for each (begin, end, type, records, decoded size), where the next one "
+        "begins, and what is wrong with it, if that is why it ended.");
+    module.def(
+        "find_chunk", guarded([](nb::object data, std::uint64_t position) {
             const Buffer buffer(data);
             const nb::gil_scoped_release release;
             return riegeli::find_chunk(buffer.bytes(), position);
         }),
-        nb::arg("data"), nb::arg("position"), nb::sig("def find_chunk(data: collections.abc.Buffer, position: int) -> int"),
+        nb::arg("data"), nb::arg("position"),
+        nb::sig("def find_chunk(data: collections.abc.Buffer, position: int) -> int"),
         "Where the next chunk at or behind a position in damage begins; the size of the data when there is none.");
-    module.def(
-        "bad_block_headers",
-        guarded([](nb::object data) {
-            const Buffer buffer(data);
-            const nb::gil_scoped_release release;
-            return riegeli::bad_block_headers(buffer.bytes());
-        }),
-        nb::arg("data"), nb::sig("def bad_block_headers(data: collections.abc.Buffer) -> list[int]"),
-        "Where block headers with wrong hashes stand.");
-    module.def("riegeli_hash", guarded([](nb::object data) { return riegeli_hash(Buffer(data).bytes()); }), nb::arg("data"),
-               nb::sig("def riegeli_hash(data: collections.abc.Buffer) -> int"), "HighwayHash-64 under Riegeli's key.");
+    module.def("bad_block_headers", guarded([](nb::object data) {
+                   const Buffer buffer(data);
+                   const nb::gil_scoped_release release;
+                   return riegeli::bad_block_headers(buffer.bytes());
+               }),
+               nb::arg("data"), nb::sig("def bad_block_headers(data: collections.abc.Buffer) -> list[int]"),
+               "Where block headers with wrong hashes stand.");
+    module.def("riegeli_hash", guarded([](nb::object data) { return riegeli_hash(Buffer(data).bytes()); }),
+               nb::arg("data"), nb::sig("def riegeli_hash(data: collections.abc.Buffer) -> int"),
+               "HighwayHash-64 under Riegeli's key.");
 }
 
 } // namespace headrace::bind

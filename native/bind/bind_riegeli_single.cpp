@@ -40,7 +40,8 @@ struct Singles {
     std::vector<std::size_t> places; // Which of the chunks that were asked for they are.
     std::vector<std::int64_t> left;  // Those that are no such chunks.
 
-    Singles(const std::vector<Bytes>& files, const std::int32_t* which, std::span<const std::int64_t> begins, unsigned threads) {
+    Singles(const std::vector<Bytes>& files, const std::int32_t* which, std::span<const std::int64_t> begins,
+            unsigned threads) {
         of.reserve(begins.size());
         for (std::size_t i = 0; i < begins.size(); ++i) {
             const auto file = which == nullptr ? 0 : static_cast<std::size_t>(which[i]);
@@ -68,7 +69,8 @@ nb::object numbers_of(const std::vector<std::int64_t>& numbers) {
     return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {numbers.size()});
 }
 
-nb::tuple gather_singles(nb::object buffers, std::optional<Which> which, Indices begins, bool verify, unsigned threads, nb::handle_t<BytesWanted> wanted) {
+nb::tuple gather_singles(nb::object buffers, std::optional<Which> which, Indices begins, bool verify, unsigned threads,
+                         nb::handle_t<BytesWanted> wanted) {
     const std::size_t count = begins.shape(0);
     if (which && which->shape(0) != count) throw nb::value_error("which and begins differ in length");
     HeldSpans held;
@@ -81,10 +83,8 @@ nb::tuple gather_singles(nb::object buffers, std::optional<Which> which, Indices
         singles.emplace(files, which ? which->data() : nullptr, std::span{begins.data(), count}, threads);
     }
     std::vector<nb::object> made;
-    if (nb::cast<BytesWanted&>(wanted).take())
-        made = make_bytes(singles->of);
-    else
-        held.blocks.push_back(take_room(singles->of));
+    if (nb::cast<BytesWanted&>(wanted).take()) made = make_bytes(singles->of);
+    else held.blocks.push_back(take_room(singles->of));
     {
         const nb::gil_scoped_release release;
         riegeli::read_singles(singles->of, verify, threads);
@@ -109,14 +109,19 @@ nb::tuple gather_singles(nb::object buffers, std::optional<Which> which, Indices
 } // namespace
 
 void register_riegeli_single(nb::module_& module) {
-    nb::class_<BytesWanted>(module, "BytesWanted", "Whether the records of a reader are made into bytes objects.").def(nb::init<>());
-    module.def("gather_singles", guarded(&gather_singles), nb::arg("buffers"), nb::arg("which").none(), nb::arg("begins"), nb::kw_only(), nb::arg("verify"),
-               nb::arg("threads"), nb::arg("bytes_wanted"),
-               nb::sig("def gather_singles(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | None, begins: "
-                       "numpy.typing.NDArray[numpy.int64], *, verify: bool, threads: int, bytes_wanted: BytesWanted) -> tuple[Spans, "
+    nb::class_<BytesWanted>(module, "BytesWanted", "Whether the records of a reader are made into bytes objects.")
+        .def(nb::init<>());
+    module.def("gather_singles", guarded(&gather_singles), nb::arg("buffers"), nb::arg("which").none(),
+               nb::arg("begins"), nb::kw_only(), nb::arg("verify"), nb::arg("threads"), nb::arg("bytes_wanted"),
+               nb::sig("def gather_singles(buffers: Buffers | list[typing.Any], which: "
+                       "numpy.typing.NDArray[numpy.int32] | None, begins: "
+                       "numpy.typing.NDArray[numpy.int64], *, verify: bool, threads: int, bytes_wanted: BytesWanted) "
+                       "-> tuple[Spans, "
                        "numpy.typing.NDArray[numpy.int64] | None]"),
-               "The records of chunks of one each, which begin there in those buffers, and the numbers of those chunks that have to be opened instead, if "
-               "there are any: which are damaged, hold another number of records or more than 128 KiB, or are not of the usual kind. Up to so many "
+               "The records of chunks of one each, which begin there in those buffers, and the numbers of those chunks "
+               "that have to be opened instead, if "
+               "there are any: which are damaged, hold another number of records or more than 128 KiB, or are not of "
+               "the usual kind. Up to so many "
                "threads work on it. Where bytes are wanted, records are decoded into bytes objects.");
 }
 

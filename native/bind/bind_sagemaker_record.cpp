@@ -18,12 +18,14 @@ std::string string_of(nb::handle text) {
 }
 
 Place place_of(int number) {
-    if (number < 1 || number > 5) throw nb::value_error("place is 1 (features), 2 (label), 3 (uid), 4 (metadata) or 5 (configuration)");
+    if (number < 1 || number > 5)
+        throw nb::value_error("place is 1 (features), 2 (label), 3 (uid), 4 (metadata) or 5 (configuration)");
     return static_cast<Place>(number);
 }
 
 Kind kind_of(int number) {
-    if (number < 0 || number > 4) throw nb::value_error("kind is 0 (a string), 1 (float32), 2 (float64), 3 (int32) or 4 (bytes)");
+    if (number < 0 || number > 4)
+        throw nb::value_error("kind is 0 (a string), 1 (float32), 2 (float64), 3 (int32) or 4 (bytes)");
     return static_cast<Kind>(number);
 }
 
@@ -41,14 +43,18 @@ sagemaker::Spec spec_of(nb::handle item) {
     for (nb::handle axis : nb::cast<nb::tuple>(parts[5])) spec.shape.push_back(nb::cast<std::int64_t>(axis));
     spec.required = nb::cast<bool>(parts[6]);
     const bool is_string = spec.layout == Layout::text;
-    if (is_string != (spec.kind == Kind::none) || is_string != (static_cast<int>(spec.place) > 2)) throw nb::value_error("a string has kind 0 and layout 3");
+    if (is_string != (spec.kind == Kind::none) || is_string != (static_cast<int>(spec.place) > 2))
+        throw nb::value_error("a string has kind 0 and layout 3");
     if (spec.layout == Layout::fixed && spec.count < 0) throw nb::value_error("a fixed column has a count");
-    if (spec.layout == Layout::sparse && spec.kind == Kind::bytes) throw nb::value_error("a sparse column holds numbers");
+    if (spec.layout == Layout::sparse && spec.kind == Kind::bytes)
+        throw nb::value_error("a sparse column holds numbers");
     return spec;
 }
 
 nb::dlpack::dtype dtype_of(Kind kind) {
-    return kind == Kind::float32 ? nb::dtype<float>() : kind == Kind::float64 ? nb::dtype<double>() : nb::dtype<std::int32_t>();
+    return kind == Kind::float32   ? nb::dtype<float>()
+           : kind == Kind::float64 ? nb::dtype<double>()
+                                   : nb::dtype<std::int32_t>();
 }
 
 nb::object int64_array(const std::vector<std::int64_t>& numbers) {
@@ -57,13 +63,16 @@ nb::object int64_array(const std::vector<std::int64_t>& numbers) {
     return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {numbers.size()});
 }
 
-nb::object array_or_none(const std::vector<std::int64_t>& numbers) { return numbers.empty() ? nb::none() : int64_array(numbers); }
+nb::object array_or_none(const std::vector<std::int64_t>& numbers) {
+    return numbers.empty() ? nb::none() : int64_array(numbers);
+}
 
 nb::object bytes_list(const std::vector<Bytes>& texts) {
     nb::object list = nb::steal(PyList_New(static_cast<Py_ssize_t>(texts.size())));
     if (!list.is_valid()) throw nb::python_error();
     for (std::size_t i = 0; i < texts.size(); ++i) {
-        PyObject* const bytes = PyBytes_FromStringAndSize(reinterpret_cast<const char*>(texts[i].data()), static_cast<Py_ssize_t>(texts[i].size()));
+        PyObject* const bytes = PyBytes_FromStringAndSize(reinterpret_cast<const char*>(texts[i].data()),
+                                                          static_cast<Py_ssize_t>(texts[i].size()));
         if (bytes == nullptr) throw nb::python_error();
         PyList_SetItem(list.ptr(), static_cast<Py_ssize_t>(i), bytes);
     }
@@ -71,12 +80,15 @@ nb::object bytes_list(const std::vector<Bytes>& texts) {
 }
 
 nb::tuple column_of(const sagemaker::Spec& spec, sagemaker::Column& column) {
-    nb::object values = sagemaker::size_of(spec.kind) == 0 ? bytes_list(column.texts)
-                                                           : to_numpy(std::move(column.numbers), dtype_of(spec.kind), {column.number_count});
+    nb::object values = sagemaker::size_of(spec.kind) == 0
+                            ? bytes_list(column.texts)
+                            : to_numpy(std::move(column.numbers), dtype_of(spec.kind), {column.number_count});
     nb::object keys = nb::none();
     if (spec.layout == Layout::sparse)
-        keys = to_numpy(std::move(column.keys), column.wide ? nb::dtype<std::int64_t>() : nb::dtype<std::int32_t>(), {column.number_count});
-    return nb::make_tuple(values, array_or_none(column.offsets), keys, column.width, array_or_none(column.shapes), array_or_none(column.absent));
+        keys = to_numpy(std::move(column.keys), column.wide ? nb::dtype<std::int64_t>() : nb::dtype<std::int32_t>(),
+                        {column.number_count});
+    return nb::make_tuple(values, array_or_none(column.offsets), keys, column.width, array_or_none(column.shapes),
+                          array_or_none(column.absent));
 }
 
 nb::list decode(const sagemaker::Decoder& decoder, const HeldSpans& held, unsigned threads, std::size_t least_bytes) {
@@ -155,7 +167,8 @@ struct Inputs {
         source.width = nb::cast<std::uint64_t>(parts[7]);
         for (nb::handle axis : nb::cast<nb::tuple>(parts[8])) source.shape.push_back(nb::cast<std::uint64_t>(axis));
         if (!parts[9].is_none()) {
-            const auto shapes = nb::cast<nb::ndarray<const std::int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>>(parts[9]);
+            const auto shapes =
+                nb::cast<nb::ndarray<const std::int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>>(parts[9]);
             source.rank = shapes.shape(1);
             source.shapes.assign(shapes.data(), shapes.data() + shapes.shape(0) * shapes.shape(1));
         }
@@ -168,7 +181,8 @@ struct Inputs {
         const Numbers& keys = numbers.back();
         source.sparse = true;
         source.wide_keys = keys.dtype() == nb::dtype<std::int64_t>();
-        if (!source.wide_keys && keys.dtype() != nb::dtype<std::int32_t>()) throw nb::type_error("keys are int32 or int64");
+        if (!source.wide_keys && keys.dtype() != nb::dtype<std::int32_t>())
+            throw nb::type_error("keys are int32 or int64");
         source.keys = static_cast<const std::byte*>(keys.data());
         source.key_count = keys.shape(0);
     }
@@ -195,7 +209,8 @@ nb::tuple encode(nb::list columns, std::size_t n, std::size_t head, std::size_t 
         const nb::gil_scoped_release release;
         encoded = sagemaker::encode(std::move(inputs.sources), n, head, tail, align == 0 ? 1 : align, batch_pool());
     }
-    return nb::make_tuple(to_numpy(std::move(encoded.block), nb::dtype<std::uint8_t>(), {encoded.size}), int64_array(encoded.starts), int64_array(encoded.sizes));
+    return nb::make_tuple(to_numpy(std::move(encoded.block), nb::dtype<std::uint8_t>(), {encoded.size}),
+                          int64_array(encoded.starts), int64_array(encoded.sizes));
 }
 
 nb::object array_copy(Kind kind, const sagemaker::Tensor& tensor) {
@@ -220,7 +235,9 @@ nb::tuple value_of(const sagemaker::Entry& entry) {
     for (const auto& [value, at] : entry.values) sagemaker::merge_value(value, at, tensor);
     const int kind = static_cast<int>(tensor.kind);
     if (tensor.kind == Kind::none) return nb::make_tuple(kind, nb::none(), nb::none(), nb::none());
-    if (tensor.kind != Kind::bytes) return nb::make_tuple(kind, array_copy(tensor.kind, tensor), uint64_array(tensor.keys), uint64_array(tensor.shape));
+    if (tensor.kind != Kind::bytes)
+        return nb::make_tuple(kind, array_copy(tensor.kind, tensor), uint64_array(tensor.keys),
+                              uint64_array(tensor.shape));
     const Bytes type = tensor.content_type;
     nb::object text = type.data() == nullptr ? nb::none() : nb::object(nb::bytes(type.data(), type.size()));
     return nb::make_tuple(kind, bytes_list(tensor.values), text, nb::none());
@@ -237,7 +254,9 @@ nb::tuple parse(nb::object payload) {
             sagemaker::read_entry(bytes, offset, entry);
             maps[static_cast<int>(place) - 1][nb::bytes(entry.key.data(), entry.key.size())] = value_of(entry);
         },
-        [&](Place place, Bytes bytes) { strings[static_cast<int>(place) - 3] = nb::bytes(bytes.data(), bytes.size()); });
+        [&](Place place, Bytes bytes) {
+            strings[static_cast<int>(place) - 3] = nb::bytes(bytes.data(), bytes.size());
+        });
     return nb::make_tuple(maps[0], maps[1], strings[0], strings[1], strings[2]);
 }
 
@@ -252,40 +271,52 @@ void register_sagemaker_record(nb::module_& module) {
                 for (nb::handle spec : specs) all.push_back(spec_of(spec));
                 new (self) sagemaker::Decoder(std::move(all));
             },
-            nb::arg("specs"), nb::sig("def __init__(self, specs: list[tuple[int, bytes, int, int, int, tuple[int, ...], bool]]) -> None"),
-            "Specs: (place 1 features | 2 label | 3 uid | 4 metadata | 5 configuration, key, kind 0 string | 1 float32 | 2 float64 | "
-            "3 int32 | 4 bytes, layout 0 fixed | 1 varying | 2 sparse | 3 text, count or width or -1, axes or -1, required).")
-        .def("decode", guarded(&decode), nb::arg("spans"), nb::arg("threads") = 1, nb::arg("least_bytes") = sagemaker::Decoder::usual_least_bytes,
-             nb::sig("def decode(self, spans: Spans, threads: int = 1, least_bytes: int = ...) -> list[tuple[typing.Any, numpy.typing.NDArray[numpy.int64] | None, typing.Any, int, "
+            nb::arg("specs"),
+            nb::sig("def __init__(self, specs: list[tuple[int, bytes, int, int, int, tuple[int, ...], bool]]) -> None"),
+            "Specs: (place 1 features | 2 label | 3 uid | 4 metadata | 5 configuration, key, kind 0 string | 1 float32 "
+            "| 2 float64 | "
+            "3 int32 | 4 bytes, layout 0 fixed | 1 varying | 2 sparse | 3 text, count or width or -1, axes or -1, "
+            "required).")
+        .def("decode", guarded(&decode), nb::arg("spans"), nb::arg("threads") = 1,
+             nb::arg("least_bytes") = sagemaker::Decoder::usual_least_bytes,
+             nb::sig("def decode(self, spans: Spans, threads: int = 1, least_bytes: int = ...) -> "
+                     "list[tuple[typing.Any, numpy.typing.NDArray[numpy.int64] | None, typing.Any, int, "
                      "numpy.typing.NDArray[numpy.int64] | None, numpy.typing.NDArray[numpy.int64] | None]]"),
-             "Per spec: values end to end (an array, or a list of bytes), offsets, keys (int32 or int64), width, axis lengths, records "
-             "that lack it. Up to so many threads work on it where a column is sparse, each on least_bytes of payloads or more.");
+             "Per spec: values end to end (an array, or a list of bytes), offsets, keys (int32 or int64), width, axis "
+             "lengths, records "
+             "that lack it. Up to so many threads work on it where a column is sparse, each on least_bytes of payloads "
+             "or more.");
     nb::class_<sagemaker::Scanner>(module, "RecordScanner", "Gathers what some Records hold, for finding their schema.")
         .def(nb::init<>())
-        .def(
-            "add",
-            guarded([](sagemaker::Scanner& self, const HeldSpans& held) {
-                const nb::gil_scoped_release release;
-                self.add(held.spans);
-            }),
-            nb::arg("spans"), "Look at some records.")
+        .def("add", guarded([](sagemaker::Scanner& self, const HeldSpans& held) {
+                 const nb::gil_scoped_release release;
+                 self.add(held.spans);
+             }),
+             nb::arg("spans"), "Look at some records.")
         .def_prop_ro("records", &sagemaker::Scanner::records, "How many Records were looked at.")
         .def_prop_ro("strangers", &sagemaker::Scanner::strangers, "How many payloads were no Records.")
-        .def_prop_ro("keys", &facts, nb::for_getter(nb::sig("def keys(self) -> list[dict[str, typing.Any]]")), "Facts on every place and key.");
-    module.def("encode_records", guarded(&encode), nb::arg("columns"), nb::arg("n"), nb::arg("head"), nb::arg("tail"), nb::arg("align") = 1,
-               nb::sig("def encode_records(columns: list[tuple[int, bytes, int, int, typing.Any, typing.Any, typing.Any, int, tuple[int, ...], "
-                       "typing.Any]], n: int, head: int, tail: int, align: int = 1) -> tuple[numpy.typing.NDArray[numpy.uint8], "
-                       "numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]]"),
-               "Serialise n Records from columns (place, key, kind, count or -1, offsets, values, keys, width, shape, shapes) into one "
-               "block: block, payload starts, payload sizes.");
+        .def_prop_ro("keys", &facts, nb::for_getter(nb::sig("def keys(self) -> list[dict[str, typing.Any]]")),
+                     "Facts on every place and key.");
+    module.def(
+        "encode_records", guarded(&encode), nb::arg("columns"), nb::arg("n"), nb::arg("head"), nb::arg("tail"),
+        nb::arg("align") = 1,
+        nb::sig(
+            "def encode_records(columns: list[tuple[int, bytes, int, int, typing.Any, typing.Any, typing.Any, int, "
+            "tuple[int, ...], "
+            "typing.Any]], n: int, head: int, tail: int, align: int = 1) -> tuple[numpy.typing.NDArray[numpy.uint8], "
+            "numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64]]"),
+        "Serialise n Records from columns (place, key, kind, count or -1, offsets, values, keys, width, shape, shapes) "
+        "into one "
+        "block: block, payload starts, payload sizes.");
     module.def("parse_record", guarded(&parse), nb::arg("payload"),
-               nb::sig("def parse_record(payload: collections.abc.Buffer) -> tuple[dict[bytes, typing.Any], dict[bytes, typing.Any], bytes | None, "
+               nb::sig("def parse_record(payload: collections.abc.Buffer) -> tuple[dict[bytes, typing.Any], "
+                       "dict[bytes, typing.Any], bytes | None, "
                        "bytes | None, bytes | None]"),
-               "One Record: features, label (key to (kind, values, keys, shape), None for what is not there; of bytes (4, values, content "
+               "One Record: features, label (key to (kind, values, keys, shape), None for what is not there; of bytes "
+               "(4, values, content "
                "type, None)), uid, metadata, configuration.");
     module.def(
-        "record_payloads",
-        guarded([](const HeldSpans& held) {
+        "record_payloads", guarded([](const HeldSpans& held) {
             std::vector<Bytes> readings;
             {
                 const nb::gil_scoped_release release;
@@ -298,9 +329,9 @@ void register_sagemaker_record(nb::module_& module) {
         }),
         nb::arg("spans"), nb::sig("def record_payloads(spans: Spans) -> list[bytes]"),
         "Every payload, copied: where the frame leaves two readings, the one that is a Record. Checksums are checked.");
-    module.def(
-        "is_record", guarded([](nb::object payload) { return sagemaker::is_record(Buffer(payload).bytes()); }), nb::arg("payload"),
-        nb::sig("def is_record(payload: collections.abc.Buffer) -> bool"), "Whether a payload is a Record to its last byte.");
+    module.def("is_record", guarded([](nb::object payload) { return sagemaker::is_record(Buffer(payload).bytes()); }),
+               nb::arg("payload"), nb::sig("def is_record(payload: collections.abc.Buffer) -> bool"),
+               "Whether a payload is a Record to its last byte.");
 }
 
 } // namespace headrace::bind

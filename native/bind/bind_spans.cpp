@@ -7,7 +7,8 @@ namespace {
 nb::object view_of(nb::handle owner, Bytes payload, const MappedFile* file) {
     if (nb::object copy = copy_of_mapped(payload, file)) return copy;
     const std::size_t shape[1] = {payload.size()};
-    nb::object array = nb::cast(nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>(payload.data(), 1, shape, owner));
+    nb::object array =
+        nb::cast(nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>(payload.data(), 1, shape, owner));
     return nb::steal(PyMemoryView_FromObject(array.ptr()));
 }
 
@@ -19,7 +20,8 @@ nb::object to_bytes(const HeldSpans& self) {
     for (std::size_t i = 0; i < count; ++i) {
         self.spans.check(i);
         const Bytes payload = self.spans.payloads[i];
-        nb::object item = i < self.whole.size() && self.whole[i] ? self.whole[i] : nb::bytes(payload.data(), payload.size());
+        nb::object item =
+            i < self.whole.size() && self.whole[i] ? self.whole[i] : nb::bytes(payload.data(), payload.size());
         if (PyList_SetItem(out.ptr(), static_cast<Py_ssize_t>(i), item.release().ptr()) != 0) throw nb::python_error();
     }
     return out;
@@ -28,26 +30,26 @@ nb::object to_bytes(const HeldSpans& self) {
 } // namespace
 
 void register_spans(nb::module_& module) {
-    nb::class_<HeldBuffers>(module, "Buffers", "Buffers that records are taken from in many calls; they stay alive as long as this does.")
+    nb::class_<HeldBuffers>(module, "Buffers",
+                            "Buffers that records are taken from in many calls; they stay alive as long as this does.")
         .def(nb::init<nb::sequence>(), nb::arg("buffers"),
              nb::sig("def __init__(self, buffers: collections.abc.Sequence[collections.abc.Buffer]) -> None"))
         .def("__len__", [](const HeldBuffers& self) { return self.bytes.size(); });
     nb::class_<HeldSpans>(module, "Spans", "The payloads of some records, in the order they were asked for.")
         .def("__len__", [](const HeldSpans& self) { return self.spans.payloads.size(); })
-        .def(
-            "view",
-            guarded([](nb::handle self, std::size_t index) {
-                const auto& held = nb::cast<const HeldSpans&>(self);
-                if (index >= held.spans.payloads.size()) throw nb::index_error("no such record in these spans");
-                const Bytes payload = held.spans.payloads[index];
-                const MappedFile* const file = held.mapped.empty() ? nullptr : GuardedRead::current()->touch(payload.data());
-                held.spans.check(index);
-                return view_of(self, payload, file);
-            }),
-            nb::arg("index"), nb::sig("def view(self, index: int) -> memoryview"),
-            "Payload `index` as a read-only view that keeps these spans alive; its checksum is checked first.")
-        .def(
-            "to_bytes", guarded(&to_bytes), nb::sig("def to_bytes(self) -> list[bytes]"), "Every payload, copied unless it is a bytes object already; checksums are checked.")
+        .def("view", guarded([](nb::handle self, std::size_t index) {
+                 const auto& held = nb::cast<const HeldSpans&>(self);
+                 if (index >= held.spans.payloads.size()) throw nb::index_error("no such record in these spans");
+                 const Bytes payload = held.spans.payloads[index];
+                 const MappedFile* const file =
+                     held.mapped.empty() ? nullptr : GuardedRead::current()->touch(payload.data());
+                 held.spans.check(index);
+                 return view_of(self, payload, file);
+             }),
+             nb::arg("index"), nb::sig("def view(self, index: int) -> memoryview"),
+             "Payload `index` as a read-only view that keeps these spans alive; its checksum is checked first.")
+        .def("to_bytes", guarded(&to_bytes), nb::sig("def to_bytes(self) -> list[bytes]"),
+             "Every payload, copied unless it is a bytes object already; checksums are checked.")
         .def(
             "part",
             [](nb::handle self, std::size_t start, std::size_t stop) {
@@ -58,7 +60,8 @@ void register_spans(nb::module_& module) {
                 held.spans.payloads.assign(whole.payloads.begin() + static_cast<std::ptrdiff_t>(start),
                                            whole.payloads.begin() + static_cast<std::ptrdiff_t>(stop));
                 for (const Alternative& other : whole.alternatives)
-                    if (start <= other.record && other.record < stop) held.spans.alternatives.push_back({other.record - start, other.payload});
+                    if (start <= other.record && other.record < stop)
+                        held.spans.alternatives.push_back({other.record - start, other.payload});
                 held.parent = nb::borrow(self);
                 held.mapped = nb::cast<const HeldSpans&>(self).mapped;
                 return held;
@@ -84,7 +87,8 @@ void register_spans(nb::module_& module) {
             std::erase(held.mapped, nullptr);
             return held;
         },
-        nb::arg("buffers"), nb::sig("def spans_of_buffers(buffers: collections.abc.Sequence[collections.abc.Buffer]) -> Spans"),
+        nb::arg("buffers"),
+        nb::sig("def spans_of_buffers(buffers: collections.abc.Sequence[collections.abc.Buffer]) -> Spans"),
         "Spans over whole buffers, one record each, without a copy.");
 }
 

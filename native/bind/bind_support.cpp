@@ -66,7 +66,8 @@ nb::object to_numpy(Pool::Block block, nb::dlpack::dtype dtype, std::initializer
     static_cast<void>(held.release());
     nb::object array = nb::cast(nb::ndarray<nb::numpy>(data, shape.size(), shape.begin(), owner, nullptr, dtype));
     if (dtype != nb::dtype<std::int64_t>()) return array;
-    // Buffers call int64 "q", which NumPy takes for its long long: equal to int64, but not the type that people compare with.
+    // Buffers call int64 "q", which NumPy takes for its long long: equal to int64, but not the type that people compare
+    // with.
     return array.attr("view")(nb::module_::import_("numpy").attr("int64"));
 }
 

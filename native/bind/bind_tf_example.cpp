@@ -17,7 +17,8 @@ std::string string_of(nb::handle text) {
 }
 
 example::Kind kind_of(int number) {
-    if (number < 1 || number > 4) throw nb::value_error("kind is 1 (bytes), 2 (float32), 3 (int64) or, to decode, 4 (either number)");
+    if (number < 1 || number > 4)
+        throw nb::value_error("kind is 1 (bytes), 2 (float32), 3 (int64) or, to decode, 4 (either number)");
     return static_cast<example::Kind>(number);
 }
 
@@ -37,7 +38,8 @@ example::Spec spec_of(nb::handle item) {
             const auto bytes = nb::cast<nb::bytes>(text);
             spec.texts.emplace_back(bytes.c_str(), bytes.size());
         }
-        if (static_cast<std::int64_t>(spec.texts.size()) != spec.count) throw nb::value_error("a default of another size");
+        if (static_cast<std::int64_t>(spec.texts.size()) != spec.count)
+            throw nb::value_error("a default of another size");
     } else {
         const Buffer buffer(given);
         spec.numbers.assign(buffer.bytes().begin(), buffer.bytes().end());
@@ -101,7 +103,8 @@ nb::list decode(const example::Decoder& decoder, const HeldSpans& held) {
     std::vector<Unfilled> unfilled;
     for (std::size_t k = 0; k < columns.size(); ++k) {
         const example::Kind kind = decoder.specs()[k].kind;
-        const nb::object values = kind == example::Kind::bytes ? texts_of(columns[k], unfilled) : numbers_of(kind, columns[k]);
+        const nb::object values =
+            kind == example::Kind::bytes ? texts_of(columns[k], unfilled) : numbers_of(kind, columns[k]);
         out.append(nb::make_tuple(values, offsets_array(columns[k].steps), offsets_array(columns[k].offsets)));
     }
     fill(unfilled);
@@ -122,8 +125,8 @@ nb::list facts(const example::Scanner& scanner) {
         one["most_steps"] = key.most_steps;
         one["texts"] = key.texts;
         one["plain_text"] = key.plain_text;
-        one["images"] = nb::make_tuple(key.images[0], key.images[1], key.images[2], key.images[3], key.images[4], key.images[5],
-                                       key.images[6]);
+        one["images"] = nb::make_tuple(key.images[0], key.images[1], key.images[2], key.images[3], key.images[4],
+                                       key.images[5], key.images[6]);
         out.append(one);
     }
     return out;
@@ -152,7 +155,8 @@ struct Inputs {
             }
         } else {
             numbers.push_back(nb::cast<Numbers>(parts[4]));
-            const nb::dlpack::dtype wanted = source.kind == example::Kind::float32 ? nb::dtype<float>() : nb::dtype<std::int64_t>();
+            const nb::dlpack::dtype wanted =
+                source.kind == example::Kind::float32 ? nb::dtype<float>() : nb::dtype<std::int64_t>();
             if (numbers.back().dtype() != wanted) throw nb::type_error("numbers are float32 or int64");
             source.numbers = static_cast<const std::byte*>(numbers.back().data());
             source.number_count = numbers.back().shape(0);
@@ -183,13 +187,15 @@ nb::tuple encode(nb::list columns, std::size_t n, std::size_t head, std::size_t 
         if (n != 0) std::memcpy(block.data(), values.data(), n * sizeof(std::int64_t));
         return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {n});
     };
-    return nb::make_tuple(to_numpy(std::move(encoded.block), nb::dtype<std::uint8_t>(), {encoded.size}), array(encoded.starts), array(encoded.sizes));
+    return nb::make_tuple(to_numpy(std::move(encoded.block), nb::dtype<std::uint8_t>(), {encoded.size}),
+                          array(encoded.starts), array(encoded.sizes));
 }
 
 } // namespace
 
 void register_tf_example(nb::module_& module) {
-    nb::class_<example::Decoder>(module, "ExampleDecoder", "Decodes tf.train.Example and SequenceExample payloads into columns.")
+    nb::class_<example::Decoder>(module, "ExampleDecoder",
+                                 "Decodes tf.train.Example and SequenceExample payloads into columns.")
         .def(
             "__init__",
             [](example::Decoder* self, nb::list specs) {
@@ -199,29 +205,37 @@ void register_tf_example(nb::module_& module) {
             },
             nb::arg("specs"),
             nb::sig("def __init__(self, specs: list[tuple[str, int, int, bool, typing.Any]]) -> None"),
-            "Specs: (name, kind 1 bytes | 2 float32 | 3 int64 | 4 either number as float64, count or -1, is a feature list, default or None).")
+            "Specs: (name, kind 1 bytes | 2 float32 | 3 int64 | 4 either number as float64, count or -1, is a feature "
+            "list, default or None).")
         .def("decode", guarded(&decode), nb::arg("spans"),
-             nb::sig("def decode(self, spans: Spans) -> list[tuple[typing.Any, numpy.typing.NDArray[numpy.int64] | None, "
-                     "numpy.typing.NDArray[numpy.int64] | None]]"),
-             "Per spec: values end to end (an array, or a list of bytes), step offsets of feature lists, value offsets where counts vary.");
-    nb::class_<example::Scanner>(module, "ExampleScanner", "Gathers what the records of some files hold, for finding their schema.")
+             nb::sig(
+                 "def decode(self, spans: Spans) -> list[tuple[typing.Any, numpy.typing.NDArray[numpy.int64] | None, "
+                 "numpy.typing.NDArray[numpy.int64] | None]]"),
+             "Per spec: values end to end (an array, or a list of bytes), step offsets of feature lists, value offsets "
+             "where counts vary.");
+    nb::class_<example::Scanner>(module, "ExampleScanner",
+                                 "Gathers what the records of some files hold, for finding their schema.")
         .def(nb::init<>())
-        .def(
-            "add",
-            guarded([](example::Scanner& self, const HeldSpans& held) {
-                const nb::gil_scoped_release release;
-                self.add(held.spans);
-            }),
-            nb::arg("spans"), "Look at some records.")
+        .def("add", guarded([](example::Scanner& self, const HeldSpans& held) {
+                 const nb::gil_scoped_release release;
+                 self.add(held.spans);
+             }),
+             nb::arg("spans"), "Look at some records.")
         .def_prop_ro("is_message", &example::Scanner::is_message, "False once a payload was no protobuf message.")
         .def_prop_ro("records", &example::Scanner::records, "How many records were looked at.")
-        .def_prop_ro("keys", &facts, nb::for_getter(nb::sig("def keys(self) -> list[dict[str, typing.Any]]")), "Facts on every key.");
-    module.def("encode_examples", guarded(&encode), nb::arg("columns"), nb::arg("n"), nb::arg("head"), nb::arg("tail"), nb::arg("align") = 1,
-               nb::sig("def encode_examples(columns: list[tuple[str, int, int, bool, typing.Any, typing.Any, typing.Any]], n: int, head: int, "
-                       "tail: int, align: int = 1) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64], "
-                       "numpy.typing.NDArray[numpy.int64]]"),
-               "Serialise n examples from columns (name, kind, count or -1, is a feature list, values, steps, offsets) into one block: "
-               "block, payload starts, payload sizes.");
+        .def_prop_ro("keys", &facts, nb::for_getter(nb::sig("def keys(self) -> list[dict[str, typing.Any]]")),
+                     "Facts on every key.");
+    module.def(
+        "encode_examples", guarded(&encode), nb::arg("columns"), nb::arg("n"), nb::arg("head"), nb::arg("tail"),
+        nb::arg("align") = 1,
+        nb::sig(
+            "def encode_examples(columns: list[tuple[str, int, int, bool, typing.Any, typing.Any, typing.Any]], n: "
+            "int, head: int, "
+            "tail: int, align: int = 1) -> tuple[numpy.typing.NDArray[numpy.uint8], numpy.typing.NDArray[numpy.int64], "
+            "numpy.typing.NDArray[numpy.int64]]"),
+        "Serialise n examples from columns (name, kind, count or -1, is a feature list, values, steps, offsets) into "
+        "one block: "
+        "block, payload starts, payload sizes.");
 }
 
 } // namespace headrace::bind

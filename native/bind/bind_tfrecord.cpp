@@ -27,7 +27,8 @@ HeldSpans gather(nb::object buffers, std::optional<Which> which, Indices offsets
 
     const nb::gil_scoped_release release;
     held.spans.seal = verify ? Seal::tfrecord : Seal::none;
-    held.spans.payloads = tfrecord::gather(files, in, wanted, verify ? tfrecord::Checks::lengths : tfrecord::Checks::bounds);
+    held.spans.payloads =
+        tfrecord::gather(files, in, wanted, verify ? tfrecord::Checks::lengths : tfrecord::Checks::bounds);
     return held;
 }
 
@@ -58,22 +59,28 @@ nb::object frame_all(nb::sequence payloads) {
 } // namespace
 
 void register_tfrecord(nb::module_& module) {
-    module.def("scan_tfrecord", guarded(&scan), nb::arg("data"), nb::arg("start"), nb::arg("stop"), nb::kw_only(), nb::arg("verify"),
-               nb::arg("max_records"),
-               nb::sig("def scan_tfrecord(data: collections.abc.Buffer, start: int, stop: int, *, verify: bool, max_records: int) -> "
+    module.def("scan_tfrecord", guarded(&scan), nb::arg("data"), nb::arg("start"), nb::arg("stop"), nb::kw_only(),
+               nb::arg("verify"), nb::arg("max_records"),
+               nb::sig("def scan_tfrecord(data: collections.abc.Buffer, start: int, stop: int, *, verify: bool, "
+                       "max_records: int) -> "
                        "tuple[numpy.typing.NDArray[numpy.int64], int]"),
-               "Starts of the records that begin in [start, stop), and where the next one begins. A FormatError carries the starts "
+               "Starts of the records that begin in [start, stop), and where the next one begins. A FormatError "
+               "carries the starts "
                "found before it as `starts`.");
-    nb::class_<tfrecord::Patience>(module, "Patience",
-                                   "How many bytes of a buffer may still be summed in vain, at first 64 times all of them: what bounds the work "
-                                   "that a hostile file can make. Not for several threads at once.")
-        .def("__init__", [](tfrecord::Patience* self, std::uint64_t size) { new (self) tfrecord::Patience(tfrecord::Patience::of(size)); },
-             nb::arg("size"))
+    nb::class_<tfrecord::Patience>(
+        module, "Patience",
+        "How many bytes of a buffer may still be summed in vain, at first 64 times all of them: what bounds the work "
+        "that a hostile file can make. Not for several threads at once.")
+        .def(
+            "__init__",
+            [](tfrecord::Patience* self, std::uint64_t size) {
+                new (self) tfrecord::Patience(tfrecord::Patience::of(size));
+            },
+            nb::arg("size"))
         .def_ro("left", &tfrecord::Patience::left)
         .def("spend", &tfrecord::Patience::spend, nb::arg("bytes"));
     module.def(
-        "find_tfrecord",
-        guarded([](nb::object data, std::uint64_t start, tfrecord::Patience* patience) {
+        "find_tfrecord", guarded([](nb::object data, std::uint64_t start, tfrecord::Patience* patience) {
             const Buffer buffer(data);
             const nb::gil_scoped_release release;
             return tfrecord::find(buffer.bytes(), start, patience);
@@ -81,9 +88,10 @@ void register_tfrecord(nb::module_& module) {
         nb::arg("data"), nb::arg("start"), nb::arg("patience").none() = nb::none(),
         nb::sig("def find_tfrecord(data: collections.abc.Buffer, start: int, patience: Patience | None = None) -> int"),
         "First offset from start on at which a whole, sound record stands; -1 if there is none.");
-    module.def("gather_tfrecord", guarded(&gather), nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"), nb::kw_only(),
-               nb::arg("verify"),
-               nb::sig("def gather_tfrecord(buffers: Buffers | list[typing.Any], which: numpy.typing.NDArray[numpy.int32] | None, offsets: "
+    module.def("gather_tfrecord", guarded(&gather), nb::arg("buffers"), nb::arg("which").none(), nb::arg("offsets"),
+               nb::kw_only(), nb::arg("verify"),
+               nb::sig("def gather_tfrecord(buffers: Buffers | list[typing.Any], which: "
+                       "numpy.typing.NDArray[numpy.int32] | None, offsets: "
                        "numpy.typing.NDArray[numpy.int64], *, verify: bool) -> Spans"),
                "Spans over the records that begin at the offsets; payload checksums are left to whoever reads them.");
     module.def(
@@ -91,11 +99,12 @@ void register_tfrecord(nb::module_& module) {
         [](nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> block, Indices starts, Indices sizes) {
             if (starts.shape(0) != sizes.shape(0)) throw nb::value_error("starts and sizes differ in length");
             const nb::gil_scoped_release release;
-            tfrecord::frame({reinterpret_cast<std::byte*>(block.data()), block.shape(0)}, {starts.data(), starts.shape(0)},
-                            {sizes.data(), sizes.shape(0)});
+            tfrecord::frame({reinterpret_cast<std::byte*>(block.data()), block.shape(0)},
+                            {starts.data(), starts.shape(0)}, {sizes.data(), sizes.shape(0)});
         },
         nb::arg("block"), nb::arg("starts"), nb::arg("sizes"),
-        nb::sig("def frame_tfrecord(block: numpy.typing.NDArray[numpy.uint8], starts: numpy.typing.NDArray[numpy.int64], sizes: "
+        nb::sig("def frame_tfrecord(block: numpy.typing.NDArray[numpy.uint8], starts: "
+                "numpy.typing.NDArray[numpy.int64], sizes: "
                 "numpy.typing.NDArray[numpy.int64]) -> None"),
         "Fill in, in place, the 12 bytes before and the 4 behind each payload.");
     module.def("frame_tfrecords", guarded(&frame_all), nb::arg("payloads"),

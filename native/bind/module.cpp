@@ -2,8 +2,10 @@
 
 NB_MODULE(_native, module) {
     using namespace headrace::bind;
-    nb::set_leak_warnings(false); // What threads hold that Python's end finds at work is no leak, and no news for who ends a script.
-    module.doc() = "Framing, decoding and sampling in C++. Internal: only io, formats, codecs, sampling and loading import it.";
+    nb::set_leak_warnings(
+        false); // What threads hold that Python's end finds at work is no leak, and no news for who ends a script.
+    module.doc() =
+        "Framing, decoding and sampling in C++. Internal: only io, formats, codecs, sampling and loading import it.";
     register_errors(module);
     register_pool(module);
     register_spans(module);

@@ -17,14 +17,14 @@
 #include "core/base/mapped_files.hpp"
 #include "core/base/pool.hpp"
 #include "core/base/spans.hpp"
-#include "core/base/spans.hpp"
 
 /// nanobind, but for one class.
 namespace nb {
 using namespace nanobind;
 
-/// Gives up the GIL as long as it lives. Where Python has ended meanwhile, its thread stays in here until the process ends: Python before
-/// 3.14 ends a thread that asks for the GIL then by unwinding its stack, which C++ frames end by aborting the process.
+/// Gives up the GIL as long as it lives. Where Python has ended meanwhile, its thread stays in here until the process
+/// ends: Python before 3.14 ends a thread that asks for the GIL then by unwinding its stack, which C++ frames end by
+/// aborting the process.
 class gil_scoped_release {
   public:
     gil_scoped_release() noexcept : state_(PyEval_SaveThread()) {}
@@ -79,7 +79,8 @@ struct HeldBuffers {
     HeldBuffers(HeldBuffers&&) = default;
     HeldBuffers(const HeldBuffers&) = delete;
 
-    /// The mapped files that buffers `which` are of (nullptr: the first buffer), which the guard of this call then looks after.
+    /// The mapped files that buffers `which` are of (nullptr: the first buffer), which the guard of this call then
+    /// looks after.
     [[nodiscard]] MappedFilesHeld mapped(const std::int32_t* which, std::size_t count) const;
 
     std::vector<Buffer> buffers;
@@ -91,8 +92,8 @@ struct HeldBuffers {
 /// The `Buffers` that `object` is, or one made of the sequence of buffers that it is.
 [[nodiscard]] nb::object hold_buffers(nb::object object);
 
-/// Whether somebody makes the records of a reader into bytes objects: then the next ones are decoded into such, and need not be
-/// copied. For everybody else one block of memory from the pool is made sooner than many objects.
+/// Whether somebody makes the records of a reader into bytes objects: then the next ones are decoded into such, and
+/// need not be copied. For everybody else one block of memory from the pool is made sooner than many objects.
 class BytesWanted {
   public:
     /// Says that they were. It holds for a few calls: for those of other threads, too, which are under way.
@@ -114,17 +115,19 @@ struct HeldSpans {
 
     Spans spans;
     std::vector<Pool::Block> blocks;
-    nb::object parent;             ///< The Buffers that these lie in, or the Spans that they are a part of.
-    std::vector<nb::object> whole; ///< Of each payload the bytes object that it is the content of, where there is one. Empty: of none.
-    nb::object wanted;             ///< The BytesWanted that is to know of `to_bytes`.
-    MappedFilesHeld mapped;        ///< Files that payloads are views of.
+    nb::object parent; ///< The Buffers that these lie in, or the Spans that they are a part of.
+    std::vector<nb::object>
+        whole; ///< Of each payload the bytes object that it is the content of, where there is one. Empty: of none.
+    nb::object wanted;      ///< The BytesWanted that is to know of `to_bytes`.
+    MappedFilesHeld mapped; ///< Files that payloads are views of.
 };
 
 /// Chunks of a Riegeli file, in bind_riegeli.cpp.
 struct HeldChunks;
 [[nodiscard]] const MappedFile* mapped_of(const HeldChunks& chunks);
 
-/// Where views of mapped files are not for users (HEADRACE_MAPPED_BYTES=0): a copy, if these bytes are of `file`. Else nothing.
+/// Where views of mapped files are not for users (HEADRACE_MAPPED_BYTES=0): a copy, if these bytes are of `file`. Else
+/// nothing.
 [[nodiscard]] nb::object copy_of_mapped(Bytes bytes, const MappedFile* file);
 
 /// Throws the Python exception for a file that was cut off while `guard` was there, if one was.
@@ -139,7 +142,8 @@ template <typename T> void touch_argument(GuardedRead& guard, const T& argument)
     }
 }
 
-/// `function`, in a guard: where a mapped file is cut off while it reads, Python gets that error, and not what became of it.
+/// `function`, in a guard: where a mapped file is cut off while it reads, Python gets that error, and not what became
+/// of it.
 template <typename F, typename R, typename... A> auto guarded_as(F function, R (*)(A...)) {
     return [function](A... arguments) -> R {
         GuardedRead guard;
@@ -182,7 +186,8 @@ using Which = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::dev
 /// The Python exception for a fault, not raised.
 [[nodiscard]] nb::object to_python(const FormatError& error);
 
-/// What every scan returns: the starts, and where the next record begins. Throws the fault it ended at, with the starts as `starts`.
+/// What every scan returns: the starts, and where the next record begins. Throws the fault it ended at, with the starts
+/// as `starts`.
 [[nodiscard]] nb::tuple scanned(const Scan& found);
 
 void register_array_record(nb::module_& module);

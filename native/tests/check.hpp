@@ -14,7 +14,8 @@ namespace headrace::testing {
 /// Ends the test with the place of the call unless `good`.
 inline void check(bool good, std::string_view what = "", std::source_location at = std::source_location::current()) {
     if (good) return;
-    std::fprintf(stderr, "%s:%u: check failed %.*s\n", at.file_name(), static_cast<unsigned>(at.line()), static_cast<int>(what.size()), what.data());
+    std::fprintf(stderr, "%s:%u: check failed %.*s\n", at.file_name(), static_cast<unsigned>(at.line()),
+                 static_cast<int>(what.size()), what.data());
     std::exit(1);
 }
 

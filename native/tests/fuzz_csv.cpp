@@ -1,5 +1,5 @@
-// Scanning, cutting, examining and decoding anything: rows lie one behind the other, their fields join to them again, texts that
-// are decoded can be written and read back, and numbers that are read are what strtod makes of them.
+// Scanning, cutting, examining and decoding anything: rows lie one behind the other, their fields join to them again,
+// texts that are decoded can be written and read back, and numbers that are read are what strtod makes of them.
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -52,7 +52,8 @@ void check_row(Bytes row, const csv::Dialect& dialect, const std::shared_ptr<Poo
     require(read.next == again.size());
     const std::vector<Bytes> once_more = csv::fields_of(again.first(read.end), dialect);
     require(once_more.size() == fields.size());
-    for (std::size_t k = 0; k < fields.size(); ++k) require(csv::value_of(once_more[k], dialect, room) == decoded.columns[k].texts[0]);
+    for (std::size_t k = 0; k < fields.size(); ++k)
+        require(csv::value_of(once_more[k], dialect, room) == decoded.columns[k].texts[0]);
 }
 
 } // namespace

@@ -1,5 +1,5 @@
-// Any bytes, as GZIP files and as what is compressed in them: nothing is read or written elsewhere, it ends, and whatever the size of
-// the stretches it gives what zlib gives.
+// Any bytes, as GZIP files and as what is compressed in them: nothing is read or written elsewhere, it ends, and
+// whatever the size of the stretches it gives what zlib gives.
 #include <algorithm>
 #include <cstdlib>
 #include <deque>
@@ -32,7 +32,8 @@ Found inflate(Bytes file, std::size_t stretch, unsigned threads, std::size_t mar
             inflater.give(parts.back(), own, last);
             at += own;
         }
-        for (const GzipInflater::Piece& piece : inflater.take()) found.bytes.insert(found.bytes.end(), piece.bytes.begin(), piece.bytes.end());
+        for (const GzipInflater::Piece& piece : inflater.take())
+            found.bytes.insert(found.bytes.end(), piece.bytes.begin(), piece.bytes.end());
         parts.pop_front();
     }
     if (inflater.state() == GzipInflater::State::going) std::abort();
@@ -79,7 +80,8 @@ std::vector<std::byte> as_file(Bytes compressed) {
     std::vector<std::byte> file(10);
     file[0] = std::byte{0x1F}, file[1] = std::byte{0x8B}, file[2] = std::byte{8};
     file.insert(file.end(), compressed.begin(), compressed.end());
-    const auto sum = crc32(0, reinterpret_cast<const Bytef*>(content.bytes.data()), static_cast<uInt>(content.bytes.size()));
+    const auto sum =
+        crc32(0, reinterpret_cast<const Bytef*>(content.bytes.data()), static_cast<uInt>(content.bytes.size()));
     for (const std::uint64_t number : {std::uint64_t{sum}, std::uint64_t{content.bytes.size()}})
         for (unsigned shift = 0; shift < 32; shift += 8) file.push_back(static_cast<std::byte>(number >> shift));
     return file;
@@ -87,8 +89,11 @@ std::vector<std::byte> as_file(Bytes compressed) {
 
 void must_be_of_the_library(const Found& found, const Reference& wanted) {
     if (!wanted.is_whole) return;
-    if (found.bytes.size() > wanted.bytes.size() || !std::equal(found.bytes.begin(), found.bytes.end(), wanted.bytes.begin())) std::abort();
-    if (found.state == GzipInflater::State::done && (!wanted.is_sound || found.bytes.size() != wanted.bytes.size())) std::abort();
+    if (found.bytes.size() > wanted.bytes.size() ||
+        !std::equal(found.bytes.begin(), found.bytes.end(), wanted.bytes.begin()))
+        std::abort();
+    if (found.state == GzipInflater::State::done && (!wanted.is_sound || found.bytes.size() != wanted.bytes.size()))
+        std::abort();
 }
 
 void check(Bytes file) {

@@ -20,7 +20,8 @@ struct Errors {
 
 void say_nothing(j_common_ptr /*image*/) {}
 
-/// Whether libjpeg-turbo reads the image without so much as a warning. Nothing here has a destructor that a jump would pass over.
+/// Whether libjpeg-turbo reads the image without so much as a warning. Nothing here has a destructor that a jump would
+/// pass over.
 bool decode_with_libjpeg(const std::uint8_t* data, std::size_t size, std::uint8_t* out, std::size_t row_bytes) {
     jpeg_decompress_struct image{};
     Errors errors{};
@@ -59,7 +60,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const bool is_plain = jpeg::Decoder(jpeg::plain_kernels()).decode(file, *header, pixels.data());
     if (const jpeg::Kernels* const vector = jpeg::vector_kernels()) {
         std::vector<std::uint8_t> others(pixels.size());
-        if (jpeg::Decoder(*vector).decode(file, *header, others.data()) != is_plain || (is_plain && others != pixels)) std::abort();
+        if (jpeg::Decoder(*vector).decode(file, *header, others.data()) != is_plain || (is_plain && others != pixels))
+            std::abort();
     }
     std::vector<std::uint8_t> wanted(pixels.size());
     if (is_plain && (!decode_with_libjpeg(data, size, wanted.data(), row_bytes) || wanted != pixels)) std::abort();

@@ -8,7 +8,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     try {
         const npy::Header header = npy::parse(file, 1 << 20);
         if (header.data_offset > size) __builtin_trap();
-    } catch (const FormatError&) {
-    }
+    } catch (const FormatError&) {}
     return 0;
 }

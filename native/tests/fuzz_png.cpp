@@ -78,7 +78,8 @@ void read_bytes(png_structp png, png_bytep to, std::size_t size) {
 void say_nothing(png_structp /*png*/, png_const_charp /*why*/) {}
 
 /// The samples, as libpng reads them. Of chunks that hold no pixels the checksums are not looked at, here as there.
-bool decode_with_libpng(std::span<const std::uint8_t> file, std::uint8_t* out, std::size_t height, std::size_t row_bytes) {
+bool decode_with_libpng(std::span<const std::uint8_t> file, std::uint8_t* out, std::size_t height,
+                        std::size_t row_bytes) {
     png_structp png = png_create_read_struct(PNG_LIBPNG_VER_STRING, nullptr, leave, say_nothing);
     png_infop info = png_create_info_struct(png);
     Source source{file};
@@ -97,13 +98,15 @@ bool decode_with_libpng(std::span<const std::uint8_t> file, std::uint8_t* out, s
 /// As Python's side does: which files are taken at all, and how their rows lie.
 std::optional<PngRows> plain_rows(std::span<const std::uint8_t> file) {
     constexpr std::string_view begin("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16);
-    if (file.size() < PngReader::head_bytes || std::memcmp(file.data(), begin.data(), begin.size()) != 0) return std::nullopt;
+    if (file.size() < PngReader::head_bytes || std::memcmp(file.data(), begin.data(), begin.size()) != 0)
+        return std::nullopt;
     const std::uint8_t* const head = file.data();
     if (crc32(0, head + 12, 17) != big_endian(head + 29)) return std::nullopt;
     const std::uint32_t width = big_endian(head + 16), height = big_endian(head + 20);
     const unsigned bits = head[24], colours = head[25];
     const std::size_t channels = colours == 0 ? 1 : colours == 2 ? 3 : colours == 4 ? 2 : colours == 6 ? 4 : 0;
-    if ((bits != 8 && bits != 16) || channels == 0 || head[26] != 0 || head[27] != 0 || head[28] != 0) return std::nullopt;
+    if ((bits != 8 && bits != 16) || channels == 0 || head[26] != 0 || head[27] != 0 || head[28] != 0)
+        return std::nullopt;
     if (width == 0 || height == 0 || width > 4096 || height > 4096) return std::nullopt;
     const std::size_t pixel = channels * bits / 8;
     if (width * pixel * height > most_bytes) return std::nullopt;
@@ -119,10 +122,11 @@ void check_file(std::span<const std::uint8_t> file) {
     bool is_taken = false;
     try {
         is_taken = reader.may_hold(bytes) && reader.read(bytes, out.data());
-    } catch (const FormatError&) {
-    }
+    } catch (const FormatError&) {}
     std::vector<std::uint8_t> wanted(out.size());
-    if (is_taken) must(decode_with_libpng(file, wanted.data(), rows->height, rows->row_bytes) && std::memcmp(out.data(), wanted.data(), out.size()) == 0);
+    if (is_taken)
+        must(decode_with_libpng(file, wanted.data(), rows->height, rows->row_bytes) &&
+             std::memcmp(out.data(), wanted.data(), out.size()) == 0);
 }
 
 void append_chunk(std::vector<std::uint8_t>& file, const char* name, std::span<const std::uint8_t> content) {

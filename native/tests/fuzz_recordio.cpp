@@ -1,5 +1,5 @@
-// Scanning, finding, joining and framing anything: every record that scanning gives can be joined in both ways, and framing the
-// payloads of whole records gives the bytes back.
+// Scanning, finding, joining and framing anything: every record that scanning gives can be joined in both ways, and
+// framing the payloads of whole records gives the bytes back.
 #include <cstdlib>
 #include <cstring>
 
@@ -15,7 +15,8 @@ void require(bool good) {
 
 void reframe(Bytes file, const recordio::Record& record) {
     std::vector<std::byte> block(recordio::header_size + recordio::padded(record.payload.size()));
-    if (!record.payload.empty()) std::memcpy(block.data() + recordio::header_size, record.payload.data(), record.payload.size());
+    if (!record.payload.empty())
+        std::memcpy(block.data() + recordio::header_size, record.payload.data(), record.payload.size());
     const std::int64_t start = recordio::header_size;
     const auto size = static_cast<std::int64_t>(record.payload.size());
     require(recordio::frame(block, {&start, 1}, {&size, 1}) == block.size());

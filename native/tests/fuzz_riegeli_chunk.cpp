@@ -1,5 +1,5 @@
-// Any bytes, as a file and as what is in a chunk with sound hashes: a fault, or records of the number and size that the header
-// says. Contents of compressed parts are made up, since decompression happens elsewhere.
+// Any bytes, as a file and as what is in a chunk with sound hashes: a fault, or records of the number and size that the
+// header says. Contents of compressed parts are made up, since decompression happens elsewhere.
 #include <algorithm>
 #include <cstdlib>
 
@@ -22,7 +22,8 @@ void must(bool good) {
 void do_jobs(Chunks& chunks) {
     while (!chunks.jobs().empty()) {
         for (const Chunks::Job& job : chunks.jobs())
-            for (std::size_t i = 0; i < job.target.size(); ++i) job.target[i] = job.source.empty() ? std::byte{0} : job.source[i % job.source.size()];
+            for (std::size_t i = 0; i < job.target.size(); ++i)
+                job.target[i] = job.source.empty() ? std::byte{0} : job.source[i % job.source.size()];
         chunks.advance();
     }
 }
@@ -93,7 +94,8 @@ void as_file(Bytes file) {
         const ChunkScan scan = scan_chunks(file, at, 1000, true);
         std::vector<std::int64_t> begins;
         for (const ChunkHeader& chunk : scan.chunks)
-            if (chunk.type == ChunkType::simple || chunk.type == ChunkType::transposed) begins.push_back(static_cast<std::int64_t>(chunk.begin));
+            if (chunk.type == ChunkType::simple || chunk.type == ChunkType::transposed)
+                begins.push_back(static_cast<std::int64_t>(chunk.begin));
         together(file, begins);
         singles(file, begins);
         for (const ChunkHeader& chunk : scan.chunks) {
@@ -113,7 +115,8 @@ void as_chunk(Bytes data) {
     const auto number = [&](std::size_t i) { return std::to_integer<std::uint64_t>(data[i]); };
     testing::FileMaker maker;
     const auto type = number(0) % 2 == 0 ? ChunkType::transposed : ChunkType::simple;
-    const std::uint64_t begin = maker.put_data(type, number(1) | (number(2) & 15) << 8, number(3) | number(4) << 8 | (number(5) & 3) << 16, data.subspan(6));
+    const std::uint64_t begin = maker.put_data(type, number(1) | (number(2) & 15) << 8,
+                                               number(3) | number(4) << 8 | (number(5) & 3) << 16, data.subspan(6));
     open(maker.file, static_cast<std::int64_t>(begin), true);
 }
 

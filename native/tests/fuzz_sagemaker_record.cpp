@@ -1,5 +1,5 @@
-// Decoding anything, as one record and as two readings of one: what is a Record can be scanned, and what a decoder makes of it can be
-// encoded and decoded again to the same columns.
+// Decoding anything, as one record and as two readings of one: what is a Record can be scanned, and what a decoder
+// makes of it can be encoded and decoded again to the same columns.
 #include <cstdlib>
 #include <cstring>
 
@@ -30,7 +30,11 @@ Spec spec_for(const KeyFacts& facts) {
 }
 
 Source source_of(const Spec& spec, const Column& column) {
-    Source source{.place = spec.place, .key = spec.key, .kind = spec.kind, .count = spec.layout == Layout::text ? 1 : -1, .offsets = column.offsets};
+    Source source{.place = spec.place,
+                  .key = spec.key,
+                  .kind = spec.kind,
+                  .count = spec.layout == Layout::text ? 1 : -1,
+                  .offsets = column.offsets};
     source.numbers = column.numbers.data();
     source.number_count = column.number_count;
     source.texts = column.texts;
@@ -44,10 +48,12 @@ Source source_of(const Spec& spec, const Column& column) {
 
 bool same(const Spec& spec, const Column& a, const Column& b) {
     const std::size_t size = a.number_count * size_of(spec.kind);
-    bool equal = a.number_count == b.number_count && a.offsets == b.offsets && a.texts.size() == b.texts.size() && a.width == b.width;
+    bool equal = a.number_count == b.number_count && a.offsets == b.offsets && a.texts.size() == b.texts.size() &&
+                 a.width == b.width;
     equal = equal && (size == 0 || std::memcmp(a.numbers.data(), b.numbers.data(), size) == 0);
     for (std::size_t i = 0; equal && i < a.texts.size(); ++i)
-        equal = a.texts[i].size() == b.texts[i].size() && (a.texts[i].empty() || std::memcmp(a.texts[i].data(), b.texts[i].data(), a.texts[i].size()) == 0);
+        equal = a.texts[i].size() == b.texts[i].size() &&
+                (a.texts[i].empty() || std::memcmp(a.texts[i].data(), b.texts[i].data(), a.texts[i].size()) == 0);
     return equal;
 }
 

@@ -1,4 +1,5 @@
-// Any bytes as payloads: scanned for a schema, decoded under several wishes, and what was decoded encodes and decodes to the same.
+// Any bytes as payloads: scanned for a schema, decoded under several wishes, and what was decoded encodes and decodes
+// to the same.
 #include <cstdlib>
 #include <optional>
 
@@ -55,19 +56,21 @@ void round_trip(const std::vector<example::Spec>& specs, const Spans& spans, con
     const auto encoded = example::encode(sources, spans.payloads.size(), 12, 4, 1, pool);
     Spans again;
     for (std::size_t i = 0; i < spans.payloads.size(); ++i)
-        again.payloads.emplace_back(encoded.block.data() + encoded.starts[i], static_cast<std::size_t>(encoded.sizes[i]));
+        again.payloads.emplace_back(encoded.block.data() + encoded.starts[i],
+                                    static_cast<std::size_t>(encoded.sizes[i]));
     const auto back = decoder.decode(again, pool);
     for (std::size_t k = 0; k < specs.size(); ++k) {
         if (specs[k].kind == Kind::number) continue;
-        if (columns[k].number_count != back[k].number_count || columns[k].steps != back[k].steps || columns[k].offsets != back[k].offsets ||
-            columns[k].texts.size() != back[k].texts.size())
+        if (columns[k].number_count != back[k].number_count || columns[k].steps != back[k].steps ||
+            columns[k].offsets != back[k].offsets || columns[k].texts.size() != back[k].texts.size())
             std::abort();
         const std::size_t item = specs[k].kind == Kind::float32 ? sizeof(float) : sizeof(std::int64_t);
         if (columns[k].number_count != 0 &&
             std::memcmp(columns[k].numbers.data(), back[k].numbers.data(), columns[k].number_count * item) != 0)
             std::abort();
         for (std::size_t t = 0; t < columns[k].texts.size(); ++t)
-            if (!std::equal(columns[k].texts[t].begin(), columns[k].texts[t].end(), back[k].texts[t].begin(), back[k].texts[t].end()))
+            if (!std::equal(columns[k].texts[t].begin(), columns[k].texts[t].end(), back[k].texts[t].begin(),
+                            back[k].texts[t].end()))
                 std::abort();
     }
 }
@@ -97,8 +100,9 @@ void same_as_alone(std::vector<example::Spec> specs, const Spans& spans, const s
         one.payloads = {spans.payloads[i]};
         const Answer alone = answer(decoder, one, pool);
         if (alone.fault) {
-            if (!together.fault || together.fault->record != static_cast<std::int64_t>(i) || together.fault->fault != alone.fault->fault ||
-                together.fault->offset != alone.fault->offset || together.fault->feature != alone.fault->feature)
+            if (!together.fault || together.fault->record != static_cast<std::int64_t>(i) ||
+                together.fault->fault != alone.fault->fault || together.fault->offset != alone.fault->offset ||
+                together.fault->feature != alone.fault->feature)
                 std::abort();
             return;
         }
@@ -109,8 +113,8 @@ void same_as_alone(std::vector<example::Spec> specs, const Spans& spans, const s
         for (std::size_t k = 0; k < specs.size(); ++k) {
             const std::size_t item = specs[k].kind == Kind::float32 ? sizeof(float) : sizeof(std::int64_t);
             const example::Column& column = alone.columns[k];
-            if (column.number_count != 0 &&
-                std::memcmp(together.columns[k].numbers.data() + numbers[k] * item, column.numbers.data(), column.number_count * item) != 0)
+            if (column.number_count != 0 && std::memcmp(together.columns[k].numbers.data() + numbers[k] * item,
+                                                        column.numbers.data(), column.number_count * item) != 0)
                 std::abort();
             numbers[k] += column.number_count;
             for (const Bytes& text : column.texts)
@@ -118,7 +122,9 @@ void same_as_alone(std::vector<example::Spec> specs, const Spans& spans, const s
         }
     }
     for (std::size_t k = 0; k < specs.size(); ++k)
-        if (!together.fault && (together.columns[k].number_count != numbers[k] || together.columns[k].texts.size() != texts[k])) std::abort();
+        if (!together.fault &&
+            (together.columns[k].number_count != numbers[k] || together.columns[k].texts.size() != texts[k]))
+            std::abort();
 }
 
 } // namespace
@@ -131,13 +137,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     example::Scanner scanner;
     scanner.add(spans);
     Spans alike; // of one length, and where the fuzzer repeats itself, of one form
-    alike.payloads = {all.first(size / 2), all.first(size / 2), all.subspan(size - size / 2), all.first(size / 2), all.subspan(size - size / 2)};
+    alike.payloads = {all.first(size / 2), all.first(size / 2), all.subspan(size - size / 2), all.first(size / 2),
+                      all.subspan(size - size / 2)};
     for (const std::int64_t count : {-1, 1, 0}) {
         same_as_alone(wishes(count), alike, pool);
         try {
             round_trip(wishes(count), spans, pool);
-        } catch (const FormatError&) {
-        }
+        } catch (const FormatError&) {}
     }
     return 0;
 }

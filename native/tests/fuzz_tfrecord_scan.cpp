@@ -1,4 +1,5 @@
-// Any bytes: what scanning finds is sound, what comes behind a fault is found again, and framing the payloads gives the bytes back.
+// Any bytes: what scanning finds is sound, what comes behind a fault is found again, and framing the payloads gives the
+// bytes back.
 #include <cstdlib>
 
 #include "core/framing/tfrecord.hpp"
@@ -12,7 +13,9 @@ void read_from_anywhere(Bytes file) {
     for (std::int64_t at = -1; at < 64; ++at) {
         try {
             const Bytes payload = tfrecord::gather({&file, 1}, {}, {&at, 1}, tfrecord::Checks::bounds).front();
-            if (payload.data() < file.data() + at || payload.data() + payload.size() + tfrecord::footer_size > file.data() + file.size()) std::abort();
+            if (payload.data() < file.data() + at ||
+                payload.data() + payload.size() + tfrecord::footer_size > file.data() + file.size())
+                std::abort();
         } catch (const FormatError& error) {
             if (error.fault != Fault::truncated || error.record != 0) std::abort();
         }

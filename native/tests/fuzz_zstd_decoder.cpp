@@ -1,4 +1,5 @@
-// Any bytes, as Zstandard frames: nothing is read or written elsewhere, two at a time give what one gives, and libzstd gives the same.
+// Any bytes, as Zstandard frames: nothing is read or written elsewhere, two at a time give what one gives, and libzstd
+// gives the same.
 #include <array>
 #include <cstdlib>
 #include <vector>

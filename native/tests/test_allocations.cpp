@@ -1,31 +1,31 @@
-// Every allocation fails once, and threads cannot be had: what was asked for is given all the same, or std::bad_alloc is thrown; nothing
-// is lost, and the next call gives what it always gives.
+// Every allocation fails once, and threads cannot be had: what was asked for is given all the same, or std::bad_alloc
+// is thrown; nothing is lost, and the next call gives what it always gives.
 #include <atomic>
 #include <cstdlib>
 #include <new>
 #include <thread>
 
 #include "check.hpp"
-#include "core/riegeli/array_record.hpp"
+#include "core/base/permutation.hpp"
+#include "core/base/spans.hpp"
+#include "core/base/thread_team.hpp"
 #include "core/csv/decode.hpp"
 #include "core/csv/encode.hpp"
-#include "core/engines/gzip/parallel.hpp"
 #include "core/engines/gzip/member.hpp"
+#include "core/engines/gzip/parallel.hpp"
 #include "core/engines/jpeg/decoder.hpp"
-#include "core/framing/npy_header.hpp"
-#include "core/base/permutation.hpp"
 #include "core/engines/png/decoder.hpp"
+#include "core/framing/npy_header.hpp"
 #include "core/framing/recordio.hpp"
-#include "core/riegeli/read.hpp"
-#include "core/base/spans.hpp"
-#include "core/protobuf/record/decode.hpp"
-#include "core/protobuf/record/encode.hpp"
-#include "core/protobuf/record/scan.hpp"
-#include "core/base/thread_team.hpp"
+#include "core/framing/tfrecord.hpp"
 #include "core/protobuf/example/decode.hpp"
 #include "core/protobuf/example/encode.hpp"
 #include "core/protobuf/example/scan.hpp"
-#include "core/framing/tfrecord.hpp"
+#include "core/protobuf/record/decode.hpp"
+#include "core/protobuf/record/encode.hpp"
+#include "core/protobuf/record/scan.hpp"
+#include "core/riegeli/array_record.hpp"
+#include "core/riegeli/read.hpp"
 #include "riegeli_files.hpp"
 #include "samples.hpp"
 
@@ -49,7 +49,8 @@ std::atomic<bool> no_threads{false};
 
 void* allocate(std::size_t size, std::size_t alignment) {
     if (left.load(std::memory_order_relaxed) != never && left.fetch_sub(1) == 0) throw std::bad_alloc();
-    void* const found = std::aligned_alloc(alignment, (std::max<std::size_t>(size, 1) + alignment - 1) / alignment * alignment);
+    void* const found =
+        std::aligned_alloc(alignment, (std::max<std::size_t>(size, 1) + alignment - 1) / alignment * alignment);
     if (found == nullptr) throw std::bad_alloc();
     balance.fetch_add(1, std::memory_order_relaxed);
     return found;
@@ -65,14 +66,17 @@ void release(void* memory) noexcept {
 
 // The other forms of new and delete call these.
 void* operator new(std::size_t size) { return allocate(size, alignof(std::max_align_t)); }
-void* operator new(std::size_t size, std::align_val_t alignment) { return allocate(size, static_cast<std::size_t>(alignment)); }
+void* operator new(std::size_t size, std::align_val_t alignment) {
+    return allocate(size, static_cast<std::size_t>(alignment));
+}
 void operator delete(void* memory) noexcept { release(memory); }
 void operator delete(void* memory, std::size_t) noexcept { release(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { release(memory); }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
 
 #if defined(__linux__)
-extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*), void* argument) {
+extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*),
+                              void* argument) {
     using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
     static const auto real = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
     return no_threads.load() ? EAGAIN : real(thread, attributes, start, argument);
@@ -101,8 +105,7 @@ bool fails_at(std::int64_t k, const Use& use) {
     left.store(k);
     try {
         use.run();
-    } catch (const std::bad_alloc&) {
-    }
+    } catch (const std::bad_alloc&) {}
     return left.exchange(never) < 0;
 }
 
@@ -167,7 +170,8 @@ void read_tfrecords() {
 }
 
 void read_recordio() {
-    static const auto file = from_hex("0a23d7ce 03000020 61626300 0a23d7ce 01000060 64000000 0a23d7ce 02000000 65660000");
+    static const auto file =
+        from_hex("0a23d7ce 03000020 61626300 0a23d7ce 01000060 64000000 0a23d7ce 02000000 65660000");
     recordio::Walks walks;
     const Scan found = recordio::scan(file, 0, file.size(), 100, &walks);
     check(!found.faulty && found.starts.size() == 2);
@@ -216,19 +220,25 @@ void write_examples() {
 }
 
 void read_sagemaker_records() {
-    static const auto sparse = from_hex("0a1d0a0676616c756573 1213 1211 0a080000e04000000041 12020103 1a0104 12120a0676616c756573120812060a040000803f");
-    static const auto dense = from_hex("0a160a0676616c756573120c120a0a080000803f00000040 12120a0676616c756573120812060a0400004040");
+    static const auto sparse = from_hex(
+        "0a1d0a0676616c756573 1213 1211 0a080000e04000000041 12020103 1a0104 12120a0676616c756573120812060a040000803f");
+    static const auto dense =
+        from_hex("0a160a0676616c756573120c120a0a080000803f00000040 12120a0676616c756573120812060a0400004040");
     using sagemaker::Layout;
     using sagemaker::Place;
     const sagemaker::Spec label{Place::label, "values", sagemaker::Kind::float32, Layout::fixed, 1, {}, true};
     for (const unsigned threads : {1U, 2U}) {
         Spans spans;
         spans.payloads = std::vector<Bytes>(20, sparse);
-        const auto columns = sagemaker::Decoder({{Place::feature, "values", sagemaker::Kind::float32, Layout::sparse, 4, {}, true}, label})
-                                 .decode(spans, pool, threads, 1);
+        const auto columns =
+            sagemaker::Decoder(
+                {{Place::feature, "values", sagemaker::Kind::float32, Layout::sparse, 4, {}, true}, label})
+                .decode(spans, pool, threads, 1);
         check(columns[0].number_count == 40 && columns[1].number_count == 20);
         spans.payloads = {dense, dense};
-        check(sagemaker::Decoder({{Place::feature, "values", sagemaker::Kind::float32, Layout::fixed, 2, {}, true}}).decode(spans, pool)[0].number_count == 4);
+        check(sagemaker::Decoder({{Place::feature, "values", sagemaker::Kind::float32, Layout::fixed, 2, {}, true}})
+                  .decode(spans, pool)[0]
+                  .number_count == 4);
         sagemaker::Scanner scanner;
         scanner.add(spans);
         check(scanner.records() == 2 && scanner.keys().size() == 2);
@@ -276,16 +286,19 @@ void write_csv() {
 }
 
 void read_npy_header() {
-    static const std::string file = "\x93NUMPY\x01\0\x76\0"s + "{'descr': [('a field with a long name', '<f4', (2, 3)), ('b', '<i8')], 'fortran_order': False, 'shape': (3, 4), }" +
+    static const std::string file = "\x93NUMPY\x01\0\x76\0"s +
+                                    "{'descr': [('a field with a long name', '<f4', (2, 3)), ('b', '<i8')], "
+                                    "'fortran_order': False, 'shape': (3, 4), }" +
                                     std::string(6, ' ');
     const npy::Header header = npy::parse(bytes_of(file), 10000);
     check(header.shape == std::vector<std::uint64_t>{3, 4} && header.descr.items.size() == 2);
 }
 
-constexpr auto png = "\211\120\116\107\015\012\032\012\000\000\000\015\111\110\104\122\000\000\000\003\000\000\000\002\010\000\000\000"
-                     "\000\270\037\071\306\000\000\000\003\164\105\130\164\141\000\142\334\111\242\073\000\000\000\005\111\104\101\124"
-                     "\170\234\143\110\114\177\343\021\024\000\000\000\013\111\104\101\124\112\146\110\111\115\003\000\011\106\002\126"
-                     "\315\306\075\153\000\000\000\000\111\105\116\104\256\102\140\202"sv;
+constexpr auto png =
+    "\211\120\116\107\015\012\032\012\000\000\000\015\111\110\104\122\000\000\000\003\000\000\000\002\010\000\000\000"
+    "\000\270\037\071\306\000\000\000\003\164\105\130\164\141\000\142\334\111\242\073\000\000\000\005\111\104\101\124"
+    "\170\234\143\110\114\177\343\021\024\000\000\000\013\111\104\101\124\112\146\110\111\115\003\000\011\106\002\126"
+    "\315\306\075\153\000\000\000\000\111\105\116\104\256\102\140\202"sv;
 
 void read_png() {
     PngReader reader(bytes_of(png).first(PngReader::head_bytes), {2, 3, 1});
@@ -318,7 +331,8 @@ const FileMaker& riegeli_file() {
     static const FileMaker made = [] {
         FileMaker maker;
         const std::string values = "9003 "s + zstd_frame_of_400; // 400 bytes
-        const auto one = from_hex("7a 0c 02 28b52ffd 20 02 110000 9003" + values), two = from_hex("7a 0d 03 28b52ffd 20 03 190000 8f0301" + values);
+        const auto one = from_hex("7a 0c 02 28b52ffd 20 02 110000 9003" + values),
+                   two = from_hex("7a 0d 03 28b52ffd 20 03 190000 8f0301" + values);
         for (int i = 0; i < 200; ++i) {
             (void)maker.put_data(riegeli::ChunkType::simple, 1, 400, one);
             (void)maker.put_data(riegeli::ChunkType::simple, 2, 400, two); // which is unpacked in another way
@@ -414,8 +428,7 @@ void inflate_gzip_stubbornly() {
     while (inflater.waiting() != 0) {
         try {
             for (const GzipInflater::Piece& piece : inflater.take()) size += piece.bytes.size();
-        } catch (const std::bad_alloc&) {
-        }
+        } catch (const std::bad_alloc&) {}
     }
     check(size == 500 || (size == 0 && inflater.state() == GzipInflater::State::refused));
 }

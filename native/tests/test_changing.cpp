@@ -1,6 +1,6 @@
-// Memory that is changed while it is read, as that of a mapped file may be: whatever comes out, nothing is written beyond what was taken
-// for it. The sanitizers see that; a thread changes bytes all the time where both readings are in one call. (Not for ThreadSanitizer: this
-// is a race.)
+// Memory that is changed while it is read, as that of a mapped file may be: whatever comes out, nothing is written
+// beyond what was taken for it. The sanitizers see that; a thread changes bytes all the time where both readings are in
+// one call. (Not for ThreadSanitizer: this is a race.)
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -9,10 +9,10 @@
 #include "check.hpp"
 #include "core/csv/decode.hpp"
 #include "core/framing/recordio.hpp"
+#include "core/protobuf/example/decode.hpp"
+#include "core/protobuf/example/encode.hpp"
 #include "core/protobuf/record/encode.hpp"
 #include "core/protobuf/record/rows.hpp"
-#include "core/protobuf/example/encode.hpp"
-#include "core/protobuf/example/decode.hpp"
 
 using namespace headrace;
 using headrace::testing::check;
@@ -75,7 +75,8 @@ void a_recordio_part_that_grows() {
             const recordio::Record record = recordio::record_at(bytes_of(changed), 0);
             std::vector<std::byte> to(record.joined_size(join));
             recordio::join_parts(bytes_of(changed), record, join, to);
-            store_le(reinterpret_cast<std::byte*>(changed.data()) + 16, std::uint32_t{2U << 29} | (before == 4 ? 40U : 4U));
+            store_le(reinterpret_cast<std::byte*>(changed.data()) + 16,
+                     std::uint32_t{2U << 29} | (before == 4 ? 40U : 4U));
             if (before == 40) std::copy_n(file.end() - 12, 12, changed.begin() + 24);
             const FormatError fault = fault_of([&] { recordio::join_parts(bytes_of(changed), record, join, to); });
             check(fault.fault == Fault::changed && fault.offset == 0);
@@ -125,14 +126,21 @@ void numbers_that_become_longer_while_they_are_written() {
         check(static_cast<std::size_t>(encoded.sizes[0]) <= encoded.size);
     });
     again_and_again(thread, [&] {
-        sagemaker::Source source{.place = sagemaker::Place::feature, .key = "x", .kind = sagemaker::Kind::int32, .count = 64, .numbers = data, .number_count = 64};
+        sagemaker::Source source{.place = sagemaker::Place::feature,
+                                 .key = "x",
+                                 .kind = sagemaker::Kind::int32,
+                                 .count = 64,
+                                 .numbers = data,
+                                 .number_count = 64};
         (void)sagemaker::encode({source}, 1, 0, 0, 1, pool);
     });
     again_and_again(thread, [&] {
         std::vector<float> ones(64, 1.0F);
-        sagemaker::Source source{.place = sagemaker::Place::feature, .key = "x", .kind = sagemaker::Kind::float32, .count = 64};
+        sagemaker::Source source{
+            .place = sagemaker::Place::feature, .key = "x", .kind = sagemaker::Kind::float32, .count = 64};
         source.numbers = std::as_bytes(std::span(ones)).data(), source.number_count = 64;
-        source.sparse = source.wide_keys = true, source.keys = data, source.key_count = 64, source.width = UINT64_MAX >> 1;
+        source.sparse = source.wide_keys = true, source.keys = data, source.key_count = 64,
+        source.width = UINT64_MAX >> 1;
         (void)sagemaker::encode({source}, 1, 0, 0, 1, pool);
     });
 }

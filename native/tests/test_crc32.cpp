@@ -18,6 +18,8 @@ int main() {
             const std::uint32_t expected = crc_by_bits(part, 0xEDB88320U, 9);
             check(crc32(part, 9) == expected, "folded");
             check(crc32_by_tables(part, 9) == expected, "tables");
-            check(crc32_joined(crc32(part), crc32(Bytes(data).first(begin)), begin) == crc32(Bytes(data).first(begin), crc32(part)), "joined");
+            check(crc32_joined(crc32(part), crc32(Bytes(data).first(begin)), begin) ==
+                      crc32(Bytes(data).first(begin), crc32(part)),
+                  "joined");
         }
 }

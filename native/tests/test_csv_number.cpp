@@ -32,10 +32,13 @@ void test_reading() {
     check(std::isinf(float64("1e400")) && float64("1e-400") == 0 && std::isinf(float64("-infinity")));
     check(std::signbit(float64("-0")) && float64("2.2250738585072014e-308") == std::numeric_limits<double>::min());
     double value = 0;
-    for (const std::string_view text : {"", "-", ".", "e5", "x", "+-1", "-.e1"}) check(read_float64(text, '.', value) == 0, text);
-    check(read_float64("1e", '.', value) == 1 && read_float64("12x", '.', value) == 2 && read_float64("1.5,2", '.', value) == 3);
+    for (const std::string_view text : {"", "-", ".", "e5", "x", "+-1", "-.e1"})
+        check(read_float64(text, '.', value) == 0, text);
+    check(read_float64("1e", '.', value) == 1 && read_float64("12x", '.', value) == 2 &&
+          read_float64("1.5,2", '.', value) == 3);
     float single = 0;
-    check(read_float32("1.00000017881393432617187499", '.', single) != 0 && single == 1.00000011920928955078125F, "rounded once");
+    check(read_float32("1.00000017881393432617187499", '.', single) != 0 && single == 1.00000011920928955078125F,
+          "rounded once");
 }
 
 void test_integers() {
@@ -49,15 +52,18 @@ void test_integers() {
 
 void test_kinds() {
     check(facts_of("12", '.').kind == NumberKind::whole && facts_of("1e5", '.').kind == NumberKind::real);
-    check(facts_of("9223372036854775808", '.').kind == NumberKind::positive && facts_of("-9223372036854775809", '.').kind == NumberKind::huge);
+    check(facts_of("9223372036854775808", '.').kind == NumberKind::positive &&
+          facts_of("-9223372036854775809", '.').kind == NumberKind::huge);
     check(facts_of("12x", '.').kind == NumberKind::none && facts_of("007", '.').padded && !facts_of("0", '.').padded);
     check(facts_of("9007199254740993", '.').wide && !facts_of("9007199254740992", '.').wide);
-    check(!facts_of("9223372036854775808", '.').wide && !facts_of("-9007199254740994", '.').wide && facts_of("18446744073709551617", '.').wide);
+    check(!facts_of("9223372036854775808", '.').wide && !facts_of("-9007199254740994", '.').wide &&
+          facts_of("18446744073709551617", '.').wide);
 }
 
 void test_writing() {
     check(written(1) == "1.0" && written(0.1) == "0.1" && written(1e22) == "1e+22" && written(-0.0) == "-0.0");
-    check(written(1e-5) == "1e-05" && written(0.0001) == "0.0001" && written(123456789012345680.0) == "1.2345678901234568e+17");
+    check(written(1e-5) == "1e-05" && written(0.0001) == "0.0001" &&
+          written(123456789012345680.0) == "1.2345678901234568e+17");
     check(written(std::nan("")) == "nan" && written(-std::numeric_limits<double>::infinity()) == "-inf");
     check(written(std::numeric_limits<double>::max()) == "1.7976931348623157e+308");
 }

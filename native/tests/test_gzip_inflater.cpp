@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "check.hpp"
-#include "samples.hpp"
 #include "core/checksum/crc32.hpp"
+#include "samples.hpp"
 
 using namespace headrace;
 using namespace headrace::testing;
@@ -27,7 +27,8 @@ Found inflate(Bytes file, std::size_t stretch, unsigned threads = 1, std::size_t
             inflater.give(file.subspan(at, last ? own : own + inflater.margin()), own, last);
             at += own;
         }
-        for (const GzipInflater::Piece& piece : inflater.take()) found.bytes.insert(found.bytes.end(), piece.bytes.begin(), piece.bytes.end());
+        for (const GzipInflater::Piece& piece : inflater.take())
+            found.bytes.insert(found.bytes.end(), piece.bytes.begin(), piece.bytes.end());
     }
     found.state = inflater.state();
     return found;
@@ -46,11 +47,14 @@ void blocks_and_members() {
     check(inflate(packed, 8192).state == GzipInflater::State::done && inflate(packed, 8192).bytes == content());
     auto file = packed;
     file.insert(file.end(), packed.begin(), packed.end());
-    check(inflate(file, 8192).state == GzipInflater::State::done && inflate(file, 8192).bytes.size() == 2 * content().size());
-    check(inflate(file, 8192, 3).state == GzipInflater::State::done && inflate(file, 8192, 3).bytes.size() == 2 * content().size());
+    check(inflate(file, 8192).state == GzipInflater::State::done &&
+          inflate(file, 8192).bytes.size() == 2 * content().size());
+    check(inflate(file, 8192, 3).state == GzipInflater::State::done &&
+          inflate(file, 8192, 3).bytes.size() == 2 * content().size());
     check(inflate(file, 64).state == GzipInflater::State::refused); // larger than what it takes at once
     file.push_back(std::byte{0});
-    check(inflate(file, 8192).state == GzipInflater::State::refused && inflate(file, 8192).bytes.size() == 2 * content().size());
+    check(inflate(file, 8192).state == GzipInflater::State::refused &&
+          inflate(file, 8192).bytes.size() == 2 * content().size());
     file.pop_back();
     for (const std::size_t stretch : {100, 200, 300, 600}) {
         const Found found = inflate(file, stretch, 2, 400); // several parts
@@ -59,11 +63,13 @@ void blocks_and_members() {
     check(inflate(file, 300, 2, 500).state == GzipInflater::State::done);
     check(inflate({}, 8192).state == GzipInflater::State::refused);
     GzipInflater(8192, 2).give(packed, packed.size(), true); // never taken
-    check(inflate(from_hex("1f8b0800000000000003 01 0100feff 41 8b9ed9d3 01000000"), 8192).state == GzipInflater::State::refused); // stored
+    check(inflate(from_hex("1f8b0800000000000003 01 0100feff 41 8b9ed9d3 01000000"), 8192).state ==
+          GzipInflater::State::refused); // stored
 }
 
 void damage_is_refused() {
-    for (std::size_t size = 0; size < packed.size(); ++size) check(inflate(Bytes(packed).first(size), 4096).state == GzipInflater::State::refused);
+    for (std::size_t size = 0; size < packed.size(); ++size)
+        check(inflate(Bytes(packed).first(size), 4096).state == GzipInflater::State::refused);
     unsigned accepted = 0;
     for (std::size_t bit = 0; bit < packed.size() * 8; ++bit) {
         if (bit / 8 >= 4 && bit / 8 < 10) continue; // of a time and a system that nobody asks for
@@ -96,15 +102,15 @@ void the_table_says_what_the_codes_say(const deflate::Codes& codes) {
         const deflate::Entry entry = codes.literals[i];
         check(first.bits != 0);
         if (first.bits > bits || first.value >= deflate::end_of_block) {
-            check(entry == (first.bits > bits ? deflate::other_flag : deflate::other_flag | first.value << 16 | first.bits << 25));
+            check(entry == (first.bits > bits ? deflate::other_flag
+                                              : deflate::other_flag | first.value << 16 | first.bits << 25));
             continue;
         }
         const deflate::Symbol second = codes.long_literals.find(i >> first.bits);
         const unsigned both = first.bits + second.bits;
         if (both > bits || second.value >= deflate::end_of_block)
             check(entry == (first.bits | 1U << 8 | first.value << 16));
-        else
-            check(entry == (both | 2U << 8 | first.value << 16 | second.value << 24));
+        else check(entry == (both | 2U << 8 | first.value << 16 | second.value << 24));
     }
 }
 
@@ -120,16 +126,19 @@ void tables_are_right() {
         std::vector<unsigned> leaves{1, 1};
         const std::size_t wanted = 258 + random(28);
         while (leaves.size() < wanted) {
-            const std::size_t at = random(3) == 0 ? leaves.size() - 1 : random(static_cast<std::uint32_t>(leaves.size()));
+            const std::size_t at =
+                random(3) == 0 ? leaves.size() - 1 : random(static_cast<std::uint32_t>(leaves.size()));
             if (leaves[at] == 15) continue;
             leaves.push_back(++leaves[at]);
         }
-        for (std::size_t i = leaves.size(); i > 1; --i) std::swap(leaves[i - 1], leaves[random(static_cast<std::uint32_t>(i))]);
+        for (std::size_t i = leaves.size(); i > 1; --i)
+            std::swap(leaves[i - 1], leaves[random(static_cast<std::uint32_t>(i))]);
         // As a block has it: the lengths 0 to 15 with codes of four bits each, one distance of one bit.
         std::vector<std::byte> block(400);
         std::size_t at = 0;
         const auto put = [&](unsigned value, unsigned count) {
-            for (unsigned bit = 0; bit < count; ++bit, ++at) block[at / 8] |= static_cast<std::byte>((value >> bit & 1) << (at % 8));
+            for (unsigned bit = 0; bit < count; ++bit, ++at)
+                block[at / 8] |= static_cast<std::byte>((value >> bit & 1) << (at % 8));
         };
         put(static_cast<unsigned>(wanted) - 257, 5), put(0, 5), put(15, 4);
         for (unsigned i = 0; i < 19; ++i) put(i < 3 ? 0 : 4, 3); // not the three that repeat
@@ -139,7 +148,8 @@ void tables_are_right() {
         std::uint64_t from = 0;
         check(codes->read(block, from) && from == at);
         the_table_says_what_the_codes_say(*codes);
-        for (const deflate::Entry entry : codes->literals) pairs += (entry >> 8 & 0xFF) == 2 ? 1 : 0, longer += entry == deflate::other_flag ? 1 : 0;
+        for (const deflate::Entry entry : codes->literals)
+            pairs += (entry >> 8 & 0xFF) == 2 ? 1 : 0, longer += entry == deflate::other_flag ? 1 : 0;
     }
     check(pairs > 1000 && longer > 100);
 }
@@ -160,7 +170,8 @@ void blocks_are_found_at_any_bit() {
     bytes[10] ^= std::byte{1}; // as if it were not the last block
     const std::vector<std::byte> block = bytes;
     std::uint32_t state = 1;
-    for (int i = 0; i < 3000; ++i) bytes.push_back(static_cast<std::byte>((state = state * 1664525 + 1013904223) >> 24));
+    for (int i = 0; i < 3000; ++i)
+        bytes.push_back(static_cast<std::byte>((state = state * 1664525 + 1013904223) >> 24));
     bytes.insert(bytes.end(), block.begin(), block.end());
     std::size_t found = 0;
     for (std::uint64_t from = 0; from < bytes.size() * 8; from += 37) {

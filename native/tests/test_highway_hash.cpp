@@ -10,7 +10,8 @@ namespace {
 // Block header and signature chunk header that begin every Riegeli file: two hashes of the reference implementation.
 void constants_of_the_format() {
     check(riegeli_hash(from_hex("0000000000000000 4000000000000000")) == 0x3f4a880dd170af83);
-    check(riegeli_hash(from_hex("0000000000000000 e19f13c0e9b1c372 7300000000000000 0000000000000000")) == 0xa9e187923cc2ba91);
+    check(riegeli_hash(from_hex("0000000000000000 e19f13c0e9b1c372 7300000000000000 0000000000000000")) ==
+          0xa9e187923cc2ba91);
     check(riegeli_hash({}) == 0x72c3b1e9c0139fe1);
 }
 

@@ -21,7 +21,8 @@ int main() {
     check(at(R"("[[[[)", 0) == -1); // a string without an end
     check(at(R"("[[[[\)", 0) == -1);
     for (std::size_t before = 0; before < 40; ++before) { // wherever a bracket stands in what is looked at at once
-        const std::string text = std::string(before, ' ') + "[" + std::string(before, '1') + "{\"" + std::string(before, '[') + "\"";
+        const std::string text =
+            std::string(before, ' ') + "[" + std::string(before, '1') + "{\"" + std::string(before, '[') + "\"";
         check(at(text, 2) == -1);
         check(at(text, 1) == static_cast<std::int64_t>(2 * before + 1));
         check(at(std::string(before, 'x') + "\"" + std::string(before, '\\') + "[", 0) == -1);

@@ -36,7 +36,9 @@ class File {
     File(const File&) = delete;
     File& operator=(const File&) = delete;
 
-    void write() const { check(pwrite(fd, content_.data(), content_.size(), 0) == static_cast<ssize_t>(content_.size())); }
+    void write() const {
+        check(pwrite(fd, content_.data(), content_.size(), 0) == static_cast<ssize_t>(content_.size()));
+    }
     void cut(std::size_t size) const { check(ftruncate(fd, static_cast<off_t>(size)) == 0); }
     [[nodiscard]] std::size_t size() const { return content_.size(); }
 

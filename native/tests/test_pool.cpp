@@ -42,7 +42,8 @@ void what_is_no_longer_needed_is_freed() {
     const auto pool = std::make_shared<Pool>(1 << 30);
     std::size_t capacity = 0;
     {
-        const Pool::Block a = pool->take(100'000), b = pool->take(100'000), c = pool->take(100'000), other = pool->take(200'000);
+        const Pool::Block a = pool->take(100'000), b = pool->take(100'000), c = pool->take(100'000),
+                          other = pool->take(200'000);
         capacity = a.capacity();
     }
     check(pool->stats().idle_bytes >= 500'000);
@@ -73,7 +74,8 @@ void many_threads() {
             for (std::size_t i = 0; i < 2000; ++i) {
                 const Pool::Block block = pool->take(64 + i % 5000);
                 std::memset(block.data(), static_cast<int>(t), 64 + i % 5000);
-                check(block.data()[0] == static_cast<std::byte>(t) && block.data()[63 + i % 5000] == static_cast<std::byte>(t));
+                check(block.data()[0] == static_cast<std::byte>(t) &&
+                      block.data()[63 + i % 5000] == static_cast<std::byte>(t));
             }
         });
     for (std::thread& thread : threads) thread.join();

@@ -20,11 +20,11 @@ std::size_t skipped(std::string_view hex) {
 } // namespace
 
 int main() {
-    check(skipped("08 9601 ff") == 3);               // varint
-    check(skipped("09 0102030405060708") == 9);      // fixed64
-    check(skipped("0a 03 616263 ff") == 5);          // bytes
-    check(skipped("0d 01020304") == 5);              // fixed32
-    check(skipped("0b 1001 0a0161 13 14 0c") == 9);  // group with a group in it
+    check(skipped("08 9601 ff") == 3);              // varint
+    check(skipped("09 0102030405060708") == 9);     // fixed64
+    check(skipped("0a 03 616263 ff") == 5);         // bytes
+    check(skipped("0d 01020304") == 5);             // fixed32
+    check(skipped("0b 1001 0a0161 13 14 0c") == 9); // group with a group in it
     for (const std::string_view bad : {"00", "0e00", "0f00", "0c", "0b14", "0b 13 0c", "8080808080808080808001"})
         check(fault_of([&] { (void)skipped(bad); }).fault == Fault::wire, bad);
     for (const std::string_view cut : {"08", "0901", "0a05 61", "0b", "0affffffffffffffffff01"})
@@ -42,8 +42,10 @@ int main() {
         check(cursor.varint() == value && cursor.done());
         for (const std::size_t room : {proto::varint_size(value), std::size_t{8}, std::size_t{16}}) {
             std::byte other[16] = {};
-            const std::byte* const last = proto::write_varint(other, other + std::max(room, proto::varint_size(value)), value);
-            check(last - other == end - buffer && std::equal(std::begin(buffer), std::begin(buffer) + (last - other), std::begin(other)));
+            const std::byte* const last =
+                proto::write_varint(other, other + std::max(room, proto::varint_size(value)), value);
+            check(last - other == end - buffer &&
+                  std::equal(std::begin(buffer), std::begin(buffer) + (last - other), std::begin(other)));
         }
     }
 }

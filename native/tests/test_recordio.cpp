@@ -19,7 +19,8 @@ std::string word(std::uint32_t value) {
 }
 
 std::string part(std::string_view payload, std::uint32_t flag = 0) {
-    std::string out = word(recordio::magic) + word(flag << 29 | static_cast<std::uint32_t>(payload.size())) + std::string(payload);
+    std::string out =
+        word(recordio::magic) + word(flag << 29 | static_cast<std::uint32_t>(payload.size())) + std::string(payload);
     out.append(recordio::padded(payload.size()) - payload.size(), '\0');
     return out;
 }
@@ -44,7 +45,8 @@ void whole_records() {
 
 void records_of_several_parts() {
     const std::string file = part("abcd", 1) + part("e", 2) + part("tail", 3) + part("next");
-    check(joined(file, 0, recordio::Join::magic) == "abcd" + word(recordio::magic) + "e" + word(recordio::magic) + "tail");
+    check(joined(file, 0, recordio::Join::magic) ==
+          "abcd" + word(recordio::magic) + "e" + word(recordio::magic) + "tail");
     check(joined(file, 0, recordio::Join::plain) == "abcdetail");
     check(recordio::scan(bytes_of(file), 0, file.size(), 100).starts == std::vector<std::int64_t>{0, 36});
     const std::string only_magic = part("", 1) + part("", 2) + part("", 3);
@@ -59,11 +61,13 @@ void faults_say_where_and_what() {
     };
     for (std::size_t size = 1; size < part("12345").size(); ++size) {
         const recordio::Scan cut = fault(part("12345").substr(0, size));
-        check(cut.faulty && cut.fault.fault == Fault::truncated && cut.fault.offset == good.size() && cut.fault.record == 1);
+        check(cut.faulty && cut.fault.fault == Fault::truncated && cut.fault.offset == good.size() &&
+              cut.fault.record == 1);
         check(cut.starts.size() == 1);
     }
     const recordio::Scan wrong = fault("!!!!" + part("x").substr(4));
-    check(wrong.fault.fault == Fault::magic && wrong.fault.expected == recordio::magic && wrong.fault.found == 0x21212121);
+    check(wrong.fault.fault == Fault::magic && wrong.fault.expected == recordio::magic &&
+          wrong.fault.found == 0x21212121);
     for (const std::uint32_t flag : {2U, 3U, 4U, 7U}) check(fault(part("x", flag)).fault.fault == Fault::part);
     check(fault(part("x", 1) + part("y", 0)).fault.fault == Fault::part);
     check(fault(part("x", 1) + part("y", 1)).fault.offset == good.size());
@@ -78,7 +82,8 @@ void a_wrong_word_behind_the_last_record_is_seen_at_once() {
 }
 
 void finding_the_way_again() {
-    const std::string file = part("one") + "xx" + word(recordio::magic) + "yy" + word(recordio::magic) + word(7U << 29) + part("two");
+    const std::string file =
+        part("one") + "xx" + word(recordio::magic) + "yy" + word(recordio::magic) + word(7U << 29) + part("two");
     const std::int64_t second = static_cast<std::int64_t>(file.size() - part("two").size());
     check(recordio::find(bytes_of(file), 0) == 0);
     check(recordio::find(bytes_of(file), 1) == second);
@@ -102,8 +107,8 @@ void finding_is_linear() {
     check(recordio::find(bytes_of(file + part("whole")), 0) == static_cast<std::int64_t>(file.size()));
 }
 
-/// Heads that lead into one row of middle parts, behind which stands `end`; between each two a sound record, within the payload of
-/// the first of the two.
+/// Heads that lead into one row of middle parts, behind which stands `end`; between each two a sound record, within the
+/// payload of the first of the two.
 std::string sound_records_and_heads(std::size_t heads, std::size_t middles, const std::string& end) {
     std::string file;
     for (std::size_t head = 0; head < heads; ++head) {
@@ -118,11 +123,13 @@ std::string sound_records_and_heads(std::size_t heads, std::size_t middles, cons
 std::size_t skip_through(const std::string& file, recordio::Walks& walks) {
     std::size_t records = 0;
     for (std::int64_t at = 0; at >= 0 && static_cast<std::size_t>(at) < file.size();) {
-        const recordio::Scan found = recordio::scan(bytes_of(file), static_cast<std::uint64_t>(at), file.size(), file.size(), &walks);
+        const recordio::Scan found =
+            recordio::scan(bytes_of(file), static_cast<std::uint64_t>(at), file.size(), file.size(), &walks);
         records += found.starts.size();
         if (!found.faulty) break;
         const bool goes_back = !found.starts.empty() && found.fault.fault == Fault::magic;
-        at = recordio::find(bytes_of(file), (goes_back ? static_cast<std::uint64_t>(found.starts.back()) : found.next) + 4, &walks);
+        at = recordio::find(bytes_of(file),
+                            (goes_back ? static_cast<std::uint64_t>(found.starts.back()) : found.next) + 4, &walks);
     }
     return records;
 }
@@ -130,7 +137,8 @@ std::size_t skip_through(const std::string& file, recordio::Walks& walks) {
 void going_on_behind_damage_is_linear() {
     constexpr std::size_t heads = 400;
     constexpr std::size_t middles = 20000;
-    constexpr std::size_t bound = 8 * (heads * (recordio::Walks::step + 1) + middles); // all heads times all middles: 160 times as many
+    constexpr std::size_t bound =
+        8 * (heads * (recordio::Walks::step + 1) + middles); // all heads times all middles: 160 times as many
     recordio::Walks walks;
     check(skip_through(sound_records_and_heads(heads, middles, ""), walks) == heads);
     check(walks.looked() < bound);
@@ -140,7 +148,8 @@ void going_on_behind_damage_is_linear() {
 }
 
 void walks_tell_what_walking_tells() {
-    for (const std::string& end : {std::string(), part("", 3), part("whole"), std::string("no part!"), part("", 2).substr(0, 5)}) {
+    for (const std::string& end :
+         {std::string(), part("", 3), part("whole"), std::string("no part!"), part("", 2).substr(0, 5)}) {
         const std::string file = sound_records_and_heads(5, 500, end);
         recordio::Walks walks;
         for (std::uint64_t at = 0; at < 100; at += 20) {

@@ -62,7 +62,8 @@ void every_flip_in_a_chunk_is_a_fault() {
 
 void every_cut_is_a_fault() {
     const FileMaker maker = several();
-    for (std::size_t size = 0; size < maker.file.size(); size += size < 200 || size > maker.file.size() - 200 ? 1 : 997) {
+    for (std::size_t size = 0; size < maker.file.size();
+         size += size < 200 || size > maker.file.size() - 200 ? 1 : 997) {
         const ChunkScan scan = scan_chunks(Bytes(maker.file).first(size), 0, 100, true);
         const bool clean = size == 0 || (!scan.chunks.empty() && scan.chunks.back().end == size);
         check(scan.faulty != clean);
@@ -134,10 +135,17 @@ void simple_chunks_must_fit_their_headers() {
     };
     check(parse("00 02 0201 616263", 2, 3) == 2);
     check(parse("00 00", 0, 0) == 0);
-    for (const auto& [hex, num_records, decoded_size] : std::vector<std::tuple<const char*, std::uint64_t, std::uint64_t>>{
-             {"00 02 0201 616263", 3, 3}, {"00 02 0201 616263", 1, 3}, {"00 02 0201 616263", 2, 4}, {"00 02 0202 616263", 2, 3},
-             {"00 02 0101 616263", 2, 3}, {"00 09 0201 616263", 2, 3}, {"00 02 0280 616263", 2, 3}, {"", 1, 0}, {"00", 0, 0},
-             {"01 00", 0, 0}})
+    for (const auto& [hex, num_records, decoded_size] :
+         std::vector<std::tuple<const char*, std::uint64_t, std::uint64_t>>{{"00 02 0201 616263", 3, 3},
+                                                                            {"00 02 0201 616263", 1, 3},
+                                                                            {"00 02 0201 616263", 2, 4},
+                                                                            {"00 02 0202 616263", 2, 3},
+                                                                            {"00 02 0101 616263", 2, 3},
+                                                                            {"00 09 0201 616263", 2, 3},
+                                                                            {"00 02 0280 616263", 2, 3},
+                                                                            {"", 1, 0},
+                                                                            {"00", 0, 0},
+                                                                            {"01 00", 0, 0}})
         static_cast<void>(fault_of([&] { (void)parse(hex, num_records, decoded_size); }));
 }
 

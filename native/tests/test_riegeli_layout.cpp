@@ -19,7 +19,8 @@ void ends_are_those_of_going_byte_by_byte() {
         for (std::uint64_t shift = 0; shift < 90; ++shift) {
             const std::uint64_t position = begin + (shift < 45 ? 0 : block_size - 90) + shift;
             if (!may_begin_chunk(position)) continue;
-            for (const std::uint64_t size : {0, 1, 23, 24, 25, 40, 64, 65511, 65512, 65513, 65600, 131024, 131025, 200000})
+            for (const std::uint64_t size :
+                 {0, 1, 23, 24, 25, 40, 64, 65511, 65512, 65513, 65600, 131024, 131025, 200000})
                 check(end_with_headers(position, size) == end_step_by_step(position, size));
         }
     }
@@ -37,7 +38,7 @@ void chunks_begin_on_boundaries_or_behind_headers() {
 
 void a_chunk_has_a_position_for_every_record() {
     check(chunk_end(64, 34, 1) == 138);
-    check(chunk_end(64, 34, 100'000) == 100'064); // as the reference writer leaves room
+    check(chunk_end(64, 34, 100'000) == 100'064);                     // as the reference writer leaves room
     check(chunk_end(64, 34, block_size - 64 + 3) == block_size + 25); // not inside a block header
 }
 
@@ -55,7 +56,8 @@ void block_headers() {
 
 void copies_leave_headers_out() {
     std::vector<std::byte> file(3 * block_size);
-    for (std::size_t i = 0; i < file.size(); ++i) file[i] = static_cast<std::byte>(i % block_size < block_header_size ? 255 : i % 251);
+    for (std::size_t i = 0; i < file.size(); ++i)
+        file[i] = static_cast<std::byte>(i % block_size < block_header_size ? 255 : i % 251);
     std::vector<std::byte> copy(2 * usable_block_size);
     copy_without_headers(file, block_size - 10, copy.size(), copy.data());
     std::uint64_t position = block_size - 10;

@@ -16,7 +16,8 @@ Chunks open(Bytes file, const std::vector<std::int64_t>& begins, std::uint64_t m
 
 std::vector<std::string> texts(const Chunks& chunks) {
     std::vector<std::string> out;
-    for (const Bytes record : chunks.records()) out.emplace_back(reinterpret_cast<const char*>(record.data()), record.size());
+    for (const Bytes record : chunks.records())
+        out.emplace_back(reinterpret_cast<const char*>(record.data()), record.size());
     return out;
 }
 
@@ -28,8 +29,10 @@ void plain_chunks_are_views_of_the_file() {
     const Chunks chunks = open(maker.file, begins);
     check(chunks.jobs().empty() && chunks.size() == 2 && chunks.held_bytes() == 0);
     check(texts(chunks) == std::vector<std::string>{"a", "bc", "", "d"});
-    check(chunks.records()[0].data() > maker.file.data() && chunks.records()[0].data() < maker.file.data() + maker.file.size());
-    check(texts(open(maker.file, {begins[1], begins[0], begins[1]})) == std::vector<std::string>{"", "d", "a", "bc", "", "d"});
+    check(chunks.records()[0].data() > maker.file.data() &&
+          chunks.records()[0].data() < maker.file.data() + maker.file.size());
+    check(texts(open(maker.file, {begins[1], begins[0], begins[1]})) ==
+          std::vector<std::string>{"", "d", "a", "bc", "", "d"});
 }
 
 void interrupted_chunks_are_joined() {
@@ -94,7 +97,8 @@ void faults_say_which() {
     const FormatError kind = fault_of([&] { (void)open(maker.file, {0}); });
     check(kind.fault == Fault::structure && kind.record == 0);
     const std::vector<std::int64_t> counts = {2};
-    const FormatError count = fault_of([&] { (void)Chunks(std::make_shared<Pool>(0), maker.file, {{&begins[0], 1}, counts, 0, true}); });
+    const FormatError count =
+        fault_of([&] { (void)Chunks(std::make_shared<Pool>(0), maker.file, {{&begins[0], 1}, counts, 0, true}); });
     check(count.fault == Fault::structure && count.expected == 2 && count.found == 1);
     static_cast<void>(fault_of([&] { (void)open(maker.file, {-1}); }));
 }

@@ -11,7 +11,9 @@ namespace {
 
 // One record under Zstandard: five times the same letter, or "hello", which is stored as it is.
 std::vector<std::byte> packed() { return from_hex("7a 0b 01 28b52ffd 20 01 090000 05 05 28b52ffd 20 05 2b0000 78"); }
-std::vector<std::byte> stored() { return from_hex("7a 0b 01 28b52ffd 20 01 090000 05 05 28b52ffd 20 05 290000 68656c6c6f"); }
+std::vector<std::byte> stored() {
+    return from_hex("7a 0b 01 28b52ffd 20 01 090000 05 05 28b52ffd 20 05 290000 68656c6c6f");
+}
 
 std::string text(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
@@ -38,7 +40,8 @@ struct Read {
 
 void records_lie_in_the_file_or_in_their_rooms() {
     FileMaker maker;
-    std::vector<std::uint64_t> begins = {maker.put_records({"plain"}), maker.put_data(ChunkType::simple, 1, 5, packed()),
+    std::vector<std::uint64_t> begins = {maker.put_records({"plain"}),
+                                         maker.put_data(ChunkType::simple, 1, 5, packed()),
                                          maker.put_data(ChunkType::simple, 1, 5, stored())};
     begins.push_back(begins[1]);
     for (const unsigned threads : {1U, 2U}) {
@@ -49,7 +52,8 @@ void records_lie_in_the_file_or_in_their_rooms() {
             texts.push_back(text(single.record));
         }
         check(texts == std::vector<std::string>{"plain", "xxxxx", "hello", "xxxxx"});
-        for (std::size_t i = 0; i < 4; ++i) check((read.singles[i].record.data() == read.singles[i].target.data()) == (i % 2 == 1));
+        for (std::size_t i = 0; i < 4; ++i)
+            check((read.singles[i].record.data() == read.singles[i].target.data()) == (i % 2 == 1));
     }
 }
 
@@ -58,17 +62,26 @@ void many_on_many_threads() {
     std::vector<std::uint64_t> begins;
     std::vector<std::string> expected;
     for (int i = 0; i < 500; ++i) {
-        expected.push_back(i % 3 == 0 ? "xxxxx" : std::string(static_cast<std::size_t>(200 + i), static_cast<char>('a' + i % 26)));
-        begins.push_back(i % 3 == 0 ? maker.put_data(ChunkType::simple, 1, 5, packed()) : maker.put_records({expected.back()}));
+        expected.push_back(
+            i % 3 == 0 ? "xxxxx" : std::string(static_cast<std::size_t>(200 + i), static_cast<char>('a' + i % 26)));
+        begins.push_back(i % 3 == 0 ? maker.put_data(ChunkType::simple, 1, 5, packed())
+                                    : maker.put_records({expected.back()}));
     }
     const Read read(maker.file, begins, 4);
-    for (std::size_t i = 0; i < begins.size(); ++i) check(read.singles[i].done && text(read.singles[i].record) == expected[i]);
+    for (std::size_t i = 0; i < begins.size(); ++i)
+        check(read.singles[i].done && text(read.singles[i].record) == expected[i]);
 }
 
 void other_chunks_say_that_they_have_no_record() {
     FileMaker maker;
-    const std::vector<std::uint64_t> begins = {maker.put_records({"a"}), maker.put_records({"a", "b"}), maker.put_records({""}),
-                                               maker.put_records({std::string(most_single + 1, 'x')}), 0, 7, maker.file.size() + 1000, UINT64_MAX};
+    const std::vector<std::uint64_t> begins = {maker.put_records({"a"}),
+                                               maker.put_records({"a", "b"}),
+                                               maker.put_records({""}),
+                                               maker.put_records({std::string(most_single + 1, 'x')}),
+                                               0,
+                                               7,
+                                               maker.file.size() + 1000,
+                                               UINT64_MAX};
     const Read read(maker.file, begins, 1);
     for (std::size_t i = 0; i < begins.size(); ++i) {
         check((read.singles[i].header.num_records == 1) == (i == 0));
@@ -78,7 +91,8 @@ void other_chunks_say_that_they_have_no_record() {
 
 void damaged_ones_are_left() {
     FileMaker maker;
-    const std::vector<std::uint64_t> begins = {maker.put_records({"good"}), maker.put_data(ChunkType::simple, 1, 5, packed()), maker.put_records({"also"})};
+    const std::vector<std::uint64_t> begins = {
+        maker.put_records({"good"}), maker.put_data(ChunkType::simple, 1, 5, packed()), maker.put_records({"also"})};
     maker.file[begins[1] + 58] ^= std::byte{1}; // of the data
     const Read read(maker.file, begins, 1);
     check(!read.singles[1].done && read.singles[2].done);

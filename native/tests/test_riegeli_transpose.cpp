@@ -13,8 +13,11 @@ constexpr std::uint64_t num_records = 5;
 constexpr std::uint64_t decoded_size = 66;
 
 std::vector<std::vector<std::byte>> expected() {
-    return {from_hex("080512036162631d01020304213132333435363738"), from_hex("08ac0208ffffffffffffffffff012a06080712027879"),
-            from_hex("33080934c03e01"), from_hex("ffff206e6f742061206d657373616765"), {}};
+    return {from_hex("080512036162631d01020304213132333435363738"),
+            from_hex("08ac0208ffffffffffffffffff012a06080712027879"),
+            from_hex("33080934c03e01"),
+            from_hex("ffff206e6f742061206d657373616765"),
+            {}};
 }
 
 std::vector<std::vector<std::byte>> decode(Bytes data, std::uint64_t records, std::uint64_t size) {
@@ -33,7 +36,8 @@ void puts_records_together() { check(decode(from_hex(transposed_chunk), num_reco
 
 void counts_must_fit() {
     const auto data = from_hex(transposed_chunk);
-    for (const auto& [records, size] : {std::pair<std::uint64_t, std::uint64_t>{4, 66}, {6, 66}, {5, 65}, {5, 67}, {0, 0}})
+    for (const auto& [records, size] :
+         {std::pair<std::uint64_t, std::uint64_t>{4, 66}, {6, 66}, {5, 65}, {5, 67}, {0, 0}})
         check(fault_of([&] { (void)decode(data, records, size); }).fault == Fault::structure);
 }
 

@@ -12,8 +12,9 @@ using namespace headrace::testing;
 namespace {
 
 void a_file_begins_as_all_do() {
-    check(FileMaker().file == from_hex("83af70d10d884a3f 0000000000000000 4000000000000000 91bac23c9287e1a9 0000000000000000 "
-                                       "e19f13c0e9b1c372 7300000000000000 0000000000000000"));
+    check(FileMaker().file ==
+          from_hex("83af70d10d884a3f 0000000000000000 4000000000000000 91bac23c9287e1a9 0000000000000000 "
+                   "e19f13c0e9b1c372 7300000000000000 0000000000000000"));
 }
 
 void padding_ends_at_a_boundary() {
@@ -34,7 +35,8 @@ void records_have_positions_of_their_own() {
     FileMaker maker;
     const std::uint64_t begin = maker.put_data(ChunkType::simple, 100'000, 0, {});
     check(maker.file.size() == begin + 100'000);
-    check(bad_block_headers(maker.file).size() == 0 && read_block_header(maker.file, block_size)->next_chunk == maker.file.size() - block_size);
+    check(bad_block_headers(maker.file).size() == 0 &&
+          read_block_header(maker.file, block_size)->next_chunk == maker.file.size() - block_size);
 }
 
 void prefixes() {

@@ -18,7 +18,8 @@ int main() {
     for (const std::int64_t bad : {std::int64_t{5}, std::int64_t{-1}, INT64_MAX, INT64_MIN}) {
         std::string out(4, '?');
         const std::int64_t indices[] = {1, bad};
-        const FormatError error = fault_of([&] { take_rows({bytes_of(rows), 2, 5}, indices, reinterpret_cast<std::byte*>(out.data())); });
+        const FormatError error =
+            fault_of([&] { take_rows({bytes_of(rows), 2, 5}, indices, reinterpret_cast<std::byte*>(out.data())); });
         check(error.fault == Fault::range && error.record == 1 && out == "????"); // nothing written
     }
     const std::int64_t empty_rows[] = {0, 7};
@@ -28,7 +29,8 @@ int main() {
     const std::vector<Bytes> files = {bytes_of(rows), bytes_of(std::string_view("0123456789"))};
     const auto take_places = [&files](const std::vector<std::int32_t>& which, std::vector<std::int64_t> offsets) {
         std::string found(offsets.size() * 3, '?');
-        take_ranges(files, which.empty() ? nullptr : which.data(), offsets, 3, reinterpret_cast<std::byte*>(found.data()));
+        take_ranges(files, which.empty() ? nullptr : which.data(), offsets, 3,
+                    reinterpret_cast<std::byte*>(found.data()));
         return found;
     };
     check(take_places({1, 0, 1, 1}, {7, 0, 0, 3}) == "789aab012345");

@@ -61,13 +61,13 @@ void every_part_is_worked_on_and_the_first_failure_is_told() {
             if (k == 1) throw std::bad_alloc();
         });
         check(false);
-    } catch (const std::bad_alloc&) {
-    }
+    } catch (const std::bad_alloc&) {}
 }
 
 // Features "values" (sparse), a label, and a uid; what is there differs from row to row.
 const std::vector<std::vector<std::byte>> rows = {
-    from_hex("0a1d0a0676616c756573 1213 1211 0a080000e04000000041 12020103 1a0104 12120a0676616c756573120812060a040000803f"),
+    from_hex(
+        "0a1d0a0676616c756573 1213 1211 0a080000e04000000041 12020103 1a0104 12120a0676616c756573120812060a040000803f"),
     from_hex("0a0f0a0676616c756573 12051203 1a0104 1a0141"),
     from_hex("12160a0676616c756573120c120a0a080000803f00000040 1a024242"),
     from_hex(""),
@@ -75,21 +75,28 @@ const std::vector<std::vector<std::byte>> rows = {
 };
 
 const std::vector<std::vector<Spec>> schemas = {
-    {{Place::feature, "values", Kind::float32, Layout::sparse, -1, {}, false}, {Place::uid, "", Kind::none, Layout::text, 1, {}, false}},
-    {{Place::feature, "values", Kind::float32, Layout::sparse, 4, {}, false}, {Place::label, "values", Kind::float32, Layout::varying, -1, {-1, 1}, false}},
-    {{Place::feature, "other", Kind::int32, Layout::sparse, 9, {}, false}, {Place::label, "values", Kind::float32, Layout::fixed, 1, {}, false}},
-    {{Place::feature, "other", Kind::float64, Layout::sparse, 9, {}, false}, {Place::feature, "texts", Kind::bytes, Layout::fixed, 2, {}, false}},
+    {{Place::feature, "values", Kind::float32, Layout::sparse, -1, {}, false},
+     {Place::uid, "", Kind::none, Layout::text, 1, {}, false}},
+    {{Place::feature, "values", Kind::float32, Layout::sparse, 4, {}, false},
+     {Place::label, "values", Kind::float32, Layout::varying, -1, {-1, 1}, false}},
+    {{Place::feature, "other", Kind::int32, Layout::sparse, 9, {}, false},
+     {Place::label, "values", Kind::float32, Layout::fixed, 1, {}, false}},
+    {{Place::feature, "other", Kind::float64, Layout::sparse, 9, {}, false},
+     {Place::feature, "texts", Kind::bytes, Layout::fixed, 2, {}, false}},
     {{Place::feature, "values", Kind::float32, Layout::sparse, 4, {}, true}},
 };
 
-bool same_bytes(const Pool::Block& a, const Pool::Block& b, std::size_t size) { return size == 0 || std::memcmp(a.data(), b.data(), size) == 0; }
+bool same_bytes(const Pool::Block& a, const Pool::Block& b, std::size_t size) {
+    return size == 0 || std::memcmp(a.data(), b.data(), size) == 0;
+}
 
 void check_same(const Spec& spec, const Column& a, const Column& b) {
     check(a.number_count == b.number_count && same_bytes(a.numbers, b.numbers, a.number_count * size_of(spec.kind)));
     check(a.wide == b.wide && a.width == b.width);
     if (spec.layout == Layout::sparse) check(same_bytes(a.keys, b.keys, a.number_count * (a.wide ? 8 : 4)));
     check(a.offsets == b.offsets && a.shapes == b.shapes && a.absent == b.absent && a.texts.size() == b.texts.size());
-    for (std::size_t i = 0; i < a.texts.size(); ++i) check(a.texts[i].data() == b.texts[i].data() && a.texts[i].size() == b.texts[i].size());
+    for (std::size_t i = 0; i < a.texts.size(); ++i)
+        check(a.texts[i].data() == b.texts[i].data() && a.texts[i].size() == b.texts[i].size());
 }
 
 void check_parts(const std::vector<Spec>& specs, const Spans& spans, unsigned threads) {
@@ -99,7 +106,8 @@ void check_parts(const std::vector<Spec>& specs, const Spans& spans, unsigned th
         expected = decoder.decode(spans, pool);
     } catch (const FormatError& error) {
         const FormatError found = fault_of([&] { (void)decoder.decode(spans, pool, threads, 1); });
-        check(found.fault == error.fault && found.offset == error.offset && found.record == error.record && found.feature == error.feature);
+        check(found.fault == error.fault && found.offset == error.offset && found.record == error.record &&
+              found.feature == error.feature);
         check(found.expected == error.expected && found.found == error.found);
         return;
     }
@@ -111,7 +119,8 @@ void parts_are_what_one_thread_makes() {
     std::uint32_t state = 1;
     for (int turn = 0; turn < 300; ++turn) {
         Spans spans;
-        const std::size_t count = (state >> 8) % 40, kinds = turn % 4 == 0 ? 5 : 4; // The fifth row faults under some schemas.
+        const std::size_t count = (state >> 8) % 40,
+                          kinds = turn % 4 == 0 ? 5 : 4; // The fifth row faults under some schemas.
         for (std::size_t i = 0; i < count; ++i) {
             state = state * 1664525 + 1013904223;
             spans.payloads.push_back(bytes_of(rows[(state >> 16) % kinds]));

@@ -51,7 +51,8 @@ void faults_name_record_and_feature() {
         return fault_of([&] { (void)decoder.decode(spans, pool); });
     };
     const FormatError count = fault(spec("i", Kind::int64, 2));
-    check(count.fault == Fault::wrong_count && count.expected == 2 && count.found == 3 && count.record == 0 && count.feature == 1);
+    check(count.fault == Fault::wrong_count && count.expected == 2 && count.found == 3 && count.record == 0 &&
+          count.feature == 1);
     check(fault(spec("i", Kind::float32, 3)).fault == Fault::wrong_kind);
     check(fault(spec("j", Kind::int64, 1)).fault == Fault::missing);
     spans.payloads[1] = bytes_of("\x0a\x7f");
@@ -60,15 +61,19 @@ void faults_name_record_and_feature() {
 
 void faults_count_from_the_payload() {
     // The varint in the packed run, byte 13 of the payload, has no end.
-    const auto payload = from_hex("0a0c0a0a0a01691205" "1a030a0181");
+    const auto payload = from_hex("0a0c0a0a0a01691205"
+                                  "1a030a0181");
     Spans spans;
     spans.payloads = {bytes_of(payload)};
     for (const std::int64_t count : {-1, 1}) {
         const example::Decoder decoder({spec("i", Kind::int64, count)});
         const FormatError error = fault_of([&] { (void)decoder.decode(spans, pool); });
-        check((error.fault == Fault::wire || error.fault == Fault::truncated) && error.offset == 13 && error.feature == 0);
+        check((error.fault == Fault::wire || error.fault == Fault::truncated) && error.offset == 13 &&
+              error.feature == 0);
     }
-    const auto deep = from_hex("0a0d0a0b0a01691206" "1a040a05" "0101");
+    const auto deep = from_hex("0a0d0a0b0a01691206"
+                               "1a040a05"
+                               "0101");
     spans.payloads = {bytes_of(deep)};
     const example::Decoder decoder({spec("i", Kind::int64, -1)});
     const FormatError error = fault_of([&] { (void)decoder.decode(spans, pool); });
@@ -89,7 +94,10 @@ void no_room_is_made_for_what_cannot_be() {
 
 void either_number_as_double() {
     const auto whole = from_hex(packed);
-    const auto real = from_hex("0a110a0f0a0169120a" "12080a06" "0000c03f" "0000"); // cut float: refused
+    const auto real = from_hex("0a110a0f0a0169120a"
+                               "12080a06"
+                               "0000c03f"
+                               "0000"); // cut float: refused
     Spans spans;
     spans.payloads = {bytes_of(whole)};
     const example::Decoder decoder({spec("i", Kind::number, -1)});
@@ -97,7 +105,9 @@ void either_number_as_double() {
     check(columns[0].number_count == 3 && load_le<double>(columns[0].numbers.data() + 16) == 300.0);
     spans.payloads = {bytes_of(real)};
     check(fault_of([&] { (void)decoder.decode(spans, pool); }).fault == Fault::wire);
-    const auto large = from_hex("0a140a120a0169120d" "1a0b0a09" "808080808080808040");
+    const auto large = from_hex("0a140a120a0169120d"
+                                "1a0b0a09"
+                                "808080808080808040");
     spans.payloads = {bytes_of(large)};
     const FormatError error = fault_of([&] { (void)decoder.decode(spans, pool); });
     check(error.fault == Fault::range && error.found == std::uint64_t{1} << 62);
@@ -124,7 +134,8 @@ void encoding_is_canonical() {
     source.number_count = 3;
     const auto encoded = example::encode({source}, 1, 12, 4, 1, pool);
     const auto expected = from_hex(packed);
-    check(encoded.starts[0] == 12 && encoded.sizes[0] == static_cast<std::int64_t>(expected.size()) && encoded.size == expected.size() + 16);
+    check(encoded.starts[0] == 12 && encoded.sizes[0] == static_cast<std::int64_t>(expected.size()) &&
+          encoded.size == expected.size() + 16);
     check(std::memcmp(encoded.block.data() + 12, expected.data(), expected.size()) == 0);
     source.number_count = 4;
     check(fault_of([&] { (void)example::encode({source}, 1, 12, 4, 1, pool); }).fault == Fault::wrong_count);
@@ -132,7 +143,8 @@ void encoding_is_canonical() {
 
 void texts_and_images() {
     check(example::is_plain_text(bytes_of("caf\xc3\xa9 \t\n")) && example::is_plain_text({}));
-    for (const std::string_view bad : {"\xff", "\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "a\x01", "\xe6\x97", "\x7f"})
+    for (const std::string_view bad :
+         {"\xff", "\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "a\x01", "\xe6\x97", "\x7f"})
         check(!example::is_plain_text(bytes_of(bad)), bad);
     check(example::recognise_image(bytes_of("\xff\xd8\xff\xe0")) == example::Image::jpeg);
     check(example::recognise_image(bytes_of("\x89PNG\r\n\x1a\n")) == example::Image::png);
@@ -158,7 +170,11 @@ void scanning_counts() {
 
 void a_damaged_record_leaves_no_facts() {
     // {"a": [1]} and {"b": a packed run that ends within a number}.
-    const auto payload = from_hex("0a18" "0a0a0a01611205" "1a030a0101" "0a0a0a01621205" "1a030a0181");
+    const auto payload = from_hex("0a18"
+                                  "0a0a0a01611205"
+                                  "1a030a0101"
+                                  "0a0a0a01621205"
+                                  "1a030a0181");
     Spans spans;
     spans.payloads = {bytes_of(payload)};
     example::Scanner scanner;

@@ -38,14 +38,16 @@ void the_same_form_fits() {
     lists[1].kind = Kind::bytes;
     lists[2].more.resize(2);
     check(taken().fill(bytes_of(same_form), lists));
-    check(lists[0].kind == Kind::float32 && is(lists[0].piece, "765") && lists[0].piece.origin == bytes_of(same_form).data());
+    check(lists[0].kind == Kind::float32 && is(lists[0].piece, "765") &&
+          lists[0].piece.origin == bytes_of(same_form).data());
     check(lists[1].kind == Kind::none);
     check(lists[2].kind == Kind::int64 && is(lists[2].piece, "98") && lists[2].more.empty());
 }
 
 void another_form_does_not() {
     std::vector<List> lists(3);
-    for (const std::string_view other : {"ab98c765d!f", "Ab98c765d!e", "ab98C765d!e", "ab98c765D!e", "ab98c765d!", "ab98c765d!ee", ""}) {
+    for (const std::string_view other :
+         {"ab98c765d!f", "Ab98c765d!e", "ab98C765d!e", "ab98c765D!e", "ab98c765d!", "ab98c765d!ee", ""}) {
         check(!taken().fill(bytes_of(other), lists));
         check(lists[0].kind == Kind::none);
     }
@@ -73,7 +75,8 @@ void much_around_the_values_is_not_compared() {
 
 void a_form_is_wanted_when_a_length_comes_again() {
     Mould mould;
-    check(!mould.wants(bytes_of("abc")) && !mould.wants(bytes_of("ab")) && mould.wants(bytes_of("de")) && !mould.wants(bytes_of("abc")));
+    check(!mould.wants(bytes_of("abc")) && !mould.wants(bytes_of("ab")) && mould.wants(bytes_of("de")) &&
+          !mould.wants(bytes_of("abc")));
 }
 
 } // namespace

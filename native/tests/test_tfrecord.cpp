@@ -39,7 +39,8 @@ void every_cut_is_a_fault() {
         const auto found = tfrecord::scan(Bytes(file).first(size), 0, size, true, 100);
         const bool clean = size == 0 || size == 16 || size == 33;
         check(found.faulty != clean);
-        if (found.faulty) check(found.fault.fault == Fault::truncated && found.fault.offset == (size < 16 ? 0 : size < 33 ? 16 : 33));
+        if (found.faulty)
+            check(found.fault.fault == Fault::truncated && found.fault.offset == (size < 16 ? 0 : size < 33 ? 16 : 33));
     }
 }
 
@@ -73,7 +74,8 @@ void lengths_are_not_believed() {
     check(fault_of([&] { (void)tfrecord::payload_at(file, 0, tfrecord::Checks::bounds); }).fault == Fault::truncated);
     store_le<std::uint64_t>(file.data(), UINT64_MAX - 3);
     check(fault_of([&] { (void)tfrecord::payload_at(file, 0, tfrecord::Checks::bounds); }).fault == Fault::truncated);
-    check(fault_of([&] { (void)tfrecord::payload_at(file, UINT64_MAX, tfrecord::Checks::all); }).fault == Fault::truncated);
+    check(fault_of([&] { (void)tfrecord::payload_at(file, UINT64_MAX, tfrecord::Checks::all); }).fault ==
+          Fault::truncated);
 }
 
 void gathering() {
@@ -81,14 +83,16 @@ void gathering() {
     auto other = three();
     other[33] ^= std::byte{1}; // the length of its last record
     const Bytes files[] = {bytes_of(one), bytes_of(other)};
-    const auto gather = [&files](std::vector<std::int32_t> which, std::vector<std::int64_t> offsets, tfrecord::Checks checks) {
-        return tfrecord::gather(files, which, offsets, checks);
-    };
+    const auto gather = [&files](std::vector<std::int32_t> which, std::vector<std::int64_t> offsets,
+                                 tfrecord::Checks checks) { return tfrecord::gather(files, which, offsets, checks); };
     const auto found = gather({1, 0, 0, 1}, {16, 33, 0, 0}, tfrecord::Checks::lengths);
-    check(found.size() == 4 && found[0].data() == other.data() + 28 && found[1].data() == one.data() + 45 && found[1].size() == 5);
-    check(gather({}, {33}, tfrecord::Checks::all).front().data() == one.data() + 45); // without `which`: in the first file
+    check(found.size() == 4 && found[0].data() == other.data() + 28 && found[1].data() == one.data() + 45 &&
+          found[1].size() == 5);
+    check(gather({}, {33}, tfrecord::Checks::all).front().data() ==
+          one.data() + 45); // without `which`: in the first file
     check(gather({}, {}, tfrecord::Checks::all).empty());
-    check(gather(std::vector<std::int32_t>(100, 1), std::vector<std::int64_t>(100, 16), tfrecord::Checks::all).size() == 100);
+    check(gather(std::vector<std::int32_t>(100, 1), std::vector<std::int64_t>(100, 16), tfrecord::Checks::all).size() ==
+          100);
 
     const auto fault = [&gather](std::int32_t file, std::int64_t offset) {
         return fault_of([&] { (void)gather({0, file}, {0, offset}, tfrecord::Checks::lengths); });
@@ -97,7 +101,9 @@ void gathering() {
     check(fault(2, 0).fault == Fault::range && fault(-1, 0).fault == Fault::range && fault(2, 0).record == 1);
     for (const std::int64_t offset : {std::int64_t{-1}, INT64_MIN, INT64_MAX, std::int64_t{54}, std::int64_t{50}})
         check(fault(0, offset).fault == Fault::truncated);
-    check(fault_of([&] { (void)tfrecord::gather({}, {}, std::vector<std::int64_t>{0}, tfrecord::Checks::all); }).fault == Fault::range);
+    check(fault_of([&] {
+              (void)tfrecord::gather({}, {}, std::vector<std::int64_t>{0}, tfrecord::Checks::all);
+          }).fault == Fault::range);
 }
 
 void frames_that_do_not_fit() {
@@ -105,7 +111,8 @@ void frames_that_do_not_fit() {
     const auto frame = [&block](std::int64_t start, std::int64_t size) {
         return fault_of([&] { tfrecord::frame(block, {&start, 1}, {&size, 1}); }).fault;
     };
-    check(frame(11, 1) == Fault::range && frame(12, 5) == Fault::range && frame(12, -1) == Fault::range && frame(INT64_MAX, 1) == Fault::range);
+    check(frame(11, 1) == Fault::range && frame(12, 5) == Fault::range && frame(12, -1) == Fault::range &&
+          frame(INT64_MAX, 1) == Fault::range);
 }
 
 } // namespace

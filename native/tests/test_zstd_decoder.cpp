@@ -16,10 +16,12 @@ struct Example {
 };
 
 // Sequences behind raw literals; literals in four streams and sequences; literals in one stream and sequences.
-constexpr Example text = {"28b52ffd20b955020032440e11903d0650fa43e90fa5cfff5fd3d4d8991c07f4d9699a4af8341ad3e8cb130f0896eb2dda4daa9fe6c2d3e8ec7a86e70fc3"
+constexpr Example text = {"28b52ffd20b955020032440e11903d0650fa43e90fa5cfff5fd3d4d8991c07f4d9699a4af8341ad3e8cb130f0896"
+                          "eb2dda4daa9fe6c2d3e8ec7a86e70fc3"
                           "39ce88b2f226d504004808c009dbaf798c1e9c5419",
                           185, "the quick brown fox jumps over the lazy dog; the quick"};
-constexpr Example letters = {"28b52ffd2096fd010052450707f01903527e26010d07597528c024b22d4573d68c27d94c08acc4f4380c008330162b0237870e6efc552c110e17d534c0"
+constexpr Example letters = {"28b52ffd2096fd010052450707f01903527e26010d07597528c024b22d4573d68c27d94c08acc4f4380c00833"
+                             "0162b0237870e6efc552c110e17d534c0"
                              "e1b3315312e4bce0da2906",
                              150, ""};
 constexpr Example four = {zstd_frame_of_400, 400, ""};
@@ -41,13 +43,16 @@ void compressed_frames() {
     const auto words = unpacked(from_hex(text.frame), text.size);
     const Bytes begin = bytes_of(std::string_view(text.begin));
     check(std::equal(begin.begin(), begin.end(), words.begin()));
-    for (const std::byte letter : unpacked(from_hex(letters.frame), letters.size)) check(letter >= std::byte{'a'} && letter <= std::byte{'d'});
-    for (const std::byte byte : unpacked(from_hex(four.frame), four.size)) check(byte >= std::byte{65} && byte <= std::byte{105});
+    for (const std::byte letter : unpacked(from_hex(letters.frame), letters.size))
+        check(letter >= std::byte{'a'} && letter <= std::byte{'d'});
+    for (const std::byte byte : unpacked(from_hex(four.frame), four.size))
+        check(byte >= std::byte{65} && byte <= std::byte{105});
 }
 
 void only_what_fills_the_target() {
     for (const Example& example : {text, letters, four})
-        for (const std::size_t size : {std::size_t{0}, std::size_t{1}, example.size - 1, example.size + 1}) check(fails(from_hex(example.frame), size));
+        for (const std::size_t size : {std::size_t{0}, std::size_t{1}, example.size - 1, example.size + 1})
+            check(fails(from_hex(example.frame), size));
 }
 
 // Whatever is changed, it is found out or gives bytes: nothing is read or written elsewhere (the sanitizers look).
@@ -96,11 +101,13 @@ void raw_blocks_and_runs() {
 }
 
 void everything_else_is_left_to_the_library() {
-    // Cut off; no magic number; a checksum; a dictionary; a reserved flag; another size; a short block; a compressed block that is
-    // none; a reserved block; something behind it; no last block; a block larger than its window.
-    for (const char* frame : {"", "28b52ffd", "29b52ffd 20 02 110000 e618", "28b52ffd 24 02 110000 e618 00000000", "28b52ffd 21 01 02 110000 e618",
-                              "28b52ffd 28 02 110000 e618", "28b52ffd 20 03 110000 e618", "28b52ffd 20 02 110000 e6", "28b52ffd 20 02 150000 e618",
-                              "28b52ffd 20 02 170000 e618", "28b52ffd 20 02 110000 e618 00", "28b52ffd 20 02 100000 e618", "28b52ffd 20 02 1b0000 e6"})
+    // Cut off; no magic number; a checksum; a dictionary; a reserved flag; another size; a short block; a compressed
+    // block that is none; a reserved block; something behind it; no last block; a block larger than its window.
+    for (const char* frame :
+         {"", "28b52ffd", "29b52ffd 20 02 110000 e618", "28b52ffd 24 02 110000 e618 00000000",
+          "28b52ffd 21 01 02 110000 e618", "28b52ffd 28 02 110000 e618", "28b52ffd 20 03 110000 e618",
+          "28b52ffd 20 02 110000 e6", "28b52ffd 20 02 150000 e618", "28b52ffd 20 02 170000 e618",
+          "28b52ffd 20 02 110000 e618 00", "28b52ffd 20 02 100000 e618", "28b52ffd 20 02 1b0000 e6"})
         check(fails(from_hex(frame), 2), frame);
 }
 

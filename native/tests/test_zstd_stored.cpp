@@ -25,9 +25,11 @@ void sizes_of_all_widths() {
 }
 
 void everything_else_is_no_view() {
-    for (const char* frame : {"", "28b52ffd", "29b52ffd 20 02 110000 e618", "28b52ffd 24 02 110000 e618 00000000", "28b52ffd 21 01 02 110000 e618",
-                              "28b52ffd 28 02 110000 e618", "28b52ffd 20 03 110000 e618", "28b52ffd 20 02 110000 e6", "28b52ffd 20 02 150000 e618",
-                              "28b52ffd 20 02 170000 e618", "28b52ffd 20 02 110000 e618 00", "28b52ffd 20 02 100000 e618"})
+    for (const char* frame :
+         {"", "28b52ffd", "29b52ffd 20 02 110000 e618", "28b52ffd 24 02 110000 e618 00000000",
+          "28b52ffd 21 01 02 110000 e618", "28b52ffd 28 02 110000 e618", "28b52ffd 20 03 110000 e618",
+          "28b52ffd 20 02 110000 e6", "28b52ffd 20 02 150000 e618", "28b52ffd 20 02 170000 e618",
+          "28b52ffd 20 02 110000 e618 00", "28b52ffd 20 02 100000 e618"})
         check(!zstd_raw_content(from_hex(frame), 2), frame);
 }
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.formats.array_record_files import CODECS, some_payloads, write
+from tests.formats.array_record.files import CODECS, some_payloads, write
 from tests.peers import wire_messages
 
 from headrace.formats.array_record.format import ArrayRecordRecords

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.formats.array_record_files import CODECS, GOLDENS, noted
+from tests.formats.array_record.files import CODECS, GOLDENS, noted
 
 import headrace as hr
 from headrace.formats.array_record.format import ArrayRecordRecords

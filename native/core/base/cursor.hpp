@@ -24,12 +24,14 @@ enum class Fault : std::uint8_t {
     header,           ///< A file header does not follow its grammar.
     magic,            ///< The magic bytes are not there.
     range,            ///< A number is outside what the caller allowed (`expected` the limit, `found` the number).
-    header_checksum,  ///< The checksum of a chunk's or block's header does not match (`expected` stored, `found` computed).
+    header_checksum,  ///< The checksum of a chunk's or block's header does not match (`expected` stored, `found`
+                      ///< computed).
     structure,        ///< The parts of a chunk contradict each other.
     part,             ///< A part of a record is of another kind than must follow (`expected`, `found` are its flags).
     tensor,           ///< Values, keys and shape of a tensor contradict each other.
-    changed,          ///< The bytes were changed while they were read: `expected` of them, or of the values in them, were there before.
-    wrong_shape,      ///< A feature has another shape, or is dense where a sparse one is wanted, or the other way round.
+    changed, ///< The bytes were changed while they were read: `expected` of them, or of the values in them, were there
+             ///< before.
+    wrong_shape, ///< A feature has another shape, or is dense where a sparse one is wanted, or the other way round.
 };
 
 /// The only exception that core throws. Offsets count from the beginning of the bytes the caller handed in.
@@ -42,11 +44,13 @@ struct FormatError : std::exception {
     std::int64_t feature = -1;  ///< Which feature of the decoder, or -1.
 
     FormatError(Fault what_, std::uint64_t offset_, std::uint64_t expected_ = 0, std::uint64_t found_ = 0) noexcept
-        : fault(what_), offset(offset_), expected(expected_), found(found_) {}
+        : fault(what_),
+          offset(offset_),
+          expected(expected_),
+          found(found_) {}
 
     [[nodiscard]] const char* what() const noexcept override { return "headrace format error"; }
 };
-
 
 using Bytes = std::span<const std::byte>;
 
@@ -69,7 +73,10 @@ class Cursor {
   public:
     /// `base` is added to the offsets in errors (where these bytes begin in a larger whole).
     explicit Cursor(Bytes bytes, std::uint64_t base = 0) noexcept
-        : begin_(bytes.data()), at_(bytes.data()), end_(bytes.data() + bytes.size()), base_(base) {}
+        : begin_(bytes.data()),
+          at_(bytes.data()),
+          end_(bytes.data() + bytes.size()),
+          base_(base) {}
 
     [[nodiscard]] std::size_t remaining() const noexcept { return static_cast<std::size_t>(end_ - at_); }
     [[nodiscard]] bool done() const noexcept { return at_ == end_; }
@@ -118,8 +125,8 @@ class Cursor {
         return joined_sevens(word & (last ^ (last - 1)));
     }
 
-    /// The low seven bits of eight bytes, pushed together: pairs, then fours, then all. Takes no branch, which is what makes
-    /// numbers of two and three bytes in turn as fast as those of one length.
+    /// The low seven bits of eight bytes, pushed together: pairs, then fours, then all. Takes no branch, which is what
+    /// makes numbers of two and three bytes in turn as fast as those of one length.
     static std::uint64_t joined_sevens(std::uint64_t bytes) noexcept {
         bytes = (bytes & 0x007F007F007F007F) | (bytes & 0x7F007F007F007F00) >> 1;
         bytes = (bytes & 0x00003FFF00003FFF) | (bytes & 0x3FFF00003FFF0000) >> 2;

@@ -18,13 +18,12 @@
 namespace headrace {
 namespace {
 
-/// Held for a few instructions and system calls, also inside the signal handler. Nobody touches mapped files while holding it, so that
-/// the handler never waits for its own thread.
+/// Held for a few instructions and system calls, also inside the signal handler. Nobody touches mapped files while
+/// holding it, so that the handler never waits for its own thread.
 class SpinLock {
   public:
     void lock() noexcept {
-        while (held_.test_and_set(std::memory_order_acquire)) {
-        }
+        while (held_.test_and_set(std::memory_order_acquire)) {}
     }
     void unlock() noexcept { held_.clear(std::memory_order_release); }
 
@@ -45,11 +44,12 @@ class Locked {
 
 SpinLock lock;
 MappedFile* first = nullptr; // all registered files, for the handler, which cannot use the map
-std::map<const std::byte*, const MappedFile*>* by_address = nullptr; // never deleted: mappings may outlive static destruction
+std::map<const std::byte*, const MappedFile*>* by_address =
+    nullptr;                           // never deleted: mappings may outlive static destruction
 std::atomic<std::uint64_t> version{1}; // of the two
 std::atomic<std::uint64_t> events{1};  // how often pages were replaced by zeros, or put back
 std::atomic<std::size_t> replaced{0};  // files that have zeros in them now
-struct sigaction before {};
+struct sigaction before{};
 std::size_t page_bytes = 4096;
 pthread_key_t guard_key;
 
@@ -88,7 +88,8 @@ struct MappedFiles {
         }
 #ifdef SI_TKILL
         if (info->si_code == SI_TKILL && guard != nullptr && info->si_pid == getpid()) {
-            // A handler that was installed after this one sends the signal on, as faulthandler does: the read is tried again.
+            // A handler that was installed after this one sends the signal on, as faulthandler does: the read is tried
+            // again.
             errno = error;
             return;
         }
@@ -97,7 +98,8 @@ struct MappedFiles {
         errno = error;
     }
 
-    /// Zeros from the page of `at` to the end: the file ends before it. The mapping goes elsewhere meanwhile, to be put back.
+    /// Zeros from the page of `at` to the end: the file ends before it. The mapping goes elsewhere meanwhile, to be put
+    /// back.
     static bool replace(const MappedFile& file, std::byte* at) noexcept {
         std::byte* const from = file.data_ + static_cast<std::size_t>(at - file.data_) / page_bytes * page_bytes;
         if (file.zeros_ != nullptr && file.zeros_ <= from) return true; // Another thread was faster.
@@ -121,7 +123,8 @@ struct MappedFiles {
         return true;
     }
 
-    /// Have reads fail again, or find what was written to the file since. Where the system cannot, the zeros stay, and are noticed.
+    /// Have reads fail again, or find what was written to the file since. Where the system cannot, the zeros stay, and
+    /// are noticed.
     static void put_back(const MappedFile& file) noexcept {
 #ifdef MREMAP_MAYMOVE
         if (file.set_aside_ == nullptr) return;
@@ -138,7 +141,8 @@ struct MappedFiles {
     static void last_words(const MappedFile& file) noexcept {
         say("headrace: ");
         say(file.opened_.data(), file.opened_.size());
-        say(" shrank, or its disk failed, while an array or memoryview of its mapped bytes was in use, so this process has to end. "
+        say(" shrank, or its disk failed, while an array or memoryview of its mapped bytes was in use, so this process "
+            "has to end. "
             "Set HEADRACE_MAPPED_BYTES=0 to get copies instead.\n");
     }
 
@@ -148,7 +152,7 @@ struct MappedFiles {
         } else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN) {
             before.sa_handler(number);
         } else if (info->si_code > 0 || before.sa_handler == SIG_DFL) {
-            struct sigaction usual {};
+            struct sigaction usual{};
             usual.sa_handler = SIG_DFL;
             sigaction(number, &usual, nullptr);
             if (info->si_code <= 0) raise(number); // A read that faulted is tried again; a signal that was sent is not.
@@ -162,7 +166,7 @@ struct MappedFiles {
             by_address = new std::map<const std::byte*, const MappedFile*>;
             // A thread that the child does not have may have held the lock.
             pthread_atfork(nullptr, nullptr, [] { lock.unlock(); });
-            struct sigaction ours {};
+            struct sigaction ours{};
             ours.sa_sigaction = &handle;
             ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
             sigemptyset(&ours.sa_mask);
@@ -180,8 +184,11 @@ namespace {
 } // namespace
 
 MappedFile::MappedFile(int fd, std::size_t size, std::string name, std::string opened, bool is_private)
-    : size_(size), name_(std::move(name)), opened_(std::move(opened)), is_private_(is_private) {
-    struct stat status {};
+    : size_(size),
+      name_(std::move(name)),
+      opened_(std::move(opened)),
+      is_private_(is_private) {
+    struct stat status{};
     if (fstat(fd, &status) != 0) throw std::system_error(errno, std::generic_category());
     device_ = static_cast<std::uint64_t>(status.st_dev);
     inode_ = static_cast<std::uint64_t>(status.st_ino);
@@ -228,30 +235,36 @@ MappedFile::Stretch MappedFile::look_up(const std::byte* at) {
     const Locked locked(lock);
     if (by_address == nullptr) return {nullptr, reinterpret_cast<const std::byte*>(UINTPTR_MAX), nullptr};
     const auto after = by_address->upper_bound(at);
-    const std::byte* const end = after == by_address->end() ? reinterpret_cast<const std::byte*>(UINTPTR_MAX) : after->first;
+    const std::byte* const end =
+        after == by_address->end() ? reinterpret_cast<const std::byte*>(UINTPTR_MAX) : after->first;
     if (after == by_address->begin()) return {nullptr, end, nullptr};
     const MappedFile* const file = std::prev(after)->second;
     const std::byte* const behind = file->data_ + file->size_;
     return at < behind ? Stretch{file->data_, behind, file} : Stretch{behind, end, nullptr};
 }
 
-// The system first takes the pages behind the new end away, and then fills the rest of the last page with zeros. So a probe that is
-// still there after a read shows that the bytes before it were there, too. This costs no system call, which a file of each of a
-// thousand shards would be felt by. Where the last page was all zeros from the beginning, only its presence counts.
+// The system first takes the pages behind the new end away, and then fills the rest of the last page with zeros. So a
+// probe that is still there after a read shows that the bytes before it were there, too. This costs no system call,
+// which a file of each of a thousand shards would be felt by. Where the last page was all zeros from the beginning,
+// only its presence counts.
 bool MappedFile::shrank() const noexcept {
     const std::byte found = *probe_;
     return found == std::byte{0} && probed_ != std::byte{0} && has_become_shorter();
 }
 
 bool MappedFile::has_become_shorter() const noexcept {
-    struct stat status {};
+    struct stat status{};
     if (stat(opened_.c_str(), &status) != 0) return true; // Gone from its place, and changed.
-    const bool is_same = static_cast<std::uint64_t>(status.st_dev) == device_ && static_cast<std::uint64_t>(status.st_ino) == inode_;
-    // One that was written anew meanwhile has another byte there again. One that was changed in place keeps its size, and its zero.
+    const bool is_same =
+        static_cast<std::uint64_t>(status.st_dev) == device_ && static_cast<std::uint64_t>(status.st_ino) == inode_;
+    // One that was written anew meanwhile has another byte there again. One that was changed in place keeps its size,
+    // and its zero.
     return !is_same || static_cast<std::uint64_t>(status.st_size) < size_ || *probe_ != std::byte{0};
 }
 
-GuardedRead::GuardedRead() noexcept : outer_(current()), entered_(events.load(std::memory_order_acquire)) { pthread_setspecific(guard_key, this); }
+GuardedRead::GuardedRead() noexcept : outer_(current()), entered_(events.load(std::memory_order_acquire)) {
+    pthread_setspecific(guard_key, this);
+}
 
 GuardedRead::~GuardedRead() { pthread_setspecific(guard_key, outer_); }
 
@@ -259,10 +272,8 @@ GuardedRead* GuardedRead::current() noexcept { return static_cast<GuardedRead*>(
 
 void GuardedRead::touch(const MappedFile* file) {
     if (file == nullptr) return;
-    if (count_ < few)
-        first_[count_++] = file;
-    else
-        more_.push_back(file);
+    if (count_ < few) first_[count_++] = file;
+    else more_.push_back(file);
 }
 
 void GuardedRead::touch(std::span<const MappedFile* const> files) {
@@ -282,7 +293,7 @@ const MappedFile* GuardedRead::touch(const std::byte* at) {
 
 const MappedFile* GuardedRead::lost() noexcept {
     const MappedFile* found = nullptr;
-#ifndef __SANITIZE_THREAD__ // which does not know fences
+#ifndef __SANITIZE_THREAD__                              // which does not know fences
     std::atomic_thread_fence(std::memory_order_acquire); // The probes are read after everything else.
 #endif
     const auto look = [&](const MappedFile* file) {
@@ -292,7 +303,8 @@ const MappedFile* GuardedRead::lost() noexcept {
     std::for_each(more_.begin(), more_.end(), look);
     const MappedFile* const hit = hit_.load(std::memory_order_acquire);
     if (hit != nullptr) found = hit;
-    const bool is_calm = events.load(std::memory_order_acquire) == entered_ && replaced.load(std::memory_order_acquire) == 0;
+    const bool is_calm =
+        events.load(std::memory_order_acquire) == entered_ && replaced.load(std::memory_order_acquire) == 0;
     if (found == nullptr && is_calm) return nullptr;
     // Zeros may be there because of another thread's read.
     const Locked locked(lock);
@@ -325,7 +337,9 @@ void GuardedRead::touch(std::span<const MappedFile* const>) {}
 const MappedFile* GuardedRead::lost() noexcept { return nullptr; }
 GuardedRead::Helper::Helper(GuardedRead*) noexcept : before_(nullptr) {}
 GuardedRead::Helper::~Helper() {}
-MappedFile::Stretch MappedFile::find(const std::byte*) { return {nullptr, reinterpret_cast<const std::byte*>(UINTPTR_MAX), nullptr}; }
+MappedFile::Stretch MappedFile::find(const std::byte*) {
+    return {nullptr, reinterpret_cast<const std::byte*>(UINTPTR_MAX), nullptr};
+}
 
 } // namespace headrace
 

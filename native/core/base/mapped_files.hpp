@@ -10,9 +10,9 @@
 
 namespace headrace {
 
-/// A file in memory that another process may cut shorter at any time. The system then ends a process that touches a page behind the
-/// new end (SIGBUS), and shows zeros behind it in the page that holds it. Registered files survive the first, and notice both, where
-/// they are read inside a GuardedRead.
+/// A file in memory that another process may cut shorter at any time. The system then ends a process that touches a
+/// page behind the new end (SIGBUS), and shows zeros behind it in the page that holds it. Registered files survive the
+/// first, and notice both, where they are read inside a GuardedRead.
 class MappedFile {
   public:
     /// Maps the first `size` bytes (more than 0) of an open file. Throws std::system_error.
@@ -31,7 +31,8 @@ class MappedFile {
     /// Whether the part behind some place was cut off. Inside a GuardedRead only, after the bytes were read.
     [[nodiscard]] bool shrank() const noexcept;
 
-    /// Registered files by address: the one that holds `at`, or none, and the stretch of addresses that this answer is good for.
+    /// Registered files by address: the one that holds `at`, or none, and the stretch of addresses that this answer is
+    /// good for.
     struct Stretch {
         const std::byte* begin = nullptr;
         const std::byte* end = nullptr;
@@ -51,16 +52,17 @@ class MappedFile {
     std::string name_, opened_;
     bool is_private_;
     std::uint64_t device_ = 0, inode_ = 0;
-    const volatile std::byte* probe_ = nullptr; ///< The last byte of the last page that is not zero, if there is one: when the file is cut before it, it is.
+    const volatile std::byte* probe_ = nullptr; ///< The last byte of the last page that is not zero, if there is one:
+                                                ///< when the file is cut before it, it is.
     std::byte probed_{};                        ///< What it was.
-    mutable std::byte* zeros_ = nullptr;    ///< From here on there are zeros in place of what the file lost.
-    mutable std::byte* set_aside_ = nullptr; ///< Where the mapping of that part is meanwhile.
+    mutable std::byte* zeros_ = nullptr;        ///< From here on there are zeros in place of what the file lost.
+    mutable std::byte* set_aside_ = nullptr;    ///< Where the mapping of that part is meanwhile.
     mutable std::atomic<std::uint64_t> last_event_{0};
     mutable MappedFile *next_ = nullptr, *previous_ = nullptr;
 };
 
-/// While one exists, this thread may touch lost pages of registered files: they read as zeros, and `lost` names the file. Strictly
-/// nested in each thread. Without one, the process ends, after a line on stderr that says why.
+/// While one exists, this thread may touch lost pages of registered files: they read as zeros, and `lost` names the
+/// file. Strictly nested in each thread. Without one, the process ends, after a line on stderr that says why.
 class GuardedRead {
   public:
     GuardedRead() noexcept;
@@ -75,7 +77,8 @@ class GuardedRead {
     /// As touch, by address. Gives the file, or nullptr where the bytes are of none.
     const MappedFile* touch(const std::byte* at);
 
-    /// A file of which something was read that was not there any more, or nullptr. To be called once everything is read.
+    /// A file of which something was read that was not there any more, or nullptr. To be called once everything is
+    /// read.
     [[nodiscard]] const MappedFile* lost() noexcept;
 
     /// That of this thread, or nullptr.

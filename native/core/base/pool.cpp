@@ -32,7 +32,8 @@ std::size_t size_class(std::size_t size) {
     return (size + step - 1) / step * step;
 }
 
-// Large blocks are mappings of their own: freed between others that are in use, they would stay the process's in a heap.
+// Large blocks are mappings of their own: freed between others that are in use, they would stay the process's in a
+// heap.
 [[maybe_unused]] constexpr std::size_t mapped_from = std::size_t{64} << 10;
 
 std::byte* new_block(std::size_t capacity) {

@@ -11,7 +11,8 @@ namespace headrace {
 
 /// Memory for batch columns that is used again instead of being given back: a fresh page costs more than filling it.
 /// A block is yours from `take` until its `Block` dies; after that the next `take` of its size class may get it.
-/// What was not needed for a thousand takings is freed: sizes change while a loader finds its pace. Safe to use from several threads.
+/// What was not needed for a thousand takings is freed: sizes change while a loader finds its pace. Safe to use from
+/// several threads.
 class Pool : public std::enable_shared_from_this<Pool> {
   public:
     /// At most `idle_limit` bytes are kept while unused; what comes back beyond that is freed.
@@ -25,7 +26,9 @@ class Pool : public std::enable_shared_from_this<Pool> {
       public:
         Block() = default;
         Block(std::shared_ptr<Pool> pool, std::byte* data, std::size_t capacity) noexcept
-            : pool_(std::move(pool)), data_(data), capacity_(capacity) {}
+            : pool_(std::move(pool)),
+              data_(data),
+              capacity_(capacity) {}
         Block(Block&& other) noexcept : pool_(std::move(other.pool_)), data_(other.data_), capacity_(other.capacity_) {
             other.data_ = nullptr;
         }
@@ -44,10 +47,10 @@ class Pool : public std::enable_shared_from_this<Pool> {
     [[nodiscard]] Block take(std::size_t size);
 
     struct Stats {
-        std::size_t idle_bytes;   ///< Kept for the next taker.
-        std::size_t used_bytes;   ///< Out with somebody.
-        std::uint64_t taken;      ///< How many blocks were handed out in all.
-        std::uint64_t recycled;   ///< How many of those had been used before.
+        std::size_t idle_bytes; ///< Kept for the next taker.
+        std::size_t used_bytes; ///< Out with somebody.
+        std::uint64_t taken;    ///< How many blocks were handed out in all.
+        std::uint64_t recycled; ///< How many of those had been used before.
     };
     [[nodiscard]] Stats stats() const;
 

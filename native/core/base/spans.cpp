@@ -13,8 +13,9 @@ constexpr std::size_t most_prefetched = 4096;
 } // namespace
 
 const Alternative* Spans::alternative(std::size_t i) const noexcept {
-    const auto found = std::lower_bound(alternatives.begin(), alternatives.end(), i,
-                                        [](const Alternative& other, std::size_t record) { return other.record < record; });
+    const auto found =
+        std::lower_bound(alternatives.begin(), alternatives.end(), i,
+                         [](const Alternative& other, std::size_t record) { return other.record < record; });
     return found != alternatives.end() && found->record == i ? &*found : nullptr;
 }
 
@@ -34,7 +35,8 @@ void Spans::check(std::size_t i) const {
 }
 
 void Spans::check_and_prefetch(std::size_t i) const {
-    if (seal == Seal::none || i + 1 >= payloads.size() || payloads[i].size() > most_prefetched || payloads[i + 1].size() > most_prefetched) {
+    if (seal == Seal::none || i + 1 >= payloads.size() || payloads[i].size() > most_prefetched ||
+        payloads[i + 1].size() > most_prefetched) {
         prefetch_after(i);
         check(i);
     } else {
@@ -51,7 +53,6 @@ void Spans::compare(std::size_t i, std::uint32_t crc) const {
     error.record = static_cast<std::int64_t>(i);
     throw error;
 }
-
 
 namespace {
 
@@ -76,7 +77,8 @@ void prefetch(const std::byte* row, std::size_t size) {
 #endif
 }
 
-void check_places(std::span<const Bytes> files, const std::int32_t* which, std::span<const std::int64_t> offsets, std::size_t size) {
+void check_places(std::span<const Bytes> files, const std::int32_t* which, std::span<const std::int64_t> offsets,
+                  std::size_t size) {
     for (std::size_t i = 0; i < offsets.size(); ++i) {
         const std::size_t number = which != nullptr ? static_cast<std::size_t>(which[i]) : 0;
         const auto offset = static_cast<std::uint64_t>(offsets[i]); // A negative one becomes too large.
@@ -107,12 +109,14 @@ template <typename From> void copy_pieces(std::size_t count, std::size_t size, c
 
 void take_rows(const Rows& rows, std::span<const std::int64_t> indices, std::byte* out) {
     check_range(rows, indices);
-    const auto from = [&](std::size_t i) { return rows.bytes.data() + static_cast<std::size_t>(indices[i]) * rows.size; };
+    const auto from = [&](std::size_t i) {
+        return rows.bytes.data() + static_cast<std::size_t>(indices[i]) * rows.size;
+    };
     copy_pieces(indices.size(), rows.size, from, out);
 }
 
-void take_ranges(std::span<const Bytes> files, const std::int32_t* which, std::span<const std::int64_t> offsets, std::size_t size,
-                 std::byte* out) {
+void take_ranges(std::span<const Bytes> files, const std::int32_t* which, std::span<const std::int64_t> offsets,
+                 std::size_t size, std::byte* out) {
     check_places(files, which, offsets, size);
     const auto from = [&](std::size_t i) {
         const Bytes file = files[which != nullptr ? static_cast<std::size_t>(which[i]) : 0];

@@ -24,13 +24,15 @@ struct Alternative {
 struct Spans {
     std::vector<Bytes> payloads;
     Seal seal = Seal::none;
-    std::vector<Alternative> alternatives; ///< In the order of the records; whoever decodes takes the one that makes sense.
+    std::vector<Alternative>
+        alternatives; ///< In the order of the records; whoever decodes takes the one that makes sense.
 
     /// The other reading of record `i`, or nothing.
     [[nodiscard]] const Alternative* alternative(std::size_t i) const noexcept;
 
-    /// Asks for the first lines of a payload that is read soon after record `i`: the processor foresees a long stream, but not that
-    /// the checksum of a record is taken in three places at once, nor where the next record of a shuffled batch lies.
+    /// Asks for the first lines of a payload that is read soon after record `i`: the processor foresees a long stream,
+    /// but not that the checksum of a record is taken in three places at once, nor where the next record of a shuffled
+    /// batch lies.
     void prefetch_after(std::size_t i) const noexcept;
 
     /// Checks the seal of record `i`. Throws FormatError{payload_checksum} with `record` set.
@@ -43,7 +45,6 @@ struct Spans {
     void compare(std::size_t i, std::uint32_t crc) const;
 };
 
-
 /// Rows of equal size that lie one behind the other; `bytes` holds `count * size` of them, as the caller has checked.
 struct Rows {
     Bytes bytes;
@@ -51,16 +52,15 @@ struct Rows {
     std::size_t count = 0; ///< How many there are.
 };
 
-/// Copies rows to `out` in the order of `indices`, neighbours in one go. Throws FormatError{range} (record = position in
-/// `indices`) before anything is written when an index is not a row. `out` holds indices.size() * rows.size bytes.
+/// Copies rows to `out` in the order of `indices`, neighbours in one go. Throws FormatError{range} (record = position
+/// in `indices`) before anything is written when an index is not a row. `out` holds indices.size() * rows.size bytes.
 void take_rows(const Rows& rows, std::span<const std::int64_t> indices, std::byte* out);
 
-/// Copies `size` bytes from each place to `out`: place i is byte offsets[i] of files[which[i]] (of files[0] where `which` is
-/// null; else it holds as many numbers as there are offsets). Throws FormatError{range} with `record` set before anything is
-/// written when a place is not inside its file. `out` holds offsets.size() * size bytes.
-void take_ranges(std::span<const Bytes> files, const std::int32_t* which, std::span<const std::int64_t> offsets, std::size_t size,
-                 std::byte* out);
-
+/// Copies `size` bytes from each place to `out`: place i is byte offsets[i] of files[which[i]] (of files[0] where
+/// `which` is null; else it holds as many numbers as there are offsets). Throws FormatError{range} with `record` set
+/// before anything is written when a place is not inside its file. `out` holds offsets.size() * size bytes.
+void take_ranges(std::span<const Bytes> files, const std::int32_t* which, std::span<const std::int64_t> offsets,
+                 std::size_t size, std::byte* out);
 
 /// What looking for the records of a buffer, one behind the other, has found.
 struct Scan {

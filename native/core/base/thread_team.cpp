@@ -14,8 +14,8 @@
 namespace headrace {
 namespace {
 
-// A call soon after another finds its helpers awake: waking one takes as long as it then has left to do. They wait longer where the last
-// call came soon enough for that.
+// A call soon after another finds its helpers awake: waking one takes as long as it then has left to do. They wait
+// longer where the last call came soon enough for that.
 constexpr auto awake = std::chrono::microseconds(50), awake_in_series = std::chrono::microseconds(300);
 constexpr auto too_long = std::chrono::microseconds(200);
 constexpr unsigned least_alone = 4, most_alone = 1024; // calls
@@ -35,7 +35,8 @@ std::atomic<Team*> team{nullptr}; // Never deleted: its helpers wait there until
 Team& Team::shared() {
     if (Team* const found = team.load(std::memory_order_acquire)) return *found;
 #if defined(__unix__) || defined(__APPLE__)
-    [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, [] { team.store(nullptr, std::memory_order_release); });
+    [[maybe_unused]] static const int registered =
+        pthread_atfork(nullptr, nullptr, [] { team.store(nullptr, std::memory_order_release); });
 #endif
     auto made = std::make_unique<Team>();
     Team* none = nullptr;
@@ -45,7 +46,8 @@ Team& Team::shared() {
 
 void Team::run_call(Call call, unsigned threads) {
     const std::size_t parts = call.parts();
-    const auto helpers = static_cast<unsigned>(std::min<std::size_t>({threads == 0 ? 0 : threads - 1, parts == 0 ? 0 : parts - 1, most_helpers}));
+    const auto helpers = static_cast<unsigned>(
+        std::min<std::size_t>({threads == 0 ? 0 : threads - 1, parts == 0 ? 0 : parts - 1, most_helpers}));
     std::unique_lock mine(busy_, std::defer_lock);
     if (helpers == 0 || !mine.try_lock() || !is_worth_calling()) {
         if (call.count != 0) call.work(call.context, 0, call.count);
@@ -55,7 +57,8 @@ void Team::run_call(Call call, unsigned threads) {
         const std::lock_guard lock(mutex_);
         hire(helpers);
         call.regions = helpers + 1;
-        for (unsigned region = 0; region < call.regions; ++region) places_[region].next.store(call.begin_of(region), std::memory_order_relaxed);
+        for (unsigned region = 0; region < call.regions; ++region)
+            places_[region].next.store(call.begin_of(region), std::memory_order_relaxed);
         call_ = &call;
         wanted_ = helpers;
         number_.fetch_add(1, std::memory_order_release);
@@ -76,16 +79,14 @@ bool Team::is_worth_calling() noexcept {
     return false;
 }
 
-// A helper ends at most one part later than the caller. One that takes much longer has lost its core to another program: then calls go
-// without help for a while, for twice as long each time.
+// A helper ends at most one part later than the caller. One that takes much longer has lost its core to another
+// program: then calls go without help for a while, for twice as long each time.
 void Team::wait_for_helpers() noexcept {
     const auto begun = std::chrono::steady_clock::now();
     auto waited = begun - begun;
     while (inside_.load(std::memory_order_acquire) != 0) {
-        if (waited < too_long)
-            pause();
-        else
-            std::this_thread::yield();
+        if (waited < too_long) pause();
+        else std::this_thread::yield();
         waited = std::chrono::steady_clock::now() - begun;
     }
     if (waited < too_long) {

@@ -14,19 +14,23 @@
 
 namespace headrace {
 
-/// Threads that wait for parts of work that one thread cannot do alone in time: some hundred microseconds of it. Whoever calls works,
-/// too, and helpers take parts as they come, so that it does no harm when one comes late or not at all.
+/// Threads that wait for parts of work that one thread cannot do alone in time: some hundred microseconds of it.
+/// Whoever calls works, too, and helpers take parts as they come, so that it does no harm when one comes late or not at
+/// all.
 class Team {
   public:
     /// That of this process. A forked child has its own.
     [[nodiscard]] static Team& shared();
 
-    /// Calls `work(begin, end)` for stretches of `count` items, of `stretch` each, on up to `threads` threads, this one included, and
-    /// returns when all are done. Alone, where helpers work for another caller. Where `work` throws, in whatever thread, some items may
-    /// be left out, and one of the exceptions is thrown here. Every thread has a region of the items, of which it takes one stretch
-    /// after another, so that work may look ahead of its stretch; a thread that is done with its own takes from those of others.
+    /// Calls `work(begin, end)` for stretches of `count` items, of `stretch` each, on up to `threads` threads, this one
+    /// included, and returns when all are done. Alone, where helpers work for another caller. Where `work` throws, in
+    /// whatever thread, some items may be left out, and one of the exceptions is thrown here. Every thread has a region
+    /// of the items, of which it takes one stretch after another, so that work may look ahead of its stretch; a thread
+    /// that is done with its own takes from those of others.
     template <typename Work> void run(std::size_t count, std::size_t stretch, unsigned threads, Work&& work) {
-        const auto call = [](void* context, std::size_t begin, std::size_t end) { (*static_cast<std::remove_reference_t<Work>*>(context))(begin, end); };
+        const auto call = [](void* context, std::size_t begin, std::size_t end) {
+            (*static_cast<std::remove_reference_t<Work>*>(context))(begin, end);
+        };
         run_call({call, &work, count, stretch, 1, GuardedRead::current(), nullptr}, threads);
     }
 
@@ -37,11 +41,13 @@ class Team {
         std::size_t count;
         std::size_t stretch;
         unsigned regions;
-        GuardedRead* guard; // of the caller
+        GuardedRead* guard;         // of the caller
         std::exception_ptr failure; // Guarded by the mutex.
 
         [[nodiscard]] std::size_t parts() const noexcept { return stretch == 0 ? 1 : (count + stretch - 1) / stretch; }
-        [[nodiscard]] std::size_t begin_of(unsigned region) const noexcept { return std::min(count, parts() * region / regions * stretch); }
+        [[nodiscard]] std::size_t begin_of(unsigned region) const noexcept {
+            return std::min(count, parts() * region / regions * stretch);
+        }
     };
 
     // Threads write to different ones: each is in a piece of the cache of its own.
@@ -59,7 +65,7 @@ class Team {
     void wait_for_helpers() noexcept;
     void hire(unsigned helpers);
 
-    std::mutex busy_;      // held by the caller whom helpers work for
+    std::mutex busy_;         // held by the caller whom helpers work for
     unsigned alone_ = 0;      // calls that are to go without help
     unsigned last_alone_ = 0; // as many as the last time
     std::mutex mutex_;
@@ -67,8 +73,8 @@ class Team {
     Call* call_ = nullptr;
     unsigned wanted_ = 0; // helpers that may still join
     unsigned helpers_ = 0;
-    std::atomic<unsigned> number_{0}; // of calls that there were
-    std::atomic<unsigned> inside_{0}; // helpers at work
+    std::atomic<unsigned> number_{0};            // of calls that there were
+    std::atomic<unsigned> inside_{0};            // helpers at work
     std::array<Place, most_helpers + 1> places_; // in the regions
 };
 

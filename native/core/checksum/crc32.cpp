@@ -25,8 +25,8 @@ constexpr std::uint32_t product(std::uint32_t a, std::uint32_t b) {
 
 #if defined(HEADRACE_CRC_PCLMUL)
 
-// x to the power of `bits`, modulo the polynomial, bit 0 the highest power, as the multiplication of reflected halves wants it: one bit
-// further up.
+// x to the power of `bits`, modulo the polynomial, bit 0 the highest power, as the multiplication of reflected halves
+// wants it: one bit further up.
 constexpr std::uint64_t power(unsigned bits) {
     std::uint32_t value = 0x80000000U; // one
     for (unsigned i = 0; i < bits; ++i) value = (value >> 1) ^ ((value & 1) != 0 ? polynomial : 0);
@@ -38,16 +38,22 @@ static_assert(power(512 + 32) == 0x154442BD4 && power(512 - 32) == 0x1C6E41596);
 constexpr std::size_t fold_bytes = 64;
 
 __attribute__((target("pclmul"))) inline __m128i fold(__m128i before, __m128i powers, __m128i data) {
-    return _mm_xor_si128(_mm_xor_si128(_mm_clmulepi64_si128(before, powers, 0x00), _mm_clmulepi64_si128(before, powers, 0x11)), data);
+    return _mm_xor_si128(
+        _mm_xor_si128(_mm_clmulepi64_si128(before, powers, 0x00), _mm_clmulepi64_si128(before, powers, 0x11)), data);
 }
 
-// Sixteen bytes moved past n bits of what follows them, and added to those, leave the same remainder. Four times side by side.
-// Source: V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel, 2009.
-__attribute__((target("pclmul"))) std::uint32_t update_by_folding(std::uint32_t crc, const std::byte* at, std::size_t size) {
+// Sixteen bytes moved past n bits of what follows them, and added to those, leave the same remainder. Four times side
+// by side. Source: V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel,
+// 2009.
+__attribute__((target("pclmul"))) std::uint32_t update_by_folding(std::uint32_t crc, const std::byte* at,
+                                                                  std::size_t size) {
     const auto load = [](const std::byte* from) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)); };
-    const __m128i by_four = _mm_set_epi64x(static_cast<long long>(power(512 - 32)), static_cast<long long>(power(512 + 32)));
-    const __m128i by_one = _mm_set_epi64x(static_cast<long long>(power(128 - 32)), static_cast<long long>(power(128 + 32)));
-    __m128i sums[4] = {_mm_xor_si128(load(at), _mm_cvtsi32_si128(static_cast<int>(crc))), load(at + 16), load(at + 32), load(at + 48)};
+    const __m128i by_four =
+        _mm_set_epi64x(static_cast<long long>(power(512 - 32)), static_cast<long long>(power(512 + 32)));
+    const __m128i by_one =
+        _mm_set_epi64x(static_cast<long long>(power(128 - 32)), static_cast<long long>(power(128 + 32)));
+    __m128i sums[4] = {_mm_xor_si128(load(at), _mm_cvtsi32_si128(static_cast<int>(crc))), load(at + 16), load(at + 32),
+                       load(at + 48)};
     for (at += fold_bytes, size -= fold_bytes; size >= fold_bytes; at += fold_bytes, size -= fold_bytes)
         for (std::size_t i = 0; i < 4; ++i) sums[i] = fold(sums[i], by_four, load(at + 16 * i));
     __m128i sum = sums[0];

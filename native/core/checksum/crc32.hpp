@@ -4,8 +4,8 @@
 
 namespace headrace {
 
-/// CRC-32 as GZIP and PNG have it (reflected polynomial 0xEDB88320, start and end xor 0xFFFFFFFF) of `data`, continuing from the CRC of what came
-/// before it. By carry-less multiplication where the processor has it, chosen at run time.
+/// CRC-32 as GZIP and PNG have it (reflected polynomial 0xEDB88320, start and end xor 0xFFFFFFFF) of `data`, continuing
+/// from the CRC of what came before it. By carry-less multiplication where the processor has it, chosen at run time.
 [[nodiscard]] std::uint32_t crc32(Bytes data, std::uint32_t before = 0) noexcept;
 
 /// The CRC-32 of bytes of which the first have the CRC `first` and the others, `size` of them, the CRC `second`.

@@ -55,7 +55,9 @@ std::uint32_t moved(const Shift& shift, std::uint32_t crc) {
 
 #ifdef HEADRACE_CRC_SSE42
 #define HEADRACE_CRC_TARGET __attribute__((target("sse4.2")))
-HEADRACE_CRC_TARGET inline std::uint64_t step8(std::uint64_t crc, std::uint64_t word) { return _mm_crc32_u64(crc, word); }
+HEADRACE_CRC_TARGET inline std::uint64_t step8(std::uint64_t crc, std::uint64_t word) {
+    return _mm_crc32_u64(crc, word);
+}
 HEADRACE_CRC_TARGET inline std::uint32_t step1(std::uint32_t crc, std::uint8_t byte) { return _mm_crc32_u8(crc, byte); }
 #else
 #define HEADRACE_CRC_TARGET __attribute__((target("+crc")))
@@ -88,7 +90,8 @@ struct FetchingNothing {
 };
 
 template <std::size_t stretch, typename Fetch>
-HEADRACE_CRC_TARGET inline std::uint64_t three_stretches(std::uint64_t crc, const std::byte* at, const Shift& shift, Fetch& fetch) {
+HEADRACE_CRC_TARGET inline std::uint64_t three_stretches(std::uint64_t crc, const std::byte* at, const Shift& shift,
+                                                         Fetch& fetch) {
     std::uint64_t second = 0;
     std::uint64_t third = 0;
     for (const std::byte* const end = at + stretch; at != end;) {
@@ -104,7 +107,8 @@ HEADRACE_CRC_TARGET inline std::uint64_t three_stretches(std::uint64_t crc, cons
 }
 
 template <typename Fetch>
-HEADRACE_CRC_TARGET std::uint32_t update_by_instruction(std::uint32_t start, const std::byte* at, std::size_t size, Fetch fetch) {
+HEADRACE_CRC_TARGET std::uint32_t update_by_instruction(std::uint32_t start, const std::byte* at, std::size_t size,
+                                                        Fetch fetch) {
     std::uint64_t crc = start;
     for (; size >= 3 * long_stretch; size -= 3 * long_stretch, at += 3 * long_stretch)
         crc = three_stretches<long_stretch>(crc, at, long_shift, fetch);
@@ -131,15 +135,14 @@ bool has_instruction() {
 
 } // namespace
 
-std::uint32_t crc32c_by_tables(Bytes data, std::uint32_t before) noexcept {
-    return ~Tables::update(~before, data);
-}
+std::uint32_t crc32c_by_tables(Bytes data, std::uint32_t before) noexcept { return ~Tables::update(~before, data); }
 
 #if defined(HEADRACE_CRC_SSE42) || defined(HEADRACE_CRC_ARM)
 
 std::uint32_t crc32c(Bytes data, std::uint32_t before) noexcept {
     static const bool fast = has_instruction();
-    return fast ? ~update_by_instruction(~before, data.data(), data.size(), FetchingNothing{}) : crc32c_by_tables(data, before);
+    return fast ? ~update_by_instruction(~before, data.data(), data.size(), FetchingNothing{})
+                : crc32c_by_tables(data, before);
 }
 
 std::uint32_t crc32c_fetching(Bytes data, Bytes next) noexcept {

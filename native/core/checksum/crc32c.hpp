@@ -10,7 +10,8 @@ namespace headrace {
 /// CRC of what came before it. By the processor's own instruction where it has one, chosen at run time.
 [[nodiscard]] std::uint32_t crc32c(Bytes data, std::uint32_t before = 0) noexcept;
 
-/// The CRC of `data` alone, while memory brings `next` into the cache: requests that are spread over the work do not wait for each other.
+/// The CRC of `data` alone, while memory brings `next` into the cache: requests that are spread over the work do not
+/// wait for each other.
 [[nodiscard]] std::uint32_t crc32c_fetching(Bytes data, Bytes next) noexcept;
 
 /// `crc32c` by tables alone, whatever the processor can do. For tests and other processors.
@@ -24,8 +25,8 @@ namespace headrace {
     return ((crc >> 15) | (crc << 17)) + 0xA282EAD8U;
 }
 
-
-/// A CRC of 32 bits with a reflected polynomial, by slicing by eight: table k holds the CRC of a byte followed by k zero bytes.
+/// A CRC of 32 bits with a reflected polynomial, by slicing by eight: table k holds the CRC of a byte followed by k
+/// zero bytes.
 template <std::uint32_t polynomial> class CrcTables {
   public:
     using Table = std::array<std::uint32_t, 256>;
@@ -41,8 +42,9 @@ template <std::uint32_t polynomial> class CrcTables {
         std::size_t size = data.size();
         for (; size >= 8; size -= 8, at += 8) {
             const std::uint64_t word = load_le<std::uint64_t>(at) ^ crc;
-            crc = slices[7][word & 0xFF] ^ slices[6][word >> 8 & 0xFF] ^ slices[5][word >> 16 & 0xFF] ^ slices[4][word >> 24 & 0xFF] ^
-                  slices[3][word >> 32 & 0xFF] ^ slices[2][word >> 40 & 0xFF] ^ slices[1][word >> 48 & 0xFF] ^ slices[0][word >> 56];
+            crc = slices[7][word & 0xFF] ^ slices[6][word >> 8 & 0xFF] ^ slices[5][word >> 16 & 0xFF] ^
+                  slices[4][word >> 24 & 0xFF] ^ slices[3][word >> 32 & 0xFF] ^ slices[2][word >> 40 & 0xFF] ^
+                  slices[1][word >> 48 & 0xFF] ^ slices[0][word >> 56];
         }
         for (; size != 0; --size) crc = step(crc, *at++);
         return crc;
@@ -57,7 +59,8 @@ template <std::uint32_t polynomial> class CrcTables {
             made[0][byte] = crc;
         }
         for (std::size_t k = 1; k < 8; ++k)
-            for (std::size_t byte = 0; byte < 256; ++byte) made[k][byte] = (made[k - 1][byte] >> 8) ^ made[0][made[k - 1][byte] & 0xFF];
+            for (std::size_t byte = 0; byte < 256; ++byte)
+                made[k][byte] = (made[k - 1][byte] >> 8) ^ made[0][made[k - 1][byte] & 0xFF];
         return made;
     }();
 };

@@ -122,7 +122,8 @@ HEADRACE_AVX2 Vectors initial() {
 }
 
 HEADRACE_AVX2 void update(Vectors& s, __m256i packet) {
-    const __m256i order = _mm256_broadcastsi128_si256(_mm_setr_epi8(3, 12, 2, 5, 14, 1, 15, 0, 11, 4, 10, 13, 9, 6, 8, 7));
+    const __m256i order =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(3, 12, 2, 5, 14, 1, 15, 0, 11, 4, 10, 13, 9, 6, 8, 7));
     s.v1 = _mm256_add_epi64(s.v1, _mm256_add_epi64(s.mul0, packet));
     s.mul0 = _mm256_xor_si256(s.mul0, _mm256_mul_epu32(s.v1, _mm256_srli_epi64(s.v0, 32)));
     s.v0 = _mm256_add_epi64(s.v0, s.mul1);

@@ -47,18 +47,21 @@ Field field_at(std::string_view row, std::size_t at, const Dialect& dialect) {
         close += 2;
     }
     field.end = close + 1;
-    if (field.end != row.size() && row[field.end] != dialect.delimiter) throw FormatError(Fault::structure, field.end, 0, field.end);
+    if (field.end != row.size() && row[field.end] != dialect.delimiter)
+        throw FormatError(Fault::structure, field.end, 0, field.end);
     return field;
 }
 
 /// What a field says; quotes inside it are still doubled.
 std::string_view inner_of(std::string_view row, const Field& field) noexcept {
-    return field.quoted ? row.substr(field.begin + 1, field.end - field.begin - 2) : row.substr(field.begin, field.end - field.begin);
+    return field.quoted ? row.substr(field.begin + 1, field.end - field.begin - 2)
+                        : row.substr(field.begin, field.end - field.begin);
 }
 
 std::size_t width_from(std::string_view row, std::size_t at, const Dialect& dialect) {
     if (!dialect.quote || row.find(*dialect.quote, at) == std::string_view::npos)
-        return 1 + static_cast<std::size_t>(std::count(row.begin() + static_cast<std::ptrdiff_t>(at), row.end(), dialect.delimiter));
+        return 1 + static_cast<std::size_t>(
+                       std::count(row.begin() + static_cast<std::ptrdiff_t>(at), row.end(), dialect.delimiter));
     std::size_t count = 0;
     while (true) {
         const Field field = field_at(row, at, dialect);
@@ -94,7 +97,8 @@ std::size_t size_of(Kind kind) noexcept {
     }
 }
 
-/// A number of the kind as its bits, from the beginning of a text; returns how many bytes it takes, 0 where there is none.
+/// A number of the kind as its bits, from the beginning of a text; returns how many bytes it takes, 0 where there is
+/// none.
 std::size_t read_number(std::string_view text, Kind kind, char decimal, std::uint64_t& bits) noexcept {
     std::size_t size = 0;
     if (kind == Kind::float64) {
@@ -160,7 +164,8 @@ bool Words::has(std::string_view text) const noexcept {
 }
 
 bool Words::has_number(char decimal) const noexcept {
-    return std::any_of(words_.begin(), words_.end(), [&](const std::string& word) { return facts_of(word, decimal).kind != NumberKind::none; });
+    return std::any_of(words_.begin(), words_.end(),
+                       [&](const std::string& word) { return facts_of(word, decimal).kind != NumberKind::none; });
 }
 
 std::vector<ColumnFacts> examine(const Spans& spans, const Layout& layout) {
@@ -175,7 +180,8 @@ std::vector<ColumnFacts> examine(const Spans& spans, const Layout& layout) {
         }
         std::size_t at = 0;
         for (std::size_t k = 0; k < layout.width; ++k) {
-            if (at > row.size()) throw FormatError(Fault::changed, 0, layout.width, k); // There were more fields when they were counted.
+            if (at > row.size())
+                throw FormatError(Fault::changed, 0, layout.width, k); // There were more fields when they were counted.
             const Field field = field_at(row, at, layout.dialect);
             at = field.end + 1;
             if (field.doubled) ++facts[k].text; // No number has a quote in it.
@@ -185,7 +191,10 @@ std::vector<ColumnFacts> examine(const Spans& spans, const Layout& layout) {
     return facts;
 }
 
-Decoder::Decoder(Layout layout, std::vector<Spec> specs) : layout_(std::move(layout)), specs_(std::move(specs)), numbers_may_miss_(layout_.missing.has_number(layout_.dialect.decimal)) {
+Decoder::Decoder(Layout layout, std::vector<Spec> specs)
+    : layout_(std::move(layout)),
+      specs_(std::move(specs)),
+      numbers_may_miss_(layout_.missing.has_number(layout_.dialect.decimal)) {
     for (std::size_t k = 0; k < specs_.size(); ++k) {
         const std::size_t field = specs_[k].field;
         if (field >= layout_.width) throw FormatError(Fault::range, 0, layout_.width, field);
@@ -230,7 +239,8 @@ class Run {
     std::size_t value(std::string_view row, std::size_t at, std::size_t k, std::size_t number) {
         const Spec& spec = decoder_.specs_[k];
         const Dialect& dialect = decoder_.layout_.dialect;
-        if (spec.kind < Kind::boolean && !decoder_.numbers_may_miss_) { // Nearly every number stands alone between its delimiters.
+        if (spec.kind < Kind::boolean &&
+            !decoder_.numbers_may_miss_) { // Nearly every number stands alone between its delimiters.
             std::uint64_t bits = 0;
             const std::size_t end = at + read_number(row.substr(at), spec.kind, dialect.decimal, bits);
             if (end != at && (end == row.size() || row[end] == dialect.delimiter) && !may_be_rounded(spec, bits)) {
@@ -312,7 +322,8 @@ Decoded Decoder::decode(const Spans& spans, const std::shared_ptr<Pool>& pool) c
         try {
             try {
                 run.row(row, i);
-            } catch (const FormatError& error) { // A row that is too long or too short has its values in the wrong columns.
+            } catch (
+                const FormatError& error) { // A row that is too long or too short has its values in the wrong columns.
                 const std::size_t width = error.feature < 0 ? layout_.width : width_from(row, 0, layout_.dialect);
                 if (width != layout_.width) throw FormatError(Fault::wrong_count, 0, layout_.width, width);
                 throw;

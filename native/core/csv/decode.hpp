@@ -39,9 +39,9 @@ struct Layout {
 
 /// What the values of one column are. A field counts once, at the first of these that it is.
 struct ColumnFacts {
-    std::uint64_t empty = 0;    ///< Nothing between the delimiters; a missing value where that is a missing word.
-    std::uint64_t missing = 0;  ///< Another missing word.
-    std::uint64_t whole = 0;    ///< Numbers, by kind.
+    std::uint64_t empty = 0;   ///< Nothing between the delimiters; a missing value where that is a missing word.
+    std::uint64_t missing = 0; ///< Another missing word.
+    std::uint64_t whole = 0;   ///< Numbers, by kind.
     std::uint64_t positive = 0;
     std::uint64_t huge = 0;
     std::uint64_t real = 0;
@@ -61,14 +61,14 @@ enum class Kind : std::uint8_t { int64 = 1, uint64, float64, float32, boolean, t
 struct Spec {
     std::size_t field = 0; ///< Which field of a row.
     Kind kind = Kind::text;
-    bool has_default = false;  ///< What missing values become:
-    std::uint64_t number = 0;  ///< the bits of a number of the kind, or
-    std::string words;         ///< a text.
-    bool exact = false;        ///< Of float64: a whole number that would be rounded is of another kind.
+    bool has_default = false; ///< What missing values become:
+    std::uint64_t number = 0; ///< the bits of a number of the kind, or
+    std::string words;        ///< a text.
+    bool exact = false;       ///< Of float64: a whole number that would be rounded is of another kind.
 };
 
 struct Column {
-    Pool::Block numbers;             ///< `rows` numbers; booleans take a byte each.
+    Pool::Block numbers; ///< `rows` numbers; booleans take a byte each.
     std::vector<std::string_view> texts;
 };
 
@@ -85,9 +85,9 @@ class Decoder {
 
     [[nodiscard]] const std::vector<Spec>& specs() const noexcept { return specs_; }
 
-    /// Throws FormatError with `record` set: `wrong_count` for a row of another width, `wrong_kind` for a value that is not of its
-    /// column's kind and `missing` for one that has no default (with `feature`), `structure` and `truncated` as row_at does. `offset`
-    /// counts from the beginning of the row.
+    /// Throws FormatError with `record` set: `wrong_count` for a row of another width, `wrong_kind` for a value that is
+    /// not of its column's kind and `missing` for one that has no default (with `feature`), `structure` and `truncated`
+    /// as row_at does. `offset` counts from the beginning of the row.
     [[nodiscard]] Decoded decode(const Spans& spans, const std::shared_ptr<Pool>& pool) const;
 
   private:

@@ -47,7 +47,8 @@ template <typename T> T load(const std::byte* from) noexcept {
 void put_text(Lines& lines, std::string_view text, const Dialect& dialect, bool alone) {
     const char quote = dialect.quote.value_or('"');
     const char odd[4] = {dialect.delimiter, quote, '\n', '\r'};
-    if (text.find_first_of(std::string_view(odd, 4)) == std::string_view::npos && !(alone && text.empty())) return lines.put(text);
+    if (text.find_first_of(std::string_view(odd, 4)) == std::string_view::npos && !(alone && text.empty()))
+        return lines.put(text);
     lines.put(quote);
     for (std::size_t at = 0; at < text.size();) {
         const std::size_t stop = std::min(text.find(quote, at), text.size());
@@ -61,8 +62,10 @@ void put_text(Lines& lines, std::string_view text, const Dialect& dialect, bool 
 void put_number(Lines& lines, const Source& source, std::size_t i, const Dialect& dialect) {
     char* const to = lines.room(most_digits);
     switch (source.kind) {
-    case Values::int64: return lines.upto(std::to_chars(to, to + most_digits, load<std::int64_t>(source.numbers + i * 8)).ptr);
-    case Values::uint64: return lines.upto(std::to_chars(to, to + most_digits, load<std::uint64_t>(source.numbers + i * 8)).ptr);
+    case Values::int64:
+        return lines.upto(std::to_chars(to, to + most_digits, load<std::int64_t>(source.numbers + i * 8)).ptr);
+    case Values::uint64:
+        return lines.upto(std::to_chars(to, to + most_digits, load<std::uint64_t>(source.numbers + i * 8)).ptr);
     case Values::float64: return lines.upto(write_float64(to, load<double>(source.numbers + i * 8), dialect.decimal));
     case Values::float32: return lines.upto(write_float32(to, load<float>(source.numbers + i * 4), dialect.decimal));
     default: return lines.put(source.numbers[i] != std::byte{0} ? std::string_view("true") : std::string_view("false"));
@@ -71,7 +74,8 @@ void put_number(Lines& lines, const Source& source, std::size_t i, const Dialect
 
 } // namespace
 
-std::vector<char> encode(std::span<const Source> sources, std::size_t rows, const Dialect& dialect, std::string_view line_end) {
+std::vector<char> encode(std::span<const Source> sources, std::size_t rows, const Dialect& dialect,
+                         std::string_view line_end) {
     std::vector<char> out;
     Lines lines(out);
     std::size_t width = 0;

@@ -19,8 +19,9 @@ struct Source {
     std::vector<std::string_view> texts;
 };
 
-/// Rows as text, each with its line end. Texts are quoted where they hold a delimiter, a quote or a line end, and where a row would
-/// be an empty line otherwise. The caller has checked that every column holds `rows` * `count` values.
-[[nodiscard]] std::vector<char> encode(std::span<const Source> sources, std::size_t rows, const Dialect& dialect, std::string_view line_end);
+/// Rows as text, each with its line end. Texts are quoted where they hold a delimiter, a quote or a line end, and where
+/// a row would be an empty line otherwise. The caller has checked that every column holds `rows` * `count` values.
+[[nodiscard]] std::vector<char> encode(std::span<const Source> sources, std::size_t rows, const Dialect& dialect,
+                                       std::string_view line_end);
 
 } // namespace headrace::csv

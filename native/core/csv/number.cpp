@@ -21,12 +21,12 @@ char lower(char byte) noexcept { return byte >= 'A' && byte <= 'Z' ? static_cast
 struct Parts {
     bool negative = false;
     bool infinite = false;
-    bool whole = true;          ///< Neither decimal mark nor exponent.
+    bool whole = true; ///< Neither decimal mark nor exponent.
     bool padded = false;
-    bool cut = false;           ///< There are more than 19 digits that count.
+    bool cut = false; ///< There are more than 19 digits that count.
     std::uint64_t mantissa = 0;
     std::int64_t exponent = 0;
-    std::size_t size = 0;       ///< In bytes; 0: no number.
+    std::size_t size = 0; ///< In bytes; 0: no number.
 };
 
 std::size_t infinity_at(const char* at, const char* end) noexcept {
@@ -41,7 +41,8 @@ bool eight_digits(const char* at, std::uint64_t& value) noexcept {
     static_assert(std::endian::native == std::endian::little, "big-endian hosts need a byte swap here");
     std::uint64_t word = 0;
     std::memcpy(&word, at, sizeof word);
-    if (((word & 0xF0F0F0F0F0F0F0F0) | (((word + 0x0606060606060606) & 0xF0F0F0F0F0F0F0F0) >> 4)) != 0x3333333333333333) return false;
+    if (((word & 0xF0F0F0F0F0F0F0F0) | (((word + 0x0606060606060606) & 0xF0F0F0F0F0F0F0F0) >> 4)) != 0x3333333333333333)
+        return false;
     word = (word & 0x0F0F0F0F0F0F0F0F) * 2561 >> 8;
     word = (word & 0x00FF00FF00FF00FF) * 6553601 >> 16;
     value = (word & 0x0000FFFF0000FFFF) * 42949672960001 >> 32;
@@ -186,8 +187,9 @@ constexpr std::array<Wide, 2 * most_table_power + 1> table_of_powers() noexcept 
 
 constexpr auto powers = table_of_powers();
 
-/// The nearest float to mantissa * 10^exponent, where the mantissa has up to 19 digits and the exponent is small, which is nearly
-/// always. Source: Lemire, "Number parsing at a gigabyte per second" (2021), where it is shown that 128 bits of the power suffice.
+/// The nearest float to mantissa * 10^exponent, where the mantissa has up to 19 digits and the exponent is small, which
+/// is nearly always. Source: Lemire, "Number parsing at a gigabyte per second" (2021), where it is shown that 128 bits
+/// of the power suffice.
 template <typename T> bool nearly_always(std::uint64_t mantissa, std::int64_t exponent, T& value) noexcept {
     using F = Format<T>;
     if (mantissa == 0) {
@@ -210,7 +212,8 @@ template <typename T> bool nearly_always(std::uint64_t mantissa, std::int64_t ex
     std::uint64_t bits = whole.high >> shift;
     std::int64_t power2 = ((217706 * exponent) >> 16) + 63 + upper - zeros + F::bias;
     if (power2 <= 0) return false; // Subnormal: rare enough to go the long way.
-    const bool exact_tie = whole.low <= 1 && exponent >= F::least_tie && exponent <= F::most_tie && (bits & 3) == 1 && bits << shift == whole.high;
+    const bool exact_tie = whole.low <= 1 && exponent >= F::least_tie && exponent <= F::most_tie && (bits & 3) == 1 &&
+                           bits << shift == whole.high;
     if (exact_tie) bits &= ~std::uint64_t{1};
     bits = (bits + (bits & 1)) >> 1;
     if (bits >= std::uint64_t{2} << F::mantissa_bits) {
@@ -219,7 +222,8 @@ template <typename T> bool nearly_always(std::uint64_t mantissa, std::int64_t ex
     }
     if (power2 >= F::infinite_power) return false;
     bits &= ~(std::uint64_t{1} << F::mantissa_bits);
-    value = std::bit_cast<T>(static_cast<typename F::Bits>(bits | static_cast<std::uint64_t>(power2) << F::mantissa_bits));
+    value =
+        std::bit_cast<T>(static_cast<typename F::Bits>(bits | static_cast<std::uint64_t>(power2) << F::mantissa_bits));
     return true;
 }
 
@@ -255,7 +259,8 @@ template <typename T> T converted(std::string_view text, const Parts& parts, cha
         good = parsed(copy.data(), copy.data() + copy.size(), value);
     }
     if (good) return value;
-    const bool large = parts.mantissa != 0 && parts.exponent > 0; // Beyond the range: far above it, or so small that it is nothing.
+    const bool large =
+        parts.mantissa != 0 && parts.exponent > 0; // Beyond the range: far above it, or so small that it is nothing.
     return large ? std::numeric_limits<T>::infinity() : T{0};
 }
 
@@ -263,7 +268,8 @@ template <typename T> std::size_t read_float(std::string_view text, char decimal
     const Parts parts = parts_of(text, decimal);
     if (parts.size == 0) return 0;
     T found = std::numeric_limits<T>::infinity();
-    if (!parts.infinite && (parts.cut || !nearly_always(parts.mantissa, parts.exponent, found))) found = converted<T>(text, parts, decimal);
+    if (!parts.infinite && (parts.cut || !nearly_always(parts.mantissa, parts.exponent, found)))
+        found = converted<T>(text, parts, decimal);
     value = parts.negative ? -found : found;
     return parts.size;
 }
@@ -275,7 +281,9 @@ bool magnitude(std::string_view digits, std::uint64_t& value) noexcept {
 }
 
 /// Whether no bit is lost: those of the number fit in the 53 of a float64.
-bool is_float64(std::uint64_t value) noexcept { return value == 0 || std::bit_width(value) - std::countr_zero(value) <= 53; }
+bool is_float64(std::uint64_t value) noexcept {
+    return value == 0 || std::bit_width(value) - std::countr_zero(value) <= 53;
+}
 
 std::string_view digits_at(std::string_view text, bool& negative) noexcept {
     negative = !text.empty() && text.front() == '-';
@@ -302,7 +310,8 @@ template <typename T> char* shortest(char* to, T value, bool scientific) noexcep
         if (back != value) continue;
         if (scientific) return static_cast<char*>(std::memcpy(to, text, std::strlen(text))) + std::strlen(text);
         const int exponent = std::atoi(std::strchr(text, 'e') + 1);
-        std::snprintf(text, sizeof text, "%.*f", digits - 1 > exponent ? digits - 1 - exponent : 0, static_cast<double>(value));
+        std::snprintf(text, sizeof text, "%.*f", digits - 1 > exponent ? digits - 1 - exponent : 0,
+                      static_cast<double>(value));
         return static_cast<char*>(std::memcpy(to, text, std::strlen(text))) + std::strlen(text);
     }
     return to;
@@ -336,7 +345,9 @@ NumberFacts facts_of(std::string_view text, char decimal) noexcept {
     std::uint64_t value = 0;
     if (!magnitude(digits_at(text, negative), value)) return {NumberKind::huge, parts.padded, true};
     constexpr std::uint64_t half = std::uint64_t{1} << 63;
-    const NumberKind kind = value < half || (negative && value == half) ? NumberKind::whole : negative ? NumberKind::huge : NumberKind::positive;
+    const NumberKind kind = value < half || (negative && value == half) ? NumberKind::whole
+                            : negative                                  ? NumberKind::huge
+                                                                        : NumberKind::positive;
     return {kind, parts.padded, !is_float64(value)};
 }
 

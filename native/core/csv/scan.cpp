@@ -15,7 +15,8 @@ Text found_or(Text begin, Text end, char wanted) noexcept {
 
 bool is_line_end(char byte) noexcept { return byte == '\n' || byte == '\r'; }
 
-/// The first CR or LF. Windows that grow keep this linear where a file has only one of them, and as fast as memory where lines are long.
+/// The first CR or LF. Windows that grow keep this linear where a file has only one of them, and as fast as memory
+/// where lines are long.
 Text line_end(Text at, Text end) noexcept {
     for (std::size_t window = 256; at != end; window *= 2) {
         const Text stop = static_cast<std::size_t>(end - at) < window ? end : at + window;
@@ -31,7 +32,11 @@ Text line_end(Text at, Text end) noexcept {
 class Walk {
   public:
     Walk(Bytes file, std::uint64_t at, const Dialect& dialect, bool last) noexcept
-        : begin_(reinterpret_cast<Text>(file.data())), row_(begin_ + at), end_(begin_ + file.size()), dialect_(dialect), last_(last) {}
+        : begin_(reinterpret_cast<Text>(file.data())),
+          row_(begin_ + at),
+          end_(begin_ + file.size()),
+          dialect_(dialect),
+          last_(last) {}
 
     /// Calls `on_field(begin, end)` for each field and returns where the row ends.
     template <typename OnField> Row fields(OnField&& on_field) const {
@@ -94,12 +99,15 @@ class Walk {
     bool last_;
 };
 
-bool has_quote(Text begin, Text end, const Dialect& dialect) noexcept { return dialect.quote && found_or(begin, end, *dialect.quote) != end; }
+bool has_quote(Text begin, Text end, const Dialect& dialect) noexcept {
+    return dialect.quote && found_or(begin, end, *dialect.quote) != end;
+}
 
 std::uint64_t width_of(Bytes file, std::uint64_t at, const Row& row, const Dialect& dialect) {
     const Text begin = reinterpret_cast<Text>(file.data()) + at;
     const Text end = reinterpret_cast<Text>(file.data()) + row.end;
-    if (!has_quote(begin, end, dialect)) return 1 + static_cast<std::uint64_t>(std::count(begin, end, dialect.delimiter));
+    if (!has_quote(begin, end, dialect))
+        return 1 + static_cast<std::uint64_t>(std::count(begin, end, dialect.delimiter));
     std::uint64_t count = 0;
     (void)Walk(file.first(row.end), at, dialect, true).fields([&](Text, Text) { ++count; });
     return count;
@@ -119,13 +127,17 @@ void check(Bytes file, std::uint64_t at, const Row& row, const Dialect& dialect,
 std::size_t utf8_step(const unsigned char* at, std::size_t left) noexcept {
     const unsigned lead = at[0];
     if (lead < 0x80) return 1;
-    const std::size_t size = lead >= 0xC2 && lead <= 0xDF ? 2 : (lead & 0xF0) == 0xE0 ? 3 : lead >= 0xF0 && lead <= 0xF4 ? 4 : 0;
+    const std::size_t size = lead >= 0xC2 && lead <= 0xDF   ? 2
+                             : (lead & 0xF0) == 0xE0        ? 3
+                             : lead >= 0xF0 && lead <= 0xF4 ? 4
+                                                            : 0;
     if (size == 0 || size > left) return 0;
     for (std::size_t i = 1; i < size; ++i)
         if ((at[i] & 0xC0) != 0x80) return 0;
     const unsigned second = at[1];
     const bool overlong = (lead == 0xE0 && second < 0xA0) || (lead == 0xF0 && second < 0x90);
-    const bool outside = (lead == 0xED && second > 0x9F) || (lead == 0xF4 && second > 0x8F); // surrogates; beyond U+10FFFF
+    const bool outside =
+        (lead == 0xED && second > 0x9F) || (lead == 0xF4 && second > 0x8F); // surrogates; beyond U+10FFFF
     return overlong || outside ? 0 : size;
 }
 
@@ -135,7 +147,8 @@ std::size_t utf8_until(Bytes text) noexcept {
     const auto* const data = reinterpret_cast<const unsigned char*>(text.data());
     std::size_t at = 0;
     while (at < text.size()) {
-        if (text.size() - at >= sizeof(std::uint64_t) && (load_le<std::uint64_t>(text.data() + at) & 0x8080808080808080) == 0) {
+        if (text.size() - at >= sizeof(std::uint64_t) &&
+            (load_le<std::uint64_t>(text.data() + at) & 0x8080808080808080) == 0) {
             at += sizeof(std::uint64_t);
             continue;
         }
@@ -158,7 +171,8 @@ Row row_at(Bytes file, std::uint64_t at, const Dialect& dialect, bool last) {
 std::vector<Bytes> fields_of(Bytes row, const Dialect& dialect) {
     std::vector<Bytes> fields;
     const Row found = Walk(row, 0, dialect, true).fields([&](Text begin, Text end) {
-        fields.push_back(row.subspan(static_cast<std::size_t>(begin - reinterpret_cast<Text>(row.data())), static_cast<std::size_t>(end - begin)));
+        fields.push_back(row.subspan(static_cast<std::size_t>(begin - reinterpret_cast<Text>(row.data())),
+                                     static_cast<std::size_t>(end - begin)));
     });
     if (found.end != row.size()) throw FormatError(Fault::structure, 0, 0, found.end);
     return fields;
@@ -177,7 +191,8 @@ std::string_view value_of(Bytes field, const Dialect& dialect, std::vector<char>
     return {room.data(), room.size()};
 }
 
-Scan scan(Bytes file, std::uint64_t start, std::uint64_t stop, const Dialect& dialect, Checks checks, bool last, std::size_t max_records) {
+Scan scan(Bytes file, std::uint64_t start, std::uint64_t stop, const Dialect& dialect, Checks checks, bool last,
+          std::size_t max_records) {
     Scan out;
     out.next = start;
     const std::uint64_t end = std::min<std::uint64_t>(stop, file.size());
@@ -212,8 +227,8 @@ std::int64_t find(Bytes file, std::uint64_t start) {
     return at == end ? -1 : at - begin;
 }
 
-std::vector<Bytes> gather(std::span<const Bytes> files, std::span<const std::int32_t> which, std::span<const std::int64_t> offsets,
-                          const Dialect& dialect) {
+std::vector<Bytes> gather(std::span<const Bytes> files, std::span<const std::int32_t> which,
+                          std::span<const std::int64_t> offsets, const Dialect& dialect) {
     std::vector<Bytes> rows(offsets.size());
     for (std::size_t i = 0; i < offsets.size(); ++i) {
         const std::size_t number = which.empty() ? 0 : static_cast<std::size_t>(which[i]);

@@ -10,9 +10,9 @@
 
 namespace headrace {
 
-/// Rows of delimiter-separated values, as in RFC 4180 and as Python's csv module reads them in strict mode: a quote counts only where
-/// a field begins; inside it two quotes are one, and delimiters and line ends are text; behind the closing quote the field ends. Lines
-/// end with LF, CRLF or CR, the last one with the file. Empty lines are no rows.
+/// Rows of delimiter-separated values, as in RFC 4180 and as Python's csv module reads them in strict mode: a quote
+/// counts only where a field begins; inside it two quotes are one, and delimiters and line ends are text; behind the
+/// closing quote the field ends. Lines end with LF, CRLF or CR, the last one with the file. Empty lines are no rows.
 namespace csv {
 
 struct Dialect {
@@ -27,7 +27,8 @@ struct Checks {
     bool utf8 = false;       ///< Whether it must be UTF-8.
 };
 
-inline constexpr std::uint64_t most_row_bytes = std::uint64_t{1} << 28; ///< A quote that is open for longer was never meant as one.
+inline constexpr std::uint64_t most_row_bytes = std::uint64_t{1}
+                                                << 28; ///< A quote that is open for longer was never meant as one.
 
 /// Where a row ends, and where what follows its line end begins.
 struct Row {
@@ -36,8 +37,9 @@ struct Row {
 };
 
 /// The row that begins at `at`. `last`: the file ends with these bytes, and so may a row.
-/// Throws FormatError with `offset` = `at`: `truncated` where the bytes end inside a quote (`found` is where that begins) or inside a
-/// line that may go on, `structure` for text behind a closing quote (`found` is where it stands), `range` for an endless quote.
+/// Throws FormatError with `offset` = `at`: `truncated` where the bytes end inside a quote (`found` is where that
+/// begins) or inside a line that may go on, `structure` for text behind a closing quote (`found` is where it stands),
+/// `range` for an endless quote.
 [[nodiscard]] Row row_at(Bytes file, std::uint64_t at, const Dialect& dialect, bool last);
 
 /// The fields of one row, quotes and all. Throws as row_at does.
@@ -48,12 +50,13 @@ struct Row {
 
 using headrace::Scan;
 
-/// Hops from row to row. Checked rows that fail give `wrong_count` (`expected` and `found` are numbers of fields) or `wire` (no UTF-8;
-/// `found` is the byte).
-[[nodiscard]] Scan scan(Bytes file, std::uint64_t start, std::uint64_t stop, const Dialect& dialect, Checks checks, bool last,
-                        std::size_t max_records);
+/// Hops from row to row. Checked rows that fail give `wrong_count` (`expected` and `found` are numbers of fields) or
+/// `wire` (no UTF-8; `found` is the byte).
+[[nodiscard]] Scan scan(Bytes file, std::uint64_t start, std::uint64_t stop, const Dialect& dialect, Checks checks,
+                        bool last, std::size_t max_records);
 
-/// Behind the first line end from `start` - 1 on: where a row begins, unless that line end is quoted. -1 where none is left.
+/// Behind the first line end from `start` - 1 on: where a row begins, unless that line end is quoted. -1 where none is
+/// left.
 [[nodiscard]] std::int64_t find(Bytes file, std::uint64_t start);
 
 /// The rows at these offsets, without their line ends; as tfrecord::gather.

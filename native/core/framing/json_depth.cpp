@@ -27,7 +27,8 @@ Places places_in(const unsigned char* at) noexcept {
     const __m128i block = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
     const __m128i folded = _mm_and_si128(block, _mm_set1_epi8(static_cast<char>(case_bit)));
     const auto equal = [](__m128i bytes, unsigned char wanted) {
-        return static_cast<std::uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(static_cast<char>(wanted)))));
+        return static_cast<std::uint32_t>(
+            _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(static_cast<char>(wanted)))));
     };
     return {equal(block, '"'), equal(block, '\\'), equal(folded, opening), equal(folded, closing)};
 #else
@@ -52,7 +53,8 @@ class Nesting {
         std::uint32_t left = escaped_ ? ~std::uint32_t{1} : ~std::uint32_t{0};
         escaped_ = false;
         for (;;) {
-            const std::uint32_t wanted = in_string_ ? found.quotes | found.backslashes : found.quotes | found.openings | found.closings;
+            const std::uint32_t wanted =
+                in_string_ ? found.quotes | found.backslashes : found.quotes | found.openings | found.closings;
             if ((wanted & left) == 0) return block_size;
             const auto at = static_cast<std::uint32_t>(std::countr_zero(wanted & left));
             const std::uint32_t bit = std::uint32_t{1} << at;

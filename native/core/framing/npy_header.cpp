@@ -19,7 +19,8 @@ void append_utf8(std::string& to, std::uint32_t code) {
     } else if (code < 0x10000) {
         put(0xE0 | code >> 12), put(0x80 | (code >> 6 & 0x3F)), put(0x80 | (code & 0x3F));
     } else {
-        put(0xF0 | code >> 18), put(0x80 | (code >> 12 & 0x3F)), put(0x80 | (code >> 6 & 0x3F)), put(0x80 | (code & 0x3F));
+        put(0xF0 | code >> 18), put(0x80 | (code >> 12 & 0x3F)), put(0x80 | (code >> 6 & 0x3F)),
+            put(0x80 | (code & 0x3F));
     }
 }
 
@@ -28,7 +29,12 @@ std::size_t valid_utf8(Bytes text) {
     std::size_t at = 0;
     while (at < text.size()) {
         const auto lead = std::to_integer<std::uint32_t>(text[at]);
-        const std::size_t more = lead < 0x80 ? 0 : lead < 0xC2 ? 4 : lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : lead < 0xF5 ? 3 : 4;
+        const std::size_t more = lead < 0x80   ? 0
+                                 : lead < 0xC2 ? 4
+                                 : lead < 0xE0 ? 1
+                                 : lead < 0xF0 ? 2
+                                 : lead < 0xF5 ? 3
+                                               : 4;
         if (more == 4 || text.size() - at <= more) return at;
         std::uint32_t code = more == 0 ? lead : lead & (0x3FU >> more);
         for (std::size_t k = 1; k <= more; ++k) {
@@ -132,7 +138,7 @@ class Parser {
             ++at_;
         }
         if (leading_zero && at_ - first > 1) fail(); // Python reads 0, and neither 00 nor 07
-        if (major_ <= 2 && peek() == 'L') ++at_; // Python 2 wrote 3L
+        if (major_ <= 2 && peek() == 'L') ++at_;     // Python 2 wrote 3L
         return n;
     }
 
@@ -180,7 +186,9 @@ class Parser {
         const char kind = peek();
         ++at_;
         switch (kind) {
-        case '\\': case '\'': case '"': out.push_back(kind); return;
+        case '\\':
+        case '\'':
+        case '"': out.push_back(kind); return;
         case 'n': out.push_back('\n'); return;
         case 't': out.push_back('\t'); return;
         case 'r': out.push_back('\r'); return;
@@ -195,7 +203,10 @@ class Parser {
         std::uint32_t code = 0;
         for (; digits > 0; --digits, ++at_) {
             const char c = peek();
-            const int digit = is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+            const int digit = is_digit(c)            ? c - '0'
+                              : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                              : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                                     : -1;
             if (digit < 0) fail();
             code = code << 4 | static_cast<std::uint32_t>(digit);
         }
@@ -255,7 +266,8 @@ Header parse(Bytes file, std::size_t most) {
     if (length > most) throw FormatError(Fault::range, cursor.offset(), most, length);
     const std::uint64_t base = cursor.offset();
     const Bytes there = cursor.take(length);
-    const std::vector<std::byte> text(there.begin(), there.end()); // What is found to be sound must not change before it is used.
+    const std::vector<std::byte> text(there.begin(),
+                                      there.end()); // What is found to be sound must not change before it is used.
     if (const std::size_t valid = major == 3 ? valid_utf8(text) : text.size(); valid != text.size())
         throw FormatError(Fault::header, base + valid);
     Header header = Parser(text, base, major).dict();

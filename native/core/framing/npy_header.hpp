@@ -26,9 +26,9 @@ struct Header {
     std::uint64_t data_offset = 0;
 };
 
-/// Reads magic, version, length and literal (NumPy Enhancement Proposal 1; numpy.lib.format). `file` begins at the magic;
-/// bytes behind the header are not looked at. A header of more than `most` bytes is refused. Throws FormatError: `magic`,
-/// `truncated`, `range` (header too long), `header` with the offset at which the grammar ends.
+/// Reads magic, version, length and literal (NumPy Enhancement Proposal 1; numpy.lib.format). `file` begins at the
+/// magic; bytes behind the header are not looked at. A header of more than `most` bytes is refused. Throws FormatError:
+/// `magic`, `truncated`, `range` (header too long), `header` with the offset at which the grammar ends.
 [[nodiscard]] Header parse(Bytes file, std::size_t most);
 
 } // namespace headrace::npy

@@ -27,7 +27,8 @@ Part part_at(Bytes file, std::uint64_t offset, std::uint64_t record_offset, bool
     const bool follows = opens ? flag <= 1 : flag == 2 || flag == 3;
     if (!follows) throw FormatError(Fault::part, record_offset, opens ? 0 : 2, flag);
     const std::uint64_t size = word & (size_limit - 1);
-    if (padded(size) > left - header_size) throw FormatError(Fault::truncated, record_offset, padded(size), left - header_size);
+    if (padded(size) > left - header_size)
+        throw FormatError(Fault::truncated, record_offset, padded(size), left - header_size);
     return {file.subspan(offset + header_size, size), static_cast<Flag>(flag), offset + header_size + padded(size)};
 }
 
@@ -39,14 +40,16 @@ bool put(std::span<std::byte>& to, Bytes bytes) {
     return true;
 }
 
-void check_room(std::span<std::byte> block, std::uint64_t free_from, std::int64_t start, std::int64_t size, std::size_t record) {
+void check_room(std::span<std::byte> block, std::uint64_t free_from, std::int64_t start, std::int64_t size,
+                std::size_t record) {
     const auto from = static_cast<std::uint64_t>(start);
     const auto length = static_cast<std::uint64_t>(size);
     std::uint64_t limit = block.size();
     std::uint64_t reach = from;
     if (size < 0 || length >= size_limit) {
         limit = size_limit - 1, reach = length;
-    } else if (start >= 0 && from >= free_from + header_size && from <= block.size() && padded(length) <= block.size() - from) {
+    } else if (start >= 0 && from >= free_from + header_size && from <= block.size() &&
+               padded(length) <= block.size() - from) {
         return;
     }
     FormatError error(Fault::range, from, limit, reach);
@@ -159,7 +162,8 @@ std::int64_t find(Bytes file, std::uint64_t start, Walks* walks) {
     return -1;
 }
 
-std::uint64_t frame(std::span<std::byte> block, std::span<const std::int64_t> starts, std::span<const std::int64_t> sizes) {
+std::uint64_t frame(std::span<std::byte> block, std::span<const std::int64_t> starts,
+                    std::span<const std::int64_t> sizes) {
     std::uint64_t used = 0;
     std::uint64_t free_from = 0; // Behind the payload before, as it was laid out.
     for (std::size_t i = 0; i < starts.size(); ++i) {

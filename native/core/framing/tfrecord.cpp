@@ -51,7 +51,8 @@ std::vector<Bytes> gather(std::span<const Bytes> files, std::span<const std::int
     const auto number_of = [which](std::size_t i) { return which.empty() ? 0 : static_cast<std::size_t>(which[i]); };
     std::vector<Bytes> payloads(offsets.size());
     for (std::size_t i = 0; i < offsets.size(); ++i) {
-        if (i + ahead < offsets.size()) prefetch(files, number_of(i + ahead), static_cast<std::uint64_t>(offsets[i + ahead]));
+        if (i + ahead < offsets.size())
+            prefetch(files, number_of(i + ahead), static_cast<std::uint64_t>(offsets[i + ahead]));
         const std::size_t number = number_of(i); // A negative one becomes too large; so does a negative offset.
         try {
             if (number >= files.size()) throw FormatError(Fault::range, 0, files.size(), number);
@@ -102,8 +103,9 @@ void frame(std::span<std::byte> block, std::span<const std::int64_t> starts, std
     for (std::size_t i = 0; i < starts.size(); ++i) {
         const auto start = static_cast<std::uint64_t>(starts[i]);
         const auto size = static_cast<std::uint64_t>(sizes[i]);
-        const bool fits = starts[i] >= static_cast<std::int64_t>(header_size) && sizes[i] >= 0 && start <= block.size() &&
-                          size <= block.size() - start && block.size() - start - size >= footer_size;
+        const bool fits = starts[i] >= static_cast<std::int64_t>(header_size) && sizes[i] >= 0 &&
+                          start <= block.size() && size <= block.size() - start &&
+                          block.size() - start - size >= footer_size;
         if (!fits) {
             FormatError error(Fault::range, start, block.size(), start + size);
             error.record = static_cast<std::int64_t>(i);

@@ -58,11 +58,12 @@ inline std::byte* write_varint(std::byte* to, const std::byte* end, std::uint64_
     return to + size;
 }
 
-/// The same where what is written was measured before, from memory that may be another's: there is room up to `end` and no further.
-/// Throws FormatError{changed} where the value takes more.
+/// The same where what is written was measured before, from memory that may be another's: there is room up to `end` and
+/// no further. Throws FormatError{changed} where the value takes more.
 inline std::byte* write_measured_varint(std::byte* to, const std::byte* end, std::uint64_t value) {
     constexpr std::ptrdiff_t most = 10;
-    if (end - to < most && varint_size(value) > static_cast<std::size_t>(end - to)) throw FormatError(Fault::changed, 0);
+    if (end - to < most && varint_size(value) > static_cast<std::size_t>(end - to))
+        throw FormatError(Fault::changed, 0);
     return write_varint(to, end, value);
 }
 

@@ -22,12 +22,9 @@ Fields read_fields(Bytes message) {
     while (!cursor.done()) {
         const proto::Tag tag = proto::read_tag(cursor);
         const bool known = tag.field < fields.numbers.size();
-        if (known && tag.wire == proto::Wire::varint)
-            fields.numbers[tag.field] = cursor.varint();
-        else if (known && tag.wire == proto::Wire::bytes)
-            fields.bytes[tag.field] = proto::read_bytes(cursor);
-        else
-            proto::skip_value(cursor, tag);
+        if (known && tag.wire == proto::Wire::varint) fields.numbers[tag.field] = cursor.varint();
+        else if (known && tag.wire == proto::Wire::bytes) fields.bytes[tag.field] = proto::read_bytes(cursor);
+        else proto::skip_value(cursor, tag);
     }
     return fields;
 }
@@ -60,7 +57,8 @@ Footer parse_footer(std::span<const Bytes> records) {
     footer.num_records = metadata.numbers[3];
     const Bytes options = metadata.bytes[4];
     footer.options.assign(reinterpret_cast<const char*>(options.data()), options.size());
-    if (metadata.numbers[1] != version || metadata.numbers[2] != records.size() - 1) throw FormatError(Fault::structure, 0);
+    if (metadata.numbers[1] != version || metadata.numbers[2] != records.size() - 1)
+        throw FormatError(Fault::structure, 0);
     std::uint64_t total = 0;
     for (const Bytes& record : records.subspan(1)) {
         const Fields chunk = read_fields(record);

@@ -30,7 +30,8 @@ Sighted look_ahead(Bytes file, std::uint64_t position) noexcept {
         const auto header = read_block_header(file, boundary);
         if (!header) continue;
         if (header->previous_chunk <= boundary - position) return {from, boundary - header->previous_chunk};
-        if (header->next_chunk < file.size() - boundary) return {boundary + header->next_chunk, boundary + header->next_chunk};
+        if (header->next_chunk < file.size() - boundary)
+            return {boundary + header->next_chunk, boundary + header->next_chunk};
         from = boundary + 1;
     }
     return {from, file.size()};
@@ -43,7 +44,8 @@ bool begins_chunk(Bytes file, std::uint64_t position) noexcept {
     return load_le<std::uint64_t>(header.data()) == riegeli_hash({header.data() + 8, chunk_header_size - 8});
 }
 
-// Whether a chunk begins at `position` and the ones behind it end at `target` (or in damage, where that is the end of the file).
+// Whether a chunk begins at `position` and the ones behind it end at `target` (or in damage, where that is the end of
+// the file).
 bool leads_to(Bytes file, std::uint64_t position, std::uint64_t target) noexcept {
     if (!begins_chunk(file, position)) return false;
     try {
@@ -57,7 +59,8 @@ bool leads_to(Bytes file, std::uint64_t position, std::uint64_t target) noexcept
 } // namespace
 
 ChunkHeader read_chunk_header(Bytes file, std::uint64_t begin) {
-    if (begin > file.size() || file.size() > most_bytes) throw FormatError(Fault::truncated, begin, chunk_header_size, 0);
+    if (begin > file.size() || file.size() > most_bytes)
+        throw FormatError(Fault::truncated, begin, chunk_header_size, 0);
     if (!may_begin_chunk(begin)) throw FormatError(Fault::structure, begin);
     const std::uint64_t left = file.size() - begin;
     const std::uint64_t header_end = end_with_headers(begin, chunk_header_size);
@@ -65,10 +68,8 @@ ChunkHeader read_chunk_header(Bytes file, std::uint64_t begin) {
 
     std::array<std::byte, chunk_header_size> copy; // What was hashed must not change before it is used.
     const std::uint64_t first = behind_block_header(begin);
-    if (is_interrupted(first, chunk_header_size))
-        copy_without_headers(file, begin, chunk_header_size, copy.data());
-    else
-        std::memcpy(copy.data(), file.data() + first, chunk_header_size);
+    if (is_interrupted(first, chunk_header_size)) copy_without_headers(file, begin, chunk_header_size, copy.data());
+    else std::memcpy(copy.data(), file.data() + first, chunk_header_size);
     const std::byte* const at = copy.data();
     const auto stored_hash = load_le<std::uint64_t>(at);
     const std::uint64_t hash = riegeli_hash({at + 8, chunk_header_size - 8});
@@ -129,7 +130,8 @@ SimpleChunk parse_simple(Bytes data, const ChunkHeader& header, std::uint64_t mo
     chunk.sizes = read_part(codec, cursor.take(sizes_size), most_bytes);
     chunk.values = read_part(codec, cursor.take(cursor.remaining()), most_bytes);
     // A size takes one to ten bytes.
-    const bool fits = chunk.values.decoded_size == header.decoded_size && header.num_records <= chunk.sizes.decoded_size &&
+    const bool fits = chunk.values.decoded_size == header.decoded_size &&
+                      header.num_records <= chunk.sizes.decoded_size &&
                       chunk.sizes.decoded_size <= header.num_records * 10;
     if (!fits) throw FormatError(Fault::structure, header.begin);
     return chunk;
@@ -142,7 +144,8 @@ void split_simple(const SimpleChunk& chunk, std::uint64_t num_records, std::vect
     }
     Cursor sizes(chunk.sizes.decoded);
     Cursor values(chunk.values.decoded);
-    if (num_records > records.capacity() - records.size()) records.reserve(std::max<std::size_t>(records.size() + num_records, records.size() * 2));
+    if (num_records > records.capacity() - records.size())
+        records.reserve(std::max<std::size_t>(records.size() + num_records, records.size() * 2));
     for (std::uint64_t i = 0; i < num_records; ++i) records.push_back(values.take(sizes.varint()));
     if (!sizes.done() || !values.done()) throw FormatError(Fault::structure, 0);
 }

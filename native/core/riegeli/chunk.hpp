@@ -6,8 +6,8 @@
 
 namespace headrace::riegeli {
 
-/// The largest content that a chunk, or a compressed part of one, may say that it has. It bounds what a damaged or hostile file
-/// can make us reserve; the memory itself is touched only as far as the content really reaches.
+/// The largest content that a chunk, or a compressed part of one, may say that it has. It bounds what a damaged or
+/// hostile file can make us reserve; the memory itself is touched only as far as the content really reaches.
 inline constexpr std::uint64_t most_decoded_bytes = std::uint64_t{2} << 30;
 
 enum class ChunkType : std::uint8_t { signature = 's', metadata = 'm', padding = 'p', simple = 'r', transposed = 't' };
@@ -27,8 +27,8 @@ struct ChunkHeader {
     [[nodiscard]] bool interrupted() const noexcept { return is_interrupted(data_begin, data_size); }
 };
 
-/// The chunk that begins at `begin`. Throws FormatError with that offset: `truncated` when header or data reach past the end,
-/// `header_checksum`, `structure` when no chunk can begin there.
+/// The chunk that begins at `begin`. Throws FormatError with that offset: `truncated` when header or data reach past
+/// the end, `header_checksum`, `structure` when no chunk can begin there.
 [[nodiscard]] ChunkHeader read_chunk_header(Bytes file, std::uint64_t begin);
 
 /// Its data: a view of the file, or of `room` when block headers interrupt it.
@@ -61,10 +61,11 @@ struct SimpleChunk {
 };
 
 /// Throws `structure` when the parts do not fit the header, and what `read_part` does.
-[[nodiscard]] SimpleChunk parse_simple(Bytes data, const ChunkHeader& header, std::uint64_t most_bytes = most_decoded_bytes);
+[[nodiscard]] SimpleChunk parse_simple(Bytes data, const ChunkHeader& header,
+                                       std::uint64_t most_bytes = most_decoded_bytes);
 
-/// Appends the records of a simple chunk whose parts are decoded. Throws `structure` when sizes and values do not fit. A chunk
-/// of one record needs no sizes: they may be left undecoded then.
+/// Appends the records of a simple chunk whose parts are decoded. Throws `structure` when sizes and values do not fit.
+/// A chunk of one record needs no sizes: they may be left undecoded then.
 void split_simple(const SimpleChunk& chunk, std::uint64_t num_records, std::vector<Bytes>& records);
 
 /// What `scan_chunks` found.
@@ -78,8 +79,8 @@ struct ChunkScan {
 /// Hops from chunk to chunk, beginning at `start`, for at most `most` chunks; data is hashed where `verify` says so.
 [[nodiscard]] ChunkScan scan_chunks(Bytes file, std::uint64_t start, std::size_t most, bool verify);
 
-/// Where the next chunk at or behind `position` begins: as block headers tell, or nearer, where hopping from one leads to what
-/// they tell. The size of the file when there is none. `position` lies behind the beginning of a damaged chunk.
+/// Where the next chunk at or behind `position` begins: as block headers tell, or nearer, where hopping from one leads
+/// to what they tell. The size of the file when there is none. `position` lies behind the beginning of a damaged chunk.
 [[nodiscard]] std::uint64_t find_chunk(Bytes file, std::uint64_t position) noexcept;
 
 } // namespace headrace::riegeli

@@ -29,10 +29,14 @@ inline constexpr std::uint64_t most_bytes = std::uint64_t{1} << 61;
 }
 
 /// The next block boundary at or after `position`.
-[[nodiscard]] constexpr std::uint64_t next_boundary(std::uint64_t position) noexcept { return position + left_in_block(position); }
+[[nodiscard]] constexpr std::uint64_t next_boundary(std::uint64_t position) noexcept {
+    return position + left_in_block(position);
+}
 
 /// Whether a chunk may begin at `position`: on a boundary or behind a block header and at least one more byte.
-[[nodiscard]] constexpr bool may_begin_chunk(std::uint64_t position) noexcept { return left_in_block(position) < usable_block_size; }
+[[nodiscard]] constexpr bool may_begin_chunk(std::uint64_t position) noexcept {
+    return left_in_block(position) < usable_block_size;
+}
 
 /// The first position at or after `position` where a chunk may begin.
 [[nodiscard]] constexpr std::uint64_t next_chunk_begin(std::uint64_t position) noexcept {
@@ -41,7 +45,8 @@ inline constexpr std::uint64_t most_bytes = std::uint64_t{1} << 61;
 }
 
 /// Where a chunk ends: behind its bytes, and far enough for every record to have a position of its own.
-[[nodiscard]] constexpr std::uint64_t chunk_end(std::uint64_t begin, std::uint64_t data_size, std::uint64_t num_records) noexcept {
+[[nodiscard]] constexpr std::uint64_t chunk_end(std::uint64_t begin, std::uint64_t data_size,
+                                                std::uint64_t num_records) noexcept {
     const std::uint64_t end = end_with_headers(begin, chunk_header_size + data_size);
     const std::uint64_t least = next_chunk_begin(begin + num_records);
     return end < least ? least : end;
@@ -54,8 +59,9 @@ inline constexpr std::uint64_t most_bytes = std::uint64_t{1} << 61;
 
 /// What stands at a block boundary.
 struct BlockHeader {
-    std::uint64_t previous_chunk; ///< Bytes back to the beginning of the chunk that is interrupted; 0 when one begins here.
-    std::uint64_t next_chunk;     ///< Bytes forward to the end of that chunk.
+    std::uint64_t
+        previous_chunk;       ///< Bytes back to the beginning of the chunk that is interrupted; 0 when one begins here.
+    std::uint64_t next_chunk; ///< Bytes forward to the end of that chunk.
 };
 
 /// The block header at `boundary`; nothing when its hash is wrong, or the file too short for it.
@@ -67,7 +73,8 @@ struct BlockHeader {
 /// Writes a block header with its hash into 24 bytes.
 void write_block_header(std::byte* to, BlockHeader header) noexcept;
 
-/// Copies `size` bytes that begin at `position`, leaving block headers out. The caller has checked that the file has them.
+/// Copies `size` bytes that begin at `position`, leaving block headers out. The caller has checked that the file has
+/// them.
 void copy_without_headers(Bytes file, std::uint64_t position, std::uint64_t size, std::byte* to) noexcept;
 
 /// Whether a block header lies between the first and the last of `size` bytes that begin at `position` (not on one).

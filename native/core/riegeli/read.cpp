@@ -10,7 +10,10 @@
 
 namespace headrace::riegeli {
 
-Chunks::Chunks(std::shared_ptr<Pool> pool, Bytes file, const Wanted& wanted) : pool_(std::move(pool)), threads_(wanted.threads), most_own_(wanted.most_own) {
+Chunks::Chunks(std::shared_ptr<Pool> pool, Bytes file, const Wanted& wanted)
+    : pool_(std::move(pool)),
+      threads_(wanted.threads),
+      most_own_(wanted.most_own) {
     read_headers(file, wanted);
     read_whole(file, wanted);
     read_data(file, wanted);
@@ -42,8 +45,8 @@ void prefetch(Bytes file, std::int64_t position) {
 #endif
 }
 
-constexpr std::size_t ahead = 8;                 // headers
-constexpr std::size_t least_singles = 2;         // worth a pass of their own
+constexpr std::size_t ahead = 8;             // headers
+constexpr std::size_t least_singles = 2;     // worth a pass of their own
 constexpr std::size_t together = 8;          // chunks that a thread takes at a time
 constexpr std::size_t worth_help = 64 << 10; // bytes: some ten microseconds of hashing or decompressing
 
@@ -62,8 +65,10 @@ std::vector<std::uint64_t> hash_all(const std::vector<Bytes>& data, unsigned thr
     return hashes;
 }
 
-// Says of each part whether it was unpacked: it was not where it is no Zstandard frame, or one that a library has to look at.
-std::vector<std::uint8_t> unpack_all(const std::vector<std::pair<Part*, std::span<std::byte>>>& parts, unsigned threads, std::uint64_t most_own) {
+// Says of each part whether it was unpacked: it was not where it is no Zstandard frame, or one that a library has to
+// look at.
+std::vector<std::uint8_t> unpack_all(const std::vector<std::pair<Part*, std::span<std::byte>>>& parts, unsigned threads,
+                                     std::uint64_t most_own) {
     std::vector<std::uint8_t> unpacked(parts.size());
     std::size_t total = 0;
     for (const auto& [part, target] : parts) total += target.size();
@@ -77,7 +82,8 @@ std::vector<std::uint8_t> unpack_all(const std::vector<std::pair<Part*, std::spa
                 continue;
             }
             std::array<bool, 2> done{};
-            zstd::Decoder::unpack_two(*decoders, {parts[i].first->stored, parts[i + 1].first->stored}, {parts[i].second, parts[i + 1].second}, done);
+            zstd::Decoder::unpack_two(*decoders, {parts[i].first->stored, parts[i + 1].first->stored},
+                                      {parts[i].second, parts[i + 1].second}, done);
             unpacked[i] = done[0];
             unpacked[i + 1] = done[1];
         }
@@ -96,8 +102,10 @@ void Chunks::read_headers(Bytes file, const Wanted& wanted) {
         Chunk chunk{};
         try {
             chunk.header = read_chunk_header(file, static_cast<std::uint64_t>(wanted.begins[i]));
-            const auto count = i < wanted.counts.size() ? static_cast<std::uint64_t>(wanted.counts[i]) : chunk.header.num_records;
-            if (chunk.header.num_records != count) throw FormatError(Fault::structure, chunk.header.begin, count, chunk.header.num_records);
+            const auto count =
+                i < wanted.counts.size() ? static_cast<std::uint64_t>(wanted.counts[i]) : chunk.header.num_records;
+            if (chunk.header.num_records != count)
+                throw FormatError(Fault::structure, chunk.header.begin, count, chunk.header.num_records);
         } catch (FormatError& error) {
             error.record = static_cast<std::int64_t>(i);
             throw;
@@ -109,7 +117,8 @@ void Chunks::read_headers(Bytes file, const Wanted& wanted) {
     }
 }
 
-// Chunks of one small record each. What is wrong with one of them, or too unusual, comes out when it is read as all others are.
+// Chunks of one small record each. What is wrong with one of them, or too unusual, comes out when it is read as all
+// others are.
 void Chunks::read_whole(Bytes file, const Wanted& wanted) {
     const std::uint64_t most = std::min({most_single, wanted.most_own, wanted.most_decoded});
     std::vector<std::size_t> numbers;
@@ -123,7 +132,8 @@ void Chunks::read_whole(Bytes file, const Wanted& wanted) {
     const std::vector<std::span<std::byte>> rooms = take_each(sizes);
     std::vector<Single> singles;
     singles.reserve(numbers.size());
-    for (std::size_t k = 0; k < numbers.size(); ++k) singles.push_back({file, chunks_[numbers[k]].header.begin, chunks_[numbers[k]].header, rooms[k]});
+    for (std::size_t k = 0; k < numbers.size(); ++k)
+        singles.push_back({file, chunks_[numbers[k]].header.begin, chunks_[numbers[k]].header, rooms[k]});
     read_singles(singles, wanted.verify, threads_);
     bool is_used = false;
     for (std::size_t k = 0; k < singles.size(); ++k) {
@@ -160,7 +170,8 @@ void Chunks::parse(Chunk& chunk, Bytes data, std::uint64_t most_decoded) {
     if (chunk.header.type == ChunkType::simple) {
         chunk.simple = parse_simple(data, chunk.header, most_decoded);
     } else if (chunk.header.type == ChunkType::transposed) {
-        if (chunk.header.decoded_size > most_decoded) throw FormatError(Fault::range, 0, most_decoded, chunk.header.decoded_size);
+        if (chunk.header.decoded_size > most_decoded)
+            throw FormatError(Fault::range, 0, most_decoded, chunk.header.decoded_size);
         chunk.transposed = std::make_unique<Transposed>(data, most_decoded);
     } else {
         throw FormatError(Fault::structure, 0);
@@ -221,7 +232,8 @@ void Chunks::start_jobs() {
         room = room.subspan(part->decoded_size);
         has_zstd = has_zstd || part->codec == Codec::zstd;
     }
-    const std::vector<std::uint8_t> unpacked = has_zstd ? unpack_all(packed, threads_, most_own_) : std::vector<std::uint8_t>(packed.size());
+    const std::vector<std::uint8_t> unpacked =
+        has_zstd ? unpack_all(packed, threads_, most_own_) : std::vector<std::uint8_t>(packed.size());
     for (std::size_t i = 0; i < packed.size(); ++i) {
         if (unpacked[i] != 0) continue;
         const auto& [number, part] = waiting_[i];

@@ -7,8 +7,8 @@
 
 namespace headrace::riegeli {
 
-/// Some chunks on their way from a file to records. Zstandard is decompressed here, everything else is the caller's: as long as
-/// `jobs` is not empty, do them all and call `advance`; then the records are there.
+/// Some chunks on their way from a file to records. Zstandard is decompressed here, everything else is the caller's: as
+/// long as `jobs` is not empty, do them all and call `advance`; then the records are there.
 ///
 /// Records are views of the file, where nothing had to be decoded or joined, or of the memory that this holds.
 class Chunks {
@@ -25,8 +25,8 @@ class Chunks {
     struct Wanted {
         std::span<const std::int64_t> begins;
         std::span<const std::int64_t> counts; ///< How many records each must have; empty where that is not known.
-        std::uint64_t most_bytes;             ///< Stop before the chunk with which more would be decoded, but not before the first.
-        bool verify;                          ///< Whether data are held against their hashes.
+        std::uint64_t most_bytes; ///< Stop before the chunk with which more would be decoded, but not before the first.
+        bool verify;              ///< Whether data are held against their hashes.
         std::uint64_t most_decoded = most_decoded_bytes; ///< The largest content of a chunk or a part that is believed.
         unsigned threads = 1;                            ///< How many may work on it, this one included.
         std::uint64_t most_own = UINT64_MAX;             ///< Larger Zstandard frames become jobs for a library.
@@ -76,14 +76,16 @@ class Chunks {
     void finish();
     template <typename Do> void each(Do&& act);
     [[nodiscard]] std::span<std::byte> take(std::size_t size);
-    [[nodiscard]] std::vector<std::span<std::byte>> take_each(std::span<const std::uint64_t> sizes); // in one piece of memory
-    void let_go();                                                                                   // of what was taken last
+    [[nodiscard]] std::vector<std::span<std::byte>>
+    take_each(std::span<const std::uint64_t> sizes); // in one piece of memory
+    void let_go();                                   // of what was taken last
 
     std::shared_ptr<Pool> pool_;
     unsigned threads_;
     std::uint64_t most_own_;
     std::vector<Chunk> chunks_;
-    std::vector<std::pair<std::size_t, Part*>> waiting_; // Parts that need memory and work, with the numbers of their chunks.
+    std::vector<std::pair<std::size_t, Part*>>
+        waiting_; // Parts that need memory and work, with the numbers of their chunks.
     std::vector<Job> jobs_;
     std::vector<Pool::Block> blocks_;
     std::vector<std::span<std::byte>> memory_; // What is used of the blocks.

@@ -25,7 +25,8 @@ void prefetch(Bytes file, std::uint64_t begin, std::uint64_t size) noexcept {
 #if defined(__GNUC__) || defined(__clang__)
     constexpr std::uint64_t line = 64;
     if (begin >= file.size()) return;
-    for (const std::uint64_t end = begin + std::min(size, file.size() - begin); begin < end; begin += line) __builtin_prefetch(file.data() + begin);
+    for (const std::uint64_t end = begin + std::min(size, file.size() - begin); begin < end; begin += line)
+        __builtin_prefetch(file.data() + begin);
 #else
     static_cast<void>(file);
     static_cast<void>(begin);
@@ -35,7 +36,8 @@ void prefetch(Bytes file, std::uint64_t begin, std::uint64_t size) noexcept {
 
 // Whether the one size that a chunk has, where it needs no unpacking, is that of its record.
 bool size_fits(Part& sizes, std::uint64_t size) {
-    if (sizes.codec == Codec::zstd) sizes.decoded = zstd_raw_content(sizes.stored, sizes.decoded_size).value_or(Bytes{});
+    if (sizes.codec == Codec::zstd)
+        sizes.decoded = zstd_raw_content(sizes.stored, sizes.decoded_size).value_or(Bytes{});
     if (sizes.decoded.empty()) return true;
     Cursor cursor(sizes.decoded);
     return cursor.varint() == size && cursor.done();
@@ -46,7 +48,8 @@ class Reader {
   public:
     void read(std::span<Single> singles, bool verify) {
         std::array<Bytes, 2> data;
-        for (std::size_t i = 0; i < singles.size(); ++i) data[i] = data_of(singles[i].file, singles[i].header, joined_[i]);
+        for (std::size_t i = 0; i < singles.size(); ++i)
+            data[i] = data_of(singles[i].file, singles[i].header, joined_[i]);
         if (verify && !are_sound(singles, data)) return;
         std::array<Bytes, 2> frames;
         std::size_t packed = 0;
@@ -55,10 +58,10 @@ class Reader {
             if (!frames[i].empty()) ++packed;
         }
         std::array<bool, 2> unpacked{};
-        if (packed == 2)
-            zstd::Decoder::unpack_two(decoders_, frames, {singles[0].target, singles[1].target}, unpacked);
+        if (packed == 2) zstd::Decoder::unpack_two(decoders_, frames, {singles[0].target, singles[1].target}, unpacked);
         else
-            for (std::size_t i = 0; i < singles.size(); ++i) unpacked[i] = !frames[i].empty() && decoders_[i].unpack(frames[i], singles[i].target);
+            for (std::size_t i = 0; i < singles.size(); ++i)
+                unpacked[i] = !frames[i].empty() && decoders_[i].unpack(frames[i], singles[i].target);
         for (std::size_t i = 0; i < singles.size(); ++i) {
             if (!unpacked[i]) continue;
             singles[i].record = singles[i].target;
@@ -82,7 +85,8 @@ class Reader {
         return hashes[0] == singles[0].header.data_hash && hashes[1] == singles[1].header.data_hash;
     }
 
-    // What is to be unpacked. Empty where that is nothing: because the record is there already, or because something is wrong.
+    // What is to be unpacked. Empty where that is nothing: because the record is there already, or because something is
+    // wrong.
     static Bytes frame_of(Single& single, Bytes data) {
         SimpleChunk chunk;
         try {
@@ -116,7 +120,8 @@ class Reader {
 void read_single_headers(std::span<Single> singles, unsigned threads) {
     Team::shared().run(singles.size(), headers_together, threads, [&](std::size_t i, std::size_t end) {
         for (; i < end; ++i) {
-            if (i + headers_ahead < singles.size()) prefetch(singles[i + headers_ahead].file, singles[i + headers_ahead].begin, 1);
+            if (i + headers_ahead < singles.size())
+                prefetch(singles[i + headers_ahead].file, singles[i + headers_ahead].begin, 1);
             Single& single = singles[i];
             try {
                 single.header = read_chunk_header(single.file, single.begin);
@@ -130,19 +135,20 @@ void read_single_headers(std::span<Single> singles, unsigned threads) {
 void read_singles(std::span<Single> singles, bool verify, unsigned threads) {
     std::size_t total = 0;
     for (const Single& single : singles) total += single.target.size();
-    Team::shared().run(singles.size(), together, total < worth_help ? 1 : threads, [&](std::size_t at, std::size_t end) {
-        try {
-            thread_local const auto reader = std::make_unique<Reader>();
-            for (; at < end; at += 2) {
-                for (std::size_t next = at + 2; next < std::min(at + 4, singles.size()); ++next) {
-                    const ChunkHeader& header = singles[next].header;
-                    prefetch(singles[next].file, header.data_begin, std::min(header.data_size, most_ahead));
+    Team::shared().run(
+        singles.size(), together, total < worth_help ? 1 : threads, [&](std::size_t at, std::size_t end) {
+            try {
+                thread_local const auto reader = std::make_unique<Reader>();
+                for (; at < end; at += 2) {
+                    for (std::size_t next = at + 2; next < std::min(at + 4, singles.size()); ++next) {
+                        const ChunkHeader& header = singles[next].header;
+                        prefetch(singles[next].file, header.data_begin, std::min(header.data_size, most_ahead));
+                    }
+                    reader->read(singles.subspan(at, std::min<std::size_t>(2, end - at)), verify);
                 }
-                reader->read(singles.subspan(at, std::min<std::size_t>(2, end - at)), verify);
+            } catch (const std::bad_alloc&) { // The rest is left undone.
             }
-        } catch (const std::bad_alloc&) { // The rest is left undone.
-        }
-    });
+        });
 }
 
 } // namespace headrace::riegeli

@@ -111,10 +111,8 @@ void Transposed::read_tag(Node& node, std::uint32_t id, Cursor& subtypes) const 
         const auto subtype = subtypes.le<std::uint8_t>();
         if (subtype > last_inline) refuse();
         node.act = subtype < first_inline ? Act::varint : Act::tag;
-        if (subtype < first_inline)
-            node.value_size = static_cast<std::uint8_t>(subtype + 1);
-        else
-            node.tag[node.tag_size++] = static_cast<std::byte>(subtype - first_inline);
+        if (subtype < first_inline) node.value_size = static_cast<std::uint8_t>(subtype + 1);
+        else node.tag[node.tag_size++] = static_cast<std::byte>(subtype - first_inline);
         return;
     }
     case static_cast<std::uint32_t>(proto::Wire::fixed32):
@@ -161,7 +159,8 @@ void Transposed::cut_buffers() {
 class Transposed::Machine {
   public:
     Machine(Transposed& chunk, std::span<std::byte> output) : chunk_(chunk), output_(output), left_(output.size()) {
-        if (std::any_of(chunk.nodes_.begin(), chunk.nodes_.end(), [](const Node& node) { return node.act == Act::plain_record; })) {
+        if (std::any_of(chunk.nodes_.begin(), chunk.nodes_.end(),
+                        [](const Node& node) { return node.act == Act::plain_record; })) {
             if (chunk.buffers_.empty()) refuse();
             lengths_ = &chunk.buffers_.back();
         }
@@ -189,7 +188,8 @@ class Transposed::Machine {
             if (at >= chunk_.nodes_.size()) refuse();
             repeats = (transition & 3U) + (chunk_.nodes_[at].implicit ? 1 : 0);
         }
-        const bool used = std::all_of(chunk_.buffers_.begin(), chunk_.buffers_.end(), [](const Cursor& rest) { return rest.done(); });
+        const bool used =
+            std::all_of(chunk_.buffers_.begin(), chunk_.buffers_.end(), [](const Cursor& rest) { return rest.done(); });
         if (left_ != 0 || !open_.empty() || begins_.size() != num_records || !used) refuse();
     }
 

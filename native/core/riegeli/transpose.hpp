@@ -6,9 +6,9 @@
 
 namespace headrace::riegeli {
 
-/// A transposed chunk: protobuf messages taken apart, field by field, into buffers, and a little machine whose steps put them
-/// together again, from the last byte to the first.
-/// Source: the Riegeli project, riegeli/chunk_encoding/transpose_decoder.cc.
+/// A transposed chunk: protobuf messages taken apart, field by field, into buffers, and a little machine whose steps
+/// put them together again, from the last byte to the first. Source: the Riegeli project,
+/// riegeli/chunk_encoding/transpose_decoder.cc.
 class Transposed {
   public:
     /// Finds the header, which may be compressed. Throws FormatError as `parse_simple` does.
@@ -21,12 +21,22 @@ class Transposed {
     /// Finds the other parts. The header is decoded.
     void parse_header();
 
-    /// Puts the records together in `output`, which has the size that the chunk's header says, and appends them. All parts are
-    /// decoded. Throws `structure` or `truncated`.
+    /// Puts the records together in `output`, which has the size that the chunk's header says, and appends them. All
+    /// parts are decoded. Throws `structure` or `truncated`.
     void assemble(std::uint64_t num_records, std::span<std::byte> output, std::vector<Bytes>& records);
 
   private:
-    enum class Act : std::uint8_t { nothing, plain_record, begin_message, begin_submessage, end_submessage, tag, varint, fixed, bytes };
+    enum class Act : std::uint8_t {
+        nothing,
+        plain_record,
+        begin_message,
+        begin_submessage,
+        end_submessage,
+        tag,
+        varint,
+        fixed,
+        bytes
+    };
 
     struct Node {
         Act act = Act::nothing;

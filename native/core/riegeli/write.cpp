@@ -44,7 +44,9 @@ std::uint64_t ChunkToWrite::data_size() const noexcept {
     return size;
 }
 
-std::uint64_t ChunkToWrite::end(std::uint64_t begin) const noexcept { return chunk_end(begin, data_size(), num_records); }
+std::uint64_t ChunkToWrite::end(std::uint64_t begin) const noexcept {
+    return chunk_end(begin, data_size(), num_records);
+}
 
 void write_chunk(const ChunkToWrite& chunk, std::uint64_t begin, std::byte* to) {
     const std::uint64_t data_size = chunk.data_size();
@@ -99,12 +101,10 @@ void SimplePrefixes::add(std::span<const std::int64_t> sizes, const Bytes* packe
     } else {
         std::array<std::byte, stored_zstd_size(10)> frame;
         Bytes packed;
-        if (packed_sizes != nullptr)
-            packed = *packed_sizes;
+        if (packed_sizes != nullptr) packed = *packed_sizes;
         else if (codec_ == Codec::zstd && sizes.size() == 1)
             packed = {frame.data(), write_stored_zstd(frame.data(), sizes_)};
-        else
-            throw FormatError(Fault::structure, 0);
+        else throw FormatError(Fault::structure, 0);
         append_varint(bytes_, proto::varint_size(sizes_.size()) + packed.size());
         append_varint(bytes_, sizes_.size());
         append(bytes_, packed);

@@ -21,8 +21,8 @@ struct ChunkToWrite {
 /// Writes the bytes of a file from `begin` up to `chunk.end(begin)`: header, data, block headers and what is left free.
 void write_chunk(const ChunkToWrite& chunk, std::uint64_t begin, std::byte* to);
 
-/// Where a padding chunk that begins at `begin` ends: at the next block boundary, or at the one behind it where a header has no
-/// room. On a boundary there is nothing to pad.
+/// Where a padding chunk that begins at `begin` ends: at the next block boundary, or at the one behind it where a
+/// header has no room. On a boundary there is nothing to pad.
 [[nodiscard]] std::uint64_t padding_end(std::uint64_t begin) noexcept;
 
 /// Writes a padding chunk from `begin` up to `padding_end(begin)`.
@@ -33,8 +33,8 @@ class SimplePrefixes {
   public:
     explicit SimplePrefixes(Codec codec) : codec_(codec) {}
 
-    /// The prefix of a chunk of records of these `sizes`. `packed_sizes` are the sizes compressed; without it, a single record
-    /// under Zstandard gets the frame that the compressor would make, and under no codec they stand as they are.
+    /// The prefix of a chunk of records of these `sizes`. `packed_sizes` are the sizes compressed; without it, a single
+    /// record under Zstandard gets the frame that the compressor would make, and under no codec they stand as they are.
     void add(std::span<const std::int64_t> sizes, const Bytes* packed_sizes);
 
     /// Prefix number `i`. Valid until the next `add`.

@@ -14,7 +14,8 @@ constexpr unsigned most_distances = 30;
 constexpr std::array<std::uint8_t, 256> make_reversed_bytes() {
     std::array<std::uint8_t, 256> bytes{};
     for (unsigned byte = 0; byte < bytes.size(); ++byte)
-        for (unsigned bit = 0; bit < 8; ++bit) bytes[byte] = static_cast<std::uint8_t>(bytes[byte] | (byte >> bit & 1) << (7 - bit));
+        for (unsigned bit = 0; bit < 8; ++bit)
+            bytes[byte] = static_cast<std::uint8_t>(bytes[byte] | (byte >> bit & 1) << (7 - bit));
     return bytes;
 }
 
@@ -29,7 +30,8 @@ constexpr std::array<std::uint16_t, 4096> make_shares() {
     std::array<std::uint16_t, 4096> shares{};
     for (unsigned bits = 0; bits < shares.size(); ++bits)
         for (unsigned i = 0; i < 4; ++i)
-            if (const unsigned length = bits >> (3 * i) & 7; length != 0) shares[bits] = static_cast<std::uint16_t>(shares[bits] + (128U >> length));
+            if (const unsigned length = bits >> (3 * i) & 7; length != 0)
+                shares[bits] = static_cast<std::uint16_t>(shares[bits] + (128U >> length));
     return shares;
 }
 
@@ -53,7 +55,8 @@ struct LengthCodes {
         for (unsigned length = 1; length <= 7; ++length, code <<= 1)
             for (unsigned symbol = 0; symbol < lengths.size(); ++symbol)
                 if (lengths[symbol] == length)
-                    for (unsigned i = reversed(code++, length); i < 128; i += 1U << length) table[i] = static_cast<std::uint8_t>(symbol << 3 | length);
+                    for (unsigned i = reversed(code++, length); i < 128; i += 1U << length)
+                        table[i] = static_cast<std::uint8_t>(symbol << 3 | length);
     }
 };
 
@@ -103,9 +106,11 @@ unsigned Canonical::next_code(unsigned length) noexcept { return reversed(next_[
 
 void Codes::make_literals(const std::uint8_t* lengths, unsigned count) noexcept {
     unsigned shares = 0;
-    for (unsigned symbol = 0; symbol < std::min(count, end_of_block); ++symbol) shares += lengths[symbol] == 0 ? 0 : 1U << 15 >> lengths[symbol];
+    for (unsigned symbol = 0; symbol < std::min(count, end_of_block); ++symbol)
+        shares += lengths[symbol] == 0 ? 0 : 1U << 15 >> lengths[symbol];
     literal_share = static_cast<double>(shares) / (1U << 15);
-    // One symbol each first. A table for codes of up to n bits, twice, is one for n + 1 bits, but for the codes of that length.
+    // One symbol each first. A table for codes of up to n bits, twice, is one for n + 1 bits, but for the codes of that
+    // length.
     struct Literal {
         unsigned code, length;
         Entry entry;
@@ -114,7 +119,8 @@ void Codes::make_literals(const std::uint8_t* lengths, unsigned count) noexcept 
     std::size_t found = 0;
     const std::uint16_t* symbols = long_literals.sorted();
     for (unsigned length = 1; length <= literal_bits; ++length) {
-        std::copy_n(literals.data(), std::size_t{1} << (length - 1), literals.data() + (std::size_t{1} << (length - 1)));
+        std::copy_n(literals.data(), std::size_t{1} << (length - 1),
+                    literals.data() + (std::size_t{1} << (length - 1)));
         for (unsigned left = long_literals.count(length); left != 0; --left) {
             const unsigned symbol = *symbols++;
             const unsigned code = long_literals.next_code(length);
@@ -123,14 +129,16 @@ void Codes::make_literals(const std::uint8_t* lengths, unsigned count) noexcept 
         }
     }
     for (unsigned length = literal_bits + 1; length <= long_literals.longest(); ++length)
-        for (unsigned left = long_literals.count(length); left != 0; --left) literals[long_literals.next_code(length) % literals.size()] = other(0, 0);
+        for (unsigned left = long_literals.count(length); left != 0; --left)
+            literals[long_literals.next_code(length) % literals.size()] = other(0, 0);
     // Then two, where both fit.
     for (const Literal& first : std::span(short_ones).first(found))
         for (const Literal& second : std::span(short_ones).first(found)) {
             const unsigned length = first.length + second.length;
             if (length > literal_bits) break;
             const Entry both = first.entry + (second.entry & 0xFFFF) + ((second.entry & 0x00FF0000) << 8);
-            for (unsigned i = first.code | second.code << first.length; i < literals.size(); i += 1U << length) literals[i] = both;
+            for (unsigned i = first.code | second.code << first.length; i < literals.size(); i += 1U << length)
+                literals[i] = both;
         }
 }
 
@@ -141,7 +149,8 @@ void Codes::make_distances(const std::uint8_t* lengths, unsigned count) noexcept
         if (length == 0) continue;
         const unsigned code = far.next_code(length);
         if (length > distance_bits) continue;
-        for (unsigned i = code; i < distances.size(); i += 1U << length) distances[i] = static_cast<std::uint16_t>(symbol << 4 | length);
+        for (unsigned i = code; i < distances.size(); i += 1U << length)
+            distances[i] = static_cast<std::uint16_t>(symbol << 4 | length);
     }
 }
 
@@ -171,7 +180,8 @@ bool Codes::read(Bytes data, std::uint64_t& at, bool quick) noexcept {
             } else {
                 if (symbol == 16 && i == 0) return false;
                 const unsigned extra = symbol == 16 ? 2 : symbol == 17 ? 3 : 7;
-                const unsigned repeated = (symbol == 18 ? 11 : 3) + (static_cast<unsigned>(word >> took) & ((1U << extra) - 1));
+                const unsigned repeated =
+                    (symbol == 18 ? 11 : 3) + (static_cast<unsigned>(word >> took) & ((1U << extra) - 1));
                 std::fill_n(lengths.data() + i, repeated, symbol == 16 ? lengths[i - 1] : std::uint8_t{0});
                 i += repeated;
                 took += extra;
@@ -201,8 +211,8 @@ void Codes::fix() noexcept {
     make_distances(lengths.data(), 32);
 }
 
-// The bits at which something looks like the beginning of such a block: not the last of its stream, with codes of its own, and not more of
-// them than there may be. Right for all but the 12 highest bits.
+// The bits at which something looks like the beginning of such a block: not the last of its stream, with codes of its
+// own, and not more of them than there may be. Right for all but the 12 highest bits.
 constexpr std::uint64_t candidates(std::uint64_t word) {
     const std::uint64_t kind = ~word & ~(word >> 1) & word >> 2;
     const std::uint64_t too_many_literals = word >> 4 & word >> 5 & word >> 6 & word >> 7;

@@ -7,12 +7,15 @@
 
 namespace headrace::deflate {
 
-/// The bits of a Deflate stream from bit `at` on, the first lowest: 57 of them at least, with zeros for those behind the end.
+/// The bits of a Deflate stream from bit `at` on, the first lowest: 57 of them at least, with zeros for those behind
+/// the end.
 [[nodiscard]] inline std::uint64_t bits_at(Bytes data, std::uint64_t at) noexcept {
     const std::size_t byte = static_cast<std::size_t>(at >> 3);
-    if (byte + 8 <= data.size()) [[likely]] return load_le<std::uint64_t>(data.data() + byte) >> (at & 7);
+    if (byte + 8 <= data.size()) [[likely]]
+        return load_le<std::uint64_t>(data.data() + byte) >> (at & 7);
     std::uint64_t word = 0;
-    for (std::size_t i = byte; i < data.size(); ++i) word |= std::to_integer<std::uint64_t>(data[i]) << (8 * (i - byte));
+    for (std::size_t i = byte; i < data.size(); ++i)
+        word |= std::to_integer<std::uint64_t>(data[i]) << (8 * (i - byte));
     return word >> (at & 7);
 }
 
@@ -22,7 +25,8 @@ struct Symbol {
     unsigned bits;
 };
 
-/// The codes of up to 15 bits of one alphabet, by length: for those too long or too rare for a table. Source: RFC 1951, section 3.2.2.
+/// The codes of up to 15 bits of one alphabet, by length: for those too long or too rare for a table. Source: RFC 1951,
+/// section 3.2.2.
 class Canonical {
   public:
     enum class Kind { complete, single, empty, wrong };
@@ -47,9 +51,10 @@ class Canonical {
     std::array<std::uint16_t, 288> sorted_{};
 };
 
-/// One entry of `Codes::literals`. Of one or two literals, least significant bit first: 8 bits, the length of their codes together;
-/// 8 bits, how many they are; 16 bits, the literals. Of anything else: 7 bits, zeros; one set; 8 bits, zeros; 9 bits, the symbol; 4 bits,
-/// the length of its code, 0 for a code that is longer than the table is wide, or for none at all.
+/// One entry of `Codes::literals`. Of one or two literals, least significant bit first: 8 bits, the length of their
+/// codes together; 8 bits, how many they are; 16 bits, the literals. Of anything else: 7 bits, zeros; one set; 8 bits,
+/// zeros; 9 bits, the symbol; 4 bits, the length of its code, 0 for a code that is longer than the table is wide, or
+/// for none at all.
 using Entry = std::uint32_t;
 
 inline constexpr Entry other_flag = 0x80;
@@ -61,12 +66,13 @@ struct Codes {
     static constexpr unsigned distance_bits = 8;
 
     std::array<Entry, std::size_t{1} << literal_bits> literals;
-    std::array<std::uint16_t, std::size_t{1} << distance_bits> distances; ///< 4 bits length (0: see `far`), then the symbol.
+    std::array<std::uint16_t, std::size_t{1} << distance_bits>
+        distances; ///< 4 bits length (0: see `far`), then the symbol.
     Canonical long_literals, far;
     double literal_share = 0; ///< Of all symbols, how many are literals, if each is as frequent as its code is short.
 
-    /// Reads the lengths of the codes, behind the three bits that begin a block with codes of its own, and makes the tables. False where
-    /// they are not sound or not complete; `at` moves behind them. With `quick`, no tables.
+    /// Reads the lengths of the codes, behind the three bits that begin a block with codes of its own, and makes the
+    /// tables. False where they are not sound or not complete; `at` moves behind them. With `quick`, no tables.
     [[nodiscard]] bool read(Bytes data, std::uint64_t& at, bool quick = false) noexcept;
 
     /// The codes that the format fixes.
@@ -82,8 +88,8 @@ struct Codes {
     void make_distances(const std::uint8_t* lengths, unsigned count) noexcept;
 };
 
-/// The first bit from `from` on, before `until`, at which a block with codes of its own may begin that is not the last of its stream;
-/// `until` where there is none.
+/// The first bit from `from` on, before `until`, at which a block with codes of its own may begin that is not the last
+/// of its stream; `until` where there is none.
 [[nodiscard]] std::uint64_t find_block(Bytes data, std::uint64_t from, std::uint64_t until, Codes& room) noexcept;
 
 } // namespace headrace::deflate

@@ -12,10 +12,11 @@ namespace {
 
 constexpr std::array<std::uint16_t, 29> length_base = {3,  4,  5,  6,  7,  8,  9,  10, 11,  13,  15,  17,  19,  23, 27,
                                                        31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258};
-constexpr std::array<std::uint8_t, 29> length_extra = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0};
+constexpr std::array<std::uint8_t, 29> length_extra = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2,
+                                                       2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0};
 
-constexpr unsigned looks = 4;             // literals, or pairs of them, between two loads
-constexpr unsigned step_bits = 64;        // no step takes more
+constexpr unsigned looks = 4;              // literals, or pairs of them, between two loads
+constexpr unsigned step_bits = 64;         // no step takes more
 constexpr unsigned step_bytes = 2 * looks; // no step gives more
 static_assert(looks * Codes::literal_bits < 57);
 constexpr std::size_t slack = 16;
@@ -31,7 +32,10 @@ constexpr bool has_bmi2 = false;
 } // namespace
 
 Lane::Lane(std::size_t room)
-    : room_(new std::byte[window_bytes + room + slack]), capacity_(room), matches_(new Match[room / bytes_per_match]), match_capacity_(room / bytes_per_match) {}
+    : room_(new std::byte[window_bytes + room + slack]),
+      capacity_(room),
+      matches_(new Match[room / bytes_per_match]),
+      match_capacity_(room / bytes_per_match) {}
 
 void Lane::begin(Bytes data, std::uint64_t at, std::uint64_t until) noexcept {
     input_ = data;
@@ -69,11 +73,13 @@ template <std::size_t count> inline void Lane::run_side_by_side(Lane* const* lan
         Entry stopped[count];
 #pragma GCC unroll 4
         for (std::size_t k = 0; k < count; ++k)
-            bits[k] = load_le<std::uint64_t>(input + (at[k] >> 3)) >> (at[k] & 7) | std::uint64_t{1} << 63; // which tells how far they were shifted
+            bits[k] = load_le<std::uint64_t>(input + (at[k] >> 3)) >> (at[k] & 7) |
+                      std::uint64_t{1} << 63; // which tells how far they were shifted
 #pragma GCC unroll 4
         for (unsigned i = 0; i < looks; ++i) {
 #pragma GCC unroll 4
-            for (std::size_t k = 0; k < count; ++k) { // by turns: a processor does not look so far ahead as all looks of one lane
+            for (std::size_t k = 0; k < count;
+                 ++k) { // by turns: a processor does not look so far ahead as all looks of one lane
                 const Entry entry = stopped[k] = table[k][bits[k] & ((1U << Codes::literal_bits) - 1)];
                 bits[k] >>= entry & 63;
                 store_le(to[k], static_cast<std::uint16_t>(entry >> 16));
@@ -87,7 +93,8 @@ template <std::size_t count> inline void Lane::run_side_by_side(Lane* const* lan
             any |= stopped[k];
         }
         --steps;
-        if ((any & other_flag) == 0) [[likely]] continue;
+        if ((any & other_flag) == 0) [[likely]]
+            continue;
         unsigned waiting = 0;
         for (std::size_t k = 0; k < count; ++k) waiting |= (stopped[k] >> 7 & 1) << k;
         for (; waiting != 0; waiting &= waiting - 1) {
@@ -97,7 +104,9 @@ template <std::size_t count> inline void Lane::run_side_by_side(Lane* const* lan
             lane.now_.size = static_cast<std::size_t>(to[k] - lane.data());
             lane.step();
             // A block may have begun, somewhere else.
-            steps = lane.now_.at - at[k] <= step_bits && lane.state_ == State::running ? steps - std::min(steps, other_costs) : 0;
+            steps = lane.now_.at - at[k] <= step_bits && lane.state_ == State::running
+                        ? steps - std::min(steps, other_costs)
+                        : 0;
             at[k] = lane.now_.at;
             to[k] = lane.data() + lane.now_.size;
         }
@@ -137,7 +146,9 @@ void Lane::run(std::span<Lane* const> lanes) noexcept {
     while (count != 0) {
         has_bmi2 ? run_all_bmi2(running.data(), count) : run_all(running.data(), count);
         const auto end = running.begin() + static_cast<std::ptrdiff_t>(count);
-        count = static_cast<std::size_t>(std::remove_if(running.begin(), end, [](Lane* lane) { return lane->state_ != State::running; }) - running.begin());
+        count = static_cast<std::size_t>(
+            std::remove_if(running.begin(), end, [](Lane* lane) { return lane->state_ != State::running; }) -
+            running.begin());
     }
 }
 
@@ -146,12 +157,9 @@ void Lane::step() noexcept {
     const std::uint64_t bits = bits_at(input_, now_.at);
     const Entry entry = codes_.literals[bits & (codes_.literals.size() - 1)];
     Symbol found{0, 0};
-    if ((entry & other_flag) == 0)
-        found = codes_.long_literals.find(bits); // the first of two, perhaps
-    else if (entry >> 25 != 0)
-        found = {entry >> 16 & 0x1FF, entry >> 25};
-    else
-        found = codes_.long_literals.find(bits);
+    if ((entry & other_flag) == 0) found = codes_.long_literals.find(bits); // the first of two, perhaps
+    else if (entry >> 25 != 0) found = {entry >> 16 & 0x1FF, entry >> 25};
+    else found = codes_.long_literals.find(bits);
     state_ = State::stuck;
     if (found.bits == 0 || now_.at + found.bits > std::uint64_t{input_.size()} * 8) return;
     if (found.value < end_of_block) {
@@ -177,9 +185,11 @@ bool Lane::note_match(unsigned symbol, std::uint64_t bits, unsigned used) noexce
     const unsigned extra = far.value < 4 ? 0 : far.value / 2 - 1;
     const unsigned base = far.value < 4 ? far.value : (2 + (far.value & 1)) << extra;
     const unsigned distance = base + (static_cast<unsigned>(bits) & ((1U << extra) - 1)); // less one
-    now_.at += used + length_extra[symbol] + far.bits + extra; // 48 bits at most
-    if (now_.at > std::uint64_t{input_.size()} * 8 || length > capacity_ - now_.size || now_.matches == match_capacity_) return false;
-    matches_[now_.matches++] = {static_cast<std::uint32_t>(now_.size), static_cast<std::uint16_t>(length), static_cast<std::uint16_t>(distance)};
+    now_.at += used + length_extra[symbol] + far.bits + extra;                            // 48 bits at most
+    if (now_.at > std::uint64_t{input_.size()} * 8 || length > capacity_ - now_.size || now_.matches == match_capacity_)
+        return false;
+    matches_[now_.matches++] = {static_cast<std::uint32_t>(now_.size), static_cast<std::uint16_t>(length),
+                                static_cast<std::uint16_t>(distance)};
     now_.size += length;
     return true;
 }
@@ -187,10 +197,8 @@ bool Lane::note_match(unsigned symbol, std::uint64_t bits, unsigned used) noexce
 void Lane::finish_block() noexcept {
     whole_ = now_;
     state_ = State::boundary;
-    if (last_block_)
-        state_ = State::last;
-    else if (now_.at < until_)
-        begin_block();
+    if (last_block_) state_ = State::last;
+    else if (now_.at < until_) begin_block();
 }
 
 void Lane::begin_block() noexcept {
@@ -238,8 +246,7 @@ bool Lane::resolve(Bytes before) noexcept {
         if (distance > match.at + before.size()) return false;
         std::byte* to = data() + match.at;
         const std::byte* from = to - distance;
-        if (distance >= match.length)
-            std::copy_n(from, match.length, to);
+        if (distance >= match.length) std::copy_n(from, match.length, to);
         else
             for (std::size_t j = 0; j < match.length; ++j) to[j] = from[j];
     }

@@ -10,8 +10,8 @@ namespace headrace::deflate {
 inline constexpr std::size_t most_lanes = 3; ///< More wait for the first cache, not for each other.
 inline constexpr std::size_t window_bytes = std::size_t{32} << 10; ///< How far back a match may reach.
 
-/// A stretch of a Deflate stream from the beginning of a block on, inflated with no knowledge of what comes before it: matches are noted,
-/// and copied when that is known.
+/// A stretch of a Deflate stream from the beginning of a block on, inflated with no knowledge of what comes before it:
+/// matches are noted, and copied when that is known.
 class Lane {
   public:
     /// Why it stands still.
@@ -20,7 +20,8 @@ class Lane {
     /// Room for so many bytes.
     explicit Lane(std::size_t room);
 
-    /// Begins at bit `at` of `data`, which must be that of a block; ends with the first block that ends at bit `until` or behind it.
+    /// Begins at bit `at` of `data`, which must be that of a block; ends with the first block that ends at bit `until`
+    /// or behind it.
     void begin(Bytes data, std::uint64_t at, std::uint64_t until) noexcept;
 
     [[nodiscard]] State state() const noexcept { return state_; }
@@ -28,15 +29,16 @@ class Lane {
     /// The bit behind the last block that was inflated wholly.
     [[nodiscard]] std::uint64_t end() const noexcept { return whole_.at; }
 
-    /// Copies the matches, where `before` are the last bytes before this lane's, of this member. False where one reaches beyond them.
+    /// Copies the matches, where `before` are the last bytes before this lane's, of this member. False where one
+    /// reaches beyond them.
     [[nodiscard]] bool resolve(Bytes before) noexcept;
     /// What was inflated: only after `resolve`.
     [[nodiscard]] Bytes bytes() const noexcept { return {data(), whole_.size}; }
     /// The last bytes up to its end, of those before it, too.
     [[nodiscard]] Bytes last_bytes(std::size_t before) const noexcept;
 
-    /// Inflates with all of the lanes (`most_lanes`), each to its end. Side by side: one literal's code must be known before the next one's can be looked
-    /// up, and in that time the others' can be.
+    /// Inflates with all of the lanes (`most_lanes`), each to its end. Side by side: one literal's code must be known
+    /// before the next one's can be looked up, and in that time the others' can be.
     static void run(std::span<Lane* const> lanes) noexcept;
 
   private:

@@ -4,9 +4,16 @@
 
 namespace headrace::deflate {
 
-std::shared_ptr<LaneStock> LaneStock::make(std::size_t room, std::size_t most_idle) { return std::shared_ptr<LaneStock>(new LaneStock(room, most_idle)); }
+std::shared_ptr<LaneStock> LaneStock::make(std::size_t room, std::size_t most_idle) {
+    return std::shared_ptr<LaneStock>(new LaneStock(room, most_idle));
+}
 
-LaneStock::LaneStock(std::size_t room, std::size_t most_idle) : room_(room), most_idle_(most_idle), process_(process_id()) { idle_.reserve(most_idle); }
+LaneStock::LaneStock(std::size_t room, std::size_t most_idle)
+    : room_(room),
+      most_idle_(most_idle),
+      process_(process_id()) {
+    idle_.reserve(most_idle);
+}
 
 std::shared_ptr<Lane> LaneStock::take() {
     std::unique_ptr<Lane> lane;
@@ -18,12 +25,15 @@ std::shared_ptr<Lane> LaneStock::take() {
         }
     }
     if (!lane) lane = std::make_unique<Lane>(room_);
-    const auto back = [stock = shared_from_this()](Lane* one) noexcept { stock->take_back(std::unique_ptr<Lane>(one)); };
+    const auto back = [stock = shared_from_this()](Lane* one) noexcept {
+        stock->take_back(std::unique_ptr<Lane>(one));
+    };
     return {lane.release(), back};
 }
 
 void LaneStock::take_back(std::unique_ptr<Lane> lane) noexcept {
-    if (process_ != process_id()) return; // Another thread of the parent's may have held the lock when this child was forked.
+    if (process_ != process_id())
+        return; // Another thread of the parent's may have held the lock when this child was forked.
     const std::lock_guard lock(mutex_);
     if (idle_.size() < most_idle_) idle_.push_back(std::move(lane));
 }

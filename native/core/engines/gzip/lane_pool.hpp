@@ -8,8 +8,8 @@
 
 namespace headrace::deflate {
 
-/// Lanes that are used again. What one has inflated lies there as long as somebody holds it, in whatever thread and however long; then it
-/// comes back by itself.
+/// Lanes that are used again. What one has inflated lies there as long as somebody holds it, in whatever thread and
+/// however long; then it comes back by itself.
 class LaneStock : public std::enable_shared_from_this<LaneStock> {
   public:
     /// Lanes with room for so many bytes, of which so many may lie idle.

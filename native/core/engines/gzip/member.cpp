@@ -7,12 +7,15 @@ namespace {
 
 constexpr std::array<std::uint16_t, 29> length_base{3,  4,  5,  6,  7,  8,  9,  10, 11,  13,  15,  17,  19,  23, 27,
                                                     31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258};
-constexpr std::array<std::uint8_t, 29> length_extra{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0};
-constexpr std::array<std::uint16_t, 30> distance_base{1,   2,   3,   4,   5,   7,    9,    13,   17,   25,   33,   49,   65,    97,    129,
-                                                      193, 257, 385, 513, 769, 1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577};
+constexpr std::array<std::uint8_t, 29> length_extra{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2,
+                                                    2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0};
+constexpr std::array<std::uint16_t, 30> distance_base{1,    2,    3,    4,    5,    7,    9,    13,    17,    25,
+                                                      33,   49,   65,   97,   129,  193,  257,  385,   513,   769,
+                                                      1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577};
 constexpr std::array<std::uint8_t, 30> distance_extra{0, 0, 0, 0, 1, 1, 2, 2,  3,  3,  4,  4,  5,  5,  6,
                                                       6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13};
-constexpr std::array<std::uint8_t, 19> order_of_lengths{16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
+constexpr std::array<std::uint8_t, 19> order_of_lengths{16, 17, 18, 0, 8,  7, 9,  6, 10, 5,
+                                                        11, 4,  12, 3, 13, 2, 14, 1, 15};
 constexpr unsigned end_of_block = 256;
 constexpr std::size_t header_bytes = 2, checksum_bytes = 4;
 
@@ -30,7 +33,8 @@ constexpr std::size_t header_bytes = 2, checksum_bytes = 4;
 /// Copies `size` bytes from `distance` before `to`: what is written may be what is read next.
 void repeat(std::byte* to, std::size_t distance, std::size_t size, std::size_t room) noexcept {
     const std::byte* from = to - distance;
-    if (distance >= 8 && room >= size + 8) { // whole words, the last of which may go beyond: later bytes replace what it leaves there
+    if (distance >= 8 &&
+        room >= size + 8) { // whole words, the last of which may go beyond: later bytes replace what it leaves there
         for (std::size_t i = 0; i < size; i += 8) std::memcpy(to + i, from + i, 8);
     } else if (distance == 1) {
         std::memset(to, std::to_integer<int>(*from), size);
@@ -126,14 +130,16 @@ void Inflater::Code<DirectBits, Symbols>::make(std::span<const std::uint8_t> len
     }
 }
 
-template <unsigned DirectBits, std::size_t Symbols> unsigned Inflater::Code<DirectBits, Symbols>::next(Bits& bits) const {
+template <unsigned DirectBits, std::size_t Symbols>
+unsigned Inflater::Code<DirectBits, Symbols>::next(Bits& bits) const {
     const unsigned entry = direct[bits.ahead() & (direct.size() - 1)];
     if (entry == 0) return counted(bits);
     bits.drop(entry & 15U);
     return entry >> 4;
 }
 
-template <unsigned DirectBits, std::size_t Symbols> unsigned Inflater::Code<DirectBits, Symbols>::counted(Bits& bits) const {
+template <unsigned DirectBits, std::size_t Symbols>
+unsigned Inflater::Code<DirectBits, Symbols>::counted(Bits& bits) const {
     std::uint64_t ahead = bits.ahead();
     unsigned code = 0, first = 0, before = 0;
     for (unsigned length = 1; length <= most_bits; ++length) {
@@ -233,7 +239,8 @@ void Inflater::inflate(Bytes stream, std::span<std::byte> out) {
     if (stream.size() < header_bytes) throw FormatError(Fault::truncated, 0, header_bytes, stream.size());
     const auto first = std::to_integer<unsigned>(stream[0]), second = std::to_integer<unsigned>(stream[1]);
     const bool is_deflate = (first & 15U) == 8 && (first >> 4) <= 7, has_dictionary = (second & 0x20U) != 0;
-    if (!is_deflate || has_dictionary || (first << 8 | second) % 31 != 0) throw FormatError(Fault::header, 0, 0, first << 8 | second);
+    if (!is_deflate || has_dictionary || (first << 8 | second) % 31 != 0)
+        throw FormatError(Fault::header, 0, 0, first << 8 | second);
     Bits bits(stream.subspan(header_bytes));
     std::size_t done = 0;
     for (bool is_last = false; !is_last;) {

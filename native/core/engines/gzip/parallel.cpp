@@ -14,16 +14,20 @@ using deflate::Lane;
 constexpr std::size_t fixed_header = 10;
 constexpr std::size_t trailer_bytes = 8;
 constexpr unsigned extra_flag = 4, name_flag = 8, comment_flag = 16;
-constexpr unsigned known_flags = 1 | extra_flag | name_flag | comment_flag; // of the checksum of the header, others take care
+constexpr unsigned known_flags =
+    1 | extra_flag | name_flag | comment_flag; // of the checksum of the header, others take care
 constexpr double wanted_literals = 0.97; // of all symbols; where more are matches, one lane with wider tables is faster
 constexpr std::size_t most_searched = std::size_t{128} << 10; // bytes, for the beginning of a block
-constexpr std::uint64_t patience = std::uint64_t{8} << 20; // bits that may be inflated twice at first; later a fifth of all
-constexpr std::size_t most_others = 16; // lanes of a part, for that
+constexpr std::uint64_t patience = std::uint64_t{8}
+                                   << 20; // bits that may be inflated twice at first; later a fifth of all
+constexpr std::size_t most_others = 16;   // lanes of a part, for that
 constexpr std::size_t first_stretch = std::size_t{256} << 10;
 
 // Where the header that begins at `data` ends: 0 where it goes on behind it, or is none.
 std::size_t header_end(Bytes data) {
-    if (data.size() < fixed_header || data[0] != std::byte{0x1F} || data[1] != std::byte{0x8B} || data[2] != std::byte{8}) return 0;
+    if (data.size() < fixed_header || data[0] != std::byte{0x1F} || data[1] != std::byte{0x8B} ||
+        data[2] != std::byte{8})
+        return 0;
     const auto flags = std::to_integer<unsigned>(data[3]);
     if ((flags & ~known_flags) != 0) return 0;
     std::size_t at = fixed_header;
@@ -44,8 +48,12 @@ std::size_t header_end(Bytes data) {
 } // namespace
 
 GzipInflater::GzipInflater(std::size_t stretch, unsigned threads, std::size_t least_margin)
-    : most_stretch_(stretch), stretch_(std::min(stretch, first_stretch)), margin_(std::max(stretch / 4, least_margin)), threads_(std::max(threads, 1U)),
-      stock_(deflate::LaneStock::make(2 * stretch, (threads_ + 4) * deflate::most_lanes)), meeting_(new Meeting) {}
+    : most_stretch_(stretch),
+      stretch_(std::min(stretch, first_stretch)),
+      margin_(std::max(stretch / 4, least_margin)),
+      threads_(std::max(threads, 1U)),
+      stock_(deflate::LaneStock::make(2 * stretch, (threads_ + 4) * deflate::most_lanes)),
+      meeting_(new Meeting) {}
 
 GzipInflater::~GzipInflater() {
     // A forked child has the object, but not the threads, for which it would wait for ever.
@@ -108,7 +116,8 @@ void GzipInflater::work() noexcept {
     for (;;) {
         Part* part = nullptr;
         meeting_->given_more.wait(lock, [&] {
-            const auto found = std::find_if(queue_.begin(), queue_.end(), [](const auto& one) { return one->progress == Part::Progress::waiting; });
+            const auto found = std::find_if(queue_.begin(), queue_.end(),
+                                            [](const auto& one) { return one->progress == Part::Progress::waiting; });
             part = found == queue_.end() ? nullptr : found->get();
             return meeting_->stop || part != nullptr;
         });
@@ -209,7 +218,9 @@ void GzipInflater::go_through(Part& part) {
             state_ = State::done;
             return;
         }
-        const bool went_on = next_ == Next::header ? take_header(part) : next_ == Next::blocks ? take_blocks(part) : take_trailer(part);
+        const bool went_on = next_ == Next::header   ? take_header(part)
+                             : next_ == Next::blocks ? take_blocks(part)
+                                                     : take_trailer(part);
         if (!went_on) state_ = State::refused;
     }
 }

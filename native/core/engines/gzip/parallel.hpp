@@ -14,11 +14,12 @@
 
 namespace headrace {
 
-/// Inflates a GZIP file of bytes that hardly repeat (random numbers, pictures), stretches of it side by side. For nothing else: what it is
-/// not made for, and whatever is not sound, it refuses, and what it gave until then is right.
+/// Inflates a GZIP file of bytes that hardly repeat (random numbers, pictures), stretches of it side by side. For
+/// nothing else: what it is not made for, and whatever is not sound, it refuses, and what it gave until then is right.
 ///
-/// The file comes in parts. Threads of its own inflate any of them, guessing where in it blocks begin; whoever takes the parts goes
-/// through them in order, uses what was guessed rightly, and inflates itself what was not. So no thread waits for another one's part.
+/// The file comes in parts. Threads of its own inflate any of them, guessing where in it blocks begin; whoever takes
+/// the parts goes through them in order, uses what was guessed rightly, and inflates itself what was not. So no thread
+/// waits for another one's part.
 class GzipInflater {
   public:
     enum class State { going, done, refused };
@@ -32,8 +33,10 @@ class GzipInflater {
     static constexpr std::size_t default_stretch = std::size_t{1} << 20;
     static constexpr std::size_t usual_margin = std::size_t{128} << 10; ///< Blocks of zlib have 32 KiB at most.
 
-    /// Each lane inflates up to `stretch` compressed bytes of a part, which has `deflate::most_lanes` lanes. Up to so many threads.
-    explicit GzipInflater(std::size_t stretch = default_stretch, unsigned threads = 1, std::size_t least_margin = usual_margin);
+    /// Each lane inflates up to `stretch` compressed bytes of a part, which has `deflate::most_lanes` lanes. Up to so
+    /// many threads.
+    explicit GzipInflater(std::size_t stretch = default_stretch, unsigned threads = 1,
+                          std::size_t least_margin = usual_margin);
     ~GzipInflater();
     GzipInflater(const GzipInflater&) = delete;
     GzipInflater& operator=(const GzipInflater&) = delete;
@@ -45,15 +48,18 @@ class GzipInflater {
     [[nodiscard]] std::size_t margin() const noexcept { return margin_; }
 
     /// Whether another part may be given.
-    [[nodiscard]] bool has_room() const noexcept { return !ended_ && given_ - taken_ < std::min(parts_at_once(), taken_ + 1); }
+    [[nodiscard]] bool has_room() const noexcept {
+        return !ended_ && given_ - taken_ < std::min(parts_at_once(), taken_ + 1);
+    }
     /// How many parts may be given and not yet taken.
     [[nodiscard]] std::size_t parts_at_once() const noexcept { return threads_ + 2; }
-    /// Gives the next part: its `own` bytes, which come behind those of the part before, and the margin; `last` where the file ends with
-    /// them. They stay where they are until the part is taken.
+    /// Gives the next part: its `own` bytes, which come behind those of the part before, and the margin; `last` where
+    /// the file ends with them. They stay where they are until the part is taken.
     void give(Bytes data, std::size_t own, bool last);
     /// How many parts were given and not taken.
     [[nodiscard]] std::size_t waiting() const noexcept { return given_ - taken_; }
-    /// Takes the oldest part: what it inflates to. There must be one. Until the next call of `give` or `take`; the pieces may be kept.
+    /// Takes the oldest part: what it inflates to. There must be one. Until the next call of `give` or `take`; the
+    /// pieces may be kept.
     [[nodiscard]] const std::vector<Piece>& take();
     /// The CRC-32 of all that was taken.
     [[nodiscard]] std::uint32_t taken_crc() const noexcept { return taken_crc_; }
@@ -69,7 +75,7 @@ class GzipInflater {
         std::size_t own = 0;
         bool is_first = false, is_last = false;
         Lanes lanes;
-        std::size_t count = 0; // of lanes in use
+        std::size_t count = 0;                              // of lanes in use
         std::vector<std::shared_ptr<deflate::Lane>> others; // for what was not guessed rightly
         std::unique_ptr<deflate::Codes> found_codes;
         std::exception_ptr failure;

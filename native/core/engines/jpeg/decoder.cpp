@@ -11,7 +11,8 @@ constexpr std::size_t padding = 64;    // what kernels may read and write behind
 
 std::size_t ceiling(std::size_t value, std::size_t by) { return (value + by - 1) / by; }
 
-/// By 16 bytes a time, however the compiler would set 128 of them: a string instruction takes longer than the block's bits.
+/// By 16 bytes a time, however the compiler would set 128 of them: a string instruction takes longer than the block's
+/// bits.
 HEADRACE_INLINE void clear(std::int16_t* coefficients) noexcept {
     struct alignas(16) Sixteen {
         std::array<std::uint64_t, 2> words{};
@@ -83,7 +84,7 @@ template <int> HEADRACE_INLINE bool Decoder::scan(const Header& header) {
         const Component& component = header.components[i];
         work.steps[i] = header.steps[component.steps];
         for (std::size_t place = 0; place < std::size_t{component.across} * component.down; ++place) {
-            work.slots[work.count++] = {&dc_[component.dc], &ac_[component.ac], work.steps[i].data(), i,
+            work.slots[work.count++] = {&dc_[component.dc],       &ac_[component.ac],      work.steps[i].data(), i,
                                         place % component.across, place / component.across};
         }
     }
@@ -117,7 +118,8 @@ template <int> HEADRACE_INLINE bool Decoder::scan(const Header& header) {
                 Plane& plane = planes_[slot.component];
                 const Component& component = header.components[slot.component];
                 const std::size_t row = (y * component.down + slot.row) * 8;
-                blocks[i] = {coefficients, slot.steps, plane.row(row) + (x * component.across + slot.column) * 8, plane.stride};
+                blocks[i] = {coefficients, slot.steps, plane.row(row) + (x * component.across + slot.column) * 8,
+                             plane.stride};
                 is_flat[i] = size == 1;
             }
             for (std::size_t i = 0; i < work.count; i += 2) {

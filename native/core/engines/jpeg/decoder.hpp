@@ -10,14 +10,15 @@
 
 namespace headrace::jpeg {
 
-/// Decodes plain JPEGs (see `plain_header`) to the pixels that libjpeg-turbo gives with its accurate DCT and smooth chroma, to the
-/// bit. One for each thread: it holds the memory that it works in, and the code tables of the image before.
+/// Decodes plain JPEGs (see `plain_header`) to the pixels that libjpeg-turbo gives with its accurate DCT and smooth
+/// chroma, to the bit. One for each thread: it holds the memory that it works in, and the code tables of the image
+/// before.
 class Decoder {
   public:
     explicit Decoder(const Kernels& kernels) : kernels_(kernels) {}
 
-    /// Writes height * width * channels samples. False where the image is not plain or not sound to the last bit: what is in `out`
-    /// then means nothing, and a whole library has to say what is wrong.
+    /// Writes height * width * channels samples. False where the image is not plain or not sound to the last bit: what
+    /// is in `out` then means nothing, and a whole library has to say what is wrong.
     [[nodiscard]] bool decode(Bytes file, const Header& header, std::uint8_t* out);
 
     /// Gives memory back that only a large image needed.
@@ -29,7 +30,9 @@ class Decoder {
         std::size_t stride = 0;
         std::size_t columns = 0; ///< That belong to the image.
         std::size_t rows = 0;
-        [[nodiscard]] std::uint8_t* row(std::size_t number) noexcept { return samples.data() + before + number * stride; }
+        [[nodiscard]] std::uint8_t* row(std::size_t number) noexcept {
+            return samples.data() + before + number * stride;
+        }
         static constexpr std::size_t before = 32;
     };
     struct Units {
@@ -42,7 +45,8 @@ class Decoder {
     [[nodiscard]] bool blocks_for_bmi2(const Header& header);
     template <int> [[nodiscard]] bool scan(const Header& header);
     void pixels(const Header& header, std::uint8_t* out);
-    [[nodiscard]] std::uint8_t* chroma(Plane& plane, const Header& header, std::size_t row, std::vector<std::uint8_t>& wide);
+    [[nodiscard]] std::uint8_t* chroma(Plane& plane, const Header& header, std::size_t row,
+                                       std::vector<std::uint8_t>& wide);
 
     const Kernels& kernels_;
     std::array<CodeTable, 4> dc_;

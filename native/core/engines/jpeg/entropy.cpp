@@ -39,7 +39,8 @@ void CodeTable::build(const Codes& codes, bool is_ac) {
             for (std::int32_t magnitude = 0; magnitude < std::int32_t{1} << size; ++magnitude) {
                 const std::int32_t half = size == 0 ? 0 : std::int32_t{1} << (size - 1);
                 const std::int32_t value = magnitude < half ? magnitude - 2 * half + 1 : magnitude;
-                to = std::fill_n(to, std::size_t{1} << (free_bits - size), Entry::of(value, entry.step(), length + size));
+                to = std::fill_n(to, std::size_t{1} << (free_bits - size),
+                                 Entry::of(value, entry.step(), length + size));
             }
         }
         limits_[length] = code << (16 - length);
@@ -62,7 +63,8 @@ Entry CodeTable::longer(std::uint64_t bits) const noexcept {
     const auto next = static_cast<unsigned>(bits >> 48);
     for (unsigned length = peeked_bits + 1; length <= 16; ++length) {
         if (next >= limits_[length]) continue;
-        const auto place = static_cast<std::size_t>(static_cast<std::int32_t>(next >> (16 - length)) + offsets_[length]);
+        const auto place =
+            static_cast<std::size_t>(static_cast<std::int32_t>(next >> (16 - length)) + offsets_[length]);
         return entry_of(codes_.symbols[place], length, is_ac_);
     }
     return {};

@@ -20,9 +20,9 @@ namespace headrace::jpeg {
 
 inline constexpr unsigned peeked_bits = 11;
 
-/// What the next bits of a scan stand for, in one word, so that one load finds all of it and no field is on the way from one look to
-/// the next but the lowest, by which a shift can be made without taking it out first. A step leads over the zeros before a
-/// coefficient to the coefficient.
+/// What the next bits of a scan stand for, in one word, so that one load finds all of it and no field is on the way
+/// from one look to the next but the lowest, by which a shift can be made without taking it out first. A step leads
+/// over the zeros before a coefficient to the coefficient.
 class Entry {
   public:
     Entry() = default;
@@ -36,18 +36,26 @@ class Entry {
     }
     /// Two, neither of them open.
     static constexpr Entry two(Entry first, Entry second) noexcept {
-        return Entry((first.bits() + second.bits()) | first.step() << 8 | second.step() << 16 | std::uint64_t{first.bits()} << 24 |
-                     field(first.value()) << 32 | field(second.value()) << 48);
+        return Entry((first.bits() + second.bits()) | first.step() << 8 | second.step() << 16 |
+                     std::uint64_t{first.bits()} << 24 | field(first.value()) << 32 | field(second.value()) << 48);
     }
 
-    [[nodiscard]] constexpr std::uint64_t word() const noexcept { return word_; }                 ///< To shift by.
-    [[nodiscard]] constexpr unsigned bits() const noexcept { return word_ & 63; }                 ///< 0: of a longer code.
-    [[nodiscard]] constexpr bool is_open() const noexcept { return (word_ & open_bit) != 0; }     ///< See `open`.
-    [[nodiscard]] constexpr std::size_t step() const noexcept { return word_ >> 8 & 255; }        ///< More than `beyond`: the block ends.
-    [[nodiscard]] constexpr std::size_t second_step() const noexcept { return word_ >> 16 & 255; } ///< 0: there is no second one.
-    [[nodiscard]] constexpr unsigned first_bits() const noexcept { return word_ >> 24 & 255; }    ///< Of the first one, or of the code.
+    [[nodiscard]] constexpr std::uint64_t word() const noexcept { return word_; }             ///< To shift by.
+    [[nodiscard]] constexpr unsigned bits() const noexcept { return word_ & 63; }             ///< 0: of a longer code.
+    [[nodiscard]] constexpr bool is_open() const noexcept { return (word_ & open_bit) != 0; } ///< See `open`.
+    [[nodiscard]] constexpr std::size_t step() const noexcept {
+        return word_ >> 8 & 255;
+    } ///< More than `beyond`: the block ends.
+    [[nodiscard]] constexpr std::size_t second_step() const noexcept {
+        return word_ >> 16 & 255;
+    } ///< 0: there is no second one.
+    [[nodiscard]] constexpr unsigned first_bits() const noexcept {
+        return word_ >> 24 & 255;
+    } ///< Of the first one, or of the code.
     [[nodiscard]] constexpr std::int16_t value() const noexcept { return static_cast<std::int16_t>(word_ >> 32); }
-    [[nodiscard]] constexpr std::int16_t second() const noexcept { return static_cast<std::int16_t>(word_ >> 48); } ///< Or the first again.
+    [[nodiscard]] constexpr std::int16_t second() const noexcept {
+        return static_cast<std::int16_t>(word_ >> 48);
+    } ///< Or the first again.
 
   private:
     static constexpr std::uint64_t open_bit = 128;
@@ -62,7 +70,9 @@ class CodeTable {
     void build(const Codes& codes, bool is_ac);
 
     /// What some bits begin with, the uppermost first. Its `bits` are 0 where `longer` has to tell.
-    [[nodiscard]] HEADRACE_INLINE Entry next(std::uint64_t bits) const noexcept { return entries_[bits >> (64 - peeked_bits)]; }
+    [[nodiscard]] HEADRACE_INLINE Entry next(std::uint64_t bits) const noexcept {
+        return entries_[bits >> (64 - peeked_bits)];
+    }
 
     /// The same for a code longer than `peeked_bits`. Its `bits` are 0 where there is no such code.
     [[nodiscard]] Entry longer(std::uint64_t bits) const noexcept;
@@ -80,8 +90,8 @@ class CodeTable {
 
 /// The coefficients of a scan without the bytes that JPEG stuffs between them.
 struct Stretches {
-    std::vector<std::byte> bytes;   ///< One after the other, and `room` bytes that may be read.
-    std::vector<std::size_t> ends;  ///< Where each stretch between restart markers ends.
+    std::vector<std::byte> bytes;  ///< One after the other, and `room` bytes that may be read.
+    std::vector<std::size_t> ends; ///< Where each stretch between restart markers ends.
     static constexpr std::size_t room = 512;
 
     /// False unless the scan ends with the end-of-image marker and its restart markers are in order.
@@ -145,7 +155,8 @@ HEADRACE_INLINE Values consume(Entry entry, Bits& bits) noexcept {
 }
 
 /// The 64 coefficients of a block in rows, as stored; `block` holds 65 numbers, the first 64 of them 0.
-/// Returns the place in the zigzag order from which on all are 0 (1: there is a mean only), or 0 where the bits are no block.
+/// Returns the place in the zigzag order from which on all are 0 (1: there is a mean only), or 0 where the bits are no
+/// block.
 HEADRACE_INLINE unsigned next_block(const CodeTable& dc, const CodeTable& ac, Bits& bits, std::uint32_t& mean,
                                     std::int16_t* block) noexcept {
     bits.refill();
@@ -179,7 +190,8 @@ HEADRACE_INLINE unsigned next_block(const CodeTable& dc, const CodeTable& ac, Bi
         step();
         if (k >= 63) break;
     }
-    if (const std::size_t first = k - entry.second_step(); first >= 63 && first != k) { // The second one is the next block's.
+    if (const std::size_t first = k - entry.second_step();
+        first >= 63 && first != k) { // The second one is the next block's.
         bits.rewind(entry.bits() - entry.first_bits());
         k = first;
     }

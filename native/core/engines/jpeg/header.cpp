@@ -150,7 +150,8 @@ class Reader {
         while (!inside.done()) {
             const unsigned which = byte(inside);
             need(which < 4); // the upper half says 8 bits
-            for (std::size_t k = 0; k < 64; ++k) header_.steps[which][zigzag[k]] = static_cast<std::uint16_t>(byte(inside));
+            for (std::size_t k = 0; k < 64; ++k)
+                header_.steps[which][zigzag[k]] = static_cast<std::uint16_t>(byte(inside));
             has_steps_[which] = true;
         }
     }

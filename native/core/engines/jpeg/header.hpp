@@ -42,13 +42,14 @@ struct Header {
 /// What the end of a block adds to the place of its last coefficient.
 inline constexpr std::size_t beyond = 128;
 
-/// Where coefficient `k` of the zigzag stands in a block (ITU T.81, figure 5). Beyond the 64, as far as two steps of an entry lead: a
-/// place behind the block.
+/// Where coefficient `k` of the zigzag stands in a block (ITU T.81, figure 5). Beyond the 64, as far as two steps of an
+/// entry lead: a place behind the block.
 extern const std::array<std::uint8_t, 64 + 2 * 16 + beyond> zigzag;
 
-/// The header of the JPEGs that data sets are made of: sequential, Huffman codes, 8 bits, all planes in one scan, grey or YCbCr
-/// with chroma of full size, of half the width, or of half the width and height. Nothing for every other one, and for one in
-/// which anything at all is out of order: those are for a whole library to judge. Never throws, reads nothing beyond `file`.
+/// The header of the JPEGs that data sets are made of: sequential, Huffman codes, 8 bits, all planes in one scan, grey
+/// or YCbCr with chroma of full size, of half the width, or of half the width and height. Nothing for every other one,
+/// and for one in which anything at all is out of order: those are for a whole library to judge. Never throws, reads
+/// nothing beyond `file`.
 [[nodiscard]] std::optional<Header> plain_header(Bytes file) noexcept;
 
 } // namespace headrace::jpeg

@@ -4,9 +4,9 @@
 #include <array>
 #include <cstring>
 
-// The formulas are those of the JPEG group's library: Loeffler, Ligtenberg and Moschytz's DCT of 11 multiplications (ICASSP 1989) in
-// integers of 13 bits of fraction, chroma by a filter of 3/4 and 1/4, and ITU-R BT.601's colours in 16 bits of fraction. Every
-// constant and every rounding has to be the same for the same pixels to come out.
+// The formulas are those of the JPEG group's library: Loeffler, Ligtenberg and Moschytz's DCT of 11 multiplications
+// (ICASSP 1989) in integers of 13 bits of fraction, chroma by a filter of 3/4 and 1/4, and ITU-R BT.601's colours in 16
+// bits of fraction. Every constant and every rounding has to be the same for the same pixels to come out.
 
 namespace headrace::jpeg {
 namespace {
@@ -53,7 +53,8 @@ void transform_eight(std::int16_t* x, std::size_t step, int shift) {
 void transform_one(const Block& block) {
     std::array<std::int16_t, 64> x;
     for (std::size_t i = 0; i < 64; ++i) x[i] = wrapped(block.coefficients[i] * std::int32_t{block.steps[i]});
-    // Where only the first row has coefficients, the library shifts it: numbers too large for 16 bits wrap, and do not saturate.
+    // Where only the first row has coefficients, the library shifts it: numbers too large for 16 bits wrap, and do not
+    // saturate.
     if (std::all_of(block.coefficients + 8, block.coefficients + 64, [](std::int16_t value) { return value == 0; })) {
         for (std::size_t i = 64; i-- > 0;) x[i] = wrapped(x[i % 8] * (1 << kept));
     } else {
@@ -89,7 +90,8 @@ void widen_two(const std::uint8_t* near, const std::uint8_t* far, std::size_t co
     }
 }
 
-void colours(const std::uint8_t* y, const std::uint8_t* cb, const std::uint8_t* cr, std::size_t columns, std::uint8_t* rgb) {
+void colours(const std::uint8_t* y, const std::uint8_t* cb, const std::uint8_t* cr, std::size_t columns,
+             std::uint8_t* rgb) {
     constexpr std::int32_t half = 1 << 15;
     for (std::size_t i = 0; i < columns; ++i) {
         const std::int32_t blue = cb[i] - 128;

@@ -13,8 +13,8 @@ struct Block {
     std::size_t stride;               ///< Samples from one row to the next.
 };
 
-/// How samples that hold so many columns become pixels. Rows of chroma may be read one sample before and 32 behind, where the
-/// caller repeats the first and the last one.
+/// How samples that hold so many columns become pixels. Rows of chroma may be read one sample before and 32 behind,
+/// where the caller repeats the first and the last one.
 struct Kernels {
     /// The inverse DCT of two blocks, accurate, as libjpeg's "slow" integer one to the bit.
     void (*transform)(const Block& first, const Block& second);
@@ -25,7 +25,8 @@ struct Kernels {
     /// Twice as many columns from the row that is nearer to the wanted one, and the one that is farther.
     void (*widen_two)(const std::uint8_t* near, const std::uint8_t* far, std::size_t columns, std::uint8_t* out);
     /// RGB from YCbCr.
-    void (*colours)(const std::uint8_t* y, const std::uint8_t* cb, const std::uint8_t* cr, std::size_t columns, std::uint8_t* rgb);
+    void (*colours)(const std::uint8_t* y, const std::uint8_t* cb, const std::uint8_t* cr, std::size_t columns,
+                    std::uint8_t* rgb);
 };
 
 /// The ones every machine has. They say what is computed; the others give the same bits faster.

@@ -33,7 +33,9 @@ struct Wide {
 
 struct Pairs {
     Vector low, high;
-    HEADRACE_AVX2_INLINE Pairs(Vector a, Vector b) : low(_mm256_unpacklo_epi16(a, b)), high(_mm256_unpackhi_epi16(a, b)) {}
+    HEADRACE_AVX2_INLINE Pairs(Vector a, Vector b)
+        : low(_mm256_unpacklo_epi16(a, b)),
+          high(_mm256_unpackhi_epi16(a, b)) {}
     HEADRACE_AVX2_INLINE Wide times(int first, int second) const {
         const Vector by = factors(first, second);
         return {_mm256_madd_epi16(low, by), _mm256_madd_epi16(high, by)};
@@ -50,7 +52,8 @@ HEADRACE_AVX2_INLINE Wide operator-(const Wide& a, const Wide& b) {
 /// 16 bits to 32 with 13 bits of fraction.
 HEADRACE_AVX2_INLINE Wide widened(Vector row) {
     const Vector zero = _mm256_setzero_si256();
-    return {_mm256_srai_epi32(_mm256_unpacklo_epi16(zero, row), 3), _mm256_srai_epi32(_mm256_unpackhi_epi16(zero, row), 3)};
+    return {_mm256_srai_epi32(_mm256_unpacklo_epi16(zero, row), 3),
+            _mm256_srai_epi32(_mm256_unpackhi_epi16(zero, row), 3)};
 }
 
 template <int shift> HEADRACE_AVX2_INLINE Vector rounded(const Wide& sum) {
@@ -114,7 +117,8 @@ HEADRACE_AVX2_INLINE Vector both(const void* first, const void* second) {
 
 HEADRACE_AVX2_INLINE void store_two(const Block& block, std::size_t row, Half samples) {
     _mm_storel_epi64(reinterpret_cast<Half*>(block.out + row * block.stride), samples);
-    _mm_storel_epi64(reinterpret_cast<Half*>(block.out + (row + 1) * block.stride), _mm_unpackhi_epi64(samples, samples));
+    _mm_storel_epi64(reinterpret_cast<Half*>(block.out + (row + 1) * block.stride),
+                     _mm_unpackhi_epi64(samples, samples));
 }
 
 /// Whether one of these numbers leaves 16 bits when it gets its bits of fraction.
@@ -185,11 +189,14 @@ HEADRACE_AVX2_INLINE Vector weighed(const std::uint8_t* near, const std::uint8_t
     return _mm256_add_epi16(thrice(sixteen(near)), sixteen(far));
 }
 
-HEADRACE_AVX2 void widen_two(const std::uint8_t* near, const std::uint8_t* far, std::size_t columns, std::uint8_t* out) {
+HEADRACE_AVX2 void widen_two(const std::uint8_t* near, const std::uint8_t* far, std::size_t columns,
+                             std::uint8_t* out) {
     for (std::size_t i = 0; i < columns; i += 16) {
         const Vector middle = thrice(weighed(near + i, far + i));
-        const Vector even = _mm256_add_epi16(_mm256_add_epi16(middle, weighed(near + i - 1, far + i - 1)), _mm256_set1_epi16(8));
-        const Vector odd = _mm256_add_epi16(_mm256_add_epi16(middle, weighed(near + i + 1, far + i + 1)), _mm256_set1_epi16(7));
+        const Vector even =
+            _mm256_add_epi16(_mm256_add_epi16(middle, weighed(near + i - 1, far + i - 1)), _mm256_set1_epi16(8));
+        const Vector odd =
+            _mm256_add_epi16(_mm256_add_epi16(middle, weighed(near + i + 1, far + i + 1)), _mm256_set1_epi16(7));
         store_alternating(out + i * 2, _mm256_srli_epi16(even, 4), _mm256_srli_epi16(odd, 4), columns - i);
     }
 }
@@ -216,25 +223,31 @@ HEADRACE_AVX2_INLINE void store_pixels(std::uint8_t* out, Half r, Half g, Half b
     const Half g2 = _mm_setr_epi8(-1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15, -1);
     const Half b2 = _mm_setr_epi8(10, -1, -1, 11, -1, -1, 12, -1, -1, 13, -1, -1, 14, -1, -1, 15);
     auto* to = reinterpret_cast<Half*>(out);
-    _mm_storeu_si128(to, _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(r, r0), _mm_shuffle_epi8(g, g0)), _mm_shuffle_epi8(b, b0)));
-    _mm_storeu_si128(to + 1, _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(r, r1), _mm_shuffle_epi8(g, g1)), _mm_shuffle_epi8(b, b1)));
-    _mm_storeu_si128(to + 2, _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(r, r2), _mm_shuffle_epi8(g, g2)), _mm_shuffle_epi8(b, b2)));
+    _mm_storeu_si128(
+        to, _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(r, r0), _mm_shuffle_epi8(g, g0)), _mm_shuffle_epi8(b, b0)));
+    _mm_storeu_si128(
+        to + 1, _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(r, r1), _mm_shuffle_epi8(g, g1)), _mm_shuffle_epi8(b, b1)));
+    _mm_storeu_si128(
+        to + 2, _mm_or_si128(_mm_or_si128(_mm_shuffle_epi8(r, r2), _mm_shuffle_epi8(g, g2)), _mm_shuffle_epi8(b, b2)));
 }
 
-HEADRACE_AVX2 void colours(const std::uint8_t* y, const std::uint8_t* cb, const std::uint8_t* cr, std::size_t columns, std::uint8_t* rgb) {
+HEADRACE_AVX2 void colours(const std::uint8_t* y, const std::uint8_t* cb, const std::uint8_t* cr, std::size_t columns,
+                           std::uint8_t* rgb) {
     const Vector middle = _mm256_set1_epi16(128);
     const Vector half = _mm256_set1_epi32(1 << 15);
     for (std::size_t i = 0; i < columns; i += 16, rgb += 48) {
         const Vector luma = sixteen(y + i);
         const Vector blue = _mm256_sub_epi16(sixteen(cb + i), middle);
         const Vector red = _mm256_sub_epi16(sixteen(cr + i), middle);
-        // The whole parts of the factors are added, as they are too large for 16 bits: 1.402 = 1 + 0.402, 1.772 = 2 - 0.228.
+        // The whole parts of the factors are added, as they are too large for 16 bits: 1.402 = 1 + 0.402, 1.772 = 2 -
+        // 0.228.
         const Wide mixed = Pairs(blue, red).times(-22554, 65536 - 46802);
         const Vector green = _mm256_packs_epi32(_mm256_srai_epi32(_mm256_add_epi32(mixed.low, half), 16),
                                                 _mm256_srai_epi32(_mm256_add_epi32(mixed.high, half), 16));
         const Half r = clamped(_mm256_add_epi16(luma, _mm256_add_epi16(red, part(red, 91881 - 65536))));
         const Half g = clamped(_mm256_add_epi16(luma, _mm256_sub_epi16(green, red)));
-        const Half b = clamped(_mm256_add_epi16(luma, _mm256_add_epi16(_mm256_add_epi16(blue, blue), part(blue, 116130 - 131072))));
+        const Half b = clamped(
+            _mm256_add_epi16(luma, _mm256_add_epi16(_mm256_add_epi16(blue, blue), part(blue, 116130 - 131072))));
         if (columns - i >= 16) {
             store_pixels(rgb, r, g, b);
         } else {

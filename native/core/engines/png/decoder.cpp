@@ -10,11 +10,12 @@ namespace {
 
 using Byte = std::uint8_t;
 
-/// Of left, above and upper left, the one that is nearest to left + above - upper left. Without branches: which one it is
-/// cannot be foretold.
+/// Of left, above and upper left, the one that is nearest to left + above - upper left. Without branches: which one it
+/// is cannot be foretold.
 [[nodiscard]] int paeth(int left, int above, int corner) noexcept {
     const int from_left = above - corner, from_above = left - corner;
-    const int to_left = std::abs(from_left), to_above = std::abs(from_above), to_corner = std::abs(from_left + from_above);
+    const int to_left = std::abs(from_left), to_above = std::abs(from_above),
+              to_corner = std::abs(from_left + from_above);
     const int other = to_above <= to_corner ? above : corner;
     const bool is_left = (to_left <= to_above) & (to_left <= to_corner);
     return is_left ? left : other;
@@ -59,7 +60,8 @@ void unfilter_row(Byte filter, const Byte* in, std::size_t size, std::size_t pix
         return;
     case 3: return add_average(in, size, pixel, above, out);
     default:
-        if (above == nullptr) return unfilter_row(1, in, size, pixel, above, out); // Without a row above, left is nearest.
+        if (above == nullptr)
+            return unfilter_row(1, in, size, pixel, above, out); // Without a row above, left is nearest.
         return add_paeth(in, size, pixel, above, out);
     }
 }
@@ -68,7 +70,8 @@ void unfilter_row(Byte filter, const Byte* in, std::size_t size, std::size_t pix
 
 void unfilter_png(Bytes stream, const PngRows& rows, std::byte* out) {
     const std::size_t step = rows.row_bytes + 1;
-    if (rows.height == 0 || rows.row_bytes < rows.pixel_bytes || stream.size() % step != 0 || stream.size() / step != rows.height) {
+    if (rows.height == 0 || rows.row_bytes < rows.pixel_bytes || stream.size() % step != 0 ||
+        stream.size() / step != rows.height) {
         throw FormatError(Fault::wrong_count, 0, rows.height * step, stream.size());
     }
     const auto* in = reinterpret_cast<const Byte*>(stream.data());
@@ -83,7 +86,6 @@ void unfilter_png(Bytes stream, const PngRows& rows, std::byte* out) {
         to += rows.row_bytes;
     }
 }
-
 
 namespace {
 

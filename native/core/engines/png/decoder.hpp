@@ -9,7 +9,8 @@
 
 namespace headrace {
 
-/// How the rows of a PNG lie in its decompressed stream: each is one byte for its filter and `row_bytes` of filtered samples.
+/// How the rows of a PNG lie in its decompressed stream: each is one byte for its filter and `row_bytes` of filtered
+/// samples.
 struct PngRows {
     std::size_t height = 0;      ///< Rows of one image.
     std::size_t row_bytes = 0;   ///< Bytes of one row without the filter's byte.
@@ -20,7 +21,6 @@ struct PngRows {
 /// Throws FormatError{wrong_count} when `stream` holds more or fewer rows, {range} when a row names no filter.
 void unfilter_png(Bytes stream, const PngRows& rows, std::byte* out);
 
-
 /// Reads PNG images that have one header: 8 or 16 bits, gray or colours, with or without alpha, not interlaced.
 ///
 /// The checksums of the pixels' chunks and of the pixels are checked. What it allocates it keeps for the next image.
@@ -28,18 +28,22 @@ class PngReader {
   public:
     static constexpr std::size_t head_bytes = 33; ///< Of the signature and the header's chunk.
 
-    /// `head` is how all files begin; `rows` what that says. Throws FormatError{header} when that is more than memory can hold.
+    /// `head` is how all files begin; `rows` what that says. Throws FormatError{header} when that is more than memory
+    /// can hold.
     PngReader(Bytes head, const PngRows& rows);
 
     /// Bytes of the samples of one image.
     [[nodiscard]] std::size_t image_bytes() const noexcept { return rows_.height * rows_.row_bytes; }
 
-    /// Whether there can be so many bytes in a file that begins so: deflate makes at most 1032 of one. Ask before memory is taken.
+    /// Whether there can be so many bytes in a file that begins so: deflate makes at most 1032 of one. Ask before
+    /// memory is taken.
     [[nodiscard]] bool may_hold(Bytes file) const noexcept;
 
-    /// Writes the samples of one image to `out`; false when it has another header, or a colour that stands for transparency.
+    /// Writes the samples of one image to `out`; false when it has another header, or a colour that stands for
+    /// transparency.
     ///
-    /// Throws FormatError{truncated, payload_checksum, wrong_count, structure} for a damaged file, {range} for an unknown filter.
+    /// Throws FormatError{truncated, payload_checksum, wrong_count, structure} for a damaged file, {range} for an
+    /// unknown filter.
     [[nodiscard]] bool read(Bytes file, std::byte* out);
 
   private:

@@ -28,11 +28,11 @@ std::optional<std::uint64_t> Frame::header() noexcept {
 
 BlockHeader Frame::block() noexcept {
     const std::uint64_t word = number(3);
-    const BlockHeader header{(word & 1) != 0, static_cast<BlockType>(word >> 1 & 3), static_cast<std::size_t>(word >> 3)};
+    const BlockHeader header{(word & 1) != 0, static_cast<BlockType>(word >> 1 & 3),
+                             static_cast<std::size_t>(word >> 3)};
     if (header.type == BlockType::reserved || header.size > most_block) fits = false;
     return header;
 }
-
 
 namespace {
 
@@ -72,10 +72,12 @@ std::optional<LiteralsHeader> read_literals_header(Bytes& block) noexcept {
 
 } // namespace
 
-bool Decoder::unpack(Bytes frame, std::span<std::byte> target) noexcept { return start(frame, target) && read_code() && finish(); }
+bool Decoder::unpack(Bytes frame, std::span<std::byte> target) noexcept {
+    return start(frame, target) && read_code() && finish();
+}
 
-void Decoder::unpack_two(std::array<Decoder, 2>& decoders, const std::array<Bytes, 2>& frames, const std::array<std::span<std::byte>, 2>& targets,
-                         std::array<bool, 2>& done) noexcept {
+void Decoder::unpack_two(std::array<Decoder, 2>& decoders, const std::array<Bytes, 2>& frames,
+                         const std::array<std::span<std::byte>, 2>& targets, std::array<bool, 2>& done) noexcept {
     auto& [one, other] = decoders;
     for (std::size_t i = 0; i < 2; ++i) done[i] = decoders[i].start(frames[i], targets[i]);
     if (done[0] && done[1] && one.block_.has_code && other.block_.has_code) {
@@ -85,7 +87,8 @@ void Decoder::unpack_two(std::array<Decoder, 2>& decoders, const std::array<Byte
     } else {
         for (std::size_t i = 0; i < 2; ++i) done[i] = done[i] && decoders[i].read_code();
     }
-    if (done[0] && done[1] && one.block_.waits && other.block_.waits) HuffmanTable::decode_eight(one.code_, one.four_, other.code_, other.four_);
+    if (done[0] && done[1] && one.block_.waits && other.block_.waits)
+        HuffmanTable::decode_eight(one.code_, one.four_, other.code_, other.four_);
     for (std::size_t i = 0; i < 2; ++i) done[i] = done[i] && decoders[i].finish();
 }
 
@@ -120,10 +123,8 @@ bool Decoder::start_block() noexcept {
     if (header.type == BlockType::compressed) return start_literals(stored);
     if (header.size > block_.target.size()) return false;
     if (header.size == 0) return true;
-    if (header.type == BlockType::run)
-        std::memset(target_.data(), std::to_integer<int>(stored[0]), header.size);
-    else
-        std::memcpy(target_.data(), stored.data(), header.size);
+    if (header.type == BlockType::run) std::memset(target_.data(), std::to_integer<int>(stored[0]), header.size);
+    else std::memcpy(target_.data(), stored.data(), header.size);
     return true;
 }
 

@@ -56,18 +56,18 @@ struct Frame {
     [[nodiscard]] BlockHeader block() noexcept;
 };
 
-
-/// Unpacks Zstandard frames into memory that is there. For thousands of frames of a few kilobytes: nothing is allocated or cleared
-/// between them. Use one in each thread. Source: RFC 8878.
+/// Unpacks Zstandard frames into memory that is there. For thousands of frames of a few kilobytes: nothing is allocated
+/// or cleared between them. Use one in each thread. Source: RFC 8878.
 class Decoder {
   public:
-    /// Unpacks a frame that fills `target` exactly, and returns true; false (with `target` in any state) for every other frame, also for a
-    /// damaged one, and for one with a dictionary or a checksum: then a complete decompressor has to say what it is.
+    /// Unpacks a frame that fills `target` exactly, and returns true; false (with `target` in any state) for every
+    /// other frame, also for a damaged one, and for one with a dictionary or a checksum: then a complete decompressor
+    /// has to say what it is.
     [[nodiscard]] bool unpack(Bytes frame, std::span<std::byte> target) noexcept;
 
     /// Does that with two frames, where that is faster than one after the other. `done` are what `unpack` returns.
-    static void unpack_two(std::array<Decoder, 2>& decoders, const std::array<Bytes, 2>& frames, const std::array<std::span<std::byte>, 2>& targets,
-                           std::array<bool, 2>& done) noexcept;
+    static void unpack_two(std::array<Decoder, 2>& decoders, const std::array<Bytes, 2>& frames,
+                           const std::array<std::span<std::byte>, 2>& targets, std::array<bool, 2>& done) noexcept;
 
   private:
     // A block between its literals and its sequences.
@@ -78,7 +78,7 @@ class Decoder {
         bool single = false;   // one stream rather than four
         bool waits = false;    // for its four streams of literals
         bool is_done = false;  // It has nothing but literals.
-        Bytes stored; // of literals: a code, and streams
+        Bytes stored;          // of literals: a code, and streams
         std::span<std::byte> decoded;
         Literals literals;
         Bytes section;

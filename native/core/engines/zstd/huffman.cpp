@@ -16,14 +16,18 @@
 namespace headrace::zstd {
 namespace {
 
-// `width` cells for each of some symbols. Eight symbols are taken at a time: up to seven are read, and as many filled in, that come behind
-// them.
-template <std::size_t width> std::uint16_t* fill(std::uint16_t* to, std::span<const std::uint8_t> symbols, unsigned length) noexcept {
+// `width` cells for each of some symbols. Eight symbols are taken at a time: up to seven are read, and as many filled
+// in, that come behind them.
+template <std::size_t width>
+std::uint16_t* fill(std::uint16_t* to, std::span<const std::uint8_t> symbols, unsigned length) noexcept {
 #ifdef HEADRACE_ZSTD_SSE2
     const __m128i lengths = _mm_set1_epi8(static_cast<char>(length));
-    const auto put = [&](std::size_t number, __m128i cells) { _mm_storeu_si128(reinterpret_cast<__m128i*>(to) + number, cells); };
+    const auto put = [&](std::size_t number, __m128i cells) {
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(to) + number, cells);
+    };
     for (std::size_t i = 0; i < symbols.size(); i += 8) {
-        const __m128i cells = _mm_unpacklo_epi8(lengths, _mm_loadl_epi64(reinterpret_cast<const __m128i*>(symbols.data() + i)));
+        const __m128i cells =
+            _mm_unpacklo_epi8(lengths, _mm_loadl_epi64(reinterpret_cast<const __m128i*>(symbols.data() + i)));
         if constexpr (width == 1) {
             put(0, cells);
         } else {
@@ -120,7 +124,8 @@ std::size_t HuffmanTable::read(Bytes from) noexcept {
     return log_ == 0 ? 0 : size;
 }
 
-void HuffmanTable::read_two(HuffmanTable& one, HuffmanTable& other, const std::array<Bytes, 2>& from, std::array<std::size_t, 2>& sizes) noexcept {
+void HuffmanTable::read_two(HuffmanTable& one, HuffmanTable& other, const std::array<Bytes, 2>& from,
+                            std::array<std::size_t, 2>& sizes) noexcept {
     std::array<Weights, 2> weights;
     read_two_weights(from, weights, sizes);
     for (std::size_t i = 0; i < 2; ++i) {
@@ -136,7 +141,8 @@ bool HuffmanTable::build(const Weights& weights) noexcept {
     SymbolsByWeight symbols;
     std::uint32_t total = 0;
     for (unsigned weight = 1; weight < symbols.of.size(); ++weight) {
-        symbols.counts[weight] = (weights.present >> weight & 1) == 0 ? 0 : with_weight(weights, weight, symbols.of[weight].data());
+        symbols.counts[weight] =
+            (weights.present >> weight & 1) == 0 ? 0 : with_weight(weights, weight, symbols.of[weight].data());
         total += static_cast<std::uint32_t>(symbols.counts[weight]) << weight >> 1;
     }
     const auto log = static_cast<unsigned>(std::bit_width(total));
@@ -152,18 +158,15 @@ bool HuffmanTable::build(const Weights& weights) noexcept {
     for (unsigned weight = 1; weight <= log_; ++weight) {
         const std::span<const std::uint8_t> these{symbols.of[weight].data(), symbols.counts[weight]};
         const unsigned length = log_ + 1 - weight;
-        if (weight == 1)
-            to = fill<1>(to, these, length);
-        else if (weight == 2)
-            to = fill<2>(to, these, length);
-        else if (weight == 3)
-            to = fill<4>(to, these, length);
+        if (weight == 1) to = fill<1>(to, these, length);
+        else if (weight == 2) to = fill<2>(to, these, length);
+        else if (weight == 3) to = fill<4>(to, these, length);
         else
-            for (const std::uint8_t symbol : these) to = fill_eights(to, symbol, std::size_t{1} << (weight - 4), length);
+            for (const std::uint8_t symbol : these)
+                to = fill_eights(to, symbol, std::size_t{1} << (weight - 4), length);
     }
     return true;
 }
-
 
 namespace {
 
@@ -185,7 +188,9 @@ std::size_t plain_weights(Bytes from, std::size_t first, Weights& weights) noexc
 
 // Calls `act` with the numbers below `number`, each a constant.
 template <std::size_t number, typename Act> HEADRACE_ZSTD_INLINE void for_each(Act&& act) noexcept {
-    [&]<std::size_t... i>(std::index_sequence<i...>) HEADRACE_ZSTD_LAMBDA { (act(std::integral_constant<std::size_t, i>()), ...); }(std::make_index_sequence<number>());
+    [&]<std::size_t... i>(std::index_sequence<i...>) HEADRACE_ZSTD_LAMBDA {
+        (act(std::integral_constant<std::size_t, i>()), ...);
+    }(std::make_index_sequence<number>());
 }
 
 using WeightCells = std::array<FseCell, std::size_t{1} << most_weight_log>;
@@ -199,7 +204,8 @@ struct PackedWeights {
     std::size_t one, other;
     std::uint16_t present;
 
-    // `size` is its first byte. Returns how many bytes the description takes; 0 where it is unsound. Eight bytes before it are readable.
+    // `size` is its first byte. Returns how many bytes the description takes; 0 where it is unsound. Eight bytes before
+    // it are readable.
     [[nodiscard]] std::size_t open(Bytes from, std::size_t size, WeightCells& room) noexcept {
         if (size >= from.size()) return 0;
         const Bytes packed = from.subspan(1, size);
@@ -223,7 +229,9 @@ struct PackedWeights {
     }
 
     // How many bits are left; negative where more were taken than there were.
-    [[nodiscard]] HEADRACE_ZSTD_INLINE std::ptrdiff_t left() const noexcept { return (at - begin + readable_before) * 8 - std::countr_zero(word); }
+    [[nodiscard]] HEADRACE_ZSTD_INLINE std::ptrdiff_t left() const noexcept {
+        return (at - begin + readable_before) * 8 - std::countr_zero(word);
+    }
 
     HEADRACE_ZSTD_INLINE void refill() noexcept {
         const auto used = static_cast<unsigned>(std::countr_zero(word));
@@ -241,10 +249,11 @@ struct PackedWeights {
 
 constexpr std::size_t weights_at_once = 8; // of at most six bits each
 
-// Most of the weights of several descriptions, by turns, so that none waits for what it looks up. Returns how many of each. Those that
-// were read while the bits of one ran out are read again by who looks at each weight.
+// Most of the weights of several descriptions, by turns, so that none waits for what it looks up. Returns how many of
+// each. Those that were read while the bits of one ran out are read again by who looks at each weight.
 template <std::size_t number>
-HEADRACE_ZSTD_INLINE std::size_t read_most_weights(std::array<PackedWeights, number>& packed, const std::array<std::uint8_t*, number>& to) noexcept {
+HEADRACE_ZSTD_INLINE std::size_t read_most_weights(std::array<PackedWeights, number>& packed,
+                                                   const std::array<std::uint8_t*, number>& to) noexcept {
     std::array<PackedWeights, number> these = packed; // in registers
     const auto all_have = [&](std::ptrdiff_t bits) HEADRACE_ZSTD_LAMBDA {
         bool all = true;
@@ -258,7 +267,8 @@ HEADRACE_ZSTD_INLINE std::size_t read_most_weights(std::array<PackedWeights, num
         for_each<number>([&](auto i) HEADRACE_ZSTD_LAMBDA { these[i].refill(); });
         for_each<weights_at_once / 2>([&](auto k) HEADRACE_ZSTD_LAMBDA {
             for_each<number>([&](auto i) HEADRACE_ZSTD_LAMBDA { to[i][count + k * 2] = these[i].next(these[i].one); });
-            for_each<number>([&](auto i) HEADRACE_ZSTD_LAMBDA { to[i][count + k * 2 + 1] = these[i].next(these[i].other); });
+            for_each<number>([&](auto i)
+                                 HEADRACE_ZSTD_LAMBDA { to[i][count + k * 2 + 1] = these[i].next(these[i].other); });
         });
         if (is_sure || all_have(0)) continue;
         for_each<number>([&](auto i) HEADRACE_ZSTD_LAMBDA { std::memset(to[i] + count, 0, weights_at_once); });
@@ -283,8 +293,9 @@ bool read_other_weights(PackedWeights& packed, std::uint8_t* weights, std::size_
 }
 
 // Reads descriptions, and says how many bytes they take; 0 where one is unsound.
-template <std::size_t number> HEADRACE_ZSTD_INLINE void read_by_turns(const std::array<Bytes, number>& from, std::array<Weights, number>& weights,
-                                                                     std::array<std::size_t, number>& sizes) noexcept {
+template <std::size_t number>
+HEADRACE_ZSTD_INLINE void read_by_turns(const std::array<Bytes, number>& from, std::array<Weights, number>& weights,
+                                        std::array<std::size_t, number>& sizes) noexcept {
     std::array<WeightCells, number> cells;
     std::array<PackedWeights, number> packed{};
     std::array<std::uint8_t*, number> to;
@@ -292,14 +303,12 @@ template <std::size_t number> HEADRACE_ZSTD_INLINE void read_by_turns(const std:
     for (std::size_t i = 0; i < number; ++i) {
         to[i] = weights[i].of.data();
         const std::size_t first = from[i].empty() ? 0 : std::to_integer<std::size_t>(from[i][0]);
-        if (from[i].empty())
-            sizes[i] = 0;
-        else if (first >= 128)
-            sizes[i] = plain_weights(from[i], first, weights[i]);
-        else
-            goes_on[i] = (sizes[i] = packed[i].open(from[i], first, cells[i])) != 0;
+        if (from[i].empty()) sizes[i] = 0;
+        else if (first >= 128) sizes[i] = plain_weights(from[i], first, weights[i]);
+        else goes_on[i] = (sizes[i] = packed[i].open(from[i], first, cells[i])) != 0;
     }
-    const std::size_t most = std::all_of(goes_on.begin(), goes_on.end(), [](bool one) { return one; }) ? read_most_weights(packed, to) : 0;
+    const std::size_t most =
+        std::all_of(goes_on.begin(), goes_on.end(), [](bool one) { return one; }) ? read_most_weights(packed, to) : 0;
     for (std::size_t i = 0; i < number; ++i) {
         if (!goes_on[i]) continue;
         weights[i].count = most;
@@ -308,15 +317,23 @@ template <std::size_t number> HEADRACE_ZSTD_INLINE void read_by_turns(const std:
     }
 }
 
-void one_plain(const std::array<Bytes, 1>& from, std::array<Weights, 1>& weights, std::array<std::size_t, 1>& sizes) noexcept { read_by_turns(from, weights, sizes); }
-void two_plain(const std::array<Bytes, 2>& from, std::array<Weights, 2>& weights, std::array<std::size_t, 2>& sizes) noexcept { read_by_turns(from, weights, sizes); }
-
-#ifdef HEADRACE_ZSTD_BMI2
-__attribute__((target("bmi,bmi2"))) void one_bmi2(const std::array<Bytes, 1>& from, std::array<Weights, 1>& weights, std::array<std::size_t, 1>& sizes) noexcept {
+void one_plain(const std::array<Bytes, 1>& from, std::array<Weights, 1>& weights,
+               std::array<std::size_t, 1>& sizes) noexcept {
+    read_by_turns(from, weights, sizes);
+}
+void two_plain(const std::array<Bytes, 2>& from, std::array<Weights, 2>& weights,
+               std::array<std::size_t, 2>& sizes) noexcept {
     read_by_turns(from, weights, sizes);
 }
 
-__attribute__((target("bmi,bmi2"))) void two_bmi2(const std::array<Bytes, 2>& from, std::array<Weights, 2>& weights, std::array<std::size_t, 2>& sizes) noexcept {
+#ifdef HEADRACE_ZSTD_BMI2
+__attribute__((target("bmi,bmi2"))) void one_bmi2(const std::array<Bytes, 1>& from, std::array<Weights, 1>& weights,
+                                                  std::array<std::size_t, 1>& sizes) noexcept {
+    read_by_turns(from, weights, sizes);
+}
+
+__attribute__((target("bmi,bmi2"))) void two_bmi2(const std::array<Bytes, 2>& from, std::array<Weights, 2>& weights,
+                                                  std::array<std::size_t, 2>& sizes) noexcept {
     read_by_turns(from, weights, sizes);
 }
 #endif
@@ -349,7 +366,8 @@ std::size_t read_weights(Bytes from, Weights& weights) noexcept {
     return sizes[0];
 }
 
-void read_two_weights(const std::array<Bytes, 2>& from, std::array<Weights, 2>& weights, std::array<std::size_t, 2>& sizes) noexcept {
+void read_two_weights(const std::array<Bytes, 2>& from, std::array<Weights, 2>& weights,
+                      std::array<std::size_t, 2>& sizes) noexcept {
     best().two(from, weights, sizes);
 }
 

@@ -82,8 +82,8 @@ HEADRACE_ZSTD_INLINE void turns_of_four(HuffmanTable::Four& four, std::size_t tu
     four = {a, b, c, d};
 }
 
-HEADRACE_ZSTD_INLINE void turns_of_eight(HuffmanTable::Four& four, const Code code, HuffmanTable::Four& other, const Code other_code,
-                                         std::size_t turns) noexcept {
+HEADRACE_ZSTD_INLINE void turns_of_eight(HuffmanTable::Four& four, const Code code, HuffmanTable::Four& other,
+                                         const Code other_code, std::size_t turns) noexcept {
     HuffmanStream a = four[0], b = four[1], c = four[2], d = four[3]; // in registers
     HuffmanStream e = other[0], f = other[1], g = other[2], h = other[3];
     for (; turns != 0; --turns) {
@@ -110,9 +110,12 @@ HEADRACE_ZSTD_INLINE void turns_of_eight(HuffmanTable::Four& four, const Code co
     other = {e, f, g, h};
 }
 
-void four_plain(HuffmanTable::Four& four, std::size_t turns, const Code code) noexcept { turns_of_four(four, turns, code); }
+void four_plain(HuffmanTable::Four& four, std::size_t turns, const Code code) noexcept {
+    turns_of_four(four, turns, code);
+}
 
-HEADRACE_ZSTD_INLINE bool all_eight(HuffmanTable::Four& four, const Code code, HuffmanTable::Four& other, const Code other_code) noexcept {
+HEADRACE_ZSTD_INLINE bool all_eight(HuffmanTable::Four& four, const Code code, HuffmanTable::Four& other,
+                                    const Code other_code) noexcept {
     const std::size_t turns = std::min(safe_turns(four), safe_turns(other));
     if (turns != 0) turns_of_eight(four, code, other, other_code, turns);
     return turns != 0;
@@ -125,75 +128,80 @@ bool eight_plain(HuffmanTable::Four& four, const Code code, HuffmanTable::Four& 
 
 #ifdef HEADRACE_ZSTD_BMI2
 
-// The same for processors that shift by any register. Compilers move eight streams to and from the stack all the time, which takes longer
-// than decoding: hence the instructions as such, four for a symbol. What they decode goes to lanes behind one pointer, and is copied from
-// there; that leaves a register for everything. Not all streams are filled up at the same time: what they wait for then is hidden behind
-// the symbols of the others.
+// The same for processors that shift by any register. Compilers move eight streams to and from the stack all the time,
+// which takes longer than decoding: hence the instructions as such, four for a symbol. What they decode goes to lanes
+// behind one pointer, and is copied from there; that leaves a register for everything. Not all streams are filled up at
+// the same time: what they wait for then is hidden behind the symbols of the others.
 constexpr std::size_t lane_size = 1088; // not a multiple of what a cache is made of
 
-#define HEADRACE_ZSTD_SYMBOL(bits, cells, place) \
-    "shrx %[shift], %[" bits "], %q[cell]\n\t" \
-    "movzwl (%[" cells "], %q[cell], 2), %k[cell]\n\t" \
-    "shlx %q[cell], %[" bits "], %[" bits "]\n\t" /* by the lowest six bits: the length of the code */ \
+#define HEADRACE_ZSTD_SYMBOL(bits, cells, place)                                                                       \
+    "shrx %[shift], %[" bits "], %q[cell]\n\t"                                                                         \
+    "movzwl (%[" cells "], %q[cell], 2), %k[cell]\n\t"                                                                 \
+    "shlx %q[cell], %[" bits "], %[" bits "]\n\t" /* by the lowest six bits: the length of the code */                 \
     "movb %h[cell], " place "(%[to])\n\t"
 
-#define HEADRACE_ZSTD_ROUND(number) \
-    HEADRACE_ZSTD_SYMBOL("a", "cells", #number) \
-    HEADRACE_ZSTD_SYMBOL("b", "cells", "1088+" #number) \
-    HEADRACE_ZSTD_SYMBOL("c", "cells", "2176+" #number) \
-    HEADRACE_ZSTD_SYMBOL("d", "cells", "3264+" #number) \
-    HEADRACE_ZSTD_SYMBOL("e", "other_cells", "4352+" #number) \
-    HEADRACE_ZSTD_SYMBOL("f", "other_cells", "5440+" #number) \
-    HEADRACE_ZSTD_SYMBOL("g", "other_cells", "6528+" #number) \
+#define HEADRACE_ZSTD_ROUND(number)                                                                                    \
+    HEADRACE_ZSTD_SYMBOL("a", "cells", #number)                                                                        \
+    HEADRACE_ZSTD_SYMBOL("b", "cells", "1088+" #number)                                                                \
+    HEADRACE_ZSTD_SYMBOL("c", "cells", "2176+" #number)                                                                \
+    HEADRACE_ZSTD_SYMBOL("d", "cells", "3264+" #number)                                                                \
+    HEADRACE_ZSTD_SYMBOL("e", "other_cells", "4352+" #number)                                                          \
+    HEADRACE_ZSTD_SYMBOL("f", "other_cells", "5440+" #number)                                                          \
+    HEADRACE_ZSTD_SYMBOL("g", "other_cells", "6528+" #number)                                                          \
     HEADRACE_ZSTD_SYMBOL("h", "other_cells", "7616+" #number)
 
 // As `refill` does it.
-#define HEADRACE_ZSTD_REFILL(bits, at) \
-    "tzcntq %[" bits "], %q[cell]\n\t" \
-    "movl %k[cell], %k[" bits "]\n\t" \
-    "shrl $3, %k[" bits "]\n\t" \
-    "negq %[" bits "]\n\t" \
-    "addq " at ", %[" bits "]\n\t" \
-    "movq %[" bits "], " at "\n\t" \
-    "movq (%[" bits "]), %[" bits "]\n\t" \
-    "andl $7, %k[cell]\n\t" \
-    "orq $1, %[" bits "]\n\t" \
+#define HEADRACE_ZSTD_REFILL(bits, at)                                                                                 \
+    "tzcntq %[" bits "], %q[cell]\n\t"                                                                                 \
+    "movl %k[cell], %k[" bits "]\n\t"                                                                                  \
+    "shrl $3, %k[" bits "]\n\t"                                                                                        \
+    "negq %[" bits "]\n\t"                                                                                             \
+    "addq " at ", %[" bits "]\n\t"                                                                                     \
+    "movq %[" bits "], " at "\n\t"                                                                                     \
+    "movq (%[" bits "]), %[" bits "]\n\t"                                                                              \
+    "andl $7, %k[cell]\n\t"                                                                                            \
+    "orq $1, %[" bits "]\n\t"                                                                                          \
     "shlxq %q[cell], %[" bits "], %[" bits "]\n\t"
 
-__attribute__((target("bmi,bmi2"))) bool eight_bmi2(HuffmanTable::Four& four, const Code code, HuffmanTable::Four& other, const Code other_code) noexcept {
+__attribute__((target("bmi,bmi2"))) bool eight_bmi2(HuffmanTable::Four& four, const Code code,
+                                                    HuffmanTable::Four& other, const Code other_code) noexcept {
     if (code.shift != other_code.shift) return all_eight(four, code, other, other_code);
     std::byte lanes[8 * lane_size];
     std::uint64_t a = four[0].bits, b = four[1].bits, c = four[2].bits, d = four[3].bits;
     std::uint64_t e = other[0].bits, f = other[1].bits, g = other[2].bits, h = other[3].bits;
     using Two = std::array<const std::byte*, 2>; // %[at] and %H[at], eight bytes behind it
-    Two at_ab = {four[0].at, four[1].at}, at_cd = {four[2].at, four[3].at}, at_ef = {other[0].at, other[1].at}, at_gh = {other[2].at, other[3].at};
+    Two at_ab = {four[0].at, four[1].at}, at_cd = {four[2].at, four[3].at}, at_ef = {other[0].at, other[1].at},
+        at_gh = {other[2].at, other[3].at};
     const std::uint64_t shift = code.shift;
-    const std::size_t room = std::min<std::size_t>({lane_size, static_cast<std::size_t>(four[3].end - four[3].to), static_cast<std::size_t>(other[3].end - other[3].to)}) / between_refills;
+    const std::size_t room = std::min<std::size_t>({lane_size, static_cast<std::size_t>(four[3].end - four[3].to),
+                                                    static_cast<std::size_t>(other[3].end - other[3].to)}) /
+                             between_refills;
     // How many turns can be done without reading before what is readable, if every code is of the most bits.
     const auto turns_left = [&] {
-        const std::ptrdiff_t least = std::min({at_ab[0] - four[0].begin, at_ab[1] - four[1].begin, at_cd[0] - four[2].begin, at_cd[1] - four[3].begin,
-                                               at_ef[0] - other[0].begin, at_ef[1] - other[1].begin, at_gh[0] - other[2].begin, at_gh[1] - other[3].begin});
+        const std::ptrdiff_t least =
+            std::min({at_ab[0] - four[0].begin, at_ab[1] - four[1].begin, at_cd[0] - four[2].begin,
+                      at_cd[1] - four[3].begin, at_ef[0] - other[0].begin, at_ef[1] - other[1].begin,
+                      at_gh[0] - other[2].begin, at_gh[1] - other[3].begin});
         constexpr std::ptrdiff_t used = 7; // bits, of the words there
         const std::ptrdiff_t bits = (least + readable_before) * 8 - used;
-        return bits < 0 ? 0 : static_cast<std::uint32_t>(bits) / static_cast<std::uint32_t>(between_refills * (64 - shift));
+        return bits < 0 ? 0
+                        : static_cast<std::uint32_t>(bits) / static_cast<std::uint32_t>(between_refills * (64 - shift));
     };
     std::byte* to = lanes;
     const std::byte* const most = lanes + room * between_refills;
-    while (const std::size_t turns = std::min<std::size_t>(static_cast<std::size_t>(most - to) / between_refills, turns_left())) {
+    while (const std::size_t turns =
+               std::min<std::size_t>(static_cast<std::size_t>(most - to) / between_refills, turns_left())) {
         for (const std::byte* const end = to + turns * between_refills; to != end; to += between_refills) {
             std::uint64_t cell;
-            asm(HEADRACE_ZSTD_ROUND(0)
-                HEADRACE_ZSTD_REFILL("a", "%[at_ab]") HEADRACE_ZSTD_REFILL("e", "%[at_ef]")
-                HEADRACE_ZSTD_ROUND(1)
-                HEADRACE_ZSTD_REFILL("b", "%H[at_ab]") HEADRACE_ZSTD_REFILL("f", "%H[at_ef]")
-                HEADRACE_ZSTD_ROUND(2)
-                HEADRACE_ZSTD_REFILL("c", "%[at_cd]") HEADRACE_ZSTD_REFILL("g", "%[at_gh]")
-                HEADRACE_ZSTD_ROUND(3)
-                HEADRACE_ZSTD_REFILL("d", "%H[at_cd]")
-                HEADRACE_ZSTD_ROUND(4)
-                HEADRACE_ZSTD_REFILL("h", "%H[at_gh]")
-                : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [d] "+r"(d), [e] "+r"(e), [f] "+r"(f), [g] "+r"(g), [h] "+r"(h), [cell] "=&Q"(cell),
-                  [at_ab] "+m"(at_ab), [at_cd] "+m"(at_cd), [at_ef] "+m"(at_ef), [at_gh] "+m"(at_gh)
+            asm(HEADRACE_ZSTD_ROUND(0) HEADRACE_ZSTD_REFILL("a", "%[at_ab]") HEADRACE_ZSTD_REFILL("e", "%[at_ef]")
+                    HEADRACE_ZSTD_ROUND(1) HEADRACE_ZSTD_REFILL("b", "%H[at_ab]") HEADRACE_ZSTD_REFILL("f", "%H[at_ef]")
+                        HEADRACE_ZSTD_ROUND(2) HEADRACE_ZSTD_REFILL("c", "%[at_cd]")
+                            HEADRACE_ZSTD_REFILL("g", "%[at_gh]") HEADRACE_ZSTD_ROUND(3)
+                                HEADRACE_ZSTD_REFILL("d", "%H[at_cd]") HEADRACE_ZSTD_ROUND(4)
+                                    HEADRACE_ZSTD_REFILL("h", "%H[at_gh]")
+                : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [d] "+r"(d), [e] "+r"(e), [f] "+r"(f), [g] "+r"(g),
+                  [h] "+r"(h), [cell] "=&Q"(cell), [at_ab] "+m"(at_ab), [at_cd] "+m"(at_cd), [at_ef] "+m"(at_ef),
+                  [at_gh] "+m"(at_gh)
                 : [shift] "r"(shift), [cells] "r"(code.cells), [other_cells] "r"(other_code.cells), [to] "R"(to)
                 : "memory", "cc");
         }
@@ -216,7 +224,8 @@ __attribute__((target("bmi,bmi2"))) bool eight_bmi2(HuffmanTable::Four& four, co
 #undef HEADRACE_ZSTD_ROUND
 #undef HEADRACE_ZSTD_REFILL
 
-__attribute__((target("bmi,bmi2"))) void four_bmi2(HuffmanTable::Four& four, std::size_t turns, const Code code) noexcept {
+__attribute__((target("bmi,bmi2"))) void four_bmi2(HuffmanTable::Four& four, std::size_t turns,
+                                                   const Code code) noexcept {
     turns_of_four(four, turns, code);
 }
 #endif
@@ -263,7 +272,9 @@ bool HuffmanTable::open_four(Bytes streams, std::span<std::byte> to, Four& four)
     Bytes rest = streams.subspan(head);
     for (std::size_t i = 0; i < 4; ++i) {
         const std::size_t size = i == 3 ? rest.size() : load_le<std::uint16_t>(streams.data() + i * 2);
-        if (size > rest.size() || !four[i].open(rest.first(size), i == 3 ? to.subspan(part * 3) : to.subspan(part * i, part))) return false;
+        if (size > rest.size() ||
+            !four[i].open(rest.first(size), i == 3 ? to.subspan(part * 3) : to.subspan(part * i, part)))
+            return false;
         rest = rest.subspan(size);
     }
     return true;
@@ -272,10 +283,12 @@ bool HuffmanTable::open_four(Bytes streams, std::span<std::byte> to, Four& four)
 bool HuffmanTable::decode_four(Four& four) const noexcept {
     const Code code{cells_.data(), 64 - log_};
     while (const std::size_t turns = safe_turns(four)) best().four(four, turns, code);
-    return std::all_of(four.begin(), four.end(), [&](const HuffmanStream& stream) { return decode_rest(stream, code); });
+    return std::all_of(four.begin(), four.end(),
+                       [&](const HuffmanStream& stream) { return decode_rest(stream, code); });
 }
 
-void HuffmanTable::decode_eight(const HuffmanTable& table, Four& four, const HuffmanTable& other_table, Four& other) noexcept {
+void HuffmanTable::decode_eight(const HuffmanTable& table, Four& four, const HuffmanTable& other_table,
+                                Four& other) noexcept {
     const Code code{table.cells_.data(), 64 - table.log_}, other_code{other_table.cells_.data(), 64 - other_table.log_};
     while (best().eight(four, code, other, other_code)) {}
 }

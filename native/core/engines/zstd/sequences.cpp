@@ -4,7 +4,8 @@
 
 namespace headrace::zstd {
 
-// What one of the three numbers of a sequence is made of: for each of its codes a value, and how many bits are added to it.
+// What one of the three numbers of a sequence is made of: for each of its codes a value, and how many bits are added to
+// it.
 struct Sequences::Kind {
     unsigned most_log;
     unsigned codes;
@@ -17,7 +18,8 @@ struct Sequences::Kind {
 
 namespace {
 
-template <std::size_t size> constexpr std::array<std::uint32_t, 53> sums(std::uint32_t first, const std::array<std::uint8_t, size>& extra) {
+template <std::size_t size>
+constexpr std::array<std::uint32_t, 53> sums(std::uint32_t first, const std::array<std::uint8_t, size>& extra) {
     std::array<std::uint32_t, 53> values{};
     for (std::size_t i = 0; i < size; ++i) {
         values[i] = first;
@@ -26,10 +28,11 @@ template <std::size_t size> constexpr std::array<std::uint32_t, 53> sums(std::ui
     return values;
 }
 
-constexpr std::array<std::uint8_t, 53> literal_extra = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1,
-                                                         1, 1, 2, 2, 3, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
-constexpr std::array<std::uint8_t, 53> match_extra = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,  0,  0,  0,
-                                                       0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+constexpr std::array<std::uint8_t, 53> literal_extra = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,  0,  0,  0,  0,  1,  1,
+                                                        1, 1, 2, 2, 3, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+constexpr std::array<std::uint8_t, 53> match_extra = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,  0,  0,  0,  0,  0,  0, 0,
+                                                      0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,  0,  0,  0,  1,  1,  1, 1,
+                                                      2, 2, 3, 3, 4, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
 
 constexpr std::array<std::uint32_t, 53> powers() {
     std::array<std::uint32_t, 53> values{};
@@ -45,14 +48,16 @@ constexpr std::array<std::uint8_t, 53> numbers() {
 
 } // namespace
 
-constinit const Sequences::Kind Sequences::literal_lengths{9, 36, sums(0, literal_extra), literal_extra, 6, 36,
-                                                 {4, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 2,  2,
-                                                  2, 2, 2, 2, 2, 2, 2, 3, 2, 1, 1, 1, 1, 1, -1, -1, -1, -1}};
-constinit const Sequences::Kind Sequences::offsets{8, 32, powers(), numbers(), 5, 29,
-                                         {1, 1, 1, 1, 1, 1, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1}};
-constinit const Sequences::Kind Sequences::match_lengths{9, 53, sums(3, match_extra), match_extra, 6, 53,
-                                               {1, 4, 3, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,  1,  1,  1,
-                                                1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1}};
+constinit const Sequences::Kind Sequences::literal_lengths{
+    9, 36, sums(0, literal_extra), literal_extra, 6, 36, {4, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1,  1,  2,  2,
+                                                          2, 2, 2, 2, 2, 2, 2, 3, 2, 1, 1, 1, 1, 1, -1, -1, -1, -1}};
+constinit const Sequences::Kind Sequences::offsets{8, 32, powers(), numbers(), 5, 29, {1, 1, 1, 1, 1,  1,  2,  2,  2, 1,
+                                                                                       1, 1, 1, 1, 1,  1,  1,  1,  1, 1,
+                                                                                       1, 1, 1, 1, -1, -1, -1, -1, -1}};
+constinit const Sequences::Kind Sequences::match_lengths{
+    9, 53, sums(3, match_extra), match_extra, 6, 53, {1, 4, 3, 2, 2, 2, 2, 2, 2, 1, 1,  1,  1,  1,  1,  1,  1, 1,
+                                                      1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,  1,  1,  1,  1,  1,  1, 1,
+                                                      1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1}};
 
 namespace {
 
@@ -81,7 +86,8 @@ inline void copy_match_rough(std::byte* to, std::size_t offset, std::size_t size
         std::memset(to, std::to_integer<int>(to[-1]), size);
         return;
     }
-    // 16 bytes one by one; the others from the first place before them that is at least 16 bytes back and holds the same.
+    // 16 bytes one by one; the others from the first place before them that is at least 16 bytes back and holds the
+    // same.
     std::byte* const end = to + size;
     const std::size_t period = offset * (15 / offset + 1);
     copy_match(to, offset, std::min<std::size_t>(16, size));
@@ -124,7 +130,9 @@ struct State {
     const Sequences::Cell* cells;
     const Sequences::Cell* now;
 
-    State(const Sequences::Cell* table, unsigned log, BackwardBits& bits) noexcept : cells(table), now(table + bits.take(log)) {}
+    State(const Sequences::Cell* table, unsigned log, BackwardBits& bits) noexcept
+        : cells(table),
+          now(table + bits.take(log)) {}
     void next(BackwardBits& bits) noexcept { now = cells + now->base + bits.take(now->bits); }
 };
 
@@ -172,7 +180,8 @@ bool Sequences::read_table(Bytes& section, unsigned mode, const Kind& kind, Tabl
     return true;
 }
 
-std::size_t Sequences::unpack(Bytes section, Literals literals, const std::byte* begin, std::span<std::byte> target) noexcept {
+std::size_t Sequences::unpack(Bytes section, Literals literals, const std::byte* begin,
+                              std::span<std::byte> target) noexcept {
     std::size_t count = 0;
     if (!read_count(section, count)) return unsound;
     std::byte* to = target.data();
@@ -184,7 +193,8 @@ std::size_t Sequences::unpack(Bytes section, Literals literals, const std::byte*
         const auto modes = std::to_integer<unsigned>(section[0]);
         section = section.subspan(1);
         if ((modes & 3) != 0 || !read_table(section, modes >> 6, literal_lengths, literal_length_) ||
-            !read_table(section, modes >> 4 & 3, offsets, offset_) || !read_table(section, modes >> 2 & 3, match_lengths, match_length_))
+            !read_table(section, modes >> 4 & 3, offsets, offset_) ||
+            !read_table(section, modes >> 2 & 3, match_lengths, match_length_))
             return unsound;
         BackwardBits bits;
         if (!bits.open(section)) return unsound;
@@ -195,15 +205,17 @@ std::size_t Sequences::unpack(Bytes section, Literals literals, const std::byte*
         for (;;) {
             if (!bits.refill()) return unsound;
             const std::uint64_t value = distances.now->value + bits.take(distances.now->extra); // up to 31 bits
-            const unsigned extra = matches.now->extra + lengths.now->extra;                      // up to 32
+            const unsigned extra = matches.now->extra + lengths.now->extra;                     // up to 32
             if (extra > 20) bits.refill();
             const std::size_t match = matches.now->value + bits.take(matches.now->extra);
             const std::size_t length = lengths.now->value + bits.take(lengths.now->extra);
             const std::size_t back = distance(recent_, value, length == 0);
-            if (length > static_cast<std::size_t>(literals_end - literal) || length > static_cast<std::size_t>(end - to) ||
-                match > static_cast<std::size_t>(end - to) - length || back == 0 || back > static_cast<std::size_t>(to - begin) + length)
+            if (length > static_cast<std::size_t>(literals_end - literal) ||
+                length > static_cast<std::size_t>(end - to) || match > static_cast<std::size_t>(end - to) - length ||
+                back == 0 || back > static_cast<std::size_t>(to - begin) + length)
                 return unsound;
-            if (static_cast<std::size_t>(end - to) - length - match >= slack && static_cast<std::size_t>(readable_end - literal) - length >= 16) {
+            if (static_cast<std::size_t>(end - to) - length - match >= slack &&
+                static_cast<std::size_t>(readable_end - literal) - length >= 16) {
                 copy_rough(to, literal, length);
                 copy_match_rough(to + length, back, match);
             } else {
@@ -228,7 +240,6 @@ std::size_t Sequences::unpack(Bytes section, Literals literals, const std::byte*
     return static_cast<std::size_t>(to - target.data()) + rest;
 }
 
-
 namespace {
 
 // Bits from the lowest of the first byte on. Behind the end there are zeros; `taken` tells.
@@ -239,10 +250,8 @@ class ForwardBits {
     [[nodiscard]] unsigned peek(unsigned count) const noexcept {
         std::uint32_t word = 0;
         const std::size_t first = at_ / 8;
-        if (first + sizeof word <= from_.size())
-            word = load_le<std::uint32_t>(from_.data() + first);
-        else if (first < from_.size())
-            std::memcpy(&word, from_.data() + first, from_.size() - first);
+        if (first + sizeof word <= from_.size()) word = load_le<std::uint32_t>(from_.data() + first);
+        else if (first < from_.size()) std::memcpy(&word, from_.data() + first, from_.size() - first);
         return word >> (at_ % 8) & ((1U << count) - 1);
     }
 

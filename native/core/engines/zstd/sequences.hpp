@@ -12,25 +12,28 @@ struct Literals {
     std::size_t readable = 0; ///< How many bytes can be read from their beginning, the ones behind them too.
 };
 
-/// How literals and matches make up blocks, one after the other. Source: RFC 8878, section 3.1.1.3.2, and for what comes first in a
-/// frame, section 3.1.1.5.
+/// How literals and matches make up blocks, one after the other. Source: RFC 8878, section 3.1.1.3.2, and for what
+/// comes first in a frame, section 3.1.1.5.
 class Sequences {
   public:
     /// Goes back to how a frame begins.
     void reset() noexcept;
 
-    /// Unpacks a block: `section` is what follows its literals in it, and eight bytes before that are readable. `target` is where it goes
-    /// and as far as it may; matches reach back to `begin`. Returns how many bytes it has, or `unsound`.
-    [[nodiscard]] std::size_t unpack(Bytes section, Literals literals, const std::byte* begin, std::span<std::byte> target) noexcept;
+    /// Unpacks a block: `section` is what follows its literals in it, and eight bytes before that are readable.
+    /// `target` is where it goes and as far as it may; matches reach back to `begin`. Returns how many bytes it has, or
+    /// `unsound`.
+    [[nodiscard]] std::size_t unpack(Bytes section, Literals literals, const std::byte* begin,
+                                     std::span<std::byte> target) noexcept;
 
     static constexpr std::size_t unsound = ~std::size_t{0};
-    static constexpr std::size_t slack = 32; ///< Bytes behind literals that make copying them fast where they are `readable`.
+    static constexpr std::size_t slack =
+        32; ///< Bytes behind literals that make copying them fast where they are `readable`.
 
     /// One state of one of the three tables.
     struct Cell {
-        std::uint16_t base;  ///< Of the next state.
-        std::uint8_t bits;   ///< Of the next state, added to its base.
-        std::uint8_t extra;  ///< Bits of the value, added to it.
+        std::uint16_t base; ///< Of the next state.
+        std::uint8_t bits;  ///< Of the next state, added to its base.
+        std::uint8_t extra; ///< Bits of the value, added to it.
         std::uint32_t value;
     };
 
@@ -64,8 +67,10 @@ struct FseCounts {
     unsigned log = 0;
 };
 
-/// Reads counts. Returns how many bytes they take; 0 where they are unsound, finer than 2^most_log, or of more symbols than that.
-[[nodiscard]] std::size_t read_fse_counts(Bytes from, unsigned most_log, unsigned most_symbols, FseCounts& counts) noexcept;
+/// Reads counts. Returns how many bytes they take; 0 where they are unsound, finer than 2^most_log, or of more symbols
+/// than that.
+[[nodiscard]] std::size_t read_fse_counts(Bytes from, unsigned most_log, unsigned most_symbols,
+                                          FseCounts& counts) noexcept;
 
 /// One state: its symbol, and how the next state comes about: that many bits, added to the base.
 struct FseCell {
@@ -77,12 +82,12 @@ struct FseCell {
 /// The states of counts that were read: 2^log of them.
 void build_fse_cells(const FseCounts& counts, std::span<FseCell> cells) noexcept;
 
-
-/// How many bytes before a stream must be readable: whole words are loaded, also where only their last bytes belong to it.
+/// How many bytes before a stream must be readable: whole words are loaded, also where only their last bytes belong to
+/// it.
 inline constexpr std::ptrdiff_t readable_before = 8;
 
-/// Bits that were written forwards and are read backwards, from the last one set in the last byte. Source: RFC 8878, section 4.1.
-/// What is read beyond the beginning is whatever lies before it: `left` tells.
+/// Bits that were written forwards and are read backwards, from the last one set in the last byte. Source: RFC 8878,
+/// section 4.1. What is read beyond the beginning is whatever lies before it: `left` tells.
 class BackwardBits {
   public:
     /// False where there is no stream: it is empty, or its last byte is.
@@ -116,7 +121,9 @@ class BackwardBits {
     }
 
     /// How many bits are left; negative where more were taken than there were.
-    [[nodiscard]] std::ptrdiff_t left() const noexcept { return (at_ - begin_ + readable_before) * 8 - static_cast<std::ptrdiff_t>(used_); }
+    [[nodiscard]] std::ptrdiff_t left() const noexcept {
+        return (at_ - begin_ + readable_before) * 8 - static_cast<std::ptrdiff_t>(used_);
+    }
 
   private:
     const std::byte* begin_ = nullptr;

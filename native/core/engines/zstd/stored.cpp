@@ -15,7 +15,8 @@ std::optional<Bytes> zstd_raw_content(Bytes frame, std::uint64_t size) noexcept 
     if (at.header().value_or(size) != size) return std::nullopt;
     const zstd::BlockHeader block = at.block();
     const Bytes content = at.take(block.size);
-    if (!at.fits || !block.last || block.type != zstd::BlockType::raw || !at.rest.empty() || content.size() != size) return std::nullopt;
+    if (!at.fits || !block.last || block.type != zstd::BlockType::raw || !at.rest.empty() || content.size() != size)
+        return std::nullopt;
     return content;
 }
 

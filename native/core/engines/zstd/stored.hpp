@@ -6,9 +6,9 @@
 
 namespace headrace {
 
-/// What can be done with a Zstandard frame without a decompressor. Many hold their content as it is, in raw blocks, or as runs
-/// of one byte: that is what the compressor makes of bytes that do not compress, and of very few.
-/// Source: RFC 8878, section 3.1.1.
+/// What can be done with a Zstandard frame without a decompressor. Many hold their content as it is, in raw blocks, or
+/// as runs of one byte: that is what the compressor makes of bytes that do not compress, and of very few. Source: RFC
+/// 8878, section 3.1.1.
 
 /// The content size that a frame declares; nothing where it does not, or is no frame.
 [[nodiscard]] std::optional<std::uint64_t> zstd_declared_size(Bytes frame) noexcept;

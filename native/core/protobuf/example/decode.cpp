@@ -13,12 +13,17 @@ std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(by
 
 std::size_t size_of_number(Kind kind) { return kind == Kind::float32 ? sizeof(float) : sizeof(std::int64_t); }
 
-[[noreturn]] void fail(Fault fault, std::uint64_t expected, std::uint64_t found) { throw FormatError(fault, 0, expected, found); }
+[[noreturn]] void fail(Fault fault, std::uint64_t expected, std::uint64_t found) {
+    throw FormatError(fault, 0, expected, found);
+}
 
 /// Room for numbers whose count is not known beforehand, from the pool.
 class Growing {
   public:
-    Growing(Column& column, const std::shared_ptr<Pool>& pool, std::size_t item) : column_(column), pool_(pool), item_(item) {}
+    Growing(Column& column, const std::shared_ptr<Pool>& pool, std::size_t item)
+        : column_(column),
+          pool_(pool),
+          item_(item) {}
 
     std::byte* extend(std::size_t count) {
         const std::size_t used = column_.number_count * item_;
@@ -44,7 +49,12 @@ class Growing {
 class Run {
   public:
     Run(const Decoder& decoder, const Spans& spans, const std::shared_ptr<Pool>& pool, std::vector<Column>& columns)
-        : decoder_(decoder), spans_(spans), pool_(pool), columns_(columns), found_(decoder.specs_.size()), steps_(decoder.specs_.size()) {}
+        : decoder_(decoder),
+          spans_(spans),
+          pool_(pool),
+          columns_(columns),
+          found_(decoder.specs_.size()),
+          steps_(decoder.specs_.size()) {}
 
     void prepare() {
         const std::size_t n = spans_.payloads.size();
@@ -80,8 +90,8 @@ class Run {
     [[nodiscard]] int feature() const { return feature_; }
 
   private:
-    /// Room for a column of fixed count. A value takes a byte of a payload or more, so what a schema asks for beyond that
-    /// fails at some record, before it is written; a default is in memory already.
+    /// Room for a column of fixed count. A value takes a byte of a payload or more, so what a schema asks for beyond
+    /// that fails at some record, before it is written; a default is in memory already.
     std::size_t most_values(const Spec& spec, std::size_t n) const {
         const auto count = static_cast<std::size_t>(spec.count);
         std::size_t bytes = 0;
@@ -110,7 +120,8 @@ class Run {
         read_entry(bytes, entry_);
         const int spec = look_up(in_lists);
         if (spec < 0) {
-            if (takes_mould_ && entry_.has_value && entry_.more.empty() && passed_over_.size() < most_passed_over) passed_over_.push_back(entry_.value);
+            if (takes_mould_ && entry_.has_value && entry_.more.empty() && passed_over_.size() < most_passed_over)
+                passed_over_.push_back(entry_.value);
             return;
         }
         feature_ = spec;
@@ -150,7 +161,8 @@ class Run {
             check_count(spec, append_texts(column, list));
         } else {
             const auto count = static_cast<std::size_t>(spec.count);
-            check_count(spec, read_numbers(list, spec.kind, count, column.numbers.data() + i * count * size_of_number(spec.kind)));
+            check_count(spec, read_numbers(list, spec.kind, count,
+                                           column.numbers.data() + i * count * size_of_number(spec.kind)));
             column.number_count += count;
         }
     }
@@ -163,7 +175,8 @@ class Run {
         } else if (spec.kind == Kind::bytes) {
             for (const std::string& text : spec.texts) column.texts.push_back(std::as_bytes(std::span(text)));
         } else {
-            if (!spec.numbers.empty()) std::memcpy(column.numbers.data() + i * spec.numbers.size(), spec.numbers.data(), spec.numbers.size());
+            if (!spec.numbers.empty())
+                std::memcpy(column.numbers.data() + i * spec.numbers.size(), spec.numbers.data(), spec.numbers.size());
             column.number_count += static_cast<std::size_t>(spec.count);
         }
     }
@@ -211,11 +224,13 @@ class Run {
 
     static void check_kind(const Spec& spec, const List& list) {
         const bool suits = list.kind == spec.kind || (spec.kind == Kind::number && list.kind != Kind::bytes);
-        if (!suits) fail(Fault::wrong_kind, static_cast<std::uint64_t>(spec.kind), static_cast<std::uint64_t>(list.kind));
+        if (!suits)
+            fail(Fault::wrong_kind, static_cast<std::uint64_t>(spec.kind), static_cast<std::uint64_t>(list.kind));
     }
 
     static void check_count(const Spec& spec, std::size_t found) {
-        if (found != static_cast<std::size_t>(spec.count)) fail(Fault::wrong_count, static_cast<std::uint64_t>(spec.count), found);
+        if (found != static_cast<std::size_t>(spec.count))
+            fail(Fault::wrong_count, static_cast<std::uint64_t>(spec.count), found);
     }
 
     // Records with more keys than this are looked up key by key; the guesses must not grow with what a file says.
@@ -226,7 +241,7 @@ class Run {
     const Spans& spans_;
     const std::shared_ptr<Pool>& pool_;
     std::vector<Column>& columns_;
-    std::vector<List> found_; ///< Encoded lists by spec.
+    std::vector<List> found_;              ///< Encoded lists by spec.
     std::vector<std::vector<Part>> steps_; ///< Encoded FeatureLists by spec.
     std::vector<Guess> guesses_;
     std::size_t guess_ = 0;
@@ -263,7 +278,6 @@ std::vector<Column> Decoder::decode(const Spans& spans, const std::shared_ptr<Po
     return columns;
 }
 
-
 namespace {
 
 template <typename OnPiece> void each_piece(const List& list, OnPiece&& on_piece) {
@@ -271,7 +285,8 @@ template <typename OnPiece> void each_piece(const List& list, OnPiece&& on_piece
     for (const Part& piece : list.more) on_piece(piece);
 }
 
-/// Calls `on_packed(part)` for packed runs and `on_single(cursor)` for single values (4-byte floats or varints, by kind).
+/// Calls `on_packed(part)` for packed runs and `on_single(cursor)` for single values (4-byte floats or varints, by
+/// kind).
 template <typename OnPacked, typename OnSingle>
 void walk_numbers(Part piece, Kind kind, OnPacked&& on_packed, OnSingle&& on_single) {
     const proto::Wire single = kind == Kind::float32 ? proto::Wire::fixed32 : proto::Wire::varint;
@@ -343,16 +358,23 @@ bool unpack_run(Part run, std::size_t count, std::byte* to) {
 
 double as_double(std::int64_t whole, std::uint64_t offset) {
     constexpr std::int64_t limit = std::int64_t{1} << 53;
-    if (whole < -limit || whole > limit) throw FormatError(Fault::range, offset, static_cast<std::uint64_t>(limit), static_cast<std::uint64_t>(whole));
+    if (whole < -limit || whole > limit)
+        throw FormatError(Fault::range, offset, static_cast<std::uint64_t>(limit), static_cast<std::uint64_t>(whole));
     return static_cast<double>(whole);
 }
 
 /// Every number of a list, whichever way it was written, in its order. `to` has room for `count` of them.
 class Writer {
   public:
-    Writer(Kind kind, Kind wanted, std::size_t count, std::byte* to) : kind_(kind), wanted_(wanted), count_(count), left_(count), to_(to) {}
+    Writer(Kind kind, Kind wanted, std::size_t count, std::byte* to)
+        : kind_(kind),
+          wanted_(wanted),
+          count_(count),
+          left_(count),
+          to_(to) {}
 
-    /// Whether there were as many numbers as there is room for: `count_values` said so before, of the bytes that were there then.
+    /// Whether there were as many numbers as there is room for: `count_values` said so before, of the bytes that were
+    /// there then.
     void finish() const {
         if (left_ != 0) throw FormatError(Fault::changed, 0, count_);
     }
@@ -400,7 +422,10 @@ std::size_t count_values(const List& list) {
     } else if (list.kind != Kind::none) {
         each_piece(list, [&](Part piece) {
             walk_numbers(
-                piece, list.kind, [&](Part packed) { count += list.kind == Kind::float32 ? count_floats(packed) : count_varints(packed); },
+                piece, list.kind,
+                [&](Part packed) {
+                    count += list.kind == Kind::float32 ? count_floats(packed) : count_varints(packed);
+                },
                 [&](Cursor& cursor) {
                     list.kind == Kind::float32 ? cursor.skip(sizeof(float)) : static_cast<void>(cursor.varint());
                     ++count;

@@ -9,7 +9,9 @@ namespace {
 using proto::field_size;
 using proto::write_head;
 
-std::int64_t int_at(const Source& source, std::size_t i) { return load_le<std::int64_t>(source.numbers + i * sizeof(std::int64_t)); }
+std::int64_t int_at(const Source& source, std::size_t i) {
+    return load_le<std::int64_t>(source.numbers + i * sizeof(std::int64_t));
+}
 
 std::byte* write_bytes(std::byte* to, Bytes bytes) {
     if (!bytes.empty()) std::memcpy(to, bytes.data(), bytes.size());
@@ -38,7 +40,8 @@ std::size_t content_size(const Source& source, Values values) {
     switch (source.kind) {
     case Kind::float32: return (values.last - values.first) * sizeof(float);
     case Kind::int64:
-        for (std::size_t i = values.first; i < values.last; ++i) size += proto::varint_size(static_cast<std::uint64_t>(int_at(source, i)));
+        for (std::size_t i = values.first; i < values.last; ++i)
+            size += proto::varint_size(static_cast<std::uint64_t>(int_at(source, i)));
         return size;
     case Kind::bytes:
         for (std::size_t i = values.first; i < values.last; ++i) size += field_size(source.texts[i].size());
@@ -59,14 +62,16 @@ std::size_t feature_size(const Source& source, std::size_t content) { return fie
 std::byte* write_feature(std::byte* to, const Source& source, Values values, std::size_t content) {
     to = write_head(to, static_cast<std::uint32_t>(source.kind), list_size(source, content));
     if (source.kind == Kind::bytes) {
-        for (std::size_t i = values.first; i < values.last; ++i) to = write_bytes(write_head(to, 1, source.texts[i].size()), source.texts[i]);
+        for (std::size_t i = values.first; i < values.last; ++i)
+            to = write_bytes(write_head(to, 1, source.texts[i].size()), source.texts[i]);
         return to;
     }
     if (content == 0) return to;
     to = write_head(to, 1, content);
     if (source.kind == Kind::float32) return write_bytes(to, {source.numbers + values.first * sizeof(float), content});
     const std::byte* const end = to + content;
-    for (std::size_t i = values.first; i < values.last; ++i) to = proto::write_measured_varint(to, end, static_cast<std::uint64_t>(int_at(source, i)));
+    for (std::size_t i = values.first; i < values.last; ++i)
+        to = proto::write_measured_varint(to, end, static_cast<std::uint64_t>(int_at(source, i)));
     if (to != end) throw FormatError(Fault::changed, 0);
     return to;
 }
@@ -74,7 +79,9 @@ std::byte* write_feature(std::byte* to, const Source& source, Values values, std
 /// The parts of one example, measured; `contents` remembers sizes in the order in which writing will need them.
 class Measure {
   public:
-    Measure(const std::vector<Source>& sources, std::vector<std::size_t>& contents) : sources_(sources), contents_(contents) {}
+    Measure(const std::vector<Source>& sources, std::vector<std::size_t>& contents)
+        : sources_(sources),
+          contents_(contents) {}
 
     /// Size of the map value of source `k` in example `i`: a Feature or a FeatureList.
     std::size_t value(std::size_t k, std::size_t i) {
@@ -84,7 +91,8 @@ class Measure {
         const std::size_t slot = contents_.size();
         contents_.push_back(0);
         for (std::int64_t step = source.steps[i]; step < source.steps[i + 1]; ++step)
-            size += field_size(feature_size(source, remember(content_size(source, values_at(source, static_cast<std::size_t>(step))))));
+            size += field_size(feature_size(
+                source, remember(content_size(source, values_at(source, static_cast<std::size_t>(step))))));
         contents_[slot] = size;
         return size;
     }
@@ -99,11 +107,15 @@ class Measure {
     std::vector<std::size_t>& contents_;
 };
 
-std::size_t entry_size(const Source& source, std::size_t value) { return field_size(source.name.size()) + field_size(value); }
+std::size_t entry_size(const Source& source, std::size_t value) {
+    return field_size(source.name.size()) + field_size(value);
+}
 
 class Writer {
   public:
-    Writer(const std::vector<Source>& sources, const std::vector<std::size_t>& contents) : sources_(sources), contents_(contents) {}
+    Writer(const std::vector<Source>& sources, const std::vector<std::size_t>& contents)
+        : sources_(sources),
+          contents_(contents) {}
 
     std::byte* entry(std::byte* to, std::size_t k, std::size_t i) {
         const Source& source = sources_[k];
@@ -158,8 +170,10 @@ Encoded encode(std::vector<Source> sources, std::size_t n, std::size_t head, std
                const std::shared_ptr<Pool>& pool) {
     for (std::size_t k = 0; k < sources.size(); ++k) check(sources[k], k, n);
     // Features before feature lists, each in the order of their keys.
-    std::sort(sources.begin(), sources.end(), [](const Source& a, const Source& b) { return std::tie(a.list, a.name) < std::tie(b.list, b.name); });
-    const auto lists = static_cast<std::size_t>(std::count_if(sources.begin(), sources.end(), [](const Source& s) { return s.list; }));
+    std::sort(sources.begin(), sources.end(),
+              [](const Source& a, const Source& b) { return std::tie(a.list, a.name) < std::tie(b.list, b.name); });
+    const auto lists =
+        static_cast<std::size_t>(std::count_if(sources.begin(), sources.end(), [](const Source& s) { return s.list; }));
     const std::size_t features = sources.size() - lists;
     const bool features_map = features != 0 || lists == 0; // A SequenceExample without a context has none on the wire.
 
@@ -169,8 +183,10 @@ Encoded encode(std::vector<Source> sources, std::size_t n, std::size_t head, std
     std::vector<std::size_t> contents, maps(2 * n);
     Measure measure(sources, contents);
     for (std::size_t i = 0; i < n; ++i) {
-        for (std::size_t k = 0; k < sources.size(); ++k) maps[2 * i + (k >= features)] += field_size(entry_size(sources[k], measure.value(k, i)));
-        const std::size_t size = (features_map ? field_size(maps[2 * i]) : 0) + (lists != 0 ? field_size(maps[2 * i + 1]) : 0);
+        for (std::size_t k = 0; k < sources.size(); ++k)
+            maps[2 * i + (k >= features)] += field_size(entry_size(sources[k], measure.value(k, i)));
+        const std::size_t size =
+            (features_map ? field_size(maps[2 * i]) : 0) + (lists != 0 ? field_size(maps[2 * i + 1]) : 0);
         out.starts[i] = static_cast<std::int64_t>(out.size + head);
         out.sizes[i] = static_cast<std::int64_t>(size);
         out.size += head + (size + align - 1) / align * align + tail;

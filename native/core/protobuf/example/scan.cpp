@@ -51,7 +51,6 @@ void read_entry(Part bytes, Entry& entry) {
     }
 }
 
-
 namespace {
 
 std::string_view as_text(Bytes bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
@@ -93,11 +92,13 @@ Image recognise_image(Bytes bytes) noexcept {
     if (begins(bytes, "\xFF\xD8\xFF")) return Image::jpeg;
     if (begins(bytes, "\x89PNG\r\n\x1A\n")) return Image::png;
     if (begins(bytes, "GIF87a") || begins(bytes, "GIF89a")) return Image::gif;
-    if (begins(bytes, "BM") && bytes.size() >= 26 && load_le<std::uint32_t>(bytes.data() + 2) == bytes.size()) return Image::bmp;
+    if (begins(bytes, "BM") && bytes.size() >= 26 && load_le<std::uint32_t>(bytes.data() + 2) == bytes.size())
+        return Image::bmp;
     if (begins(bytes, "RIFF") && begins(bytes, "WEBP", 8)) return Image::webp;
     // The fourth byte of either order is the other half of the number 42.
     if (begins(bytes, "II*") && bytes.size() >= 8 && bytes[3] == std::byte{0}) return Image::tiff;
-    if (begins(bytes, "MM") && bytes.size() >= 8 && bytes[2] == std::byte{0} && begins(bytes, "*", 3)) return Image::tiff;
+    if (begins(bytes, "MM") && bytes.size() >= 8 && bytes[2] == std::byte{0} && begins(bytes, "*", 3))
+        return Image::tiff;
     return Image::none;
 }
 

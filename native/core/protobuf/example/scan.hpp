@@ -17,8 +17,8 @@ namespace headrace::example {
 ///   Features         1: map<string, Feature>     FeatureLists     1: map<string, FeatureList>
 ///   Feature          oneof 1: BytesList  2: FloatList  3: Int64List          FeatureList  1: repeated Feature
 ///   each list        1: repeated bytes / float / int64 (packed or not)
-/// protobuf's rules hold where tf.data's parser differs: every piece of a list counts, the last kind of a oneof wins, the
-/// last of several entries with one key wins whole. What nobody asks for is passed over, not looked into.
+/// protobuf's rules hold where tf.data's parser differs: every piece of a list counts, the last kind of a oneof wins,
+/// the last of several entries with one key wins whole. What nobody asks for is passed over, not looked into.
 
 /// Which list a Feature holds. The numbers are those that errors carry.
 enum class Kind : std::uint8_t {
@@ -34,7 +34,9 @@ struct Part {
     Bytes bytes;
     const std::byte* origin = nullptr;
 
-    [[nodiscard]] Cursor cursor() const noexcept { return Cursor(bytes, static_cast<std::uint64_t>(bytes.data() - origin)); }
+    [[nodiscard]] Cursor cursor() const noexcept {
+        return Cursor(bytes, static_cast<std::uint64_t>(bytes.data() - origin));
+    }
     [[nodiscard]] Part of(Bytes inner) const noexcept { return {inner, origin}; }
 };
 
@@ -100,7 +102,6 @@ template <typename OnEntry> void walk(Bytes payload, OnEntry&& on_entry) {
     }
 }
 
-
 /// Encoded images that are told by their first bytes.
 enum class Image : std::uint8_t { none, jpeg, png, gif, bmp, webp, tiff };
 [[nodiscard]] Image recognise_image(Bytes bytes) noexcept;
@@ -111,22 +112,23 @@ enum class Image : std::uint8_t { none, jpeg, png, gif, bmp, webp, tiff };
 /// What was seen of one key.
 struct KeyFacts {
     std::string name;
-    bool list = false;                       ///< A feature list.
-    std::uint64_t records = 0;               ///< Records that have it (with a list of values, for features).
-    std::array<std::uint64_t, 4> kinds{};    ///< How many Features held each Kind; index 0: no list at all.
-    std::uint64_t fewest = UINT64_MAX;       ///< Values per Feature.
+    bool list = false;                    ///< A feature list.
+    std::uint64_t records = 0;            ///< Records that have it (with a list of values, for features).
+    std::array<std::uint64_t, 4> kinds{}; ///< How many Features held each Kind; index 0: no list at all.
+    std::uint64_t fewest = UINT64_MAX;    ///< Values per Feature.
     std::uint64_t most = 0;
     std::uint64_t fewest_steps = UINT64_MAX; ///< Of feature lists.
     std::uint64_t most_steps = 0;
-    std::uint64_t texts = 0;                 ///< Values of kind bytes that were looked at.
-    bool plain_text = true;                  ///< All of them are text.
-    std::array<std::uint64_t, 7> images{};   ///< How many of them are each Image.
+    std::uint64_t texts = 0;               ///< Values of kind bytes that were looked at.
+    bool plain_text = true;                ///< All of them are text.
+    std::array<std::uint64_t, 7> images{}; ///< How many of them are each Image.
 };
 
 /// Gathers facts on every key of some records, for finding their schema.
 class Scanner {
   public:
-    /// Looks at the records of `spans`. A payload that is no protobuf message ends the scan with `is_message() == false`.
+    /// Looks at the records of `spans`. A payload that is no protobuf message ends the scan with `is_message() ==
+    /// false`.
     void add(const Spans& spans);
 
     [[nodiscard]] bool is_message() const noexcept { return is_message_; }

@@ -50,7 +50,8 @@ void Mould::take(Bytes payload, const std::vector<List>& lists, const std::vecto
         if (hole.begin - at > most_bytes - bytes_.size()) return;
         if (hole.begin > at) {
             same_.push_back({at, hole.begin - at});
-            bytes_.insert(bytes_.end(), payload.begin() + static_cast<std::ptrdiff_t>(at), payload.begin() + static_cast<std::ptrdiff_t>(hole.begin));
+            bytes_.insert(bytes_.end(), payload.begin() + static_cast<std::ptrdiff_t>(at),
+                          payload.begin() + static_cast<std::ptrdiff_t>(hole.begin));
         }
         at = hole.begin + hole.size;
     }

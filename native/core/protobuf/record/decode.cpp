@@ -23,8 +23,13 @@ Room room_for(std::span<const Bytes> payloads) {
 /// Some rows of one call of decode: what is used again from record to record.
 class Run {
   public:
-    Run(const std::vector<Spec>& specs, const Spans& spans, const std::shared_ptr<Pool>& pool, std::vector<Column>& columns, const Room& room)
-        : specs_(specs), spans_(spans), found_(specs.size()), has_text_(specs.size()), texts_(specs.size()) {
+    Run(const std::vector<Spec>& specs, const Spans& spans, const std::shared_ptr<Pool>& pool,
+        std::vector<Column>& columns, const Room& room)
+        : specs_(specs),
+          spans_(spans),
+          found_(specs.size()),
+          has_text_(specs.size()),
+          texts_(specs.size()) {
         rows_.reserve(specs.size());
         for (std::size_t k = 0; k < specs.size(); ++k) rows_.emplace_back(specs[k], columns[k], pool, room);
     }
@@ -37,7 +42,8 @@ class Run {
         std::fill(has_text_.begin(), has_text_.end(), false);
         guess_ = 0;
         walk(
-            reading_of(spans_, i), [this](Place place, Bytes bytes, std::uint64_t offset) { entry(place, bytes, offset); },
+            reading_of(spans_, i),
+            [this](Place place, Bytes bytes, std::uint64_t offset) { entry(place, bytes, offset); },
             [this](Place place, Bytes bytes) { text(place, bytes); });
         for (std::size_t k = 0; k < specs_.size(); ++k) {
             feature_ = static_cast<int>(k);
@@ -133,13 +139,17 @@ Bytes reading_of(const Spans& spans, std::size_t i) {
 
 Decoder::Decoder(std::vector<Spec> specs) : specs_(std::move(specs)) {}
 
-std::vector<Column> Decoder::decode(const Spans& spans, const std::shared_ptr<Pool>& pool, unsigned threads, std::size_t least_bytes) const {
-    const bool is_sparse = std::any_of(specs_.begin(), specs_.end(), [](const Spec& spec) { return spec.layout == Layout::sparse; });
-    const std::vector<std::size_t> cuts = cut_rows(spans.payloads, is_sparse ? std::min<std::size_t>(threads, most_parts) : 1, least_bytes);
+std::vector<Column> Decoder::decode(const Spans& spans, const std::shared_ptr<Pool>& pool, unsigned threads,
+                                    std::size_t least_bytes) const {
+    const bool is_sparse =
+        std::any_of(specs_.begin(), specs_.end(), [](const Spec& spec) { return spec.layout == Layout::sparse; });
+    const std::vector<std::size_t> cuts =
+        cut_rows(spans.payloads, is_sparse ? std::min<std::size_t>(threads, most_parts) : 1, least_bytes);
     std::vector<std::vector<Column>> parts(cuts.size() - 1);
     on_threads(parts.size(), [&](std::size_t k) {
         const std::size_t end = k == 0 ? spans.payloads.size() : cuts[k + 1]; // The first takes up the others.
-        parts[k] = decode_rows(specs_, spans, pool, {cuts[k], cuts[k + 1]}, room_for(std::span(spans.payloads).subspan(cuts[k], end - cuts[k])));
+        parts[k] = decode_rows(specs_, spans, pool, {cuts[k], cuts[k + 1]},
+                               room_for(std::span(spans.payloads).subspan(cuts[k], end - cuts[k])));
     });
     return join_parts(specs_, std::move(parts), cuts, pool);
 }

@@ -11,7 +11,8 @@ using proto::varint_size;
 using proto::write_head;
 using proto::write_varint;
 
-[[noreturn]] void fail(Fault fault, std::size_t source, std::uint64_t expected, std::uint64_t found, std::int64_t record = -1) {
+[[noreturn]] void fail(Fault fault, std::size_t source, std::uint64_t expected, std::uint64_t found,
+                       std::int64_t record = -1) {
     FormatError error(fault, 0, expected, found);
     error.feature = static_cast<std::int64_t>(source);
     error.record = record;
@@ -23,9 +24,10 @@ std::byte* write_bytes(std::byte* to, Bytes bytes) {
     return to + bytes.size();
 }
 
-/// Writes numbers `first` up to `last`, which were measured before: they take what there is up to `end`. Throws FormatError{changed} where
-/// they take more or less by now.
-template <typename At> std::byte* write_measured(std::byte* to, const std::byte* end, std::size_t first, std::size_t last, At&& number_at) {
+/// Writes numbers `first` up to `last`, which were measured before: they take what there is up to `end`. Throws
+/// FormatError{changed} where they take more or less by now.
+template <typename At>
+std::byte* write_measured(std::byte* to, const std::byte* end, std::size_t first, std::size_t last, At&& number_at) {
     constexpr std::size_t most = 10; // bytes of a number
     while (first != last) {
         // So many have room whatever they are.
@@ -60,15 +62,16 @@ class Part {
     [[nodiscard]] const Source& source() const { return source_; }
 
     void check(std::size_t n) const {
-        const std::size_t values = source_.kind == Kind::none || source_.kind == Kind::bytes ? source_.texts.size() : source_.number_count;
+        const std::size_t values =
+            source_.kind == Kind::none || source_.kind == Kind::bytes ? source_.texts.size() : source_.number_count;
         bool good = true;
         if (source_.count >= 0) {
             const auto count = static_cast<std::size_t>(source_.count);
             good = count == 0 ? values == 0 : values % count == 0 && values / count == n;
         } else {
             const auto& offsets = source_.offsets;
-            good = offsets.size() == n + 1 && offsets.front() == 0 && static_cast<std::size_t>(offsets.back()) == values &&
-                   std::is_sorted(offsets.begin(), offsets.end());
+            good = offsets.size() == n + 1 && offsets.front() == 0 &&
+                   static_cast<std::size_t>(offsets.back()) == values && std::is_sorted(offsets.begin(), offsets.end());
         }
         good = good && (!source_.sparse || source_.key_count == values) && source_.shapes.size() == source_.rank * n;
         if (!good) fail(Fault::wrong_count, number_, n, values);
@@ -90,7 +93,9 @@ class Part {
         } else if (source_.kind != Kind::bytes) { // Texts have no shape on the wire.
             each_axis(i, [&](std::uint64_t length) { sizes.shape += varint_size(length); });
         }
-        sizes.tensor = source_.kind == Kind::bytes ? sizes.values : packed_size(sizes.values) + packed_size(sizes.keys) + packed_size(sizes.shape);
+        sizes.tensor = source_.kind == Kind::bytes
+                           ? sizes.values
+                           : packed_size(sizes.values) + packed_size(sizes.keys) + packed_size(sizes.shape);
         sizes.entry = field_size(field_size(source_.key.size()) + field_size(field_size(sizes.tensor)));
         return sizes;
     }
@@ -100,7 +105,9 @@ class Part {
         const auto [first, last] = values_at(i);
         const auto place = static_cast<std::uint32_t>(source_.place);
         if (source_.kind == Kind::none)
-            return sizes.entry == 0 ? to : write_bytes(write_head(to, place, source_.texts[first].size()), source_.texts[first]);
+            return sizes.entry == 0
+                       ? to
+                       : write_bytes(write_head(to, place, source_.texts[first].size()), source_.texts[first]);
         to = write_head(to, place, field_size(source_.key.size()) + field_size(field_size(sizes.tensor)));
         to = write_bytes(write_head(to, 1, source_.key.size()), std::as_bytes(std::span(source_.key)));
         to = write_head(to, 2, field_size(sizes.tensor));
@@ -119,12 +126,15 @@ class Part {
 
   private:
     [[nodiscard]] std::pair<std::size_t, std::size_t> values_at(std::size_t i) const {
-        if (source_.count >= 0) return {i * static_cast<std::size_t>(source_.count), (i + 1) * static_cast<std::size_t>(source_.count)};
+        if (source_.count >= 0)
+            return {i * static_cast<std::size_t>(source_.count), (i + 1) * static_cast<std::size_t>(source_.count)};
         return {static_cast<std::size_t>(source_.offsets[i]), static_cast<std::size_t>(source_.offsets[i + 1])};
     }
 
-    [[nodiscard]] std::uint64_t int_at(std::size_t at) const { // Negative numbers take ten bytes, as protobuf's int32 does.
-        return static_cast<std::uint64_t>(static_cast<std::int64_t>(load_le<std::int32_t>(source_.numbers + at * sizeof(std::int32_t))));
+    [[nodiscard]] std::uint64_t
+    int_at(std::size_t at) const { // Negative numbers take ten bytes, as protobuf's int32 does.
+        return static_cast<std::uint64_t>(
+            static_cast<std::int64_t>(load_le<std::int32_t>(source_.numbers + at * sizeof(std::int32_t))));
     }
 
     [[nodiscard]] std::size_t values_size(std::size_t first, std::size_t last) const {
@@ -141,12 +151,14 @@ class Part {
 
     std::byte* write_values(std::byte* to, std::size_t first, std::size_t last, std::size_t size) const {
         if (source_.kind == Kind::bytes) {
-            for (std::size_t at = first; at < last; ++at) to = write_bytes(write_head(to, 1, source_.texts[at].size()), source_.texts[at]);
+            for (std::size_t at = first; at < last; ++at)
+                to = write_bytes(write_head(to, 1, source_.texts[at].size()), source_.texts[at]);
             return to;
         }
         if (size == 0) return to;
         to = write_head(to, 1, size);
-        if (source_.kind != Kind::int32) return write_bytes(to, {source_.numbers + first * size_of(source_.kind), size});
+        if (source_.kind != Kind::int32)
+            return write_bytes(to, {source_.numbers + first * size_of(source_.kind), size});
         return write_measured(to, to + size, first, last, [this](std::size_t at) { return int_at(at); });
     }
 
@@ -154,13 +166,15 @@ class Part {
         const std::int64_t key = source_.wide_keys ? load_le<std::int64_t>(source_.keys + at * sizeof(std::int64_t))
                                                    : load_le<std::int32_t>(source_.keys + at * sizeof(std::int32_t));
         if (key < 0 || static_cast<std::uint64_t>(key) >= source_.width)
-            fail(Fault::range, number_, source_.width, static_cast<std::uint64_t>(key), static_cast<std::int64_t>(record));
+            fail(Fault::range, number_, source_.width, static_cast<std::uint64_t>(key),
+                 static_cast<std::int64_t>(record));
         return static_cast<std::uint64_t>(key);
     }
 
     template <typename OnAxis> void each_axis(std::size_t i, OnAxis&& on_axis) const {
         for (const std::uint64_t length : source_.shape) on_axis(length);
-        for (std::size_t axis = 0; axis < source_.rank; ++axis) on_axis(static_cast<std::uint64_t>(source_.shapes[i * source_.rank + axis]));
+        for (std::size_t axis = 0; axis < source_.rank; ++axis)
+            on_axis(static_cast<std::uint64_t>(source_.shapes[i * source_.rank + axis]));
     }
 
     const Source& source_;
@@ -190,7 +204,8 @@ Encoded encode(std::vector<Source> sources, std::size_t n, std::size_t head, std
     std::vector<Sizes> sizes(n * parts.size());
     for (std::size_t i = 0; i < n; ++i) {
         std::size_t size = 0;
-        for (std::size_t k = 0; k < parts.size(); ++k) size += (sizes[i * parts.size() + k] = parts[k].measure(i)).entry;
+        for (std::size_t k = 0; k < parts.size(); ++k)
+            size += (sizes[i * parts.size() + k] = parts[k].measure(i)).entry;
         out.starts[i] = static_cast<std::int64_t>(out.size + head);
         out.sizes[i] = static_cast<std::int64_t>(size);
         out.size += head + (size + align - 1) / align * align + tail;

@@ -5,9 +5,13 @@
 namespace headrace::sagemaker {
 namespace {
 
-[[noreturn]] void fail(Fault fault, std::uint64_t expected = 0, std::uint64_t found = 0) { throw FormatError(fault, 0, expected, found); }
+[[noreturn]] void fail(Fault fault, std::uint64_t expected = 0, std::uint64_t found = 0) {
+    throw FormatError(fault, 0, expected, found);
+}
 
-bool agrees(std::int64_t wanted, std::uint64_t found) { return wanted < 0 || static_cast<std::uint64_t>(wanted) == found; }
+bool agrees(std::int64_t wanted, std::uint64_t found) {
+    return wanted < 0 || static_cast<std::uint64_t>(wanted) == found;
+}
 
 /// Bytes on the wire of a number, and of its key where it has one.
 std::size_t least_size(const Spec& spec) {
@@ -35,7 +39,12 @@ void grow(Pool::Block& block, std::size_t size, std::size_t used, const std::sha
 }
 
 Rows::Rows(const Spec& spec, Column& column, const std::shared_ptr<Pool>& pool, const Room& room)
-    : spec_(&spec), column_(&column), pool_(&pool), n_(room.rows), most_(room.bytes / least_size(spec)), item_(size_of(spec.kind)) {
+    : spec_(&spec),
+      column_(&column),
+      pool_(&pool),
+      n_(room.rows),
+      most_(room.bytes / least_size(spec)),
+      item_(size_of(spec.kind)) {
     const std::size_t n = n_;
     if (spec.layout == Layout::varying || spec.layout == Layout::sparse) {
         column.offsets.reserve(n + 1);
@@ -176,10 +185,13 @@ void Rows::put_shape(std::size_t count) {
     const bool divides = count == 0 || (known && inner != 0 && count % inner == 0);
     if (!divides) fail(Fault::wrong_shape);
     column_->shapes.push_back(static_cast<std::int64_t>(count == 0 ? 0 : count / inner));
-    for (std::size_t axis = 1; axis < wanted.size(); ++axis) column_->shapes.push_back(std::max<std::int64_t>(wanted[axis], 0));
+    for (std::size_t axis = 1; axis < wanted.size(); ++axis)
+        column_->shapes.push_back(std::max<std::int64_t>(wanted[axis], 0));
 }
 
-void Rows::add_texts(const Tensor& tensor) { column_->texts.insert(column_->texts.end(), tensor.values.begin(), tensor.values.end()); }
+void Rows::add_texts(const Tensor& tensor) {
+    column_->texts.insert(column_->texts.end(), tensor.values.begin(), tensor.values.end());
+}
 
 /// Room for `count` numbers in all, and for as many as the rows so far suggest and the payloads can hold.
 void Rows::reserve(std::size_t count) {

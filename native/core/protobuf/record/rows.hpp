@@ -8,7 +8,9 @@ namespace headrace::sagemaker {
 void grow(Pool::Block& block, std::size_t size, std::size_t used, const std::shared_ptr<Pool>& pool);
 
 /// Bytes per key of a sparse column.
-[[nodiscard]] inline std::size_t size_of_key(const Column& column) noexcept { return column.wide ? sizeof(std::int64_t) : sizeof(std::int32_t); }
+[[nodiscard]] inline std::size_t size_of_key(const Column& column) noexcept {
+    return column.wide ? sizeof(std::int64_t) : sizeof(std::int32_t);
+}
 
 /// What a column is to have room for.
 struct Room {
@@ -22,7 +24,8 @@ class Rows {
     /// A column of what `spec` says.
     Rows(const Spec& spec, Column& column, const std::shared_ptr<Pool>& pool, const Room& room);
 
-    /// The next row is this tensor. Throws FormatError: wrong_kind, wrong_count, wrong_shape, missing, tensor, range, wire.
+    /// The next row is this tensor. Throws FormatError: wrong_kind, wrong_count, wrong_shape, missing, tensor, range,
+    /// wire.
     void put(const Tensor& tensor);
 
     /// The next row of a column of texts; nullptr where the record has none.
@@ -44,7 +47,7 @@ class Rows {
     Column* column_;
     const std::shared_ptr<Pool>* pool_;
     std::size_t n_;
-    std::size_t most_;         ///< Numbers that there can be.
+    std::size_t most_; ///< Numbers that there can be.
     std::size_t row_ = 0;
     std::size_t item_;         ///< Bytes per number.
     std::size_t key_item_ = 0; ///< Bytes per key.

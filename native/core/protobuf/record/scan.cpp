@@ -102,10 +102,11 @@ std::size_t Scanner::facts_of(Place place, Bytes key) {
     return found->second;
 }
 
-
 namespace {
 
-template <typename T> void append(std::vector<T>& to, const std::vector<T>& from) { to.insert(to.end(), from.begin(), from.end()); }
+template <typename T> void append(std::vector<T>& to, const std::vector<T>& from) {
+    to.insert(to.end(), from.begin(), from.end());
+}
 
 /// `from` behind the first `used` bytes of `to`, which has room.
 void copy_behind(Pool::Block& to, std::size_t used, const Pool::Block& from, std::size_t size) {
@@ -113,7 +114,8 @@ void copy_behind(Pool::Block& to, std::size_t used, const Pool::Block& from, std
 }
 
 /// Room in the first part for the numbers (and keys) of all.
-void make_room(const Spec& spec, std::vector<std::vector<Column>>& parts, std::size_t k, const std::shared_ptr<Pool>& pool) {
+void make_room(const Spec& spec, std::vector<std::vector<Column>>& parts, std::size_t k,
+               const std::shared_ptr<Pool>& pool) {
     std::size_t count = 0;
     for (const std::vector<Column>& part : parts) count += part[k].number_count;
     Column& first = parts[0][k];
@@ -137,7 +139,8 @@ void add_part(const Spec& spec, Column& to, const Column& part, std::size_t row)
     }
     if (!part.offsets.empty()) {
         const std::int64_t before = to.offsets.back();
-        std::for_each(part.offsets.begin() + 1, part.offsets.end(), [&](std::int64_t end) { to.offsets.push_back(before + end); });
+        std::for_each(part.offsets.begin() + 1, part.offsets.end(),
+                      [&](std::int64_t end) { to.offsets.push_back(before + end); });
     }
     append(to.texts, part.texts);
     append(to.shapes, part.shapes);
@@ -189,11 +192,13 @@ void on_threads(std::size_t count, const std::function<void(std::size_t)>& work)
         if (failure) std::rethrow_exception(failure);
 }
 
-std::vector<Column> join_parts(const std::vector<Spec>& specs, std::vector<std::vector<Column>> parts, std::span<const std::size_t> cuts,
-                               const std::shared_ptr<Pool>& pool) {
+std::vector<Column> join_parts(const std::vector<Spec>& specs, std::vector<std::vector<Column>> parts,
+                               std::span<const std::size_t> cuts, const std::shared_ptr<Pool>& pool) {
     for (std::size_t k = 0; parts.size() > 1 && k < specs.size(); ++k) {
-        if (specs[k].layout == Layout::varying || specs[k].layout == Layout::sparse) make_room(specs[k], parts, k, pool);
-        for (std::size_t part = 1; part < parts.size(); ++part) add_part(specs[k], parts[0][k], parts[part][k], cuts[part]);
+        if (specs[k].layout == Layout::varying || specs[k].layout == Layout::sparse)
+            make_room(specs[k], parts, k, pool);
+        for (std::size_t part = 1; part < parts.size(); ++part)
+            add_part(specs[k], parts[0][k], parts[part][k], cuts[part]);
     }
     return std::move(parts[0]);
 }

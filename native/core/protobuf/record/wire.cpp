@@ -20,7 +20,9 @@ Kind kind_in(std::uint32_t field) noexcept {
 }
 
 /// How single numbers of a kind lie on the wire.
-Wire wire_of(Kind kind) noexcept { return kind == Kind::float32 ? Wire::fixed32 : kind == Kind::float64 ? Wire::fixed64 : Wire::varint; }
+Wire wire_of(Kind kind) noexcept {
+    return kind == Kind::float32 ? Wire::fixed32 : kind == Kind::float64 ? Wire::fixed64 : Wire::varint;
+}
 
 /// A single number as the piece that it would be in a packed field.
 Bytes single(Cursor& cursor, Tag tag) {
@@ -175,11 +177,13 @@ void copy_values(const Tensor& tensor, std::span<std::byte> to) {
     std::byte* at = to.data();
     const std::byte* const end = at + to.size();
     if (tensor.kind == Kind::int32) {
-        each_varint(tensor.values, [&](std::uint64_t number) { // protobuf keeps the lower half of a number that is too large.
-            if (at == end) [[unlikely]] throw changed();
-            store_le(at, static_cast<std::uint32_t>(number));
-            at += sizeof(std::uint32_t);
-        });
+        each_varint(tensor.values,
+                    [&](std::uint64_t number) { // protobuf keeps the lower half of a number that is too large.
+                        if (at == end) [[unlikely]]
+                            throw changed();
+                        store_le(at, static_cast<std::uint32_t>(number));
+                        at += sizeof(std::uint32_t);
+                    });
     } else {
         for (const Bytes piece : tensor.values) {
             if (piece.size() > static_cast<std::size_t>(end - at)) throw changed();

@@ -7,12 +7,12 @@
 namespace headrace::sagemaker {
 
 /// SageMaker's Record (package aialgs.data, proto2) on the wire:
-///   Record   1: map<string, Value> features   2: map<string, Value> label   3: uid   4: metadata   5: configuration (strings)
-///   Value    oneof 2: Float32Tensor  3: Float64Tensor  7: Int32Tensor  9: Bytes
-///   tensors  1: repeated values (float, double, int32)   2: repeated uint64 keys   3: repeated uint64 shape
-///   Bytes    1: repeated bytes value   2: string content_type
-/// protobuf's rules: fields in any order, numbers packed or not and in several pieces, unknown fields passed over, the last of
-/// several entries with one key wins whole, the last kind of a oneof wins while the same kind again is merged.
+///   Record   1: map<string, Value> features   2: map<string, Value> label   3: uid   4: metadata   5: configuration
+///   (strings) Value    oneof 2: Float32Tensor  3: Float64Tensor  7: Int32Tensor  9: Bytes tensors  1: repeated values
+///   (float, double, int32)   2: repeated uint64 keys   3: repeated uint64 shape Bytes    1: repeated bytes value   2:
+///   string content_type
+/// protobuf's rules: fields in any order, numbers packed or not and in several pieces, unknown fields passed over, the
+/// last of several entries with one key wins whole, the last kind of a oneof wins while the same kind again is merged.
 
 /// Which tensor a Value holds. The numbers are those that errors carry.
 enum class Kind : std::uint8_t { none = 0, float32 = 1, float64 = 2, int32 = 3, bytes = 4 };
@@ -49,7 +49,8 @@ struct Tensor {
 /// Merges an encoded Value into `tensor`. `base` is where the bytes begin in the payload, for errors.
 void merge_value(Bytes value, std::uint64_t base, Tensor& tensor);
 
-/// An entry of one of the two maps: its key, and the encoded Values given for it (one, unless the wire is odd; none if left out).
+/// An entry of one of the two maps: its key, and the encoded Values given for it (one, unless the wire is odd; none if
+/// left out).
 struct Entry {
     Bytes key;
     std::vector<std::pair<Bytes, std::uint64_t>> values; ///< With where they begin in the payload.
@@ -58,8 +59,8 @@ struct Entry {
 /// Reads a map entry.
 void read_entry(Bytes bytes, std::uint64_t base, Entry& entry);
 
-/// Walks over the top level of a payload: `on_entry(place, entry bytes, offset)` for features and labels, `on_text(place,
-/// bytes)` for the strings, in the order of the wire.
+/// Walks over the top level of a payload: `on_entry(place, entry bytes, offset)` for features and labels,
+/// `on_text(place, bytes)` for the strings, in the order of the wire.
 template <typename OnEntry, typename OnText> void walk(Bytes payload, OnEntry&& on_entry, OnText&& on_text) {
     Cursor cursor(payload);
     while (!cursor.done()) {
@@ -93,8 +94,8 @@ template <typename OnEntry, typename OnText> void walk(Bytes payload, OnEntry&& 
 /// Calls `on_number(uint64)` for every varint in the pieces. Throws FormatError{wire}.
 template <typename OnNumber> void each_varint(const Pieces& pieces, OnNumber&& on_number);
 
-/// Copies every number of a tensor to `to`, which has room for `count_values` of them. Throws FormatError{changed} where there are more
-/// or fewer by now.
+/// Copies every number of a tensor to `to`, which has room for `count_values` of them. Throws FormatError{changed}
+/// where there are more or fewer by now.
 void copy_values(const Tensor& tensor, std::span<std::byte> to);
 
 /// The product of the axes in `shape`, at most UINT64_MAX.
@@ -111,8 +112,9 @@ bool read_shape(const Tensor& tensor, std::vector<std::uint64_t>& shape);
     return (word & 0x0FFFFFFF00000000) >> 4 | (word & 0x000000000FFFFFFF);
 }
 
-/// Takes the next numbers where they are all of one length: eight of one byte, four of two or of three, as sorted keys are for long.
-/// That where each begins need not be looked for is what makes it fast. False, and nothing is taken, for others. There are 12 bytes.
+/// Takes the next numbers where they are all of one length: eight of one byte, four of two or of three, as sorted keys
+/// are for long. That where each begins need not be looked for is what makes it fast. False, and nothing is taken, for
+/// others. There are 12 bytes.
 template <typename OnNumber> bool take_even_varints(Cursor& cursor, OnNumber&& on_number) {
     const auto word = load_le<std::uint64_t>(cursor.position());
     const std::uint64_t marks = word & 0x8080808080808080;
@@ -120,7 +122,8 @@ template <typename OnNumber> bool take_even_varints(Cursor& cursor, OnNumber&& o
         const auto rest = load_le<std::uint32_t>(cursor.position() + sizeof word);
         if ((rest & 0x80808080) != 0x00808000) return false;
         const std::uint64_t four[] = {word, word >> 24, word >> 48 | static_cast<std::uint64_t>(rest) << 16, rest >> 8};
-        for (const std::uint64_t bytes : four) on_number((bytes & 0x7F) | (bytes >> 1 & 0x3F80) | (bytes >> 2 & 0x1FC000));
+        for (const std::uint64_t bytes : four)
+            on_number((bytes & 0x7F) | (bytes >> 1 & 0x3F80) | (bytes >> 2 & 0x1FC000));
         cursor.skip(12);
         return true;
     }
@@ -136,8 +139,8 @@ template <typename OnNumber> bool take_even_varints(Cursor& cursor, OnNumber&& o
     return true;
 }
 
-/// Takes one number or two, of eight bytes that there are. Where two numbers end there, both are taken: finding where the next one
-/// begins is what takes time.
+/// Takes one number or two, of eight bytes that there are. Where two numbers end there, both are taken: finding where
+/// the next one begins is what takes time.
 template <typename OnNumber> void take_two_varints(Cursor& cursor, OnNumber&& on_number) {
     const auto word = load_le<std::uint64_t>(cursor.position());
     const std::uint64_t ends = ~word & 0x8080808080808080; // Each byte that ends a number has no high bit.
@@ -156,14 +159,14 @@ template <typename OnNumber> void each_varint(const Pieces& pieces, OnNumber&& o
     constexpr std::size_t eight = sizeof(std::uint64_t);
     for (const Bytes piece : pieces) {
         Cursor cursor(piece);
-        // Where a run of one length ends, the next one is tried for later each time: numbers in no order would make the processor guess
-        // wrong again and again.
+        // Where a run of one length ends, the next one is tried for later each time: numbers in no order would make the
+        // processor guess wrong again and again.
         std::size_t patience = 1;
         while (cursor.remaining() >= eight) {
-            while (cursor.remaining() >= 12 && take_even_varints(cursor, on_number)) {
-            }
+            while (cursor.remaining() >= 12 && take_even_varints(cursor, on_number)) {}
             patience *= 4;
-            for (std::size_t i = 0; i < patience && cursor.remaining() >= eight; ++i) take_two_varints(cursor, on_number);
+            for (std::size_t i = 0; i < patience && cursor.remaining() >= eight; ++i)
+                take_two_varints(cursor, on_number);
         }
         while (!cursor.done()) on_number(cursor.varint());
     }

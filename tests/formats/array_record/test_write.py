@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.formats.array_record_files import CODECS, GOLDENS, noted, some_payloads, write
+from tests.formats.array_record.files import CODECS, GOLDENS, noted, some_payloads, write
 from tests.reference import riegeli as reference
 
 import headrace as hr

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.formats.array_record_files import some_payloads, write
+from tests.formats.array_record.files import some_payloads, write
 
 from headrace import _native
 from headrace.formats.array_record.format import ArrayRecordRecords

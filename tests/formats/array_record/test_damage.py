@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.formats.array_record_files import CODECS, GOLDENS, noted, some_payloads, write
+from tests.formats.array_record.files import CODECS, GOLDENS, noted, some_payloads, write
 
 import headrace as hr
 from headrace import _native

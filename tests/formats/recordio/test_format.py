@@ -24,7 +24,7 @@ from headrace.formats.recordio.format import RecordIOFraming, RecordIORecords, R
 from headrace.io.local import pipes
 from headrace.io.local.mapped import MappedFile
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "recordio"
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "recordio"
 FILES = sorted(path for path in GOLDEN.glob("*.rec*") if path.suffix != ".json")
 NOTES = {path: json.loads(Path(f"{path}.json").read_text(encoding="utf-8")) for path in FILES}
 SOUND = [path for path in FILES if "damaged" not in NOTES[path]]

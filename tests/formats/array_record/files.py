@@ -8,7 +8,7 @@ import numpy as np
 
 from headrace.formats.array_record.write import ArrayRecordWriter
 
-FOLDER = Path(__file__).resolve().parents[1] / "golden" / "array_record"
+FOLDER = Path(__file__).resolve().parents[2] / "golden" / "array_record"
 GOLDENS = sorted(FOLDER.glob("*.array_record"))
 CODECS = ("none", "zstd", "brotli", "snappy")
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.forks import exit_code, fork
-from tests.formats.array_record_files import CODECS, GOLDENS, noted, some_payloads, write
+from tests.formats.array_record.files import CODECS, GOLDENS, noted, some_payloads, write
 from tests.reference import riegeli as reference
 
 import headrace as hr
