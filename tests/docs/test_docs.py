@@ -109,15 +109,29 @@ def test_the_first_page_leads_to_every_other():
     )
 
 
-def test_every_variable_of_the_environment_is_told():
+def test_every_environment_variable_is_documented():
     """Two are what Headrace passes on to processes that it starts, and no settings."""
-    told = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    documented = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
     read = set(re.findall(r"\bHEADRACE_[A-Z_]+\b", code)) - {"HEADRACE_PARENT", "HEADRACE_STARTED_BY"}
     assert read
-    assert {name for name in read if name not in told} == set()
+    assert {name for name in read if name not in documented} == set()
 
 
 def test_help_on_the_page_is_that_of_the_command():
     """``tools/cli_page.py`` writes the page anew."""
     subprocess.run([sys.executable, ROOT / "tools" / "cli_page.py", "--check"], check=True, cwd=ROOT)
+
+
+FOLDER_READMES = [ROOT / "ARCHITECTURE.md", *(ROOT / "src").rglob("README.md"), *(ROOT / "native").rglob("README.md")]
+
+
+@pytest.mark.parametrize("page", FOLDER_READMES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_readmes_of_folders_name_files_that_exist(page):
+    """Names in backquotes that end like a source file, relative to the folder, the package or the repository."""
+    text = page.read_text(encoding="utf-8")
+    bases = [page.parent, ROOT, ROOT / "src" / "headrace", ROOT / "native"]
+    for name in re.findall(r"`([\w/]+\.(?:py|hpp|cpp|md))`", text):
+        assert any((base / name).exists() for base in bases), name
+    for link in links(text):
+        assert "://" in link or (page.parent / link.partition("#")[0]).exists(), link
