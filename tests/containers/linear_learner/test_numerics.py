@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from tests.containers.linear_learner.jobs import RECORDIO, train
 
 from headrace.containers.linear_learner.hyperparameters import Hyperparameters
-from headrace.containers.linear_learner.training.candidates import candidates, fit_scaler
 from headrace.containers.linear_learner.training.channels import MiniBatch
-from headrace.containers.linear_learner.training.libraries import numeric_threads
+from headrace.containers.linear_learner.training.epochs import limit_blas_threads
+from headrace.containers.linear_learner.training.models import Models, fit_scaler, list_candidates
 from headrace.containers.linear_learner.training.optimizers import Penalty, loss_of, optimizer_of
-from headrace.containers.linear_learner.training.rows import Dense, Sparse, joined, rows_of
-from headrace.containers.linear_learner.training.weighing import Models
+from headrace.containers.linear_learner.training.rows import DenseRows, SparseRows, as_rows, concat_rows
 from headrace.sagemaker.common import write_numpy_to_dense_tensor
 
 REGRESSION = [
@@ -170,8 +169,8 @@ def matrix(seed, rows=40, width=6):
 def test_sparse_is_dense(seed, form):
     values = matrix(seed)
     rng = np.random.default_rng(seed + 1)
-    dense, sparse = Dense(values), rows_of(scipy.sparse.coo_array(values).asformat(form))
-    assert isinstance(sparse, Sparse)
+    dense, sparse = DenseRows(values), as_rows(scipy.sparse.coo_array(values).asformat(form))
+    assert isinstance(sparse, SparseRows)
     assert (len(sparse), sparse.width) == (len(dense), dense.width)
     mean, deviation = dense.moments()
     np.testing.assert_allclose(sparse.moments()[0], mean, rtol=1e-12, atol=1e-12)
@@ -182,16 +181,16 @@ def test_sparse_is_dense(seed, form):
     for ours, plain, exact in (
         (sparse, dense, values.astype(float)),
         (
-            sparse.scaled(mean.astype(np.float32), scale),
-            dense.scaled(mean.astype(np.float32), scale),
+            sparse.scale(mean.astype(np.float32), scale),
+            dense.scale(mean.astype(np.float32), scale),
             (values.astype(float) - mean.astype(np.float32)) / scale,
         ),
     ):
         for found, expected in (
-            (ours.times(weights), exact @ weights),
-            (plain.times(weights), exact @ weights),
-            (ours.back(derivatives), exact.T @ derivatives),
-            (plain.back(derivatives), exact.T @ derivatives),
+            (ours.multiply(weights), exact @ weights),
+            (plain.multiply(weights), exact @ weights),
+            (ours.multiply_transposed(derivatives), exact.T @ derivatives),
+            (plain.multiply_transposed(derivatives), exact.T @ derivatives),
         ):
             np.testing.assert_allclose(found, expected, rtol=1e-3, atol=2e-4 * max(1, np.abs(expected).max()))
 
@@ -199,7 +198,7 @@ def test_sparse_is_dense(seed, form):
 def test_a_sparse_column_that_does_not_vary_is_divided_by_nothing():
     values = np.full((10_000, 2), 0.1, np.float32)
     values[:, 1] = np.arange(10_000) % 7
-    sparse = rows_of(scipy.sparse.csr_array(values))
+    sparse = as_rows(scipy.sparse.csr_array(values))
     assert sparse.moments()[1][0] < 1e-12
     scaler = fit_scaler(sparse, np.arange(10_000, dtype=np.float32), parameters())
     assert scaler.deviation[0] == 1
@@ -219,8 +218,8 @@ def test_small_data_gives_more_steps_than_mini_batches(width, given, examples, e
     found = parameters(mini_batch_size=1000, **given)
     count = min(examples, 1000)
     ones = np.ones(count, np.float32), (np.arange(count), np.arange(count) % width)
-    rows, labels = rows_of(scipy.sparse.coo_array(ones, shape=(count, width))), np.float32([0, 1] * (count // 2))
-    models = Models(found, candidates(found, 1.0), fit_scaler(rows, labels, found))
+    rows, labels = as_rows(scipy.sparse.coo_array(ones, shape=(count, width))), np.float32([0, 1] * (count // 2))
+    models = Models(found, list_candidates(found, 1.0), fit_scaler(rows, labels, found))
     models.plan(examples, 14)
     before = models.schedule.next
     steps = []
@@ -233,8 +232,8 @@ def test_small_data_gives_more_steps_than_mini_batches(width, given, examples, e
 def test_blocks_of_rows_below_each_other():
     values = matrix(1)
     parts = [values[:7], values[7:8], values[8:]]
-    assert (joined([Dense(part) for part in parts]).values == values).all()
-    sparse = joined([rows_of(scipy.sparse.csr_array(part)) for part in parts])
+    assert (concat_rows([DenseRows(part) for part in parts]).values == values).all()
+    sparse = concat_rows([as_rows(scipy.sparse.csr_array(part)) for part in parts])
     assert (sparse.matrix.toarray() == values).all()
 
 
@@ -249,13 +248,13 @@ def test_folded_weights_on_raw_features_are_scaled_weights_on_scaled_ones(predic
     targets = (
         rng.normal(30, 9, len(values)) if predictor == "regressor" else rng.integers(0, found.outputs or 2, len(values))
     )
-    rows = Dense(values)
+    rows = DenseRows(values)
     scaler = fit_scaler(rows, targets.astype(np.float32), found)
     weights = rng.normal(size=(values.shape[1], found.outputs)).astype(np.float32)
     bias = rng.normal(size=found.outputs).astype(np.float32)
     scaled = (values.astype(float) - scaler.mean) / scaler.deviation @ weights + bias
     expected = scaled * scaler.label_deviation + scaler.label_mean
-    raw_weights, raw_bias = scaler.folded(weights, bias)
+    raw_weights, raw_bias = scaler.fold(weights, bias)
     parts = np.abs(values.astype(float)) @ np.abs(raw_weights) + np.abs(
         raw_bias
     )  # float32 of these is what may be lost
@@ -305,8 +304,8 @@ def test_small_products_are_left_to_one_thread():
         return [one["num_threads"] for one in threadpoolctl.threadpool_info() if one["user_api"] == "blas"]
 
     before = threads()
-    with numeric_threads(1000):
+    with limit_blas_threads(1000):
         assert set(threads()) <= {1}
-    with numeric_threads(1 << 30):
+    with limit_blas_threads(1 << 30):
         assert threads() == before
     assert threads() == before

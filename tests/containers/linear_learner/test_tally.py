@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from headrace.containers.linear_learner.hyperparameters import Hyperparameters
+from headrace.containers.linear_learner.training.log import BINS, Tally
 from headrace.containers.linear_learner.training.optimizers import loss_of
-from headrace.containers.linear_learner.training.reporting import BINS, Tally
 
 
 def parameters(criterion):

@@ -12,7 +12,7 @@ from headrace.containers.linear_learner.answering import LinearLearnerHandler
 from headrace.containers.linear_learner.artifact import load_model, save_model
 from headrace.containers.linear_learner.hyperparameters import Hyperparameters
 from headrace.containers.linear_learner.training.epochs import fit
-from headrace.containers.linear_learner.training.reporting import Reporting
+from headrace.containers.linear_learner.training.log import TrainingLog
 from headrace.contracts.job import TrainingJob
 from headrace.errors import DataError, JobFailed, MissingExtra
 
@@ -44,7 +44,7 @@ class LinearLearnerContainer:
         """
         try:
             _check_hosts(job)
-            Reporting.begin(job, job.hyperparameters)
+            TrainingLog.begin(job, job.hyperparameters)
             model = fit(job, Hyperparameters.parse(job.hyperparameters))
             save_model(model, job.model_dir)
         except JobFailed as error:

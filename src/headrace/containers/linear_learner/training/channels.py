@@ -18,7 +18,7 @@ from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 from headrace.containers import content_types
 from headrace.containers.linear_learner.hyperparameters import Hyperparameters
 from headrace.containers.linear_learner.training.optimizers import Array
-from headrace.containers.linear_learner.training.rows import Rows, joined, rows_of
+from headrace.containers.linear_learner.training.rows import FeatureRows, as_rows, concat_rows
 from headrace.contracts.csv import CSV, CsvDialect
 from headrace.contracts.feature import Feature
 from headrace.contracts.job import TrainingJob
@@ -40,7 +40,7 @@ CSV_OF_NUMBERS = CSV(header=False, delimiter=",", encoding="utf-8-sig", missing=
 class MiniBatch(NamedTuple):
     """Some examples: features, and labels ``float32 (n,)``."""
 
-    rows: Rows
+    rows: FeatureRows
     labels: Array
 
     def part(self, which: slice) -> MiniBatch:
@@ -88,13 +88,13 @@ class Examples:
             rest: MiniBatch | None = block
             while rest is not None and count + len(rest.labels) >= self.size:
                 head, rest = _cut(rest, self.size - count)
-                yield _joined([*waiting, head])
+                yield _concat([*waiting, head])
                 waiting, count = [], 0
             if rest is not None:
                 waiting.append(rest)
                 count += len(rest.labels)
         if waiting:
-            yield _joined(waiting)
+            yield _concat(waiting)
 
     def _checked(self, files: list[Path]) -> Iterator[MiniBatch]:
         width = self.parameters.feature_dim
@@ -134,7 +134,7 @@ class Examples:
         if wrong is not None:
             number, said = wrong
             raise JobFailed(f"Customer error: {said} in the channel {self.name!r}{_at(file, first + number)}")
-        place = block.rows.not_finite()
+        place = block.rows.find_non_finite()
         if place is not None:
             number, column = place
             raise JobFailed(
@@ -185,10 +185,10 @@ def _cut(block: MiniBatch, count: int) -> tuple[MiniBatch, MiniBatch | None]:
     return block.part(slice(count)), block.part(slice(count, None))
 
 
-def _joined(parts: list[MiniBatch]) -> MiniBatch:
+def _concat(parts: list[MiniBatch]) -> MiniBatch:
     if len({type(part.rows) for part in parts}) > 1:
         raise JobFailed("Customer error: the data is dense in some files and sparse in others")
-    return MiniBatch(joined([part.rows for part in parts]), np.concatenate([part.labels for part in parts]))
+    return MiniBatch(concat_rows([part.rows for part in parts]), np.concatenate([part.labels for part in parts]))
 
 
 def _label_size(content_type: str) -> int:
@@ -216,7 +216,7 @@ def _csv_blocks(file: Path, size: int, labels: int) -> Iterator[MiniBatch]:
             batch = codec.decode_batch(spans)
         except DataError as error:
             raise _no_numbers(error, records.where_in_order(first + (error.where.record or 0))) from error
-        yield MiniBatch(rows_of(batch["features"]), batch["label"])
+        yield MiniBatch(as_rows(batch["features"]), batch["label"])
 
 
 def _csv_codec(dialect: CsvDialect, path: str, labels: int) -> CsvCodec:
@@ -260,7 +260,7 @@ def _record_blocks(file: Path, size: int) -> Iterator[MiniBatch]:
             batch = codec.decode_batch(spans)  # type: ignore[union-attr]
         except DataError as error:
             raise error.relocated(records.where_in_order(first + (error.where.record or 0))) from error
-        yield MiniBatch(rows_of(_vectors(batch["values"])), np.asarray(batch["label"], np.float32).reshape(-1))
+        yield MiniBatch(as_rows(_vectors(batch["values"])), np.asarray(batch["label"], np.float32).reshape(-1))
 
 
 def _vectors(column: Any) -> Any:

@@ -5,29 +5,57 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 
+from headrace._optional import available, require
 from headrace.containers.linear_learner.artifact import Model
 from headrace.containers.linear_learner.hyperparameters import Hyperparameters
-from headrace.containers.linear_learner.training.candidates import Candidate, Scaler, candidates, fit_scaler
 from headrace.containers.linear_learner.training.channels import Examples, MiniBatch, channel_examples
-from headrace.containers.linear_learner.training.libraries import keep_freed_memory, numeric_threads
+from headrace.containers.linear_learner.training.log import Tally, TrainingLog
+from headrace.containers.linear_learner.training.models import Candidate, Models, Scaler, fit_scaler, list_candidates
 from headrace.containers.linear_learner.training.optimizers import Array
-from headrace.containers.linear_learner.training.reporting import Reporting, Tally
-from headrace.containers.linear_learner.training.rows import joined
-from headrace.containers.linear_learner.training.scores import calibrated, scores_of
-from headrace.containers.linear_learner.training.weighing import Models
+from headrace.containers.linear_learner.training.rows import concat_rows
+from headrace.containers.linear_learner.training.scores import calibrate, score_examples
 from headrace.contracts.job import TrainingJob
 from headrace.errors import JobFailed
 
-__all__ = ["fit"]
+__all__ = ["fit", "keep_freed_memory", "limit_blas_threads"]
+
+
+WORTH_THREADS = 1 << 25  # multiplications of one product: about a millisecond on one processor
+
+
+def limit_blas_threads(multiplications: int) -> AbstractContextManager[object]:
+    """Compute small matrix products on one thread.
+
+    Waking another thread and waiting for it costs more than a small product; a hundred times more where other programs keep
+    the processors busy. Without threadpoolctl, which comes with scikit-learn, nothing changes.
+    """
+    if multiplications >= WORTH_THREADS or not available("threadpoolctl"):
+        return nullcontext()
+    limits: AbstractContextManager[object] = require("threadpoolctl", extra="sklearn").threadpool_limits(1, "blas")
+    return limits
+
+
+LARGEST = 16 << 20  # bytes; glibc considers up to 32 MiB
+
+
+def keep_freed_memory() -> None:
+    """Make the C library keep freed blocks for reuse.
+
+    glibc returns large blocks to the system, and new ones come back page by page, cleared: up to a third of the time of a step.
+    Its threshold follows the largest block that was freed so far (mallopt(3), M_MMAP_THRESHOLD). Other C libraries are not
+    affected.
+    """
+    np.empty(LARGEST, np.uint8)
 
 
 @dataclass(slots=True)
 class _Best:
-    """The best model so far: its criterion and loss, its candidate, and its weights for raw features."""
+    """The best model so far, with its weights for unscaled features."""
 
     value: float
     loss: float
@@ -37,7 +65,7 @@ class _Best:
 
 
 class _Passes:
-    """The passes over a channel, counted: a pipe gives each of them once."""
+    """Passes over a channel. They are numbered, because a pipe has a FIFO for each epoch."""
 
     def __init__(self, examples: Examples) -> None:
         self._examples = examples
@@ -64,15 +92,15 @@ class _Fitting:
     def __init__(self, job: TrainingJob, parameters: Hyperparameters, train: Examples) -> None:
         self.job = job
         self.parameters = parameters
-        self.reporting = Reporting(job, parameters)
+        self.log = TrainingLog(job, parameters)
         self._train = _Passes(train)
-        self._validation = self._other("validation")
-        self._test = self._other("test")
-        self._judge = "train" if self._validation is None else "validation"
+        self._validation = self._passes("validation")
+        self._test = self._passes("test")
+        self._chosen_on = "train" if self._validation is None else "validation"
         self._best: _Best | None = None
         self._stale = 0
 
-    def _other(self, name: str) -> _Passes | None:
+    def _passes(self, name: str) -> _Passes | None:
         examples = channel_examples(self.job, name, self.parameters)
         return None if examples is None else _Passes(examples)
 
@@ -81,17 +109,16 @@ class _Fitting:
         taken, scaler = self._scaler(first)
         models = self._models(scaler)
         batches: Iterator[MiniBatch] = itertools.chain(taken, first)
-        del taken  # The chain lets go of what it has given.
+        del taken  # so that the chain frees what it has passed on
         keep_freed_memory()
-        # A model that runs away is left behind, and the others go on.
-        with np.errstate(all="ignore"), numeric_threads(models.weights.size * self.parameters.mini_batch_size):
+        # A model that diverges is ignored; the others continue.
+        with np.errstate(all="ignore"), limit_blas_threads(models.weights.size * self.parameters.mini_batch_size):
             for epoch in range(self.parameters.epochs):
                 if self._epoch(models, epoch, batches) or self.job.stop.is_set():
                     break
                 if epoch + 1 < self.parameters.epochs:
                     batches = self._train.next()
-        self.reporting.libraries(models.choice.steps)
-        return self._finished(models)
+        return self._finish(models)
 
     def _scaler(self, batches: Iterator[MiniBatch]) -> tuple[list[MiniBatch], Scaler]:
         taken: list[MiniBatch] = []
@@ -102,17 +129,17 @@ class _Fitting:
         if not taken:
             raise JobFailed("Customer error: the channel 'train' has no examples")
         labels = np.concatenate([batch.labels for batch in taken])
-        scaler = fit_scaler(joined([batch.rows for batch in taken]), labels, self.parameters)
-        self.reporting.scaler(scaler)
+        scaler = fit_scaler(concat_rows([batch.rows for batch in taken]), labels, self.parameters)
+        self.log.scaler(scaler)
         return taken, scaler
 
     def _models(self, scaler: Scaler) -> Models:
         counts = scaler.classes
         balanced = float(counts[0] / counts[1]) if self.parameters.is_binary and counts.all() else 1.0
-        return Models(self.parameters, candidates(self.parameters, balanced), scaler)
+        return Models(self.parameters, list_candidates(self.parameters, balanced), scaler)
 
     def _epoch(self, models: Models, epoch: int, batches: Iterator[MiniBatch]) -> bool:
-        """One epoch; true when it was the last."""
+        """One epoch; whether it was the last."""
         begun = time.time()
         tally = Tally(self.parameters, len(models))
         for batch in batches:
@@ -122,35 +149,35 @@ class _Fitting:
                 break
         if epoch == 0:
             models.plan(tally.examples, self.parameters.epochs - 1)
-        self.reporting.epoch("training", "train", epoch, tally, models.scaler, begun)
-        judge = tally
+        self.log.epoch("training", "train", epoch, tally, models.scaler, begun)
+        chosen_on = tally
         if self._validation is not None:
-            judge = Tally(self.parameters, len(models))
+            chosen_on = Tally(self.parameters, len(models))
             for batch in self._validation.next():
                 scores, _, values = models.score(batch)
-                judge.add(scores, batch.labels, values)
-            self.reporting.epoch("validation", "validation", epoch, judge, models.scaler, begun)
-        return self._judged(models, epoch, judge, tally.examples, begun)
+                chosen_on.add(scores, batch.labels, values)
+            self.log.epoch("validation", "validation", epoch, chosen_on, models.scaler, begun)
+        return self._note_result(models, epoch, chosen_on, tally.examples, begun)
 
-    def _judged(self, models: Models, epoch: int, tally: Tally, examples: int, begun: float) -> bool:
-        # No penalty could be chosen by the loss of examples that were learned from: without any it is always the smallest.
+    def _note_result(self, models: Models, epoch: int, tally: Tally, examples: int, begun: float) -> bool:
+        # On training examples the loss without any penalty is always the smallest, so it cannot choose a penalty.
         burden = models.burden(examples) if self._validation is None else 0.0
         number = tally.best(burden)
         value = float(tally.criterion(burden)[number])
-        self.reporting.criterion(self._judge, epoch, tally, value, models.scaler)
+        self.log.criterion(self._chosen_on, epoch, tally, value, models.scaler)
         tolerance = self.parameters.early_stopping_tolerance
         improved = self._best is None or value < self._best.value - tolerance * abs(self._best.value)
         loss = float(tally.losses(burden)[number])
-        # Many epochs may call as many examples rightly: the surest of them is kept.
+        # Several epochs may have the same accuracy. Keep the one with the smallest loss.
         if self._best is None or (value, loss) < (self._best.value, self._best.loss):
-            weights, bias = models.folded(number)
+            weights, bias = models.fold(number)
             if np.isfinite(weights).all() and np.isfinite(bias).all():
                 self._best = _Best(value, loss, models.candidates[number], weights, bias)
         self._stale = 0 if improved else self._stale + 1
-        self.reporting.judged(epoch, self._stale, examples, begun, improved=improved)
+        self.log.progress(epoch, self._stale, examples, begun, improved=improved)
         return self._stale > self.parameters.early_stopping_patience
 
-    def _finished(self, models: Models) -> Model:
+    def _finish(self, models: Models) -> Model:
         best = self._best
         if best is None:
             raise JobFailed(
@@ -164,15 +191,15 @@ class _Fitting:
         )
         if self.job.stop.is_set():
             return model
-        judge = self._train if self._validation is None else self._validation
+        chosen_on = self._train if self._validation is None else self._validation
         deviation = models.scaler.label_deviation
-        found = scores_of(model, judge.next(), self.parameters, deviation)
-        model = calibrated(model, found)
-        self.reporting.final(self._judge, found.measures(model, self.parameters))
-        self.reporting.chosen(best.candidate, models.schedule)
+        found = score_examples(model, chosen_on.next(), self.parameters, deviation)
+        model = calibrate(model, found)
+        self.log.scores(self._chosen_on, found.measures(model, self.parameters))
+        self.log.best_candidate(best.candidate, models.schedule)
         if self._test is None:
-            self.reporting.line("Test data is not provided.")
+            self.log.line("Test data is not provided.")
         else:
-            found = scores_of(model, self._test.next(), self.parameters, deviation)
-            self.reporting.final("test", found.measures(model, self.parameters))
+            found = score_examples(model, self._test.next(), self.parameters, deviation)
+            self.log.scores("test", found.measures(model, self.parameters))
         return model

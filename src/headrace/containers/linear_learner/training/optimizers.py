@@ -1,12 +1,9 @@
-"""Steps down a gradient, for many models at once: every model has its own rates.
+"""Losses, and optimizers that reduce them for many models at once.
 
-Weights are ``float32 (features, models * outputs)``; rates and penalties broadcast against that. What an optimizer remembers
-is NumPy's, and every step may be by another library. Sources: Kingma and Ba 2015 (Adam), Duchi et al. 2011 (AdaGrad),
-Tieleman and Hinton 2012 (RMSProp).
+Every model has its own learning rate. Weights are ``float32 (features, models * outputs)``; rates and penalties broadcast
+against that. Sources: Kingma and Ba 2015 (Adam), Duchi et al. 2011 (AdaGrad), Tieleman and Hinton 2012 (RMSProp).
 
-What training makes small: a value and its derivative for every example and model.
-
-Scores are ``float32 (n, models, outputs)``; labels ``(n,)``; values ``(n, models)``; derivatives have the shape of scores.
+A loss gives a value and a derivative for every example and model. Scores are ``float32 (n, models, outputs)``; labels ``(n,)``; values ``(n, models)``; derivatives have the shape of scores.
 """
 
 from __future__ import annotations
@@ -19,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.containers.linear_learner.hyperparameters import Hyperparameters
-from headrace.containers.linear_learner.training.libraries import NUMPY, Library
 
 __all__ = ["Array", "Loss", "Optimizer", "Penalty", "loss_of", "loss_unit", "optimizer_of", "sigmoid"]
 
@@ -239,7 +235,7 @@ RMS_DECAY = 0.9
 class Optimizer(Protocol):
     """Changes weights in place."""
 
-    def step(self, weights: Array, gradient: Array, rates: Array, by: Library = NUMPY, /) -> None: ...
+    def step(self, weights: Array, gradient: Array, rates: Array, /) -> None: ...
 
 
 class Sgd:
@@ -249,12 +245,10 @@ class Sgd:
         self._momentum = momentum
         self._velocity = np.zeros(shape, np.float32)
 
-    def step(self, weights: Array, gradient: Array, rates: Array, by: Library = NUMPY) -> None:
-        velocity = by.share(self._velocity)
-        velocity *= self._momentum
-        velocity -= by.share(rates) * by.share(gradient)
-        now = by.share(weights)
-        now += velocity
+    def step(self, weights: Array, gradient: Array, rates: Array) -> None:
+        self._velocity *= self._momentum
+        self._velocity -= rates * gradient
+        weights += self._velocity
 
 
 class Adam:
@@ -267,26 +261,24 @@ class Adam:
         self._work = np.empty(shape, np.float32)
         self._steps = 0
 
-    def step(self, weights: Array, gradient: Array, rates: Array, by: Library = NUMPY) -> None:
+    def step(self, weights: Array, gradient: Array, rates: Array) -> None:
         self._steps += 1
         beta_1, beta_2 = self._betas
-        library, share = by.module, by.share
-        slope, now = share(gradient), share(weights)
-        mean, square, work = share(self._mean), share(self._square), share(self._work)
-        library.subtract(slope, mean, out=work)
+        mean, square, work = self._mean, self._square, self._work
+        np.subtract(gradient, mean, out=work)
         work *= 1 - beta_1
         mean += work
-        library.square(slope, out=work)
+        np.square(gradient, out=work)
         work -= square
         work *= 1 - beta_2
         square += work
-        library.sqrt(square, out=work)
+        np.sqrt(square, out=work)
         work += EPSILON
-        library.divide(mean, work, out=work)
-        # Both means begin at zero: this takes that back.
+        np.divide(mean, work, out=work)
+        # Both means begin at zero. This corrects that bias.
         unbiased = np.float32(np.sqrt(1 - beta_2**self._steps) / (1 - beta_1**self._steps))
-        work *= share(rates * unbiased)
-        now -= work
+        work *= rates * unbiased
+        weights -= work
 
 
 class AdaGrad:
@@ -295,10 +287,9 @@ class AdaGrad:
     def __init__(self, shape: tuple[int, ...]) -> None:
         self._square = np.zeros(shape, np.float32)
 
-    def step(self, weights: Array, gradient: Array, rates: Array, by: Library = NUMPY) -> None:
-        square, slope, now = by.share(self._square), by.share(gradient), by.share(weights)
-        square += by.module.square(slope)
-        now -= by.share(rates) * slope / by.module.sqrt(square + EPSILON)
+    def step(self, weights: Array, gradient: Array, rates: Array) -> None:
+        self._square += np.square(gradient)
+        weights -= rates * gradient / np.sqrt(self._square + EPSILON)
 
 
 class RmsProp:
@@ -307,10 +298,9 @@ class RmsProp:
     def __init__(self, shape: tuple[int, ...]) -> None:
         self._square = np.zeros(shape, np.float32)
 
-    def step(self, weights: Array, gradient: Array, rates: Array, by: Library = NUMPY) -> None:
-        square, slope, now = by.share(self._square), by.share(gradient), by.share(weights)
-        square += (1 - RMS_DECAY) * (by.module.square(slope) - square)
-        now -= by.share(rates) * slope / by.module.sqrt(square + EPSILON)
+    def step(self, weights: Array, gradient: Array, rates: Array) -> None:
+        self._square += (1 - RMS_DECAY) * (np.square(gradient) - self._square)
+        weights -= rates * gradient / np.sqrt(self._square + EPSILON)
 
 
 class Penalty:
@@ -320,16 +310,15 @@ class Penalty:
         self._wd = wd if np.any(wd) else None
         self._l1 = l1 if np.any(l1) else None
 
-    def add(self, gradient: Array, weights: Array, by: Library = NUMPY) -> None:
+    def add(self, gradient: Array, weights: Array) -> None:
         """Add it to a gradient, in place."""
-        slope, now = by.share(gradient), by.share(weights)
-        work = by.share(np.empty_like(weights))
+        work = np.empty_like(weights)
         if self._wd is not None:
-            slope += by.module.multiply(by.share(self._wd), now, out=work)
+            gradient += np.multiply(self._wd, weights, out=work)
         if self._l1 is not None:
-            by.module.sign(now, out=work)
-            work *= by.share(self._l1)
-            slope += work
+            np.sign(weights, out=work)
+            work *= self._l1
+            gradient += work
 
 
 def optimizer_of(

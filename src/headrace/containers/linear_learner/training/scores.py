@@ -19,7 +19,7 @@ from headrace.containers.linear_learner.hyperparameters import Hyperparameters
 from headrace.containers.linear_learner.training.channels import MiniBatch
 from headrace.containers.linear_learner.training.optimizers import Array, loss_of, loss_unit
 
-__all__ = ["Cuts", "Scores", "area_under_curve", "calibrated", "f_score", "scores_of"]
+__all__ = ["Cuts", "Scores", "area_under_curve", "calibrate", "f_score", "score_examples"]
 
 
 def f_score(precision: Array, recall: Array, beta: float) -> Array:
@@ -94,7 +94,7 @@ class Scores(Protocol):
     def measures(self, model: Model, parameters: Hyperparameters, /) -> dict[str, float]: ...
 
 
-def scores_of(
+def score_examples(
     model: Model, batches: Iterable[MiniBatch], parameters: Hyperparameters, deviation: float = 1.0
 ) -> Scores:
     """Score the examples of a pass with raw scores ``(n, outputs)``.
@@ -112,11 +112,11 @@ def scores_of(
         found = _Classes(parameters)
     weights = np.ascontiguousarray(model.weights.T)
     for batch in batches:
-        found.add(batch.rows.times(weights) + model.bias, batch.labels)
+        found.add(batch.rows.multiply(weights) + model.bias, batch.labels)
     return found
 
 
-def calibrated(model: Model, found: Scores) -> Model:
+def calibrate(model: Model, found: Scores) -> Model:
     """A binary model with the threshold that serves the job's criterion best; another one as it is."""
     return replace(model, threshold=found.threshold(model)) if isinstance(found, _Binary) else model
 

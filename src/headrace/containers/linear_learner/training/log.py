@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from headrace.containers.linear_learner.hyperparameters import DEFAULTS, Hyperparameters
-from headrace.containers.linear_learner.training.candidates import Candidate, Scaler, Schedule
+from headrace.containers.linear_learner.training.models import Candidate, Scaler, Schedule
 from headrace.containers.linear_learner.training.optimizers import Array, loss_unit, sigmoid
 from headrace.containers.linear_learner.training.scores import Cuts
 from headrace.contracts.job import TrainingJob
 
-__all__ = ["Reporting", "Tally"]
+__all__ = ["Tally", "TrainingLog"]
 
 
 BINS = 1024  # of scores of binary models, between 0 and 1: enough to compare models, and memory stays what it is
@@ -102,7 +102,7 @@ OBJECTIVES = {
 SHOWN = 10  # values of a scaler's arrays
 
 
-class Reporting:
+class TrainingLog:
     """Writes to the log of a job."""
 
     def __init__(self, job: TrainingJob, parameters: Hyperparameters) -> None:
@@ -182,7 +182,7 @@ class Reporting:
             f"value={shown}"
         )
 
-    def judged(self, epoch: int, stale: int, examples: int, begun: float, *, improved: bool) -> None:
+    def progress(self, epoch: int, stale: int, examples: int, begun: float, *, improved: bool) -> None:
         """Whether the epoch brought anything."""
         if improved:
             self.line(f"Epoch {epoch}: Loss improved. Updating best model")
@@ -194,12 +194,7 @@ class Reporting:
         rate = examples / max(1e-9, time.time() - begun)
         self.line(f"#throughput_metric: host={self._job.current_host}, train throughput={rate} records/second")
 
-    def libraries(self, steps: Mapping[str, int]) -> None:
-        """Who has taken the steps, where it was not NumPy alone."""
-        if len(steps) > 1:
-            self.line("Steps: " + ", ".join(f"{count} by {name}" for name, count in steps.items()))
-
-    def final(self, channel: str, measures: Mapping[str, float]) -> None:
+    def scores(self, channel: str, measures: Mapping[str, float]) -> None:
         """How good the chosen model is."""
         host = self._job.current_host
         for name, value in measures.items():
@@ -208,7 +203,7 @@ class Reporting:
             kind = "loss" if name.endswith(("objective", "loss", "mse")) else "score"
             self.line(f"#quality_metric: host={host}, {channel} {name} <{kind}>={value}")
 
-    def chosen(self, candidate: Candidate, schedule: Schedule) -> None:
+    def best_candidate(self, candidate: Candidate, schedule: Schedule) -> None:
         """What the chosen model was trained with."""
         settings: dict[str, Any] = {
             "optimizer": self._parameters.optimizer,
