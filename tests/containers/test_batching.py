@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.containers.conftest import ask
 
 from headrace.containers.script import ScriptContainer
-from headrace.containers.serving.rows import join_csv, split_rows
+from headrace.containers.serving.batching import join_csv, split_rows
 from headrace.errors import RequestError
 
 PANDAS = """

@@ -1,20 +1,26 @@
-"""The user's code: where it is, and what belongs to it."""
+"""The user's code: where it is, what belongs to it, and how it is imported."""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import os
 import shutil
+import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import ModuleType
 
-from headrace.containers.toolkit import params
+from headrace.containers.toolkit import params, shim
 from headrace.errors import CorruptFile, DataError, JobFailed
 from headrace.io.archive.unpack import unpack_into
 
-__all__ = ["Code", "find_code", "staged"]
+__all__ = ["LOADING", "Code", "find_code", "load_module", "set_variables", "stage_temporarily"]
+
 
 DEFAULT_PROGRAM = "inference.py"
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", ".git", ".ipynb_checkpoints")
@@ -139,10 +145,100 @@ def _copy(path: Path, target: Path) -> None:
 
 
 @contextmanager
-def staged(code: Code, dependencies: Sequence[str | os.PathLike[str]]) -> Iterator[Code]:
+def stage_temporarily(code: Code, dependencies: Sequence[str | os.PathLike[str]]) -> Iterator[Code]:
     """The code where it is, or, where something has to be put together, in a temporary folder."""
     if not dependencies and code.folder.is_dir():
         yield code
         return
     with TemporaryDirectory(prefix="headrace-code-") as folder:
         yield stage(code, dependencies, Path(folder))
+
+
+LOADING = threading.RLock()
+"""Held while scripts are loaded: they may read variables, which belong to the whole process."""
+
+_folders: set[str] = set()  # of the scripts loaded so far: their modules give way to others of the same name
+
+
+def load_module(code: Code) -> ModuleType:
+    """Import a script, with its folder first on ``sys.path``, as ``python script.py`` has it.
+
+    Two scripts of one name, or with neighbours of one name, can be loaded one after the other: each gets its own.
+
+    Raises:
+        JobFailed: It cannot be imported; the message says where it fails.
+    """
+    folder = str(code.folder)
+    with LOADING, shim.inside():
+        _forget_namesakes(code.folder)
+        if folder in sys.path:
+            sys.path.remove(folder)
+        sys.path.insert(0, folder)
+        _folders.add(folder)
+        importlib.invalidate_caches()
+        try:
+            return _import(code)
+        except (Exception, SystemExit) as error:
+            hint = ""
+            if isinstance(error, ModuleNotFoundError) and code.requirements is not None:
+                hint = "; its requirements.txt is installed for a process of its own (ScriptContainer.interpreter)"
+            raise JobFailed(f"{code.program} cannot be imported: {_describe_error(error, code)}{hint}") from error
+
+
+def _import(code: Code) -> ModuleType:
+    name = code.module
+    known = sys.modules.get(name)
+    if known is not None:  # something that is no script, such as a module of the standard library
+        name = f"headrace_script_{name}"
+    spec = importlib.util.spec_from_file_location(name, code.path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{code.path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # before it runs: dataclasses and pickles look for it there
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
+
+
+def _forget_namesakes(folder: Path) -> None:
+    """Drop what came out of other scripts' folders under a name that this folder has, and this script's old self."""
+    names = {path.stem for path in folder.glob("*.py")} | {path.name for path in folder.iterdir() if path.is_dir()}
+    for full in list(sys.modules):
+        if full.partition(".")[0].removeprefix("headrace_script_") in names and _is_of_a_script(sys.modules[full]):
+            del sys.modules[full]
+
+
+def _is_of_a_script(module: ModuleType | None) -> bool:
+    file = getattr(module, "__file__", None)
+    return file is not None and any(file.startswith(folder + os.sep) for folder in _folders)
+
+
+def _describe_error(error: BaseException, code: Code) -> str:
+    """The exception, and the line of the user's code that it came from."""
+    line, trace = None, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename.startswith(str(code.folder)):
+            line = f"{Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno}"
+        trace = trace.tb_next
+    if isinstance(error, SyntaxError):
+        line = f"{Path(error.filename or code.program).name}, line {error.lineno}"
+    return f"{type(error).__name__}: {error}" + (f" ({line})" if line else "")
+
+
+@contextmanager
+def set_variables(given: Mapping[str, str]) -> Iterator[None]:
+    """Have these environment variables while a script is loaded."""
+    with LOADING:
+        before = {name: os.environ.get(name) for name in given}
+        os.environ.update(given)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value

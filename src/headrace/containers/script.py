@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headrace.containers.code import Code, find_code, staged
+from headrace.containers.code import Code, find_code, load_module
+from headrace.containers.code import set_variables as variables
+from headrace.containers.code import stage_temporarily as staged
 from headrace.containers.serving.batching import BatchingScriptHandler
-from headrace.containers.serving.context import Context
 from headrace.containers.serving.dialects import DIALECTS, DialectName
-from headrace.containers.serving.functions import Function, Functions, collect
+from headrace.containers.serving.functions import Context, Function, Functions, collect
 from headrace.containers.serving.handler import ScriptHandler
-from headrace.containers.serving.loading import load_module, variables
 from headrace.containers.toolkit import params, shim
 from headrace.containers.training.interpreter import prepare
 from headrace.containers.training.script_job import installation_of, train_with_script

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace import _registry
-from headrace.containers.serving.loading import variables
+from headrace.containers.code import set_variables as variables
 from headrace.contracts.serving import AnswersMany, Handler, Request, Response
 from headrace.errors import CorruptFile, NoFiles, UnsupportedData, Where
 from headrace.io.archive.unpack import archive_names

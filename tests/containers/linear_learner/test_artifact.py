@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as numpys
 
-from headrace.containers.linear_learner.artifact import Model, load_model, save_model
+from headrace.containers.linear_learner.artifact import Model, load_model, read_params, save_model, write_params
 from headrace.containers.linear_learner.container import LinearLearnerContainer
-from headrace.containers.linear_learner.mxnet_params import read_params, write_params
 from headrace.errors import CorruptFile, DataError, JobFailed, NoFiles, UnsupportedData
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "linear_learner"

@@ -1,22 +1,179 @@
-"""Requests that arrived together, answered together."""
+"""Answers requests that arrived together with one call of the script: rows of several requests are concatenated, and predictions split again."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import accumulate, pairwise
+from typing import Any, Self
+
+import numpy as np
 
 from headrace.containers.serving.handler import ScriptHandler
-from headrace.containers.serving.rows import Rows, join_csv, join_rows, split_rows
 from headrace.containers.toolkit import shim
 from headrace.contracts.serving import Request, Response
 from headrace.errors import RequestError
 
-__all__ = ["BatchingScriptHandler"]
+__all__ = ["BatchingScriptHandler", "RequestRows", "join_csv", "join_rows", "split_rows"]
+
+
+INTEGER = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+# What readers of tables take for a missing value, a truth value or an infinity in a column of one kind and not in another.
+SPECIAL = re.compile(r"#?n/?a.*|<na>|-?nan.*|null|none|true|false|yes|no|[+-]?inf(inity)?|-?1\.#.*", re.IGNORECASE)
+
+# And what some take for a number where the whole column is of such: blanks other than spaces, digits of other scripts, 1_000, 2j.
+ODD = re.compile(r"^\s|\s$|(?![0-9])\d|\d_\d|\d[jJ]$")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRows:
+    """What ``input_fn`` gave for several requests.
+
+    Args:
+        values: All their rows.
+        sizes: How many belong to each request.
+    """
+
+    values: Any
+    sizes: list[int]
+
+    @classmethod
+    def of(cls, values: Any, sizes: list[int] | None) -> Self | None:
+        """``None`` where these are no rows, or another number of them."""
+        count = _count(values)
+        if count is None or (sizes is not None and count != sum(sizes)):
+            return None
+        return cls(values, [count] if sizes is None else sizes)
+
+
+def _count(values: Any) -> int | None:
+    shape = getattr(values, "shape", None)
+    if shape is not None:
+        return int(shape[0]) if len(shape) >= 1 and (len(shape) >= 2 or not isinstance(values, np.ndarray)) else None
+    return None
+
+
+def join_csv(bodies: Sequence[str | None]) -> list[tuple[list[int], str, list[int]]]:
+    """CSV texts that can be read as one without any cell being read otherwise than alone.
+
+    Returns:
+        For each set of texts that go together: their places, the joined text, how many rows each has. Texts that go with
+        no other are left out.
+    """
+    alike: dict[tuple[str, ...], list[tuple[int, list[str]]]] = {}
+    for place, body in enumerate(bodies):
+        lines = None if body is None else _plain_lines(body)
+        kinds = None if lines is None else _kinds(lines)
+        if lines is not None and kinds is not None:
+            alike.setdefault(kinds, []).append((place, lines))
+    return [
+        (
+            [place for place, _ in members],
+            "\n".join(line for _, lines in members for line in lines) + "\n",
+            [len(lines) for _, lines in members],
+        )
+        for members in alike.values()
+        if len(members) > 1
+    ]
+
+
+def _plain_lines(body: str) -> list[str] | None:
+    """The rows of a text; ``None`` where quotes, comments or odd line ends make that uncertain."""
+    lines = body[:-1].split("\n") if body.endswith("\n") else body.split("\n")
+    if (
+        any(sign in body for sign in ('"', "\r", "#", "\x00", "\ufeff"))
+        or "" in lines
+        or not all(map(str.strip, lines))
+    ):
+        return None
+    return lines
+
+
+def _kinds(lines: list[str]) -> tuple[str, ...] | None:
+    """What each column holds; ``None`` where that would depend on the other rows."""
+    rows = [line.split(",") for line in lines]
+    if any(len(row) != len(rows[0]) for row in rows):
+        return None
+    columns = [_column_kind({_kind(cell) for cell in column}) for column in zip(*rows, strict=True)]
+    return None if "" in columns else tuple(columns)
+
+
+def _kind(cell: str) -> str:
+    text = cell.strip(" ")
+    padding = "s" if cell[:1] == " " else ""
+    padding += "e" if cell[-1:] == " " else ""
+    if INTEGER.fullmatch(text):
+        return "i" + padding
+    if NUMBER.fullmatch(text):  # whole numbers of more digits become this or that, as the others in the column allow
+        return "f" + padding if not text.lstrip("+-").isdigit() else ""
+    if not text or SPECIAL.fullmatch(text) or ODD.search(text):
+        return ""
+    return "t" + padding
+
+
+def _column_kind(kinds: Iterable[str]) -> str:
+    """One kind, or whole numbers among other numbers; nothing else is sure to be read alike."""
+    found = set(kinds)
+    if len(found) == 1:
+        return found.pop()
+    return "f" if found == {"i", "f"} else ""
+
+
+def join_rows(read: Sequence[RequestRows | None]) -> list[tuple[list[int], RequestRows]]:
+    """Rows of the same form put together, with the places of whose they are."""
+    alike: dict[Any, list[int]] = {}
+    for place, rows in enumerate(read):
+        form = None if rows is None else _form(rows.values)
+        if form is not None:
+            alike.setdefault(form, []).append(place)
+    joined = []
+    for places in alike.values():
+        members = [one for place in places if (one := read[place]) is not None]
+        if len(members) > 1:
+            values = _concat([member.values for member in members])
+            joined.append((places, RequestRows(values, [member.sizes[0] for member in members])))
+    return joined
+
+
+def _is_frame(values: Any) -> bool:
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(values, pandas.DataFrame)
+
+
+def _form(values: Any) -> Any:
+    """What has to be equal for rows to be put together; ``None``: they cannot be."""
+    if isinstance(values, np.ndarray) and not values.dtype.hasobject:
+        return ("array", values.dtype.str, values.shape[1:])
+    if _is_frame(values):
+        return ("frame", tuple(values.columns), tuple(map(str, values.dtypes)))
+    return None
+
+
+def _concat(parts: list[Any]) -> Any:
+    if _is_frame(parts[0]):
+        return sys.modules["pandas"].concat(parts, ignore_index=True)
+    return np.concatenate(parts)
+
+
+def split_rows(prediction: Any, sizes: list[int]) -> list[Any] | None:
+    """A prediction for each request; ``None`` where it does not have one entry per row."""
+    if isinstance(prediction, list):
+        count: int | None = len(prediction)
+    else:
+        shape = getattr(prediction, "shape", ())
+        count = int(shape[0]) if shape and hasattr(prediction, "__getitem__") else None
+    if count != sum(sizes):
+        return None
+    rows = prediction.iloc if hasattr(prediction, "iloc") else prediction
+    rows = rows.tocsr() if hasattr(rows, "tocsr") else rows
+    return [rows[start:stop] for start, stop in pairwise(accumulate(sizes, initial=0))]
 
 
 @dataclass(slots=True)
-class _Group:
+class RequestGroup:
     """Requests of one content type that want one kind of answer."""
 
     content_type: str
@@ -43,14 +200,14 @@ class BatchingScriptHandler(ScriptHandler):
                     answers[place] = answer
         return [answer for answer in answers if answer is not None]
 
-    def _groups(self, requests: Sequence[Request]) -> list[_Group]:
-        groups: dict[tuple[str, str], _Group] = {}
+    def _groups(self, requests: Sequence[Request]) -> list[RequestGroup]:
+        groups: dict[tuple[str, str], RequestGroup] = {}
         for place, request in enumerate(requests):
             content_type, accept = self._types(request.content_type, request.accept)
-            groups.setdefault((content_type, accept), _Group(content_type, accept, [])).places.append(place)
+            groups.setdefault((content_type, accept), RequestGroup(content_type, accept, [])).places.append(place)
         return list(groups.values())
 
-    def _together(self, requests: list[Request], group: _Group) -> Sequence[Response | Exception]:
+    def _together(self, requests: list[Request], group: RequestGroup) -> Sequence[Response | Exception]:
         if len(requests) == 1:
             return [self._alone(requests[0])]
         answers: dict[int, Response | Exception] = {}
@@ -62,7 +219,7 @@ class BatchingScriptHandler(ScriptHandler):
             answers[member] if member in answers else self._alone(requests[member]) for member in range(len(requests))
         ]
 
-    def _batches(self, requests: list[Request], group: _Group) -> list[tuple[list[int], Rows]]:
+    def _batches(self, requests: list[Request], group: RequestGroup) -> list[tuple[list[int], RequestRows]]:
         """The rows of requests that may be put together, and whose they are."""
         bodies = []
         for request in requests:
@@ -74,7 +231,7 @@ class BatchingScriptHandler(ScriptHandler):
             return self._tables(bodies, group)
         return join_rows([None if body is None else self._read(body, None, group) for body in bodies])
 
-    def _tables(self, bodies: list[Any], group: _Group) -> list[tuple[list[int], Rows]]:
+    def _tables(self, bodies: list[Any], group: RequestGroup) -> list[tuple[list[int], RequestRows]]:
         found = []
         for members, text, sizes in join_csv(bodies):
             rows = self._read(text, sizes, group)
@@ -82,19 +239,19 @@ class BatchingScriptHandler(ScriptHandler):
                 found.append((members, rows))
         return found
 
-    def _keeps_rows(self, body: Any, group: _Group) -> bool:
+    def _keeps_rows(self, body: Any, group: RequestGroup) -> bool:
         """Whether the script reads one row as a table of one row, and not as an axis, as ``genfromtxt`` does: seen once."""
         if self._one_is_a_table is None:
             self._one_is_a_table = self._read(body, [1], group) is not None
         return self._one_is_a_table
 
-    def _read(self, body: Any, sizes: list[int] | None, group: _Group) -> Rows | None:
+    def _read(self, body: Any, sizes: list[int] | None, group: RequestGroup) -> RequestRows | None:
         try:
-            return Rows.of(self._input(body, group.content_type, self._context(None)), sizes)
+            return RequestRows.of(self._input(body, group.content_type, self._context(None)), sizes)
         except RequestError:
             return None  # whoever it is will hear of it when answered alone
 
-    def _outputs(self, batch: Rows, requests: list[Request], accept: str) -> list[Response | Exception] | None:
+    def _outputs(self, batch: RequestRows, requests: list[Request], accept: str) -> list[Response | Exception] | None:
         """An answer for each, or ``None`` where they have to be answered one by one."""
         try:
             parts = split_rows(self._predict(batch.values, self._context(None)), batch.sizes)

@@ -12,9 +12,8 @@ from typing import Any
 
 from headrace.containers import bodies as encoding
 from headrace.containers import content_types
-from headrace.containers.serving.context import Context
 from headrace.containers.serving.dialects import Dialect, request_error
-from headrace.containers.serving.functions import Function, Functions
+from headrace.containers.serving.functions import Context, Function, Functions
 from headrace.containers.toolkit import params, shim
 from headrace.contracts.serving import Request, Response
 

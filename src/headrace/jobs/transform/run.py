@@ -17,8 +17,7 @@ from headrace.hosting.stage import Stage
 from headrace.io.progress import Progress
 from headrace.jobs.record import HostLog, JobFiles
 from headrace.jobs.store import InputObject, list_objects
-from headrace.jobs.transform.ask import Asking, Failure
-from headrace.jobs.transform.containers import ContainerOutput, ContainerProcess, with_environment
+from headrace.jobs.transform.ask import Asking, ContainerOutput, ContainerProcess, Failure, with_environment
 from headrace.jobs.transform.jsonpath import JsonPath
 from headrace.jobs.transform.payloads import payloads_of
 from headrace.jobs.transform.record import FileStatus, TransformRecord, now

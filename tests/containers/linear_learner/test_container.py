@@ -9,8 +9,8 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.containers.linear_learner.answering import LinearLearnerHandler
 from headrace.containers.linear_learner.artifact import Model
+from headrace.containers.linear_learner.container import LinearLearnerHandler
 from headrace.contracts.serving import Request
 from headrace.errors import RequestError
 from headrace.sagemaker.common import read_records, write_numpy_to_dense_tensor, write_spmatrix_to_sparse_tensor
