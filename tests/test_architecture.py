@@ -35,6 +35,7 @@ OPTIONAL = [
     "starlette",
     "uvicorn",
     "grain",
+    "google.protobuf",
 ]
 
 

@@ -15,6 +15,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.reference import sagemaker_wire
 
+from headrace.codecs.sagemaker_record.message import read_message
 from headrace.errors import CorruptRecord
 from headrace.sagemaker import common
 
@@ -65,6 +66,23 @@ def content(record):
         for name in ("features", "label")
     }
     return {**maps, "uid": record.uid, "metadata": record.metadata, "configuration": record.configuration}
+
+
+def plain_value(tensor):
+    if tensor.kind == 0:
+        return None
+    if tensor.kind == 4:
+        return ["bytes", [item.hex() for item in tensor.values], tensor.content_type or ""]
+    return [TENSORS[tensor.kind], tensor.values.tobytes().hex(), list(tensor.keys), list(tensor.shape)]
+
+
+def plain_content(message):
+    maps = {
+        name: {key: plain_value(tensor) for key, tensor in sorted(getattr(message, name).items())}
+        for name in ("features", "label")
+    }
+    texts = {name: getattr(message, name) or "" for name in ("uid", "metadata", "configuration")}
+    return {**maps, **texts}
 
 
 def matrices(rng):
@@ -184,21 +202,15 @@ def test_payloads_mean_to_us_what_they_mean_to_protobuf(strategy):
     payloads = examples(strategy, 400)
     jobs = [{"do": "parse", "payloads": [payload.hex() for payload in payloads]}]
     # upb takes map entries with unknown fields for unknown fields; protobuf's other implementations do not, nor do we.
-    (exact,), (quick,) = ask(jobs, "python"), ask(jobs)
+    (answers,) = ask(jobs, "python")
     compared = 0
-    for payload, expected, upb in zip(payloads, exact, quick, strict=True):
+    for payload, expected in zip(payloads, answers, strict=True):
         if expected == "no message":
             with pytest.raises(CorruptRecord):
-                common.Record.FromString(payload)
+                read_message(payload)
         elif expected != "no text":  # keys that are no UTF-8, which protobuf's Python objects cannot show
-            record = common.Record.FromString(payload)
-            assert content(record) == expected[0]
-            assert record.SerializeToString().hex() == expected[1]
-            if (
-                upb[0] == expected[0] and len(record.features) <= 1 and len(record.label) <= 1
-            ):  # maps are printed in no order
-                assert str(record) == upb[2]
-                compared += 1
+            assert plain_content(read_message(payload)) == expected
+            compared += 1
     assert compared > 20
 
 

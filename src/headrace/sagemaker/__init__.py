@@ -12,8 +12,8 @@ import importlib.util
 from typing import Any
 
 from headrace.sagemaker import content_types, local, s3, utils
+from headrace.sagemaker.amazon.amazon_estimator import RecordSet
 from headrace.sagemaker.amazon.linear_learner import LinearLearner, LinearLearnerModel, LinearLearnerPredictor
-from headrace.sagemaker.amazon.record_set import RecordSet
 from headrace.sagemaker.estimator import Estimator
 from headrace.sagemaker.image_uris import get_image_uri
 from headrace.sagemaker.inputs import TrainingInput, s3_input

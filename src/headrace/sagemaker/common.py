@@ -1,8 +1,8 @@
 """RecordIO-protobuf files from NumPy and SciPy matrices and back: the functions of ``sagemaker.amazon.common``.
 
-Same signatures, and the same bytes for whatever the SDK writes. What it gets wrong is different: SciPy's sparse arrays are
-written as its sparse matrices are; whole numbers and floats of other sizes are written where no value changes by it; labels
-are counted before anything is written; records that are cut off or damaged are errors, and those of several parts are read.
+They have the SDK's signatures and write the same bytes. They differ where the SDK fails: SciPy's sparse arrays are written like
+its sparse matrices, integers and floats of other sizes are written if no value changes, labels are counted before anything is
+written, truncated and damaged records raise errors, and records of several parts are read.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace import _optional
-from headrace.codecs.sagemaker_record.message import is_record
-from headrace.errors import CorruptRecord, Where
+from headrace.codecs.sagemaker_record.message import check_record, is_record
+from headrace.errors import Where
 from headrace.formats.recordio.stream import Readable, read_stream
-from headrace.sagemaker.record import Record
+from headrace.sagemaker.amazon import record_pb2
 from headrace.writing.matrices import Matrix, Writable, write_matrix
 
-__all__ = ["Record", "read_recordio", "read_records", "write_numpy_to_dense_tensor", "write_spmatrix_to_sparse_tensor"]
+__all__ = ["read_recordio", "read_records", "write_numpy_to_dense_tensor", "write_spmatrix_to_sparse_tensor"]
 
 
 def write_numpy_to_dense_tensor(file: Writable, array: Any, labels: Any = None) -> None:
     """Write the rows of a matrix, a dense tensor each.
 
     Args:
-        file: A binary file to write to, from where it stands.
-        array: ``(n, width)``. ``float64`` and ``float32`` are written as they are, ``float16`` as ``float32``, whole
-            numbers and booleans as the int32 tensor (which is the only one there is for them).
-        labels: ``(n,)``, of the same dtypes, whatever that of ``array`` is.
+        file: A binary file, written from its current position.
+        array: ``(n, width)``. ``float64`` and ``float32`` keep their type, ``float16`` becomes ``float32``, integers and
+            booleans become int32, the only integer tensor of the format.
+        labels: ``(n,)``, of any of these dtypes.
 
     Raises:
-        ValueError: The array has another number of axes, labels another number of values than it has rows; a dtype that
-            is none of these, or a whole number that int32 cannot hold. Nothing has been written then.
+        ValueError: ``array`` is not a matrix, ``labels`` has another length, the dtype is none of these, or an integer does not
+            fit int32. Nothing has been written.
 
     >>> import io, numpy as np
     >>> file = io.BytesIO()
@@ -46,14 +46,14 @@ def write_spmatrix_to_sparse_tensor(file: Writable, array: Any, labels: Any = No
     """Write the rows of a sparse matrix, a sparse tensor each.
 
     Args:
-        file: A binary file to write to, from where it stands.
-        array: ``(n, width)``: any of SciPy's sparse matrices and arrays. Entries are written in the order of its CSR
-            form, zeros and repeated columns too where they are stored.
+        file: A binary file, written from its current position.
+        array: ``(n, width)``: any SciPy sparse matrix or array. Entries are written in CSR order, including stored zeros and
+            repeated columns.
         labels: ``(n,)``. Dtypes as in :func:`write_numpy_to_dense_tensor`.
 
     Raises:
         TypeError: ``array`` is not sparse.
-        ValueError: As in :func:`write_numpy_to_dense_tensor`, and for column numbers outside the width.
+        ValueError: As in :func:`write_numpy_to_dense_tensor`, or a column index exceeds the width.
     """
     if not _optional.available("scipy") or not _optional.require("scipy.sparse", extra="sklearn").issparse(array):
         raise TypeError("Array must be sparse")
@@ -61,43 +61,38 @@ def write_spmatrix_to_sparse_tensor(file: Writable, array: Any, labels: Any = No
 
 
 def read_recordio(file: Readable) -> Iterator[bytes]:
-    """The payloads of the records in a file, one after the other.
+    """Iterate over the payloads of a file's records.
 
-    A record of several parts is put together with the magic word between the parts, as dmlc's writer cut it, or without,
-    where only that gives a Record (ML-IO's way). Padding may be missing at the very end.
+    The parts of a record are joined by the magic word, as dmlc splits them, or directly where only that is a valid Record, as
+    ML-IO splits them. The padding of the last record may be missing.
 
     Args:
-        file: A binary file to read from, from where it stands to its end.
+        file: A binary file, read from its current position to its end.
 
     Raises:
-        CorruptRecord: A record is cut off, or does not begin where it should.
+        CorruptRecord: A record is truncated, or does not start with the magic word.
     """
-    return read_stream(file, _readable)
+    return read_stream(file, _choose_join)
 
 
-def _readable(with_magic: bytes, plain: bytes) -> bytes:
+def _choose_join(with_magic: bytes, plain: bytes) -> bytes:
     return plain if is_record(plain) and not is_record(with_magic) else with_magic
 
 
-def read_records(file: Readable) -> list[Record]:
-    """All Records in a file.
+def read_records(file: Readable) -> list[Any]:
+    """Read all Records of a file as protobuf messages.
+
+    To read the matrix they hold, use ``headrace.open(path).to_numpy()`` or ``.to_csr()``, which are far faster.
 
     Args:
-        file: A binary file to read from, from where it stands to its end.
+        file: A binary file, read from its current position to its end.
 
     Returns:
-        Objects with the attributes of protobuf's: ``record.features["values"].float32_tensor.values`` and so on. To get
-        the whole matrix, ``headrace.open(path).to_numpy()`` or ``.to_csr()`` is far faster.
+        ``record_pb2.Record`` messages: ``record.features["values"].float32_tensor.values`` and so on.
 
     Raises:
-        CorruptRecord: A record is damaged, or its payload is no Record.
+        CorruptRecord: A record is damaged, or its payload is not a Record.
+        MissingExtra: protobuf is not installed.
     """
-    records = []
-    for number, payload in enumerate(read_recordio(file)):
-        record = Record()
-        try:
-            record.ParseFromString(payload)
-        except CorruptRecord as error:
-            raise error.relocated(Where(record=number)) from error.__cause__
-        records.append(record)
-    return records
+    parse = record_pb2.Record.FromString
+    return [parse(check_record(payload, Where(record=number))) for number, payload in enumerate(read_recordio(file))]

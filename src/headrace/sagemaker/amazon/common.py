@@ -1,4 +1,4 @@
-"""The place where version 2 of the SDK has these functions."""
+"""The functions of RecordIO-protobuf, where version 2 of the SDK has them."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from headrace.containers.linear_learner.hyperparameters import Hyperparameters
 from headrace.contracts.job import Container
 from headrace.errors import JobFailed
 from headrace.jobs.tree import as_text
-from headrace.sagemaker.amazon.record_set import RecordSet, upload_shards
+from headrace.sagemaker.amazon.amazon_estimator import RecordSet, upload_shards
 from headrace.sagemaker.deserializers import RecordDeserializer
 from headrace.sagemaker.estimator import EstimatorBase
 from headrace.sagemaker.image_uris import retrieve
