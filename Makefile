@@ -15,7 +15,7 @@ CPP := $(shell find native -name '*.[ch]pp')
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 export PATH := $(abspath $(BIN)):$(PATH)
 
-.PHONY: demo test check format stubs cpp-test test-asan-python tsan coverage fuzz bench bench-peers docs wheel clean setup
+.PHONY: demo test test-library check format stubs cpp-test test-asan-python tsan coverage fuzz bench bench-peers docs wheel clean setup
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -40,9 +40,18 @@ setup: $(VENV)/.test
 demo: $(VENV)/.installed
 	$(BIN)/headrace demo
 
+# Folders whose tests decode Zstandard, GZIP, JPEG or PNG: `make test` also runs them with the libraries alone.
+DECODING := $(addprefix tests/,codecs/images formats/array_record formats/tfrecord formats/recordio io/cache io/test_engines.py)
+
 test: $(VENV)/.test check cpp-test
 	$(BIN)/python -m pytest -q -m "not peer" -n $(JOBS) --dist loadfile $(SIDE_BY_SIDE)
 	$(BIN)/python -m pytest -q -m "not peer" $(addprefix --ignore=,$(SIDE_BY_SIDE))
+	HEADRACE_ENGINES=library $(BIN)/python -m pytest -q -m "not peer" -n $(JOBS) --dist loadfile $(DECODING)
+
+# The whole suite of Python tests with none of our own decoders.
+test-library: $(VENV)/.test
+	HEADRACE_ENGINES=library $(BIN)/python -m pytest -q -m "not peer" -n $(JOBS) --dist loadfile $(SIDE_BY_SIDE)
+	HEADRACE_ENGINES=library $(BIN)/python -m pytest -q -m "not peer" $(addprefix --ignore=,$(SIDE_BY_SIDE))
 
 check: $(VENV)/.test
 	$(BIN)/ruff check src tests benchmarks examples

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import settings
 from tests.forked import ForkedScripts
 
+from headrace.io import engines
+
 # A shell that runs tests in the background has SIGINT ignored, and what is started here would inherit that: tests of Ctrl-C
 # would wait for an interrupt that never comes.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -24,6 +26,25 @@ settings.load_profile("ci")
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture
+def own_engines(monkeypatch):
+    """Our own decoders come first, whatever HEADRACE_ENGINES is set to. For tests of what only they do."""
+    yield from _chosen(monkeypatch, "own")
+
+
+@pytest.fixture
+def library_engines(monkeypatch):
+    """The libraries decode everything."""
+    yield from _chosen(monkeypatch, "library")
+
+
+def _chosen(monkeypatch, choice):
+    monkeypatch.setenv(engines.SETTING, choice)
+    engines.engines.cache_clear()
+    yield
+    engines.engines.cache_clear()
 
 
 @pytest.fixture(scope="session")

@@ -313,12 +313,16 @@ void register_riegeli(nb::module_& module) {
         "least one. Up to so many threads work on it. Zstandard frames of more than most_own bytes become jobs for a "
         "library.");
     module.def(
-        "open_chunk", guarded([](nb::object data, std::int64_t begin, std::int64_t count, bool verify) {
-            return HeldChunks(std::move(data), {{&begin, 1}, {&count, 1}, 0, verify});
+        "open_chunk",
+        guarded([](nb::object data, std::int64_t begin, std::int64_t count, bool verify, std::uint64_t most_own) {
+            return HeldChunks(std::move(data),
+                              {{&begin, 1}, {&count, 1}, 0, verify, riegeli::most_decoded_bytes, 1, most_own});
         }),
         nb::arg("data"), nb::arg("begin"), nb::arg("count"), nb::kw_only(), nb::arg("verify"),
-        nb::sig("def open_chunk(data: collections.abc.Buffer, begin: int, count: int, *, verify: bool) -> Chunks"),
-        "Open one chunk.");
+        nb::arg("most_own") = UINT64_MAX,
+        nb::sig("def open_chunk(data: collections.abc.Buffer, begin: int, count: int, *, verify: bool, most_own: int = "
+                "...) -> Chunks"),
+        "Open one chunk. See `open_chunks`.");
     module.def("gather_chunks", guarded(&gather), nb::arg("chunks"), nb::arg("which"), nb::arg("records"),
                nb::sig("def gather_chunks(chunks: list[Chunks], which: numpy.typing.NDArray[numpy.int32], records: "
                        "numpy.typing.NDArray[numpy.int64]) -> Spans"),

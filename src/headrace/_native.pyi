@@ -406,8 +406,8 @@ def open_chunks(data: Buffer, begins: numpy.typing.NDArray[numpy.int64], counts:
     Open chunks of records, with so many records each, that begin in the data: as many as decode to at most most_bytes, but at least one. Up to so many threads work on it. Zstandard frames of more than most_own bytes become jobs for a library.
     """
 
-def open_chunk(data: Buffer, begin: int, count: int, *, verify: bool) -> Chunks:
-    """Open one chunk."""
+def open_chunk(data: Buffer, begin: int, count: int, *, verify: bool, most_own: int = ...) -> Chunks:
+    """Open one chunk. See `open_chunks`."""
 
 def gather_chunks(chunks: list[Chunks], which: numpy.typing.NDArray[numpy.int32], records: numpy.typing.NDArray[numpy.int64]) -> Spans:
     """

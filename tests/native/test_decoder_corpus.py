@@ -19,6 +19,7 @@ from headrace.codecs.images.png import decode_png, plain_header
 from headrace.errors import CorruptRecord
 from headrace.formats.array_record.codecs import ZSTD
 
+pytestmark = pytest.mark.usefixtures("own_engines")  # They are about our decoders.
 CORPUS = Path(__file__).resolve().parents[1] / "corpus"
 MOST_BYTES = 1 << 20
 KINDS = {0: 1, 2: 3, 4: 2, 6: 4}  # of PNG: channels by colour type

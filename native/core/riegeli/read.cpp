@@ -209,7 +209,7 @@ void Chunks::advance() {
 
 void Chunks::prepare(std::size_t number, Part& part, bool optional) {
     if (part.codec == Codec::none || part.decoded_size == 0) return;
-    if (part.codec == Codec::zstd) {
+    if (part.codec == Codec::zstd && (optional || part.decoded_size <= most_own_)) {
         if (const auto content = zstd_raw_content(part.stored, part.decoded_size)) {
             part.decoded = *content;
             return;

@@ -29,7 +29,7 @@ class Chunks {
         bool verify;              ///< Whether data are held against their hashes.
         std::uint64_t most_decoded = most_decoded_bytes; ///< The largest content of a chunk or a part that is believed.
         unsigned threads = 1;                            ///< How many may work on it, this one included.
-        std::uint64_t most_own = UINT64_MAX;             ///< Larger Zstandard frames become jobs for a library.
+        std::uint64_t most_own = UINT64_MAX;             ///< Larger Zstandard frames become jobs for a library; 0: all.
     };
 
     /// Throws FormatError with `record` set to the number of the chunk and `offset` to where it begins.

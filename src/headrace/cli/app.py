@@ -28,6 +28,7 @@ from headrace.cli.terminal.failures import ending
 from headrace.cli.train import train
 from headrace.cli.transform import transform
 from headrace.cli.verify import verify
+from headrace.io.engines import describe_engines
 
 __all__ = ["app", "main"]
 
@@ -42,6 +43,8 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         with ending(traceback=bool(ctx.params.get("traceback"))):
+            if ctx.params.get("verbose"):
+                raise typer.BadParameter("it goes with --version", ctx=ctx, param_hint="--verbose")
             return super().invoke(ctx)
 
 
@@ -55,9 +58,11 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
+def _show_version(context: typer.Context, wanted: bool) -> None:
     if wanted:
         typer.echo(f"headrace {headrace.__version__}")
+        if context.params.get("verbose"):
+            typer.echo(describe_engines())
         raise typer.Exit
 
 
@@ -70,7 +75,11 @@ def _help_of(command: Callable[..., None]) -> str:
 def root(
     *,
     version: Annotated[
-        bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Show the version and exit.")
+        bool, typer.Option("--version", "-V", callback=_show_version, help="Show the version and exit.")
+    ] = False,
+    # Eager, so that it is known when the version is shown, in whichever order the two are given.
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", is_eager=True, help="With --version: show the decoders, too.")
     ] = False,
     traceback: Annotated[
         bool,

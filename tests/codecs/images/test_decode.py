@@ -352,6 +352,7 @@ def small_pngs(draw):
     return images
 
 
+@pytest.mark.usefixtures("own_engines")  # which it counts on
 @settings(max_examples=60, deadline=None)
 @given(small_pngs())
 def test_opened_small_pngs_are_what_pillow_gives(tmp_path_factory, images):

@@ -14,7 +14,6 @@ from tests.codecs.images.files import golden, jpeg, noise
 from tests.reference.jpeg import extreme_jpeg, write_jpeg
 
 from headrace import _native
-from headrace.codecs.images import decode
 from headrace.codecs.images import open as opened
 from headrace.codecs.images.decode import ImageDecoder
 from headrace.contracts.feature import Feature
@@ -157,17 +156,16 @@ def test_memory_that_cannot_be_had_is_a_memory_error():
         _native.decode_jpegs([b""] * 65536, 65535, 65535, 3)  # more than there are addresses
 
 
-@pytest.fixture(params=[True, False], ids=["native", "library"])
-def fast(request, monkeypatch):
-    monkeypatch.setattr(decode, "FAST_JPEG", request.param)
-    monkeypatch.setattr(opened, "FAST", request.param)
+@pytest.fixture(params=["own_engines", "library_engines"])
+def either_engine(request):
+    return request.getfixturevalue(request.param)
 
 
 def decoder(*shape, **options):
     return ImageDecoder(Feature("uint8", shape, encoding="jpeg"), ImageOptions(**options), exact="channels" in options)
 
 
-@pytest.mark.usefixtures("fast")
+@pytest.mark.usefixtures("either_engine")
 def test_both_ways_give_one_batch():
     files = [jpeg(seed=1), encoded(noise(16, 24), progressive=True), jpeg(channels=1, seed=2), png()]
     wanted = [turbo(files[0]), turbo(files[1]), np.repeat(turbo(files[2]), 3, axis=2), noise(16, 24, seed=9)]
@@ -182,7 +180,7 @@ def png():
     return out.getvalue()
 
 
-@pytest.mark.usefixtures("fast")
+@pytest.mark.usefixtures("either_engine")
 def test_the_first_fault_is_named():
     files = [jpeg(seed=1), jpeg(seed=2)[:-40], jpeg(8, 8)]
     with pytest.raises(CorruptRecord) as cut:

@@ -17,6 +17,7 @@ from headrace.contracts.feature import Feature
 from headrace.contracts.images import ImageOptions
 from headrace.errors import CorruptRecord
 
+pytestmark = pytest.mark.usefixtures("own_engines")  # They are about our decoder.
 MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 
 

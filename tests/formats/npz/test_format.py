@@ -317,7 +317,7 @@ def test_that_a_large_array_was_sound_is_remembered(tmp_path, monkeypatch):
     def fail(*_):
         raise AssertionError("checked again")
 
-    monkeypatch.setattr("headrace.io.cache.members._library", fail)
+    monkeypatch.setattr("headrace.io.cache.members.zlib_library", fail)
     assert hr.open(tmp_path / "x.npz")[5] == {"a": 5}
 
 

@@ -132,6 +132,7 @@ class Never:
         return self.file
 
 
+@pytest.mark.usefixtures("own_engines")  # which it compares with the library
 def test_faults_are_those_of_the_slow_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = b"".join(b"head of a record" + floats(100, seed) for seed in range(300))
     whole = packed(content)
@@ -161,6 +162,7 @@ def test_crc32() -> None:
             assert _native.crc32(content[start : start + size], 5) == zlib.crc32(content[start : start + size], 5)
 
 
+@pytest.mark.usefixtures("own_engines")  # The libraries read it once.
 def test_a_file_that_changes_between_the_two_ways_is_refused() -> None:
     damaged = bytearray(packed(floats(3_000_000, 1)))
     damaged[-100_000:] = bytes(100_000)

@@ -18,11 +18,11 @@ from headrace.contracts.feature import IMAGE_AXES, Feature
 from headrace.contracts.images import ImageOptions
 from headrace.contracts.values import Ragged
 from headrace.errors import CorruptRecord, DataError, MissingExtra, SchemaMismatch, UnsupportedData, Where
+from headrace.io.engines import engines
 
 __all__ = ["ImageDecoder", "feature_of_images"]
 
 LEFT = "decode=False leaves images as the bytes that they are stored as."
-FAST_JPEG = _native.jpeg_is_fast()
 JPEG_START, JPEG_CHANNELS = b"\xff\xd8\xff", (1, 3)
 TRUSTED_BYTES = 64 << 20
 """More is allocated for a declared size only once an image has it."""
@@ -154,7 +154,7 @@ class ImageDecoder:
         height, width, channels = self.height, self.width, self.channels
         if height is None or width is None or channels is None or self.feature.dtype != "uint8":
             return None
-        if not FAST_JPEG or self.options.oriented or height * width > self.options.most_pixels:
+        if not engines().jpeg.is_own or self.options.oriented or height * width > self.options.most_pixels:
             return None
         if channels not in JPEG_CHANNELS or not images or not images[0].startswith(JPEG_START):
             return None

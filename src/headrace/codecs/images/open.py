@@ -15,11 +15,11 @@ from headrace.codecs.images.encode import Pixels, converted, turned
 from headrace.codecs.images.png import PLAIN_PIXELS, PngHeader, decode_png, has_colour_key, plain_header
 from headrace.contracts.images import encoding_of
 from headrace.errors import CorruptRecord
+from headrace.io.engines import engines
 
 __all__ = ["ImageHeader", "open_image"]
 
 
-FAST = _native.jpeg_is_fast()
 EXTRA = "images"
 HINT = "Without it, decode=False leaves images as the bytes that they are stored as."
 ORIENTATION = 0x0112
@@ -108,7 +108,7 @@ class _TurboJpeg:
             natural = _turbo().decode_jpeg(self.image, COLOUR_SPACES[1 if out.shape[2] < 3 else self.channels])
             out[...] = converted(natural, out.shape[2], str(out.dtype))
             return
-        if out.shape[2] == self.channels and FAST and _native.decode_jpeg_into(self.image, out):
+        if out.shape[2] == self.channels and engines().jpeg.is_own and _native.decode_jpeg_into(self.image, out):
             return
         # strict is simplejpeg's default: what libjpeg only warns of (an image that ends early) is an error here.
         decoded = _turbo().decode_jpeg(self.image, colour_space, buffer=out)

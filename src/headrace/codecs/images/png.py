@@ -23,6 +23,7 @@ import numpy.typing as npt
 from headrace import _native
 from headrace.codecs.images.encode import Pixels, keyed
 from headrace.errors import CorruptRecord, Where
+from headrace.io.engines import engines
 
 __all__ = [
     "PLAIN_PIXELS",
@@ -171,8 +172,8 @@ def is_png(file: bytes) -> bool:
 
 
 def plain_header(file: bytes) -> PngHeader | None:
-    """The header of a PNG file that :func:`decode_png` takes; ``None`` for any other, and for a damaged one."""
-    return _header_of(bytes(file[:HEADER_END]))
+    """The header of a PNG file that :func:`decode_png` takes; ``None`` for any other, for a damaged one, and where Pillow decodes all."""
+    return _header_of(bytes(file[:HEADER_END])) if engines().png.is_own else None
 
 
 @lru_cache(maxsize=1024)

@@ -16,6 +16,7 @@ from headrace.formats.array_record.codecs import BROTLI, ZSTD
 from headrace.formats.array_record.fetch import Reached, reach, reached_in_order
 from headrace.formats.array_record.footer import ChunkTable
 from headrace.formats.array_record.unpack import BadChunk, open_chunks, read_record, spread
+from headrace.io.engines import engines
 from headrace.io.local.fileset import FileSet
 from headrace.io.system import spare_cores
 
@@ -56,7 +57,7 @@ class ChunkReader:
         self._verify = verify
         self._keeps = len(table) >= KEPT_RECORDS * max(1, len(table.begins))
         self._is_slow = False
-        self._is_usual = table.single  # until it turns out not to be
+        self._is_usual = table.single and engines().zstd.is_own  # until it turns out not to be
         self._bytes_wanted = _native.BytesWanted()
         # No lock: single operations on a dict are atomic, and a lock could be held by another thread when we are forked.
         self._kept: dict[int, _native.Chunks] = {}

@@ -13,6 +13,7 @@ from headrace._faults import describe
 from headrace.contracts.values import Indices
 from headrace.errors import CorruptRecord, Where
 from headrace.formats.array_record.codecs import library
+from headrace.io.engines import engines
 from headrace.io.local.mapped import guarded
 from headrace.io.system import spare_cores, usable_cores
 from headrace.io.threads import ThreadPool
@@ -82,7 +83,7 @@ def open_chunks(
             most_bytes=most_bytes,
             verify=verify,
             threads=threads,
-            most_own=_most_own(),
+            most_own=_most_own(is_own=engines().zstd.is_own),
         )
         unpack(chunks, file)
     except (_native.FormatError, BadChunk) as error:
@@ -100,7 +101,10 @@ def open_chunks(
 
 
 @cache
-def _most_own() -> int:
+def _most_own(*, is_own: bool) -> int:
+    """The largest Zstandard frame, in decoded bytes, that our decoder takes."""
+    if not is_own:
+        return 0
     return MOST_OWN_BYTES if _optional.available("zstandard") else 1 << 62
 
 
@@ -111,7 +115,9 @@ def read_record(file: HasBuffer, begin: int, *, verify: bool) -> memoryview:
         BadChunk: It is damaged.
     """
     try:
-        chunk = _native.open_chunk(file.buffer, begin, 1, verify=verify)
+        chunk = _native.open_chunk(
+            file.buffer, begin, 1, verify=verify, most_own=_most_own(is_own=engines().zstd.is_own)
+        )
         unpack(chunk, file)
     except _native.FormatError as error:
         raise BadChunk(0, _described(error, file.path)) from error

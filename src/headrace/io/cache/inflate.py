@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 
-from headrace import _native, _optional
+from headrace import _native
 from headrace.errors import CorruptFile, Where
+from headrace.io.engines import engines, zlib_library
 from headrace.io.faults import naming
 from headrace.io.system import usable_cores
 
@@ -251,14 +252,12 @@ class Inflater:
         self.size = 0
         """Bytes given so far."""
         self._at = 0  # in the compressed file: where the part that is being inflated ends
-        self._library: Any = (
-            _optional.require("isal.isal_zlib", extra="compress") if _optional.available("isal") else zlib
-        )
+        self._library: Any = zlib_library()
 
     def __iter__(self) -> Iterator[Part]:
         given = 0
         with naming(self.path), self._open() as file:
-            side_by_side = SideBySide(file) if self.compression == "gzip" else None
+            side_by_side = SideBySide(file) if self.compression == "gzip" and engines().gzip.is_own else None
             for part in side_by_side or ():
                 given += len(part)
                 self.size = given

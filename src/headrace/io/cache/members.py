@@ -5,14 +5,13 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from headrace import _optional
 from headrace.errors import CorruptFile, UnsupportedData, Where
 from headrace.io.cache.folder import CacheEntry, boot_id, cache_folder, cache_key, cache_limit_bytes, is_believed
 from headrace.io.cache.inflated import LIMIT_HINT, note_of, read_note
+from headrace.io.engines import zlib_library
 from headrace.io.local.mapped import MappedFile, guarded
 from headrace.io.paths import absolute
 from headrace.io.write.atomic import write_atomic
@@ -53,7 +52,7 @@ def check_crc(file: MappedFile, part: FilePart) -> None:
     mark = _mark(file, part) if part.size >= REMEMBERED_BYTES else None
     if mark is not None and is_believed(mark) and mark.exists():
         return
-    library = _library()
+    library = zlib_library()
     found = 0
     for start in range(part.offset, part.offset + part.size, STEP_BYTES):
         size = min(STEP_BYTES, part.offset + part.size - start)
@@ -133,7 +132,7 @@ def _fill(entry: CacheEntry, file: MappedFile, part: FilePart) -> None:
 
 
 def _inflated(blocks: Iterable[memoryview], path: str, part: FilePart) -> Iterator[bytes]:
-    library = _library()
+    library = zlib_library()
     stream = library.decompressobj(wbits=-15)
     crc = size = 0
     for block in blocks:
@@ -174,11 +173,6 @@ def crc_fault(path: str, part: FilePart, found: int) -> CorruptFile:
         found=f"{found:#010x}",
         hint="The array is damaged. verify=False reads it as it is.",
     )
-
-
-@cache
-def _library() -> Any:
-    return _optional.require("isal.isal_zlib", extra="compress") if _optional.available("isal") else zlib
 
 
 def _mark(file: MappedFile, part: FilePart) -> Path:
