@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
+import pydoc
 import re
 import subprocess
 import sys
@@ -132,6 +133,11 @@ def test_readmes_of_folders_name_files_that_exist(page):
     text = page.read_text(encoding="utf-8")
     bases = [page.parent, ROOT, ROOT / "src" / "headrace", ROOT / "native"]
     for name in re.findall(r"`([\w/]+\.(?:py|hpp|cpp|md))`", text):
-        assert any((base / name).exists() for base in bases), name
+        assert any((base / name).exists() for base in bases) or any(page.parent.rglob(name)), name
     for link in links(text):
         assert "://" in link or (page.parent / link.partition("#")[0]).exists(), link
+
+
+def test_modules_named_in_the_api_tables_have_those_names():
+    for name in re.findall(r"`((?:containers|jobs|contracts)\.[\w.]+)", (ROOT / "docs" / "api.md").read_text("utf-8")):
+        assert pydoc.locate(f"headrace.{name}") is not None, name
