@@ -12,7 +12,7 @@ your own).
 import importlib as _importlib
 import typing as _typing
 
-from headrace import _interrupts  # noqa: F401 - before everything that takes time
+from headrace import _hooks, _interrupts  # noqa: F401 - before everything that takes time
 
 if _typing.TYPE_CHECKING:
     from headrace.contracts.csv import CSV
@@ -140,7 +140,16 @@ _HOMES = {
 
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
-_PACKAGES = frozenset({"adapters", "containers", "datasets", "errors", "hosting", "jobs", "sagemaker", "testing"})
+_PACKAGES = frozenset(
+    {"adapters", "containers", "datasets", "errors", "formats", "hosting", "jobs", "sagemaker", "testing"}
+)
+
+
+def _find_schema(records: _typing.Any, most: int | None) -> _typing.Any:
+    return _importlib.import_module("headrace.sources.opening").find_schema(records, most)
+
+
+_hooks.find_schema = _find_schema
 
 
 def __getattr__(name: str) -> _typing.Any:

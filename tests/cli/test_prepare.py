@@ -9,7 +9,8 @@ from PIL import Image
 from tests.datasets.authors import served
 from tests.datasets.web import Web
 
-from headrace import _registry, data_source
+from headrace import data_source
+from headrace.datasets.named.catalogue import BUILDERS
 
 
 @pytest.fixture
@@ -23,10 +24,7 @@ def web():
 def mnist(web, monkeypatch):
     """The name ``mnist`` means small files on this machine."""
     builder = served(web, "mnist")
-    load = _registry.load
-    monkeypatch.setattr(
-        _registry, "load", lambda place: (lambda: builder) if place == _registry.DATASETS["mnist"] else load(place)
-    )
+    monkeypatch.setitem(BUILDERS, "mnist", lambda: builder)
     return builder
 
 

@@ -1,21 +1,23 @@
-"""A new kind of table is its own file and one line in the registry: every door asks its Format."""
+"""A format that a program registers: everything that opens, writes, converts, verifies or inspects files knows it."""
 
 import json
 
 import numpy as np
 import pytest
+from tests.formats.toy_table import FORMAT
 from typer.testing import CliRunner
 
 import headrace as hr
-from headrace import _registry
 from headrace.cli.app import app
 from headrace.errors import SchemaMismatch
+from headrace.formats import registry
 from headrace.writing import units
 
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch):
-    monkeypatch.setitem(_registry.FORMATS, "toy", "tests.formats.toy_table:FORMAT")
+    monkeypatch.setattr(registry, "_registered", {})
+    hr.formats.register(FORMAT)
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from tests.writing import pairs
 from typer.testing import CliRunner
 
 import headrace as hr
-from headrace import _registry
 from headrace.cli.app import app
 from headrace.errors import UnsupportedData
-from headrace.formats.detect import format_named
+from headrace.formats import registry
 from headrace.formats.open import open_records
+from headrace.formats.registry import format_named
 
 HONOURED = {
     "tfrecord": {"on_corrupt", "verify"},
@@ -35,7 +35,7 @@ DEFAULT = {"on_corrupt": "raise", "verify": True}
 
 
 def test_what_each_format_says_that_it_honours():
-    assert {name: set(format_named(name).options) for name in _registry.FORMATS} == HONOURED
+    assert {name: set(format_named(name).options) for name in registry.OWN} == HONOURED
 
 
 @pytest.fixture(scope="module", params=pairs.formats())

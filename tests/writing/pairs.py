@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 
 import headrace as hr
-from headrace import _registry
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
-from headrace.formats.detect import format_named
+from headrace.formats import registry
+from headrace.formats.registry import format_named
 from headrace.testing.kinds import KINDS, kinds_batch, kinds_schema
 from headrace.writing.fitting import misfits_of
 
@@ -22,7 +22,7 @@ BEGIN, END = "<!-- {} -->", "<!-- end of {} -->"
 
 def formats():
     """All of the registry that can be written, in its order."""
-    found = {name: format_named(name) for name in _registry.FORMATS}
+    found = {name: format_named(name) for name in registry.OWN}
     return [name for name, format in found.items() if format.writer is not None or format.sink is not None]
 
 

@@ -30,8 +30,8 @@ from headrace.contracts.records import Skipped
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Example
 from headrace.errors import DataError
-from headrace.formats.detect import format_named
 from headrace.formats.open import open_records
+from headrace.formats.registry import format_named
 from headrace.io.local.fileset import FileSet
 from headrace.io.local.open import total_size
 from headrace.sources.opening import open as open_source

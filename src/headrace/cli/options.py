@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from headrace import _registry
 from headrace.cli.terminal.console import note
 from headrace.cli.terminal.values import amount, size_of
 from headrace.contracts.records import OnCorrupt, Skipped
 from headrace.contracts.schema import Schema
 from headrace.errors import UnknownFormat
-from headrace.formats.detect import format_named
+from headrace.formats import registry
+from headrace.formats.registry import format_named
 from headrace.sources.opening import open as open_source
 from headrace.sources.views import Source
 
@@ -60,7 +60,7 @@ class CompressionChoice(StrEnum):
     deflate = "deflate"
 
 
-FORMATS = "|".join(_registry.FORMATS)
+FORMATS = "|".join(registry.OWN)
 
 
 def known_format(name: str | None) -> str | None:
@@ -73,7 +73,7 @@ def known_format(name: str | None) -> str | None:
         if name is not None:
             format_named(name)
     except UnknownFormat as error:
-        told = f"{name!r} is none of {', '.join(_registry.FORMATS)}. {error.hint}".rstrip(". ")
+        told = f"{name!r} is none of {', '.join(registry.OWN)}. {error.hint}".rstrip(". ")
         raise typer.BadParameter(told) from None
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from headrace._registry import SCHEMA_FINDER, load
+from headrace import _hooks
 from headrace.contracts.feature import Feature
 from headrace.errors import NoSuchFeature, Where, did_you_mean
 
@@ -94,7 +94,7 @@ class Schema(Mapping[str, Feature]):
             CorruptRecord: A record is damaged.
             SchemaMismatch: A feature holds bytes in some records and numbers in others.
         """
-        found: Schema = load(SCHEMA_FINDER)(records, most)
+        found: Schema = _hooks.find_schema(records, most)
         return found
 
     def __repr__(self) -> str:

@@ -7,12 +7,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from headrace import _registry
 from headrace.datasets.prepared import INFO_FILE
 from headrace.errors import NoFiles, UnsupportedData, Where, did_you_mean
 from headrace.io.json_text import load_json
 
-__all__ = ["data_folders", "find_prepared", "prepared_names"]
+__all__ = ["KNOWN_NAMES", "data_folders", "find_prepared", "prepared_names"]
+
+KNOWN_NAMES = ("abalone", "cifar10", "cifar100", "emnist", "fashion_mnist", "iris", "kmnist", "mnist")
+"""Datasets that can be downloaded by name. :mod:`headrace.datasets.named.catalogue` has their builders."""
 
 _NAME = re.compile(
     r"(?:[\w-]+:(?!\d|\*))?(?P<name>[a-zA-Z][\w]*)(?:/(?P<config>[\w+.-]+))?(?::(?P<version>(?:\d+|\*)(?:\.(?:\d+|\*)){2}))?"
@@ -166,7 +168,7 @@ def _unknown(name: str, roots: list[Path]) -> NoFiles:
         Where(path=os.pathsep.join(map(str, roots))),
         expected=f"a prepared dataset {name!r}",
         found=_listed(known) if known else "no prepared dataset",
-        hint=did_you_mean(name, {*known, *_registry.DATASETS}) or _HINT,
+        hint=did_you_mean(name, {*known, *KNOWN_NAMES}) or _HINT,
     )
 
 

@@ -8,16 +8,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from headrace import _registry
 from headrace.contracts.records import Records
 from headrace.datasets.codec import FeaturesCodec
 from headrace.datasets.decoders import PartialDecoding, SkipDecoding, wanted_keys
-from headrace.datasets.locate import find_prepared
+from headrace.datasets.locate import KNOWN_NAMES, find_prepared
 from headrace.datasets.prepared import INFO_FILE, Prepared, PreparedSplit, read_prepared, shard_names
 from headrace.datasets.source import PreparedSource, SplitSource
 from headrace.errors import CorruptFile, NoFiles, UnsupportedData, Where, did_you_mean
-from headrace.formats.detect import format_named
 from headrace.formats.parquet.payloads import ParquetPayloads
+from headrace.formats.registry import format_named
 from headrace.io.progress import say
 from headrace.sources.read_instruction import SplitLike, resolve_split, split_names
 from headrace.sources.views import Source
@@ -67,15 +66,15 @@ def prepared_on_demand(
 
 
 def _known(name: str | os.PathLike[str]) -> DatasetBuilder | None:
-    # Most of what is opened is there, or is known to nobody: only else are the builders worth their import.
     match = re.match(r"\w+", name) if isinstance(name, str) else None
-    if match is None or match[0] not in _registry.DATASETS:
+    if match is None or match[0] not in KNOWN_NAMES:
         return None
+    from headrace.datasets.named.catalogue import named_builder
+
     try:
-        found: DatasetBuilder = _registry.load(_registry.DATASET_NAMER)(name)
+        return named_builder(str(name))
     except NoFiles:
         return None
-    return found
 
 
 Decoders = Mapping[str, Any] | SkipDecoding | PartialDecoding

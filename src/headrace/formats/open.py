@@ -1,4 +1,4 @@
-"""From what people pass to records."""
+"""From what people pass to records: finds the files, their format (by content first, then by name), and opens them."""
 
 from __future__ import annotations
 
@@ -6,27 +6,47 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from headrace import _registry
 from headrace._arguments import choice, flag, word
 from headrace.contracts.csv import CSV
+from headrace.contracts.images import encoding_of
 from headrace.contracts.records import Format, OnCorrupt, Records
-from headrace.errors import NoFiles, UnsupportedData, Where
-from headrace.formats.detect import detect, format_named, format_of_name
+from headrace.errors import NoFiles, UnknownFormat, UnsupportedData, Where
+from headrace.formats.csv.sniff import SNIFFED_BYTES, is_text, looks_like_rows
+from headrace.formats.registry import OWN, broken_entries, each_format, format_named, format_of_name, names
+from headrace.io.cache.inflate import Compression, head_of, wrapper_of
 from headrace.io.folders import Listing, Look, looking_into
+from headrace.io.local.open import open_file, read_head
 from headrace.io.paths import PathLike, expand, is_folder, path_list
 from headrace.io.store.names import stands_for_several
 from headrace.io.urls import base_name, is_listing
 
-__all__ = ["open_records", "records"]
+__all__ = ["detect", "open_records", "records"]
 
 
-LOOKED_AT = 1000  # objects: what a store lists with one answer
-KNOWN: Mapping[str, tuple[Any, Any]] = {"on_corrupt": ("raise", "skip"), "verify": (True, False)}
-"""The options of reading that not every format can honour: the default, and the other value."""
+HEAD_BYTES = 4096
+"""Of a file, decompressed: what the marks of formats are looked for in."""
+SHOWN_BYTES = 12
+SHOWN_TEXT = 40
+LISTED = 1000
+"""Objects that are listed to see what a folder in a store is: one answer of the store."""
+OPTIONS: Mapping[str, tuple[Any, Any]] = {"on_corrupt": ("raise", "skip"), "verify": (True, False)}
+"""The options of reading that only some formats support: the default, and the other value."""
 HINTS = {
-    "on_corrupt": "What is damaged cannot be told from what follows it: `headrace verify` lists it.",
+    "on_corrupt": "In this format, damage cannot be told from the data after it: `headrace verify` lists it.",
     "verify": "It has no checksums that could be left unchecked.",
 }
+FOREIGN = {
+    b"\x89HDF\r\n": "an HDF5 file",
+    b"SQLite format 3": "an SQLite database",
+    b"ARROW1": "an Arrow IPC file",
+    b"PK\x03\x04": "a ZIP archive that is no .npz",
+    b"BZh": "a bzip2 stream",
+    b"\xfd7zXZ\0": "an xz stream",
+    b"\x28\xb5\x2f\xfd": "a Zstandard stream",
+    b"7z\xbc\xaf": "a 7z archive",
+    b"%PDF": "a PDF",
+}
+"""First bytes of files that people have and Headrace does not read."""
 
 
 def records(
@@ -42,15 +62,15 @@ def records(
     Args:
         path: A file, a folder, a glob, a set of shards (``x@8``, ``x@*``), or a list of those.
         format: How records are framed; ``None`` finds out from the first file's content, then from its name.
-            :class:`headrace.CSV` says how a CSV file is written.
+            :class:`headrace.CSV` describes how a CSV file is written.
         compression: ``"gzip"``, ``"zlib"``, ``"none"``; ``None`` finds out for each file from its content.
-        on_corrupt: ``"skip"`` goes on behind damaged records and counts them in ``skipped``. Formats in which they cannot be told from
-            what follows refuse it.
+        on_corrupt: ``"skip"`` continues after damaged records and counts them in ``skipped``. Formats that cannot tell damage from
+            the data after it refuse it.
         verify: ``False`` leaves payload checksums unchecked. Formats without any refuse it.
 
     Raises:
-        NoFiles: Nothing is there.
-        UnknownFormat: The format cannot be told.
+        NoFiles: There are no such files.
+        UnknownFormat: The files are of no known format.
         UnsupportedData: The files hold typed columns, and no records of bytes.
     """
     found = open_records(path, format=format, compression=compression, on_corrupt=on_corrupt, verify=verify)
@@ -78,76 +98,94 @@ def open_records(
     choice(on_corrupt, "on_corrupt", ("raise", "skip"))
     verify = flag(verify, "verify")
     given = path_list(path)
-    found = _format_of_folders(given, format)
-    if found is not None:
-        paths = [os.path.expanduser(folder) for folder in given]
+    if format is None:
+        found, paths = _find_format(given)
     else:
-        paths = expand(given)
-        found = format_named(format) if format is not None else detect(paths[0])
-        if format is None:
-            _check_alike(paths, found)
-    options = _options(found, paths[0], {"on_corrupt": on_corrupt, "verify": verify})
+        found = format_named(format)
+        folders = [] if found.folder is None else _folders(given)
+        paths = [folder for folder, _ in folders] or expand(given)
+    options = _supported(found, paths[0], {"on_corrupt": on_corrupt, "verify": verify})
     records: Records = found.open(paths, compression=compression, **options)
     return records
 
 
-def _options(format: Format, path: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of some options that a format honours.
+def _find_format(given: list[PathLike]) -> tuple[Format, list[str]]:
+    """The format of what was given, and the files; or the folders themselves, where each is, as a whole, one thing."""
+    folders = _folders(given)
+    for format in each_format(installed=False) if folders else ():
+        if _claims(format, folders):
+            return format, [folder for folder, _ in folders]
+    try:
+        paths = expand(given)
+        found = detect(paths[0])
+    except (NoFiles, UnknownFormat):
+        for format in each_format() if folders else ():
+            if format.name not in OWN and _claims(format, folders):
+                return format, [folder for folder, _ in folders]
+        raise
+    if len(paths) > 1:
+        _check_alike(paths, found)
+    return found, paths
+
+
+def _claims(format: Format, folders: list[tuple[str, Look]]) -> bool:
+    """Whether each of some folders is, as a whole, one thing of a format."""
+    claims = format.folder
+    return claims is not None and all(claims(folder, look) for folder, look in folders)
+
+
+def _folders(given: list[PathLike]) -> list[tuple[str, Look]]:
+    """Each of some folders and how to look into it; empty where something else is among them."""
+    found = []
+    for path in given:
+        folder = os.path.expanduser(path)
+        look = _look_into(folder)
+        if look is None:
+            return []
+        found.append((folder, look))
+    return found
+
+
+def _look_into(path: str) -> Look | None:
+    """How to look into a folder; ``None`` where it is none. Of one in a store, only some objects are listed."""
+    if not is_listing(path):
+        return Listing.of if is_folder(path) else None
+    if stands_for_several(path) or format_of_name(path, installed=False) is not None:
+        return None
+    try:
+        return looking_into(path, most=LISTED)
+    except NoFiles:
+        return None
+
+
+def _supported(format: Format, path: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of reading that a format supports.
 
     Raises:
-        UnsupportedData: One that it does not has another value than its default.
-        ValueError: A value that no format knows.
+        UnsupportedData: One that it does not support has another value than its default.
     """
     for name, value in given.items():
-        default, *others = KNOWN[name]
-        if value is not default and value not in (default, *others):
-            raise ValueError(f"{name} must be {default!r} or {others[0]!r}, got {value!r}")
+        default = OPTIONS[name][0]
         if value != default and name not in format.options:
             raise UnsupportedData(
                 Where(path=path),
-                expected=f"{name}={default!r}, which is all that {format.name} knows",
+                expected=f"{name}={default!r}, the only value that {format.name} supports",
                 found=f"{name}={value!r}",
                 hint=HINTS[name],
             )
     return {name: value for name, value in given.items() if name in format.options}
 
 
-def _format_of_folders(paths: list[PathLike], format: str | CSV | None) -> Format | None:
-    """The format of which folders are, as a whole, one thing; ``None`` where folders stand for their files, or are none."""
-    folders = [os.path.expanduser(path) for path in paths]
-    looks = [_look_into(folder) for folder in folders]
-    if not folders or None in looks:
-        return None
-    for found in map(format_named, _registry.FORMATS if format is None else [format]):
-        if found.folder is not None and (format is not None or all(map(found.folder, folders, looks))):
-            return found
-    return None
-
-
-def _look_into(path: object) -> Look | None:
-    """How to look into a folder; ``None`` where it is none. Of a store, some of its objects are enough to tell."""
-    if not isinstance(path, str):
-        return None
-    if not is_listing(path):
-        return Listing.of if is_folder(path) else None
-    if stands_for_several(path) or format_of_name(path) is not None:
-        return None
-    try:
-        return looking_into(path, most=LOOKED_AT)
-    except NoFiles:
-        return None
-
-
 def _check_alike(paths: list[str], first: Format) -> None:
     """Refuse a mixture: the files of a folder are read as what the first of them is.
 
-    A file is looked into where its name means another format; what is in it decides.
+    A file whose name means another format is looked into; its content decides.
     """
     endings: dict[str, str] = {}
     for path in paths:
         endings.setdefault(os.path.splitext(base_name(path))[1], path)
     for path in endings.values():
-        if format_of_name(path) in (None, first.name) or path == paths[0]:
+        if path == paths[0] or format_of_name(path, installed=False) in (None, first.name):
             continue
         name = detect(path).name
         if name != first.name:
@@ -157,3 +195,85 @@ def _check_alike(paths: list[str], first: Format) -> None:
                 found=f"a {name} file",
                 hint="Open the files of one format: a glob, or a list of paths.",
             )
+
+
+def detect(path: str) -> Format:
+    """The format of one file: by the marks in its content; then by its name, unless it is text in rows; then by those rows.
+
+    Raises:
+        UnknownFormat: Neither its content nor its name shows a format; the message shows both.
+        UnsupportedData: A compressed file of a format that is not read compressed.
+    """
+    head, size = read_head(path, HEAD_BYTES)
+    if size is None:
+        return _by_name(path, b"", None)
+    wrapper = wrapper_of(head)
+    # No format begins as GZIP does, and asking all formats would load them all.
+    found = None if wrapper == "gzip" else _marked(head)
+    if found is not None:
+        return found
+    inner = b"" if wrapper == "none" else head_of(head, wrapper, HEAD_BYTES)
+    found = _marked(inner)
+    if found is not None:
+        return _check_compressible(found, path, wrapper)
+    if format_of_name(path) != "csv" and _holds_rows(path, head, wrapper if inner else "none"):
+        return format_named("csv")
+    return _by_name(path, inner or head, size)
+
+
+def _marked(head: bytes) -> Format | None:
+    """The format that the first bytes show."""
+    return next((format for format in each_format() if format.knows(head)), None) if head else None
+
+
+def _check_compressible(found: Format, path: str, wrapper: str) -> Format:
+    if found.compressible:
+        return found
+    raise UnsupportedData(
+        Where(path=path),
+        expected=f"a plain {found.name} file",
+        found=f"one in a {wrapper} stream",
+        hint="Decompress it first, as with gunzip.",
+    )
+
+
+def _holds_rows(path: str, head: bytes, wrapper: Compression) -> bool:
+    """Whether a file is text in rows, whatever its name says. Binary files are known by their first bytes."""
+    if wrapper == "none" and not is_text(head):
+        return False
+    file = open_file(path)
+    content = bytes(file.read(0, SNIFFED_BYTES))
+    inner = content if wrapper == "none" else head_of(content, wrapper, SNIFFED_BYTES)
+    return looks_like_rows(inner, whole=file.size <= SNIFFED_BYTES and len(inner) < SNIFFED_BYTES)
+
+
+def _by_name(path: str, head: bytes, size: int | None) -> Format:
+    name = format_of_name(path)
+    if name is None:
+        raise _unknown_format(path, head, size)
+    return format_named(name)
+
+
+def _unknown_format(path: str, head: bytes, size: int | None) -> UnknownFormat:
+    """Says what the file seems to be, and what to do about it."""
+    kind = encoding_of(head, size)
+    foreign = next((name for mark, name in FOREIGN.items() if head.startswith(mark)), None)
+    hint = "If you know the format, name it: format='tfrecord'."
+    if kind is not None:
+        found, hint = f"one {kind} image", "Open the folder that images are in, or the folder of those folders."
+    elif foreign is not None:
+        found = foreign
+        hint = "Decompress it first." if foreign.endswith("stream") else "Convert it to one of these formats first."
+    elif not head:
+        found = "an empty file, unknown extension" if size is not None else "a pipe, unknown extension"
+    elif is_text(head):
+        found = f"text that begins {head[:SHOWN_TEXT].decode('utf-8', 'replace')!r}"
+        hint = "If it is CSV, name it: format='csv', or hr.CSV(...) with its delimiter; JSON Lines is format='jsonl'."
+    else:
+        found = f"the first bytes {head[:SHOWN_BYTES].hex(' ')}"
+    return UnknownFormat(
+        Where(path=path),
+        expected=f"a file of {' or '.join(names())}",
+        found=found,
+        hint=" ".join([hint, *(f"Broken format: {fault}" for fault in broken_entries())]),
+    )

@@ -9,10 +9,10 @@ import numpy as np
 
 from headrace.contracts.records import Checked, Records, Table, is_table
 from headrace.errors import CorruptFile, DataError
-from headrace.formats.detect import format_named
 from headrace.formats.framed.framing import Framing
 from headrace.formats.framed.records import FramedRecords
 from headrace.formats.framed.scan import Scan, Stream
+from headrace.formats.registry import format_named
 from headrace.io.local.mapped import MappedFile
 from headrace.io.local.open import size_on_disk
 

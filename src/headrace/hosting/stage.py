@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,6 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from headrace import _registry
 from headrace.containers.code import set_variables as variables
 from headrace.contracts.serving import AnswersMany, Handler, Request, Response
 from headrace.errors import CorruptFile, NoFiles, UnsupportedData, Where
@@ -121,7 +121,7 @@ def load_handler(stage: Stage) -> Handler:
         for folder in reversed(stage.path):
             if folder not in sys.path:
                 sys.path.insert(0, folder)
-        made = _registry.load(stage.factory)(**stage.arguments)
+        made = pkgutil.resolve_name(stage.factory)(**stage.arguments)
         if hasattr(made, "handler"):
             made = made.handler(None if stage.model_dir is None else Path(stage.model_dir))
     if not callable(made):

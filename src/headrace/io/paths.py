@@ -11,7 +11,6 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from headrace import _registry
 from headrace.errors import NoFiles, UnsupportedData, Where
 from headrace.io.names import (
     COUNTED,
@@ -37,6 +36,7 @@ __all__ = [
     "absolute",
     "expand",
     "is_folder",
+    "is_pipe",
     "is_record_file",
     "natural_key",
     "path_list",
@@ -44,6 +44,8 @@ __all__ = [
 ]
 
 PathLike: TypeAlias = str | os.PathLike[str]
+FRAMES = {"pandas": "pandas.from_pandas", "polars": "arrow.from_arrow", "pyarrow": "arrow.from_arrow"}
+"""What makes a source of a table in memory, by the library that it is of."""
 
 
 def path_list(given: object) -> list[PathLike]:
@@ -76,8 +78,8 @@ def _is_data(given: object) -> bool:
 
 def _no_path(given: object, place: str) -> TypeError:
     library = type(given).__module__.partition(".")[0]
-    if library in _registry.FRAMES:
-        hint = f"{_registry.FRAMES[library].replace(':', '.')}(...) makes a source of it."
+    if library in FRAMES:
+        hint = f"headrace.adapters.{FRAMES[library]}(...) makes a source of it."
     elif isinstance(given, bytes):
         hint = "os.fsdecode(...) makes a path of bytes."
     elif hasattr(given, "read"):
@@ -148,6 +150,15 @@ def is_folder(path: str) -> bool:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL):
             return False
         raise
+
+
+def is_pipe(path: str) -> bool:
+    """Whether a path is a FIFO, a socket or a terminal, which can be read once and in order only."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISCHR(mode)
 
 
 def _expand_one(path: str) -> list[str]:

@@ -22,8 +22,8 @@ from headrace.contracts.records import is_table
 from headrace.contracts.schema import Schema
 from headrace.errors import DataError, NoFiles, UnsupportedData, Where, did_you_mean
 from headrace.formats.csv.format import CsvRecords
-from headrace.formats.detect import format_named, format_of_name
 from headrace.formats.open import open_records
+from headrace.formats.registry import format_named, format_of_name
 from headrace.io.folders import Listing
 from headrace.io.paths import expand
 from headrace.io.store.names import stands_for_several

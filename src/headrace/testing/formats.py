@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from headrace.contracts.records import Format
 from headrace.contracts.schema import Schema
 from headrace.errors import DataError, HeadraceError
-from headrace.formats.detect import detect, format_named, format_of_name
-from headrace.formats.open import open_records
+from headrace.formats.open import detect, open_records
+from headrace.formats.registry import format_named, format_of_name
 from headrace.sources.opening import open as open_source
 from headrace.sources.stacking import row
 from headrace.sources.views import Source

@@ -18,7 +18,7 @@ from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.errors import CorruptFile, CorruptRecord, SchemaMismatch, UnsupportedData, Where
-from headrace.formats.detect import format_named
+from headrace.formats.registry import format_named
 from headrace.io.cache.folder import cache_key
 from headrace.io.local.open import total_size
 from headrace.io.local.signatures import Signature

@@ -17,7 +17,7 @@ from headrace.contracts.records import Misfit
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import UnsupportedData, Where
-from headrace.formats.detect import format_named
+from headrace.formats.registry import format_named
 from headrace.sources.views import Derived, Source
 from headrace.writing.sinks import codec_for
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace import _registry
+from headrace.adapters.arrow import from_arrow
+from headrace.adapters.pandas import from_pandas
 from headrace.contracts.values import Example, Ragged
 from headrace.errors import SchemaMismatch, Where
 from headrace.formats.npy.header import fields_of
@@ -35,9 +36,10 @@ def as_examples(given: Any) -> Source | dict[str, Any] | Iterable[Example]:
     if isinstance(given, Mapping) and not hasattr(given, "tocsr"):
         return as_columns(given)
     library = type(given).__module__.partition(".")[0]
-    if library in _registry.FRAMES and len(getattr(given, "shape", ())) != 1:
-        source: Source = _registry.load(_registry.FRAMES[library])(given)
-        return source
+    if library == "pandas" and len(getattr(given, "shape", ())) != 1:
+        return from_pandas(given)
+    if library in ("polars", "pyarrow") and len(getattr(given, "shape", ())) != 1:
+        return from_arrow(given)
     if (
         isinstance(given, Ragged)
         or hasattr(given, "tocsr")

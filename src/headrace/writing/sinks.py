@@ -17,7 +17,7 @@ from headrace.contracts.records import BatchWriter, RecordWriter
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
-from headrace.formats.detect import format_named
+from headrace.formats.registry import format_named
 from headrace.io.paths import PathLike
 from headrace.sources.views import Source
 

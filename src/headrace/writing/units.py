@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 from headrace._arguments import whole, word
 from headrace.contracts.csv import CSV
 from headrace.errors import UnknownFormat, UnsupportedData, Where, did_you_mean
-from headrace.formats.detect import csv_options, endings, format_named, format_of_name
+from headrace.formats.registry import csv_options, endings, format_named, format_of_name
 from headrace.io.cache.folder import cache_folder, cache_key
 from headrace.io.faults import naming
 from headrace.io.store.upload import check_writable, is_uploaded, upload, upload_folder

@@ -19,8 +19,8 @@ from headrace.contracts.images import ImageOptions
 from headrace.contracts.records import Checked, Salvaged, is_table
 from headrace.contracts.schema import Schema
 from headrace.errors import CorruptFile, DataError, NoFiles, UnsupportedData, Where
-from headrace.formats.detect import detect, format_named
-from headrace.formats.open import open_records
+from headrace.formats.open import detect, open_records
+from headrace.formats.registry import format_named
 from headrace.formats.verify import verify_records
 from headrace.io.cache.folder import renewed_cache
 from headrace.io.local.open import total_size

@@ -15,7 +15,7 @@ from headrace.contracts.records import BatchWriter
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Example
 from headrace.errors import NoSuchFeature, SchemaMismatch, Where, did_you_mean
-from headrace.formats.detect import format_named
+from headrace.formats.registry import format_named
 from headrace.io.write.atomic import Closing
 from headrace.io.write.together import Together
 from headrace.sources.stacking import as_columns, reordered, schema_of, stack

@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +21,10 @@ from tests.datasets.authors import (
 from tests.datasets.web import IMPATIENT, Page, idx, zipped
 
 import headrace
-from headrace import _registry, data_source
+from headrace import data_source
+from headrace.datasets.locate import KNOWN_NAMES
 from headrace.datasets.named import known_builders, named_builder
+from headrace.datasets.named.catalogue import BUILDERS
 from headrace.datasets.named.cifar import COARSE, FINE
 from headrace.datasets.named.mnist import EMNIST_CONFIGS, read_idx
 from headrace.errors import CorruptFile, DataError, DownloadFailed, NoFiles, SchemaMismatch
@@ -104,7 +105,8 @@ def test_what_is_known_of_the_files():
     assert sizes["emnist/letters/3.1.0"] == 561_753_746
     assert sizes["cifar10/3.0.2"] == 170_052_171
     assert sizes["cifar100/3.0.2"] == 168_513_733
-    assert len(sizes) == len(_registry.DATASETS) + len(EMNIST_CONFIGS) - 1
+    assert len(sizes) == len(KNOWN_NAMES) + len(EMNIST_CONFIGS) - 1
+    assert tuple(BUILDERS) == KNOWN_NAMES
     assert (len(FINE), len(COARSE)) == (100, 20)
     assert list(FINE) == sorted(FINE)
 
@@ -193,9 +195,7 @@ def test_damaged_idx_files_are_errors(tmp_path):
 
 def test_opening_a_known_dataset_fetches_it(web, tmp_path, monkeypatch, capsys):
     builder = served(web, "fashion_mnist")
-    monkeypatch.setitem(_registry.DATASETS, "fashion_mnist", f"{__name__}:BUILDER")
-    monkeypatch.setitem(sys.modules, __name__, sys.modules.get(__name__) or type(sys)(__name__))
-    monkeypatch.setattr(sys.modules[__name__], "BUILDER", lambda: builder, raising=False)
+    monkeypatch.setitem(BUILDERS, "fashion_mnist", lambda: builder)
     monkeypatch.delenv("HEADRACE_DOWNLOAD", raising=False)
     source = headrace.data_source("fashion_mnist", "train", data_dir=tmp_path)
     assert len(source) == TRAIN

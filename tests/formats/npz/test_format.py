@@ -15,10 +15,10 @@ from hypothesis.extra import numpy as hnp
 from tests.formats.golden import NPY
 
 import headrace as hr
-from headrace.formats.detect import detect
 from headrace.formats.npz.directory import joined_crc, read_directory
 from headrace.formats.npz.rows import NpzRecords
 from headrace.formats.npz.write import packed_arrays
+from headrace.formats.open import detect
 
 BUNDLES = ["bundle.npz", "bundle_compressed.npz"]
 

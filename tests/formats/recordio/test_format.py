@@ -17,10 +17,11 @@ from tests.reference import recordio as reference
 
 import headrace as hr
 from headrace.errors import CorruptRecord, DataError, UnknownFormat, UnsupportedData
-from headrace.formats.detect import detect, format_of_name
 from headrace.formats.framed.records import NoLength
 from headrace.formats.framed.scan import Scan
+from headrace.formats.open import detect
 from headrace.formats.recordio.format import RecordIOFraming, RecordIORecords, RecordIOWriter, is_recordio
+from headrace.formats.registry import format_of_name
 from headrace.io.local import pipes
 from headrace.io.local.mapped import MappedFile
 

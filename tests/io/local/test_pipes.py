@@ -6,7 +6,8 @@ import pytest
 
 from headrace.errors import UnsupportedData
 from headrace.io.local import pipes
-from headrace.io.local.pipes import PipeStream, is_pipe
+from headrace.io.local.pipes import PipeStream
+from headrace.io.paths import is_pipe
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from headrace.datasets.prepared import (
     shard_names,
 )
 from headrace.errors import NoFiles, UnsupportedData, Where
-from headrace.formats.detect import format_named
+from headrace.formats.registry import format_named
 from headrace.sources.opening import open as open_source
 
 __all__ = ["write_metadata"]

@@ -20,8 +20,8 @@ from headrace.datasets.features.tensor import Tensor, Text
 from headrace.datasets.locate import find_prepared
 from headrace.datasets.prepared import INFO_FILE, Prepared, PreparedSplit, read_prepared, shard_names
 from headrace.errors import NoFiles, NoSuchFeature, UnsupportedData, Where, did_you_mean
-from headrace.formats.detect import format_named
 from headrace.formats.image_folder.format import ImageFolder
+from headrace.formats.registry import format_named
 from headrace.io.folders import Listing
 from headrace.sources.opening import open as open_source
 from headrace.sources.views import Source

@@ -25,7 +25,7 @@ from headrace.datasets.encoding import FeaturesEncoder
 from headrace.datasets.features.base import DatasetFeature
 from headrace.datasets.prepared import DEFAULT_TEMPLATE, INFO_FILE, Prepared, read_prepared, shard_names
 from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where
-from headrace.formats.detect import format_named
+from headrace.formats.registry import format_named
 from headrace.io.faults import close_quietly, naming
 from headrace.io.progress import Progress, say
 from headrace.io.system import lock, sync_folder

@@ -17,7 +17,7 @@ from headrace.datasets.features.base import BYTES, LeafFeature
 from headrace.datasets.features.sequence import Dataset
 from headrace.datasets.prepared import Prepared, PreparedSplit
 from headrace.datasets.source import SplitSource
-from headrace.formats.detect import format_named
+from headrace.formats.registry import format_named
 from headrace.io.progress import Progress
 
 __all__ = ["statistics_of"]

@@ -1,27 +1,38 @@
-"""The table of names."""
+"""The builder of each known name."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from headrace import _registry
 from headrace.datasets.building.builder import DatasetBuilder
-from headrace.datasets.named.mnist import EMNIST_CONFIGS, emnist
+from headrace.datasets.named.cifar import cifar10, cifar100
+from headrace.datasets.named.mnist import EMNIST_CONFIGS, emnist, fashion_mnist, kmnist, mnist
+from headrace.datasets.named.tables import abalone, iris
 from headrace.errors import NoFiles, Where, did_you_mean
 
 __all__ = ["known_builders", "named_builder"]
 
+BUILDERS: dict[str, Callable[[], DatasetBuilder]] = {
+    "abalone": abalone,
+    "cifar10": cifar10,
+    "cifar100": cifar100,
+    "emnist": emnist,
+    "fashion_mnist": fashion_mnist,
+    "iris": iris,
+    "kmnist": kmnist,
+    "mnist": mnist,
+}
 _NAME = re.compile(r"(?P<name>\w+)(?:/(?P<config>[\w+.-]+))?(?::(?P<version>[\d.*]+))?")
 
 
 def known_builders() -> Iterator[DatasetBuilder]:
     """The builders of all names and configs."""
-    for name in _registry.DATASETS:
+    for name, build in BUILDERS.items():
         if name == "emnist":
             yield from (emnist(config) for config in EMNIST_CONFIGS)
         else:
-            yield _made(name)
+            yield build()
 
 
 def named_builder(name: str) -> DatasetBuilder:
@@ -37,7 +48,7 @@ def named_builder(name: str) -> DatasetBuilder:
     found = None if match is None else _found(match)
     if found is None:
         plain = name.partition("/")[0].partition(":")[0]
-        meant = did_you_mean(plain, _registry.DATASETS)
+        meant = did_you_mean(plain, BUILDERS)
         raise NoFiles(
             Where(),
             expected=f"one of the known datasets {', '.join(builder.full_name for builder in known_builders())}",
@@ -49,13 +60,8 @@ def named_builder(name: str) -> DatasetBuilder:
 
 def _found(match: re.Match[str]) -> DatasetBuilder | None:
     name, config, version = match["name"], match["config"], match["version"]
-    if name not in _registry.DATASETS or (config is not None and (name != "emnist" or config not in EMNIST_CONFIGS)):
+    if name not in BUILDERS or (config is not None and (name != "emnist" or config not in EMNIST_CONFIGS)):
         return None
-    builder = emnist(config) if config is not None else _made(name)
+    builder = emnist(config) if config is not None else BUILDERS[name]()
     wanted = re.escape(version or builder.version).replace(r"\*", r"\d+")
     return builder if re.fullmatch(wanted, builder.version) else None
-
-
-def _made(name: str) -> DatasetBuilder:
-    builder: DatasetBuilder = _registry.load(_registry.DATASETS[name])()
-    return builder

@@ -19,7 +19,8 @@ from headrace.io.cache.inflate import READ_BYTES, Compression, checked, head_of,
 from headrace.io.cache.inflated import decoded_head
 from headrace.io.local.fileset import FileSet
 from headrace.io.local.open import open_file
-from headrace.io.local.pipes import PipeStream, is_pipe
+from headrace.io.local.pipes import PipeStream
+from headrace.io.paths import is_pipe
 from headrace.io.urls import is_url
 
 __all__ = ["FORMAT", "CsvRecords"]

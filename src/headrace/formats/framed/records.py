@@ -24,7 +24,8 @@ from headrace.io.cache.inflate import checked
 from headrace.io.cache.read_ahead import InOrder
 from headrace.io.local.fileset import Buffers, FileSet
 from headrace.io.local.mapped import MappedFile
-from headrace.io.local.pipes import PipeStream, is_pipe
+from headrace.io.local.pipes import PipeStream
+from headrace.io.paths import is_pipe
 
 __all__ = ["FramedRecords", "NoLength", "bounds"]
 

@@ -21,6 +21,7 @@ from headrace.errors import NoFiles, Where
 from headrace.io.cache.mirror import mirrored
 from headrace.io.faults import close_quietly, naming
 from headrace.io.local.mapped import MappedFile
+from headrace.io.paths import is_pipe
 from headrace.io.store.listing import bytes_below, is_there
 from headrace.io.store.object import RemoteFile, look_at
 from headrace.io.store.requests import Ask, fetch
@@ -34,6 +35,7 @@ __all__ = [
     "open_file",
     "read_alike",
     "read_each",
+    "read_head",
     "read_whole",
     "size_on_disk",
     "total_size",
@@ -180,6 +182,34 @@ def _as_no_files(error: OSError, path: str) -> OSError:
 def open_file(path: str) -> MappedFile | RemoteFile:
     """A file for reading a few ranges of it: mapped, or behind its URL."""
     return RemoteFile(path).known() if is_url(path) else MappedFile(path)
+
+
+def read_head(path: str, size: int) -> tuple[bytes, int | None]:
+    """The first bytes of a file, and how large it is. Of a pipe, which gives its bytes once, nothing and ``None``.
+
+    Raises:
+        NoFiles: There is no such file.
+        UnsupportedData: It is a folder or a device.
+    """
+    if is_url(path):
+        remote = RemoteFile(path).known()
+        return bytes(remote.read(0, size)), remote.size
+    if is_pipe(path):
+        return b"", None
+    try:
+        descriptor = os.open(path, FLAGS)
+    except FileNotFoundError as error:
+        raise NoFiles(Where(path=path), expected="a file", found="none of that name") from error
+    try:
+        status = os.fstat(descriptor)
+        if stat.S_ISREG(status.st_mode):
+            return os.read(descriptor, size), status.st_size
+    except OSError:
+        with naming(path):
+            raise
+    finally:
+        close_quietly(descriptor)
+    return b"", MappedFile(path).size  # Mapping refuses it, and says what it is.
 
 
 def mapped(path: str) -> MappedFile:

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Iterator
 from typing import IO
 
 from headrace.errors import CorruptFile, UnsupportedData, Where
 
-__all__ = ["PipeStream", "is_pipe"]
+__all__ = ["PipeStream"]
 
 
 READ_BYTES = 1 << 20
 KEPT_BYTES = 16 << 20  # of the beginning: what looking for the schema reads is read again afterwards
-
-
-def is_pipe(path: str) -> bool:
-    """Whether a path is a FIFO, a socket or a terminal, which can be read once and in order only."""
-    try:
-        mode = os.stat(path).st_mode
-    except OSError:
-        return False
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISCHR(mode)
 
 
 class PipeStream:

@@ -12,11 +12,11 @@ from tests.formats.golden import NPY, SOUND
 from tests.reference import tfrecord as reference
 
 import headrace as hr
-from headrace import _registry
 from headrace.errors import CorruptRecord, NoFiles, UnknownFormat, UnsupportedData
-from headrace.formats.detect import detect, format_named, format_of_name
+from headrace.formats import registry
 from headrace.formats.npy.format import NpyRecords
-from headrace.formats.open import open_records
+from headrace.formats.open import detect, open_records
+from headrace.formats.registry import format_named, format_of_name
 from headrace.formats.tfrecord.format import TFRecordRecords
 
 
@@ -73,7 +73,7 @@ def test_what_is_not_known_is_shown(file):
         detect(file("x.bin", b"\0\1am"))
     assert "tfrecord" in str(raised.value)
     assert "npy" in str(raised.value)
-    with pytest.raises(UnknownFormat, match=r"one png image.*by the folder"):
+    with pytest.raises(UnknownFormat, match=r"one png image.*folder that images are in"):
         detect(file("x", b"\x89PNG\r\n\x1a\n and more"))
     with pytest.raises(UnknownFormat, match="an empty file"):
         detect(file("y.bin", b""))
@@ -159,11 +159,11 @@ def test_no_content_breaks_it(tmp_path_factory, content, name, pack):
     path = tmp_path_factory.mktemp("any") / name
     path.write_bytes(pack(content))
     with contextlib.suppress(UnknownFormat, UnsupportedData):
-        assert detect(str(path)).name in _registry.FORMATS
+        assert detect(str(path)).name in registry.OWN
 
 
 def test_every_line_of_the_table_is_a_format():
-    for name in _registry.FORMATS:
+    for name in registry.OWN:
         found = format_named(name.upper())
         assert found.name == name
         assert all(format_of_name("x" + suffix) == name for suffix in found.suffixes)

@@ -1,0 +1,233 @@
+"""Formats by name: our own, those that a program registers, and those of installed distributions.
+
+A distribution adds a format by an entry point of the group ``headrace.formats``: its name is that of the format, its object the
+:class:`~headrace.contracts.records.Format`. Entry points are read only when none of the other formats fits.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import replace as replace_fields
+from functools import cache, partial
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+
+from headrace.contracts.csv import CSV
+from headrace.contracts.records import Format
+from headrace.errors import UnknownFormat, Where, did_you_mean
+from headrace.io.cache.inflate import SUFFIXES
+from headrace.io.urls import base_name
+
+__all__ = [
+    "GROUP",
+    "OWN",
+    "broken_entries",
+    "csv_options",
+    "each_format",
+    "endings",
+    "format_named",
+    "format_of_name",
+    "names",
+    "register",
+]
+
+
+OWN = {
+    "tfrecord": "tfrecord.format:FORMAT",
+    "array_record": "array_record.format:FORMAT",
+    "recordio": "recordio.format:FORMAT",
+    "riegeli": "array_record.format:RIEGELI",
+    "npy": "npy.format:FORMAT",
+    "image_folder": "image_folder.format:FORMAT",
+    "npz": "npz.format:FORMAT",
+    "npy_folder": "example_files.format:NPY_FOLDER",
+    "npz_folder": "example_files.format:NPZ_FOLDER",
+    "parquet": "parquet.format:FORMAT",
+    "jsonl": "jsonl.format:FORMAT",
+    "avro": "avro.format:FORMAT",
+    "webdataset": "webdataset.format:FORMAT",
+    "csv": "csv.format:FORMAT",
+}
+"""Where each format of this package is, from here. The order is that in which detection asks them."""
+GROUP = "headrace.formats"
+"""The group of entry points."""
+NAME = re.compile(r"[a-z][a-z0-9_]*")
+SHARD_END = re.compile(r"-\d{5,}-of-\d{5,}$")
+NUMBER_END = re.compile(r"[-_.]\d+$")
+
+_loaded: dict[str, Format] = {}
+"""The formats of :data:`OWN` that were needed so far."""
+_registered: dict[str, Format] = {}
+"""Those that :func:`register` added."""
+
+
+def register(format: Format, *, replace: bool = False) -> None:
+    """Add a format of your own: everything that opens, writes, converts, verifies or inspects files then knows it, in this process.
+
+    A distribution adds one for every process by an entry point of the group ``headrace.formats``.
+
+    Args:
+        format: The format. Our own formats are asked first, so its files must not look like theirs.
+        replace: Whether it may take the place of another registered format of that name.
+
+    Raises:
+        TypeError: It is no ``Format``.
+        ValueError: Its name is taken, or is not made of lower-case letters, digits and underscores.
+
+    >>> register(Format(name="csv", suffixes=(), knows=bool, open=list))
+    Traceback (most recent call last):
+    ValueError: the format name 'csv' is taken by Headrace itself
+    """
+    if not isinstance(format, Format):
+        raise TypeError(f"expected a headrace.formats.Format, got {type(format).__name__}")
+    if not NAME.fullmatch(format.name):
+        raise ValueError(f"a format name has lower-case letters, digits and underscores, got {format.name!r}")
+    if format.name in OWN:
+        raise ValueError(f"the format name {format.name!r} is taken by Headrace itself")
+    if format.name in _registered and not replace and _registered[format.name] is not format:
+        raise ValueError(
+            f"the format name {format.name!r} is taken: register(format, replace=True) replaces that format"
+        )
+    _registered[format.name] = format
+
+
+def format_named(name: str | CSV) -> Format:
+    """The format of this name, with the options that came with the name: ``hr.CSV(...)``, or ``"csv:header=no"``.
+
+    Raises:
+        UnknownFormat: There is none of that name, or its entry point is broken.
+    """
+    if isinstance(name, str) and (found := _loaded.get(name)) is not None:
+        return found
+    options = csv_options(name)
+    bare = "csv" if isinstance(name, CSV) else name.partition(":")[0].lower()
+    found = None if isinstance(name, str) and ":" in name and options is None else _find(bare)
+    if found is None:
+        raise UnknownFormat(
+            Where(),
+            expected=f"one of the formats {names()}",
+            found=repr(name),
+            hint=did_you_mean(bare, names()),
+        )
+    if options is None or found.sink is None:
+        return found
+    return replace_fields(found, open=partial(found.open, options=options), sink=partial(found.sink, options=options))
+
+
+def _find(name: str) -> Format | None:
+    if name in OWN:
+        return _own(name)
+    if name in _registered:
+        return _registered[name]
+    return _load_entry(name) if name in _entries() else None
+
+
+def _own(name: str) -> Format:
+    if name not in _loaded:
+        module, _, value = OWN[name].partition(":")
+        _loaded[name] = getattr(import_module(f"headrace.formats.{module}"), value)
+    return _loaded[name]
+
+
+def names() -> list[str]:
+    """The names of all formats, also of those whose entry points are broken."""
+    return list(dict.fromkeys([*OWN, *_registered, *_entries()]))
+
+
+def each_format(*, installed: bool = True) -> Iterator[Format]:
+    """All formats: our own, those that were registered, and then, if ``installed``, those of other distributions that load.
+
+    A format is loaded when it is its turn.
+    """
+    yield from map(_own, OWN)
+    yield from list(_registered.values())
+    for name in _entries() if installed else ():
+        if name not in OWN and name not in _registered and not isinstance(found := _try_entry(name), UnknownFormat):
+            yield found
+
+
+def broken_entries() -> list[str]:
+    """What is wrong with the entry points of installed distributions that give no format."""
+    return [str(found) for name in _entries() if isinstance(found := _try_entry(name), UnknownFormat)]
+
+
+@cache
+def _entries() -> dict[str, list[EntryPoint]]:
+    found: dict[str, list[EntryPoint]] = {}
+    for entry in entry_points(group=GROUP):
+        found.setdefault(entry.name, []).append(entry)
+    return found
+
+
+@cache
+def _try_entry(name: str) -> Format | UnknownFormat:
+    try:
+        return _load_entry(name)
+    except UnknownFormat as error:
+        return error
+
+
+def _load_entry(name: str) -> Format:
+    first, *others = _entries()[name]
+    by = _distribution(first)
+    if name in OWN:
+        raise _broken(by, "a name that no format of Headrace itself has", repr(name), f"Uninstall {by}.")
+    if others:
+        every = [by, *map(_distribution, others)]
+        raise _broken(
+            None, f"one distribution with a format {name!r}", ", ".join(every), "Uninstall all but one of them."
+        )
+    place = f"a headrace.formats.Format {name!r} at {first.value}"
+    try:
+        found = first.load()
+    except Exception as error:
+        raise _broken(by, place, f"{type(error).__name__}: {error}", f"Update or uninstall {by}.") from error
+    if not isinstance(found, Format) or found.name != name or not NAME.fullmatch(name):
+        shown = f"a format named {found.name!r}" if isinstance(found, Format) else f"a {type(found).__name__}"
+        raise _broken(by, place, shown, f"Update or uninstall {by}.")
+    return found
+
+
+def _distribution(entry: EntryPoint) -> str:
+    return "an unknown distribution" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
+
+
+def _broken(by: str | None, expected: str, found: str, hint: str) -> UnknownFormat:
+    of = "" if by is None else f" from the entry point of {by}"
+    return UnknownFormat(Where(), expected=f"{expected}{of}", found=found, hint=hint)
+
+
+def csv_options(name: str | CSV | None) -> CSV | None:
+    """The options of CSV in what a caller named; ``None`` where there are none."""
+    if isinstance(name, CSV) or name is None:
+        return name
+    format, mark, options = name.partition(":")
+    return CSV.parse(options) if mark and format.lower() == "csv" else None
+
+
+def format_of_name(path: str | os.PathLike[str], *, installed: bool = True) -> str | None:
+    """The format that a file name means; ``None`` where it means none.
+
+    Args:
+        path: The name.
+        installed: Whether formats of other distributions count.
+
+    >>> format_of_name("train.tfrecord-00000-of-00008"), format_of_name("train.tfrecord.gz"), format_of_name("notes")
+    ('tfrecord', 'tfrecord', None)
+    """
+    name = SHARD_END.sub("", base_name(os.fspath(path)).lower())
+    for suffix in SUFFIXES:
+        name = name.removesuffix(suffix)
+    name = SHARD_END.sub("", name)
+    candidates = dict.fromkeys((name, NUMBER_END.sub("", name)))
+    for found in each_format(installed=installed):
+        if any(candidate.endswith(found.suffixes) for candidate in candidates):
+            return found.name
+    return None
+
+
+def endings() -> list[str]:
+    """One ending of a file name for each format that has some, as ``.tfrecord``."""
+    return [found.suffixes[0] for found in each_format() if found.suffixes]
