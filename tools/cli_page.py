@@ -36,6 +36,7 @@ ENVIRONMENT = """
 | `TFDS_DATA_DIR` | the folder of all prepared datasets, instead of `~/tensorflow_datasets` |
 | `HEADRACE_DOWNLOAD` | `0`: opening a known dataset does not download it |
 | `HEADRACE_MAPPED_BYTES` | how many bytes of files may stay mapped for reading at random, instead of a quarter of the machine's memory |
+| `HEADRACE_ENGINES` | `library`: libraries alone decode Zstandard, GZIP, JPEG and PNG. `own`, the default: our decoders come first. Results are the same; `headrace --version --verbose` shows what decodes here |
 | `HEADRACE_REQUESTS` | how many requests for [URLs](urls.md) may be under way at once, instead of 64 |
 | `HEADRACE_TIMEOUT` | how many seconds one of them may take, instead of 60 |
 | `HEADRACE_STATE_DIR` | where endpoints are written down, instead of `~/.local/state/headrace` |

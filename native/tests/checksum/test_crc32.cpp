@@ -1,7 +1,7 @@
 #include "core/checksum/crc32.hpp"
 
 #include "check.hpp"
-#include "crc_by_bits.hpp"
+#include "checksum/crc_by_bits.hpp"
 
 using namespace headrace;
 using namespace headrace::testing;
