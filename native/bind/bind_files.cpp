@@ -164,21 +164,74 @@ void raise_if_lost(GuardedRead& guard) {
 #ifdef HEADRACE_HAS_MMAP
 namespace {
 
+#if defined(__APPLE__)
+std::int64_t modified(const struct stat& status) {
+    return std::int64_t{status.st_mtimespec.tv_sec} * 1'000'000'000 + status.st_mtimespec.tv_nsec;
+}
+std::int64_t changed(const struct stat& status) {
+    return std::int64_t{status.st_ctimespec.tv_sec} * 1'000'000'000 + status.st_ctimespec.tv_nsec;
+}
+#else
+std::int64_t modified(const struct stat& status) {
+    return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
+std::int64_t changed(const struct stat& status) {
+    return std::int64_t{status.st_ctim.tv_sec} * 1'000'000'000 + status.st_ctim.tv_nsec;
+}
+#endif
+
+/// Size, time of the last write, checksum of both ends, time of the last change of anything.
+nb::tuple signature_tuple(const struct stat& status, std::uint32_t sum) {
+    return nb::make_tuple(static_cast<std::int64_t>(status.st_size), modified(status), sum, changed(status));
+}
+
+void check_block_bytes(std::size_t block_bytes) {
+    constexpr std::size_t most = std::size_t{1} << 20;
+    if (block_bytes == 0 || block_bytes > most) throw nb::value_error("blocks of no bytes, or of more than a megabyte");
+}
+
 /// A file's bytes as memory. Does not keep the file descriptor, so that thousands can be mapped.
 class Mapping {
   public:
-    Mapping(int fd, std::size_t size, const nb::bytes& name, const nb::bytes& opened, bool is_private) : size_(size) {
-        struct stat status{};
-        if (fstat(fd, &status) != 0) raise_errno(errno);
-        if (static_cast<std::uint64_t>(status.st_size) < size)
-            throw nb::value_error("the file has fewer bytes than size");
-        if (size == 0) return;
-        try {
-            file_.emplace(fd, size, std::string(name.c_str(), name.size()), std::string(opened.c_str(), opened.size()),
-                          is_private);
-        } catch (const std::system_error& error) {
-            raise_errno(error.code().value());
+    Mapping(int fd, std::optional<std::size_t> size, nb::str name, nb::str opened, bool is_private) {
+        if (fstat(fd, &status_) != 0) raise_errno(errno);
+        if (!S_ISREG(status_.st_mode)) throw nb::value_error("not a regular file");
+        const auto found = static_cast<std::uint64_t>(status_.st_size);
+        size_ = size.value_or(static_cast<std::size_t>(found));
+        if (found < size_) throw nb::value_error("the file has fewer bytes than size");
+        if (size_ == 0) return;
+        std::string name_ = path_bytes(name), opened_ = path_bytes(opened);
+        const FileId id{static_cast<std::uint64_t>(status_.st_dev), static_cast<std::uint64_t>(status_.st_ino)};
+        int error = 0;
+        {
+            const nb::gil_scoped_release release; // The first page that is touched may have to come from a slow disk.
+            try {
+                file_.emplace(fd, size_, id, std::move(name_), std::move(opened_), is_private);
+            } catch (const std::system_error& failure) {
+                error = failure.code().value();
+            }
         }
+        if (error != 0) raise_errno(error);
+    }
+
+    /// What `read_signature` gives, of the whole file as it was when it was mapped; the checksum from the mapping.
+    [[nodiscard]] nb::tuple signature(std::size_t block_bytes) const {
+        check_block_bytes(block_bytes);
+        if (size_ != static_cast<std::uint64_t>(status_.st_size))
+            throw nb::value_error("only a beginning of the file is mapped");
+        std::uint32_t sum = crc32c({});
+        if (file_) {
+            GuardedRead guard;
+            guard.touch(&*file_);
+            {
+                const nb::gil_scoped_release release;
+                const Bytes all(data(), size_);
+                sum = size_ <= 2 * block_bytes ? crc32c(all)
+                                               : crc32c(all.last(block_bytes), crc32c(all.first(block_bytes)));
+            }
+            raise_if_lost(guard);
+        }
+        return signature_tuple(status_, sum);
     }
 
     [[nodiscard]] std::size_t size() const { return size_; }
@@ -195,14 +248,23 @@ class Mapping {
     }
 
   private:
+    /// A path as the file system has it.
+    static std::string path_bytes(const nb::str& path) {
+        const nb::object encoded = nb::steal(PyUnicode_EncodeFSDefault(path.ptr()));
+        if (!encoded.is_valid()) throw nb::python_error();
+        const nb::bytes bytes = nb::borrow<nb::bytes>(encoded);
+        return {bytes.c_str(), bytes.size()};
+    }
+
     [[noreturn]] static void raise_errno(int error) {
         errno = error;
         PyErr_SetFromErrno(PyExc_OSError);
         throw nb::python_error();
     }
 
+    struct stat status_{};
+    std::size_t size_ = 0;
     std::optional<MappedFile> file_;
-    std::size_t size_;
 };
 
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
@@ -230,25 +292,8 @@ std::size_t read_at(int fd, std::byte* to, std::size_t size, std::uint64_t offse
     return done;
 }
 
-#if defined(__APPLE__)
-std::int64_t modified(const struct stat& status) {
-    return std::int64_t{status.st_mtimespec.tv_sec} * 1'000'000'000 + status.st_mtimespec.tv_nsec;
-}
-std::int64_t changed(const struct stat& status) {
-    return std::int64_t{status.st_ctimespec.tv_sec} * 1'000'000'000 + status.st_ctimespec.tv_nsec;
-}
-#else
-std::int64_t modified(const struct stat& status) {
-    return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
-}
-std::int64_t changed(const struct stat& status) {
-    return std::int64_t{status.st_ctim.tv_sec} * 1'000'000'000 + status.st_ctim.tv_nsec;
-}
-#endif
-
 nb::tuple read_signature(int fd, std::size_t block_bytes) {
-    constexpr std::size_t most = std::size_t{1} << 20;
-    if (block_bytes == 0 || block_bytes > most) throw nb::value_error("blocks of no bytes, or of more than a megabyte");
+    check_block_bytes(block_bytes);
     struct stat status{};
     int error = 0;
     std::uint32_t sum = 0;
@@ -275,7 +320,7 @@ nb::tuple read_signature(int fd, std::size_t block_bytes) {
         PyErr_SetFromErrno(PyExc_OSError);
         throw nb::python_error();
     }
-    return nb::make_tuple(static_cast<std::int64_t>(status.st_size), modified(status), sum, changed(status));
+    return signature_tuple(status, sum);
 }
 
 bool start_writing_back(int fd, std::int64_t offset, std::int64_t size) {
@@ -294,12 +339,16 @@ PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {
 void register_files(nb::module_& module) {
     nb::class_<Mapping>(module, "MappedFile", nb::type_slots(slots),
                         "A file's bytes as read-only memory, through the buffer protocol.")
-        .def(nb::init<int, std::size_t, const nb::bytes&, const nb::bytes&, bool>(), nb::arg("fd"), nb::arg("size"),
-             nb::arg("name") = nb::bytes(""), nb::arg("opened") = nb::bytes(""), nb::arg("private") = false,
-             "Map the first `size` bytes; the descriptor may be closed afterwards. ValueError when the file has fewer. "
-             "The name is what errors "
+        .def(nb::init<int, std::optional<std::size_t>, nb::str, nb::str, bool>(), nb::arg("fd"),
+             nb::arg("size") = nb::none(), nb::arg("name") = "", nb::arg("opened") = "", nb::arg("private") = false,
+             "Map the first `size` bytes, by default all; the descriptor may be closed afterwards. ValueError when the "
+             "file "
+             "has fewer, or is no regular file. The name is what errors "
              "call it, `opened` its absolute path. Of a private one, users get copies only.")
         .def("__len__", &Mapping::size)
+        .def("signature", &Mapping::signature, nb::arg("block_bytes"),
+             nb::sig("def signature(self, block_bytes: int) -> tuple[int, int, int, int]"),
+             "As `read_signature`, of the file when it was mapped whole.")
         .def(
             "drop",
             [](const Mapping& self, std::size_t offset, std::size_t size) { self.advise(offset, size, MADV_DONTNEED); },

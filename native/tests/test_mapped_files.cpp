@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,6 +42,11 @@ class File {
     }
     void cut(std::size_t size) const { check(ftruncate(fd, static_cast<off_t>(size)) == 0); }
     [[nodiscard]] std::size_t size() const { return content_.size(); }
+    [[nodiscard]] FileId id() const {
+        struct stat status{};
+        check(fstat(fd, &status) == 0);
+        return {static_cast<std::uint64_t>(status.st_dev), static_cast<std::uint64_t>(status.st_ino)};
+    }
 
     char name[32] = "/tmp/headrace-mapped-XXXXXX";
     int fd = -1;
@@ -58,7 +64,7 @@ std::size_t sum(const MappedFile& file, std::size_t from = 0) {
 
 void lost_pages_read_as_zeros() {
     const File file(4);
-    const MappedFile mapped(file.fd, file.size(), "name", file.name);
+    const MappedFile mapped(file.fd, file.size(), file.id(), "name", file.name);
     for (const std::size_t size : {2 * page, page, std::size_t{0}}) {
         file.cut(size);
         GuardedRead guard;
@@ -74,7 +80,7 @@ void lost_pages_read_as_zeros() {
 
 void zeros_in_the_last_page_are_noticed() {
     const File file(4);
-    const MappedFile mapped(file.fd, file.size(), "name", file.name);
+    const MappedFile mapped(file.fd, file.size(), file.id(), "name", file.name);
     for (const std::size_t size : {4 * page - 1, 2 * page + 100}) {
         file.cut(size);
         GuardedRead guard;
@@ -91,7 +97,7 @@ void zeros_in_the_last_page_are_noticed() {
 
 void files_of_zeros() {
     const File file(3, 0);
-    const MappedFile mapped(file.fd, file.size(), "name", file.name);
+    const MappedFile mapped(file.fd, file.size(), file.id(), "name", file.name);
     {
         GuardedRead guard;
         guard.touch(&mapped);
@@ -105,7 +111,7 @@ void files_of_zeros() {
 
 void guards_within_guards() {
     const File file(2);
-    const MappedFile mapped(file.fd, file.size(), "name", file.name);
+    const MappedFile mapped(file.fd, file.size(), file.id(), "name", file.name);
     file.cut(0);
     GuardedRead outer;
     outer.touch(&mapped);
@@ -121,7 +127,7 @@ void guards_within_guards() {
 
 void helpers_read_for_the_caller() {
     const File file(64);
-    const MappedFile mapped(file.fd, file.size(), "name", file.name);
+    const MappedFile mapped(file.fd, file.size(), file.id(), "name", file.name);
     file.cut(page);
     GuardedRead guard;
     std::atomic<std::size_t> total{0};
@@ -134,7 +140,7 @@ void helpers_read_for_the_caller() {
 
 void many_threads() {
     const File file(64);
-    const MappedFile mapped(file.fd, file.size(), "name", file.name);
+    const MappedFile mapped(file.fd, file.size(), file.id(), "name", file.name);
     file.cut(10 * page + 5);
     std::vector<std::thread> threads;
     for (std::size_t n = 0; n < 8; ++n)
@@ -155,7 +161,7 @@ void addresses() {
     const std::byte other{};
     const std::byte* data = nullptr;
     {
-        const MappedFile mapped(file.fd, file.size() - 5, "name", file.name);
+        const MappedFile mapped(file.fd, file.size() - 5, file.id(), "name", file.name);
         data = mapped.data();
         check(MappedFile::find(data).file == &mapped);
         check(MappedFile::find(data + mapped.size() - 1).file == &mapped);
@@ -167,7 +173,7 @@ void addresses() {
 
 void without_a_guard_the_process_ends() {
     const File file(2);
-    const MappedFile mapped(file.fd, file.size(), "name", file.name);
+    const MappedFile mapped(file.fd, file.size(), file.id(), "name", file.name);
     file.cut(0);
     const pid_t child = fork();
     if (child == 0) {

@@ -77,12 +77,15 @@ def spans_of_buffers(buffers: Sequence[Buffer]) -> Spans:
 class MappedFile:
     """A file's bytes as read-only memory, through the buffer protocol."""
 
-    def __init__(self, fd: int, size: int, name: bytes = ..., opened: bytes = ..., private: bool = False) -> None:
+    def __init__(self, fd: int, size: int | None = None, name: str = '', opened: str = '', private: bool = False) -> None:
         """
-        Map the first `size` bytes; the descriptor may be closed afterwards. ValueError when the file has fewer. The name is what errors call it, `opened` its absolute path. Of a private one, users get copies only.
+        Map the first `size` bytes, by default all; the descriptor may be closed afterwards. ValueError when the file has fewer, or is no regular file. The name is what errors call it, `opened` its absolute path. Of a private one, users get copies only.
         """
 
     def __len__(self) -> int: ...
+
+    def signature(self, block_bytes: int) -> tuple[int, int, int, int]:
+        """As `read_signature`, of the file when it was mapped whole."""
 
     def drop(self, offset: int, size: int) -> None:
         """

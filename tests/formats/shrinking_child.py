@@ -228,17 +228,17 @@ class Cutter:
 
     def __init__(self, path: str, cut: int, at: int) -> None:
         self.path, self.cut, self.left = path, cut, at
-        self._original = mapped._mapping
+        self._original = mapped._map_natively
 
     def __enter__(self) -> Self:
-        mapped._mapping = self._map
+        mapped._map_natively = self._map
         return self
 
     def __exit__(self, *args: object) -> None:
-        mapped._mapping = self._original
+        mapped._map_natively = self._original
 
-    def _map(self, fd: int, size: int, shown: str, opened: str) -> Any:
-        found = self._original(fd, size, shown, opened)
+    def _map(self, fd: int, shown: str, opened: str) -> Any:
+        found = self._original(fd, shown, opened)
         if shown == self.path:
             self.left -= 1
             if self.left == -1:

@@ -183,15 +183,12 @@ namespace {
 
 } // namespace
 
-MappedFile::MappedFile(int fd, std::size_t size, std::string name, std::string opened, bool is_private)
+MappedFile::MappedFile(int fd, std::size_t size, FileId id, std::string name, std::string opened, bool is_private)
     : size_(size),
       name_(std::move(name)),
       opened_(std::move(opened)),
-      is_private_(is_private) {
-    struct stat status{};
-    if (fstat(fd, &status) != 0) throw std::system_error(errno, std::generic_category());
-    device_ = static_cast<std::uint64_t>(status.st_dev);
-    inode_ = static_cast<std::uint64_t>(status.st_ino);
+      is_private_(is_private),
+      id_(id) {
     MappedFiles::install();
     void* const at = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
     if (at == MAP_FAILED) throw std::system_error(errno, std::generic_category());
@@ -255,8 +252,8 @@ bool MappedFile::shrank() const noexcept {
 bool MappedFile::has_become_shorter() const noexcept {
     struct stat status{};
     if (stat(opened_.c_str(), &status) != 0) return true; // Gone from its place, and changed.
-    const bool is_same =
-        static_cast<std::uint64_t>(status.st_dev) == device_ && static_cast<std::uint64_t>(status.st_ino) == inode_;
+    const bool is_same = static_cast<std::uint64_t>(status.st_dev) == id_.device &&
+                         static_cast<std::uint64_t>(status.st_ino) == id_.inode;
     // One that was written anew meanwhile has another byte there again. One that was changed in place keeps its size,
     // and its zero.
     return !is_same || static_cast<std::uint64_t>(status.st_size) < size_ || *probe_ != std::byte{0};

@@ -10,13 +10,18 @@
 
 namespace headrace {
 
+/// What the system knows a file by.
+struct FileId {
+    std::uint64_t device = 0, inode = 0;
+};
+
 /// A file in memory that another process may cut shorter at any time. The system then ends a process that touches a
 /// page behind the new end (SIGBUS), and shows zeros behind it in the page that holds it. Registered files survive the
 /// first, and notice both, where they are read inside a GuardedRead.
 class MappedFile {
   public:
     /// Maps the first `size` bytes (more than 0) of an open file. Throws std::system_error.
-    MappedFile(int fd, std::size_t size, std::string name, std::string opened, bool is_private = false);
+    MappedFile(int fd, std::size_t size, FileId id, std::string name, std::string opened, bool is_private = false);
     ~MappedFile();
     MappedFile(const MappedFile&) = delete;
     MappedFile& operator=(const MappedFile&) = delete;
@@ -51,7 +56,7 @@ class MappedFile {
     std::size_t size_;
     std::string name_, opened_;
     bool is_private_;
-    std::uint64_t device_ = 0, inode_ = 0;
+    FileId id_;
     const volatile std::byte* probe_ = nullptr; ///< The last byte of the last page that is not zero, if there is one:
                                                 ///< when the file is cut before it, it is.
     std::byte probed_{};                        ///< What it was.

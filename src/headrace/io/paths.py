@@ -54,15 +54,18 @@ def path_list(given: object) -> list[PathLike]:
     Raises:
         TypeError: It is something else; the message says what to do with that.
     """
-    if isinstance(given, str | os.PathLike):
+    if isinstance(given, str):
         return [given]
-    if isinstance(given, set | frozenset):
-        raise TypeError("a set of paths has no order: pass a list, such as sorted(paths)")
-    if not isinstance(given, Iterable) or isinstance(given, bytes | bytearray | Mapping) or _is_data(given):
-        raise _no_path(given, "as a path")
+    if not isinstance(given, list):
+        if isinstance(given, os.PathLike):
+            return [given]
+        if isinstance(given, set | frozenset):
+            raise TypeError("a set of paths has no order: pass a list, such as sorted(paths)")
+        if not isinstance(given, Iterable) or isinstance(given, bytes | bytearray | Mapping) or _is_data(given):
+            raise _no_path(given, "as a path")
     paths: list[PathLike] = []
     for path in given:
-        if not isinstance(path, str | os.PathLike):
+        if not isinstance(path, str) and not isinstance(path, os.PathLike):
             raise _no_path(path, "in the list of paths")
         paths.append(path)
     return paths
@@ -137,18 +140,24 @@ def _text(path: PathLike) -> str:
 
 
 def is_folder(path: str) -> bool:
-    """Whether there is a folder of this name.
+    """Whether a folder of this name exists.
 
     Raises:
-        OSError: The system does not say. What is not looked at must not pass for a file, which would be read in another way.
+        OSError: The system does not say. A folder must not pass for a file, which is read in another way.
     """
+    mode = _mode(path)
+    return mode is not None and stat.S_ISDIR(mode)
+
+
+def _mode(path: str) -> int | None:
+    """What a path leads to, as ``st_mode``; ``None``: nothing."""
     try:
-        return stat.S_ISDIR(os.stat(path).st_mode)
+        return os.stat(path).st_mode
     except ValueError:
-        return False
+        return None
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL):
-            return False
+            return None
         raise
 
 
@@ -165,10 +174,9 @@ def _expand_one(path: str) -> list[str]:
     """The literal reading wins over every pattern."""
     if is_url(path):
         return expand_url(path)
-    if is_folder(path):
-        return _in_folder(path)
-    if os.path.exists(path):
-        return [path]
+    mode = _mode(path)
+    if mode is not None:
+        return _in_folder(path) if stat.S_ISDIR(mode) else [path]
     shard = as_shard(path)
     if shard and not shard["number"].isdigit():
         return shard_paths(shard["stem"], int(shard["count"]), shard["end"], digits=len(shard["count"]))

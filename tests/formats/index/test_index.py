@@ -337,7 +337,9 @@ def test_rows_in_the_middle_that_only_their_block_gives_away(tmp_path, monkeypat
     if suffix == "csv.gz":
         path.write_bytes(gzip.compress((tmp_path / "x.csv").read_bytes(), 0, mtime=0))
     fixed = Signature(1, 2, 3, 4)
-    monkeypatch.setattr(Signature, "of_open", classmethod(lambda cls, fd: replace(fixed, size=os.fstat(fd).st_size)))
+    monkeypatch.setattr(
+        Signature, "of_open", classmethod(lambda cls, fd, mapping=None: replace(fixed, size=os.fstat(fd).st_size))
+    )
     monkeypatch.setattr(Signature, "of", classmethod(lambda cls, path: replace(fixed, size=os.stat(path).st_size)))
     source = hr.open(path)
     assert source[50_000]["x"] == 150_000

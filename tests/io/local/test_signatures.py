@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import headrace as hr
+from headrace import _native
 from headrace.io.local import signatures
+from headrace.io.local.mapped import MappedFile
 from headrace.io.local.signatures import Signature
 
 BLOCK = signatures.BLOCK_BYTES
@@ -49,6 +51,42 @@ def test_a_change_in_the_middle_shows_in_the_time_that_no_program_sets(tmp_path)
     assert before.same_version(after), "this test needs a change that neither time, size nor the ends show"
     assert not before.proves(after)
     assert not before.proves(Signature.of(str(path)))
+
+
+@pytest.mark.parametrize("size", [0, 1, BLOCK, 2 * BLOCK, 2 * BLOCK + 1, 5 * BLOCK])
+def test_a_mapped_file_has_the_same_signature(tmp_path, size):
+    path = tmp_path / "x"
+    path.write_bytes(np.random.default_rng(0).bytes(size))
+    assert MappedFile(str(path)).signature == Signature.read(str(path))
+
+
+@pytest.mark.skipif(not _native.HAS_MAPPED_FILE, reason="no mapped files of ours")
+@pytest.mark.parametrize("left", [0, 1, BLOCK + 5, 9 * BLOCK])
+def test_a_file_cut_off_before_its_checksum_is_taken(tmp_path, monkeypatch, left):
+    path = tmp_path / "x"
+    path.write_bytes(b"x" * 10 * BLOCK)
+    of_open = Signature.of_open
+
+    def cut_first(cls, fd, mapping=None):
+        os.truncate(path, left)
+        return of_open(fd, mapping)
+
+    monkeypatch.setattr(Signature, "of_open", classmethod(cut_first))
+    with pytest.raises(hr.CorruptFile, match="shrank while being read") as error:
+        MappedFile(str(path))
+    assert error.value.where.path == str(path)
+
+
+@pytest.mark.skipif(not _native.HAS_MAPPED_FILE, reason="no mapped files of ours")
+def test_a_signature_needs_the_whole_file_and_blocks_of_some_size(tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(b"x" * 10)
+    with path.open("rb") as file:
+        with pytest.raises(ValueError, match="only a beginning"):
+            _native.MappedFile(file.fileno(), 5).signature(BLOCK)
+        for wrong in (0, (1 << 20) + 1):
+            with pytest.raises(ValueError, match="blocks of no bytes"):
+                _native.MappedFile(file.fileno()).signature(wrong)
 
 
 def test_reading_a_signature_leaves_the_position(tmp_path):
@@ -151,7 +189,7 @@ def test_verify_sums_a_large_array_again(tmp_path, monkeypatch):
     np.savez(path, x=np.arange(20_000))
     assert hr.open(path)[7]["x"] == 7
     fixed = Signature.read(str(path))
-    monkeypatch.setattr(signatures.Signature, "of_open", classmethod(lambda cls, fd: fixed))
+    monkeypatch.setattr(signatures.Signature, "of_open", classmethod(lambda cls, fd, mapping=None: fixed))
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     replace_keeping_times(path, content)

@@ -28,7 +28,8 @@ from headrace.io.cache.block_sums import BLOCK_BYTES, BlockSums, sums_of
 from headrace.io.cache.folder import cache_folder, cache_key, is_believed
 from headrace.io.faults import changed
 from headrace.io.local.fileset import FileSet
-from headrace.io.local.mapped import MappedFile, guarded
+from headrace.io.local.mapped import guarded
+from headrace.io.local.open import FileHead
 from headrace.io.local.signatures import Signature
 from headrace.io.paths import absolute
 from headrace.io.write.atomic import AtomicFile
@@ -41,6 +42,7 @@ VERSION = 2
 MAGIC = b"psindex\n"
 HEADER = struct.Struct("<8sIIQ")  # magic, version, CRC-32C of the description, its length
 ALIGNMENT = 64
+SMALL_BYTES = 64 << 10  # an index up to this size is read by one system call, which is faster than mapping it
 CHECKED_BYTES = 16 << 20  # starts up to this size are checked when they are loaded, which takes some two milliseconds
 ITEM = 8  # bytes of a start
 
@@ -272,7 +274,7 @@ def load_index(path: Path) -> RecordIndex | None:
     if not is_believed(path):
         return None
     try:
-        file = MappedFile(str(path))
+        file = FileHead(str(path), SMALL_BYTES)
     except (OSError, NoFiles):
         return None
     try:
@@ -291,7 +293,7 @@ def _file(entry: dict[str, Any]) -> FileIndex:
     return FileIndex(**{**entry, "signature": Signature(**entry["signature"]), "skipped": tuple(entry["skipped"])})
 
 
-def _read(file: MappedFile) -> RecordIndex:
+def _read(file: FileHead) -> RecordIndex:
     magic, version, crc, length = HEADER.unpack(file.read(0, HEADER.size))
     text = bytes(file.read(HEADER.size, length))
     if magic != MAGIC or version != VERSION or _native.crc32c(text) != crc:
@@ -318,7 +320,7 @@ def _read(file: MappedFile) -> RecordIndex:
         for each, count, stop in zip(files, counts, stops, strict=True)
     ]
     is_mapped = file.size - at > CHECKED_BYTES
-    starts = file.buffer[at:] if is_mapped else file.read(at, file.size)
+    starts = file.mapped().buffer[at:] if is_mapped else file.read(at, file.size)
     sums = BlockSums(len(starts), tables[0], block_bytes)
     if not is_mapped and sums.damaged_anywhere(starts) >= 0:
         raise ValueError("damaged starts")

@@ -55,17 +55,20 @@ class BlockSums:
     """
 
     def __init__(self, size: int, sums: Sums, block_bytes: int) -> None:
-        self.sums = np.ascontiguousarray(sums, np.uint32)
+        self.sums = (
+            sums if sums.dtype == np.uint32 and sums.flags.c_contiguous else np.ascontiguousarray(sums, np.uint32)
+        )
         self._size = size
         self._block_bytes = block_bytes
-        self._is_sound = np.zeros(len(sums), np.bool_)
         self.all_sound = not len(sums)
         """Whether every block was compared."""
+        if not self.all_sound:
+            self._is_sound = np.zeros(len(sums), np.bool_)
         if len(sums) != -(-size // block_bytes):
             raise ValueError(f"{len(sums)} checksums for {size} bytes in blocks of {block_bytes}")
 
     def damaged(self, buffer: memoryview, starts: Indices, stops: Indices) -> int:
-        """Compare the blocks that some ranges are in, as far as they were not yet; the number of a damaged one, or -1."""
+        """Compare the blocks that hold some ranges, unless they were compared before; the number of a damaged one, or -1."""
         if self.all_sound:
             return -1
         wrong, compared = _native.compare_blocks(buffer, starts, stops, self.sums, self._is_sound, self._block_bytes)
@@ -75,4 +78,9 @@ class BlockSums:
 
     def damaged_anywhere(self, buffer: memoryview) -> int:
         """Compare all blocks; the number of a damaged one, or -1."""
-        return self.damaged(buffer, np.zeros(1, np.int64), np.array([self._size], np.int64))
+        if self.all_sound:
+            return -1
+        ends = np.array((0, self._size), np.int64)
+        wrong, _ = _native.compare_blocks(buffer, ends[:1], ends[1:], self.sums, self._is_sound, self._block_bytes)
+        self.all_sound = wrong < 0
+        return wrong

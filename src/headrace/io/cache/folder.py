@@ -123,9 +123,9 @@ def _platform_folder() -> str:
 
 
 def _writable(base: str, part: str) -> Path:
-    folder = Path(base, part)
-    if not base.startswith("~") and _can_write(folder):
-        return folder
+    folder = os.path.join(base, part)
+    if base[:1] != "~" and _can_write(folder):
+        return Path(folder)
     fallback = _fallback(base) / part
     fallback.mkdir(parents=True, exist_ok=True)
     return fallback
@@ -146,9 +146,11 @@ def _fallback(folder: str) -> Path:
     return fallback
 
 
-def _can_write(folder: Path) -> bool:
+def _can_write(folder: str) -> bool:
+    if os.access(os.path.join(folder, ""), os.W_OK | os.X_OK):
+        return True
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        os.makedirs(folder, exist_ok=True)
     except OSError:
         return False
     return os.access(folder, os.W_OK | os.X_OK)

@@ -31,7 +31,7 @@ from headrace import _native
 from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, UnsupportedData, Where
 from headrace.io.faults import close_quietly, naming, shrank
-from headrace.io.local.signatures import FLAGS, Signature, vanished
+from headrace.io.local.signatures import FLAGS, Signature, no_such_file
 from headrace.io.paths import absolute
 from headrace.io.system import lock, usable_memory
 
@@ -105,31 +105,34 @@ class MappedFile:
     def __init__(self, path: str, *, expected: Signature | None = None, entry: str | None = None) -> None:
         self.path = path
         self.fault: CorruptFile | None = None
-        """What is wrong behind the last byte (where the compressed file that this comes from is damaged)."""
+        """What is wrong after the last byte (where the compressed file that this comes from is damaged)."""
         self._opened = absolute(entry or path)
-        self._map(expected, in_cache=entry is not None)
-
-    def _map(self, expected: Signature | None, *, in_cache: bool = False) -> None:
+        fd = open_to_read(self._opened, path)
         try:
-            self._map_open(_opened(self._opened, self.path), in_cache=in_cache)
+            self._map(fd, in_cache=entry is not None)
         except OSError:
-            with naming(self.path):
+            with naming(path):
                 raise
-        if expected is not None:
-            self.signature.check(expected, self.path)
-
-    def _map_open(self, fd: int, *, in_cache: bool) -> None:
-        try:
-            if in_cache:
-                lock(fd, shared=True)  # Keeps it from being thrown out while it is mapped.
-            _check_mappable(fd, self.path)
-            self.signature = Signature.of_open(fd)
-            self.size = self.signature.size
-            self._mapping = _mapping(fd, self.size, self.path, self._opened)
         finally:
             close_quietly(fd)
+        if expected is not None:
+            self.signature.check(expected, path)
+
+    def _map(self, fd: int, *, in_cache: bool) -> None:
+        if in_cache:
+            lock(fd, shared=True)  # Keeps the entry in the cache while it is mapped.
+        if _native.HAS_MAPPED_FILE:
+            mapping = _map_natively(fd, self.path, self._opened)
+            self._mapping: Any = mapping
+            self.signature = Signature.of_open(fd, mapping)
+            self.size = self.signature.size
+        else:
+            self.size = check_regular(fd, self.path)
+            self.signature = Signature.of_open(fd)
+            # An empty file cannot be mapped.
+            self._mapping = mmap.mmap(fd, self.size, access=mmap.ACCESS_READ) if self.size else b""
         self.buffer = memoryview(self._mapping)
-        """What native functions take, and nothing else may read outside of :func:`guarded`; views of it keep the mapping alive."""
+        """For native functions. Other code may read it only inside :func:`guarded`. Views of it keep the mapping alive."""
 
     @property
     def opened(self) -> str:
@@ -192,19 +195,44 @@ def _remapped(path: str, opened: str, signature: Signature, size: int, fault: Co
     return file
 
 
-def _opened(path: str, shown: str) -> int:
+def open_to_read(path: str, shown: str) -> int:
+    """A descriptor of a file.
+
+    Args:
+        path: Where it is.
+        shown: Its name in errors.
+
+    Raises:
+        NoFiles: There is no such file.
+    """
     try:
         return os.open(path, FLAGS)
     except FileNotFoundError as error:
-        raise vanished(shown) from error
+        raise no_such_file(shown) from error
+    except OSError:
+        with naming(shown):
+            raise
 
 
-def _check_mappable(fd: int, path: str) -> None:
-    mode = os.fstat(fd).st_mode
-    if not stat.S_ISREG(mode):
-        raise UnsupportedData(
-            Where(path=path), expected="a file", found="a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
-        )
+def check_regular(fd: int, path: str) -> int:
+    """The size of an open file.
+
+    Raises:
+        UnsupportedData: It is not a regular file.
+    """
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        found = "a folder" if stat.S_ISDIR(status.st_mode) else "a device or a pipe"
+        raise UnsupportedData(Where(path=path), expected="a file", found=found)
+    return status.st_size
+
+
+def _map_natively(fd: int, shown: str, path: str) -> _native.MappedFile:
+    try:
+        return _native.MappedFile(fd, None, shown, path, private=not gives_views())
+    except ValueError:
+        check_regular(fd, shown)
+        raise
 
 
 def guarded(*buffers: Any) -> _native.GuardedRead:
@@ -218,16 +246,6 @@ def views(buffer: memoryview, parts: Iterable[tuple[int, int]]) -> Iterator[memo
     """Parts ``[start, stop)`` of a buffer for users: views, or copies as :meth:`MappedFile.view` has it."""
     for start, stop in parts:
         yield (buffer[start:stop] if gives_views() else memoryview(_native.copy_bytes(buffer, start, stop - start)))
-
-
-def _mapping(fd: int, size: int, name: str, opened: str) -> Any:
-    if size == 0:
-        return b""  # An empty file cannot be mapped, and need not be.
-    if _native.HAS_MAPPED_FILE:
-        place = os.fsencode(opened)
-        shown = place if name == opened else os.fsencode(name)
-        return _native.MappedFile(fd, size, shown, place, private=not gives_views())
-    return mmap.mmap(fd, size, access=mmap.ACCESS_READ)
 
 
 def _drop_pages(mapping: mmap.mmap, offset: int, size: int) -> None:

@@ -20,7 +20,7 @@ from headrace import _native
 from headrace.errors import NoFiles, Where
 from headrace.io.cache.mirror import mirrored
 from headrace.io.faults import close_quietly, naming
-from headrace.io.local.mapped import MappedFile
+from headrace.io.local.mapped import MappedFile, check_regular, open_to_read
 from headrace.io.paths import is_pipe
 from headrace.io.store.listing import bytes_below, is_there
 from headrace.io.store.object import RemoteFile, look_at
@@ -29,6 +29,7 @@ from headrace.io.urls import is_listing, is_url
 
 __all__ = [
     "OTHERWISE",
+    "FileHead",
     "FilesBelow",
     "LeadsOut",
     "mapped",
@@ -43,6 +44,7 @@ __all__ = [
 
 
 OTHERWISE = -1
+HEAD_BYTES = 4096
 FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 MOST_FOLDERS = 4096
@@ -179,9 +181,51 @@ def _as_no_files(error: OSError, path: str) -> OSError:
     return error
 
 
-def open_file(path: str) -> MappedFile | RemoteFile:
-    """A file for reading a few ranges of it: mapped, or behind its URL."""
-    return RemoteFile(path).known() if is_url(path) else MappedFile(path)
+class FileHead:
+    """A file on this machine whose first bytes are wanted. Those take one system call; a mapping gives the rest if it is asked for.
+
+    Implements :class:`headrace.contracts.protocols.File`.
+
+    Args:
+        path: The file.
+        head_bytes: How many bytes are read at once.
+
+    Raises:
+        NoFiles: There is no such file.
+        UnsupportedData: It is a folder, a device or a socket.
+    """
+
+    def __init__(self, path: str, head_bytes: int = HEAD_BYTES) -> None:
+        self.path = path
+        self._mapped: MappedFile | None = None
+        fd = open_to_read(path, path)
+        try:
+            with naming(path):
+                self.size = check_regular(fd, path)
+                self._head = memoryview(os.read(fd, min(self.size, head_bytes)))
+        finally:
+            close_quietly(fd)
+
+    def read(self, offset: int, size: int, /) -> memoryview:
+        """``size`` bytes, fewer at the end of the file."""
+        if offset + size <= len(self._head) or len(self._head) == self.size:
+            return self._head[offset : offset + size]
+        return self.mapped().read(offset, size)
+
+    def read_many(self, ranges: Sequence[tuple[int, int]], /) -> list[memoryview]:
+        """Several ``(offset, size)`` ranges."""
+        return [self.read(offset, size) for offset, size in ranges]
+
+    def mapped(self) -> MappedFile:
+        """All of it."""
+        if self._mapped is None:
+            self._mapped = MappedFile(self.path)
+        return self._mapped
+
+
+def open_file(path: str) -> FileHead | RemoteFile:
+    """A file or an object in a store, opened to look at its first bytes."""
+    return RemoteFile(path).known() if is_url(path) else FileHead(path)
 
 
 def read_head(path: str, size: int) -> tuple[bytes, int | None]:
@@ -196,20 +240,8 @@ def read_head(path: str, size: int) -> tuple[bytes, int | None]:
         return bytes(remote.read(0, size)), remote.size
     if is_pipe(path):
         return b"", None
-    try:
-        descriptor = os.open(path, FLAGS)
-    except FileNotFoundError as error:
-        raise NoFiles(Where(path=path), expected="a file", found="none of that name") from error
-    try:
-        status = os.fstat(descriptor)
-        if stat.S_ISREG(status.st_mode):
-            return os.read(descriptor, size), status.st_size
-    except OSError:
-        with naming(path):
-            raise
-    finally:
-        close_quietly(descriptor)
-    return b"", MappedFile(path).size  # Mapping refuses it, and says what it is.
+    file = FileHead(path, size)
+    return bytes(file.read(0, size)), file.size
 
 
 def mapped(path: str) -> MappedFile:

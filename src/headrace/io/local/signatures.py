@@ -20,7 +20,7 @@ from headrace import _native
 from headrace.errors import NoFiles, Where
 from headrace.io.faults import changed, close_quietly, naming
 
-__all__ = ["Signature", "vanished"]
+__all__ = ["Signature", "no_such_file"]
 
 
 BLOCK_BYTES = 4096
@@ -54,7 +54,7 @@ class Signature:
         try:
             status = os.stat(path)
         except FileNotFoundError as error:
-            raise vanished(path) from error
+            raise no_such_file(path) from error
         return _of_status(status, -1)
 
     @classmethod
@@ -67,7 +67,7 @@ class Signature:
         try:
             fd = os.open(path, FLAGS)
         except FileNotFoundError as error:
-            raise vanished(path) from error
+            raise no_such_file(path) from error
         with naming(path):
             try:
                 return cls.of_open(fd)
@@ -75,8 +75,15 @@ class Signature:
                 close_quietly(fd)
 
     @classmethod
-    def of_open(cls, fd: int) -> Signature:
-        """The whole signature of an open file, whose position stays where it is."""
+    def of_open(cls, fd: int, mapping: _native.MappedFile | None = None) -> Signature:
+        """The whole signature of an open file, whose position does not change.
+
+        Args:
+            fd: Its descriptor.
+            mapping: All of it in memory, if it is mapped: then no system call is needed.
+        """
+        if mapping is not None:
+            return cls(*mapping.signature(BLOCK_BYTES))
         if _native.HAS_MAPPED_FILE and hasattr(os, "pread"):
             return cls(*_native.read_signature(fd, BLOCK_BYTES))
         status = os.fstat(fd)
@@ -127,6 +134,6 @@ def _read_at(fd: int, size: int, offset: int) -> bytes:
     return found
 
 
-def vanished(path: str) -> NoFiles:
+def no_such_file(path: str) -> NoFiles:
     """The error for a file that is not there."""
     return NoFiles(Where(path=path), expected="a file", found="none of that name")
