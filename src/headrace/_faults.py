@@ -40,15 +40,15 @@ def describe(error: NativeFault, where: Where, features: Sequence[str] = ()) -> 
         where = where.at(offset=error.offset)
     if 0 <= error.feature < len(features):
         where = where.at(feature=features[error.feature])
-    make = _SENTENCES.get(error.fault, _unknown)
+    make = _DESCRIPTIONS.get(error.fault, _describe_unknown)
     return make(error, where)
 
 
-def _unknown(error: NativeFault, where: Where) -> DataError:
+def _describe_unknown(error: NativeFault, where: Where) -> DataError:
     return CorruptRecord(where, expected="sound data", found=f"fault {error.fault!r}", hint=VERIFY_HINT)
 
 
-def _truncated(error: NativeFault, where: Where) -> DataError:
+def _describe_truncation(error: NativeFault, where: Where) -> DataError:
     return CorruptRecord(
         where,
         expected=f"{error.expected} more bytes",
@@ -57,7 +57,7 @@ def _truncated(error: NativeFault, where: Where) -> DataError:
     )
 
 
-def _checksum(part: str) -> Callable[[NativeFault, Where], DataError]:
+def _describe_checksum(part: str) -> Callable[[NativeFault, Where], DataError]:
     def make(error: NativeFault, where: Where) -> DataError:
         return CorruptRecord(
             where,
@@ -69,7 +69,7 @@ def _checksum(part: str) -> Callable[[NativeFault, Where], DataError]:
     return make
 
 
-def _wire(_error: NativeFault, where: Where) -> DataError:
+def _describe_wire(_error: NativeFault, where: Where) -> DataError:
     return CorruptRecord(
         where,
         expected="a valid protobuf message",
@@ -78,7 +78,7 @@ def _wire(_error: NativeFault, where: Where) -> DataError:
     )
 
 
-def _wrong_kind(error: NativeFault, where: Where) -> DataError:
+def _describe_wrong_kind(error: NativeFault, where: Where) -> DataError:
     return SchemaMismatch(
         where,
         expected=f"{KINDS.get(error.expected, '?')} values",
@@ -87,7 +87,7 @@ def _wrong_kind(error: NativeFault, where: Where) -> DataError:
     )
 
 
-def _wrong_count(error: NativeFault, where: Where) -> DataError:
+def _describe_wrong_count(error: NativeFault, where: Where) -> DataError:
     return SchemaMismatch(
         where,
         expected=f"{error.expected} values",
@@ -96,7 +96,7 @@ def _wrong_count(error: NativeFault, where: Where) -> DataError:
     )
 
 
-def _missing(_error: NativeFault, where: Where) -> DataError:
+def _describe_missing(_error: NativeFault, where: Where) -> DataError:
     return SchemaMismatch(
         where,
         expected="a value",
@@ -105,19 +105,19 @@ def _missing(_error: NativeFault, where: Where) -> DataError:
     )
 
 
-def _header(_error: NativeFault, where: Where) -> DataError:
+def _describe_header(_error: NativeFault, where: Where) -> DataError:
     return CorruptFile(where, expected="a valid file header", found="bytes that are not one")
 
 
-def _magic(_error: NativeFault, where: Where) -> DataError:
+def _describe_magic(_error: NativeFault, where: Where) -> DataError:
     return CorruptFile(where, expected="the format's magic bytes", found="other bytes")
 
 
-def _range(error: NativeFault, where: Where) -> DataError:
+def _describe_range(error: NativeFault, where: Where) -> DataError:
     return CorruptRecord(where, expected=f"a number up to {error.expected}", found=str(error.found))
 
 
-def _structure(error: NativeFault, where: Where) -> DataError:
+def _describe_structure(error: NativeFault, where: Where) -> DataError:
     if error.expected:
         expected, found = f"a chunk of {error.expected} records, as the footer says", f"one of {error.found}"
     else:
@@ -125,12 +125,12 @@ def _structure(error: NativeFault, where: Where) -> DataError:
     return CorruptRecord(where, expected=expected, found=found, hint=VERIFY_HINT)
 
 
-def _part(error: NativeFault, where: Where) -> DataError:
+def _describe_part(error: NativeFault, where: Where) -> DataError:
     opening = "a whole record or a first part" if error.expected == 0 else "a middle or a last part"
     return CorruptRecord(where, expected=opening, found=f"a part with the flag {error.found}", hint=VERIFY_HINT)
 
 
-def _tensor(_error: NativeFault, where: Where) -> DataError:
+def _describe_tensor(_error: NativeFault, where: Where) -> DataError:
     return CorruptRecord(
         where,
         expected="values, keys and a shape that fit together",
@@ -139,7 +139,7 @@ def _tensor(_error: NativeFault, where: Where) -> DataError:
     )
 
 
-def _changed(error: NativeFault, where: Where) -> DataError:
+def _describe_change(error: NativeFault, where: Where) -> DataError:
     return CorruptRecord(
         where if error.offset else replace(where, offset=None),
         expected="data that stays as it is while it is read",
@@ -148,7 +148,7 @@ def _changed(error: NativeFault, where: Where) -> DataError:
     )
 
 
-def _wrong_shape(_error: NativeFault, where: Where) -> DataError:
+def _describe_wrong_shape(_error: NativeFault, where: Where) -> DataError:
     return SchemaMismatch(
         where,
         expected="a tensor of the schema's shape, sparse where that is",
@@ -157,21 +157,21 @@ def _wrong_shape(_error: NativeFault, where: Where) -> DataError:
     )
 
 
-_SENTENCES: dict[str, Callable[[NativeFault, Where], DataError]] = {
-    "truncated": _truncated,
-    "length_checksum": _checksum("length"),
-    "payload_checksum": _checksum("payload"),
-    "wire": _wire,
-    "wrong_kind": _wrong_kind,
-    "wrong_count": _wrong_count,
-    "missing": _missing,
-    "header": _header,
-    "magic": _magic,
-    "range": _range,
-    "header_checksum": _checksum("header"),
-    "structure": _structure,
-    "part": _part,
-    "tensor": _tensor,
-    "changed": _changed,
-    "wrong_shape": _wrong_shape,
+_DESCRIPTIONS: dict[str, Callable[[NativeFault, Where], DataError]] = {
+    "truncated": _describe_truncation,
+    "length_checksum": _describe_checksum("length"),
+    "payload_checksum": _describe_checksum("payload"),
+    "wire": _describe_wire,
+    "wrong_kind": _describe_wrong_kind,
+    "wrong_count": _describe_wrong_count,
+    "missing": _describe_missing,
+    "header": _describe_header,
+    "magic": _describe_magic,
+    "range": _describe_range,
+    "header_checksum": _describe_checksum("header"),
+    "structure": _describe_structure,
+    "part": _describe_part,
+    "tensor": _describe_tensor,
+    "changed": _describe_change,
+    "wrong_shape": _describe_wrong_shape,
 }

@@ -14,12 +14,12 @@ from itertools import pairwise
 from pathlib import PurePath
 from types import FrameType
 
-__all__ = ["INTERRUPTED", "as_usual"]
+__all__ = ["INTERRUPTED", "raise_on_interrupt"]
 
 INTERRUPTED = 130
 
 
-def as_usual() -> None:
+def raise_on_interrupt() -> None:
     """Let Ctrl-C raise ``KeyboardInterrupt`` from now on, as it does in every Python program."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)

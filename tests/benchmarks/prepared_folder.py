@@ -11,7 +11,7 @@ from benchmarks.data import Files
 from benchmarks.image_data import SIDE, ImageFiles
 
 import headrace as hr
-from headrace.datasets.encoding import FeaturesEncoder
+from headrace.datasets.codec import FeaturesEncoder
 from headrace.datasets.features import ClassLabel, FeaturesDict, Image
 
 

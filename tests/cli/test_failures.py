@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import headrace as hr
-from headrace.cli.terminal.failures import exit_code, tell
+from headrace.cli.failures import exit_code, print_error
 
 
 @pytest.mark.parametrize("command", ["inspect", "head", "schema", "stats", "verify", "index"])
@@ -76,7 +76,7 @@ def test_version_and_help(run):
 def test_notes_are_told(capsys):
     error = OSError(28, "No space left on device", "x.npz")
     error.add_note("What is finished is kept.")
-    tell(error)
+    print_error(error)
     assert capsys.readouterr().err == "headrace: error: No space left on device: x.npz. What is finished is kept.\n"
 
 

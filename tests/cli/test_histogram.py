@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from headrace.cli.stats.histogram import MOST_DISTINCT, Counts, Histogram, round_bars
+from headrace.cli.stats.histogram import MOST_DISTINCT, Counts, ValueHistogram, round_bars
 from headrace.cli.stats.numbers import Numbers, Summary
 from headrace.cli.stats.report import bar_lines, spark
 
@@ -29,7 +29,7 @@ def summary_of(parts, dtype=np.float64):
 
 @given(blocks)
 def test_every_number_is_in_one_bar(parts):
-    histogram = Histogram()
+    histogram = ValueHistogram()
     for part in parts:
         histogram.add(part)
     values = np.concatenate(parts)
@@ -44,7 +44,7 @@ def test_every_number_is_in_one_bar(parts):
 
 def test_bars_hold_what_lies_in_them():
     values = np.random.default_rng(0).standard_normal(30_000)
-    histogram = Histogram()
+    histogram = ValueHistogram()
     for part in np.array_split(values, 50):
         histogram.add(part)
     bars = histogram.bars(24, values.min(), values.max())

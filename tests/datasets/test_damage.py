@@ -13,8 +13,7 @@ import headrace as hr
 from headrace.contracts.feature import Feature
 from headrace.contracts.values import Ragged
 from headrace.datasets import SkipDecoding, data_source
-from headrace.datasets.codec import FeaturesCodec
-from headrace.datasets.encoding import FeaturesEncoder
+from headrace.datasets.codec import FeaturesCodec, FeaturesEncoder
 from headrace.datasets.features import Dataset, FeaturesDict, Image, Sequence, Tensor, Text
 from headrace.errors import CorruptFile, CorruptRecord, HeadraceError, NoFiles, SchemaMismatch, UnsupportedData
 

@@ -14,8 +14,7 @@ from tests.reference.tf_example import parse
 import headrace as hr
 from headrace.contracts.values import Ragged
 from headrace.datasets import Decoder, PartialDecoding, SkipDecoding, Steps, data_source
-from headrace.datasets.codec import FeaturesCodec
-from headrace.datasets.encoding import FeaturesEncoder
+from headrace.datasets.codec import FeaturesCodec, FeaturesEncoder
 from headrace.datasets.features import (
     Audio,
     BBoxFeature,

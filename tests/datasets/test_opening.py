@@ -12,7 +12,7 @@ import pytest
 import headrace as hr
 from headrace import _native
 from headrace.datasets import data_source
-from headrace.datasets.encoding import FeaturesEncoder
+from headrace.datasets.codec import FeaturesEncoder
 from headrace.datasets.features import ClassLabel, FeaturesDict, Image
 from headrace.errors import CorruptFile, CorruptRecord, NoFiles, UnsupportedData
 

@@ -12,7 +12,7 @@ import pytest
 from tests.datasets.alike import same_example
 
 from headrace.datasets import data_source
-from headrace.datasets.encoding import FeaturesEncoder
+from headrace.datasets.codec import FeaturesEncoder
 from headrace.datasets.features.reading import feature_from_json, read_features
 from headrace.errors import DataError
 from headrace.sources.read_instruction import ReadInstruction, even_splits, resolve_split

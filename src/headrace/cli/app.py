@@ -14,17 +14,16 @@ import typer
 from typer.core import TyperGroup
 
 import headrace
-from headrace._interrupts import as_usual
+from headrace._interrupts import raise_on_interrupt
 from headrace.cli.convert import convert
-from headrace.cli.datasets import datasets
+from headrace.cli.datasets import datasets, prepare
 from headrace.cli.demo import demo
 from headrace.cli.endpoints import endpoints, invoke, serve
+from headrace.cli.failures import report_failures
 from headrace.cli.index import index
 from headrace.cli.inspect import head, inspect, schema
-from headrace.cli.prepare import prepare
 from headrace.cli.stats import stats
-from headrace.cli.terminal.console import note
-from headrace.cli.terminal.failures import ending
+from headrace.cli.terminal import note
 from headrace.cli.train import train
 from headrace.cli.transform import transform
 from headrace.cli.verify import verify
@@ -37,12 +36,12 @@ class _Commands(TyperGroup):
     """Runs a command and gives its end the right form."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        with ending(traceback=False):  # Help and version are printed here.
-            as_usual()
+        with report_failures(traceback=False):  # Help and version are printed here.
+            raise_on_interrupt()
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
-        with ending(traceback=bool(ctx.params.get("traceback"))):
+        with report_failures(traceback=bool(ctx.params.get("traceback"))):
             if ctx.params.get("verbose"):
                 raise typer.BadParameter("it goes with --version", ctx=ctx, param_hint="--verbose")
             return super().invoke(ctx)

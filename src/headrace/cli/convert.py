@@ -23,8 +23,7 @@ from headrace.cli.options import (
     on_corrupt,
     schema_in,
 )
-from headrace.cli.terminal.console import note, print_json, print_line
-from headrace.cli.terminal.values import amount, printable, size_of
+from headrace.cli.terminal import count_of, note, print_json, print_line, printable, size_of
 from headrace.sources.opening import open as open_source
 from headrace.writing.convert import Converted
 from headrace.writing.convert import convert as convert_files
@@ -130,11 +129,11 @@ def convert(
 
 
 def _show(done: Converted, seconds: float) -> None:
-    name = printable(done.paths[0]) if len(done.paths) == 1 else amount(len(done.paths), "file")
-    print_line(f"{amount(done.examples, 'example')} into {name}, {size_of(done.bytes)}, in {seconds:.1f} s")
+    name = printable(done.paths[0]) if len(done.paths) == 1 else count_of(len(done.paths), "file")
+    print_line(f"{count_of(done.examples, 'example')} into {name}, {size_of(done.bytes)}, in {seconds:.1f} s")
     if done.resumed:
-        print_line(f"{amount(done.resumed, 'example')} of them by an earlier run that was stopped")
+        print_line(f"{count_of(done.resumed, 'example')} of them by an earlier run that was stopped")
     for sentence in done.lost:
         note(f"lost: {printable(sentence)}")
     if done.skipped:
-        note(f"left out {amount(done.skipped, 'damaged stretch', 'damaged stretches')}")
+        note(f"left out {count_of(done.skipped, 'damaged stretch', 'damaged stretches')}")

@@ -1,19 +1,147 @@
-"""``headrace datasets``: which are known by name, and which are prepared."""
+"""``headrace prepare`` and ``headrace datasets``: prepared datasets, made and listed."""
 
 from __future__ import annotations
 
+import time
+from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from headrace.cli.options import AsJson
-from headrace.cli.prepare import DataDir, told
-from headrace.cli.terminal.console import note, print_json, print_table
-from headrace.cli.terminal.values import printable, size_of
+from headrace.cli.terminal import count_of, note, print_json, print_line, print_table, printable, size_of
+from headrace.datasets.building.own import builder_for
+from headrace.datasets.downloading.fetch import Patience
 from headrace.datasets.locate import data_folders, find_prepared, prepared_names
-from headrace.datasets.named.catalogue import known_builders
+from headrace.datasets.named.catalogue import known_builders, named_builder
 from headrace.datasets.prepared import Prepared, read_prepared
 from headrace.errors import DataError
 
-__all__ = ["datasets"]
+__all__ = ["DataDir", "datasets", "prepare"]
+
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir",
+        metavar="FOLDER",
+        show_default=False,
+        help="The folder of all datasets.  [default: $TFDS_DATA_DIR, else ~/tensorflow_datasets]",
+    ),
+]
+
+
+class FileFormatChoice(StrEnum):
+    """What files a prepared dataset lies in."""
+
+    tfrecord = "tfrecord"
+    array_record = "array_record"
+
+
+def prepare(
+    name: Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="What the dataset is called.")],
+    *,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="PATH",
+            show_default=False,
+            help="Your own files: a folder of images (split/class/x.jpg or class/x.jpg), a CSV file, a folder of train.csv, "
+            "test.csv, ..., or a prepared folder.",
+        ),
+    ] = None,
+    data_dir: DataDir = None,
+    download_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--download-dir",
+            metavar="FOLDER",
+            show_default=False,
+            help="Where downloaded files are kept.  [default: downloads in the folder of all datasets]",
+        ),
+    ] = None,
+    version: Annotated[
+        str | None,
+        typer.Option(
+            "--version",
+            metavar="X.Y.Z",
+            show_default=False,
+            help="Of the dataset made from your own files.  [default: 1.0.0, or that of the prepared folder]",
+        ),
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option("--label", metavar="COLUMN", show_default=False, help="Which column of a CSV file is the class."),
+    ] = None,
+    file_format: Annotated[
+        FileFormatChoice, typer.Option("--format", help="What files it lies in.")
+    ] = FileFormatChoice.tfrecord,
+    shards: Annotated[
+        int | None,
+        typer.Option(
+            "--shards", min=1, show_default=False, help="Files of each split.  [default: what suits its size]"
+        ),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.1, help="Seconds that a server is waited for.")
+    ] = Patience().timeout_s,
+    as_json: AsJson = False,
+) -> None:
+    """Download a dataset and prepare it, or prepare one from your own files.
+
+    What comes out is a folder that headrace.data_source(NAME) and TFDS read. `headrace datasets` lists the names that are known. Stopped half-way, the same command goes on with the download where it stopped; a folder gets its name when all of it is there.
+
+    Examples:
+      headrace prepare fashion_mnist
+      headrace prepare emnist/letters --data-dir /data
+      headrace prepare pets --from photos/
+      headrace prepare flowers --from flowers.csv --label species --format array_record
+    """
+    if source is None and (label is not None or version is not None):
+        raise typer.BadParameter("--label and --version are for your own files: name them with --from")
+    begun = time.monotonic()
+    try:
+        builder = (
+            named_builder(name) if source is None else builder_for(source, name=name, version=version, label=label)
+        )
+    except ValueError as error:
+        if type(error) is not ValueError:
+            raise
+        raise typer.BadParameter(str(error), param_hint="NAME") from error
+    was_there = builder.folder(data_dir).is_dir()
+    prepared = builder.download_and_prepare(
+        download_dir, data_dir, file_format=file_format.value, num_shards=shards, patience=Patience(timeout_s=timeout)
+    )
+    if as_json:
+        print_json(summary_json(prepared))
+    else:
+        _show(prepared, None if was_there else time.monotonic() - begun)
+
+
+def summary_json(prepared: Prepared) -> dict[str, object]:
+    """A prepared dataset for programs."""
+    splits = {
+        split.name: {"examples": split.num_examples, "files": split.num_shards, "bytes": split.num_bytes}
+        for split in prepared.splits.values()
+    }
+    return {
+        "name": prepared.full_name,
+        "folder": str(prepared.folder),
+        "format": prepared.file_format,
+        "splits": splits,
+    }
+
+
+def _show(prepared: Prepared, seconds: float | None) -> None:
+    made = "was there already" if seconds is None else f"prepared in {seconds:.1f} s"
+    print_line(f"{prepared.full_name} {made}: {prepared.folder}")
+    for split in prepared.splits.values():
+        files = count_of(split.num_shards, "file")
+        print_line(
+            f"  {split.name}: {count_of(split.num_examples or 0, 'example')}, {size_of(split.num_bytes)} in {files}"
+        )
 
 
 def datasets(*, data_dir: DataDir = None, as_json: AsJson = False) -> None:
@@ -31,7 +159,7 @@ def datasets(*, data_dir: DataDir = None, as_json: AsJson = False) -> None:
             {
                 "data_dirs": [str(folder) for folder in data_folders(data_dir)],
                 "known": [{"name": each.full_name, "download_bytes": each.download_size} for each in known],
-                "prepared": [{**told(each), "bytes": _size(each)} for each in prepared],
+                "prepared": [{**summary_json(each), "bytes": _size(each)} for each in prepared],
             }
         )
         return

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from headrace.cli.options import AsJson
-from headrace.cli.terminal.console import note, print_json, print_line, print_table
+from headrace.cli.terminal import note, print_json, print_line, print_table
 from headrace.errors import NoFiles, UnsupportedData, Where
 from headrace.hosting.client import Answer, Client
 from headrace.hosting.endpoint import create_endpoint, find_endpoint, list_endpoints, log_to_standard_error
@@ -95,14 +95,14 @@ def invoke(
     if file is not None and body is not None:
         raise ValueError("a request comes either from --file or from the command line")
     payload = file.read_bytes() if file is not None else body.encode() if body is not None else sys.stdin.buffer.read()
-    answer = _asked(endpoint, payload, content_type, accept, timeout_s)
+    answer = _invoke(endpoint, payload, content_type, accept, timeout_s)
     sys.stdout.buffer.write(answer.body)
     if sys.stdout.isatty() and not answer.body.endswith(b"\n"):
         sys.stdout.buffer.write(b"\n")
     sys.stdout.buffer.flush()
 
 
-def _asked(endpoint: str, body: bytes, content_type: str, accept: str | None, timeout_s: float) -> Answer:
+def _invoke(endpoint: str, body: bytes, content_type: str, accept: str | None, timeout_s: float) -> Answer:
     if endpoint.startswith("http://"):
         client = Client(endpoint.rstrip("/"))
         return client.invoke(body, content_type=content_type, accept=accept, timeout_s=timeout_s)

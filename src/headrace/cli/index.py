@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace.cli.options import AsJson, FormatName, Paths, SkipCorrupt, as_path, on_corrupt, tell_skipped
-from headrace.cli.terminal.console import print_json, print_line
-from headrace.cli.terminal.values import amount, printable, size_of
+from headrace.cli.terminal import count_of, print_json, print_line, printable, size_of
 from headrace.formats.framed.records import FramedRecords
 from headrace.formats.index.index import index_path, save_index
 from headrace.formats.index.text import read_text_index, write_text_index
@@ -61,7 +60,7 @@ def index(
     if (text or from_text) and not isinstance(records, TFRecordRecords):
         raise typer.BadParameter("the text form is of TFRecord", param_hint="--text")
     kept = index_path(records.paths, format=records.framing.index_name, on_corrupt=on_corrupt(skip_corrupt))
-    before, begun = _changed(kept), time.monotonic()
+    before, begun = _modified_time(kept), time.monotonic()
     if from_text is not None:
         _import(from_text, records, kept, skip_corrupt=skip_corrupt)
     count = len(records)
@@ -71,7 +70,7 @@ def index(
         "files": len(records.paths),
         "index": str(kept) if kept.exists() else None,
         "index_bytes": kept.stat().st_size if kept.exists() else 0,
-        "built": before is None or _changed(kept) != before,
+        "built": before is None or _modified_time(kept) != before,
         "seconds": round(seconds, 6),
         "text": _export(records, text) if text is not None else [],
     }
@@ -82,7 +81,7 @@ def index(
     tell_skipped(records.skipped)
 
 
-def _changed(path: Path) -> int | None:
+def _modified_time(path: Path) -> int | None:
     return path.stat().st_mtime_ns if path.exists() else None
 
 
@@ -110,7 +109,7 @@ def _export(records: FramedRecords, out: Path) -> list[str]:
 
 def _show(facts: dict[str, Any]) -> None:
     how = f"built in {facts['seconds']:.2f} s" if facts["built"] else "was there already"
-    print_line(f"{amount(facts['records'], 'record')} in {amount(facts['files'], 'file')}; the index {how}")
+    print_line(f"{count_of(facts['records'], 'record')} in {count_of(facts['files'], 'file')}; the index {how}")
     if facts["index"] is None:
         print_line("It could not be kept: the cache folder cannot be written.")
     else:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from headrace.cli.failures import exit_code, print_error
 from headrace.cli.options import (
     AsJson,
     CodecName,
@@ -20,12 +21,10 @@ from headrace.cli.options import (
     SkipCorrupt,
     as_path,
     on_corrupt,
-    opened,
+    open_from_options,
     tell_skipped,
 )
-from headrace.cli.terminal.console import print_json, print_line, print_table, width
-from headrace.cli.terminal.failures import exit_code, tell
-from headrace.cli.terminal.values import plain, printable, short, size_of
+from headrace.cli.terminal import print_json, print_line, print_table, printable, shorten, size_of, to_json, width
 from headrace.contracts.records import Skipped
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Example
@@ -56,7 +55,7 @@ def schema(
       headrace schema train.tfrecord
       headrace schema 'shards/*.tfrecord' --json > schema.json
     """
-    found = opened(paths, format=format, codec=codec, columns=columns).schema
+    found = open_from_options(paths, format=format, codec=codec, columns=columns).schema
     if as_json:
         print_json(json.loads(found.to_json()))
     else:
@@ -98,13 +97,15 @@ def head(
       headrace head train.tfrecord
       headrace head -n 100 --columns label,name train.tfrecord --json | jq .label
     """
-    source = opened(paths, format=format, codec=codec, schema=schema, columns=columns, skip_corrupt=skip_corrupt)
+    source = open_from_options(
+        paths, format=format, codec=codec, schema=schema, columns=columns, skip_corrupt=skip_corrupt
+    )
     examples: list[Example] = []
     try:
         for example in first_examples(source, count):
             examples.append(example)
             if as_json:
-                print_json(plain(dict(example)), indent=None)
+                print_json(to_json(dict(example)), indent=None)
     finally:  # What comes before damage is shown before the damage is reported.
         if not as_json:
             _print_examples(list(source.schema), examples)
@@ -120,7 +121,7 @@ def first_examples(source: Source, count: int) -> Iterator[Example]:
 
 def _print_examples(names: list[str], examples: list[Example]) -> None:
     headings = ["", *map(printable, names)]
-    rows = [[str(number), *(short(example[name]) for name in names)] for number, example in enumerate(examples)]
+    rows = [[str(number), *(shorten(example[name]) for name in names)] for number, example in enumerate(examples)]
     widths = [max(len(row[column]) for row in [headings, *rows]) for column in range(len(headings))]
     if sum(widths) + 2 * len(widths) <= width():
         print_table(headings, rows)
@@ -171,7 +172,7 @@ def inspect(
         _show(facts)
     tell_skipped(facts.skipped)
     for fault in facts.faults:
-        tell(fault)
+        print_error(fault)
     if facts.faults:
         raise typer.Exit(exit_code(facts.faults[0]))
 
@@ -227,7 +228,7 @@ def _show(facts: _Facts) -> None:
     if facts.first is not None:
         print_line()
         print_line("first example", style="bold")
-        values = [(printable(feature), short(value)) for feature, value in facts.first.items()]
+        values = [(printable(feature), shorten(value)) for feature, value in facts.first.items()]
         print_table(("", ""), values, show_headings=False)
 
 
@@ -239,7 +240,7 @@ def _as_json(facts: _Facts) -> dict[str, Any]:
         "records": facts.records,
         "bytes": facts.bytes,
         "schema": None if facts.schema is None else json.loads(facts.schema.to_json()),
-        "first_example": None if facts.first is None else plain(dict(facts.first)),
+        "first_example": None if facts.first is None else to_json(dict(facts.first)),
         "skipped": {"records": facts.skipped.records, "bytes": facts.skipped.bytes},
         "faults": [str(fault) for fault in facts.faults],
     }

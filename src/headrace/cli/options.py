@@ -9,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.terminal.console import note
-from headrace.cli.terminal.values import amount, size_of
+from headrace.cli.terminal import count_of, note, size_of
 from headrace.contracts.records import OnCorrupt, Skipped
 from headrace.contracts.schema import Schema
 from headrace.errors import UnknownFormat
@@ -34,7 +33,7 @@ __all__ = [
     "known_format",
     "names_in",
     "on_corrupt",
-    "opened",
+    "open_from_options",
     "schema_in",
     "tell_skipped",
 ]
@@ -150,7 +149,7 @@ def on_corrupt(skip: bool) -> OnCorrupt:
     return "skip" if skip else "raise"
 
 
-def opened(
+def open_from_options(
     paths: Sequence[str],
     *,
     format: str | None = None,
@@ -174,4 +173,4 @@ def opened(
 def tell_skipped(skipped: Skipped) -> None:
     """Say on stderr what ``--skip-corrupt`` left out."""
     if skipped.records:
-        note(f"left out {amount(skipped.records, 'damaged stretch', 'damaged stretches')}, {size_of(skipped.bytes)}")
+        note(f"left out {count_of(skipped.records, 'damaged stretch', 'damaged stretches')}, {size_of(skipped.bytes)}")

@@ -12,9 +12,9 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from headrace.cli.failures import TERMINATED
 from headrace.cli.options import AsJson
-from headrace.cli.terminal.console import note, print_json, print_line
-from headrace.cli.terminal.failures import TERMINATED
+from headrace.cli.terminal import note, print_json, print_line
 from headrace.containers.linear_learner.container import LinearLearnerContainer
 from headrace.containers.script import ScriptContainer
 from headrace.contracts.job import Channel, Container

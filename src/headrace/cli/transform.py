@@ -9,7 +9,7 @@ import typer
 
 from headrace.cli.endpoints import Scripts, stages_of
 from headrace.cli.options import AsJson
-from headrace.cli.terminal.console import note, print_json, print_line
+from headrace.cli.terminal import note, print_json, print_line
 from headrace.hosting.registry import state_folder
 from headrace.jobs.store import PathStore
 from headrace.jobs.transform.running import transform as run_job

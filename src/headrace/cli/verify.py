@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
+from headrace.cli.failures import DATA_FAULT
 from headrace.cli.options import AsJson, CodecName, FormatName, Paths, SchemaFile, as_path, schema_in
-from headrace.cli.terminal.console import note, print_json, print_line
-from headrace.cli.terminal.failures import DATA_FAULT
-from headrace.cli.terminal.values import amount, printable, size_of
+from headrace.cli.terminal import count_of, note, print_json, print_line, printable, size_of
 from headrace.errors import DataError
 from headrace.writing.verify import Report
 from headrace.writing.verify import salvage as salvage_file
@@ -55,7 +54,9 @@ def verify(
     if salvage is not None:
         saved = salvage_file(as_path(paths), salvage, format=format)
         lost = "an unknown number" if saved.lost_records is None else f"{saved.lost_records:,}"
-        note(f"saved {amount(saved.records, 'record')} in {salvage}; {lost} lost, {size_of(saved.lost_bytes)} damaged")
+        note(
+            f"saved {count_of(saved.records, 'record')} in {salvage}; {lost} lost, {size_of(saved.lost_bytes)} damaged"
+        )
     if not report.ok:
         raise typer.Exit(DATA_FAULT)
 
@@ -67,9 +68,9 @@ def _show(report: Report) -> None:
         print_line(f"... and {report.more_faults:,} more", style="red")
     count = len(report.faults) + report.more_faults
     print_line(
-        f"{amount(report.files, 'file')}, {amount(report.records, 'sound record')}, {size_of(report.bytes)}"
-        + (f", {amount(report.images, 'image')} decoded: " if report.images else ": ")
-        + ("no fault" if report.ok else amount(count, "fault")),
+        f"{count_of(report.files, 'file')}, {count_of(report.records, 'sound record')}, {size_of(report.bytes)}"
+        + (f", {count_of(report.images, 'image')} decoded: " if report.images else ": ")
+        + ("no fault" if report.ok else count_of(count, "fault")),
         style="green" if report.ok else "bold red",
     )
 

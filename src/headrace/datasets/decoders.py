@@ -15,7 +15,7 @@ from headrace.datasets.features.sequence import Dataset, Sequence
 from headrace.datasets.features.tensor import Tensor
 from headrace.errors import NoSuchFeature, Where
 
-__all__ = ["Decoder", "PartialDecoding", "SkipDecoding", "decoders_by_key", "replaced", "wanted_keys"]
+__all__ = ["Decoder", "PartialDecoding", "SkipDecoding", "decoders_by_key", "features_to_read", "wanted_keys"]
 
 Spec = bool | Mapping[str, Any] | Collection[str]
 
@@ -140,7 +140,7 @@ class _ByFunction(_Instead):
         return (dict(zip(names, values, strict=True)) for values in zip(*parts, strict=True))
 
 
-def replaced(key: str, feature: LeafFeature, decoder: SkipDecoding | Decoder | None) -> dict[str, LeafFeature]:
+def features_to_read(key: str, feature: LeafFeature, decoder: SkipDecoding | Decoder | None) -> dict[str, LeafFeature]:
     """What is read instead of a feature, by key: a feature that is stored under several keys is skipped as several."""
     if isinstance(decoder, Decoder):
         return {key: _ByFunction(feature, decoder)}
@@ -169,20 +169,22 @@ def decoders_by_key(features: DatasetFeature, decoders: Any) -> dict[str, SkipDe
     leaves = _leaf_keys(features, "")
     one: dict[str, SkipDecoding | Decoder] = {}
     many: dict[str, SkipDecoding | Decoder] = {}
-    for path, decoder in _flat(decoders).items():
+    for path, decoder in _flatten(decoders).items():
         if not isinstance(decoder, (SkipDecoding, Decoder)):
-            raise TypeError(f"a decoder is SkipDecoding() or Decoder(...), got {decoder!r} for {_named(path)}")
+            raise TypeError(f"a decoder is SkipDecoding() or Decoder(...), got {decoder!r} for {_describe_path(path)}")
         if path in leaves:
             one[path] = decoder
             continue
-        inside = leaves if path == "" else _leaf_keys(_found(features, path, leaves), path)
+        inside = leaves if path == "" else _leaf_keys(_find_feature(features, path, leaves), path)
         if isinstance(decoder, Decoder):
-            raise TypeError(f"a Decoder is for one feature, and {_named(path)} holds {inside}: give each its own")
+            raise TypeError(
+                f"a Decoder is for one feature, and {_describe_path(path)} holds {inside}: give each its own"
+            )
         many.update(dict.fromkeys(inside, decoder))
     return {**many, **one}
 
 
-def _named(path: str) -> str:
+def _describe_path(path: str) -> str:
     return repr(path) if path else "the dataset"
 
 
@@ -198,7 +200,7 @@ def _leaf_keys(features: DatasetFeature, key: str) -> list[str]:
     ]
 
 
-def _found(features: DatasetFeature, path: str, leaves: list[str]) -> DatasetFeature:
+def _find_feature(features: DatasetFeature, path: str, leaves: list[str]) -> DatasetFeature:
     inner = features
     while isinstance(inner, Sequence):
         inner = inner.feature
@@ -208,13 +210,13 @@ def _found(features: DatasetFeature, path: str, leaves: list[str]) -> DatasetFea
         raise NoSuchFeature(Where(), expected=f"one of the features {leaves}", found=repr(path)) from error
 
 
-def _flat(decoders: Any, prefix: str = "") -> dict[str, Any]:
+def _flatten(decoders: Any, prefix: str = "") -> dict[str, Any]:
     """Nested dicts of decoders by path."""
     if not isinstance(decoders, Mapping):
         return {prefix: decoders}
     out: dict[str, Any] = {}
     for name, decoder in decoders.items():
-        out.update(_flat(decoder, f"{prefix}/{name}" if prefix else str(name)))
+        out.update(_flatten(decoder, f"{prefix}/{name}" if prefix else str(name)))
     return out
 
 

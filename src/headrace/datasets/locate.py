@@ -75,7 +75,7 @@ def find_prepared(name_or_folder: str | os.PathLike[str], data_dir: str | os.Pat
         dataset = root / match["name"]
         if dataset.is_dir():
             return _version_in(_config_in(dataset, match["config"]), match["version"])
-    raise _unknown(match["name"], roots)
+    raise _unknown_name_error(match["name"], roots)
 
 
 def _as_folder(given: str | os.PathLike[str]) -> Path | None:
@@ -105,7 +105,7 @@ def _config_in(dataset: Path, config: str | None) -> Path:
             raise NoFiles(
                 Where(path=str(dataset)),
                 expected=f"a prepared config {config!r} of {dataset.name}",
-                found=_listed(configs) if configs else "no configs",
+                found=_list_names(configs) if configs else "no configs",
                 hint=did_you_mean(config, configs),
             )
         return dataset / config
@@ -119,7 +119,7 @@ def _config_in(dataset: Path, config: str | None) -> Path:
     raise NoFiles(
         Where(path=str(dataset)),
         expected="a prepared version, such as 1.0.0",
-        found=f"the configs {_listed(configs)}" if configs else f"only {_listed(sorted(os.listdir(dataset)))}",
+        found=f"the configs {_list_names(configs)}" if configs else f"only {_list_names(sorted(os.listdir(dataset)))}",
         hint=f"Name one: '{dataset.name}/{configs[0]}'." if configs else _HINT,
     )
 
@@ -140,7 +140,7 @@ def _version_in(folder: Path, wanted: str | None) -> Path:
         raise NoFiles(
             Where(path=str(folder)),
             expected="a prepared version" + (f" {wanted}" if wanted else ", such as 1.0.0"),
-            found=_listed([version.name for version in versions]) if versions else "none",
+            found=_list_names([version.name for version in versions]) if versions else "none",
             hint="" if versions else _HINT,
         )
     return max(matching, key=lambda version: tuple(map(int, version.name.split("."))))
@@ -162,12 +162,12 @@ def _subfolders(folder: Path) -> list[Path]:
     return [folder / name for name in names if not name.startswith("incomplete.")]
 
 
-def _unknown(name: str, roots: list[Path]) -> NoFiles:
+def _unknown_name_error(name: str, roots: list[Path]) -> NoFiles:
     known = sorted({folder.name for root in roots for folder in _subfolders(root) if _holds_prepared(folder)})
     return NoFiles(
         Where(path=os.pathsep.join(map(str, roots))),
         expected=f"a prepared dataset {name!r}",
-        found=_listed(known) if known else "no prepared dataset",
+        found=_list_names(known) if known else "no prepared dataset",
         hint=did_you_mean(name, {*known, *KNOWN_NAMES}) or _HINT,
     )
 
@@ -176,5 +176,5 @@ def _holds_prepared(dataset: Path) -> bool:
     return any(next(_versions(folder), None) is not None for folder in (dataset, *_subfolders(dataset)))
 
 
-def _listed(names: list[str]) -> str:
+def _list_names(names: list[str]) -> str:
     return ", ".join(names[:MANY]) + (f" and {len(names) - MANY} more" if len(names) > MANY else "") or "nothing"

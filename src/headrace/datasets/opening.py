@@ -46,7 +46,7 @@ def prepared_on_demand(
         NoFiles: See ``missing``.
         DownloadFailed: Its files cannot be had.
     """
-    builder = _known(name)
+    builder = _find_builder(name)
     if builder is None:
         raise missing
     allowed = download if download is not None else os.environ.get(SWITCH, "").strip().lower() not in _NO
@@ -65,7 +65,7 @@ def prepared_on_demand(
     builder.download_and_prepare(data_dir=data_dir)
 
 
-def _known(name: str | os.PathLike[str]) -> DatasetBuilder | None:
+def _find_builder(name: str | os.PathLike[str]) -> DatasetBuilder | None:
     match = re.match(r"\w+", name) if isinstance(name, str) else None
     if match is None or match[0] not in KNOWN_NAMES:
         return None
@@ -141,7 +141,7 @@ def data_source(
     prepared = read_prepared(_folder(name_or_folder, data_dir, download=download))
     codec = _codec(prepared, decoders)
     splits = _Splits(prepared, codec)
-    return _mapped(dict.fromkeys(prepared.splits) if split is None else split, splits, all_names=split is None)
+    return _map_splits(dict.fromkeys(prepared.splits) if split is None else split, splits, all_names=split is None)
 
 
 def _folder(
@@ -154,13 +154,13 @@ def _folder(
     return find_prepared(name_or_folder, data_dir)
 
 
-def _mapped(split: Any, splits: _Splits, *, all_names: bool = False) -> Any:
+def _map_splits(split: Any, splits: _Splits, *, all_names: bool = False) -> Any:
     if all_names:
         return {name: splits.source(name) for name in split}
     if isinstance(split, Mapping):
-        return {name: _mapped(inner, splits) for name, inner in split.items()}
+        return {name: _map_splits(inner, splits) for name, inner in split.items()}
     if isinstance(split, (list, tuple)):
-        return type(split)(_mapped(inner, splits) for inner in split)
+        return type(split)(_map_splits(inner, splits) for inner in split)
     return splits.source(split)
 
 

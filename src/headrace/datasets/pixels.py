@@ -51,12 +51,12 @@ def decode_images(files: Sequence[bytes], shape: Shape, dtype: str) -> Any:
     if not files:
         return np.zeros((0, *(length or 0 for length in wanted)), dtype)
     if len(wanted) == 4:
-        return _together([_animation(file, wanted, position) for position, file in enumerate(files)])
+        return _stack_or_list([_animation(file, wanted, position) for position, file in enumerate(files)])
     if is_png(files[0]):
         pixels = _png_batch(files, wanted, dtype)
         if pixels is not None:
             return pixels
-    return _spread(files, wanted, dtype)
+    return _decode_each(files, wanted, dtype)
 
 
 def _png_batch(files: Sequence[bytes], shape: Shape, dtype: str) -> npt.NDArray[Any] | None:
@@ -71,18 +71,18 @@ def _png_batch(files: Sequence[bytes], shape: Shape, dtype: str) -> npt.NDArray[
         pixels = None if any(part is None for part in parts) else np.concatenate(parts)
     if pixels is None or (pixels.shape[1:] == shape and pixels.dtype == dtype):
         return pixels
-    return _checked(_converted(pixels, shape[-1], dtype), shape)
+    return _check_shape(_convert(pixels, shape[-1], dtype), shape)
 
 
-def _spread(files: Sequence[bytes], shape: Shape, dtype: str) -> Any:
+def _decode_each(files: Sequence[bytes], shape: Shape, dtype: str) -> Any:
     """Any files, each for itself, several at a time."""
     decoder = _decoder(shape, dtype)
     if None not in shape:
         height, width, channels = (length or 0 for length in shape)
-        return _filled(files, decoder, (len(files), height, width, channels), dtype)
+        return _decode_same_size(files, decoder, (len(files), height, width, channels), dtype)
     parts = _parts(files)
-    found = _in_threads(lambda part: _alone(part, decoder, shape, dtype), parts)
-    return _together([image for part in found for image in part])
+    found = _in_threads(lambda part: _decode_one_by_one(part, decoder, shape, dtype), parts)
+    return _stack_or_list([image for part in found for image in part])
 
 
 @lru_cache(maxsize=256)
@@ -90,7 +90,9 @@ def _decoder(shape: Shape, dtype: str) -> ImageDecoder:
     return ImageDecoder(Feature(dtype, shape, encoding="image"), OPTIONS, exact=True)
 
 
-def _filled(files: Sequence[bytes], decoder: ImageDecoder, shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
+def _decode_same_size(
+    files: Sequence[bytes], decoder: ImageDecoder, shape: tuple[int, ...], dtype: str
+) -> npt.NDArray[Any]:
     """Images of one size, each decoded by some thread straight into its place."""
     out = decoder.allocated(shape, files[0])
     _, height, width, _ = shape
@@ -102,7 +104,7 @@ def _filled(files: Sequence[bytes], decoder: ImageDecoder, shape: tuple[int, ...
             file = files[position]
             try:
                 if is_png(file):
-                    out[position] = _alone([file], decoder, shape[1:], dtype)[0]
+                    out[position] = _decode_one_by_one([file], decoder, shape[1:], dtype)[0]
                 else:
                     decoder.into(file, out[position])
             except DataError as error:
@@ -112,7 +114,9 @@ def _filled(files: Sequence[bytes], decoder: ImageDecoder, shape: tuple[int, ...
     return out
 
 
-def _alone(files: Sequence[bytes], decoder: ImageDecoder, shape: Shape, dtype: str) -> list[npt.NDArray[Any]]:
+def _decode_one_by_one(
+    files: Sequence[bytes], decoder: ImageDecoder, shape: Shape, dtype: str
+) -> list[npt.NDArray[Any]]:
     """Files of any kind and size, one by one."""
     found = []
     for position, file in enumerate(files):
@@ -124,7 +128,7 @@ def _alone(files: Sequence[bytes], decoder: ImageDecoder, shape: Shape, dtype: s
     return found
 
 
-def _together(images: list[npt.NDArray[Any]]) -> Any:
+def _stack_or_list(images: list[npt.NDArray[Any]]) -> Any:
     if len(images) == 1:
         return images[0][None]
     return np.stack(images) if all(image.shape == images[0].shape for image in images) else images
@@ -182,10 +186,10 @@ def _animation(file: bytes, shape: Shape, position: int) -> npt.NDArray[Any]:
         raise CorruptRecord(
             Where(record=position), expected="a sound animation", found=str(error) or type(error).__name__
         ) from error
-    return _checked(_converted(np.stack(frames), shape[-1], "uint8")[None], shape, position)[0]  # type: ignore[no-any-return]
+    return _check_shape(_convert(np.stack(frames), shape[-1], "uint8")[None], shape, position)[0]  # type: ignore[no-any-return]
 
 
-def _converted(pixels: npt.NDArray[Any], channels: int | None, dtype: str) -> npt.NDArray[Any]:
+def _convert(pixels: npt.NDArray[Any], channels: int | None, dtype: str) -> npt.NDArray[Any]:
     """Pixels ``(n, height, width, any)`` with the channels and the dtype that are wanted."""
     if pixels.dtype != dtype:
         pixels = (pixels >> 8).astype(np.uint8) if dtype == "uint8" else pixels.astype(np.uint16) * 257
@@ -210,7 +214,7 @@ def _gray(colours: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return gray.astype(colours.dtype)
 
 
-def _checked(pixels: npt.NDArray[Any], shape: Shape, position: int = 0) -> npt.NDArray[Any]:
+def _check_shape(pixels: npt.NDArray[Any], shape: Shape, position: int = 0) -> npt.NDArray[Any]:
     """Images that all have the shape of the first, if it is the one that is wanted."""
     found = pixels.shape[1:]
     if len(found) != len(shape) or any(a not in (None, b) for a, b in zip(shape, found, strict=True)):

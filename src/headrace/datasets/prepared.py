@@ -65,10 +65,10 @@ def shard_names(template: str, *, dataset: str, split: str, file_format: str, co
             expected="a template of file names inside the folder, with known variables",
             found=repr(template) + ("" if known == template else f", which means {known!r}"),
         )
-    return [_numbered(known, f"{index:0{digits}}", values["NUM_SHARDS"]) for index in range(count)]
+    return [_fill_shard(known, f"{index:0{digits}}", values["NUM_SHARDS"]) for index in range(count)]
 
 
-def _numbered(name: str, index: str, count: str) -> str:
+def _fill_shard(name: str, index: str, count: str) -> str:
     return name.replace("{SHARD_X_OF_Y}", f"{index}-of-{count}").replace("{SHARD_INDEX}", index)
 
 
@@ -150,8 +150,8 @@ def read_prepared(folder: Path) -> Prepared:
         UnsupportedData: A feature or file format is not known.
     """
     path = folder / INFO_FILE
-    fields = _loaded(path)
-    reader = _Reader(path, fields)
+    fields = _load_fields(path)
+    reader = _InfoReader(path, fields)
     features = _features(folder, fields)
     file_format = reader.file_format(reader.get("fileFormat") or "tfrecord")
     others = [reader.file_format(other) for other in reader.get("alternativeFileFormats") or () if other in SUFFIXES]
@@ -173,7 +173,7 @@ def read_prepared(folder: Path) -> Prepared:
     )
 
 
-def _loaded(path: Path) -> dict[str, Any]:
+def _load_fields(path: Path) -> dict[str, Any]:
     where = Where(path=str(path))
     try:
         with naming(str(path)):
@@ -204,7 +204,7 @@ def _features(folder: Path, fields: Mapping[str, Any]) -> DatasetFeature:
     return features
 
 
-class _Reader:
+class _InfoReader:
     """Reads the fields of one ``dataset_info.json``."""
 
     def __init__(self, path: Path, fields: Mapping[str, Any]) -> None:

@@ -133,7 +133,7 @@ class PreparedSource(Derived):
 
     def nested(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """An example or a batch as nested dicts, as TFDS gives it: ``{"objects": {"bbox": ...}}``."""
-        found: dict[str, Any] = _nested(self.features, values, "")
+        found: dict[str, Any] = _nest(self.features, values, "")
         return found
 
     def select(self, *names: str) -> Source:
@@ -179,21 +179,21 @@ def _leaves_of(keys: Any) -> list[str]:
     return [leaf for item in (keys.values() if isinstance(keys, Mapping) else keys) for leaf in _leaves_of(item)]
 
 
-def _nested(features: DatasetFeature, values: Mapping[str, Any], key: str) -> Any:
+def _nest(features: DatasetFeature, values: Mapping[str, Any], key: str) -> Any:
     inner = features
     while isinstance(inner, Sequence) and not isinstance(inner, Dataset):
         inner = inner.feature
     if not isinstance(inner, FeaturesDict):
         # A feature that was not decoded may be several values: its shape and its memory.
-        return values[key] if key in values else _below(values, key)
+        return values[key] if key in values else _values_below(values, key)
     out = {}
     for name, feature in inner.items():
         path = f"{key}/{name}" if key else name
-        if path in values or _below(values, path):
-            out[name] = _nested(feature, values, path)
+        if path in values or _values_below(values, path):
+            out[name] = _nest(feature, values, path)
     return out
 
 
-def _below(values: Mapping[str, Any], key: str) -> dict[str, Any]:
+def _values_below(values: Mapping[str, Any], key: str) -> dict[str, Any]:
     start = f"{key}/" if key else ""
     return {name[len(start) :]: value for name, value in values.items() if name.startswith(start)}

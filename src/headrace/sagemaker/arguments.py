@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["AWS_ONLY", "V1", "OnOneMachine", "settle", "tell_old_name"]
+__all__ = ["AWS_ONLY", "V1", "OnOneMachine", "select_arguments", "warn_old_name"]
 
 V1: Mapping[str, str] = {
     "train_instance_count": "instance_count",
@@ -134,7 +134,7 @@ class OnOneMachine:
         raise AttributeError(text, name=name, obj=self)
 
 
-def settle(
+def select_arguments(
     given: Mapping[str, Any], *, known: tuple[str, ...] = (), what: str, swallows: bool = False
 ) -> dict[str, Any]:
     """What of some more keyword arguments counts.
@@ -157,18 +157,18 @@ def settle(
         new = V1.get(name, name)
         if new != name:
             message = f"{what}: {name} is called {new} in version 2 of the SDK and here"
-            tell_old_name(message)
+            warn_old_name(message)
         if new in REFUSED:
             if value is not None:
                 raise ValueError(f"{name}: {REFUSED[new]}")
         elif new in known:
             settled[new] = value
         elif new not in AWS_ONLY:
-            _tell_unknown(name, what, known, swallows=swallows)
+            _refuse_or_warn(name, what, known, swallows=swallows)
     return settled
 
 
-def _tell_unknown(name: str, what: str, known: tuple[str, ...], *, swallows: bool) -> None:
+def _refuse_or_warn(name: str, what: str, known: tuple[str, ...], *, swallows: bool) -> None:
     text = f"{what} has no argument {name!r}"
     if not swallows:
         raise TypeError(text)
@@ -177,7 +177,7 @@ def _tell_unknown(name: str, what: str, known: tuple[str, ...], *, swallows: boo
     _warn(f"{text}: like the SDK, this takes it, and it has no effect{meant}", UserWarning)
 
 
-def tell_old_name(message: str) -> None:
+def warn_old_name(message: str) -> None:
     """Warn of a name of version 1, at the line of the notebook that used it."""
     _warn(message, DeprecationWarning)
 

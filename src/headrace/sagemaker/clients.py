@@ -45,12 +45,12 @@ class SageMakerClient:
         Raises:
             EndpointError: There is none of this name.
         """
-        return _described(find_endpoint(request["EndpointName"]))
+        return _describe(find_endpoint(request["EndpointName"]))
 
     def list_endpoints(self, **request: Any) -> dict[str, Any]:
         """``Endpoints``: those of this user. Filters (``NameContains``) count, orders and pages do not."""
         part = str(request.get("NameContains", ""))
-        return {"Endpoints": [_described(one) for one in list_endpoints() if part in one.name]}
+        return {"Endpoints": [_describe(one) for one in list_endpoints() if part in one.name]}
 
     def delete_endpoint(self, **request: Any) -> None:
         """Stop ``EndpointName`` and forget it.
@@ -145,7 +145,7 @@ class BotoSession:
         )
 
 
-def _described(endpoint: Endpoint) -> dict[str, Any]:
+def _describe(endpoint: Endpoint) -> dict[str, Any]:
     known = endpoint.describe()
     reason = {} if known["reason"] is None else {"FailureReason": known["reason"]}
     return {

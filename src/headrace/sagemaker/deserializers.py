@@ -14,7 +14,7 @@ import numpy as np
 from headrace._optional import require
 from headrace.containers.content_types import media_type
 from headrace.formats.npy.header import MOST_BYTES
-from headrace.sagemaker.arguments import tell_old_name
+from headrace.sagemaker.arguments import warn_old_name
 from headrace.sagemaker.common import read_records
 
 __all__ = [
@@ -192,11 +192,11 @@ class NumpyDeserializer(BodyDeserializer):
         if media == "application/json":
             return np.array(json.loads(body), dtype=self.dtype)
         if media in ("application/x-npy", "application/x-npz"):
-            return _loaded(body)
+            return _load_array(body)
         raise ValueError(f"{type(self).__name__} cannot read content type {content_type}.")
 
 
-def _loaded(body: bytes) -> Any:
+def _load_array(body: bytes) -> Any:
     """What NumPy loads, with the bound for headers that :mod:`headrace.formats.npy.header` has."""
     return np.load(io.BytesIO(body), allow_pickle=False, max_header_size=MOST_BYTES)
 
@@ -220,7 +220,7 @@ class TorchTensorDeserializer(BodyDeserializer):
 
     def read(self, body: bytes, content_type: str) -> Any:  # noqa: ARG002 - one signature for all
         try:
-            return self.convert_npy_to_tensor(_loaded(body))
+            return self.convert_npy_to_tensor(_load_array(body))
         except (ValueError, TypeError, EOFError, OSError) as error:
             raise ValueError(f"Unable to deserialize your data to torch.Tensor: {error}") from error
 
@@ -256,7 +256,7 @@ class RecordDeserializer(BodyDeserializer):
 
 def record_deserializer() -> RecordDeserializer:
     """:class:`RecordDeserializer` by its name in version 1 of the SDK."""
-    tell_old_name("record_deserializer is RecordDeserializer in version 2 of the SDK and here")
+    warn_old_name("record_deserializer is RecordDeserializer in version 2 of the SDK and here")
     return RecordDeserializer()
 
 
@@ -270,7 +270,7 @@ class _Deprecated:
 
     def deserialize(self, stream: Any, content_type: str) -> Any:
         message = f"{self._name} is {self._kind.__name__}() in version 2 of the SDK and here"
-        tell_old_name(message)
+        warn_old_name(message)
         return self._kind().deserialize(stream, content_type)
 
     def __call__(self, stream: Any, content_type: str = "*/*") -> Any:

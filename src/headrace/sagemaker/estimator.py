@@ -12,7 +12,7 @@ from headrace.containers.script import ScriptContainer
 from headrace.contracts.job import Channel, Container, InputMode
 from headrace.jobs.spec import TrainingSpec
 from headrace.jobs.tree import as_json, as_text
-from headrace.sagemaker.arguments import OnOneMachine, settle
+from headrace.sagemaker.arguments import OnOneMachine, select_arguments
 from headrace.sagemaker.image_uris import REPOSITORIES, image_name
 from headrace.sagemaker.inputs import TrainingInput, channels_of
 from headrace.sagemaker.model import FrameworkModel, Model, UploadedCode, upload_code
@@ -68,7 +68,7 @@ class EstimatorBase(OnOneMachine, ABC):
         model_channel_name: str = "model",
         **others: Any,
     ) -> None:
-        given = settle(others, known=RENAMED, what=type(self).__name__, swallows=True)
+        given = select_arguments(others, known=RENAMED, what=type(self).__name__, swallows=True)
         del checkpoint_local_path
         self.role = role or get_execution_role()
         self.instance_count = int(given.get("instance_count", instance_count))
@@ -341,7 +341,7 @@ class Estimator(EstimatorBase):
         dependencies: Sequence[str | os.PathLike[str]] = (),
         **options: Any,
     ) -> None:
-        given = settle({name: options.pop(name) for name in ("image_name", "image") if name in options}, known=("image_uri",), what="Estimator")  # fmt: skip
+        given = select_arguments({name: options.pop(name) for name in ("image_name", "image") if name in options}, known=("image_uri",), what="Estimator")  # fmt: skip
         super().__init__(role, instance_count, instance_type, **options)
         self.image_uri = str(image_uri or given.get("image_uri", ""))
         name = image_name(self.image_uri)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.sagemaker.arguments import tell_old_name
+from headrace.sagemaker.arguments import warn_old_name
 
 __all__ = ["get_image_uri", "image_name", "retrieve"]
 
@@ -50,7 +50,7 @@ def retrieve(framework: str, region: str, version: str | None = None, **others: 
 def get_image_uri(region_name: str, repo_name: str, repo_version: str = "1") -> str:
     """:func:`retrieve` by its name in version 1 of the SDK."""
     message = "get_image_uri is image_uris.retrieve in version 2 of the SDK and here"
-    tell_old_name(message)
+    warn_old_name(message)
     return retrieve(repo_name, region_name, "1" if repo_version == "latest" else repo_version)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.contracts.job import Channel, InputMode
-from headrace.sagemaker.arguments import tell_old_name
+from headrace.sagemaker.arguments import warn_old_name
 
 __all__ = ["ShuffleConfig", "TrainingInput", "channels_of", "s3_input"]
 
@@ -56,7 +56,7 @@ class TrainingInput:
         wrapping: Any = self.record_wrapping or "None"
         compression: Any = self.compression or "None"
         return Channel(
-            uri=_checked(self.s3_data),
+            uri=_check_uri(self.s3_data),
             content_type=self.content_type,
             input_mode=mode,
             distribution=distribution,
@@ -70,7 +70,7 @@ class TrainingInput:
 
 def s3_input(s3_data: str, distribution: str = "FullyReplicated", **options: Any) -> TrainingInput:
     """:class:`TrainingInput` by its name in version 1 of the SDK."""
-    tell_old_name("s3_input is called TrainingInput in version 2 of the SDK and here")
+    warn_old_name("s3_input is called TrainingInput in version 2 of the SDK and here")
     return TrainingInput(s3_data, distribution, **options)
 
 
@@ -95,7 +95,7 @@ def _input(given: Any) -> TrainingInput:
     raise ValueError(f"Cannot format input {given!r}. Expecting one of str, dict, or TrainingInput")
 
 
-def _checked(uri: str) -> str:
+def _check_uri(uri: str) -> str:
     if not uri.startswith(("s3://", "file://")):
         raise ValueError(
             f'URI input {uri} must be a valid S3 or FILE URI: must start with "s3://" or "file://". '

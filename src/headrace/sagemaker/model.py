@@ -15,7 +15,7 @@ from headrace.hosting.endpoint import create_endpoint
 from headrace.hosting.settings import Settings
 from headrace.hosting.stage import Stage, linear_learner_stage, script_stage
 from headrace.jobs.tree import files_below, full_disk_as_failure, pack
-from headrace.sagemaker.arguments import OnOneMachine, settle
+from headrace.sagemaker.arguments import OnOneMachine, select_arguments
 from headrace.sagemaker.image_uris import REPOSITORIES, image_name
 from headrace.sagemaker.predictor import Predictor
 from headrace.sagemaker.session import Session, base_from_name, name_from_base
@@ -70,7 +70,7 @@ class Deployable(Transformable):
             EndpointError: A model does not load; the message has the reason.
         """
         del initial_instance_count, instance_type
-        given = settle(others, known=self.renamed, what=f"{type(self).__name__}.deploy", swallows=True)
+        given = select_arguments(others, known=self.renamed, what=f"{type(self).__name__}.deploy", swallows=True)
         stages = self._stages()
         self.endpoint_name = endpoint_name or given.get("endpoint_name") or self._name_for_endpoint()
         if settings is None:
@@ -174,7 +174,7 @@ class Model(OnOneMachine, Deployable):
         rows_independent: bool | None = None,
         **others: Any,
     ) -> None:
-        given = settle(others, known=("image_uri",), what=type(self).__name__)
+        given = select_arguments(others, known=("image_uri",), what=type(self).__name__)
         self.image_uri = given.get("image_uri", image_uri)
         self.model_data = model_data
         self.role = role

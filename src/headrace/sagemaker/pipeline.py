@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headrace.hosting.stage import Stage, check_stages
-from headrace.sagemaker.arguments import OnOneMachine, settle
+from headrace.sagemaker.arguments import OnOneMachine, select_arguments
 from headrace.sagemaker.estimator import EstimatorBase
 from headrace.sagemaker.inputs import TrainingInput
 from headrace.sagemaker.model import Deployable, Model
@@ -43,7 +43,7 @@ class PipelineModel(OnOneMachine, Deployable):
         sagemaker_session: Session | None = None,
         **others: Any,
     ) -> None:
-        settle(others, what="PipelineModel")
+        select_arguments(others, what="PipelineModel")
         if not LEAST <= len(models) <= MOST:
             raise ValueError(f"a serial pipeline has {LEAST} to {MOST} models, got {len(models)}")
         self.models = list(models)

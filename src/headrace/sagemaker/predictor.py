@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace.hosting.client import ModelError
 from headrace.hosting.endpoint import find_endpoint
-from headrace.sagemaker.arguments import OnOneMachine, settle, tell_old_name
+from headrace.sagemaker.arguments import OnOneMachine, select_arguments, warn_old_name
 from headrace.sagemaker.deserializers import (
     BytesDeserializer,
     StreamDeserializer,
@@ -72,7 +72,7 @@ class Predictor(OnOneMachine):
         deserializer: Any = None,
         **others: Any,
     ) -> None:
-        given = settle(others, known=("endpoint_name",), what=type(self).__name__, swallows=True)
+        given = select_arguments(others, known=("endpoint_name",), what=type(self).__name__, swallows=True)
         name = given.get("endpoint_name", endpoint_name)
         if name is None:
             raise TypeError(f"{type(self).__name__} needs an endpoint_name")
@@ -198,7 +198,7 @@ class RealTimePredictor(Predictor):
         accept: str | None = None,
     ) -> None:
         message = "RealTimePredictor is called Predictor in version 2 of the SDK and here"
-        tell_old_name(message)
+        warn_old_name(message)
         super().__init__(endpoint, sagemaker_session, serializer, deserializer)
         self._content_type = content_type
         self._accept = accept

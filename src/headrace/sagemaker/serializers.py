@@ -14,7 +14,7 @@ import numpy as np
 
 from headrace._optional import available, require
 from headrace.containers.recordio_bodies import encode_recordio
-from headrace.sagemaker.arguments import tell_old_name
+from headrace.sagemaker.arguments import warn_old_name
 
 __all__ = [
     "BaseSerializer",
@@ -294,7 +294,7 @@ class _Deprecated:
 
     def serialize(self, data: Any) -> bytes | str:
         message = f"{self._name} is {self._kind.__name__}() in version 2 of the SDK and here"
-        tell_old_name(message)
+        warn_old_name(message)
         return self._kind().serialize(data)
 
     def __call__(self, data: Any) -> bytes | str:
@@ -309,5 +309,5 @@ npy_serializer = _Deprecated("npy_serializer", NumpySerializer)
 def numpy_to_record_serializer() -> RecordSerializer:
     """:class:`RecordSerializer` by its name in version 1 of the SDK."""
     message = "numpy_to_record_serializer is RecordSerializer in version 2 of the SDK and here"
-    tell_old_name(message)
+    warn_old_name(message)
     return RecordSerializer()

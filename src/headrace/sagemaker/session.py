@@ -18,7 +18,7 @@ from headrace.hosting.registry import state_folder
 from headrace.io.faults import naming
 from headrace.io.write.atomic import write_atomic
 from headrace.jobs.training import read_job, request_stop
-from headrace.sagemaker.arguments import OnOneMachine, settle
+from headrace.sagemaker.arguments import OnOneMachine, select_arguments
 from headrace.sagemaker.clients import BotoSession, RuntimeClient, SageMakerClient
 from headrace.sagemaker.inputs import TrainingInput, s3_input
 from headrace.sagemaker.store import LocalStore
@@ -62,7 +62,7 @@ class Session(OnOneMachine):
         **others: Any,
     ) -> None:
         del sagemaker_client, sagemaker_runtime_client
-        settle(others, what="Session")
+        select_arguments(others, what="Session")
         if root is not None and not isinstance(root, str | os.PathLike):
             root, boto_session = None, root
         given = root or os.environ.get("HEADRACE_SAGEMAKER_DIR") or state_folder() / "sagemaker"

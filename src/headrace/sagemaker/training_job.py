@@ -90,7 +90,7 @@ class RunningJob:
                     container,
                     self._session,
                     work_dir=self._session.training_dir,
-                    on_line=show_line if show else _silent,
+                    on_line=show_line if show else _ignore_line,
                 )
             except BaseException as error:  # noqa: BLE001 - raised where somebody waits
                 self._error = error
@@ -103,7 +103,7 @@ class RunningJob:
         return f"<training job {self.name}>"
 
 
-def _silent(line: str) -> None:
+def _ignore_line(line: str) -> None:
     """The lines are in the job's log anyway."""
 
 

@@ -12,7 +12,7 @@ from headrace.hosting.stage import Stage
 from headrace.jobs.record import show
 from headrace.jobs.transform.running import read_transform, request_stop_transform, transform
 from headrace.jobs.transform.spec import TransformSpec
-from headrace.sagemaker.arguments import OnOneMachine, settle
+from headrace.sagemaker.arguments import OnOneMachine, select_arguments
 from headrace.sagemaker.session import Session, name_from_base
 
 __all__ = ["Transformable", "Transformer"]
@@ -45,7 +45,7 @@ class Transformable(ABC):
     ) -> Transformer:
         """Batch transform with it; see :class:`Transformer`."""
         del instance_count, instance_type, output_kms_key
-        settle(others, what=f"{type(self).__name__}.transformer")
+        select_arguments(others, what=f"{type(self).__name__}.transformer")
         self._stages()
         return Transformer(
             self,
@@ -63,7 +63,7 @@ class Transformable(ABC):
     def create(self, instance_type: str | None = None, **others: Any) -> None:
         """Give it a name and write it down, so that :class:`Transformer` finds it by that name, in any process."""
         del instance_type
-        settle(others, what=f"{type(self).__name__}.create")
+        select_arguments(others, what=f"{type(self).__name__}.create")
         self._stages()
 
     def delete_model(self) -> None:
@@ -150,7 +150,7 @@ class Transformer(OnOneMachine):
         **others: Any,
     ) -> None:
         del instance_count, instance_type, output_kms_key, tags
-        settle(others, what="Transformer")
+        select_arguments(others, what="Transformer")
         session = sagemaker_session or Session()
         if isinstance(model_name, str):
             session.describe_model(model_name)  # that there is none should be known now

@@ -11,9 +11,8 @@ import typer
 from headrace.cli.demo.formats import show_formats
 from headrace.cli.demo.serve import show_serving, show_training
 from headrace.cli.demo.steps import Files, Story, load_digits, show_doors, show_speed, write_digits
-from headrace.cli.terminal.console import print_line
-from headrace.cli.terminal.failures import DATA_FAULT
-from headrace.cli.terminal.values import amount, printable, size_of
+from headrace.cli.failures import DATA_FAULT
+from headrace.cli.terminal import count_of, print_line, printable, size_of
 
 __all__ = ["demo"]
 
@@ -63,6 +62,6 @@ def demo(
 def _end(story: Story, seconds: float) -> None:
     print_line()
     if story.failed:
-        print_line(f"{amount(len(story.failed), 'check')} failed.", style="bold red")
+        print_line(f"{count_of(len(story.failed), 'check')} failed.", style="bold red")
         raise typer.Exit(DATA_FAULT)
     print_line(f"Everything holds. {seconds:.1f} s.", style="bold green")

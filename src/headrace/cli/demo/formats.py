@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 import headrace as hr
 from headrace.cli.demo.steps import Digits, Story
-from headrace.cli.terminal.console import print_table
-from headrace.cli.terminal.values import size_of
+from headrace.cli.terminal import print_table, size_of
 from headrace.errors import MissingExtra
 
 __all__ = ["show_formats"]

@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 import headrace as hr
 from headrace import _optional
-from headrace.cli.terminal.console import print_line, print_table
-from headrace.cli.terminal.values import short, size_of
+from headrace.cli.terminal import print_line, print_table, shorten, size_of
 
 __all__ = [
     "Digits",
@@ -225,7 +224,7 @@ def _show_records(digits: Digits, files: Files, story: Story) -> None:
 def _show_sources(digits: Digits, files: Files, story: Story) -> None:
     framed, arrays = hr.open(files.tfrecord), arrays_source(files)
     chosen = framed[CHOSEN]
-    story.say(f"hr.open     example {CHOSEN}: label {chosen['label']}, image {short(chosen['image'])}")
+    story.say(f"hr.open     example {CHOSEN}: label {chosen['label']}, image {shorten(chosen['image'])}")
     everything = np.arange(len(digits))
     for source, name in ((framed, "TFRecord"), (arrays, "npy")):
         batch = source.batch(everything)

@@ -19,13 +19,12 @@ from headrace.cli.options import (
     Paths,
     SchemaFile,
     SkipCorrupt,
-    opened,
+    open_from_options,
     tell_skipped,
 )
 from headrace.cli.stats.numbers import Numbers, Summary, Texts
-from headrace.cli.stats.page import page
-from headrace.cli.stats.report import print_report
-from headrace.cli.terminal.console import note, print_json
+from headrace.cli.stats.report import page, print_report
+from headrace.cli.terminal import note, print_json
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Ragged
@@ -190,7 +189,9 @@ def stats(
       headrace stats train.tfrecord --all --html stats.html
       headrace stats train.tfrecord -c label --json
     """
-    source = opened(paths, format=format, codec=codec, schema=schema, columns=columns, skip_corrupt=skip_corrupt)
+    source = open_from_options(
+        paths, format=format, codec=codec, schema=schema, columns=columns, skip_corrupt=skip_corrupt
+    )
     taken = Sample(source, None if read_all else sample)
     summaries = _collect(taken)
     title = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"

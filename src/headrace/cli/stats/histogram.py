@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MOST_DISTINCT", "Bar", "Counts", "Histogram", "round_bars"]
+__all__ = ["MOST_DISTINCT", "Bar", "Counts", "ValueHistogram", "round_bars"]
 
 BINS = 4096
 MOST_DISTINCT = 10_000
@@ -87,7 +87,7 @@ def _round_step(span: float, most: int, *, whole: bool) -> float:
     return max(1.0, step) if whole else step
 
 
-class Histogram:
+class ValueHistogram:
     """Counts of numbers in bins of equal width, whose range doubles until every number has a place.
 
     A bin's count is exact; only where the edges lie depends on the order in which the values came.

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headrace.cli.stats.histogram import Bar, Counts, Histogram, round_bars
-from headrace.cli.terminal.values import plain, short
+from headrace.cli.stats.histogram import Bar, Counts, ValueHistogram, round_bars
+from headrace.cli.terminal import shorten, to_json
 
 __all__ = ["Numbers", "Summary", "Texts"]
 
@@ -55,7 +55,7 @@ class Summary:
 
     def to_json(self) -> Any:
         """As JSON values."""
-        return plain(asdict(self))
+        return to_json(asdict(self))
 
 
 REPEATED = 4  # a bar for each of a few floats is worth it where they come so often
@@ -67,7 +67,7 @@ class Numbers:
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self._dtype = dtype
         self._counts = Counts()
-        self._histogram = Histogram()
+        self._histogram = ValueHistogram()
         self.count = 0
         self._finite = 0
         self._nan = 0
@@ -130,7 +130,7 @@ class Numbers:
         if self._low is None:
             return []
         if counts is not None and len(counts) <= most and (self._is_whole or self._finite >= REPEATED * len(counts)):
-            return [Bar(short(self._native(value)), count) for value, count in sorted(counts.items())]
+            return [Bar(shorten(self._native(value)), count) for value, count in sorted(counts.items())]
         if self._dtype.kind in "mM":
             return [self._dated(bar) for bar in self._histogram.bars(most, float(self._low), float(self._high))]
         rounded = round_bars(counts, most, whole=self._is_whole) if counts is not None else []
@@ -185,7 +185,7 @@ class Texts:
             return text
         content = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
         key = hashlib.blake2b(content, digest_size=16).digest()
-        self._long.setdefault(key, short(text))
+        self._long.setdefault(key, shorten(text))
         return key
 
     def tell(self, summary: Summary, most_bars: int) -> None:
@@ -196,7 +196,7 @@ class Texts:
         counts = self._counts.counts
         if counts is not None and len(counts) <= most_bars:
             by_count = sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
-            summary.bars = [Bar(self._long.get(key, "") or short(key), count) for key, count in by_count]
+            summary.bars = [Bar(self._long.get(key, "") or shorten(key), count) for key, count in by_count]
         else:
             summary.bars = self._sizes.bars(most_bars)
             summary.bars_of = "sizes"

@@ -1,4 +1,7 @@
-"""Summaries on a terminal, and bars as text and as SVG."""
+"""Summaries on a terminal, and bars as text and as SVG.
+
+Summaries as one page that needs nothing else: no script, no fonts, no network.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,9 @@ from typing import Any
 
 from headrace.cli.stats.histogram import Bar
 from headrace.cli.stats.numbers import Summary
-from headrace.cli.terminal.console import print_line, print_table
-from headrace.cli.terminal.values import printable, short
+from headrace.cli.terminal import print_line, print_table, printable, shorten
 
-__all__ = ["bar_lines", "distinct", "figures", "kind", "number", "print_report", "size_name", "spark", "svg"]
+__all__ = ["bar_lines", "distinct", "figures", "kind", "number", "page", "print_report", "size_name", "spark", "svg"]
 
 
 EIGHTHS = " ▁▂▃▄▅▆▇█"
@@ -58,7 +60,7 @@ def _columns(bars: Sequence[Bar], name: str) -> str:
     for number, bar in enumerate(bars):
         height = 120 * bar.count / most
         shapes.append(
-            f'<g><title>{_escaped(bar)}</title><rect class="hit" x="{number * step:.2f}" y="0" width="{step:.2f}" height="120"/>'
+            f'<g><title>{_escape(bar)}</title><rect class="hit" x="{number * step:.2f}" y="0" width="{step:.2f}" height="120"/>'
             f'<rect class="bar" x="{number * step + 0.5:.2f}" y="{120 - height:.2f}" width="{max(step - 1, 0.5):.2f}" '
             f'height="{height:.2f}"/></g>'
         )
@@ -77,7 +79,7 @@ def _rows(bars: Sequence[Bar], name: str) -> str:
         y = number * 20
         label = bar.label if len(bar.label) <= 18 else bar.label[:17] + "…"
         shapes.append(
-            f'<g><title>{_escaped(bar)}</title><text x="120" y="{y + 14}" text-anchor="end">{html.escape(label)}</text>'
+            f'<g><title>{_escape(bar)}</title><text x="120" y="{y + 14}" text-anchor="end">{html.escape(label)}</text>'
             f'<rect class="bar" x="126" y="{y + 3}" width="{max(185 * bar.count / most, 1):.2f}" height="14"/>'
             f'<text x="{132 + 185 * bar.count / most:.2f}" y="{y + 14}">{bar.count:,}</text></g>'
         )
@@ -89,7 +91,7 @@ def _svg(content: str, height: int, name: str) -> str:
     return f'<svg viewBox="0 0 360 {height}" role="img" aria-label="{label}">{content}</svg>'
 
 
-def _escaped(bar: Bar) -> str:
+def _escape(bar: Bar) -> str:
     return html.escape(f"{bar.label}: {bar.count:,}")
 
 
@@ -104,7 +106,7 @@ def number(value: Any, *, digits: int = 6) -> str:
         return ""
     if isinstance(value, float):
         return f"{value:.{digits}g}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else short(value)
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else shorten(value)
 
 
 def kind(summary: Summary) -> str:
@@ -166,3 +168,82 @@ def _row(summary: Summary) -> list[str]:
         distinct(summary),
         spark(summary.bars),
     ]
+
+
+STYLE = """
+:root { color-scheme: light dark; --paper: #fbfbf9; --card: #fff; --ink: #1d2329; --faint: #5d6873; --line: #e2e4e1; --bar: #2f6f9f; }
+@media (prefers-color-scheme: dark) {
+  :root { --paper: #14171a; --card: #1c2126; --ink: #e4e8eb; --faint: #9aa5af; --line: #30373d; --bar: #6cb0e0; }
+}
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 76rem; padding: 1.25rem 1rem 3rem; background: var(--paper); color: var(--ink);
+  font: 15px/1.45 system-ui, sans-serif; }
+h1 { font-size: 1.3rem; margin: 0 0 .25rem; overflow-wrap: anywhere; }
+h2 { font-size: 1.05rem; margin: 0; overflow-wrap: anywhere; }
+p { margin: 0 0 1.25rem; color: var(--faint); }
+h2 + p { margin: 0 0 .75rem; font-size: .85rem; }
+main { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 22rem), 1fr)); gap: 1rem; align-items: start; }
+section { background: var(--card); border: 1px solid var(--line); border-radius: .6rem; padding: .9rem 1rem 1rem; min-width: 0; }
+dl { display: grid; grid-template-columns: auto 1fr; gap: .15rem 1rem; margin: 0 0 .9rem; font-size: .9rem; }
+dt { color: var(--faint); }
+dd { margin: 0; text-align: right; font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
+figure { margin: 0; }
+figcaption { color: var(--faint); font-size: .8rem; margin-bottom: .35rem; }
+svg { display: block; width: 100%; height: auto; }
+svg text { fill: var(--faint); font: 12px system-ui, sans-serif; }
+.bar { fill: var(--bar); }
+.hit { fill: transparent; }
+g:hover .bar { opacity: .7; }
+.axis { stroke: var(--line); }
+"""
+
+
+def page(title: str, statement: str, summaries: Sequence[Summary]) -> str:
+    """The page as text.
+
+    Args:
+        title: What was read, as the user named it.
+        statement: How much of it.
+        summaries: One card each.
+    """
+    name = html.escape(title)
+    cards = "\n".join(map(_card, summaries))
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{name} - values</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"<h1>{name}</h1>\n<p>{html.escape(statement[:1].upper() + statement[1:])}.</p>\n<main>\n{cards}\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _card(summary: Summary) -> str:
+    facts = [
+        ("values", f"{summary.values:,}"),
+        ("empty examples", f"{summary.empty:,}" if summary.empty else ""),
+        ("smallest", number(summary.minimum)),
+        ("largest", number(summary.maximum)),
+        ("mean", number(summary.mean)),
+        ("standard deviation", number(summary.std)),
+        ("distinct", distinct(summary)),
+        *figures(summary),
+    ]
+    rows = "".join(f"<dt>{html.escape(name)}</dt><dd>{html.escape(text)}</dd>" for name, text in facts if text)
+    return (
+        f"<section>\n<h2>{html.escape(summary.name)}</h2>\n<p>{html.escape(kind(summary))}</p>\n<dl>{rows}</dl>\n"
+        f"{_plot(summary)}</section>"
+    )
+
+
+def _plot(summary: Summary) -> str:
+    if not summary.bars:
+        return ""
+    caption = {
+        "values": "how often each value",
+        "ranges": "values in each range",
+        "sizes": size_name(summary),
+    }
+    most = max(bar.count for bar in summary.bars)
+    return (
+        f"<figure><figcaption>{caption[summary.bars_of]}, at most {most:,}</figcaption>"
+        f"{svg(summary.bars, summary.name)}</figure>\n"
+    )

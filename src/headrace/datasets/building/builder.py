@@ -11,9 +11,8 @@ from typing import Any
 
 from headrace.datasets.building.description import keys_json
 from headrace.datasets.building.preparing import Examples, Preparation, prepare
-from headrace.datasets.downloading.downloads import Downloads
+from headrace.datasets.downloading.downloads import Downloads, Resource
 from headrace.datasets.downloading.fetch import Patience
-from headrace.datasets.downloading.resource import Resource
 from headrace.datasets.features.base import DatasetFeature
 from headrace.datasets.features.mapping import FeatureLike, as_feature
 from headrace.datasets.locate import data_folders

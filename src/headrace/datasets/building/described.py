@@ -92,9 +92,9 @@ def write_metadata(
             found=f"a {INFO_FILE}",
             hint="overwrite=True replaces it.",
         )
-    shards = _found(place, template, name)
+    shards = _find_shards(place, template, name)
     declared = as_feature(features) if features is not None else _features_of(place, template, shards)
-    found = _versioned(place, version)
+    found = _version_for(place, version)
     fields = {
         "name": shards.dataset,
         "version": found,
@@ -148,7 +148,7 @@ class _Shards:
         )
 
 
-def _found(folder: Path, template: str, name: str | None) -> _Shards:
+def _find_shards(folder: Path, template: str, name: str | None) -> _Shards:
     """The splits in a folder, by the names of its files alone.
 
     Raises:
@@ -225,7 +225,7 @@ def _format_in(template: str) -> str:
     return found[0] if found else "tfrecord"
 
 
-def _versioned(folder: Path, version: str | None) -> str:
+def _version_for(folder: Path, version: str | None) -> str:
     found = version or (folder.resolve().name if _VERSION.fullmatch(folder.resolve().name) else "1.0.0")
     if not _VERSION.fullmatch(found):
         raise ValueError(f"expected a version such as 1.0.0, got {version!r}")
@@ -262,16 +262,16 @@ def _feature(key: str, feature: Feature) -> DatasetFeature:
     if feature.is_image:
         encoding = feature.encoding if feature.encoding in _IMAGES else None
         image = Image(shape=feature.shape[-IMAGE_AXES:], dtype=feature.dtype, encoding_format=encoding)
-        return _repeated(image, feature.shape[:-IMAGE_AXES])
+        return _wrap_in_sequences(image, feature.shape[:-IMAGE_AXES])
     if feature.names is not None:
-        return _repeated(ClassLabel(names=feature.names), feature.shape)
+        return _wrap_in_sequences(ClassLabel(names=feature.names), feature.shape)
     if feature.is_text:
         single: LeafFeature = Text() if feature.dtype == "str" else Tensor(shape=(), dtype="string")
-        return _repeated(single, feature.shape)
+        return _wrap_in_sequences(single, feature.shape)
     return Tensor(shape=feature.shape, dtype=feature.dtype)
 
 
-def _repeated(feature: DatasetFeature, lengths: tuple[int | None, ...]) -> DatasetFeature:
+def _wrap_in_sequences(feature: DatasetFeature, lengths: tuple[int | None, ...]) -> DatasetFeature:
     for length in reversed(lengths):
         feature = SequenceFeature(feature, length)
     return feature

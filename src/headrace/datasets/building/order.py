@@ -97,7 +97,7 @@ class Ordering:
                 raise SchemaMismatch(
                     Where(),
                     expected=f"a key of its own for each example of split {self._split!r}",
-                    found=f"{_shown(entry[1])} twice",
+                    found=f"{_excerpt(entry[1])} twice",
                     hint="The order of a prepared dataset comes from its keys: number the examples, or name them.",
                 )
             before = entry
@@ -141,7 +141,7 @@ def _entries(path: Path) -> Iterator[Entry]:
             yield rank, file.read(key), file.read(payload)
 
 
-def _shown(key: bytes) -> str:
+def _excerpt(key: bytes) -> str:
     try:
         return repr(key.decode())[:80]
     except UnicodeDecodeError:

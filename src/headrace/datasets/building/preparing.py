@@ -21,7 +21,7 @@ from headrace.datasets.building.description import (
 )
 from headrace.datasets.building.order import Key, Ordering
 from headrace.datasets.building.statistics import statistics_of
-from headrace.datasets.encoding import FeaturesEncoder
+from headrace.datasets.codec import FeaturesEncoder
 from headrace.datasets.features.base import DatasetFeature
 from headrace.datasets.prepared import DEFAULT_TEMPLATE, INFO_FILE, Prepared, read_prepared, shard_names
 from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where
@@ -61,14 +61,14 @@ def prepare(wanted: Preparation) -> Prepared:
     folder = wanted.folder
     if not (folder / INFO_FILE).is_file():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(folder):
+        with _lock(folder):
             if not (folder / INFO_FILE).is_file():
                 _remove_unfinished(folder)
                 _make(wanted)
-    return _agreeing(wanted)
+    return _read_matching(wanted)
 
 
-def _agreeing(wanted: Preparation) -> Prepared:
+def _read_matching(wanted: Preparation) -> Prepared:
     """What is there, if it is what was wanted."""
     found = read_prepared(wanted.folder)
     hint = "Raise the version of the builder, name another data_dir, or remove the folder."
@@ -193,7 +193,7 @@ def _paths(dataset: str, split: str, folder: Path, file_format: str, count: int)
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _lock(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder that is being made; waits for whoever makes it."""
     fd = os.open(folder.parent / f".{folder.name}.lock", os.O_RDWR | os.O_CREAT, 0o666)
     try:

@@ -66,7 +66,7 @@ class _Column:
 
     def add(self, column: Any) -> None:
         """Take the values of more examples into account."""
-        values, counts = _flat(column)
+        values, counts = _flatten(column)
         if values.dtype == object:
             values = np.array([len(value) for value in values], np.int64)
         if values.dtype.kind in "biuf":
@@ -90,10 +90,10 @@ class _Column:
         return {**told, "numMissing": str(self.missing)} if self.missing else told
 
 
-def _flat(column: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+def _flatten(column: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     """All values of a column in one axis, and how many of them each row has."""
     if isinstance(column, Ragged):
-        values, inner = _flat(column.values)
+        values, inner = _flatten(column.values)
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(inner)])[column.offsets]
         return values, np.diff(ends)
     if isinstance(column, np.ndarray) and column.dtype != object:
@@ -113,9 +113,9 @@ def _cell(value: Any) -> npt.NDArray[Any]:
         cell[0] = value
         return cell
     if isinstance(value, (Ragged, list)):
-        return _flat(value)[0]
+        return _flatten(value)[0]
     array = np.asarray(value)
-    return array.reshape(-1) if array.dtype != object else _flat(array)[0]
+    return array.reshape(-1) if array.dtype != object else _flatten(array)[0]
 
 
 def statistics_of(

@@ -1,18 +1,23 @@
-"""A folder of downloaded files: each fetched once, checked, kept."""
+"""A folder of downloaded files: each fetched once, checked, kept.
+
+One file on the network: where it is, and what tells that it is the right one.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from headrace.datasets.downloading.fetch import LONGEST_WAIT_S, Attempt, Patience, Refused, Unfinished, fetch
-from headrace.datasets.downloading.resource import Resource
 from headrace.errors import CorruptFile, DownloadFailed, UnsupportedData, Where
 from headrace.io.archive.unpack import Limits, unpack
 from headrace.io.faults import close_quietly
@@ -20,7 +25,96 @@ from headrace.io.progress import Progress
 from headrace.io.system import lock
 from headrace.io.write.atomic import write_atomic
 
-__all__ = ["Downloads"]
+__all__ = ["Downloads", "Resource"]
+
+
+_DIGITS = {"sha256": 64, "md5": 32}
+_UNUSUAL = re.compile(r"[^\w.+-]+")
+BLOCK_BYTES = 1 << 20
+NAME_LETTERS = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """A file to download.
+
+    Args:
+        urls: Where it is, by ``http`` or ``https``. The first that gives the right file is taken.
+        size: Its bytes, where that is known.
+        sha256: Its checksum in hexadecimal, where that is known. Where neither it nor ``md5`` is, the file is taken as it comes,
+            and what came is noted: later downloads into the same folder must be the same.
+        md5: Its MD5 checksum. That finds accidents, not forgeries.
+        otherwise: Another file that will do, where this one cannot be had.
+
+    Raises:
+        ValueError: An address or a checksum is none.
+
+    >>> Resource(urls=("https://example.org/iris.data",), size=4551).name
+    'iris.data'
+    """
+
+    urls: tuple[str, ...]
+    size: int | None = None
+    sha256: str | None = None
+    md5: str | None = None
+    otherwise: Resource | None = None
+
+    def __post_init__(self) -> None:
+        if type(self.urls) is not tuple or not self.urls:
+            raise ValueError(f"urls must be a tuple of addresses, got {self.urls!r}")
+        for url in self.urls:
+            parts = urlsplit(url)
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                raise ValueError(f"an address begins with http:// or https:// and a host, got {url!r}")
+        for name, digits in _DIGITS.items():
+            given = getattr(self, name)
+            if given is not None and not re.fullmatch(f"[0-9a-f]{{{digits}}}", given):
+                raise ValueError(f"{name} must be {digits} digits 0-9 and a-f, got {given!r}")
+        if self.size is not None and self.size < 0:
+            raise ValueError(f"size must be 0 or more, got {self.size}")
+
+    @property
+    def name(self) -> str:
+        """What the file is called, without anything that could lead out of a folder."""
+        last = unquote(urlsplit(self.urls[0]).path).replace("\\", "/").rstrip("/").rpartition("/")[2]
+        return _UNUSUAL.sub("_", last)[-NAME_LETTERS:].lstrip(".") or "file"
+
+    @property
+    def stored_name(self) -> str:
+        """What the file is called among downloads: two resources never share a name."""
+        known = self.sha256 or self.md5 or hashlib.sha256("\n".join(self.urls).encode()).hexdigest()
+        return f"{known[:12]}-{self.name}"
+
+    @property
+    def has_checksum(self) -> bool:
+        """Whether the right file can be told from any other."""
+        return self.sha256 is not None or self.md5 is not None
+
+    def check(self, path: Path, *, found_at: str = "") -> str:
+        """Hold a file against what is known of it.
+
+        Returns:
+            Its SHA-256.
+
+        Raises:
+            CorruptFile: It is another one.
+        """
+        where = Where(path=found_at or str(path))
+        size = path.stat().st_size
+        if self.size is not None and size != self.size:
+            raise CorruptFile(where, expected=f"{self.size} bytes", found=str(size))
+        digests = {"sha256": hashlib.sha256(), "md5": hashlib.md5(usedforsecurity=False)}
+        with path.open("rb") as file:
+            while block := file.read(BLOCK_BYTES):
+                for name, digest in digests.items():
+                    if name == "sha256" or self.md5 is not None:
+                        digest.update(block)
+        for name, digest in digests.items():
+            wanted = getattr(self, name)
+            if wanted is not None and digest.hexdigest() != wanted:
+                raise CorruptFile(where, expected=f"{name} {wanted}", found=digest.hexdigest())
+        return digests["sha256"].hexdigest()
+
 
 MOST_ATTEMPTS = 200
 """However far each of them brings a file."""
@@ -66,7 +160,7 @@ class Downloads:
         failures: list[str] = []
         each: Resource | None = resource
         while each is not None:
-            with _alone(self.folder / f".{each.stored_name}.lock"):
+            with _lock(self.folder / f".{each.stored_name}.lock"):
                 path = self._kept(each) or self._downloaded(each, failures)
             if path is not None:
                 return path
@@ -93,7 +187,7 @@ class Downloads:
         wanted = "" if only is None else "-" + "-".join(sorted(only.values()))[:80]
         folder = self.folder / "unpacked" / (archive.name + wanted)
         folder.parent.mkdir(exist_ok=True)
-        with _alone(folder.parent / f".{folder.name}.lock"):
+        with _lock(folder.parent / f".{folder.name}.lock"):
             if not folder.is_dir():
                 unpack(archive, folder, only=only, limits=limits, progress=self.progress)
         return folder
@@ -227,7 +321,7 @@ def _is_right(resource: Resource, part: Path) -> bool:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def _lock(path: Path) -> Iterator[None]:
     """Hold the lock on a file, waiting for other processes and threads that do."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     try:

@@ -101,16 +101,16 @@ def fetch(attempt: Attempt) -> None:
             return
         _forget(attempt)
         begun = 0
-    response = _opened(attempt, begun, validator or "")
+    response = _open(attempt, begun, validator or "")
     with response:
-        start, total = _placed(attempt, response, begun)
+        start, total = _read_range(attempt, response, begun)
         if attempt.size is not None and total is not None and total != attempt.size:
             raise Refused(f"it has {total} bytes there, not {attempt.size}")
         _note(attempt, response)
         _receive(attempt, response, start, total)
 
 
-def _opened(attempt: Attempt, begun: int, validator: str) -> Any:
+def _open(attempt: Attempt, begun: int, validator: str) -> Any:
     # Imported here: it takes as long as all of us, and most people never download.
     from http.client import HTTPException
     from urllib.error import HTTPError, URLError
@@ -166,7 +166,7 @@ def _seconds(text: str) -> float:
     return float(text) if re.fullmatch(r"\d{1,9}", text.strip()) else 0.0
 
 
-def _placed(attempt: Attempt, response: Any, begun: int) -> tuple[int, int | None]:
+def _read_range(attempt: Attempt, response: Any, begun: int) -> tuple[int, int | None]:
     """Where the body begins in the file, and how long the file is."""
     encoding = response.headers.get("Content-Encoding", "identity").lower()
     if encoding not in ("identity", ""):

@@ -250,7 +250,7 @@ def as_cells(column: Any) -> npt.NDArray[Any]:
     return cells
 
 
-def stacked(values: Sequence[npt.NDArray[Any]], shape: Shape, dtype: str) -> Any:
+def stack_or_list(values: Sequence[npt.NDArray[Any]], shape: Shape, dtype: str) -> Any:
     """Values of equal shape as one array, others as a list."""
     if len(values) == 0:
         return np.zeros((0, *(length or 0 for length in shape)), object if dtype == BYTES else dtype)

@@ -107,7 +107,7 @@ class Image(LeafFeature):
         if hasattr(value, "read"):
             return bytes(value.read())
         if hasattr(value, "save"):
-            return _saved(value, self.encoding_format or "png")
+            return _save(value, self.encoding_format or "png")
         raise self.misfit(type(value).__name__, expected="an array, image file, path, open file or PIL.Image")
 
     def _encode_array(self, array: npt.NDArray[Any]) -> bytes:
@@ -122,7 +122,7 @@ class Image(LeafFeature):
             )
         if self.declared_dtype == "float32":
             array = np.ascontiguousarray(array).view(np.uint8)
-        return _encoded(array, self.encoding_format or "png")
+        return _encode(array, self.encoding_format or "png")
 
     def content(self) -> tuple[str, dict[str, Any]]:
         out: dict[str, Any] = {"shape": shape_json(self.shape), "dtype": self.declared_dtype}
@@ -205,7 +205,7 @@ def _as_floats(pixels: Any) -> Any:
     return np.ascontiguousarray(pixels).view(np.float32)
 
 
-def _encoded(array: npt.NDArray[Any], encoding: str) -> bytes:
+def _encode(array: npt.NDArray[Any], encoding: str) -> bytes:
     pillow = _optional.require("PIL.Image", extra="images")
     plain = np.ascontiguousarray(array[..., 0] if array.shape[-1] == 1 else array)
     if plain.dtype == np.uint16 and plain.ndim == 3:
@@ -220,10 +220,10 @@ def _encoded(array: npt.NDArray[Any], encoding: str) -> bytes:
     image = pillow.frombytes(
         mode, (array.shape[1], array.shape[0]), plain.astype(plain.dtype.newbyteorder("<")).tobytes()
     )
-    return _saved(image, encoding)
+    return _save(image, encoding)
 
 
-def _saved(image: Any, encoding: str) -> bytes:
+def _save(image: Any, encoding: str) -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, format=encoding, **({"quality": 95} if encoding == "jpeg" else {}))
     return buffer.getvalue()

@@ -120,6 +120,6 @@ class FeaturesDict(DatasetFeature, Mapping[str, DatasetFeature]):
         return f"{type(self).__name__}({{{inner}}})"
 
 
-def only(features: Mapping[str, DatasetFeature], names: Iterable[str]) -> FeaturesDict:
+def select_features(features: Mapping[str, DatasetFeature], names: Iterable[str]) -> FeaturesDict:
     """Some of the features."""
     return FeaturesDict({name: features[name] for name in names})

@@ -92,10 +92,10 @@ def feature_from_json(tree: Any, where: Where | None = None) -> DatasetFeature:
         CorruptFile: It is no such message.
         UnsupportedData: The class is not known.
     """
-    return _Reader(where or Where()).feature(tree, 0)
+    return _FeatureReader(where or Where()).feature(tree, 0)
 
 
-class _Reader:
+class _FeatureReader:
     """Reads one file."""
 
     def __init__(self, where: Where) -> None:
@@ -118,7 +118,7 @@ class _Reader:
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
             if isinstance(error, (CorruptFile, UnsupportedData)):
                 raise
-            raise self.corrupt(f"the parameters of {name}", f"{_shown(content)} ({error})") from error
+            raise self.corrupt(f"the parameters of {name}", f"{_excerpt(content)} ({error})") from error
         found.description = str(tree.get("description") or "")
         found.value_range = str(tree.get("valueRange") or tree.get("value_range") or "")
         return found
@@ -311,6 +311,6 @@ def _image_options(content: Content) -> dict[str, Any]:
     }
 
 
-def _shown(content: Content) -> str:
+def _excerpt(content: Content) -> str:
     text = json.dumps(content, default=repr)
     return text if len(text) < 120 else text[:117] + "..."

@@ -41,7 +41,7 @@ class Sequence(DatasetFeature):
 
     @property
     def shape(self) -> Any:
-        return _mapped(self.feature.shape, lambda shape: (self.length, *shape))
+        return _map_values(self.feature.shape, lambda shape: (self.length, *shape))
 
     @property
     def dtype(self) -> Any:
@@ -56,7 +56,7 @@ class Sequence(DatasetFeature):
         Args:
             value: A list or array of elements, an iterator over them, or a dict of lists.
         """
-        elements = transposed(value) if isinstance(value, Mapping) else list(value)
+        elements = transpose(value) if isinstance(value, Mapping) else list(value)
         if self.length is not None and len(elements) != self.length:
             raise SchemaMismatch(Where(), expected=f"{self.length} elements", found=str(len(elements)))
         return [self.feature.encode_example(element) for element in elements]
@@ -183,21 +183,21 @@ class Dataset(Sequence):
         return list(self.feature.leaves(key, (self.length,)))
 
 
-def transposed(columns: Mapping[str, Any]) -> list[Any]:
+def transpose(columns: Mapping[str, Any]) -> list[Any]:
     """A dict of lists as a list of dicts.
 
     Raises:
         SchemaMismatch: The lists differ in length.
     """
-    plain = {name: transposed(v) if isinstance(v, Mapping) else list(v) for name, v in columns.items()}
+    plain = {name: transpose(v) if isinstance(v, Mapping) else list(v) for name, v in columns.items()}
     lengths = {name: len(values) for name, values in plain.items()}
     if len(set(lengths.values())) > 1:
         raise SchemaMismatch(Where(), expected="lists of equal length", found=str(lengths))
     return [{name: values[i] for name, values in plain.items()} for i in range(next(iter(lengths.values()), 0))]
 
 
-def _mapped(value: Any, function: Any) -> Any:
-    return {k: _mapped(v, function) for k, v in value.items()} if isinstance(value, dict) else function(value)
+def _map_values(value: Any, function: Any) -> Any:
+    return {k: _map_values(v, function) for k, v in value.items()} if isinstance(value, dict) else function(value)
 
 
 def shape_of(value: Any) -> Shape:

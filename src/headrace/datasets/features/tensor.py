@@ -19,7 +19,7 @@ from headrace.datasets.features.base import (
     Stored,
     dtype_json,
     shape_json,
-    stacked,
+    stack_or_list,
 )
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 
@@ -129,7 +129,7 @@ class Tensor(LeafFeature):
         if self.encoding != "none":
             return self._arrays(values, None)
         if isinstance(values, Ragged) and None in self.shape[1:]:
-            return stacked([self._shaped(row, i) for i, row in enumerate(values)], self.shape, self.value_dtype)
+            return stack_or_list([self._shaped(row, i) for i, row in enumerate(values)], self.shape, self.value_dtype)
         return values
 
     def _shaped(self, row: npt.NDArray[Any], record: int) -> npt.NDArray[Any]:
@@ -145,7 +145,7 @@ class Tensor(LeafFeature):
         given = [self.shape] * len(values) if shapes is None else shapes
         arrays = [self._array(value, shape, i) for i, (value, shape) in enumerate(zip(values, given, strict=True))]
         if self.varies:
-            return stacked(arrays, self.shape, self.value_dtype)
+            return stack_or_list(arrays, self.shape, self.value_dtype)
         if not arrays:
             arrays = [np.zeros((0, *(n or 0 for n in self.shape[1:])), self.value_dtype)]
             return Ragged(arrays[0], np.zeros(1, np.int64))

@@ -20,8 +20,7 @@ import numpy.typing as npt
 
 from headrace.datasets.building.builder import DatasetBuilder
 from headrace.datasets.building.preparing import Examples
-from headrace.datasets.downloading.downloads import Downloads
-from headrace.datasets.downloading.resource import Resource
+from headrace.datasets.downloading.downloads import Downloads, Resource
 from headrace.datasets.features.image import Image
 from headrace.datasets.features.label import ClassLabel
 from headrace.datasets.features.mapping import FeaturesDict

@@ -8,8 +8,7 @@ from typing import Any
 
 from headrace.datasets.building.builder import DatasetBuilder
 from headrace.datasets.building.preparing import Examples
-from headrace.datasets.downloading.downloads import Downloads
-from headrace.datasets.downloading.resource import Resource
+from headrace.datasets.downloading.downloads import Downloads, Resource
 from headrace.datasets.features.label import ClassLabel
 from headrace.datasets.features.mapping import FeaturesDict
 from headrace.datasets.features.tensor import Tensor

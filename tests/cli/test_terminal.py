@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from headrace import Ragged
-from headrace.cli.terminal.values import amount, plain, printable, short, size_of
+from headrace.cli.terminal import count_of, printable, shorten, size_of, to_json
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ from headrace.cli.terminal.values import amount, plain, printable, short, size_o
     ],
 )
 def test_short(value, text):
-    assert short(value) == text
+    assert shorten(value) == text
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_short(value, text):
     ],
 )
 def test_plain(value, json_value):
-    assert plain(value) == json_value
-    json.dumps(plain(value), allow_nan=False)
+    assert to_json(value) == json_value
+    json.dumps(to_json(value), allow_nan=False)
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_size_of(size, text):
 
 
 def test_words():
-    assert amount(1, "file") == "1 file"
-    assert amount(1797, "example") == "1,797 examples"
-    assert amount(2, "stretch", "stretches") == "2 stretches"
-    assert printable("plain é") == "plain é"
+    assert count_of(1, "file") == "1 file"
+    assert count_of(1797, "example") == "1,797 examples"
+    assert count_of(2, "stretch", "stretches") == "2 stretches"
+    assert printable("to_json é") == "to_json é"
     assert printable("a\x1b[2Jb\n") == "a\\x1b[2Jb\\n"

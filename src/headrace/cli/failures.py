@@ -20,15 +20,15 @@ from collections.abc import Iterator
 import typer
 
 from headrace._interrupts import INTERRUPTED
-from headrace.cli.terminal.console import note
-from headrace.cli.terminal.values import printable
+from headrace.cli.terminal import note, printable
 from headrace.errors import LOG_MARK, HeadraceError, NoFiles, NoSuchFeature
 
-__all__ = ["DATA_FAULT", "INTERRUPTED", "TERMINATED", "WRONG_CALL", "ending", "exit_code", "tell"]
+__all__ = ["DATA_FAULT", "INTERRUPTED", "TERMINATED", "WRONG_CALL", "exit_code", "print_error", "report_failures"]
+
 
 DATA_FAULT = 1
 WRONG_CALL = 2
-NOBODY_READS = 141
+PIPE_CLOSED = 141
 TERMINATED = 143
 OPTION_NAMES = {  # what the library calls an option, and what it is called here
     "overwrite=True": "--overwrite",
@@ -37,18 +37,18 @@ OPTION_NAMES = {  # what the library calls an option, and what it is called here
     "format='tfrecord'": "--format tfrecord",
     "a schema= that": "a --schema that",
 }
-NOT_THERE = (NoFiles, NoSuchFeature, FileNotFoundError, IsADirectoryError, NotADirectoryError)
+NOT_FOUND = (NoFiles, NoSuchFeature, FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
 
 def exit_code(error: Exception) -> int:
     """The exit code for an error."""
-    if isinstance(error, NOT_THERE):
+    if isinstance(error, NOT_FOUND):
         return WRONG_CALL
     # A bare ValueError is what the library raises for an argument that cannot be.
     return DATA_FAULT if isinstance(error, (HeadraceError, OSError)) else WRONG_CALL
 
 
-def tell(error: Exception) -> None:
+def print_error(error: Exception) -> None:
     """Say what is wrong, in one line on stderr."""
     text = _sentence(error)
     for more in getattr(error, "__notes__", ()):
@@ -70,7 +70,7 @@ def _sentence(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def ending(*, traceback: bool) -> Iterator[None]:
+def report_failures(*, traceback: bool) -> Iterator[None]:
     """Turn what goes wrong inside into a message and an exit code.
 
     Args:
@@ -80,11 +80,11 @@ def ending(*, traceback: bool) -> Iterator[None]:
         typer.Exit: With the code.
     """
     try:
-        with _flushed():
+        with _flush_after():
             yield
     except BrokenPipeError:
         _stop_writing()
-        raise typer.Exit(NOBODY_READS) from None
+        raise typer.Exit(PIPE_CLOSED) from None
     except KeyboardInterrupt as interrupt:
         note(str(interrupt) or "interrupted")
         raise typer.Exit(INTERRUPTED) from None
@@ -95,12 +95,12 @@ def ending(*, traceback: bool) -> Iterator[None]:
             _stop_writing()
         if traceback:
             raise
-        tell(error)
+        print_error(error)
         raise typer.Exit(exit_code(error)) from error
 
 
 @contextlib.contextmanager
-def _flushed() -> Iterator[None]:
+def _flush_after() -> Iterator[None]:
     """What was printed goes out while a failure can still be told: when Python flushes at its end, it is too late for that."""
     try:
         yield

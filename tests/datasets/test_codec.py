@@ -14,8 +14,7 @@ from hypothesis.extra import numpy as hnp
 import headrace as hr
 from headrace.codecs.example.codec import ExampleCodec
 from headrace.datasets import Steps, data_source
-from headrace.datasets.codec import FeaturesCodec
-from headrace.datasets.encoding import FeaturesEncoder
+from headrace.datasets.codec import FeaturesCodec, FeaturesEncoder
 from headrace.datasets.features import (
     Audio,
     BBox,

@@ -1,0 +1,242 @@
+"""What commands print: results on stdout, everything else on stderr, values for people and for programs."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import sys
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import typer
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from headrace.contracts.values import Ragged
+
+__all__ = [
+    "count_of",
+    "is_terminal",
+    "note",
+    "print_json",
+    "print_line",
+    "print_table",
+    "printable",
+    "shorten",
+    "size_of",
+    "to_json",
+    "width",
+]
+
+
+GAP = 2  # spaces between columns
+PIPE_WIDTH = 4096  # what is read by a program is never wrapped or cut
+
+
+class _Console(Console):
+    """A console that leaves a closed pipe to the caller; rich would exit with code 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+def is_terminal() -> bool:
+    """Whether results go to a person's terminal."""
+    return sys.stdout.isatty()
+
+
+def _console() -> _Console:
+    if is_terminal():
+        return _Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+    return _Console(file=sys.stdout, highlight=False, markup=False, emoji=False, color_system=None, width=PIPE_WIDTH)
+
+
+def width() -> int:
+    """Columns of the terminal; very many where there is none."""
+    return _console().width
+
+
+def print_line(text: str = "", *, style: str = "") -> None:
+    """One line, styled on a terminal."""
+    if is_terminal():
+        _console().print(Text(text, style=style), soft_wrap=True)
+    else:
+        typer.echo(text)
+
+
+def print_table(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[str] = (),
+    optional: Sequence[str] = (),
+    show_headings: bool = True,
+    indent: int = 0,
+) -> None:
+    """A table without lines, as wide as it needs to be.
+
+    Args:
+        headings: Of the columns.
+        rows: Cells; whatever cannot be printed in them is shown escaped by whoever makes them.
+        right: Headings of the columns that are set flush right: numbers.
+        optional: Columns that are left out, one after the other, where the terminal is too narrow for all.
+        show_headings: ``False`` for a list of names and values.
+        indent: Spaces before every row.
+    """
+    console = _console()
+    shown = _columns_that_fit(headings, rows, optional, console.width - indent)
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold", show_header=show_headings)
+    for number in shown:
+        side: Literal["left", "right"] = "right" if headings[number] in right else "left"
+        table.add_column(Text(headings[number]), justify=side, overflow="fold", style="" if number else "cyan")
+    for row in rows:
+        table.add_row(*(Text(row[number]) for number in shown))
+    with console.capture() as captured:
+        console.print(table, width=console.width - indent)
+    for line in captured.get().splitlines():
+        typer.echo(" " * indent + line.rstrip(), color=is_terminal())
+
+
+def _columns_that_fit(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], optional: Sequence[str], width: int
+) -> list[int]:
+    """The numbers of the columns that are shown."""
+    widths = [max(map(cell_len, column)) for column in zip(headings, *rows, strict=True)]
+    shown = list(range(len(headings)))
+    for heading in optional:
+        if sum(widths[number] + GAP for number in shown) - GAP <= width:
+            break
+        shown.remove(headings.index(heading))
+    return shown
+
+
+def print_json(value: Any, *, indent: int | None = 2) -> None:
+    """JSON text; NaN and infinities must have been replaced (see ``to_json``)."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:  # A name that is no Unicode, or an output in ASCII: escaped, all of it comes through.
+        text = json.dumps(value, indent=indent, allow_nan=False)
+    typer.echo(text)
+
+
+def note(text: str) -> None:
+    """A remark on stderr, where it does not get into what a program reads."""
+    typer.echo(text, err=True)
+
+
+SHOWN_VALUES = 6
+SHOWN_TEXT = 48
+UNITS = ("bytes", "kB", "MB", "GB", "TB")
+
+
+def printable(text: str) -> str:
+    """Text from a file, with whatever could move a terminal's cursor escaped."""
+    return text if text.isprintable() else repr(text)[1:-1]
+
+
+def count_of(count: int, one: str, many: str | None = None) -> str:
+    """``1 file``, ``1,797 examples``."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def size_of(size: int) -> str:
+    """``12 bytes``, ``1.3 MB``: three digits, units of 1,000."""
+    value, unit = float(size), 0
+    while value >= 999.5 and unit < len(UNITS) - 1:
+        value, unit = value / 1000, unit + 1
+    if unit == 0:
+        return count_of(size, "byte")
+    return f"{value:.{max(0, 2 - int(math.log10(value)))}f} {UNITS[unit]}"
+
+
+def shorten(value: Any, values: int = SHOWN_VALUES) -> str:
+    """A value in one short line.
+
+    >>> shorten(np.zeros((28, 28), np.uint8)), shorten(b"abc"), shorten(np.float32(0.1))
+    ('[0 0 0 0 0 0 … 0] 28×28', "b'abc'", '0.1')
+    """
+    if isinstance(value, (bytes, str)):
+        return _short_text(value)
+    if isinstance(value, Ragged):
+        rows = [shorten(row, 4) for row in value[:3]]
+        return "[" + " ".join([*rows, *(["…"] if len(value) > 3 else [])]) + f"] {count_of(len(value), 'row')}"
+    if hasattr(value, "tocsr"):
+        return f"sparse row, {value.nnz} of {value.shape[-1]} values"
+    array = np.asarray(value)
+    if array.ndim == 0:
+        return _scalar(array[()])
+    return _short_array(array, values)
+
+
+def _short_text(value: bytes | str) -> str:
+    if len(value) <= SHOWN_TEXT:
+        return repr(value)
+    kind = "bytes" if isinstance(value, bytes) else "characters"
+    cut = repr(value[: SHOWN_TEXT // 2])
+    return f"{cut[:-1]}…{cut[-1]} {len(value):,} {kind}"
+
+
+def _short_array(array: np.ndarray[Any, Any], values: int) -> str:
+    flat = array.reshape(-1)
+    if len(flat) <= values + 1:
+        shown = " ".join(map(_scalar, flat))
+    else:
+        shown = " ".join(map(_scalar, flat[:values])) + f" … {_scalar(flat[-1])}"
+    lengths = "×".join(map(str, array.shape))
+    return f"[{shown}] {lengths}" if array.ndim > 1 or len(flat) > values + 1 else f"[{shown}]"
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, (bytes, str)):
+        return _short_text(value)
+    if isinstance(value, np.floating):
+        return f"{float(value):.6g}"
+    return str(value)
+
+
+def to_json(value: Any) -> Any:
+    """A value as JSON knows it, whole.
+
+    Bytes are ``{"b64": "..."}``; numbers that JSON has no words for are ``"nan"``, ``"inf"``, ``"-inf"``; complex numbers
+    are ``[real, imaginary]``; dates and durations are text.
+    """
+    if isinstance(value, dict):
+        return {str(name): to_json(item) for name, item in value.items()}
+    if isinstance(value, Ragged):
+        return [to_json(row) for row in value]
+    if hasattr(value, "tocsr"):
+        return [to_json(row) for row in value.toarray()]
+    if isinstance(value, np.ndarray):
+        return _plain_array(value)
+    if isinstance(value, (list, tuple)):
+        return [to_json(item) for item in value]
+    return _plain_scalar(value)
+
+
+def _plain_array(array: np.ndarray[Any, Any]) -> Any:
+    if array.dtype.kind in "iub" or (
+        array.dtype.kind == "f" and array.dtype.itemsize <= 8 and np.isfinite(array).all()
+    ):
+        return array.tolist()  # the fast way, for what JSON has
+    return [to_json(item) for item in array] if array.ndim else _plain_scalar(array[()])
+
+
+def _plain_scalar(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return {"b64": base64.b64encode(value).decode("ascii")}
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return str(value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, complex):
+        return [_plain_scalar(value.real), _plain_scalar(value.imag)]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, bytes):
+        return _plain_scalar(value)
+    return value if isinstance(value, (str, int, float, bool)) or value is None else str(value)

@@ -1,1 +1,0 @@
-"""What every command shares: where it prints, how it shows values, how it fails."""
