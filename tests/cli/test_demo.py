@@ -3,48 +3,60 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pytest
 
-from headrace.cli.demo import command
+from headrace.cli.demo import command, digits
 from headrace.cli.demo import serve as training
-from headrace.cli.demo import steps as doors
-from headrace.cli.demo.steps import Digits, Files, Story, load_digits, write_digits
+from headrace.cli.demo.digits import Digits, Files, Steps, load_digits, show_formats, write_digits
 
 
 def test_everything_holds(run, tmp_path):
     done = run("demo", "--output", tmp_path / "demo")
     assert done.code == 0, done.out
     assert "FAIL" not in done.out
-    assert done.out.count("  ok  ") == 12
-    assert "Everything holds." in done.out
-    assert "examples a second" in done.out
+    assert done.out.count("  ok  ") == 10
+    assert "All checks passed." in done.out
+    assert "image_folder" in done.out
     assert json.loads((tmp_path / "demo" / "loader.json").read_text())["version"] == 1
 
 
 @pytest.fixture
-def files(tmp_path):
-    digits = load_digits()
-    found = Files(tmp_path)
-    write_digits(Digits(digits.images[:200], digits.labels[:200]), found)
-    return found
+def first_digits():
+    found = load_digits()
+    return Digits(found.images[:200], found.labels[:200])
 
 
-def test_checks_can_fail(files, capsys):
-    digits = load_digits()
-    changed = digits.images[:200].copy()
+def test_checks_can_fail(first_digits, tmp_path, capsys):
+    steps = Steps(1)
+    write_digits(first_digits, Files(tmp_path), steps)
+    changed = first_digits.images.copy()
     changed[150, 20] += 1
-    story = Story(1)
-    doors.show_doors(Digits(changed, digits.labels[:200]), files, story)
-    assert len(story.failed) == 4
+    digits.show_ways_to_read(Digits(changed, first_digits.labels), Files(tmp_path), steps)
+    assert len(steps.failed) == 3
     assert "FAIL" in capsys.readouterr().out
+
+
+def test_formats_that_differ_or_need_an_extra(first_digits, tmp_path, capsys, monkeypatch):
+    holds = digits._holds
+    monkeypatch.setattr(
+        digits, "_holds", lambda source, *rest, **more: source.format != "npz" and holds(source, *rest, **more)
+    )
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    (tmp_path / "digits-npy").mkdir()
+    (tmp_path / "digits-npy" / "old").write_bytes(b"")
+    steps = Steps(1)
+    show_formats(first_digits, tmp_path, steps)
+    assert steps.failed == ["every example is the same in 11 formats, but not in npz"]
+    assert 'pip install "headrace[avro]"' in capsys.readouterr().out
 
 
 def test_failed_check_is_the_exit_code(run, tmp_path, monkeypatch):
     monkeypatch.setattr(training, "EPOCHS", 1)
     monkeypatch.setattr(training, "BATCHES_BEFORE_STOP", 5)
-    for step in ("show_speed", "show_formats", "show_serving"):  # whose checks hold all the same
+    for step in ("show_formats", "show_serving"):
         monkeypatch.setattr(command, step, lambda *_: None)
     done = run("demo", "--output", tmp_path / "demo")
     assert done.code == 1

@@ -1,4 +1,4 @@
-"""The second half of the demo: from a script to an endpoint, and a training that is stopped and resumed."""
+"""The second half of the demo: training that stops and resumes, and a script that becomes an endpoint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 import headrace as hr
 from headrace import _optional, sagemaker
-from headrace.cli.demo.steps import Files, Story
+from headrace.cli.demo.digits import Files, Steps
 from headrace.sagemaker.deserializers import JSONDeserializer
 from headrace.sagemaker.serializers import CSVSerializer
 from headrace.sagemaker.session import name_from_base
@@ -23,7 +23,7 @@ BASE = "headrace-demo"
 TEST_EVERY = 5
 TOLERANCE = 1.03
 SCRIPT = '''\
-"""A scaler, as a script for SageMaker's scikit-learn container."""
+"""A scaler: a script for SageMaker's scikit-learn container."""
 
 import json
 import os
@@ -56,39 +56,39 @@ if __name__ == "__main__":
 '''
 
 
-def show_serving(folder: Path, story: Story) -> None:
-    """Train on the diabetes data of scikit-learn, and ask the endpoint for the patients that were left out."""
+def show_serving(folder: Path, steps: Steps) -> None:
+    """Train on the diabetes data of scikit-learn, and predict held-out patients by the endpoint."""
     found = _optional.require("sklearn.datasets", extra="demo").load_diabetes(scaled=False)
     test = np.arange(len(found.target)) % TEST_EVERY == 0
     folder.mkdir(parents=True, exist_ok=True)
     _save(folder / "train.csv", np.column_stack([found.target, found.data])[~test])
     (folder / "scaler.py").write_text(SCRIPT, encoding="utf-8")
     session = sagemaker.Session(folder / "store")
-    pipeline = _trained(session, folder, story)
+    pipeline = _train_pipeline(session, folder, steps)
     predictor = pipeline.deploy(
         endpoint_name=name_from_base(BASE), serializer=CSVSerializer(), deserializer=JSONDeserializer()
     )
     try:
-        _ask(predictor, found.data, found.target, test, story)
+        _ask(predictor, found.data, found.target, test, steps)
     finally:
         predictor.delete_endpoint()
         pipeline.delete_model()
 
 
-def _trained(session: sagemaker.Session, folder: Path, story: Story) -> sagemaker.PipelineModel:
+def _train_pipeline(session: sagemaker.Session, folder: Path, steps: Steps) -> sagemaker.PipelineModel:
     train = session.upload_data(folder / "train.csv", key_prefix="diabetes/train")
     scaler = sagemaker.SKLearn(entry_point=folder / "scaler.py", framework_version="1.2-1", sagemaker_session=session)
     scaler.fit({"train": train}, logs=False)
-    story.say(f"training job  {scaler.training_job_name}: {_status(session, scaler.training_job_name)}")
+    steps.say(f"training job  {scaler.training_job_name}: {_status(session, scaler.training_job_name)}")
     transformer = scaler.transformer(assemble_with="Line", accept="text/csv")
     transformer.transform(train, content_type="text/csv", logs=False)
     features = str(transformer.output_path)
-    story.say(f"transform job {', '.join(one.uri for one in session.objects(features))}")
+    steps.say(f"transform job {', '.join(one.uri for one in session.objects(features))}")
     learner = sagemaker.LinearLearner(
         predictor_type="regressor", mini_batch_size=20, epochs=40, sagemaker_session=session
     )
     learner.fit({"train": sagemaker.TrainingInput(features, content_type="text/csv")}, logs=False)
-    story.say(f"training job  {learner.training_job_name}: {_status(session, learner.training_job_name)}")
+    steps.say(f"training job  {learner.training_job_name}: {_status(session, learner.training_job_name)}")
     return sagemaker.PipelineModel(models=[scaler.create_model(), learner.create_model()])
 
 
@@ -96,20 +96,21 @@ def _status(session: sagemaker.Session, name: str) -> str:
     return str(session.describe_training_job(name)["TrainingJobStatus"])
 
 
-def _ask(predictor: Any, features: Any, labels: Any, test: Any, story: Story) -> None:
+def _ask(predictor: Any, features: Any, labels: Any, test: Any, steps: Steps) -> None:
     one = predictor.predict(features[test][0])
-    story.say(f"endpoint      {predictor.endpoint_name} answers the first patient: {json.dumps(one)}")
+    steps.say(f"endpoint      {predictor.endpoint_name} predicts for the first patient: {json.dumps(one)}")
     answer = predictor.predict(features[test])
     scores = np.array([found["score"] for found in answer["predictions"]])
-    story.check(
-        bool(np.isclose(scores[0], one["predictions"][0]["score"])), "alone or with others, a row gets the same answer"
+    steps.check(
+        bool(np.isclose(scores[0], one["predictions"][0]["score"])),
+        "a row gets the same prediction alone and in a batch",
     )
     known = np.column_stack([features, np.ones(len(features))])
     best = known[test] @ np.linalg.lstsq(known[~test], labels[~test], rcond=None)[0]
     ours, least_squares = (_error(found, labels[test]) for found in (scores, best))
-    story.check(
+    steps.check(
         ours <= TOLERANCE * least_squares,
-        f"test error {ours:.1f}, least squares on the same rows {least_squares:.1f} (within 3 % is asked for)",
+        f"test error {ours:.1f}, least squares {least_squares:.1f} (at most 3 % more is allowed)",
     )
 
 
@@ -133,7 +134,7 @@ Weights = dict[str, npt.NDArray[np.float32]]
 
 
 class Classifier:
-    """64 pixels, one layer of rectified units, and a softmax over ten digits; trained by gradient descent."""
+    """64 pixels, a layer of rectified units, a softmax over ten digits. Trained by gradient descent."""
 
     def __init__(self) -> None:
         chance = np.random.default_rng(SEED)
@@ -145,7 +146,7 @@ class Classifier:
         }
 
     def learn(self, images: npt.NDArray[np.float32], labels: npt.NDArray[np.int64]) -> None:
-        """One step down the gradient of the mean cross-entropy of a batch."""
+        """Take a gradient step on the mean cross-entropy of a batch."""
         pixels, units, chances = self._forward(images)
         chances[np.arange(len(labels)), labels] -= 1
         error = chances / np.float32(len(labels))
@@ -156,16 +157,16 @@ class Classifier:
         self.weights["hidden_bias"] -= STEP * below.sum(axis=0)
 
     def accuracy(self, images: npt.NDArray[np.float32], labels: npt.NDArray[np.int64]) -> float:
-        """Which part of the images is recognised."""
+        """Share of the images that is recognised."""
         return float((self._forward(images)[2].argmax(axis=1) == labels).mean())
 
     def save(self, path: Path) -> None:
-        """Keep the weights."""
+        """Write the weights."""
         with path.open("wb") as file:
             np.savez(file, *self.weights.values())
 
     def load(self, path: Path) -> None:
-        """Take the weights of an earlier run."""
+        """Read the weights of an earlier run."""
         with np.load(path, allow_pickle=False) as kept:
             self.weights = {name: kept[f"arr_{number}"] for number, name in enumerate(self.weights)}
 
@@ -182,25 +183,23 @@ def _layer(chance: np.random.Generator, inputs: int, outputs: int) -> npt.NDArra
     return np.asarray(weights, np.float32)
 
 
-def show_training(files: Files, story: Story) -> None:
-    """Train without a stop; train with one; compare; test."""
+def show_training(files: Files, steps: Steps) -> None:
+    """Train without and with a stop, compare the weights, and test the model."""
     digits = hr.open(files.tfrecord)
     test = digits[::5]
     train = digits[1::5].concat(digits[2::5], digits[3::5], digits[4::5])
-    story.say(f"every fifth digit is for the test: {len(train):,} to learn from, {len(test)} to test with")
+    steps.say(f"{len(train):,} digits for training, every fifth ({len(test)}) for testing")
 
     whole = Classifier()
     _train(whole, _loader(train))
-    kept = _stop_half_way(train, files.folder, story)
-    resumed = _resume(train, files.folder, kept, story)
+    kept = _stop_half_way(train, files.folder, steps)
+    resumed = _resume(train, files.folder, kept, steps)
 
     same = all(np.array_equal(whole.weights[name], resumed.weights[name]) for name in whole.weights)
-    story.check(same, "stopped and resumed, all weights are the same to the bit as without a stop")
+    steps.check(same, "stopped and resumed, the weights equal those of an uninterrupted run bit for bit")
     batch = test.batch(np.arange(len(test)))
     accuracy = resumed.accuracy(batch["image"], batch["label"])
-    story.check(
-        accuracy > WANTED_ACCURACY, f"{accuracy:.1%} of the test digits are recognised (more than 95 % is asked for)"
-    )
+    steps.check(accuracy > WANTED_ACCURACY, f"{accuracy:.1%} of the test digits are recognised (95 % are required)")
 
 
 def _loader(source: hr.Source) -> hr.Loader:
@@ -208,32 +207,32 @@ def _loader(source: hr.Source) -> hr.Loader:
 
 
 def _train(model: Classifier, loader: hr.Loader, batches: int | None = None) -> None:
-    """Learn from all batches that the loader has left, or from so many of them."""
+    """Train on the remaining batches of the loader, or on the first ``batches`` of them."""
     for number, batch in enumerate(loader, start=1):
         model.learn(batch["image"], batch["label"])
         if number == batches:
             return
 
 
-def _stop_half_way(train: hr.Source, folder: Path, story: Story) -> dict[str, Any]:
-    """Train for a while, then keep model and state in files as a job does that is about to be killed."""
+def _stop_half_way(train: hr.Source, folder: Path, steps: Steps) -> dict[str, Any]:
+    """Train for a while, then write model and loader state, as a job does before it is killed."""
     model, loader = Classifier(), _loader(train)
     _train(model, loader, BATCHES_BEFORE_STOP)
     model.save(folder / "weights.npz")
     state: dict[str, Any] = loader.state_dict()
     text = json.dumps(state)
     (folder / "loader.json").write_text(text, encoding="utf-8")
-    story.say(
-        f"stopped in epoch {state['epoch']}, behind position {state['position']:,} of {len(train):,}: {len(text)} bytes of state"
+    steps.say(
+        f"stopped in epoch {state['epoch']} at position {state['position']:,} of {len(train):,}; the state is {len(text)} bytes"
     )
     return state
 
 
-def _resume(train: hr.Source, folder: Path, kept: dict[str, Any], story: Story) -> Classifier:
-    """Go on from the files alone, with a new model and a new loader."""
+def _resume(train: hr.Source, folder: Path, kept: dict[str, Any], steps: Steps) -> Classifier:
+    """Resume from the files, with a new model and a new loader."""
     model, loader = Classifier(), _loader(train)
     model.load(folder / "weights.npz")
     loader.load_state_dict(json.loads((folder / "loader.json").read_text(encoding="utf-8")))
-    story.check(loader.state_dict() == kept, "a new loader stands where the old one stopped")
+    steps.check(loader.state_dict() == kept, "a new loader continues where the first one stopped")
     _train(model, loader)
     return model
