@@ -9,14 +9,23 @@ from typing import Any
 from headrace._arguments import choice, flag, word
 from headrace.contracts.csv import CSV
 from headrace.contracts.images import encoding_of
+from headrace.contracts.protocols import File
 from headrace.contracts.records import Format, OnCorrupt, Records
 from headrace.errors import NoFiles, UnknownFormat, UnsupportedData, Where
 from headrace.formats.csv.sniff import SNIFFED_BYTES, is_text, looks_like_rows
-from headrace.formats.registry import OWN, broken_entries, each_format, format_named, format_of_name, names
+from headrace.formats.registry import (
+    OWN,
+    broken_entries,
+    each_format,
+    format_named,
+    format_of_content,
+    format_of_name,
+    names,
+)
 from headrace.io.cache.inflate import Compression, head_of, wrapper_of
 from headrace.io.folders import Listing, Look, looking_into
-from headrace.io.local.open import open_file, read_head
-from headrace.io.paths import PathLike, expand, is_folder, path_list
+from headrace.io.local.open import open_file
+from headrace.io.paths import PathLike, expand, is_folder, is_pipe, path_list
 from headrace.io.store.names import stands_for_several
 from headrace.io.urls import base_name, is_listing
 
@@ -148,7 +157,7 @@ def _folders(given: list[PathLike]) -> list[tuple[str, Look]]:
 
 def _look_into(path: str) -> Look | None:
     """How to look into a folder; ``None`` where it is none. Of one in a store, only some objects are listed."""
-    if not is_listing(path):
+    if "://" not in path or not is_listing(path):
         return Listing.of if is_folder(path) else None
     if stands_for_several(path) or format_of_name(path, installed=False) is not None:
         return None
@@ -204,26 +213,22 @@ def detect(path: str) -> Format:
         UnknownFormat: Neither its content nor its name shows a format; the message shows both.
         UnsupportedData: A compressed file of a format that is not read compressed.
     """
-    head, size = read_head(path, HEAD_BYTES)
-    if size is None:
+    if is_pipe(path):  # It gives its bytes once.
         return _by_name(path, b"", None)
+    file = open_file(path)
+    head = bytes(file.read(0, HEAD_BYTES))
     wrapper = wrapper_of(head)
     # No format begins as GZIP does, and asking all formats would load them all.
-    found = None if wrapper == "gzip" else _marked(head)
+    found = None if wrapper == "gzip" else format_of_content(head)
     if found is not None:
         return found
     inner = b"" if wrapper == "none" else head_of(head, wrapper, HEAD_BYTES)
-    found = _marked(inner)
+    found = format_of_content(inner)
     if found is not None:
         return _check_compressible(found, path, wrapper)
-    if format_of_name(path) != "csv" and _holds_rows(path, head, wrapper if inner else "none"):
+    if format_of_name(path) != "csv" and _holds_rows(file, wrapper if inner else "none"):
         return format_named("csv")
-    return _by_name(path, inner or head, size)
-
-
-def _marked(head: bytes) -> Format | None:
-    """The format that the first bytes show."""
-    return next((format for format in each_format() if format.knows(head)), None) if head else None
+    return _by_name(path, inner or head, file.size)
 
 
 def _check_compressible(found: Format, path: str, wrapper: str) -> Format:
@@ -237,11 +242,10 @@ def _check_compressible(found: Format, path: str, wrapper: str) -> Format:
     )
 
 
-def _holds_rows(path: str, head: bytes, wrapper: Compression) -> bool:
+def _holds_rows(file: File, wrapper: Compression) -> bool:
     """Whether a file is text in rows, whatever its name says. Binary files are known by their first bytes."""
-    if wrapper == "none" and not is_text(head):
+    if wrapper == "none" and not is_text(bytes(file.read(0, HEAD_BYTES))):
         return False
-    file = open_file(path)
     content = bytes(file.read(0, SNIFFED_BYTES))
     inner = content if wrapper == "none" else head_of(content, wrapper, SNIFFED_BYTES)
     return looks_like_rows(inner, whole=file.size <= SNIFFED_BYTES and len(inner) < SNIFFED_BYTES)

@@ -28,6 +28,7 @@ __all__ = [
     "each_format",
     "endings",
     "format_named",
+    "format_of_content",
     "format_of_name",
     "names",
     "register",
@@ -205,6 +206,15 @@ def csv_options(name: str | CSV | None) -> CSV | None:
         return name
     format, mark, options = name.partition(":")
     return CSV.parse(options) if mark and format.lower() == "csv" else None
+
+
+def format_of_content(head: bytes) -> Format | None:
+    """The format that the first bytes of a file show; ``None`` where they show none."""
+    if head:
+        for found in each_format():
+            if found.knows(head):
+                return found
+    return None
 
 
 def format_of_name(path: str | os.PathLike[str], *, installed: bool = True) -> str | None:

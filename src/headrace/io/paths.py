@@ -124,6 +124,8 @@ def _text(path: PathLike) -> str:
         raise TypeError(f"a path is str or os.PathLike[str], got {type(path).__name__}")
     if not text:
         raise NoFiles(Where(), expected="a path", found="an empty text")
+    if "://" not in text:
+        return os.path.expanduser(text)
     if text.startswith("file://"):
         return text.removeprefix("file://")
     if is_url(text):
@@ -172,7 +174,7 @@ def is_pipe(path: str) -> bool:
 
 def _expand_one(path: str) -> list[str]:
     """The literal reading wins over every pattern."""
-    if is_url(path):
+    if "://" in path and is_url(path):
         return expand_url(path)
     mode = _mode(path)
     if mode is not None:

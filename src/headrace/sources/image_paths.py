@@ -27,14 +27,14 @@ from headrace.io.urls import beside, is_url, stays_below
 from headrace.sources.stacking import row, stack
 from headrace.sources.views import Derived, Source
 
-__all__ = ["ImagePaths", "as_paths", "with_images"]
+__all__ = ["TEXT_FORMATS", "ImagePaths", "as_paths", "with_images"]
 
 SAMPLE = 64
 """How many rows are looked at for paths of images."""
 ASKED_FOR = 4
 """How many URLs are asked for at most before they are taken for text."""
 SHOWN = 200
-FORMATS = ("csv", "jsonl")
+TEXT_FORMATS = ("csv", "jsonl")
 """Formats whose text may be paths. Others hold the images themselves."""
 
 
@@ -57,7 +57,7 @@ def with_images(
     elif in_schema is not None:
         kinds = _named(source, in_schema)
     else:
-        kinds = _recognised(source) if getattr(source, "format", "") in FORMATS else {}
+        kinds = _recognised(source) if getattr(source, "format", "") in TEXT_FORMATS else {}
     return ImagePaths(source, kinds, anywhere=image_columns is not None) if kinds else source
 
 
@@ -68,7 +68,7 @@ def as_paths(format: str, schema: Schema | None) -> tuple[Schema | None, list[st
     (Schema({'image': Feature('str')}), ['image'])
     """
     names = [name for name, feature in (schema or {}).items() if feature.encoding is not None]
-    if schema is None or not names or format not in FORMATS:
+    if schema is None or not names or format not in TEXT_FORMATS:
         return schema, None
     return Schema({name: Feature("str") if name in names else feature for name, feature in schema.items()}), names
 

@@ -22,6 +22,7 @@ from headrace.contracts.records import is_table
 from headrace.contracts.schema import Schema
 from headrace.errors import DataError, NoFiles, UnsupportedData, Where, did_you_mean
 from headrace.formats.csv.format import CsvRecords
+from headrace.formats.framed.records import FramedRecords
 from headrace.formats.open import open_records
 from headrace.formats.registry import format_named, format_of_name
 from headrace.io.folders import Listing
@@ -30,7 +31,7 @@ from headrace.io.store.names import stands_for_several
 from headrace.io.urls import inside, is_listing, is_url
 from headrace.sources.csv_source import csv_codec, csv_source
 from headrace.sources.decoded import decoded, stored_schema
-from headrace.sources.image_paths import as_paths, with_images
+from headrace.sources.image_paths import TEXT_FORMATS, as_paths, with_images
 from headrace.sources.read_instruction import SplitLike, resolve_split, split_names
 from headrace.sources.record_source import RecordSource
 from headrace.sources.sagemaker_records import sagemaker_record_codec
@@ -41,6 +42,7 @@ __all__ = ["Paths", "codec_of", "find_schema", "open"]
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 SAMPLE = 256
+BLOCK = 64
 LOOKED_AT = 1000  # names of files, for one that may be meant
 """How many records schema inference looks at."""
 
@@ -97,9 +99,14 @@ def open(
         records = open_records(paths, format=format, compression=compression, on_corrupt=on_corrupt, verify=verify)
         if columns is not None and hasattr(records, "only"):
             records = records.only(tuple(columns))
-        rows, images = as_paths(records.format, stored)
-        source = with_images(_source(records, codec, rows), image_columns, in_schema=images)
-        source = decoded(source, decode=decode, given=given)
+        if image_columns is None and records.format not in TEXT_FORMATS:
+            source = _source(records, codec, stored)
+        else:
+            rows, images = as_paths(records.format, stored)
+            source = with_images(_source(records, codec, rows), image_columns, in_schema=images)
+        features = list(source.schema.values())
+        if isinstance(source, TableSource) or any(feature.encoding is not None for feature in features):
+            source = decoded(source, decode=decode, given=given)
         return source if columns is None else source.select(*columns)
 
     return opened(path) if split is None else _split(path, split, opened)
@@ -162,10 +169,10 @@ def _words(name: str) -> set[str]:
 
 
 def _source(records: Any, codec: str | None, schema: Schema | None) -> Source:
-    if is_table(records):
-        return TableSource(records) if schema is None else TableSource.under(records, schema)
     if isinstance(records, CsvRecords) and codec in (None, "csv"):
         return csv_source(records, schema)
+    if not isinstance(records, FramedRecords) and is_table(records):
+        return TableSource(records) if schema is None else TableSource.under(records, schema)
     return RecordSource(records, codec_of(records, codec=codec, schema=schema))
 
 
@@ -181,7 +188,8 @@ def codec_of(records: Any, *, codec: str | None, schema: Schema | Mapping[str, F
         return csv_codec(records, given)
     if codec == "raw":
         return RawCodec(None if given is None else given.select(["record"])["record"].encoding)
-    if codec == "sagemaker_record" or (codec is None and format_named(records.format).codec == "sagemaker_record"):
+    by_default = format_named(records.format).codec
+    if codec == "sagemaker_record" or (codec is None and by_default == "sagemaker_record"):
         record_codec = sagemaker_record_codec(records, _sample(records), given, named=codec is not None)
         if record_codec is not None:
             return record_codec
@@ -191,7 +199,6 @@ def codec_of(records: Any, *, codec: str | None, schema: Schema | Mapping[str, F
         raise error if error.where.path else error.relocated(records.where_in_order(error.where.record or 0)) from error
     if codec is None and found.codec == "raw" and given is None:
         return RawCodec(found.schema["record"].encoding)
-    by_default = format_named(records.format).codec
     if codec is None and by_default == "sagemaker_record" and (found.codec == "raw" or not _any(_sample(records, 1))):
         return SageMakerRecordCodec(given or Schema({}))  # Nothing speaks for Examples: the schema says what they are.
     return ExampleCodec(found.schema if given is None else given, lists=found.lists, mixed=found.mixed)
@@ -227,9 +234,13 @@ def find_schema(records: Any, most: int | None) -> Schema:
 def _sample(records: Any, most: int | None = SAMPLE) -> Iterator[Any]:
     """Blocks of the first records. Damage further on is left for reading to report."""
     seen = 0
-    blocks = records.iter_spans if most is None else getattr(records, "first_spans", records.iter_spans)
+    # A short block comes first: it is enough for records that are no messages, which may be large.
+    first = getattr(records, "first_spans", None)
+    blocks = (
+        records.iter_spans(BLOCK) if first is None or most is None else first(min(BLOCK, most), max(0, most - BLOCK))
+    )
     try:
-        for _, spans in blocks(64):
+        for _, spans in blocks:
             yield spans
             seen += len(spans)
             if most is not None and seen >= most:

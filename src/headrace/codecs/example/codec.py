@@ -41,15 +41,20 @@ class ExampleCodec:
         self, schema: Schema, *, lists: frozenset[str] = frozenset(), mixed: frozenset[str] = frozenset()
     ) -> None:
         self.schema = schema
-        self.lists = lists | {name for name in schema if schema[name].steps or _varies_twice(schema, name)}
+        features = list(schema.items())
+        self.lists = lists | {name for name, feature in features if feature.steps or _varies_twice(feature)}
         self.mixed = mixed
         self._columns: list[Column | KeyedColumn] = [
             column_of(
-                name, feature, is_list=name in self.lists, lists=self.lists, mixed=_is_mixed(name, feature, mixed)
+                name,
+                feature,
+                is_list=name in self.lists,
+                lists=self.lists,
+                mixed=name in mixed and feature.dtype == "float64",
             )
             if feature.keys is None
             else keyed_column_of(name, feature, lists=lists, mixed=mixed)
-            for name, feature in schema.items()
+            for name, feature in features
         ]
         self._specs, self._owners, self._places = _shared_specs(self._columns)
         self._is_plain = self._places == [[number] for number in range(len(self._columns))]
@@ -157,12 +162,8 @@ class ExampleCodec:
         return f"ExampleCodec({list(self.schema)})"
 
 
-def _is_mixed(name: str, feature: Feature, mixed: frozenset[str]) -> bool:
-    return name in mixed and feature.dtype == "float64"
-
-
-def _varies_twice(schema: Schema, name: str) -> bool:
-    return schema[name].shape[:2] == (None, None) and schema[name].keys is None
+def _varies_twice(feature: Feature) -> bool:
+    return feature.shape[:2] == (None, None) and feature.keys is None
 
 
 def _shared_specs(columns: Sequence[Column | KeyedColumn]) -> tuple[list[Spec], list[str], list[list[int]]]:

@@ -34,7 +34,8 @@ def column_of(
         UnsupportedData: Examples cannot hold such a feature.
         SchemaMismatch: It is a feature list, and the shape does not begin with the steps.
     """
-    kind = _kind(name, feature)
+    dtype, is_fixed = feature.numpy_dtype, feature.is_fixed
+    kind = _kind(name, feature.dtype, dtype)
     if is_list and feature.shape[:1] != (None,):
         raise SchemaMismatch(
             Where(feature=name),
@@ -42,7 +43,7 @@ def column_of(
             found=repr(feature),
         )
     varying = feature.shape[1 + is_list :]
-    if None in varying or feature.sparse or (not feature.is_fixed and 0 in feature.shape):
+    if None in varying or feature.sparse or (not is_fixed and 0 in feature.shape):
         raise UnsupportedData(
             Where(feature=name),
             expected="a shape whose first axis may vary, and dense values",
@@ -50,7 +51,7 @@ def column_of(
             hint="Examples hold flat lists: reshape after reading, with source.map or map_batch. SparseKeys and RaggedKeys "
             "name several lists that hold one feature.",
         )
-    if feature.default is not None and not feature.is_fixed:
+    if feature.default is not None and not is_fixed:
         raise UnsupportedData(
             Where(feature=name),
             expected="a default on a fixed shape; one of varying length is empty where it is missing",
@@ -60,21 +61,20 @@ def column_of(
         bare = name.removeprefix(CONTEXT)
         key = bare if not is_list and name.startswith(CONTEXT) and bare in lists else name
     make = TextColumn if kind == BYTES else NumberColumn
-    return make(name, key, feature, EITHER if mixed else kind, is_list=is_list)
+    return make(name, key, feature, EITHER if mixed else kind, is_list=is_list, is_fixed=is_fixed)
 
 
-def _kind(name: str, feature: Feature) -> int:
-    if feature.is_text:
+def _kind(name: str, dtype: str, stored: np.dtype[Any]) -> int:
+    if dtype in ("bytes", "str"):
         return BYTES
-    kind = feature.numpy_dtype.kind
-    if kind in "iub":
+    if stored.kind in "iub":
         return INT
-    if kind == "f" and feature.numpy_dtype.itemsize <= 8:
+    if stored.kind == "f" and stored.itemsize <= 8:
         return FLOAT
     raise UnsupportedData(
         Where(feature=name),
         expected="bytes, text, whole numbers or floats, which is what an Example holds",
-        found=feature.dtype,
+        found=dtype,
         hint="Store the array's bytes (tobytes) as a bytes feature, or write a .npy.",
     )
 
@@ -87,22 +87,23 @@ class Column(ABC):
         key: What the records call it.
         kind: 1 bytes, 2 float32, 3 int64.
         is_list: Whether it is a feature list of SequenceExamples.
+        is_fixed: Whether the feature's shape is.
     """
 
-    def __init__(self, name: str, key: str, feature: Feature, kind: int, *, is_list: bool) -> None:
+    def __init__(self, name: str, key: str, feature: Feature, kind: int, *, is_list: bool, is_fixed: bool) -> None:
         self.name = name
         self.feature = feature
         self.is_list = is_list
-        inner = feature.shape[1:] if is_list or not feature.is_fixed else feature.shape
+        inner = feature.shape[1:] if is_list or not is_fixed else feature.shape
         self.inner = tuple(int(n) for n in inner if n is not None)
         self.row = int(np.prod(self.inner, dtype=np.int64))
-        self.count = -1 if None in inner or (not is_list and not feature.is_fixed) else self.row
+        self.count = -1 if None in inner or (not is_list and not is_fixed) else self.row
         self.spec: Spec = (key, kind, self.count, is_list, self._default(kind))
         self.specs = [self.spec]
 
     def _default(self, kind: int) -> Any:
         feature = self.feature
-        if feature.default is None or self.is_list or not feature.is_fixed:
+        if feature.default is None or self.count < 0 or self.is_list:
             return None
         if kind == BYTES:
             flat = np.broadcast_to(np.asarray(feature.default, object), self.inner).reshape(-1)

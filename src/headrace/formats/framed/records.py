@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,6 @@ class FramedRecords:
         self._index: RecordIndex | None = None
         self._skipped: dict[int, Skipped] = {}
         self._pipes: dict[int, PipeStream] = {}
-        self._is_remote = self._files.is_remote
 
     @property
     def index(self) -> RecordIndex:
@@ -107,7 +107,7 @@ class FramedRecords:
     @property
     def prefers_streaming(self) -> bool:
         """Whether reading in order would begin sooner: of pipes, and of files that were not inflated or fetched yet."""
-        if self._index is not None and not self._is_remote:
+        if self._index is not None and not self._files.is_remote:
             return False
         return any(map(is_pipe, self.paths)) or self._files.waits_for_inflating()
 
@@ -133,7 +133,7 @@ class FramedRecords:
 
     def __iter__(self) -> Iterator[memoryview]:
         """The payloads in order, checked, without an index."""
-        for run in self._runs(verify=self.verify):
+        for run in self._runs(self.contents(), verify=self.verify):
             buffer, starts, end = run.for_users()
             yield from self.framing.payloads(buffer, starts, end)
 
@@ -165,7 +165,7 @@ class FramedRecords:
         which, offsets = index.locate(indices)
         if index.compares_content:
             index.compare_content(self._files, indices, which, offsets)
-        if self._is_remote and len(indices) and self._files.worth_fetching():
+        if self._files.is_remote and len(indices) and self._files.worth_fetching():
             return self._files.fetched(which, offsets, index.ends(indices, self._files.size) - offsets)
         scattered = len(indices) > 0 and abs(int(indices[-1]) - int(indices[0])) >= 2 * len(indices)
         if not len(indices) or self._files.worth_mapping(index.total_bytes):
@@ -182,9 +182,10 @@ class FramedRecords:
         """What was scanned in order to skip was verified then."""
         return self.verify and self.on_corrupt == "raise"
 
-    def first_spans(self, records: int) -> Iterator[tuple[int, _native.Spans]]:
-        """As :meth:`iter_spans`, for who needs the first blocks only, as a rule: nothing is inflated ahead, nor kept."""
-        return self._iter_spans(records, max_bytes=RUN_BYTES, only_first=True)
+    def first_spans(self, *sizes: int) -> Iterator[tuple[int, _native.Spans]]:
+        """Blocks of the first records, of these ``sizes``, for finding out what they hold. Nothing is inflated ahead, nor kept."""
+        runs = self._runs(self._heads(), verify=self.on_corrupt == "skip" and self.verify)
+        return self._spans_of_blocks(_regroup(runs, iter(sizes)))
 
     def iter_spans(
         self, records: int | None = None, *, max_bytes: int = RUN_BYTES
@@ -201,15 +202,12 @@ class FramedRecords:
         Raises:
             CorruptRecord, CorruptFile: At the first fault, after the block of what comes before it.
         """
-        return self._iter_spans(records, max_bytes=max_bytes, only_first=False)
+        runs = self._runs(self.contents(), verify=self.on_corrupt == "skip" and self.verify, run_bytes=max_bytes)
+        return self._spans_of_blocks(([run] for run in runs) if records is None else _regroup(runs, repeat(records)))
 
-    def _iter_spans(
-        self, records: int | None, *, max_bytes: int, only_first: bool
-    ) -> Iterator[tuple[int, _native.Spans]]:
+    def _spans_of_blocks(self, blocks: Iterator[list[Run]]) -> Iterator[tuple[int, _native.Spans]]:
         first = 0
-        verify = self.on_corrupt == "skip" and self.verify
-        runs = self._runs(verify=verify, run_bytes=max_bytes, only_first=only_first)
-        for block in ([run] for run in runs) if records is None else _regrouped(runs, records):
+        for block in blocks:
             spans = self._gathered(block)
             yield first, spans
             first += len(spans)
@@ -221,8 +219,10 @@ class FramedRecords:
         starts = np.concatenate([run.starts for run in block])
         return self.framing.gather([run.buffer for run in block], which, starts, verify=self._verify_later)
 
-    def _runs(self, *, verify: bool, run_bytes: int = RUN_BYTES, only_first: bool = False) -> Iterator[Run]:
-        for number, content in enumerate(self.contents(only_first=only_first)):
+    def _runs(
+        self, contents: Iterator[MappedFile | Stream], *, verify: bool, run_bytes: int = RUN_BYTES
+    ) -> Iterator[Run]:
+        for number, content in enumerate(contents):
             scan = Scan(self.framing, content, verify=verify, on_corrupt=self.on_corrupt, run_bytes=run_bytes)
             try:
                 yield from scan
@@ -230,13 +230,19 @@ class FramedRecords:
                 if len(scan.faults) > self._skipped.get(number, Skipped()).records:
                     self._skipped[number] = Skipped(len(scan.faults), sum(size for _, size in scan.faults))
 
-    def contents(self, *, only_first: bool = False) -> Iterator[MappedFile | Stream]:
+    def contents(self) -> Iterator[MappedFile | Stream]:
         """What each file holds, decompressed, for one pass in order. Of a pipe: what comes out of it."""
-        with closing(InOrder(self._files, only_first=only_first)) as files:
-            for number, path in enumerate(self.paths):
-                if number not in self._pipes and is_pipe(path):
-                    self._pipes[number] = PipeStream(path)
-                yield self._pipes[number] if number in self._pipes else files.content(number)
+        with closing(InOrder(self._files)) as files:
+            for number in range(len(self.paths)):
+                yield self._pipe(number) or files.content(number)
+
+    def _heads(self) -> Iterator[MappedFile | Stream]:
+        return (self._pipe(number) or self._files.head(number) for number in range(len(self.paths)))
+
+    def _pipe(self, number: int) -> PipeStream | None:
+        if number not in self._pipes and is_pipe(self.paths[number]):
+            self._pipes[number] = PipeStream(self.paths[number])
+        return self._pipes.get(number)
 
     def where(self, index: int) -> Where:
         """Path, number of the record in its file, and byte offset of record ``index``."""
@@ -248,7 +254,7 @@ class FramedRecords:
             return self._index.where(index)
         before = 0
         try:
-            for run in self._runs(verify=self.on_corrupt == "skip" and self.verify):
+            for run in self._runs(self.contents(), verify=self.on_corrupt == "skip" and self.verify):
                 if index < before + len(run):
                     return run.where(index - before)
                 before += len(run)
@@ -267,25 +273,24 @@ class FramedRecords:
         return f"{type(self).__name__}({files})"
 
 
-def _regrouped(runs: Iterator[Run], records: int) -> Iterator[list[Run]]:
-    """The same records, ``records`` at a time. What comes before a fault is a shorter block before it."""
+def _regroup(runs: Iterator[Run], sizes: Iterator[int]) -> Iterator[list[Run]]:
+    """The same records in blocks of these sizes, as far as those go. A fault ends the block before it early."""
     block: list[Run] = []
-    missing = records
-    while True:
+    missing = next(sizes, 0)
+    while missing:
         try:
-            run = next(runs)
+            rest = next(runs)
         except StopIteration:
             break
         except DataError:
             if block:
                 yield block
             raise
-        rest = run
-        while len(rest) >= missing:
+        while missing and len(rest) >= missing:
             head, rest = rest.cut(missing)
             yield [*block, head]
-            block, missing = [], records
-        if len(rest):
+            block, missing = [], next(sizes, 0)
+        if missing and len(rest):
             block.append(rest)
             missing -= len(rest)
     if block:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from headrace.errors import CorruptFile, DataError
 from headrace.io.cache.inflate import Part
-from headrace.io.cache.inflated import InflatedHead, InflatedStream
+from headrace.io.cache.inflated import InflatedStream
 from headrace.io.faults import close_quietly
 from headrace.io.local.mapped import MappedFile
 from headrace.io.store.stream import RemoteStream
@@ -30,7 +30,7 @@ __all__ = ["InOrder", "InflatingAhead"]
 READ_BYTES = 1 << 20
 MOST_WAITING = 16  # parts of a megabyte in memory, where the cache takes none
 MOST_AHEAD = 3  # files: more cores than that are seldom free
-Content: TypeAlias = "MappedFile | InflatedHead | InflatedStream | InflatingAhead | RemoteStream"
+Content: TypeAlias = "MappedFile | InflatedStream | InflatingAhead | RemoteStream"
 
 
 class InflatingAhead:
@@ -136,12 +136,10 @@ class InOrder:
 
     Args:
         files: The files.
-        only_first: No more than the first records are wanted, as a rule: nothing is done ahead.
     """
 
-    def __init__(self, files: FileSet, *, only_first: bool = False) -> None:
+    def __init__(self, files: FileSet) -> None:
         self._files = files
-        self._only_first = only_first
         self._ahead: dict[int, InflatingAhead] = {}
         self._current: InflatingAhead | None = None
         self._room = min(usable_cores() - 1, MOST_AHEAD) if hasattr(os, "pread") else 0
@@ -150,12 +148,8 @@ class InOrder:
         """Of file ``number``. With its second part, inflating of the next files begins: who wants the first records only
         is not to wait for others.
         """
-        content: Content
-        if self._only_first:
-            content = self._files.stream(number)
-            return InflatedHead(content) if isinstance(content, InflatedStream) else content
         self._current = self._ahead.pop(number, None)
-        content = self._files.stream(number) if self._current is None else self._current
+        content: Content = self._files.stream(number) if self._current is None else self._current
         if isinstance(content, (InflatedStream, InflatingAhead)):
             content.begun = lambda: self._begin_behind(number)
         else:

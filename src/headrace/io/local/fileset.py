@@ -12,7 +12,7 @@ import numpy.typing as npt
 from headrace import _native
 from headrace.contracts.values import Indices
 from headrace.io.cache.inflate import Compression, wrapper_of, wrapper_of_name
-from headrace.io.cache.inflated import InflatedStream, Packed, find_inflated, inflated
+from headrace.io.cache.inflated import InflatedHead, InflatedStream, Packed, find_inflated, inflated
 from headrace.io.cache.mirror import find_mirrored, mirrored
 from headrace.io.faults import shrank
 from headrace.io.local import mapped as mapping_limits
@@ -58,6 +58,8 @@ class FileSet:
 
     def _forget(self) -> None:
         # No lock: single operations on a dict are atomic, and a lock could be held by another thread when we are forked.
+        self.is_remote = any("://" in path and is_url(path) for path in self.paths)
+        """Whether some of the files are behind URLs."""
         self._mapped: dict[int, MappedFile] = {}
         self._whole: _native.Buffers | None = (
             None  # All of them, once all are mapped: handing a thousand over costs time.
@@ -83,7 +85,7 @@ class FileSet:
         if self._compression is not None:
             return self._compression
         found = self._wrappers.get(number)
-        if found is None and is_url(self.paths[number]):
+        if found is None and self.is_remote and is_url(self.paths[number]):
             found = self._wrappers[number] = self._look(self.paths[number], self.remote(number).head)
         if found is None:
             file = MappedFile(self.paths[number], expected=self._version(number))
@@ -114,6 +116,11 @@ class FileSet:
         found = find_inflated(self.paths[number], wrapper, packed)
         return self._keep(number, found) if found is not None else InflatedStream(self.paths[number], wrapper, packed)
 
+    def head(self, number: int) -> MappedFile | InflatedHead | RemoteStream:
+        """As :meth:`stream`, for reading little more than the first records: nothing is kept of what is inflated for those."""
+        content = self.stream(number)
+        return InflatedHead(content) if isinstance(content, InflatedStream) else content
+
     def waits_for_inflating(self) -> bool:
         """Whether a file is compressed, or behind a URL, and not in the cache yet."""
         if self.is_remote:
@@ -121,11 +128,6 @@ class FileSet:
         elif self._compression == "none":
             return False
         return any(not isinstance(self.stream(number), MappedFile) for number in range(len(self.paths)))
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether some of the files are behind URLs."""
-        return any(map(is_url, self.paths))
 
     def remote(self, number: int) -> RemoteFile:
         """File ``number``, which is behind a URL, looked at already; the others are with it, all at once."""

@@ -32,7 +32,6 @@ from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, UnsupportedData, Where
 from headrace.io.faults import close_quietly, naming, shrank
 from headrace.io.local.signatures import FLAGS, Signature, no_such_file
-from headrace.io.paths import absolute
 from headrace.io.system import lock, usable_memory
 
 __all__ = [
@@ -106,7 +105,7 @@ class MappedFile:
         self.path = path
         self.fault: CorruptFile | None = None
         """What is wrong after the last byte (where the compressed file that this comes from is damaged)."""
-        self._opened = absolute(entry or path)
+        self._opened = os.path.abspath(entry or path)
         fd = open_to_read(self._opened, path)
         try:
             self._map(fd, in_cache=entry is not None)

@@ -21,7 +21,6 @@ from headrace.errors import NoFiles, Where
 from headrace.io.cache.mirror import mirrored
 from headrace.io.faults import close_quietly, naming
 from headrace.io.local.mapped import MappedFile, check_regular, open_to_read
-from headrace.io.paths import is_pipe
 from headrace.io.store.listing import bytes_below, is_there
 from headrace.io.store.object import RemoteFile, look_at
 from headrace.io.store.requests import Ask, fetch
@@ -36,7 +35,6 @@ __all__ = [
     "open_file",
     "read_alike",
     "read_each",
-    "read_head",
     "read_whole",
     "size_on_disk",
     "total_size",
@@ -225,23 +223,7 @@ class FileHead:
 
 def open_file(path: str) -> FileHead | RemoteFile:
     """A file or an object in a store, opened to look at its first bytes."""
-    return RemoteFile(path).known() if is_url(path) else FileHead(path)
-
-
-def read_head(path: str, size: int) -> tuple[bytes, int | None]:
-    """The first bytes of a file, and how large it is. Of a pipe, which gives its bytes once, nothing and ``None``.
-
-    Raises:
-        NoFiles: There is no such file.
-        UnsupportedData: It is a folder or a device.
-    """
-    if is_url(path):
-        remote = RemoteFile(path).known()
-        return bytes(remote.read(0, size)), remote.size
-    if is_pipe(path):
-        return b"", None
-    file = FileHead(path, size)
-    return bytes(file.read(0, size)), file.size
+    return RemoteFile(path).known() if "://" in path and is_url(path) else FileHead(path)
 
 
 def mapped(path: str) -> MappedFile:
