@@ -66,7 +66,7 @@ class FramedRecords:
         self.paths = tuple(paths)
         self.on_corrupt: OnCorrupt = on_corrupt
         self.verify = verify
-        self._compression = checked(compression)
+        self._compression = None if compression is None else checked(compression)
         self._files = FileSet(self.paths, compression=self._compression, is_plain=framing.is_plain)
         self._index: RecordIndex | None = None
         self._skipped: dict[int, Skipped] = {}

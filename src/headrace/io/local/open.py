@@ -198,9 +198,11 @@ class FileHead:
         self._mapped: MappedFile | None = None
         fd = open_to_read(path, path)
         try:
+            self.size = check_regular(fd, path)
+            self._head = memoryview(os.read(fd, min(self.size, head_bytes)))
+        except OSError:
             with naming(path):
-                self.size = check_regular(fd, path)
-                self._head = memoryview(os.read(fd, min(self.size, head_bytes)))
+                raise
         finally:
             close_quietly(fd)
 
