@@ -57,6 +57,7 @@ check: $(VENV)/.test
 	$(BIN)/ruff check src tests benchmarks examples
 	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/clang-format --dry-run --Werror $(CPP)
+	$(BIN)/python tools/tidy.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/stubs.py --check

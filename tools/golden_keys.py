@@ -81,16 +81,20 @@ def plain(value):
 def told(value):
     """Nested lists of ragged values; the positions, values and shape of sparse ones."""
     if isinstance(value, tf.SparseTensor):
-        return {"indices": value.indices.numpy().tolist(), "values": value.values.numpy().tolist(),
-                "shape": value.dense_shape.numpy().tolist()}
+        return {
+            "indices": value.indices.numpy().tolist(),
+            "values": value.values.numpy().tolist(),
+            "shape": value.dense_shape.numpy().tolist(),
+        }
     return plain(value.to_list() if isinstance(value, tf.RaggedTensor) else value.numpy().tolist())
 
 
 def main(folder):
     chance = random.Random(11)
     payloads = [
-        tf.train.Example(features=tf.train.Features(feature={k: feature(k, v) for k, v in record(chance, i).items()}))
-        .SerializeToString(deterministic=True)
+        tf.train.Example(
+            features=tf.train.Features(feature={k: feature(k, v) for k, v in record(chance, i).items()})
+        ).SerializeToString(deterministic=True)
         for i in range(RECORDS)
     ]
     with tf.io.TFRecordWriter(str(folder / "keys.tfrecord")) as writer:

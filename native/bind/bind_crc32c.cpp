@@ -52,12 +52,12 @@ std::vector<std::size_t> blocks_to_compare(Indices starts, Indices stops, const 
         for (std::size_t block = static_cast<std::size_t>(start) / block_bytes; block <= last; ++block)
             if (block == sound.shape(0) || !sound.data()[block]) blocks.push_back(block);
     }
-    std::sort(blocks.begin(), blocks.end());
-    blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
+    std::ranges::sort(blocks);
+    blocks.erase(std::ranges::unique(blocks).begin(), blocks.end());
     return blocks;
 }
 
-nb::tuple compare_blocks(nb::object data, Indices starts, Indices stops, Sums sums, Marks sound,
+nb::tuple compare_blocks(nb::object data, Indices starts, Indices stops, const Sums& sums, const Marks& sound,
                          std::size_t block_bytes) {
     if (block_bytes == 0) throw nb::value_error("blocks of no bytes");
     if (starts.shape(0) != stops.shape(0)) throw nb::value_error("starts and stops differ in length");

@@ -1,4 +1,5 @@
 #include <array>
+#include <utility>
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -117,7 +118,7 @@ csv::Spec spec_of(nb::handle item) {
 /// Makes texts; the same few come again and again in most columns, and are then made once.
 class Texts {
   public:
-    explicit Texts(const std::string& encoding) : encoding_(encoding) {}
+    explicit Texts(std::string encoding) : encoding_(std::move(encoding)) {}
 
     /// A new reference, or nullptr with the error set.
     PyObject* make(std::string_view text) {
@@ -140,7 +141,7 @@ class Texts {
         nb::object object;
     };
 
-    PyObject* made(std::string_view text) const {
+    [[nodiscard]] PyObject* made(std::string_view text) const {
         const auto size = static_cast<Py_ssize_t>(text.size());
         const char* const data = text.empty() ? "" : text.data();
         if (encoding_.empty()) return PyBytes_FromStringAndSize(data, size);
@@ -273,7 +274,7 @@ struct Inputs {
     }
 };
 
-nb::object encode(nb::list columns, std::size_t rows, nb::tuple marks, std::string line_end) {
+nb::object encode(nb::list columns, std::size_t rows, nb::tuple marks, const std::string& line_end) {
     Inputs inputs;
     for (nb::handle item : columns) inputs.add(item, rows);
     const csv::Dialect dialect = dialect_of(marks);

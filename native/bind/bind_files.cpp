@@ -2,6 +2,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "bind/support.hpp"
@@ -51,12 +52,16 @@ struct PythonGuard {
     void exit() {
         if (!guard) return;
         struct Leaving {
-            PythonGuard& self;
+            explicit Leaving(PythonGuard& guard) : self(guard) {}
+            Leaving(const Leaving&) = delete;
+            Leaving& operator=(const Leaving&) = delete;
             ~Leaving() {
                 self.held.clear();
                 self.guard.reset();
             }
-        } leaving{*this};
+            PythonGuard& self;
+        };
+        const Leaving leaving(*this);
         raise_if_lost(*guard);
     }
 

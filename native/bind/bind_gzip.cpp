@@ -61,6 +61,7 @@ struct HeldInflater {
 } // namespace
 
 void register_gzip(nb::module_& module) {
+    // NOLINTNEXTLINE(bugprone-unused-raii): declares the class to Python.
     nb::class_<GzipInflater::Piece>(module, "InflatedPiece", nb::type_slots(piece_slots),
                                     "Inflated bytes, through the buffer protocol: read-only, not copied.");
     nb::class_<HeldInflater>(

@@ -47,7 +47,7 @@ nb::tuple decode_jpegs(nb::list images, std::size_t height, std::size_t width, s
                           others);
 }
 
-bool decode_jpeg_into(nb::handle image, Pixels out) {
+bool decode_jpeg_into(nb::handle image, const Pixels& out) {
     const Buffer held(image);
     const nb::gil_scoped_release release;
     const bool is_decoded = decode_one(held.bytes(), out.shape(0), out.shape(1), out.shape(2), out.data());

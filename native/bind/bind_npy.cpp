@@ -7,6 +7,7 @@
 namespace headrace::bind {
 namespace {
 
+// NOLINTNEXTLINE(misc-no-recursion): npy::parse limits the depth.
 nb::object to_object(const npy::Literal& value) {
     switch (value.kind) {
     case npy::Literal::Kind::text: return nb::str(value.text.data(), value.text.size());

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "bind/support.hpp"
 #include "core/base/permutation.hpp"
@@ -31,8 +32,8 @@ nb::object permute_at(std::uint64_t n, std::uint64_t seed, std::uint64_t epoch, 
     Pool::Block block = batch_pool()->take(count * sizeof(std::int64_t));
     {
         const nb::gil_scoped_release release;
-        const auto is_inside = [n](std::int64_t position) { return static_cast<std::uint64_t>(position) < n; };
-        if (!std::all_of(wanted.begin(), wanted.end(), is_inside)) throw nb::value_error("positions are in [0, n)");
+        const auto is_inside = [n](std::int64_t position) { return position >= 0 && std::cmp_less(position, n); };
+        if (!std::ranges::all_of(wanted, is_inside)) throw nb::value_error("positions are in [0, n)");
         Permutation(n, seed, epoch).at(wanted, {reinterpret_cast<std::int64_t*>(block.data()), count});
     }
     return to_numpy(std::move(block), nb::dtype<std::int64_t>(), {count});

@@ -7,6 +7,7 @@
 #include <string>
 #include <sys/uio.h>
 #include <unistd.h>
+#include <utility>
 
 namespace headrace::bind {
 namespace {
@@ -97,14 +98,14 @@ std::int64_t read_file(const char* path, std::string_view head, std::byte* to, s
     do got = readv(fd, parts, 3);
     while (got < 0 && errno == EINTR);
     std::int64_t status = got < 0 ? errno : 0;
-    if (got > 0 && static_cast<std::size_t>(got) < whole && static_cast<std::size_t>(got) >= head.size()) {
+    if (got > 0 && std::cmp_less(got, whole) && static_cast<std::size_t>(got) >= head.size()) {
         // Cut short by a signal, or larger than one call brings; a file that is too short ends here.
         const std::size_t have = static_cast<std::size_t>(got) - head.size();
         std::size_t missing = 0;
         status = read_fully(fd, to + have, size - have, static_cast<std::uint64_t>(got), missing);
         if (status == 0 && (missing != 0 || pread(fd, spare.data() + head.size(), 1, static_cast<off_t>(whole)) != 0))
             status = otherwise;
-    } else if (status == 0 && static_cast<std::size_t>(got) != whole) {
+    } else if (status == 0 && std::cmp_not_equal(got, whole)) {
         status = otherwise;
     }
     close(fd);

@@ -248,6 +248,7 @@ nb::tuple scan(nb::object data, std::uint64_t start, std::size_t most, bool veri
 } // namespace
 
 void register_riegeli(nb::module_& module) {
+    // NOLINTNEXTLINE(bugprone-unused-raii): declares the class to Python.
     nb::class_<View>(module, "View", nb::type_slots(view_slots), "Bytes, through the buffer protocol.");
     nb::class_<HeldChunks>(module, "Chunks", "Some chunks of a Riegeli file on their way to records.")
         .def("__len__", [](const HeldChunks& self) { return self.chunks->size(); })

@@ -207,7 +207,7 @@ nb::tuple encode(nb::list columns, std::size_t n, std::size_t head, std::size_t 
     sagemaker::Encoded encoded;
     {
         const nb::gil_scoped_release release;
-        encoded = sagemaker::encode(std::move(inputs.sources), n, head, tail, align == 0 ? 1 : align, batch_pool());
+        encoded = sagemaker::encode(inputs.sources, n, head, tail, align == 0 ? 1 : align, batch_pool());
     }
     return nb::make_tuple(to_numpy(std::move(encoded.block), nb::dtype<std::uint8_t>(), {encoded.size}),
                           int64_array(encoded.starts), int64_array(encoded.sizes));

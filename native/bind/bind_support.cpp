@@ -50,8 +50,8 @@ MappedFilesHeld HeldBuffers::mapped(const std::int32_t* which, std::size_t count
 
 void add_files(MappedFilesHeld& to, const MappedFilesHeld& more) {
     to.insert(to.end(), more.begin(), more.end());
-    std::sort(to.begin(), to.end(), std::less<>{});
-    to.erase(std::unique(to.begin(), to.end()), to.end());
+    std::ranges::sort(to, std::less<>{});
+    to.erase(std::ranges::unique(to).begin(), to.end());
 }
 
 nb::object hold_buffers(nb::object object) {

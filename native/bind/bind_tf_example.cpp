@@ -1,5 +1,7 @@
 #include <nanobind/stl/string.h>
 
+#include <utility>
+
 #include "bind/support.hpp"
 #include "core/protobuf/example/decode.hpp"
 #include "core/protobuf/example/encode.hpp"
@@ -38,8 +40,7 @@ example::Spec spec_of(nb::handle item) {
             const auto bytes = nb::cast<nb::bytes>(text);
             spec.texts.emplace_back(bytes.c_str(), bytes.size());
         }
-        if (static_cast<std::int64_t>(spec.texts.size()) != spec.count)
-            throw nb::value_error("a default of another size");
+        if (std::cmp_not_equal(spec.texts.size(), spec.count)) throw nb::value_error("a default of another size");
     } else {
         const Buffer buffer(given);
         spec.numbers.assign(buffer.bytes().begin(), buffer.bytes().end());

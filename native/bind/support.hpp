@@ -78,6 +78,8 @@ struct HeldBuffers {
     explicit HeldBuffers(nb::sequence objects);
     HeldBuffers(HeldBuffers&&) = default;
     HeldBuffers(const HeldBuffers&) = delete;
+    HeldBuffers& operator=(const HeldBuffers&) = delete;
+    ~HeldBuffers() = default;
 
     /// The mapped files that buffers `which` are of (nullptr: the first buffer), which the guard of this call then
     /// looks after.
@@ -100,7 +102,10 @@ class BytesWanted {
     void note() noexcept { left_ = for_calls; }
 
     /// Whether the records of one more call shall be.
-    [[nodiscard]] bool take() noexcept { return left_ > 0 && left_-- > 0; }
+    [[nodiscard]] bool take() noexcept {
+        if (left_ <= 0) return false;
+        return left_-- > 0; // Another thread may have taken the last one.
+    }
 
   private:
     static constexpr int for_calls = 8;
@@ -112,6 +117,8 @@ struct HeldSpans {
     HeldSpans() = default;
     HeldSpans(HeldSpans&&) = default;
     HeldSpans(const HeldSpans&) = delete;
+    HeldSpans& operator=(const HeldSpans&) = delete;
+    ~HeldSpans() = default;
 
     Spans spans;
     std::vector<Pool::Block> blocks;

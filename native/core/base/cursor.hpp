@@ -1,7 +1,5 @@
 #pragma once
 
-#include "core/base/cursor.hpp"
-
 #include <bit>
 #include <concepts>
 #include <cstddef>

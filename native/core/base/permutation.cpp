@@ -67,7 +67,7 @@ void Permutation::walk(std::span<std::uint64_t> values) const noexcept {
     static_assert(block % lanes == 0 && block <= 256);
     std::array<std::uint64_t, block> walkers{};
     std::array<std::uint8_t, block> places;
-    std::copy(values.begin(), values.end(), walkers.begin());
+    std::ranges::copy(values, walkers.begin());
     for (std::size_t k = 0; k < values.size(); ++k) places[k] = static_cast<std::uint8_t>(k);
     for (std::size_t left = values.size(); left != 0;) {
         for (std::size_t k = 0; k < left; k += lanes) encrypt<lanes>(walkers.data() + k);

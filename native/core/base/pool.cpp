@@ -28,8 +28,8 @@ constexpr std::uint64_t between_sweeps = 1024; // takings
 // a little (the last one of an epoch, ragged columns) still find each other's blocks.
 std::size_t size_class(std::size_t size) {
     if (size <= 512) return 512;
-    const std::size_t step = std::bit_floor(size) / 8;
-    return (size + step - 1) / step * step;
+    const auto shift = std::bit_width(size) - 4; // An eighth of the power of two below.
+    return (((size - 1) >> shift) + 1) << shift;
 }
 
 // Large blocks are mappings of their own: freed between others that are in use, they would stay the process's in a
@@ -78,7 +78,7 @@ Pool::Block::~Block() {
 Pool::Block Pool::take(std::size_t size) {
     const std::size_t capacity = size_class(size);
     {
-        const std::lock_guard lock(mutex_);
+        const std::scoped_lock lock(mutex_);
         ++taken_;
         used_bytes_ += capacity;
         if (const auto found = idle_.find(capacity); found != idle_.end() && !found->second.blocks.empty()) {
@@ -94,7 +94,7 @@ Pool::Block Pool::take(std::size_t size) {
     try {
         return {shared_from_this(), new_block(capacity), capacity};
     } catch (...) {
-        const std::lock_guard lock(mutex_);
+        const std::scoped_lock lock(mutex_);
         used_bytes_ -= capacity;
         throw;
     }
@@ -103,7 +103,7 @@ Pool::Block Pool::take(std::size_t size) {
 void Pool::give_back(std::byte* data, std::size_t capacity) noexcept {
     std::vector<Unused> freed;
     {
-        const std::lock_guard lock(mutex_);
+        const std::scoped_lock lock(mutex_);
         used_bytes_ -= capacity;
         try {
             if (taken_ - swept_ >= between_sweeps) freed = sweep();
@@ -137,12 +137,12 @@ std::vector<Pool::Unused> Pool::sweep() {
 }
 
 Pool::Stats Pool::stats() const {
-    const std::lock_guard lock(mutex_);
+    const std::scoped_lock lock(mutex_);
     return {idle_bytes_, used_bytes_, taken_, recycled_};
 }
 
 void Pool::clear() {
-    const std::lock_guard lock(mutex_);
+    const std::scoped_lock lock(mutex_);
     for (auto& [capacity, idle] : idle_)
         for (std::byte* const data : idle.blocks) free_block(data, capacity);
     idle_.clear();

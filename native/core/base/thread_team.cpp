@@ -54,7 +54,7 @@ void Team::run_call(Call call, unsigned threads) {
         return;
     }
     {
-        const std::lock_guard lock(mutex_);
+        const std::scoped_lock lock(mutex_);
         hire(helpers);
         call.regions = helpers + 1;
         for (unsigned region = 0; region < call.regions; ++region)
@@ -66,7 +66,7 @@ void Team::run_call(Call call, unsigned threads) {
     called_.notify_all();
     take_parts(call, 0);
     {
-        const std::lock_guard lock(mutex_);
+        const std::scoped_lock lock(mutex_);
         call_ = nullptr;
     }
     wait_for_helpers();
@@ -83,7 +83,7 @@ bool Team::is_worth_calling() noexcept {
 // program: then calls go without help for a while, for twice as long each time.
 void Team::wait_for_helpers() noexcept {
     const auto begun = std::chrono::steady_clock::now();
-    auto waited = begun - begun;
+    std::chrono::steady_clock::duration waited{};
     while (inside_.load(std::memory_order_acquire) != 0) {
         if (waited < too_long) pause();
         else std::this_thread::yield();
@@ -101,7 +101,7 @@ void Team::take_parts(Call& call, unsigned region) noexcept {
     try {
         take_parts_or_throw(call, region);
     } catch (...) {
-        const std::lock_guard lock(mutex_);
+        const std::scoped_lock lock(mutex_);
         call.failure = std::current_exception();
     }
 }

@@ -160,12 +160,12 @@ Words::Words(std::vector<std::string> words) : words_(std::move(words)) {
 bool Words::has(std::string_view text) const noexcept {
     if (text.empty()) return empty_;
     if (text.size() > longest_ || !first_[static_cast<unsigned char>(text.front())]) return false;
-    return std::find(words_.begin(), words_.end(), text) != words_.end();
+    return std::ranges::find(words_, text) != words_.end();
 }
 
 bool Words::has_number(char decimal) const noexcept {
-    return std::any_of(words_.begin(), words_.end(),
-                       [&](const std::string& word) { return facts_of(word, decimal).kind != NumberKind::none; });
+    return std::ranges::any_of(
+        words_, [&](const std::string& word) { return facts_of(word, decimal).kind != NumberKind::none; });
 }
 
 std::vector<ColumnFacts> examine(const Spans& spans, const Layout& layout) {

@@ -17,7 +17,7 @@ class Lines {
     explicit Lines(std::vector<char>& out) : out_(out) {}
 
     char* room(std::size_t size) {
-        if (out_.size() - used_ < size) out_.resize(out_.size() + std::max(size, std::max(step, out_.size())));
+        if (out_.size() - used_ < size) out_.resize(out_.size() + std::max({size, step, out_.size()}));
         return out_.data() + used_;
     }
 

@@ -11,6 +11,7 @@
 #include <limits>
 #include <string>
 
+// NOLINTBEGIN: std::from_chars takes its place
 namespace headrace::csv {
 namespace {
 
@@ -222,8 +223,7 @@ template <typename T> bool nearly_always(std::uint64_t mantissa, std::int64_t ex
     }
     if (power2 >= F::infinite_power) return false;
     bits &= ~(std::uint64_t{1} << F::mantissa_bits);
-    value =
-        std::bit_cast<T>(static_cast<typename F::Bits>(bits | static_cast<std::uint64_t>(power2) << F::mantissa_bits));
+    value = std::bit_cast<T>(static_cast<F::Bits>(bits | static_cast<std::uint64_t>(power2) << F::mantissa_bits));
     return true;
 }
 
@@ -380,3 +380,4 @@ char* write_float64(char* to, double value, char decimal) noexcept { return writ
 char* write_float32(char* to, float value, char decimal) noexcept { return write_float(to, value, decimal); }
 
 } // namespace headrace::csv
+// NOLINTEND

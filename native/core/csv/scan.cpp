@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 namespace headrace::csv {
 namespace {
@@ -19,7 +20,7 @@ bool is_line_end(char byte) noexcept { return byte == '\n' || byte == '\r'; }
 /// where lines are long.
 Text line_end(Text at, Text end) noexcept {
     for (std::size_t window = 256; at != end; window *= 2) {
-        const Text stop = static_cast<std::size_t>(end - at) < window ? end : at + window;
+        const Text stop = std::cmp_less(end - at, window) ? end : at + window;
         const Text feed = found_or(at, stop, '\n');
         const Text either = found_or(at, feed, '\r');
         if (either != stop) return either;

@@ -8,12 +8,10 @@
 #include "core/base/cursor.hpp"
 #include "core/base/spans.hpp"
 
-namespace headrace {
-
 /// Rows of delimiter-separated values, as in RFC 4180 and as Python's csv module reads them in strict mode: a quote
 /// counts only where a field begins; inside it two quotes are one, and delimiters and line ends are text; behind the
 /// closing quote the field ends. Lines end with LF, CRLF or CR, the last one with the file. Empty lines are no rows.
-namespace csv {
+namespace headrace::csv {
 
 struct Dialect {
     char delimiter = ',';
@@ -66,5 +64,4 @@ using headrace::Scan;
 /// Where the first byte stands that does not belong to UTF-8; the size where all do.
 [[nodiscard]] std::size_t utf8_until(Bytes text) noexcept;
 
-} // namespace csv
-} // namespace headrace
+} // namespace headrace::csv

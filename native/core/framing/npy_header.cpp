@@ -214,6 +214,7 @@ class Parser {
         return code;
     }
 
+    // NOLINTNEXTLINE(misc-no-recursion): at most `deepest` lists within each other.
     Literal value(int depth) {
         if (depth > deepest) fail();
         skip_blanks();
@@ -236,6 +237,7 @@ class Parser {
         return out;
     }
 
+    // NOLINTNEXTLINE(misc-no-recursion): value() limits the depth.
     void items(Literal& out, char close, int depth) {
         while (!accept(close)) {
             out.items.push_back(value(depth + 1));

@@ -6,14 +6,12 @@
 
 #include "core/base/spans.hpp"
 
-namespace headrace {
-
 /// RecordIO framing (dmlc-core, include/dmlc/recordio.h): parts of a little-endian uint32 magic word, a uint32 that
 /// holds a flag (upper 3 bits) and the payload's length (lower 29), the payload, and zeros up to a multiple of 4. A
 /// record is one part, or several. Where there are several, dmlc has cut a magic word out between each two, which its
 /// reader puts back; ML-IO's writer cuts anywhere, and its reader joins the parts as they are. Nothing in the frame
 /// tells which.
-namespace recordio {
+namespace headrace::recordio {
 
 inline constexpr std::uint32_t magic = 0xCED7230A;
 inline constexpr std::size_t header_size = 8;
@@ -102,5 +100,4 @@ class Walks {
 [[nodiscard]] std::uint64_t frame(std::span<std::byte> block, std::span<const std::int64_t> starts,
                                   std::span<const std::int64_t> sizes);
 
-} // namespace recordio
-} // namespace headrace
+} // namespace headrace::recordio

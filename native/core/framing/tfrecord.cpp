@@ -1,6 +1,7 @@
 #include "core/framing/tfrecord.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/checksum/crc32c.hpp"
 
@@ -103,9 +104,8 @@ void frame(std::span<std::byte> block, std::span<const std::int64_t> starts, std
     for (std::size_t i = 0; i < starts.size(); ++i) {
         const auto start = static_cast<std::uint64_t>(starts[i]);
         const auto size = static_cast<std::uint64_t>(sizes[i]);
-        const bool fits = starts[i] >= static_cast<std::int64_t>(header_size) && sizes[i] >= 0 &&
-                          start <= block.size() && size <= block.size() - start &&
-                          block.size() - start - size >= footer_size;
+        const bool fits = std::cmp_greater_equal(starts[i], header_size) && sizes[i] >= 0 && start <= block.size() &&
+                          size <= block.size() - start && block.size() - start - size >= footer_size;
         if (!fits) {
             FormatError error(Fault::range, start, block.size(), start + size);
             error.record = static_cast<std::int64_t>(i);

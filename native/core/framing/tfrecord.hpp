@@ -4,11 +4,9 @@
 
 #include "core/base/spans.hpp"
 
-namespace headrace {
-
 /// TFRecord framing: little-endian uint64 length, masked CRC-32C of those eight bytes, payload, masked CRC-32C of the
 /// payload. Source: TensorFlow, tensorflow/core/lib/io/record_writer.h.
-namespace tfrecord {
+namespace headrace::tfrecord {
 
 inline constexpr std::size_t header_size = 12;
 inline constexpr std::size_t footer_size = 4;
@@ -50,5 +48,4 @@ struct Patience {
 /// and 4 behind it. Throws FormatError{range} with `record` set when one does not.
 void frame(std::span<std::byte> block, std::span<const std::int64_t> starts, std::span<const std::int64_t> sizes);
 
-} // namespace tfrecord
-} // namespace headrace
+} // namespace headrace::tfrecord

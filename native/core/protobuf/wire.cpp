@@ -6,6 +6,7 @@ namespace {
 // protobuf's own limit on nested messages; groups nest the same way.
 constexpr int deepest = 100;
 
+// NOLINTNEXTLINE(misc-no-recursion): at most `deepest` groups within each other.
 void skip_group(Cursor& cursor, std::uint32_t field, int depth) {
     if (depth > deepest) throw FormatError(Fault::wire, cursor.offset());
     for (;;) {
@@ -25,6 +26,7 @@ void skip_group(Cursor& cursor, std::uint32_t field, int depth) {
 
 } // namespace
 
+// NOLINTNEXTLINE(misc-no-recursion): skip_group limits the depth.
 void skip_value(Cursor& cursor, Tag tag) {
     switch (tag.wire) {
     case Wire::varint: (void)cursor.varint(); return;

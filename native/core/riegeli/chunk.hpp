@@ -10,7 +10,14 @@ namespace headrace::riegeli {
 /// hostile file can make us reserve; the memory itself is touched only as far as the content really reaches.
 inline constexpr std::uint64_t most_decoded_bytes = std::uint64_t{2} << 30;
 
-enum class ChunkType : std::uint8_t { signature = 's', metadata = 'm', padding = 'p', simple = 'r', transposed = 't' };
+enum class ChunkType : std::uint8_t {
+    none = 0,
+    signature = 's',
+    metadata = 'm',
+    padding = 'p',
+    simple = 'r',
+    transposed = 't'
+};
 
 /// The 40 bytes that a chunk begins with, and where its parts lie in the file.
 struct ChunkHeader {

@@ -146,7 +146,7 @@ void Chunks::read_whole(Bytes file, const Wanted& wanted) {
 }
 
 void Chunks::read_data(Bytes file, const Wanted& wanted) {
-    if (std::all_of(chunks_.begin(), chunks_.end(), [](const Chunk& chunk) { return chunk.is_done; })) return;
+    if (std::ranges::all_of(chunks_, [](const Chunk& chunk) { return chunk.is_done; })) return;
     std::uint64_t joined = 0;
     for (const Chunk& chunk : chunks_)
         if (!chunk.is_done && chunk.header.interrupted()) joined += chunk.header.data_size;

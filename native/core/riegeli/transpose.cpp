@@ -90,7 +90,7 @@ void Transposed::parse_nodes(Cursor& header) {
     if (first_ >= count) refuse();
 }
 
-void Transposed::read_tag(Node& node, std::uint32_t id, Cursor& subtypes) const {
+void Transposed::read_tag(Node& node, std::uint32_t id, Cursor& subtypes) {
     switch (id) {
     case id_nothing: return;
     case id_plain_record: node.act = Act::plain_record; return;
@@ -146,6 +146,7 @@ void Transposed::refuse_implicit_loops() const {
 // Every buffer lies in one bucket; together they take up all buckets.
 void Transposed::cut_buffers() {
     std::vector<Cursor> rests;
+    rests.reserve(buckets_.size());
     for (const Part& bucket : buckets_) rests.emplace_back(bucket.decoded);
     std::size_t bucket = 0;
     for (const std::uint64_t size : buffer_sizes_) {
@@ -153,14 +154,13 @@ void Transposed::cut_buffers() {
         if (bucket >= rests.size()) refuse();
         buffers_.emplace_back(rests[bucket].take(size));
     }
-    if (!std::all_of(rests.begin(), rests.end(), [](const Cursor& rest) { return rest.done(); })) refuse();
+    if (!std::ranges::all_of(rests, [](const Cursor& rest) { return rest.done(); })) refuse();
 }
 
 class Transposed::Machine {
   public:
     Machine(Transposed& chunk, std::span<std::byte> output) : chunk_(chunk), output_(output), left_(output.size()) {
-        if (std::any_of(chunk.nodes_.begin(), chunk.nodes_.end(),
-                        [](const Node& node) { return node.act == Act::plain_record; })) {
+        if (std::ranges::any_of(chunk.nodes_, [](const Node& node) { return node.act == Act::plain_record; })) {
             if (chunk.buffers_.empty()) refuse();
             lengths_ = &chunk.buffers_.back();
         }
@@ -188,8 +188,7 @@ class Transposed::Machine {
             if (at >= chunk_.nodes_.size()) refuse();
             repeats = (transition & 3U) + (chunk_.nodes_[at].implicit ? 1 : 0);
         }
-        const bool used =
-            std::all_of(chunk_.buffers_.begin(), chunk_.buffers_.end(), [](const Cursor& rest) { return rest.done(); });
+        const bool used = std::ranges::all_of(chunk_.buffers_, [](const Cursor& rest) { return rest.done(); });
         if (left_ != 0 || !open_.empty() || begins_.size() != num_records || !used) refuse();
     }
 
@@ -276,7 +275,7 @@ void Transposed::assemble(std::uint64_t num_records, std::span<std::byte> output
     const auto& begins = machine.begins();
     if (!begins.empty() && begins.back() != 0) refuse();
     for (std::size_t i = begins.size(); i-- > 0;)
-        records.push_back(output.subspan(begins[i], (i == 0 ? output.size() : begins[i - 1]) - begins[i]));
+        records.emplace_back(output.subspan(begins[i], (i == 0 ? output.size() : begins[i - 1]) - begins[i]));
 }
 
 } // namespace headrace::riegeli

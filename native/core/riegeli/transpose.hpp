@@ -52,7 +52,7 @@ class Transposed {
 
     void parse_buckets(Cursor& header);
     void parse_nodes(Cursor& header);
-    void read_tag(Node& node, std::uint32_t id, Cursor& subtypes) const;
+    static void read_tag(Node& node, std::uint32_t id, Cursor& subtypes);
     [[nodiscard]] static bool owns_buffer(const Node& node) noexcept;
     void refuse_implicit_loops() const;
     void cut_buffers();

@@ -1,8 +1,8 @@
 #include "core/protobuf/example/decode.hpp"
 
-#include <algorithm>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 
 #include "core/protobuf/example/template.hpp"
 
@@ -92,7 +92,7 @@ class Run {
   private:
     /// Room for a column of fixed count. A value takes a byte of a payload or more, so what a schema asks for beyond
     /// that fails at some record, before it is written; a default is in memory already.
-    std::size_t most_values(const Spec& spec, std::size_t n) const {
+    [[nodiscard]] std::size_t most_values(const Spec& spec, std::size_t n) const {
         const auto count = static_cast<std::size_t>(spec.count);
         std::size_t bytes = 0;
         for (const Bytes& payload : spans_.payloads) bytes += payload.size();
@@ -229,7 +229,7 @@ class Run {
     }
 
     static void check_count(const Spec& spec, std::size_t found) {
-        if (found != static_cast<std::size_t>(spec.count))
+        if (std::cmp_not_equal(found, spec.count))
             fail(Fault::wrong_count, static_cast<std::uint64_t>(spec.count), found);
     }
 

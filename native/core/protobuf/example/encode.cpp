@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 namespace headrace::example {
 namespace {
@@ -140,8 +141,8 @@ class Writer {
 };
 
 bool rises_to(std::span<const std::int64_t> offsets, std::size_t rows, std::size_t end) {
-    return offsets.size() == rows + 1 && offsets.front() == 0 && static_cast<std::size_t>(offsets.back()) == end &&
-           std::is_sorted(offsets.begin(), offsets.end());
+    return offsets.size() == rows + 1 && offsets.front() == 0 && std::cmp_equal(offsets.back(), end) &&
+           std::ranges::is_sorted(offsets);
 }
 
 void check(const Source& source, std::size_t k, std::size_t n) {
@@ -170,8 +171,8 @@ Encoded encode(std::vector<Source> sources, std::size_t n, std::size_t head, std
                const std::shared_ptr<Pool>& pool) {
     for (std::size_t k = 0; k < sources.size(); ++k) check(sources[k], k, n);
     // Features before feature lists, each in the order of their keys.
-    std::sort(sources.begin(), sources.end(),
-              [](const Source& a, const Source& b) { return std::tie(a.list, a.name) < std::tie(b.list, b.name); });
+    std::ranges::sort(
+        sources, [](const Source& a, const Source& b) { return std::tie(a.list, a.name) < std::tie(b.list, b.name); });
     const auto lists =
         static_cast<std::size_t>(std::count_if(sources.begin(), sources.end(), [](const Source& s) { return s.list; }));
     const std::size_t features = sources.size() - lists;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include "core/protobuf/example/decode.hpp"
 
@@ -108,7 +109,7 @@ bool is_plain_text(Bytes bytes) noexcept {
         const unsigned first = byte(i);
         const int more = followers(first);
         if (more < 0 || is_control(first) || bytes.size() - i <= static_cast<std::size_t>(more)) return false;
-        for (std::size_t k = 1; k <= static_cast<std::size_t>(more); ++k)
+        for (std::size_t k = 1; std::cmp_less_equal(k, more); ++k)
             if ((byte(i + k) & 0xC0) != 0x80) return false;
         // Overlong forms, surrogates and what lies beyond U+10FFFF show in the second byte.
         const unsigned second = more > 0 ? byte(i + 1) : 0;

@@ -1,7 +1,5 @@
 #pragma once
 
-#include "core/protobuf/example/scan.hpp"
-
 #include <array>
 #include <string>
 #include <unordered_map>

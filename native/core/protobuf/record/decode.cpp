@@ -141,8 +141,7 @@ Decoder::Decoder(std::vector<Spec> specs) : specs_(std::move(specs)) {}
 
 std::vector<Column> Decoder::decode(const Spans& spans, const std::shared_ptr<Pool>& pool, unsigned threads,
                                     std::size_t least_bytes) const {
-    const bool is_sparse =
-        std::any_of(specs_.begin(), specs_.end(), [](const Spec& spec) { return spec.layout == Layout::sparse; });
+    const bool is_sparse = std::ranges::any_of(specs_, [](const Spec& spec) { return spec.layout == Layout::sparse; });
     const std::vector<std::size_t> cuts =
         cut_rows(spans.payloads, is_sparse ? std::min<std::size_t>(threads, most_parts) : 1, least_bytes);
     std::vector<std::vector<Column>> parts(cuts.size() - 1);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 namespace headrace::sagemaker {
 namespace {
@@ -70,8 +71,8 @@ class Part {
             good = count == 0 ? values == 0 : values % count == 0 && values / count == n;
         } else {
             const auto& offsets = source_.offsets;
-            good = offsets.size() == n + 1 && offsets.front() == 0 &&
-                   static_cast<std::size_t>(offsets.back()) == values && std::is_sorted(offsets.begin(), offsets.end());
+            good = offsets.size() == n + 1 && offsets.front() == 0 && std::cmp_equal(offsets.back(), values) &&
+                   std::ranges::is_sorted(offsets);
         }
         good = good && (!source_.sparse || source_.key_count == values) && source_.shapes.size() == source_.rank * n;
         if (!good) fail(Fault::wrong_count, number_, n, values);
@@ -165,7 +166,7 @@ class Part {
     [[nodiscard]] std::uint64_t key_at(std::size_t at, std::size_t record) const {
         const std::int64_t key = source_.wide_keys ? load_le<std::int64_t>(source_.keys + at * sizeof(std::int64_t))
                                                    : load_le<std::int32_t>(source_.keys + at * sizeof(std::int32_t));
-        if (key < 0 || static_cast<std::uint64_t>(key) >= source_.width)
+        if (key < 0 || std::cmp_greater_equal(key, source_.width))
             fail(Fault::range, number_, source_.width, static_cast<std::uint64_t>(key),
                  static_cast<std::int64_t>(record));
         return static_cast<std::uint64_t>(key);
@@ -184,17 +185,18 @@ class Part {
 std::vector<Part> in_order(const std::vector<Source>& sources) {
     std::vector<std::size_t> order(sources.size());
     for (std::size_t k = 0; k < sources.size(); ++k) order[k] = k;
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
         return std::tie(sources[a].place, sources[a].key) < std::tie(sources[b].place, sources[b].key);
     });
     std::vector<Part> parts;
+    parts.reserve(order.size());
     for (const std::size_t k : order) parts.emplace_back(sources[k], k);
     return parts;
 }
 
 } // namespace
 
-Encoded encode(std::vector<Source> sources, std::size_t n, std::size_t head, std::size_t tail, std::size_t align,
+Encoded encode(const std::vector<Source>& sources, std::size_t n, std::size_t head, std::size_t tail, std::size_t align,
                const std::shared_ptr<Pool>& pool) {
     const std::vector<Part> parts = in_order(sources);
     for (const Part& part : parts) part.check(n);

@@ -1,6 +1,7 @@
 #include "core/protobuf/record/rows.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace headrace::sagemaker {
 namespace {
@@ -9,9 +10,7 @@ namespace {
     throw FormatError(fault, 0, expected, found);
 }
 
-bool agrees(std::int64_t wanted, std::uint64_t found) {
-    return wanted < 0 || static_cast<std::uint64_t>(wanted) == found;
-}
+bool agrees(std::int64_t wanted, std::uint64_t found) { return wanted < 0 || std::cmp_equal(wanted, found); }
 
 /// Bytes on the wire of a number, and of its key where it has one.
 std::size_t least_size(const Spec& spec) {
@@ -166,7 +165,7 @@ void Rows::check_shape(const Tensor& tensor, std::size_t count) {
     if (elements(shape_) != count) fail(count == 0 ? Fault::wrong_shape : Fault::tensor, elements(shape_), count);
     const std::vector<std::int64_t>& wanted = spec_->shape;
     if (wanted.size() < 2 || shape_.size() < 2) return;
-    if (!std::equal(wanted.begin(), wanted.end(), shape_.begin(), shape_.end(), agrees)) fail(Fault::wrong_shape);
+    if (!std::ranges::equal(wanted, shape_, agrees)) fail(Fault::wrong_shape);
 }
 
 /// Notes the lengths of a row's axes: those in the record, or where only the first can vary what its count comes to.
