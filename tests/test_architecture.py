@@ -185,7 +185,7 @@ def test_every_extra_that_errors_name_exists():
 MOST_IN_A_FOLDER = 12
 NAMED_BY_OTHERS = {"sagemaker", "containers/toolkit"}
 """Folders whose module names belong to another package."""
-LARGER_FOLDERS = {"sources": 22}
+LARGER_FOLDERS: dict[str, int] = {}
 MOST_MODULES = 361
 LEAST_LINES_PER_MODULE = 175
 MODULES_IN_CIRCLES = 11

@@ -48,10 +48,9 @@ if _typing.TYPE_CHECKING:
     from headrace.loading.loader import Loader
     from headrace.loading.mixture import Mixture
     from headrace.sampling.samplers import InOrder, Shuffled
-    from headrace.sources.column_source import ColumnSource
-    from headrace.sources.opening import open
-    from headrace.sources.read_instruction import ReadInstruction, even_splits
-    from headrace.sources.views import Source
+    from headrace.sources.open import open
+    from headrace.sources.source import ColumnSource, Source
+    from headrace.sources.splits import ReadInstruction, even_splits
     from headrace.writing.convert import Converted, convert
     from headrace.writing.verify import Report, verify
     from headrace.writing.write import write, write_records
@@ -127,10 +126,9 @@ _HOMES = {
     "loading.loader": ("Loader",),
     "loading.mixture": ("Mixture",),
     "sampling.samplers": ("InOrder", "Shuffled"),
-    "sources.column_source": ("ColumnSource",),
-    "sources.opening": ("open",),
-    "sources.read_instruction": ("ReadInstruction", "even_splits"),
-    "sources.views": ("Source",),
+    "sources.open": ("open",),
+    "sources.source": ("ColumnSource", "Source"),
+    "sources.splits": ("ReadInstruction", "even_splits"),
     "writing.convert": ("Converted", "convert"),
     "writing.verify": ("Report", "verify"),
     "writing.write": ("write", "write_records"),
@@ -146,7 +144,7 @@ _PACKAGES = frozenset(
 
 
 def _find_schema(records: _typing.Any, most: int | None) -> _typing.Any:
-    return _importlib.import_module("headrace.sources.opening").find_schema(records, most)
+    return _importlib.import_module("headrace.sources.open").find_schema(records, most)
 
 
 _hooks.find_schema = _find_schema

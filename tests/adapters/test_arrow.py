@@ -98,7 +98,7 @@ def test_an_empty_source():
 def test_select_leaves_columns_unread(source):
     narrow = from_arrow(to_arrow(source)).select("name", "i")
     assert list(narrow.schema) == ["name", "i"]
-    assert narrow.parent.table.column_names == ["i", "name"]
+    assert narrow.node.parent.table.column_names == ["i", "name"]
     assert narrow[3] == {"name": "name 3", "i": 1}
 
 

@@ -293,9 +293,9 @@ def test_columns_against_pandas(tmp_path):
 
 
 def test_a_later_value_that_does_not_fit(tmp_path, monkeypatch):
-    from headrace.sources import csv_source
+    from headrace.sources import records
 
-    monkeypatch.setattr(csv_source, "EXAMINED_BYTES", 100)
+    monkeypatch.setattr(records, "CSV_SAMPLE_BYTES", 100)
     monkeypatch.setattr("headrace.formats.framed.records.FramedRecords.iter_spans.__kwdefaults__", {"max_bytes": 100})
     text = "a,b\n" + "".join(f"{k},{k}\n" for k in range(1000)) + "1000, x7\n"
     source = opened(tmp_path, text)
@@ -427,7 +427,7 @@ def test_whole_numbers_beside_fractions_are_not_rounded(tmp_path):
 
 @pytest.mark.parametrize("value", [str(BIG), f" {BIG}", f'"{BIG}"', "-" + "9" * 400, f"+{BIG}"])
 def test_a_later_whole_number_is_not_rounded(tmp_path, value, monkeypatch):
-    monkeypatch.setattr("headrace.sources.csv_source._first", lambda records: [records.spans(np.arange(10))])
+    monkeypatch.setattr("headrace.sources.records._sample", lambda records: [records.spans(np.arange(10))])
     text = "k,x\n" + "1,1.5\n" * 100 + f"2,{value}\n"
     for source in (opened(tmp_path, text), opened(tmp_path, text).select("x")):
         with pytest.raises(SchemaMismatch, match=r"whole number that float64 holds exactly.*record 100,.*feature 'x'"):

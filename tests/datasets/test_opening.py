@@ -94,11 +94,11 @@ def test_parquet_payloads_are_picklable_and_counted(tmp_path):
 
     source = data_source(make(tmp_path / "1.0.0", [4, 3], file_format="parquet", write=parquet), "train")
     again = pickle.loads(pickle.dumps(source))
-    assert [bytes(payload) for payload in again.parent.records] == [bytes(payload) for payload in source.parent.records]
-    assert again.parent.records.lengths == (4, 3)
-    assert again.parent.records.skipped == hr.Skipped()
+    assert [bytes(payload) for payload in again.records] == [bytes(payload) for payload in source.records]
+    assert again.records.lengths == (4, 3)
+    assert again.records.skipped == hr.Skipped()
     with pytest.raises(IndexError):
-        again.parent.records.spans(np.array([7]))
+        again.records.spans(np.array([7]))
 
 
 def test_another_format_that_is_there_is_taken(tmp_path):
@@ -197,7 +197,7 @@ def test_riegeli(tmp_path):
     folder = make(tmp_path / "1.0.0", [5], file_format="riegeli", write=riegeli)
     source = data_source(folder, "train")
     assert source.batch([4, 1])["n"].tolist() == [4, 1]
-    assert source.parent.records.format == "riegeli"
+    assert source.records.format == "riegeli"
     path = next(folder.glob("*.riegeli*"))
     bad = bytearray(path.read_bytes())
     bad[-3] ^= 1

@@ -6,7 +6,7 @@ from tests.codecs.images.files import made, noise
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.formats.open import open_records
-from headrace.sources.opening import open as open_source
+from headrace.sources.open import open as open_source
 from headrace.testing import FormatTests, SourceTests, kinds_batch, kinds_schema
 from headrace.testing.strategies import features, schemas
 from headrace.writing.write import write

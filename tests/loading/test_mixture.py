@@ -19,7 +19,7 @@ from headrace.errors import SchemaMismatch, StateMismatch, Where
 from headrace.loading.loader import Loader
 from headrace.loading.mixture import Mixture
 from headrace.sampling.samplers import Shuffled
-from headrace.sources.column_source import ColumnSource
+from headrace.sources.source import ColumnSource
 
 
 class Tagged(Numbers):

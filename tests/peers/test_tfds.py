@@ -15,7 +15,7 @@ from headrace.datasets import data_source
 from headrace.datasets.codec import FeaturesEncoder
 from headrace.datasets.features.reading import feature_from_json, read_features
 from headrace.errors import DataError
-from headrace.sources.read_instruction import ReadInstruction, even_splits, resolve_split
+from headrace.sources.splits import ReadInstruction, even_splits, resolve_split
 
 ROOT = Path(__file__).resolve().parents[2]
 PEERS = Path(os.environ.get("HEADRACE_PEERS_VENV", ROOT / ".venv-peers")) / "bin" / "python"

@@ -122,7 +122,7 @@ def test_both_prepare_the_same(tmp_path):
         for a, b in zip(ours_split, their_split, strict=True):
             assert {key: listed(value) for key, value in a.items()} == {key: listed(value) for key, value in b.items()}
         # The features of an Example are a map, whose order protobuf leaves open: the same bytes, in another order.
-        for a, b in zip(ours_split.parent.records, their_split.parent.records, strict=True):
+        for a, b in zip(ours_split.records, their_split.records, strict=True):
             assert sorted(bytes(a)) == sorted(bytes(b))
         entries = [source.prepared.splits[name] for source in (ours_split, their_split)]
         assert entries[0].shard_lengths == entries[1].shard_lengths

@@ -3,7 +3,7 @@
 import numpy as np
 
 import headrace as hr
-from headrace.sources.column_source import ColumnSource
+from headrace.sources.source import ColumnSource
 from headrace.testing import SourceTests, kinds_batch, kinds_schema
 
 KINDS = ("int64", "float32", "text", "payload", "vector", "ragged")

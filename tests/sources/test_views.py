@@ -1,201 +1,39 @@
-import pickle
+"""Nodes made from other nodes."""
+
+from __future__ import annotations
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import headrace as hr
-from headrace.contracts.values import Ragged
-from headrace.errors import NoSuchFeature, SchemaMismatch, TransformError
-from headrace.sources.column_source import ColumnSource
-
-N = 12
+from headrace.errors import SchemaMismatch
+from headrace.sources.tables import ColumnNode
+from headrace.sources.views import Concatenated, Zipped
 
 
-@pytest.fixture
-def source():
-    return ColumnSource(
-        {
-            "x": np.arange(N * 2, dtype=np.float32).reshape(N, 2),
-            "y": np.arange(N),
-            "name": np.array([f"n{i}" for i in range(N)], dtype=object),
-            "ids": Ragged.from_list([list(range(i % 3)) for i in range(N)], np.int64),
-        }
-    )
+def numbers(start, n, name="x"):
+    return ColumnNode({name: np.arange(start, start + n)})
 
 
-def ys(source):
-    return [int(example["y"]) for example in source]
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=6), st.data())
+def test_any_indices_from_any_parts(sizes, data):
+    ends = np.cumsum(sizes)
+    parents = [numbers(int(end - size), size) for end, size in zip(ends, sizes, strict=True)]
+    chosen = data.draw(st.lists(st.integers(0, max(int(ends[-1]) - 1, 0)), max_size=20 if ends[-1] else 0))
+    batch = Concatenated(tuple(parents)).batch(np.array(chosen, np.int64))
+    assert batch["x"].tolist() == chosen
 
 
-def test_an_integer_gives_an_example(source):
-    example = source[-1]
-    assert list(example) == ["x", "y", "name", "ids"]
-    assert example["x"].tolist() == [22, 23]
-    assert (example["y"], example["name"], example["ids"].tolist()) == (11, "n11", [0, 1])
+def test_features_side_by_side():
+    assert list(Zipped((numbers(0, 3), numbers(0, 3, "y"))).schema) == ["x", "y"]
+    with pytest.raises(SchemaMismatch, match=r"every feature name once.*rename"):
+        Zipped((numbers(0, 3), numbers(0, 3)))
+    with pytest.raises(SchemaMismatch, match="3 examples, found 4"):
+        Zipped((numbers(0, 3), numbers(0, 4, "y")))
 
 
-@pytest.mark.parametrize("index", [N, -N - 1])
-def test_out_of_range(source, index):
-    with pytest.raises(IndexError, match="12 examples"):
-        source[index]
-    with pytest.raises(IndexError, match="12 examples"):
-        source.batch([0, index])
-
-
-@pytest.mark.parametrize("indices", [[0.5], [[1]], ["a"]])
-def test_indices_are_integers_in_a_row(source, indices):
-    with pytest.raises(TypeError, match="indices are a sequence of integers"):
-        source.batch(indices)
-
-
-def test_batch_of_nothing_keeps_dtypes(source):
-    batch = source.batch([])
-    assert (batch["x"].shape, batch["x"].dtype, len(batch["ids"])) == ((0, 2), np.float32, 0)
-
-
-@given(st.slices(N), st.slices(N))
-def test_slices_of_slices_are_those_of_a_list(first, second):
-    source = ColumnSource({"y": np.arange(N)})
-    assert ys(source[first][second]) == list(range(N))[first][second]
-
-
-@given(st.lists(st.integers(-N, N - 1), max_size=9))
-def test_batch_rows_are_the_examples(indices):
-    source = ColumnSource({"y": np.arange(N), "ids": Ragged.from_list([[i] * (i % 3) for i in range(N)], np.int64)})
-    batch = source.batch(indices)
-    assert batch["y"].tolist() == [range(N)[i] for i in indices]
-    assert batch["ids"].to_list() == [[i % N] * (i % N % 3) for i in indices]
-    assert [int(e["y"]) for e in source.__getitems__(indices)] == batch["y"].tolist()
-
-
-def test_select_and_rename(source):
-    assert list(source.select("y", "x").schema) == ["y", "x"]
-    renamed = source.rename({"x": "image"})
-    assert list(renamed.schema) == ["image", "y", "name", "ids"]
-    assert renamed[3]["image"].tolist() == [6, 7]
-    with pytest.raises(NoSuchFeature):
-        source.select("z")
-    with pytest.raises(NoSuchFeature):
-        source.rename({"z": "y"})
-
-
-def test_map_changes_examples_and_schema(source):
-    mapped = source.map(lambda e: {"double": e["y"] * 2, "tail": e["ids"][1:]})
-    assert [int(e["double"]) for e in mapped] == [2 * i for i in range(N)]
-    assert str(mapped.schema["double"].dtype) == "int64"
-    assert mapped.batch([2, 5])["double"].tolist() == [4, 10]
-
-
-def test_an_error_in_user_code_says_which_example(source):
-    def bad(example):
-        if example["y"] == 7:
-            raise ZeroDivisionError("seven")
-        return example
-
-    with pytest.raises(
-        TransformError, match=r"bad on example 7 failed with ZeroDivisionError: seven - at record 7"
-    ) as caught:
-        list(source.map(bad))
-    assert isinstance(caught.value.__cause__, ZeroDivisionError)
-    with pytest.raises(TransformError, match="on example 7"):
-        len(source.filter(bad))
-
-
-def test_filter_is_random_access(source):
-    odd = source.filter(lambda e: e["y"] % 2 == 1)
-    assert len(odd) == 6
-    assert odd[-1]["y"] == 11
-    assert ys(odd[1:3]) == [3, 5]
-    assert ys(odd.filter(lambda e: e["y"] > 4)) == [5, 7, 9, 11]
-
-
-@pytest.mark.parametrize("world", [1, 2, 5, 12, 13])
-def test_shards_hold_everything_once(source, world):
-    parts = [ys(source.shard(rank, world)) for rank in range(world)]
-    assert sum(parts, []) == list(range(N))
-    assert max(map(len, parts)) - min(map(len, parts)) <= 1
-
-
-def test_split_language(source):
-    assert ys(source.split("train[:25%]")) == [0, 1, 2]
-    assert ys(source.split("train[-2:]+train[:1]")) == [10, 11, 0]
-
-
-def test_concat(source):
-    both = source[:3].concat(source[10:], source[5:6])
-    assert ys(both) == [0, 1, 2, 10, 11, 5]
-    assert both.batch([5, 0, 3, 3])["y"].tolist() == [5, 0, 10, 10]
-    assert both.batch([5, 0, 3])["ids"].to_list() == [[0, 1], [], [0]]
-    assert both.select("y").schema == source.select("y").schema
-    with pytest.raises(SchemaMismatch):
-        source.concat(source.select("x"))
-
-
-def test_zip(source):
-    left, right = source.select("x"), source.select("y").rename({"y": "label"})
-    assert list(left.zip(right)[2]) == ["x", "label"]
-    with pytest.raises(SchemaMismatch, match="every feature name once"):
-        source.zip(source)
-    with pytest.raises(SchemaMismatch, match="12 examples"):
-        left.zip(right[:4])
-
-
-def test_views_pickle(source):
-    view = source.select("y").concat(source.select("y"))[3:20:2]
-    assert ys(pickle.loads(pickle.dumps(view))) == ys(view)
-
-
-def test_fingerprint_tells_data_apart(source):
-    assert source.fingerprint == ColumnSource(source.columns).fingerprint
-    assert source.fingerprint != source[:-1].fingerprint
-    assert source.fingerprint != source.select("x").fingerprint
-    changed = {**source.columns, "y": np.arange(N) + 1}
-    assert source.fingerprint != ColumnSource(changed).fingerprint
-
-
-def made(example):
-    return {"twice": example["x"] * 2, "text": "abc", "raw": b"x", "count": 3}
-
-
-@pytest.mark.parametrize(
-    "view",
-    [
-        lambda source: source.map(made),
-        lambda source: source.map(made)[3:5],
-        lambda source: source.map(made)[:0],
-        lambda source: source.map(made).map(dict),
-        lambda source: source.map(made).filter(lambda example: True),
-        lambda source: source.map(made).concat(source.map(made)),
-    ],
-)
-def test_a_mapped_source_has_its_columns_in_a_batch_without_examples(view):
-    source = view(hr.ColumnSource({"x": np.arange(10, dtype=np.float32).reshape(5, 2)}))
-    found = {name: (column.dtype, column.shape) for name, column in source.batch([]).items()}
-    texts = np.dtype(object), (0,)
-    assert found == {
-        "twice": (np.dtype(np.float32), (0, 2)),
-        "text": texts,
-        "raw": texts,
-        "count": (np.dtype(np.int64), (0,)),
-    }
-
-
-@pytest.mark.parametrize("workers", [0, 1])
-def test_ranks_without_examples_get_the_columns_of_a_mapped_source(workers):
-    source = hr.ColumnSource({"x": np.arange(10, dtype=np.float32).reshape(5, 2)}).map(made)
-    shapes = []
-    for rank in range(7):
-        loader = hr.Loader(source, 2, shard=hr.Shard(rank, 7), workers=workers, map_batch=plus_one)
-        shapes += [(batch["twice"].dtype.name, batch["twice"].shape) for batch in loader]
-    assert shapes == [("float32", (1, 2))] * 5 + [("float32", (0, 2))] * 2
-
-
-def plus_one(batch):
-    return {**batch, "twice": batch["twice"] + 1}
-
-
-def test_what_a_function_makes_of_no_example_is_not_known():
-    source = hr.ColumnSource({"x": np.arange(3)}).filter(lambda example: False).map(made)
-    assert source.batch([]) == {}
+def test_parts_have_the_same_features():
+    assert len(Concatenated((numbers(0, 3), numbers(0, 4)))) == 7
+    with pytest.raises(SchemaMismatch, match="'y'"):
+        Concatenated((numbers(0, 3), numbers(0, 4, "y")))

@@ -13,7 +13,7 @@ from headrace.contracts.schema import Schema
 from headrace.formats import registry
 from headrace.formats.registry import format_named
 from headrace.testing.kinds import KINDS, kinds_batch, kinds_schema
-from headrace.writing.fitting import misfits_of
+from headrace.writing.fitting import find_misfits
 
 ROWS = 12
 PAGE = Path(__file__).parents[2] / "docs" / "convert.md"
@@ -79,7 +79,7 @@ def is_whole(source, target):
 
 def refused_of(schema, format, *, certain=False):
     """The features of a schema that a format does not hold whatever their values are (``certain``: ever)."""
-    names = {misfit.feature for misfit in misfits_of(schema, format) if misfit.certain or not certain}
+    names = {misfit.feature for misfit in find_misfits(schema, format) if misfit.certain or not certain}
     if names - set(schema):
         return list(schema)  # What it needs is not there.
     return [name for name in schema if name in names or (format == "csv" and name in CSV and not certain)]
@@ -112,8 +112,8 @@ def holding(kind, format, folder):
     if format == "csv" and kind in CSV:
         return CSV[kind]
     schema = kinds_schema([kind])
-    misfits = [misfit for misfit in misfits_of(schema, format) if misfit.feature == kind]
-    if any(misfit.feature not in schema for misfit in misfits_of(schema, format)):
+    misfits = [misfit for misfit in find_misfits(schema, format) if misfit.feature == kind]
+    if any(misfit.feature not in schema for misfit in find_misfits(schema, format)):
         return "no"
     if misfits:
         instead = misfits[0].instead

@@ -25,9 +25,10 @@ from headrace.formats.table.arrow_types import (
     schema_of_leaves,
 )
 from headrace.formats.table.values import BadValue
-from headrace.sources.views import Source
+from headrace.sources.node import Node
+from headrace.sources.source import Source
 
-__all__ = ["ArrowSource", "as_source", "from_arrow", "opened", "to_arrow", "to_reader"]
+__all__ = ["ArrowNode", "check_source", "from_arrow", "read_columns", "to_arrow", "to_reader"]
 
 BLOCK = 8192
 GIVE_TABLES = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__", "columns")
@@ -49,7 +50,7 @@ def to_arrow(source: Source, *, block: int = BLOCK) -> Any:
         MissingExtra: pyarrow is not installed.
 
     >>> import numpy as np
-    >>> from headrace.sources.column_source import ColumnSource
+    >>> from headrace.sources.source import ColumnSource
     >>> to_arrow(ColumnSource({"x": np.zeros((2, 3), np.float32)})).schema.field("x").type
     FixedSizeListType(fixed_size_list<item: float>[3])
     """
@@ -58,7 +59,7 @@ def to_arrow(source: Source, *, block: int = BLOCK) -> Any:
 
 def to_reader(source: Source, *, block: int = BLOCK) -> Any:
     """The same as a ``pyarrow.RecordBatchReader``, which holds one block at a time: for data larger than memory."""
-    pa, schema = arrow(), as_source(source).schema
+    pa, schema = arrow(), check_source(source).schema
     if type(block) is not int or block < 1:
         raise ValueError(f"block is a whole number of rows, at least 1, got {block!r}")
     for misfit in misfits(schema):
@@ -95,20 +96,20 @@ def from_arrow(table: Any) -> Source:
     """
     pa = arrow()
     if isinstance(table, pa.Table):
-        return ArrowSource(table)
+        return Source(ArrowNode(table))
     if not isinstance(table, Mapping) and not any(hasattr(table, name) for name in GIVE_TABLES):
         raise TypeError(
             f"from_arrow takes a pyarrow.Table, a record batch, a frame or a dict of columns, got {_kind(table)}"
         )
     try:
-        return ArrowSource(pa.table(table))
+        return Source(ArrowNode(pa.table(table)))
     except (TypeError, ValueError, ArithmeticError, NotImplementedError) as error:
         raise UnsupportedData(
             Where(), expected="columns of one length that Arrow has types for", found=str(error)
         ) from error
 
 
-def as_source(source: Any) -> Any:
+def check_source(source: Any) -> Any:
     """The source itself.
 
     Raises:
@@ -123,7 +124,7 @@ def _kind(value: Any) -> str:
     return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
 
 
-class ArrowSource(Source):
+class ArrowNode:
     """Rows of an Arrow table.
 
     Args:
@@ -134,55 +135,53 @@ class ArrowSource(Source):
         self.table = table
         self._leaves = list(leaves_of(table.schema))
         told = (table.schema.metadata or {}).get(KEY.encode())
-        self._schema = schema_of_leaves(self._leaves, Where(), carried=carried(told))
-
-    @property
-    def schema(self) -> Schema:
-        return self._schema
-
-    @property
-    def cuts_cleanly(self) -> bool:
-        return True
+        self.schema = schema_of_leaves(self._leaves, Where(), carried=carried(told))
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
+
+    def batch(self, indices: Indices, /) -> Batch:
+        return read_columns(self._take(indices), self._leaves, self.schema, indices)
+
+    def where(self, index: int, /) -> Where:
+        return Where(record=index)
+
+    def narrow(self, names: tuple[str, ...], /) -> Node:
+        """Without the columns that nothing reads; a struct of which one field is wanted stays."""
+        roots = [leaf.path[0] for leaf in self._leaves if leaf.name in names]
+        return ArrowNode(self.table.select(sorted(set(roots)))) if roots else self
+
+    def cuts_cleanly(self) -> bool:
+        return True
 
     @cached_property
     def _combined(self) -> Any:
         # Picking rows out of many chunks looks for the chunk of each; one chunk a column costs memory once.
         return self.table if self.table.num_rows == 0 else self.table.combine_chunks()
 
-    def _batch(self, indices: Indices) -> Batch:
-        return opened(self._picked(indices), self._leaves, self._schema, indices)
-
-    def _picked(self, indices: Indices) -> Any:
+    def _take(self, indices: Indices) -> Any:
         if len(indices) and (np.diff(indices) == 1).all():
             return self.table.slice(int(indices[0]), len(indices))
         return self._combined.take(arrow().array(indices))
-
-    def _narrowed(self, names: tuple[str, ...]) -> Source:
-        """Without the columns that nobody asks for; a struct of which one field is wanted stays."""
-        roots = [leaf.path[0] for leaf in self._leaves if leaf.name in names]
-        return ArrowSource(self.table.select(sorted(set(roots)))) if roots else self
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_combined"}
 
 
-def opened(table: Any, leaves: list[Leaf], schema: Schema, indices: Indices) -> Batch:
+def read_columns(table: Any, leaves: list[Leaf], schema: Schema, indices: Indices) -> Batch:
     """The columns of some rows; ``indices`` says for messages which ones they are."""
     columns = {}
     for leaf in leaves:
         try:
-            columns[leaf.name] = _owned(column_from_arrow(leaf_array(table, leaf, leaf.path[0]), schema[leaf.name]))
+            columns[leaf.name] = _own(column_from_arrow(leaf_array(table, leaf, leaf.path[0]), schema[leaf.name]))
         except BadValue as bad:
             where = Where(record=int(indices[bad.row]) if bad.row < len(indices) else None, feature=leaf.name)
             raise SchemaMismatch(where, expected=bad.expected, found=bad.found, hint=bad.hint) from bad
     return columns
 
 
-def _owned(column: Any) -> Any:
+def _own(column: Any) -> Any:
     """The column in memory that is not Arrow's: a batch may be written to, a table may not."""
     if isinstance(column, Ragged):
-        return Ragged(_owned(column.values), column.offsets)
+        return Ragged(_own(column.values), column.offsets)
     return column if column.flags.writeable else column.copy()

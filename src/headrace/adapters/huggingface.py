@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 
 from headrace._optional import require
-from headrace.adapters.arrow import as_source, opened, to_arrow
+from headrace.adapters.arrow import check_source, read_columns, to_arrow
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices
 from headrace.errors import UnsupportedData, Where
 from headrace.formats.table.arrow_types import Leaf, arrow, leaves_of, schema_of_leaves
-from headrace.sources.decoded import decoded
-from headrace.sources.views import Source
+from headrace.sources.decoded import decode_images
+from headrace.sources.node import Node
+from headrace.sources.source import Source
 
-__all__ = ["HfSource", "from_hf", "to_hf"]
+__all__ = ["HfNode", "from_hf", "to_hf"]
 
 FILES = ("Image", "Audio", "Video")
 """Features that are the bytes of a file: ``struct<bytes, path>`` in Arrow."""
@@ -49,10 +50,10 @@ def from_hf(dataset: Any, *, decode: bool = True) -> Any:
             found=type(dataset).__name__,
             hint="load_dataset(..., streaming=False) gives one.",
         )
-    return decoded(HfSource(dataset), decode=decode, given=None)
+    return Source(decode_images(HfNode(dataset), decode=decode, given=None))
 
 
-class HfSource(Source):
+class HfNode:
     """Rows of a ``datasets.Dataset``; images as the bytes of their files.
 
     Args:
@@ -66,28 +67,26 @@ class HfSource(Source):
         table = _plain(self.dataset[:0], self._files)
         self._leaves: list[Leaf] = list(leaves_of(table.schema))
         schema = schema_of_leaves(self._leaves, Where())
-        self._schema = Schema({name: _refined(feature, features.get(name)) for name, feature in schema.items()})
-
-    @property
-    def schema(self) -> Schema:
-        return self._schema
-
-    @property
-    def cuts_cleanly(self) -> bool:
-        return True
+        self.schema = Schema({name: _refine(feature, features.get(name)) for name, feature in schema.items()})
 
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def _batch(self, indices: Indices) -> Batch:
+    def batch(self, indices: Indices, /) -> Batch:
         is_run = len(indices) > 0 and bool((np.diff(indices) == 1).all())
         key = slice(int(indices[0]), int(indices[-1]) + 1) if is_run else indices.tolist()
         table = self.dataset[key] if len(indices) else self.dataset[:0]
-        return opened(_plain(table, self._files), self._leaves, self._schema, indices)
+        return read_columns(_plain(table, self._files), self._leaves, self.schema, indices)
 
-    def _narrowed(self, names: tuple[str, ...]) -> Source:
+    def where(self, index: int, /) -> Where:
+        return Where(record=index)
+
+    def cuts_cleanly(self) -> bool:
+        return True
+
+    def narrow(self, names: tuple[str, ...], /) -> Node:
         roots = dict.fromkeys(name for name in self.dataset.column_names for leaf in names if _is_in(leaf, name))
-        return HfSource(self.dataset.select_columns(list(roots))) if roots else self
+        return HfNode(self.dataset.select_columns(list(roots))) if roots else self
 
 
 def _is_in(leaf: str, column: str) -> bool:
@@ -109,7 +108,7 @@ def _plain(table: Any, files: list[str]) -> Any:
     return table
 
 
-def _refined(feature: Feature, told: Any) -> Feature:
+def _refine(feature: Feature, told: Any) -> Feature:
     """What the dataset's features say beyond Arrow's types."""
     kind = type(told).__name__
     if kind == "ClassLabel":
@@ -131,7 +130,7 @@ def to_hf(source: Source) -> Any:
         UnsupportedData: a feature has no Arrow type.
         MissingExtra: datasets or pyarrow is not installed.
     """
-    as_source(source)
+    check_source(source)
     library = require("datasets", extra="huggingface")
     table = to_arrow(source).replace_schema_metadata(None)
     for name, feature in source.schema.items():

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from headrace._optional import require
-from headrace.adapters.arrow import as_source, from_arrow
+from headrace.adapters.arrow import check_source, from_arrow
 from headrace.contracts.values import Ragged
 from headrace.errors import UnsupportedData, Where
-from headrace.sources.views import Source
+from headrace.sources.source import Source
 
 __all__ = ["from_pandas", "to_pandas"]
 
@@ -25,12 +25,12 @@ def to_pandas(source: Source) -> Any:
     Raises:
         MissingExtra: pandas is not installed.
 
-    >>> from headrace.sources.column_source import ColumnSource
+    >>> from headrace.sources.source import ColumnSource
     >>> to_pandas(ColumnSource({"x": np.arange(3)}))["x"].tolist()
     [0, 1, 2]
     """
     pandas = require("pandas", extra="sklearn")
-    batch = as_source(source).batch(np.arange(len(source)))
+    batch = check_source(source).batch(np.arange(len(source)))
     return pandas.DataFrame({name: _series(pandas, batch[name], source.schema[name].names) for name in batch})
 
 

@@ -24,7 +24,7 @@ from headrace.cli.options import (
     schema_in,
 )
 from headrace.cli.terminal import count_of, note, print_json, print_line, printable, size_of
-from headrace.sources.opening import open as open_source
+from headrace.sources.open import open as open_source
 from headrace.writing.convert import Converted
 from headrace.writing.convert import convert as convert_files
 

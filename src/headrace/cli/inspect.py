@@ -33,8 +33,8 @@ from headrace.formats.open import open_records
 from headrace.formats.registry import format_named
 from headrace.io.local.fileset import FileSet
 from headrace.io.local.open import total_size
-from headrace.sources.opening import open as open_source
-from headrace.sources.views import Source
+from headrace.sources.open import open as open_source
+from headrace.sources.source import Source
 
 __all__ = ["first_examples", "head", "inspect", "print_schema", "schema"]
 

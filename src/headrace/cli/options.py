@@ -15,8 +15,8 @@ from headrace.contracts.schema import Schema
 from headrace.errors import UnknownFormat
 from headrace.formats import registry
 from headrace.formats.registry import format_named
-from headrace.sources.opening import open as open_source
-from headrace.sources.views import Source
+from headrace.sources.open import open as open_source
+from headrace.sources.source import Source
 
 __all__ = [
     "FORMATS",

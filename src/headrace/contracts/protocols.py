@@ -1,14 +1,29 @@
-"""What the layers ask of each other."""
+"""What the layers ask of each other, and what a source may offer a loader besides batches: a protocol of one member each."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Sized
 from typing import Any, Protocol, runtime_checkable
 
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
+from headrace.errors import Where
 
-__all__ = ["Codec", "File", "ReadsBatches", "Sampler"]
+__all__ = [
+    "BringsOrder",
+    "Codec",
+    "CutsCleanly",
+    "File",
+    "Filter",
+    "Fingerprinted",
+    "HasFilters",
+    "HasSchema",
+    "Locates",
+    "NeedsMultiple",
+    "ReadsBatches",
+    "Sampler",
+    "Streams",
+]
 
 
 @runtime_checkable
@@ -36,18 +51,9 @@ class Codec(Protocol):
 
 @runtime_checkable
 class ReadsBatches(Protocol):
-    """Examples by index, and stacked. Asked from several threads at once.
+    """Examples by index, and stacked. Called from several threads at once.
 
-    What a source may offer besides, and a loader then uses:
-
-    - ``cuts_cleanly: bool``: ``batch(indices)`` cut at ``k`` equals ``batch(indices[:k])`` and ``batch(indices[k:])``, dtypes
-      and kinds of columns included. Small batches are then read several at a time.
-    - ``fingerprint: str``: tells other data from the same data, checked on resume.
-    - ``where(index) -> Where``: the place of an example, for messages.
-    - ``stream(batch_size) -> Iterator[Batch] | None``: all batches in order, where that is cheaper than by index just now.
-    - ``filters()``: the filters in it whose examples were not read yet, for workers to read them; see ``sources/views.py``.
-    - ``batch_multiple: int``: what the size of a batch must be a multiple of.
-    - ``ordered(*, shuffle, seed) -> tuple[ReadsBatches, Sampler]``: the source brings its own order.
+    This is all that a loader needs. What a source may offer besides is one of the protocols below each.
     """
 
     def __len__(self) -> int: ...
@@ -56,11 +62,93 @@ class ReadsBatches(Protocol):
 
 
 @runtime_checkable
+class HasSchema(Protocol):
+    """A source that knows the features of its examples."""
+
+    @property
+    def schema(self) -> Schema:
+        """Feature names and types."""
+
+
+@runtime_checkable
+class CutsCleanly(Protocol):
+    """A source or table that knows whether small batches may be read several at a time."""
+
+    @property
+    def cuts_cleanly(self) -> bool:
+        """Whether ``batch(indices)`` cut at ``k`` equals ``batch(indices[:k])`` and ``batch(indices[k:])``, dtypes and kinds included."""
+
+
+@runtime_checkable
+class Fingerprinted(Protocol):
+    """A source or sampler that can be told from another one; checked on resume."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Text that is the same for the same data (or order), and differs for other data."""
+
+
+@runtime_checkable
+class Locates(Protocol):
+    """A source that knows where its examples are."""
+
+    def where(self, index: int, /) -> Where:
+        """The place of an example, for messages."""
+
+
+@runtime_checkable
+class Streams(Protocol):
+    """A source that can read all batches in order."""
+
+    def stream(self, batch_size: int, /) -> Iterator[Batch] | None:
+        """All batches in order, where that is cheaper than by index just now; else ``None``."""
+
+
+@runtime_checkable
+class HasFilters(Protocol):
+    """A source with filters that workers can evaluate."""
+
+    def filters(self) -> Iterator[Filter]:
+        """The filters that were not evaluated yet, each after those that it depends on."""
+
+
+class Filter(Protocol):
+    """A predicate over the examples of a parent."""
+
+    @property
+    def parent(self) -> Sized:
+        """The examples that it chooses from."""
+
+    def kept_in(self, begin: int, end: int, /) -> Indices:
+        """The indices from ``begin`` up to ``end`` whose examples are kept."""
+
+    def keep(self, indices: Indices, /) -> None:
+        """Keep the examples at these indices."""
+
+
+@runtime_checkable
+class NeedsMultiple(Protocol):
+    """A source whose batches cannot be of any size."""
+
+    @property
+    def batch_multiple(self) -> int:
+        """The number that a batch size must be a multiple of."""
+
+
+@runtime_checkable
+class BringsOrder(Protocol):
+    """A source with an order of its own."""
+
+    def ordered(self, *, shuffle: bool, seed: int) -> tuple[ReadsBatches, Sampler]:
+        """The source to read from, and the order to read it in."""
+
+
+@runtime_checkable
 class Sampler(Protocol):
     """A pure function from position to index: an order of ``len(self)`` indices for every epoch.
 
     The numbers are computed, never stored, and depend on nothing but the arguments and the sampler's own parameters. It is
-    asked from several threads at once. A sampler whose ``fingerprint: str`` tells its parameters is checked on resume.
+    asked from several threads at once. One that is :class:`Fingerprinted` is checked on resume.
     """
 
     def __len__(self) -> int: ...

@@ -22,15 +22,22 @@ __all__ = [
     "BatchWriter",
     "Checked",
     "Format",
+    "IsUnnamed",
     "Misfit",
+    "OfFolder",
     "OnCorrupt",
+    "ReadsBlocks",
+    "ReadsFirst",
     "RecordWriter",
     "Records",
     "Salvaged",
     "Shard",
     "Skipped",
     "Table",
+    "TakesColumns",
+    "TakesSchema",
     "check_given",
+    "files_of",
     "is_table",
 ]
 
@@ -198,14 +205,8 @@ class Format:
 class Table(Protocol):
     """The rows of some files, joined in order, as typed columns. Picklable; safe in threads and after fork.
 
-    A table may offer besides:
-
-    - ``with_schema(schema) -> Table``: the same rows read as other types. Without it, ``open(schema=)`` only checks.
-    - ``only(names) -> Table``: the same rows with these columns; the others are not even looked at, whatever they are.
-    - ``blocks(names, rows) -> Iterator[Batch]``: all rows in order, about ``rows`` at a time, where that is cheaper than
-      by index; ``prefers_streaming: bool`` says whether it is so just now.
-    - ``cuts_cleanly: bool``: ``False`` where the kind of a column depends on which rows are asked for.
-    - ``is_unnamed: bool``: there is one column, which the file gives no name; a schema that is given does.
+    What a table may offer besides is one protocol each: :class:`TakesSchema`, :class:`TakesColumns`, :class:`ReadsBlocks`,
+    :class:`IsUnnamed`, :class:`OfFolder`, and :class:`~headrace.contracts.protocols.CutsCleanly`.
     """
 
     format: str
@@ -228,6 +229,55 @@ class Table(Protocol):
 
     def where(self, index: int, /) -> Where:
         """Path, and number of the row in its file."""
+
+
+@runtime_checkable
+class TakesSchema(Protocol):
+    """A table whose rows can be read as other types. Without it, ``open(schema=)`` only checks."""
+
+    def with_schema(self, schema: Schema, /) -> Table:
+        """The same rows, read as these types."""
+
+
+@runtime_checkable
+class TakesColumns(Protocol):
+    """A table that need not look at all columns."""
+
+    def only(self, names: tuple[str, ...], /) -> Table:
+        """The same rows with these columns. The others are not looked at, so they may hold anything."""
+
+
+@runtime_checkable
+class ReadsBlocks(Protocol):
+    """A table that reads all rows in order for less than by index."""
+
+    def blocks(self, names: tuple[str, ...], rows: int, /) -> Iterator[Batch]:
+        """All rows in order, about ``rows`` at a time."""
+
+
+@runtime_checkable
+class IsUnnamed(Protocol):
+    """A table that may hold one column to which the file gives no name."""
+
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether it does. The column then has the name that a given schema has for it."""
+
+
+@runtime_checkable
+class OfFolder(Protocol):
+    """A table or records whose ``paths`` are one folder."""
+
+    def files(self) -> Sequence[str]:
+        """The files in it."""
+
+
+@runtime_checkable
+class ReadsFirst(Protocol):
+    """Records whose first ones can be read for less than by beginning to read all of them."""
+
+    def first_spans(self, *sizes: int) -> Iterator[tuple[int, Any]]:
+        """Blocks of the first records, of these sizes."""
 
 
 class BatchWriter(Protocol):
@@ -277,6 +327,11 @@ def is_table(records: Any) -> TypeGuard[Table]:
     """Whether what a format opened is a :class:`Table` rather than records of bytes. Reads nothing."""
     kind = type(records)
     return hasattr(kind, "schema") and hasattr(kind, "batch")
+
+
+def files_of(records: Records | Table) -> Sequence[str]:
+    """The files that records or a table are in: where they are one folder, those in it."""
+    return records.files() if isinstance(records, OfFolder) else records.paths
 
 
 @dataclass(frozen=True, slots=True)

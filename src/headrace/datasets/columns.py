@@ -19,7 +19,7 @@ from headrace.datasets.features.sequence import Dataset
 from headrace.datasets.features.tensor import Tensor
 from headrace.datasets.nested import Nested
 from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where
-from headrace.sources.base import as_indices
+from headrace.sources.source import as_indices
 
 __all__ = ["LeafColumn", "Steps", "StepsColumn", "WireKey", "stored_key"]
 

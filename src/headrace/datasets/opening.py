@@ -13,13 +13,14 @@ from headrace.datasets.codec import FeaturesCodec
 from headrace.datasets.decoders import PartialDecoding, SkipDecoding, wanted_keys
 from headrace.datasets.locate import KNOWN_NAMES, find_prepared
 from headrace.datasets.prepared import INFO_FILE, Prepared, PreparedSplit, read_prepared, shard_names
-from headrace.datasets.source import PreparedSource, SplitSource
+from headrace.datasets.source import PreparedSource, SplitNode
 from headrace.errors import CorruptFile, NoFiles, UnsupportedData, Where, did_you_mean
 from headrace.formats.parquet.payloads import ParquetPayloads
 from headrace.formats.registry import format_named
 from headrace.io.progress import say
-from headrace.sources.read_instruction import SplitLike, resolve_split, split_names
-from headrace.sources.views import Source
+from headrace.sources.node import Node
+from headrace.sources.splits import SplitLike, resolve_split, split_names
+from headrace.sources.views import Chosen, concatenate
 
 if TYPE_CHECKING:
     from headrace.datasets.building.builder import DatasetBuilder
@@ -179,7 +180,7 @@ class _Splits:
     def __init__(self, prepared: Prepared, codec: FeaturesCodec) -> None:
         self.prepared = prepared
         self.codec = codec
-        self.opened: dict[str, SplitSource] = {}
+        self.opened: dict[str, SplitNode] = {}
 
     def source(self, split: SplitLike) -> PreparedSource:
         """The source for one split argument."""
@@ -190,11 +191,10 @@ class _Splits:
         lengths = {name: entry.shard_lengths or () for name, entry in entries.items()}
         sizes = {name: self.size(entry) for name, entry in entries.items()}
         pieces = resolve_split(split, sizes, shard_sizes=lengths)
-        parts: list[Source] = [self.part(name, start, stop) for name, start, stop in pieces]
-        return self.named(str(split), parts[0] if len(parts) == 1 else parts[0].concat(*parts[1:]))
+        return self.named(str(split), concatenate([self.part(name, start, stop) for name, start, stop in pieces]))
 
-    def named(self, split: str, parent: Source) -> PreparedSource:
-        return PreparedSource(parent, self.codec, self.prepared, split)
+    def named(self, split: str, node: Node) -> PreparedSource:
+        return PreparedSource(node, self.codec, self.prepared, split)
 
     def check_names(self, split: SplitLike) -> None:
         """An unknown split, with the one that may be meant."""
@@ -212,15 +212,15 @@ class _Splits:
         known = entry.num_examples
         return len(self.whole(entry.name)) if known is None else known
 
-    def part(self, name: str, start: int, stop: int) -> Source:
+    def part(self, name: str, start: int, stop: int) -> Node:
         whole = self.whole(name)
-        return whole if (start, stop) == (0, len(whole)) else whole[start:stop]
+        return whole if (start, stop) == (0, len(whole)) else Chosen(whole, range(start, stop))
 
-    def whole(self, name: str) -> SplitSource:
+    def whole(self, name: str) -> SplitNode:
         """All of a split."""
         if name not in self.opened:
             entry = self.prepared.splits[name]
-            self.opened[name] = SplitSource(_records(self.prepared, entry), self.codec, self.prepared, entry)
+            self.opened[name] = SplitNode(_records(self.prepared, entry), self.codec, self.prepared, entry)
         return self.opened[name]
 
 

@@ -13,18 +13,19 @@ from headrace.datasets.features.mapping import FeaturesDict
 from headrace.datasets.features.sequence import Dataset, Sequence
 from headrace.datasets.prepared import Prepared, PreparedSplit
 from headrace.errors import CorruptFile, DataError, NoSuchFeature, Where
-from headrace.sources.record_source import RecordSource
-from headrace.sources.views import Derived, Source
+from headrace.sources.node import Node, encoded_node
+from headrace.sources.records import RecordNode
+from headrace.sources.source import Source, check_names
 
-__all__ = ["PreparedSource", "SplitSource"]
+__all__ = ["PreparedSource", "SplitNode"]
 
 
-class SplitSource(RecordSource):
+class SplitNode(RecordNode):
     """All examples of a split, in the order of its files. Nothing is opened before it is read.
 
     Args:
         records: Of its files.
-        codec: What decodes them.
+        codec: Decodes them.
         prepared, split: What the folder says of them.
     """
 
@@ -36,13 +37,35 @@ class SplitSource(RecordSource):
         self.split_entry = split
         self._is_checked = False
 
-    @property
-    def cuts_cleanly(self) -> bool:
-        return self.codec.cuts_cleanly
-
     def __len__(self) -> int:
         known = self.split_entry.num_examples
         return len(self.records) if known is None else known
+
+    def batch(self, indices: Indices, /) -> Batch:
+        self._check()
+        return super().batch(indices)
+
+    def example(self, index: int, /) -> Example:
+        """One example, without the work that pays only for many."""
+        self._check()
+        payload = self.records[index]
+        try:
+            return self.codec.decode(payload)
+        except DataError as error:
+            raise error.relocated(self.records.where(index)) from error.__cause__
+
+    def examples(self) -> Iterator[Example]:
+        self._check()
+        return super().examples()
+
+    def narrow(self, names: tuple[str, ...], /) -> Node:
+        return SplitNode(self.records, self.codec.narrowed(names), self.prepared, self.split_entry)
+
+    def encoded(self) -> Node:
+        return SplitNode(self.records, self.codec.encoded(), self.prepared, self.split_entry)
+
+    def cuts_cleanly(self) -> bool:
+        return self.codec.cuts_cleanly
 
     def _check(self) -> None:
         """Compare what the files hold with what the folder says they do, once."""
@@ -61,36 +84,8 @@ class SplitSource(RecordSource):
             )
         self._is_checked = True
 
-    def _batch(self, indices: Indices) -> Batch:
-        self._check()
-        return super()._batch(indices)
 
-    def _example(self, index: int) -> Example:
-        """One example, without the work that only many are worth."""
-        self._check()
-        payload = self.records[index]
-        try:
-            return self.codec.decode(payload)
-        except DataError as error:
-            raise error.relocated(self.records.where(index)) from error.__cause__
-
-    def __iter__(self) -> Iterator[Example]:
-        """All examples in order."""
-        self._check()
-        return super().__iter__()
-
-    def stream(self, batch_size: int) -> Iterator[Batch] | None:
-        """Batches in order where a compressed file is still being inflated."""
-        return super().stream(batch_size)
-
-    def encoded(self) -> Source:
-        return SplitSource(self.records, self.codec.encoded(), self.prepared, self.split_entry)
-
-    def _narrowed(self, names: tuple[str, ...]) -> Source:
-        return SplitSource(self.records, self.codec.narrowed(names), self.prepared, self.split_entry)
-
-
-class PreparedSource(Derived):
+class PreparedSource(Source):
     """A part of a prepared dataset: an ordinary source that also knows what TFDS wrote of it.
 
     Names of features are those in the files: a feature ``bbox`` inside ``objects`` is ``objects/bbox``.
@@ -100,8 +95,8 @@ class PreparedSource(Derived):
         name: The split, as it was asked for.
     """
 
-    def __init__(self, parent: Source, codec: FeaturesCodec, prepared: Prepared, name: str) -> None:
-        super().__init__(parent)
+    def __init__(self, node: Node, codec: FeaturesCodec, prepared: Prepared, name: str) -> None:
+        super().__init__(node)
         self.codec = codec
         self.prepared = prepared
         self.name = name
@@ -138,36 +133,19 @@ class PreparedSource(Derived):
 
     def select(self, *names: str) -> Source:
         """Only these features, in this order; the others are not decoded. ``objects`` means all ``objects/...``."""
-        chosen = [key for name in names for key in self._keys(name)]
-        return super().select(*dict.fromkeys(chosen))
+        keys = [key for name in check_names(names) for key in self._keys(name)]
+        return super().select(*dict.fromkeys(keys))
 
     def _keys(self, name: str) -> list[str]:
         inside = [key for key in self.schema if key.startswith(name + "/")]
         return [name] if name in self.schema or not inside else inside
 
-    def _batch(self, indices: Indices) -> Batch:
-        return self.parent._batch(indices)
+    def encoded(self) -> PreparedSource:
+        """This source with images as the bytes that they are stored as."""
+        return PreparedSource(encoded_node(self.node), self.codec.encoded(), self.prepared, self.name)
 
-    def _example(self, index: int) -> Example:
-        return self.parent._example(index)
-
-    def __iter__(self) -> Iterator[Example]:
-        """All examples in order."""
-        return iter(self.parent)
-
-    def stream(self, batch_size: int) -> Iterator[Batch] | None:
-        """As the files do."""
-        return self.parent.stream(batch_size) if hasattr(self.parent, "stream") else None
-
-    def encoded(self) -> Source:
-        return PreparedSource(self.parent.encoded(), self.codec.encoded(), self.prepared, self.name)
-
-    def _narrowed(self, names: tuple[str, ...]) -> Source:
-        return PreparedSource(self.parent._narrowed(names), self.codec.narrowed(names), self.prepared, self.name)
-
-    def _sliced(self, index: slice) -> Source:
-        parent = self.parent[index]
-        return PreparedSource(parent, self.codec, self.prepared, self.name)
+    def _slice(self, index: slice) -> PreparedSource:
+        return PreparedSource(super()._slice(index).node, self.codec, self.prepared, self.name)
 
     def __repr__(self) -> str:
         return f"<{self.prepared.full_name} {self.name!r} of {len(self)} examples: {', '.join(self.schema)}>"

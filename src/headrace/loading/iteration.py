@@ -8,7 +8,7 @@ from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
-from headrace.contracts.protocols import ReadsBatches, Sampler
+from headrace.contracts.protocols import CutsCleanly, ReadsBatches, Sampler, Streams
 from headrace.contracts.records import Shard
 from headrace.contracts.values import Batch
 from headrace.io.threads import fork_count
@@ -75,7 +75,8 @@ class Recipe:
 
     def pace(self) -> Pace:
         """How much to make in one job."""
-        can_grow = bool(self.threads or self.workers) and bool(getattr(self.source, "cuts_cleanly", False))
+        cuts_cleanly = isinstance(self.source, CutsCleanly) and self.source.cuts_cleanly
+        can_grow = bool(self.threads or self.workers) and cuts_cleanly
         return Pace(can_grow=can_grow, target_ns=CARRIED_NS) if self.workers else Pace(can_grow=can_grow)
 
     def runs(self, start: Cursor, stop_epoch: int | None, pace: Pace) -> Iterator[Run]:
@@ -122,7 +123,8 @@ class Recipe:
         return Ahead(jobs, threads=self.threads, ahead=self.ahead), stop_epoch
 
     def _stream(self, epoch: int) -> Stream | None:
-        batches = self.source.stream(self.layout.batch_size)  # type: ignore[attr-defined]
+        assert isinstance(self.source, Streams)
+        batches = self.source.stream(self.layout.batch_size)
         if batches is None:
             return None
         # The number of examples is not known before a stream has ended, so the order is one that goes on as long as it can.

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from headrace._arguments import choice, flag, function, whole
-from headrace.contracts.protocols import ReadsBatches, Sampler
+from headrace.contracts.protocols import BringsOrder, Fingerprinted, NeedsMultiple, ReadsBatches, Sampler, Streams
 from headrace.contracts.records import Shard
 from headrace.contracts.values import Batch
 from headrace.errors import StateMismatch, UnsupportedData, Where
@@ -96,7 +96,7 @@ class Loader(Iterable[Any]):
         _check_order(sampler)
         if shuffle and sampler is not None:
             raise ValueError("a sampler is an order: give either shuffle=True or sampler=, not both")
-        if sampler is None and hasattr(source, "ordered"):
+        if sampler is None and isinstance(source, BringsOrder):
             source, sampler = source.ordered(shuffle=shuffle, seed=seed)
         self._source = source
         self._sampler = sampler
@@ -213,8 +213,9 @@ class Loader(Iterable[Any]):
     def _identity(self) -> dict[str, Any]:
         """What must agree between the loader that gave a state and the one that takes it."""
         sampler, source = self.sampler, self._source
-        identity = {"examples": len(source), "order": getattr(sampler, "fingerprint", type(sampler).__qualname__)}
-        fingerprint = getattr(source, "fingerprint", None)
+        order = sampler.fingerprint if isinstance(sampler, Fingerprinted) else type(sampler).__qualname__
+        identity = {"examples": len(source), "order": order}
+        fingerprint = source.fingerprint if isinstance(source, Fingerprinted) else None
         return identity if fingerprint is None else {**identity, "fingerprint": fingerprint}
 
     def _normal(self, cursor: Cursor) -> Cursor:
@@ -245,7 +246,7 @@ class Loader(Iterable[Any]):
             workers=self._workers,
             start_method=self._start_method,
             ahead=self._prefetch * (self._workers or self._threads + 1),
-            can_stream=is_plain and self._shard.world == 1 and hasattr(self._source, "stream"),
+            can_stream=is_plain and self._shard.world == 1 and isinstance(self._source, Streams),
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -278,7 +279,7 @@ def _checked_shard(shard: object) -> Shard:
 
 
 def _check_multiple(source: object, batch_size: int) -> None:
-    multiple = getattr(source, "batch_multiple", 1)
+    multiple = source.batch_multiple if isinstance(source, NeedsMultiple) else 1
     if batch_size % multiple:
         raise ValueError(
             f"the quotas of {source!r} need a batch_size that is a multiple of {multiple}, got {batch_size}"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.contracts.protocols import ReadsBatches, Sampler
+from headrace.contracts.protocols import Locates, ReadsBatches, Sampler
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import SchemaMismatch, TransformError, Where
 from headrace.loading.plan import Run
@@ -195,8 +195,7 @@ class Maker:
         if start == stop:
             return Where()
         index = int(self.sampler.indices(epoch, start, start + 1)[0])
-        where = getattr(self.source, "where", None)
-        return Where(record=index) if where is None else where(index)
+        return self.source.where(index) if isinstance(self.source, Locates) else Where(record=index)
 
 
 def _apply(function: Callable[[int, Any], Any], block: Block) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from headrace.contracts.protocols import ReadsBatches
+from headrace.contracts.protocols import CutsCleanly, Fingerprinted, HasSchema, Locates, ReadsBatches
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import SchemaMismatch, Where
@@ -78,7 +78,7 @@ class Mixture:
             raise ValueError(f"a source is too small for its quota: {self.parts} examples are needed for one group")
 
     def _check_sources(self) -> None:
-        schemas = [getattr(source, "schema", None) for source in self.sources]
+        schemas = [_schema_of(source) for source in self.sources]
         for source, schema in zip(self.sources, schemas, strict=True):
             if schema is not None and schemas[0] is not None and set(schema) != set(schemas[0]):
                 raise SchemaMismatch(
@@ -103,7 +103,9 @@ class Mixture:
     @property
     def schema(self) -> Schema:
         """The schema of the first source."""
-        schema: Schema = self.sources[0].schema  # type: ignore[attr-defined]
+        schema = _schema_of(self)
+        if schema is None:
+            raise AttributeError(f"{self.sources[0]!r} has no schema")
         return schema
 
     @cached_property
@@ -148,8 +150,8 @@ class Mixture:
     def where(self, position: int) -> Where:
         """The place of the example at a position, for messages."""
         component, index = self.place(position)
-        where = getattr(self.sources[component], "where", None)
-        return Where(record=index) if where is None else where(index)
+        source = self.sources[component]
+        return source.where(index) if isinstance(source, Locates) else Where(record=index)
 
     def batch(self, positions: npt.ArrayLike) -> Batch:
         """The examples at some positions, stacked."""
@@ -180,14 +182,16 @@ class Mixture:
     @property
     def cuts_cleanly(self) -> bool:
         """Whether a batch may be cut into smaller ones: when the sources are alike and allow it."""
-        schemas = [getattr(source, "schema", None) for source in self.sources]
+        schemas = [_schema_of(source) for source in self.sources]
         alike = all(schema is not None and schema == schemas[0] for schema in schemas)
-        return alike and all(getattr(source, "cuts_cleanly", False) for source in self.sources)
+        return alike and all(isinstance(source, CutsCleanly) and source.cuts_cleanly for source in self.sources)
 
     @cached_property
     def fingerprint(self) -> str:
         """Tells this mixture from another one: its sources, proportions and order."""
-        sources = [(len(source), getattr(source, "fingerprint", None)) for source in self.sources]
+        sources = [
+            (len(source), source.fingerprint if isinstance(source, Fingerprinted) else None) for source in self.sources
+        ]
         whole: tuple[Any, ...] = (self.parts, self.stop, self.seed if self.shuffle else None, sources)
         whole = (*whole, "quotas") if self.quotas else whole
         return hashlib.sha256(repr(whole).encode()).hexdigest()[:16]
@@ -204,6 +208,12 @@ class Mixture:
         return (
             f"<Mixture of {len(self.sources)} sources, {':'.join(map(str, self.parts))}, {len(self)} examples an epoch>"
         )
+
+
+def _schema_of(source: object) -> Schema | None:
+    if isinstance(source, Mixture):
+        return _schema_of(source.sources[0])
+    return source.schema if isinstance(source, HasSchema) else None
 
 
 def _pairs(sources: Any) -> list[tuple[ReadsBatches, Weight]]:

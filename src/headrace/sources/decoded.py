@@ -17,85 +17,88 @@ from headrace.contracts.images import ImageOptions, encoding_of_all
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices, Ragged
 from headrace.errors import DataError, MissingExtra, Where
+from headrace.sources.node import Node, OverFiles, cuts_cleanly, examples_of, narrow, stream
 from headrace.sources.stacking import row, stack
-from headrace.sources.table_source import TableSource
-from headrace.sources.views import Derived, Source
+from headrace.sources.tables import TableNode
+from headrace.sources.views import keep_features
 
-__all__ = ["DecodedSource", "decoded", "images_in", "stored_schema"]
+__all__ = ["DecodedNode", "decode_images", "images_in", "stored_schema"]
 
 SAMPLE = 64
-"""How many examples are looked at for the size, channels and depth of images."""
-RECOGNISED_BY = 16
-"""How many rows of a table are looked at for whether bytes are images."""
+"""How many examples are read to find the size, channels and depth of images."""
+TABLE_SAMPLE = 16
+"""How many rows of a table are read to find out whether bytes are images."""
 
 
 def stored_schema(schema: Schema) -> Schema:
-    """The schema of what lies in the files, where that of decoded examples is given."""
+    """The schema of the data in the files, where that of decoded examples is given."""
     return Schema({name: feature.stored for name, feature in schema.items()})
 
 
-def decoded(source: Source, *, decode: bool | ImageOptions, given: Schema | None) -> Source:
-    """The source with its images decoded.
+def decode_images(node: Node, *, decode: bool | ImageOptions, given: Schema | None) -> Node:
+    """The node with its images decoded.
 
     Args:
-        source: Encoded images as ``bytes`` features with an ``encoding``.
-        decode: What :func:`headrace.open` was told.
-        given: The schema that it was given.
+        node: Encoded images as ``bytes`` features with an ``encoding``.
+        decode: The argument of :func:`headrace.open`.
+        given: The schema given there.
     """
     if decode is False:
-        return source
-    stored = {name: feature for name, feature in source.schema.items() if feature.encoding is not None}
-    if given is None and isinstance(source, TableSource):
-        stored |= _recognised(source)
+        return node
+    stored = {name: feature for name, feature in node.schema.items() if feature.encoding is not None}
+    if given is None and isinstance(node, TableNode):
+        stored |= _find_images(node)
     if not stored:
-        return source
+        return node
     wanted = {name: feature for name, feature in (given or {}).items() if feature.is_image}
-    return DecodedSource(source, decode if isinstance(decode, ImageOptions) else ImageOptions(), wanted, stored)
+    return DecodedNode(node, decode if isinstance(decode, ImageOptions) else ImageOptions(), wanted, stored)
 
 
-def _recognised(source: Source) -> dict[str, Feature]:
-    """The columns of bytes of a table whose first values are all images: a table says that they are bytes, and no more."""
-    names = [name for name, feature in source.schema.items() if feature.dtype == "bytes" and feature.encoding is None]
+def _find_images(node: TableNode) -> dict[str, Feature]:
+    """The columns of bytes of a table whose first values are all images. A table itself only says that they are bytes."""
+    names = [name for name, feature in node.schema.items() if feature.dtype == "bytes" and feature.encoding is None]
     if not names:
         return {}
-    sample = _first(source, names, RECOGNISED_BY)
+    sample = _first(node, names, TABLE_SAMPLE)
     found = {}
     for name in names:
         encoding = encoding_of_all(image for example in sample for image in images_in(example[name]))
         if encoding is not None:
-            found[name] = replace(source.schema[name], encoding=encoding)
+            found[name] = replace(node.schema[name], encoding=encoding)
     return found
 
 
-def _first(source: Source, names: list[str], count: int) -> list[Example]:
-    """The first examples, up to one that cannot be read: reading will report that, at its place."""
+def _first(node: Node, names: list[str], count: int) -> list[Example]:
+    """The first examples, up to one that cannot be read. Reading them reports that, with its place."""
     found: list[Example] = []
     with contextlib.suppress(DataError):
-        found.extend(islice(source.select(*names), count))  # what came before an error stays
+        found.extend(islice(examples_of(keep_features(node, names)), count))  # examples before an error stay
     return found
 
 
-class DecodedSource(Derived):
-    """A source whose encoded images come as ``uint8`` (or ``uint16``) arrays ``(height, width, channels)``.
+class DecodedNode:
+    """A node whose encoded images come as ``uint8`` (or ``uint16``) arrays ``(height, width, channels)``.
 
     Args:
-        parent: The source of encoded images.
+        parent: The node of encoded images.
         options: How they are decoded.
-        given: What some features become, where the caller said so; the others are found by looking at the first images.
+        given: What some features become, where the caller said so; the others are found from the first images.
         stored: The features to decode, as they are stored.
     """
 
     def __init__(
         self,
-        parent: Source,
+        parent: Node,
         options: ImageOptions,
         given: Mapping[str, Feature],
         stored: Mapping[str, Feature],
     ) -> None:
-        super().__init__(parent)
+        self.parent = parent
         self.options = options
         self.given = dict(given)
         self.stored = dict(stored)
+        if isinstance(parent, OverFiles):
+            self.records = parent.records
 
     @cached_property
     def schema(self) -> Schema:  # found when it is asked for, so that opening reads no image
@@ -115,7 +118,7 @@ class DecodedSource(Derived):
     def _found(self, stored: Feature, images: list[bytes]) -> Feature:
         try:
             return feature_of_images(stored, images, self.options)
-        except MissingExtra:  # Only who asks for pixels needs it.
+        except MissingExtra:  # raised when pixels are read
             return feature_of_images(stored, [], self.options)
 
     @cached_property
@@ -126,38 +129,48 @@ class DecodedSource(Derived):
             for name, feature in self._decoded.items()
         }
 
-    @property
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    def batch(self, indices: Indices, /) -> Batch:
+        batch = self.parent.batch(indices)
+        return self._pixels(batch, lambda position: self.parent.where(int(indices[position])))
+
+    def where(self, index: int, /) -> Where:
+        return self.parent.where(index)
+
+    def examples(self) -> Iterator[Example]:
+        for index, example in enumerate(examples_of(self.parent)):
+            yield row(self._pixels(stack([example]), lambda _, index=index: self.parent.where(index)), 0)
+
+    def stream(self, batch_size: int, /) -> Iterator[Batch] | None:
+        batches = stream(self.parent, batch_size)
+        return None if batches is None else self._decode_stream(batches)
+
+    def below(self) -> tuple[Node, ...]:
+        return (self.parent,)
+
+    def narrow(self, names: tuple[str, ...], /) -> Node:
+        stored = {name: feature for name, feature in self.stored.items() if name in names}
+        narrowed = DecodedNode(narrow(self.parent, names), self.options, self.given, stored)
+        if "_decoded" in self.__dict__:  # found already: do not look again
+            narrowed.__dict__["_decoded"] = {name: self._decoded[name] for name in stored}
+        return narrowed
+
+    def encoded(self) -> Node:
+        return self.parent
+
     def cuts_cleanly(self) -> bool:
-        return self.parent.cuts_cleanly and all(
+        return cuts_cleanly(self.parent) and all(
             None not in feature.shape[-IMAGE_AXES:] for feature in self._decoded.values()
         )
 
-    @property
-    def fingerprint(self) -> str:  # whether images are decoded does not make it other data
-        return self.parent.fingerprint
-
-    def __getattr__(self, name: str) -> Any:
-        """What the source of encoded images has besides (``records``, ``format``, ``codec``)."""
-        if name.startswith("_") or name == "parent":
-            raise AttributeError(name)
-        return getattr(self.parent, name)
-
-    def encoded(self) -> Source:
+    def fingerprint_node(self) -> Node:
+        """Decoding images does not make other data of them."""
         return self.parent
 
-    def _narrowed(self, names: tuple[str, ...]) -> Source:
-        stored = {name: feature for name, feature in self.stored.items() if name in names}
-        narrow = DecodedSource(self.parent._narrowed(names), self.options, self.given, stored)
-        if "_decoded" in self.__dict__:  # found already: do not look again
-            narrow.__dict__["_decoded"] = {name: self._decoded[name] for name in stored}
-        return narrow
-
-    def _batch(self, indices: Indices) -> Batch:
-        batch = self.parent._batch(indices)
-        return self._pixels(batch, lambda position: self.parent.where(int(indices[position])))
-
     def _pixels(self, batch: Batch, where: Any) -> Batch:
-        """The batch with its images decoded. ``where(position)`` tells the place of one of its rows."""
+        """The batch with its images decoded. ``where(position)`` is the place of one of its rows."""
         columns = dict(batch)
         for name, decoder in self._decoders.items():
             try:
@@ -169,17 +182,7 @@ class DecodedSource(Derived):
                 ) from error.__cause__
         return columns
 
-    def __iter__(self) -> Iterator[Example]:
-        """All examples in order, without an index where the parent needs none."""
-        for index, example in enumerate(self.parent):
-            yield row(self._pixels(stack([example]), lambda _, index=index: self.parent.where(index)), 0)
-
-    def stream(self, batch_size: int) -> Iterator[Batch] | None:
-        """As the parent does, if it does."""
-        batches = self.parent.stream(batch_size) if hasattr(self.parent, "stream") else None
-        return None if batches is None else self._streamed(batches)
-
-    def _streamed(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+    def _decode_stream(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         first = 0
         for batch in batches:
             yield self._pixels(batch, lambda position, first=first: self.parent.where(first + position))

@@ -1,156 +1,230 @@
-"""A source, and sources made from other sources.
-
-How each kind reads is in a file of its own. Here they get the operations, and the operations make them.
-"""
+"""Nodes made from other nodes: some of the examples, some of the features, several nodes as one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
 
-from headrace.contracts.records import Records, Skipped
-from headrace.contracts.values import Example, Indices
-from headrace.sources.choosing import Choosing
-from headrace.sources.filtering import Filtering
-from headrace.sources.joining import Concatenating, Zipping
-from headrace.sources.over import OverOne
-from headrace.sources.read_instruction import SplitLike, resolve_split
-from headrace.sources.selecting import Selecting
-from headrace.sources.split import AnyName
-from headrace.sources.transforming import Transforming
-from headrace.sources.whole import Wholes
+import numpy as np
 
-__all__ = ["Derived", "Source"]
+from headrace.contracts.feature import Feature
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Batch, Example, Indices
+from headrace.errors import SchemaMismatch, Where
+from headrace.sources.node import Node, cuts_cleanly, encoded_node, example_at, examples_of, narrow, stream
+from headrace.sources.stacking import join, reordered
+
+__all__ = ["Chosen", "Concatenated", "Selected", "Zipped", "concatenate", "keep_features"]
 
 
-class Source(Wholes):
-    """Examples by index, with the operations that make new sources. None of them reads or copies data."""
+def compose(outer: range | Indices, inner: range | Indices) -> range | Indices:
+    """The indices that ``inner`` chooses of those that ``outer`` chose."""
+    if isinstance(outer, range) and isinstance(inner, range):
+        start, step = outer.start + inner.start * outer.step, outer.step * inner.step
+        return range(start, start + step * len(inner), step)
+    positions = np.arange(inner.start, inner.stop, inner.step, dtype=np.int64) if isinstance(inner, range) else inner
+    return positions * outer.step + outer.start if isinstance(outer, range) else outer[positions]
 
-    def select(self, *names: str) -> Source:
-        """Only these features, in this order; the others are not decoded."""
-        return self._named({name: name for name in names})
 
-    def rename(self, names: Mapping[str, str]) -> Source:
-        """The same features under new names: ``{old: new}``; those not named keep theirs."""
-        for name in names:
-            _ = self.schema[name]
-        return self._named({names.get(name, name): name for name in self.schema})
+class Chosen:
+    """Some of the examples of a node.
 
-    def map(self, function: Callable[[Example], Example]) -> Source:
-        """Every example through ``function`` when it is read.
+    Args:
+        parent: The node.
+        chosen: A range, or an array of indices; none is negative or outside.
+    """
 
-        ``function`` gets an example and returns one, with whatever features it likes. The schema is found by applying it
-        to the first example. For arithmetic on whole batches ``Loader(map_batch=...)`` is far faster.
+    parent: Node
+    chosen: range | Indices
 
-        Raises:
-            TransformError: on reading, when ``function`` fails: names the example, with the cause chained.
-        """
-        return _Mapped(self, function)
-
-    def filter(self, predicate: Callable[[Example], bool]) -> Source:
-        """The examples for which ``predicate`` is true.
-
-        All examples are read once, when the length or an example is first asked for; the kept indices are remembered.
-        """
-        return _Filtered(self, predicate)
-
-    def shard(self, rank: int, world: int) -> Source:
-        """Part ``rank`` of ``world`` consecutive parts whose lengths differ by at most one."""
-        if world < 1 or not 0 <= rank < world:
-            raise ValueError(f"rank must be in [0, {world}), got {rank}")
-        n = len(self)
-        return self._chosen(range(rank * n // world, (rank + 1) * n // world))
-
-    def split(self, spec: SplitLike) -> Source:
-        """A part in the split language of TFDS: ``"train[:80%]"``, ``"train[100:200]+train[-50:]"``.
-
-        The name before the bracket is a label here: this source is the one split there is.
-        """
-        n = len(self)
-        parts: list[Source] = [self._chosen(range(start, stop)) for _, start, stop in resolve_split(spec, AnyName(n))]
-        return parts[0] if len(parts) == 1 else parts[0].concat(*parts[1:])
-
-    def concat(self, *others: Source) -> Source:
-        """This source followed by others with the same features."""
-        return _Concatenated((self, *others))
-
-    def zip(self, *others: Source) -> Source:
-        """The features of several sources of equal length side by side.
-
-        Raises:
-            SchemaMismatch: lengths differ, or a feature name is there twice (``rename`` one).
-        """
-        return _Zipped((self, *others))
-
-    def encoded(self) -> Source:
-        """This source with images as the bytes that they are stored as, as far as no function of yours was applied to them."""
-        return self
-
-    def _sliced(self, index: slice) -> Source:
-        return self._chosen(range(len(self))[index])
-
-    def _named(self, names: Mapping[str, str]) -> Source:
-        """The features whose names are the values of ``names``, under those that are its keys."""
-        return _Selected(self, names)
-
-    def _chosen(self, chosen: range | Indices) -> Source:
-        """The examples at these indices, which are none outside and not negative."""
-        return _Chosen(self, chosen)
+    def __init__(self, parent: Node, chosen: range | Indices) -> None:
+        if isinstance(parent, Chosen):  # a slice of a slice is a slice of the first node
+            chosen = compose(parent.chosen, chosen)
+            parent = parent.parent
+        self.parent = parent
+        self.chosen = chosen
 
     @property
+    def schema(self) -> Schema:
+        return self.parent.schema
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+    def batch(self, indices: Indices, /) -> Batch:
+        chosen = self.chosen
+        return self.parent.batch(indices * chosen.step + chosen.start if isinstance(chosen, range) else chosen[indices])
+
+    def where(self, index: int, /) -> Where:
+        return self.parent.where(int(self.chosen[index]))
+
+    def example(self, index: int, /) -> Example:
+        return example_at(self.parent, int(self.chosen[index]))
+
+    def below(self) -> tuple[Node, ...]:
+        return (self.parent,)
+
+    def narrow(self, names: tuple[str, ...], /) -> Node:
+        return Chosen(narrow(self.parent, names), self.chosen)
+
+    def encoded(self) -> Node:
+        return Chosen(encoded_node(self.parent), self.chosen)
+
     def cuts_cleanly(self) -> bool:
-        """Whether columns are of the same kind and dtype whatever the indices, so that a batch can be cut into smaller ones.
+        return cuts_cleanly(self.parent)
 
-        Not so where the user's own function gives the values.
-        """
-        return False
+
+class Selected:
+    """Some features of a node, under names of their own.
+
+    Args:
+        parent: The node.
+        names: ``{new: old}``.
+
+    Raises:
+        NoSuchFeature: The node has no feature of an old name.
+    """
+
+    def __init__(self, parent: Node, names: Mapping[str, str]) -> None:
+        self.parent = narrow(parent, tuple(dict.fromkeys(names.values())))
+        self.names = dict(names)
+        self.schema = Schema({new: parent.schema[old] for new, old in names.items()})
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    def batch(self, indices: Indices, /) -> Batch:
+        return self._rename(self.parent.batch(indices))
+
+    def where(self, index: int, /) -> Where:
+        return self.parent.where(index)
+
+    def example(self, index: int, /) -> Example:
+        return self._rename(example_at(self.parent, index))
+
+    def examples(self) -> Iterator[Example]:
+        return map(self._rename, examples_of(self.parent))
+
+    def stream(self, batch_size: int, /) -> Iterator[Batch] | None:
+        batches = stream(self.parent, batch_size)
+        return None if batches is None else map(self._rename, batches)
+
+    def below(self) -> tuple[Node, ...]:
+        return (self.parent,)
+
+    def encoded(self) -> Node:
+        return Selected(encoded_node(self.parent), self.names)
+
+    def cuts_cleanly(self) -> bool:
+        return cuts_cleanly(self.parent)
+
+    def _rename(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {new: values[old] for new, old in self.names.items()}
+
+
+def keep_features(node: Node, names: Sequence[str]) -> Node:
+    """Only these features of a node, in this order."""
+    return Selected(node, {name: name for name in names})
+
+
+class Concatenated:
+    """The examples of several nodes, one node after the other.
+
+    Raises:
+        SchemaMismatch: One has other features than the first.
+    """
+
+    def __init__(self, parents: tuple[Node, ...]) -> None:
+        first = list(parents[0].schema)
+        for parent in parents[1:]:
+            if list(parent.schema) != first:
+                raise SchemaMismatch(Where(), expected=f"the features {first}", found=str(list(parent.schema)))
+        self.parents = parents
 
     @property
-    def skipped(self) -> Skipped:
-        """What ``on_corrupt="skip"`` has left out of the files behind this source, as far as they were read."""
-        parts = [records.skipped for records in {id(found): found for found in self._all_records()}.values()]
-        return Skipped(sum(part.records for part in parts), sum(part.bytes for part in parts))
+    def schema(self) -> Schema:
+        return self.parents[0].schema
 
-    def _all_records(self) -> list[Records]:
-        """The records behind this source; the same ones may come more than once."""
-        return []
+    @cached_property
+    def _ends(self) -> Indices:
+        """How many examples there are up to the end of each node."""
+        return np.cumsum([len(parent) for parent in self.parents], dtype=np.int64)
 
-    def filters(self) -> Iterator[Filtering]:
-        """The filters in this source whose examples were not read yet, the ones that others depend on first."""
-        for parent in self._sources():
-            yield from parent.filters()
+    def __len__(self) -> int:
+        return int(self._ends[-1])
 
-    def _sources(self) -> tuple[Source, ...]:
-        """What this source is made from."""
-        return ()
+    def batch(self, indices: Indices, /) -> Batch:
+        ends = self._ends
+        part = np.searchsorted(ends, indices, side="right")
+        starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
+        used = np.unique(part) if len(indices) else np.zeros(1, np.int64)
+        if len(used) == 1:
+            return self.parents[int(used[0])].batch(indices - starts[used[0]])
+        batches = [self.parents[int(k)].batch(indices[part == k] - starts[k]) for k in used]
+        order = np.argsort(np.concatenate([np.flatnonzero(part == k) for k in used]))
+        return {name: reordered(join([batch[name] for batch in batches]), order) for name in batches[0]}
 
-    def _narrowed(self, names: tuple[str, ...]) -> Source:  # noqa: ARG002 - most sources cannot leave features out
-        """This source, with at least the features ``names``: where others can be left undecoded, they are."""
-        return self
+    def where(self, index: int, /) -> Where:
+        part = int(np.searchsorted(self._ends, index, side="right"))
+        return self.parents[part].where(index - (int(self._ends[part - 1]) if part else 0))
 
+    def below(self) -> tuple[Node, ...]:
+        return self.parents
 
-class Derived(OverOne, Source):
-    """A source over one other source."""
+    def narrow(self, names: tuple[str, ...], /) -> Node:
+        return Concatenated(tuple(narrow(parent, names) for parent in self.parents))
 
+    def encoded(self) -> Node:
+        return Concatenated(tuple(map(encoded_node, self.parents)))
 
-class _Selected(Selecting, Source):
-    pass
-
-
-class _Chosen(Choosing, Source):
-    pass
-
-
-class _Filtered(Filtering, Source):
-    pass
-
-
-class _Mapped(Transforming, Source):
-    pass
+    def cuts_cleanly(self) -> bool:
+        return all(cuts_cleanly(parent) and parent.schema == self.schema for parent in self.parents)
 
 
-class _Concatenated(Concatenating, Source):
-    pass
+def concatenate(nodes: Sequence[Node]) -> Node:
+    """The examples of several nodes, one node after the other; of one, that node."""
+    return nodes[0] if len(nodes) == 1 else Concatenated(tuple(nodes))
 
 
-class _Zipped(Zipping, Source):
-    pass
+class Zipped:
+    """The features of several nodes of equal length, side by side.
+
+    Raises:
+        SchemaMismatch: Lengths differ, or two nodes have a feature of the same name.
+    """
+
+    def __init__(self, parents: tuple[Node, ...]) -> None:
+        features: dict[str, Feature] = {}
+        for parent in parents:
+            if len(parent) != len(parents[0]):
+                raise SchemaMismatch(Where(), expected=f"{len(parents[0])} examples", found=f"{len(parent)}")
+            for name, feature in parent.schema.items():
+                if name in features:
+                    raise SchemaMismatch(
+                        Where(feature=name),
+                        expected="every feature name once",
+                        found="it twice",
+                        hint="rename() one of them.",
+                    )
+                features[name] = feature
+        self.parents = parents
+        self.schema = Schema(features)
+
+    def __len__(self) -> int:
+        return len(self.parents[0])
+
+    def batch(self, indices: Indices, /) -> Batch:
+        return {name: column for parent in self.parents for name, column in parent.batch(indices).items()}
+
+    def where(self, index: int, /) -> Where:
+        return self.parents[0].where(index)
+
+    def below(self) -> tuple[Node, ...]:
+        return self.parents
+
+    def encoded(self) -> Node:
+        return Zipped(tuple(map(encoded_node, self.parents)))
+
+    def cuts_cleanly(self) -> bool:
+        return all(map(cuts_cleanly, self.parents))

@@ -16,9 +16,9 @@ from headrace.contracts.schema import Schema
 from headrace.errors import DataError, HeadraceError
 from headrace.formats.open import detect, open_records
 from headrace.formats.registry import format_named, format_of_name
-from headrace.sources.opening import open as open_source
+from headrace.sources.open import open as open_source
+from headrace.sources.source import Source
 from headrace.sources.stacking import row
-from headrace.sources.views import Source
 from headrace.testing.comparing import assert_same
 from headrace.testing.kinds import KINDS, kinds_batch, kinds_schema
 from headrace.testing.sources import SourceTests

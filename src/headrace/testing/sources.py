@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from headrace.sources.source import Source
 from headrace.sources.stacking import row
-from headrace.sources.views import Source
 from headrace.testing.comparing import assert_same
 
 __all__ = ["SourceTests"]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from headrace._arguments import choice, flag, names, whole, word
 from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
+from headrace.contracts.records import files_of
 from headrace.contracts.schema import Schema
 from headrace.errors import CorruptFile, CorruptRecord, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.registry import format_named
@@ -26,10 +27,11 @@ from headrace.io.progress import Progress
 from headrace.io.system import usable_cores
 from headrace.io.threads import ThreadPool
 from headrace.io.write.remove import first_there
-from headrace.sources.opening import open as open_source
-from headrace.sources.record_source import RecordSource
-from headrace.sources.views import Source
-from headrace.writing.fitting import Loss, fitted
+from headrace.sources.node import records_below
+from headrace.sources.open import open as open_source
+from headrace.sources.records import RecordNode
+from headrace.sources.source import Source
+from headrace.writing.fitting import FeatureLoss, convert_to_fit
 from headrace.writing.sinks import codec_for, open_sink, open_writer, storable
 from headrace.writing.units import Target, Unit, WorkFolder, join_units
 
@@ -41,8 +43,8 @@ FINAL = (CorruptRecord, CorruptFile, SchemaMismatch, UnsupportedData)
 
 
 def _versions(source: Source) -> str:
-    """Tells files from what they were when an earlier run stopped, also where only examples in their middle are other ones."""
-    paths = [path for records in source._all_records() for path in getattr(records, "files", records.paths)]
+    """A key that changes with the files, also where only examples in their middle change, which a fingerprint does not show."""
+    paths = [path for records in records_below(source.node) for path in files_of(records)]
     here = [str(path) for path in paths if Path(path).is_file()]
     return cache_key(*here, *(Signature.of(path) for path in here))
 
@@ -127,9 +129,9 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
         source = open_source(source, schema=schema, columns=columns, on_corrupt=on_corrupt)
     source = storable(source, target.format)
     raw = codec is None and schema is None and not columns and _passes(source, target.format)
-    lost: tuple[Loss, ...] = ()
+    lost: tuple[FeatureLoss, ...] = ()
     if not raw:
-        source, lost = fitted(source, os.fspath(dst), target.format, codec, allow_loss=allow_loss)
+        source, lost = convert_to_fit(source, os.fspath(dst), target.format, codec, allow_loss=allow_loss)
     plan = {
         "source": source.fingerprint,
         "files": _versions(source),
@@ -179,9 +181,10 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
 
 def _passes(source: Source, format: str) -> bool:
     """Whether payloads can stay as they are: raw ones, and those of the codec that the format has by default."""
-    if not isinstance(source, RecordSource) or format_named(format).sink is not None:
+    node = source.node
+    if not isinstance(node, RecordNode) or format_named(format).sink is not None:
         return False
-    return source.codec.name in ("raw", codec_for(source.schema.select([]), None, format).name)
+    return node.codec.name in ("raw", codec_for(source.schema.select([]), None, format).name)
 
 
 def _run(work: WorkFolder, threads: int, write_unit: Callable[[Unit], None]) -> None:
@@ -205,8 +208,9 @@ def _unit_writer(
     source: Source, target: Target, codec: str | None, *, raw: bool, advance: Callable[[int], None]
 ) -> Callable[[Unit], None]:
     def write_raw(unit: Unit) -> None:
-        records: Any = source.records if isinstance(source, RecordSource) else None
-        chosen = source.codec if isinstance(source, RecordSource) else None
+        node = source.node
+        assert isinstance(node, RecordNode)
+        records, chosen = node.records, node.codec
         with open_writer(unit.path, target.format, target.compression) as writer:
             for start in range(unit.start, unit.stop, BATCH):
                 stop = min(start + BATCH, unit.stop)

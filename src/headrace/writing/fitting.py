@@ -18,16 +18,17 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import UnsupportedData, Where
 from headrace.formats.registry import format_named
-from headrace.sources.views import Derived, Source
+from headrace.sources.node import Node, cuts_cleanly, narrow
+from headrace.sources.source import Source
 from headrace.writing.sinks import codec_for
 
-__all__ = ["Loss", "fitted", "misfits_of"]
+__all__ = ["FeatureLoss", "convert_to_fit", "find_misfits"]
 
 STEPS = 4  # sparse to dense, times to whole numbers, wide to narrow ones
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class FeatureLoss:
     """What a conversion does not keep of one feature.
 
     Args:
@@ -46,7 +47,7 @@ class Loss:
         return f"{self.feature!r} is stored as {self.stored!r} instead of {self.was!r}"
 
 
-def misfits_of(schema: Schema, format: str, codec: str | None = None) -> list[Misfit]:
+def find_misfits(schema: Schema, format: str, codec: str | None = None) -> list[Misfit]:
     """The features that the files of a format do not hold as they are.
 
     Those with ``certain=False`` are a matter of their values: they fit if ``instead`` holds all of them exactly.
@@ -113,9 +114,9 @@ def _narrow(codec: Any, feature: Feature) -> Feature | None:
     return None
 
 
-def fitted(
+def convert_to_fit(
     source: Source, path: str, format: str, codec: str | None = None, *, allow_loss: bool = False
-) -> tuple[Source, tuple[Loss, ...]]:
+) -> tuple[Source, tuple[FeatureLoss, ...]]:
     """The source as a format holds it.
 
     Args:
@@ -133,7 +134,7 @@ def fitted(
     features: dict[str, Feature] = dict(source.schema)
     checked: dict[str, Misfit] = {}
     for _ in range(STEPS):
-        misfits = [m for m in misfits_of(Schema(features), format, codec) if m.feature not in checked]
+        misfits = [m for m in find_misfits(Schema(features), format, codec) if m.feature not in checked]
         if not misfits:
             break
         for misfit in misfits:
@@ -148,15 +149,15 @@ def fitted(
                 if not misfit.certain:
                     checked[misfit.feature] = misfit
     if source.schema and not features:
-        raise _refusal(misfits_of(source.schema, format, codec)[0], path)
+        raise _refusal(find_misfits(source.schema, format, codec)[0], path)
     lost = tuple(
-        Loss(name, feature, features.get(name))
+        FeatureLoss(name, feature, features.get(name))
         for name, feature in source.schema.items()
         if features.get(name) != feature
     )
     if not lost:
         return source, ()
-    return _Fitted(source, Schema(features), exact=not allow_loss), lost if allow_loss else ()
+    return Source(CastNode(source.node, Schema(features), exact=not allow_loss)), lost if allow_loss else ()
 
 
 def _refusal(misfit: Misfit, path: str) -> UnsupportedData:
@@ -167,24 +168,38 @@ def _refusal(misfit: Misfit, path: str) -> UnsupportedData:
     )
 
 
-class _Fitted(Derived):
-    """A source whose features are stored as others; with ``exact``, none of their values may change by that."""
+class CastNode:
+    """A node whose features are stored as others.
 
-    def __init__(self, parent: Source, schema: Schema, *, exact: bool) -> None:
-        super().__init__(parent._narrowed(tuple(schema)))
-        self._schema = schema
+    Args:
+        parent: The node.
+        schema: The new features.
+        exact: Raise where a value would change.
+    """
+
+    def __init__(self, parent: Node, schema: Schema, *, exact: bool) -> None:
+        self.parent = narrow(parent, tuple(schema))
+        self.schema = schema
         self.exact = exact
 
-    @property
-    def schema(self) -> Schema:
-        return self._schema
+    def __len__(self) -> int:
+        return len(self.parent)
 
-    def _batch(self, indices: Indices) -> Batch:
-        batch = self.parent._batch(indices)
-        return {name: self._column(batch[name], name, indices) for name in self._schema}
+    def batch(self, indices: Indices, /) -> Batch:
+        batch = self.parent.batch(indices)
+        return {name: self._column(batch[name], name, indices) for name in self.schema}
+
+    def where(self, index: int, /) -> Where:
+        return self.parent.where(index)
+
+    def below(self) -> tuple[Node, ...]:
+        return (self.parent,)
+
+    def cuts_cleanly(self) -> bool:
+        return cuts_cleanly(self.parent)
 
     def _column(self, column: Any, name: str, indices: Indices) -> Any:
-        was, stored = self.parent.schema[name], self._schema[name]
+        was, stored = self.parent.schema[name], self.schema[name]
         if was.sparse and not stored.sparse:
             column = column.toarray()
         if was.dtype == stored.dtype:

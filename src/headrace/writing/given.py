@@ -13,8 +13,8 @@ from headrace.adapters.pandas import from_pandas
 from headrace.contracts.values import Example, Ragged
 from headrace.errors import SchemaMismatch, Where
 from headrace.formats.npy.header import fields_of
+from headrace.sources.source import Source
 from headrace.sources.stacking import as_columns
-from headrace.sources.views import Source
 
 __all__ = ["as_examples", "check_example", "check_values"]
 

@@ -19,7 +19,7 @@ from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch, UnsupportedData, Where
 from headrace.formats.registry import format_named
 from headrace.io.paths import PathLike
-from headrace.sources.views import Source
+from headrace.sources.source import Source
 
 __all__ = [
     "EncodingSink",

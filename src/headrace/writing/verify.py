@@ -16,7 +16,7 @@ from headrace.codecs.images.decode import ImageDecoder, feature_of_images
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
 from headrace.contracts.images import ImageOptions
-from headrace.contracts.records import Checked, Salvaged, is_table
+from headrace.contracts.records import Checked, Salvaged, TakesSchema, files_of, is_table
 from headrace.contracts.schema import Schema
 from headrace.errors import CorruptFile, DataError, NoFiles, UnsupportedData, Where
 from headrace.formats.open import detect, open_records
@@ -29,9 +29,11 @@ from headrace.io.progress import Progress
 from headrace.io.system import usable_cores
 from headrace.io.threads import ThreadPool
 from headrace.io.write.remove import first_there
-from headrace.sources.decoded import DecodedSource, images_in, stored_schema
-from headrace.sources.opening import Paths, codec_of
-from headrace.sources.opening import open as open_source
+from headrace.sources.decoded import DecodedNode, images_in, stored_schema
+from headrace.sources.node import Node
+from headrace.sources.open import Paths, codec_of
+from headrace.sources.open import open as open_source
+from headrace.sources.views import keep_features
 from headrace.writing.sinks import open_writer
 from headrace.writing.units import Target
 
@@ -53,39 +55,39 @@ class DecodedRows:
     faults: list[DataError] = field(default_factory=list)
 
 
-def open_images(path: Paths, **options: Any) -> DecodedSource | None:
-    """The examples of some files, without damaged records where the format can pass over them; ``None`` where none has images."""
+def open_images(path: Paths, **options: Any) -> DecodedNode | None:
+    """The examples of some files, without damaged records where the format can skip them; ``None`` where they have no images."""
     try:
         source = open_source(path, on_corrupt="skip", **options)
         len(source)
-    except UnsupportedData:  # Where each file is an example, there is nothing to go on behind.
+    except UnsupportedData:  # where each file is an example, nothing follows a damaged one
         source = open_source(path, **options)
-    return source if isinstance(source, DecodedSource) else None
+    return source.node if isinstance(source.node, DecodedNode) else None
 
 
-def image_faults(source: DecodedSource, threads: int | None = None) -> Iterator[DecodedRows]:
+def image_faults(node: DecodedNode, threads: int | None = None) -> Iterator[DecodedRows]:
     """Decode every image of every example, in order.
 
     Args:
-        source: The examples.
+        node: The examples.
         threads: How many decode at once; by default one per core.
 
     Yields:
         A stretch of examples at a time, with an error for every image that is damaged: its file, its record, its feature.
     """
     count = threads or usable_cores()
-    encoded = source.encoded().select(*source.stored)
-    stretches = [(start, min(start + ROWS, len(source))) for start in range(0, len(source), ROWS)]
+    encoded = keep_features(node.encoded(), tuple(node.stored))
+    stretches = [(start, min(start + ROWS, len(node))) for start in range(0, len(node), ROWS)]
 
-    def checked(stretch: tuple[int, int]) -> DecodedRows:
-        return _checked(encoded, source.stored, *stretch)
+    def check(stretch: tuple[int, int]) -> DecodedRows:
+        return _decode_rows(encoded, node.stored, *stretch)
 
     with ThreadPool(count, thread_name_prefix="headrace-verify") as pool:
         for at in range(0, len(stretches), 4 * count):  # some at a time: what waits lies in memory
-            yield from pool.map(checked, stretches[at : at + 4 * count])
+            yield from pool.map(check, stretches[at : at + 4 * count])
 
 
-def _checked(encoded: Any, stored: dict[str, Feature], start: int, stop: int) -> DecodedRows:
+def _decode_rows(encoded: Node, stored: dict[str, Feature], start: int, stop: int) -> DecodedRows:
     found = DecodedRows(stop - start)
     try:
         batch = encoded.batch(np.arange(start, stop))
@@ -96,7 +98,7 @@ def _checked(encoded: Any, stored: dict[str, Feature], start: int, stop: int) ->
                 return DecodedRows(1, records_at_fault=1, faults=[error])
             return found
         for row in range(start, stop):
-            _add(found, _checked(encoded, stored, row, row + 1))
+            _add(found, _decode_rows(encoded, stored, row, row + 1))
         return found
     for row in range(stop - start):
         faults = []
@@ -224,12 +226,12 @@ def verify(
     word(codec, "codec")
     images, progress = flag(images, "images"), flag(progress, "progress")
     with renewed_cache():  # What is checked is the files, and no copy that was made of them before.
-        return _verified(
+        return _verify(
             path, schema, images=images, progress=progress, format=format, codec=codec, compression=compression
         )
 
 
-def _verified(
+def _verify(
     path: Paths,
     schema: Schema | Mapping[str, Feature] | None,
     *,
@@ -240,11 +242,11 @@ def _verified(
     compression: str | None,
 ) -> Report:
     report = Report()
-    records = open_records(path, format=format, compression=compression)
-    paths = getattr(records, "files", records.paths)  # of one that is a folder, what is in it
+    records: Any = open_records(path, format=format, compression=compression)
+    paths = files_of(records)
     report.files = len(paths)
     size = total_size(paths)
-    if schema is not None and is_table(records) and hasattr(records, "with_schema"):
+    if schema is not None and is_table(records) and isinstance(records, TakesSchema):
         records = records.with_schema(stored_schema(Schema(schema)))
     checker = _checker(records, codec, schema)
     report.schema = checker.schema if isinstance(checker, (ExampleCodec, CsvCodec)) else None

@@ -16,7 +16,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.values import Example
 from headrace.io.progress import Progress
 from headrace.io.write.together import Together
-from headrace.sources.views import Source
+from headrace.sources.source import Source
 from headrace.writing.given import as_examples
 from headrace.writing.sinks import open_writer, rows_of, slice_rows, storable
 from headrace.writing.units import Target

@@ -294,7 +294,7 @@ def test_a_killed_process_leaves_nothing_that_lasts(tmp_path):
 
 def test_a_serialised_example_will_do(tmp_path):
     builder().download_and_prepare(data_dir=tmp_path)
-    payloads = [bytes(payload) for payload in data_source("made", "test", data_dir=tmp_path).parent.records]
+    payloads = [bytes(payload) for payload in data_source("made", "test", data_dir=tmp_path).records]
     builder(name="copy", splits={"test": payloads}, shuffled=False).download_and_prepare(data_dir=tmp_path)
     both = [data_source(name, "test", data_dir=tmp_path) for name in ("made", "copy")]
     assert [int(row["id"]) for row in both[0]] == [int(row["id"]) for row in both[1]]

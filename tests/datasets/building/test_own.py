@@ -91,7 +91,7 @@ def test_a_copy_in_another_format(tmp_path, golden):
     for split in ("train", "test"):
         ours = data_source("mini", split, data_dir=tmp_path)
         theirs = data_source(golden / "tfrecord" / "mini", split)
-        assert [bytes(a) for a in ours.parent.records] == [bytes(b) for b in theirs.parent.records]
+        assert [bytes(a) for a in ours.records] == [bytes(b) for b in theirs.records]
         assert ours.supervised_keys == theirs.supervised_keys
         assert ours.features == theirs.features
 

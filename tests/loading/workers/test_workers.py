@@ -93,7 +93,7 @@ def test_filters_are_evaluated_by_the_workers(method, monkeypatch):
     monkeypatch.setattr(fakes, "is_odd", None)
     # The predicates of the source are the functions themselves; had this process called them, none would be left to find.
     called = []
-    source.predicate = source.parent.parent.predicate = _Recording(called)
+    source.node.predicate = source.node.parent.parent.predicate = _Recording(called)
     assert [i for batch in loader for i in batch["i"].tolist()] == list(range(1, 300, 2))
     assert called == []
     assert list(source.filters()) == []
@@ -277,7 +277,9 @@ def test_what_cannot_be_carried():
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_what_cannot_be_pickled_is_named(method):
     loader = hr.Loader(fakes.columns().map(lambda example: example)[5:], 8, workers=2, start_method=method)
-    with pytest.raises(hr.UnsupportedData, match=r"found source\.parent\.function = <function .*<lambda>.*top level"):
+    with pytest.raises(
+        hr.UnsupportedData, match=r"found source\.node\.parent\.function = <function .*<lambda>.*top level"
+    ):
         next(iter(loader))
     assert no_child()
 

@@ -31,7 +31,7 @@ from headrace.contracts.values import Batch, Ragged
 from headrace.io.progress import Progress
 from headrace.io.write.atomic import AtomicFile
 from headrace.sampling.samplers import Shuffled
-from headrace.sources.views import Source
+from headrace.sources.source import Source
 
 __all__ = ["Collector", "Sample", "stats"]
 
@@ -111,7 +111,7 @@ class Sample:
     def batches(self) -> Iterator[tuple[Batch, int]]:
         """The batches, with how many examples each holds."""
         rows = min(_rows_for(self.source.schema), self.wanted or MOST_ROWS)
-        stream: Iterator[Batch] | None = self.source.stream(rows) if hasattr(self.source, "stream") else None
+        stream = self.source.stream(rows)
         for batch, count in self._streamed(stream) if stream is not None else self._picked(rows):
             self.read += count
             yield batch, count

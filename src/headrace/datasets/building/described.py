@@ -30,7 +30,7 @@ from headrace.datasets.prepared import (
 )
 from headrace.errors import NoFiles, UnsupportedData, Where
 from headrace.formats.registry import format_named
-from headrace.sources.opening import open as open_source
+from headrace.sources.open import open as open_source
 
 __all__ = ["write_metadata"]
 

@@ -23,8 +23,8 @@ from headrace.errors import NoFiles, NoSuchFeature, UnsupportedData, Where, did_
 from headrace.formats.image_folder.format import ImageFolder
 from headrace.formats.registry import format_named
 from headrace.io.folders import Listing
-from headrace.sources.opening import open as open_source
-from headrace.sources.views import Source
+from headrace.sources.open import open as open_source
+from headrace.sources.source import Source
 
 __all__ = ["builder_for", "csv_builder", "image_folder_builder", "tfds_folder_builder"]
 

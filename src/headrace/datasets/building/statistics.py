@@ -16,7 +16,7 @@ from headrace.datasets.decoders import SkipDecoding
 from headrace.datasets.features.base import BYTES, LeafFeature
 from headrace.datasets.features.sequence import Dataset
 from headrace.datasets.prepared import Prepared, PreparedSplit
-from headrace.datasets.source import SplitSource
+from headrace.datasets.source import SplitNode
 from headrace.formats.registry import format_named
 from headrace.io.progress import Progress
 
@@ -135,7 +135,7 @@ def statistics_of(
     encoded = {key: SkipDecoding() for key, feature in leaves if _is_image(feature)}
     names = [key for key, _ in leaves]
     codec = FeaturesCodec(prepared.features, decoders=encoded, names=names)
-    source = SplitSource(format_named(prepared.file_format).open(paths), codec, prepared, split)
+    source = SplitNode(format_named(prepared.file_format).open(paths), codec, prepared, split)
     found = {key: _Column() for key in names}
     with Progress(f"reading {split.name} back", len(source), "examples", show=progress) as bar:
         for start in range(0, len(source), BATCH):

@@ -118,7 +118,6 @@ class ImageFolder:
         label = {} if listing.labels is None else {"label": Feature("int64", names=listing.classes)}
         return Schema({"image": image, **label, "name": Feature("str")})
 
-    @property
     def files(self) -> list[str]:
         """The path of every image."""
         return [self._path(index) for index in range(len(self))]
@@ -234,7 +233,7 @@ def _has_image(folder: str, depth: int, look: Look) -> bool:
 
 def verify_images(folder: ImageFolder) -> Iterator[Checked]:
     """Every file: that it can be read, and begins as an image does. What it shows is known when it is decoded."""
-    for path in folder.files:
+    for path in folder.files():
         faults: list[DataError] = []
         size = 0
         try:

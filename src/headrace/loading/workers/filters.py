@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from headrace.contracts.protocols import Filter, HasFilters
 from headrace.loading.making import Block
 from headrace.loading.plan import Run
 from headrace.loading.workers.processes import Processes
@@ -23,7 +23,7 @@ PARTS = 16
 class Finder:
     """Finds what a filter keeps; what makes batches for a loop has the same face."""
 
-    filtered: Any
+    filtered: Filter
 
     def make(self, run: Run) -> Block:
         """The kept indices among the positions of a run, as its one batch."""
@@ -33,15 +33,15 @@ class Finder:
             return Block(run, [], error)
 
 
-def evaluate_filters(source: Any, workers: int, method: StartMethod | None) -> None:
+def evaluate_filters(source: object, workers: int, method: StartMethod | None) -> None:
     """Have workers find what the filters of a source keep, where that is not known yet.
 
-    A source that does not tell its filters evaluates them itself, in this process, when its length is asked for.
+    A source without :class:`HasFilters` evaluates its filters in this process, when its length is asked for.
 
     Raises:
         TransformError: of the first example for which a predicate fails, as without workers.
     """
-    for filtered in getattr(source, "filters", tuple)():
+    for filtered in source.filters() if isinstance(source, HasFilters) else ():
         processes = Processes(
             _parts(len(filtered.parent), workers * PARTS),
             maker=Finder(filtered),

@@ -26,7 +26,7 @@ from headrace.contracts.schema import Schema
 from headrace.errors import CorruptRecord, DataError, JobFailed, SchemaMismatch, Where
 from headrace.formats.csv.format import CsvRecords
 from headrace.formats.open import open_records
-from headrace.sources.sagemaker_records import sagemaker_record_codec
+from headrace.sources.records import sagemaker_record_codec
 
 __all__ = ["Examples", "MiniBatch", "channel_examples"]
 

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 import headrace as hr
 from headrace.errors import NoSuchFeature, UnsupportedData
-from headrace.sources.column_source import ColumnSource
+from headrace.sources.source import ColumnSource
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "recordio"
 

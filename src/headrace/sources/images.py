@@ -18,51 +18,52 @@ import numpy.typing as npt
 
 from headrace.contracts.feature import SEVERAL_KINDS, Feature
 from headrace.contracts.images import SUFFIXES, is_image_name
+from headrace.contracts.records import Records, Table
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import DataError, NoFiles, SchemaMismatch, UnsupportedData, Where
 from headrace.io.local.open import FilesBelow, LeadsOut, read_each, read_whole
 from headrace.io.store.object import RemoteFile, look_at
 from headrace.io.urls import beside, is_url, stays_below
+from headrace.sources.node import Node, OverFiles, cuts_cleanly, examples_of, narrow, records_below
 from headrace.sources.stacking import row, stack
-from headrace.sources.views import Derived, Source
+from headrace.sources.views import keep_features
 
 __all__ = ["TEXT_FORMATS", "ImagePaths", "as_paths", "with_images"]
 
 SAMPLE = 64
-"""How many rows are looked at for paths of images."""
-ASKED_FOR = 4
-"""How many URLs are asked for at most before they are taken for text."""
+"""How many rows are read to find columns of paths."""
+MOST_REQUESTS = 4
+"""How many URLs are requested at most before a column is taken for text."""
 SHOWN = 200
+"""Characters of a path that an error shows."""
 TEXT_FORMATS = ("csv", "jsonl")
 """Formats whose text may be paths. Others hold the images themselves."""
 
 
-def with_images(
-    source: Source, image_columns: Sequence[str] | None, *, in_schema: Sequence[str] | None = None
-) -> Source:
-    """The source with the images that its paths name in the place of the paths.
+def with_images(node: Node, image_columns: Sequence[str] | None, *, in_schema: Sequence[str] | None = None) -> Node:
+    """The node with images in the place of the paths that name them.
 
     Args:
-        source: Rows of text files.
+        node: Rows of text files.
         image_columns: The features that are paths, which are followed wherever they lead. ``None``: those of ``in_schema``, or
-            those whose values in the first rows all name images below the folder, if a file of that name is there. Empty: none.
+            those whose values in the first rows all name images below the folder, if one of those files exists. Empty: none.
         in_schema: The features that a schema says are images. It says what a column is, and does not let its paths lead out.
 
     Raises:
-        NoSuchFeature, SchemaMismatch: A named column is not there, or is no text.
+        NoSuchFeature, SchemaMismatch: A named column does not exist, or is not text.
     """
     if image_columns is not None:
-        kinds = _named(source, image_columns)
+        images = _take_columns(node, image_columns)
     elif in_schema is not None:
-        kinds = _named(source, in_schema)
+        images = _take_columns(node, in_schema)
     else:
-        kinds = _recognised(source) if getattr(source, "format", "") in TEXT_FORMATS else {}
-    return ImagePaths(source, kinds, anywhere=image_columns is not None) if kinds else source
+        images = _find_columns(node) if isinstance(node, OverFiles) and node.records.format in TEXT_FORMATS else {}
+    return ImagePaths(node, images, anywhere=image_columns is not None) if images else node
 
 
 def as_paths(format: str, schema: Schema | None) -> tuple[Schema | None, list[str] | None]:
-    """A schema that was given for a text file: images in it are paths there. And which features those are, if any.
+    """A schema given for a text file, in which images are paths, and the names of those features, if there are any.
 
     >>> as_paths("csv", Schema({"image": Feature("bytes", encoding="jpeg")}))
     (Schema({'image': Feature('str')}), ['image'])
@@ -73,48 +74,49 @@ def as_paths(format: str, schema: Schema | None) -> tuple[Schema | None, list[st
     return Schema({name: Feature("str") if name in names else feature for name, feature in schema.items()}), names
 
 
-def _named(source: Source, names: Sequence[str]) -> dict[str, Feature]:
+def _take_columns(node: Node, names: Sequence[str]) -> dict[str, Feature]:
+    """The named columns of paths, as the images that they become."""
     for name in names:
-        if source.schema[name] != Feature("str"):
+        if node.schema[name] != Feature("str"):
             raise SchemaMismatch(
-                source.where(0).at(feature=name) if len(source) else Where(feature=name),
+                node.where(0).at(feature=name) if len(node) else Where(feature=name),
                 expected="text, one path in each row",
-                found=repr(source.schema[name]),
+                found=repr(node.schema[name]),
             )
-    sample = _sample(source, list(names))
-    return {name: _stored([example[name] for example in sample]) for name in names}
+    sample = _sample(node, list(names))
+    return {name: _image_feature([example[name] for example in sample]) for name in names}
 
 
-def _recognised(source: Source) -> dict[str, Feature]:
-    names = [name for name, feature in source.schema.items() if feature == Feature("str")]
+def _find_columns(node: Any) -> dict[str, Feature]:
+    """The columns whose first values all name images below the folder, as the images that they become."""
+    names = [name for name, feature in node.schema.items() if feature == Feature("str")]
     if not names:
         return {}
-    sample = _sample(source, names)
+    sample = _sample(node, names)
     found = {}
     for name in names:
         paths = [example[name] for example in sample]
-        if paths and all(_stays_inside(path) for path in paths) and _some_are_there(source, paths):
-            found[name] = _stored(paths)
+        if paths and all(_stays_inside(path) for path in paths) and _any_exists(_file(node, node.records, 0), paths):
+            found[name] = _image_feature(paths)
     return found
 
 
-def _sample(source: Source, names: list[str]) -> list[Example]:
+def _sample(node: Node, names: list[str]) -> list[Example]:
     """The first rows, up to damage, which is left for reading to report."""
     found: list[Example] = []
     with suppress(DataError):
-        found.extend(islice(source.select(*names), SAMPLE) if names else ())
+        found.extend(islice(examples_of(keep_features(node, names)), SAMPLE) if names else ())
     return found
 
 
-def _some_are_there(source: Source, paths: list[str]) -> bool:
-    """Whether a file that they name is there. Not all: one that is missing is to be named when it is read, not to make text of the rest."""
-    first = _file(source, 0)
-    if is_url(first):
-        return any(_is_behind(beside(first, path)) for path in paths[:ASKED_FOR])
-    return any(os.path.isfile(beside(first, path)) for path in paths)  # noqa: PTH113 - takes names that no file can have
+def _any_exists(file: str, paths: list[str]) -> bool:
+    """Whether one of these files exists. Not all: a missing one is an error when it is read, and does not turn the others into text."""
+    if is_url(file):
+        return any(_exists_at(beside(file, path)) for path in paths[:MOST_REQUESTS])
+    return any(os.path.isfile(beside(file, path)) for path in paths)  # noqa: PTH113 - takes names that no file can have
 
 
-def _is_behind(url: str) -> bool:
+def _exists_at(url: str) -> bool:
     try:
         look_at([RemoteFile(url)])
     except NoFiles:
@@ -126,55 +128,58 @@ def _stays_inside(path: str) -> bool:
     return is_image_name(path) and stays_below(path)
 
 
-def _stored(paths: list[str]) -> Feature:
+def _image_feature(paths: list[str]) -> Feature:
+    """The feature of the images at some paths."""
     kinds = {SUFFIXES.get(Path(path).suffix.lower(), SEVERAL_KINDS) for path in paths}
     return Feature("bytes", encoding=kinds.pop() if len(kinds) == 1 else SEVERAL_KINDS)
 
 
-def _file(source: Source, index: int) -> str:
+def _file(node: Node, records: Records | Table, index: int) -> str:
     """The file that a row is in."""
-    paths: tuple[str, ...] = source.records.paths  # type: ignore[attr-defined]  # every source of files has them
-    return paths[0] if len(paths) == 1 else source.where(index).path or ""
+    paths = records.paths
+    return paths[0] if len(paths) == 1 else node.where(index).path or ""
 
 
-class ImagePaths(Derived):
-    """A source in which some columns of paths are the encoded images that lie there.
+class ImagePaths:
+    """A node in which some columns of paths are the encoded images at those paths.
 
     Args:
-        parent: Rows; a relative path is meant from the folder of the file that its row is in.
+        parent: Rows; a relative path starts from the folder of the file that its row is in.
         images: The columns of paths, as what they become.
         anywhere: Whether paths may lead out of that folder.
     """
 
-    def __init__(self, parent: Source, images: dict[str, Feature], *, anywhere: bool = False) -> None:
-        super().__init__(parent)
+    def __init__(self, parent: Node, images: dict[str, Feature], *, anywhere: bool = False) -> None:
+        self.parent = parent
+        self.records = records_below(parent)[0]
         self.images = images
         self.anywhere = anywhere
+        self.schema = Schema({name: images.get(name, feature) for name, feature in parent.schema.items()})
         self._folders: dict[str, FilesBelow] = {}
-        self._schema = Schema({name: images.get(name, feature) for name, feature in parent.schema.items()})
 
-    @property
-    def schema(self) -> Schema:
-        return self._schema
+    def __len__(self) -> int:
+        return len(self.parent)
 
-    def __getattr__(self, name: str) -> Any:
-        """What the source of paths has besides (``records``, ``format``)."""
-        if name.startswith("_") or name == "parent":
-            raise AttributeError(name)
-        return getattr(self.parent, name)
+    def batch(self, indices: Indices, /) -> Batch:
+        return self._with_images(self.parent.batch(indices), indices.tolist())
 
-    def _narrowed(self, names: tuple[str, ...]) -> Source:
-        narrow = self.parent._narrowed(names)
-        images = {name: feature for name, feature in self.images.items() if name in names}
-        return ImagePaths(narrow, images, anywhere=self.anywhere)
+    def where(self, index: int, /) -> Where:
+        return self.parent.where(index)
 
-    def _batch(self, indices: Indices) -> Batch:
-        return self._with_images(self.parent._batch(indices), indices.tolist())
-
-    def __iter__(self) -> Iterator[Example]:
-        """All examples in order, without an index where the parent needs none."""
-        for index, example in enumerate(self.parent):
+    def examples(self) -> Iterator[Example]:
+        for index, example in enumerate(examples_of(self.parent)):
             yield row(self._with_images(stack([example]), [index]), 0)
+
+    def below(self) -> tuple[Node, ...]:
+        return (self.parent,)
+
+    def narrow(self, names: tuple[str, ...], /) -> Node:
+        narrowed = narrow(self.parent, names)
+        images = {name: feature for name, feature in self.images.items() if name in names}
+        return ImagePaths(narrowed, images, anywhere=self.anywhere)
+
+    def cuts_cleanly(self) -> bool:
+        return cuts_cleanly(self.parent)
 
     def _with_images(self, batch: Batch, indices: Sequence[int]) -> Batch:
         columns = dict(batch)
@@ -183,8 +188,7 @@ class ImagePaths(Derived):
         return columns
 
     def _read(self, name: str, paths: Sequence[str], indices: Sequence[int]) -> npt.NDArray[Any]:
-        one_file = _file(self.parent, 0) if len(self.parent.records.paths) == 1 else None  # type: ignore[attr-defined]
-        files = [one_file if one_file is not None else _file(self.parent, index) for index in indices]
+        files = [_file(self.parent, self.records, index) for index in indices]
         if not self.anywhere:
             for path, index in zip(paths, indices, strict=True):
                 if not _stays_inside(path):

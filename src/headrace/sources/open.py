@@ -18,7 +18,7 @@ from headrace.codecs.sagemaker_record.infer import infer_records
 from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
 from headrace.contracts.images import ImageOptions
-from headrace.contracts.records import is_table
+from headrace.contracts.records import ReadsFirst, TakesColumns, is_table
 from headrace.contracts.schema import Schema
 from headrace.errors import DataError, NoFiles, UnsupportedData, Where, did_you_mean
 from headrace.formats.csv.format import CsvRecords
@@ -29,22 +29,23 @@ from headrace.io.folders import Listing
 from headrace.io.paths import expand
 from headrace.io.store.names import stands_for_several
 from headrace.io.urls import inside, is_listing, is_url
-from headrace.sources.csv_source import csv_codec, csv_source
-from headrace.sources.decoded import decoded, stored_schema
-from headrace.sources.image_paths import TEXT_FORMATS, as_paths, with_images
-from headrace.sources.read_instruction import SplitLike, resolve_split, split_names
-from headrace.sources.record_source import RecordSource
-from headrace.sources.sagemaker_records import sagemaker_record_codec
-from headrace.sources.table_source import TableSource
-from headrace.sources.views import Source
+from headrace.sources.decoded import decode_images, stored_schema
+from headrace.sources.images import TEXT_FORMATS, as_paths, with_images
+from headrace.sources.node import Node
+from headrace.sources.records import CsvNode, RecordNode, csv_codec, sagemaker_record_codec
+from headrace.sources.source import Source
+from headrace.sources.splits import SplitLike, resolve_split, split_names
+from headrace.sources.tables import TableNode, table_node
 
 __all__ = ["Paths", "codec_of", "find_schema", "open"]
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 SAMPLE = 256
+"""How many records schema inference reads."""
 BLOCK = 64
-LOOKED_AT = 1000  # names of files, for one that may be meant
-"""How many records schema inference looks at."""
+"""How many of them come first."""
+MOST_NAMES = 1000
+"""How many file names an error searches for the one that may be meant."""
 
 
 def open(
@@ -95,45 +96,45 @@ def open(
     given = None if schema is None else Schema(schema)
     stored = None if given is None else stored_schema(given)
 
-    def opened(paths: Paths) -> Source:
-        records = open_records(paths, format=format, compression=compression, on_corrupt=on_corrupt, verify=verify)
-        if columns is not None and hasattr(records, "only"):
+    def open_files(paths: Paths) -> Source:
+        records: Any = open_records(paths, format=format, compression=compression, on_corrupt=on_corrupt, verify=verify)
+        if columns is not None and isinstance(records, TakesColumns):
             records = records.only(tuple(columns))
         if image_columns is None and records.format not in TEXT_FORMATS:
-            source = _source(records, codec, stored)
+            node = _node(records, codec, stored)
         else:
             rows, images = as_paths(records.format, stored)
-            source = with_images(_source(records, codec, rows), image_columns, in_schema=images)
-        features = list(source.schema.values())
-        if isinstance(source, TableSource) or any(feature.encoding is not None for feature in features):
-            source = decoded(source, decode=decode, given=given)
+            node = with_images(_node(records, codec, rows), image_columns, in_schema=images)
+        if isinstance(node, TableNode) or any(feature.encoding is not None for feature in node.schema.values()):
+            node = decode_images(node, decode=decode, given=given)
+        source = Source(node)
         return source if columns is None else source.select(*columns)
 
-    return opened(path) if split is None else _split(path, split, opened)
+    return open_files(path) if split is None else _open_split(path, split, open_files)
 
 
-def _split(path: Paths, split: SplitLike, opened: Callable[[Paths], Source]) -> Source:
+def _open_split(path: Paths, split: SplitLike, open_files: Callable[[Paths], Source]) -> Source:
     """The parts of a split expression, end to end."""
     names = dict.fromkeys(split_names(split))
     folders = _split_folders(path, list(names))
     if folders is not None:
-        return _parts(split, {name: opened(folder) for name, folder in folders.items()})
+        return _parts(split, {name: open_files(folder) for name, folder in folders.items()})
     files = expand(path)
     found = {name: [file for file in files if name in _words(Path(file).name)] for name in names}
     if not any(found.values()):
         found = {name: [file for file in files if Path(file).parent.name == name] for name in names}
     if not any(found.values()) and len(files) == 1:
-        return opened(files).split(split)  # one file is the one split there is, whatever it is called
+        return open_files(files).split(split)  # one file is the one split there is, whatever it is called
     for name, members in found.items():
         if not members and name != "all":
-            words = sorted(set().union(*(_words(Path(file).name) for file in files[:LOOKED_AT])))
+            words = sorted(set().union(*(_words(Path(file).name) for file in files[:MOST_NAMES])))
             raise NoFiles(
                 Where(path=str(path)),
                 expected=f"files whose names hold {name!r}",
                 found=", ".join(files[:5]),
                 hint=did_you_mean(name, words),
             )
-    return _parts(split, {name: opened(members or files) for name, members in found.items()})
+    return _parts(split, {name: open_files(members or files) for name, members in found.items()})
 
 
 def _split_folders(path: Paths, names: list[str]) -> dict[str, str] | None:
@@ -168,12 +169,12 @@ def _words(name: str) -> set[str]:
     return {*words, *(part for word in words for part in word.split("_"))}
 
 
-def _source(records: Any, codec: str | None, schema: Schema | None) -> Source:
+def _node(records: Any, codec: str | None, schema: Schema | None) -> Node:
     if isinstance(records, CsvRecords) and codec in (None, "csv"):
-        return csv_source(records, schema)
+        return CsvNode(records, csv_codec(records, schema))
     if not isinstance(records, FramedRecords) and is_table(records):
-        return TableSource(records) if schema is None else TableSource.under(records, schema)
-    return RecordSource(records, codec_of(records, codec=codec, schema=schema))
+        return table_node(records, schema)
+    return RecordNode(records, codec_of(records, codec=codec, schema=schema))
 
 
 def codec_of(records: Any, *, codec: str | None, schema: Schema | Mapping[str, Feature] | None) -> Any:
@@ -234,11 +235,10 @@ def find_schema(records: Any, most: int | None) -> Schema:
 def _sample(records: Any, most: int | None = SAMPLE) -> Iterator[Any]:
     """Blocks of the first records. Damage further on is left for reading to report."""
     seen = 0
-    # A short block comes first: it is enough for records that are no messages, which may be large.
-    first = getattr(records, "first_spans", None)
-    blocks = (
-        records.iter_spans(BLOCK) if first is None or most is None else first(min(BLOCK, most), max(0, most - BLOCK))
-    )
+    if most is None or not isinstance(records, ReadsFirst):
+        blocks = records.iter_spans(BLOCK)
+    else:  # The first block is short: it is enough for records that are no messages, which may be large.
+        blocks = records.first_spans(min(BLOCK, most), max(0, most - BLOCK))
     try:
         for _, spans in blocks:
             yield spans

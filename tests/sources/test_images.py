@@ -8,15 +8,15 @@ import simplejpeg
 from tests.codecs.images.files import jpeg, made, noise
 
 import headrace as hr
-from headrace.sources.image_paths import with_images
+from headrace.sources.decoded import decode_images
+from headrace.sources.images import with_images
+from headrace.sources.tables import ColumnNode
 
 N = 6
 
 
-class Rows(hr.ColumnSource):
+class Rows(ColumnNode):
     """A table of text, as the readers of CSV and JSON Lines give it."""
-
-    format = "csv"
 
     def __init__(self, files, columns):
         super().__init__(
@@ -25,7 +25,7 @@ class Rows(hr.ColumnSource):
                 for name, column in columns.items()
             }
         )
-        self.records = SimpleNamespace(paths=tuple(str(path) for path, _ in files))
+        self.records = SimpleNamespace(paths=tuple(str(path) for path, _ in files), format="csv")
         self.places = [(str(path), i) for path, count in files for i in range(count)]
 
     def where(self, index):
@@ -46,7 +46,7 @@ def rows(folder, paths=None, **more):
 
 
 def test_paths_are_recognised(folder):
-    source = with_images(rows(folder, note=["x.jpg"] * N), None)
+    source = hr.Source(with_images(rows(folder, note=["x.jpg"] * N), None))
     assert source.schema["path"] == hr.Feature("bytes", encoding="jpeg")
     assert source.schema["note"] == hr.Feature("str")  # no such file
     assert source.batch([4, 2])["path"].tolist() == [jpeg(seed=4), jpeg(seed=2)]
@@ -56,9 +56,7 @@ def test_paths_are_recognised(folder):
 
 
 def test_they_are_decoded_and_written_like_any_image(folder):
-    from headrace.sources.decoded import decoded
-
-    source = decoded(with_images(rows(folder), None), decode=True, given=None)
+    source = hr.Source(decode_images(with_images(rows(folder), None), decode=True, given=None))
     np.testing.assert_array_equal(source[3]["path"], simplejpeg.decode_jpeg(jpeg(seed=3)))
     hr.write(folder / "x.tfrecord", source)
     assert hr.open(folder / "x.tfrecord", decode=False)[5]["path"] == jpeg(seed=5)
@@ -72,7 +70,7 @@ def test_several_kinds_and_several_files(folder):
     (folder / "b").mkdir()
     (folder / "b" / "0.png").write_bytes(made(noise(3, 3)))
     files = [(folder / "a.csv", 1), (folder / "b" / "b.csv", 1)]
-    source = with_images(Rows(files, {"path": ["jpegs/0.jpg", "0.png"]}), ["path"])
+    source = hr.Source(with_images(Rows(files, {"path": ["jpegs/0.jpg", "0.png"]}), ["path"]))
     assert source.schema["path"].encoding == "image"
     assert source[1]["path"] == made(noise(3, 3))
 
@@ -83,22 +81,22 @@ def test_paths_that_lead_elsewhere_must_be_named(folder, how):
     paths = [str(folder / "jpegs" / "0.jpg") if how == "absolute" else "../jpegs/0.jpg"]
     table = Rows([(folder / "in" / "train.csv", 1)], {"path": paths})
     assert with_images(table, None) is table
-    assert with_images(table, ["path"])[0]["path"] == jpeg(seed=0)
+    assert hr.Source(with_images(table, ["path"]))[0]["path"] == jpeg(seed=0)
 
 
 def test_what_is_left_alone(folder):
     table = rows(folder)
     assert with_images(table, ()) is table
-    table.format = "parquet"
+    table.records.format = "parquet"
     assert with_images(table, None) is table
     texts = rows(folder, paths=["jpegs/0.jpg", "a text"])
     assert with_images(texts, None) is texts
-    empty = hr.ColumnSource({"label": np.zeros(0)})
+    empty = ColumnNode({"label": np.zeros(0)})
     assert with_images(empty, None) is empty
 
 
 def test_a_missing_file_is_named_with_its_row(folder):
-    source = with_images(rows(folder), None)
+    source = hr.Source(with_images(rows(folder), None))
     (folder / "jpegs" / "3.jpg").unlink()
     with pytest.raises(
         hr.NoFiles,
@@ -197,7 +195,7 @@ def test_every_row_stays_inside(trap, tmp_path, name, outside, monkeypatch):
     if "\0" in outside and name == "x.csv":
         outside = "~/../../secret.png"
     path = trap(name, outside.format(secret=tmp_path / "secret.png"))
-    monkeypatch.setattr("headrace.sources.image_paths.read_each", None)  # No request is ever made.
+    monkeypatch.setattr("headrace.sources.images.read_each", None)  # No request is ever made.
     for read in ways_to_read(path, ROWS_LOOKED_AT + 6):
         with pytest.raises(
             hr.UnsupportedData,

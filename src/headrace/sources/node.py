@@ -1,0 +1,216 @@
+"""How something is read. A node has no operations: :class:`headrace.Source` has them, and holds a node.
+
+A node must have what :class:`Node` asks for. What else it can do is one protocol of one method each. Ask the functions below: they use the
+method where a node has it, and do without where it has not. Protocols have methods rather than properties, because checking an object for a
+property would compute it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from headrace.contracts.protocols import Streams
+from headrace.contracts.records import Records, Table
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Batch, Example, Indices
+from headrace.errors import Where
+from headrace.sources.stacking import row
+
+__all__ = [
+    "CutsBatches",
+    "DecodesImages",
+    "Narrows",
+    "Node",
+    "OverFiles",
+    "OverNodes",
+    "ReadsInOrder",
+    "ReadsOne",
+    "SharesFingerprint",
+    "cuts_cleanly",
+    "encoded_node",
+    "example_at",
+    "examples_by_index",
+    "examples_of",
+    "fingerprint_of",
+    "narrow",
+    "records_below",
+    "stream",
+    "walk",
+]
+
+BLOCK = 256
+"""Examples read at a time by iteration, where the node has no order of its own."""
+
+
+class Node(Protocol):
+    """Examples by index. Picklable; safe in threads and after a fork."""
+
+    @property
+    def schema(self) -> Schema:
+        """Feature names and types of the examples."""
+
+    def __len__(self) -> int: ...
+
+    def batch(self, indices: Indices, /) -> Batch:
+        """The examples at ``indices`` (``int64``, checked, none negative), stacked feature by feature."""
+
+    def where(self, index: int, /) -> Where:
+        """The place of an example in its file, for messages."""
+
+
+@runtime_checkable
+class OverNodes(Protocol):
+    """A node that reads others."""
+
+    def below(self) -> tuple[Node, ...]:
+        """The nodes that it reads."""
+
+
+@runtime_checkable
+class OverFiles(Protocol):
+    """A node whose examples are the records of files, one for one."""
+
+    records: Records | Table
+
+
+@runtime_checkable
+class Narrows(Protocol):
+    """A node that can leave features undecoded."""
+
+    def narrow(self, names: tuple[str, ...], /) -> Node:
+        """The same examples with at least the features ``names``."""
+
+
+@runtime_checkable
+class DecodesImages(Protocol):
+    """A node that decodes images, or reads one that does."""
+
+    def encoded(self) -> Node:
+        """The same examples with images as the bytes that they are stored as."""
+
+
+@runtime_checkable
+class CutsBatches(Protocol):
+    """A node that knows whether a batch of it can be cut."""
+
+    def cuts_cleanly(self) -> bool:
+        """Whether columns have the same kind and dtype whatever the indices, so that a batch can be cut into smaller ones."""
+
+
+@runtime_checkable
+class SharesFingerprint(Protocol):
+    """A node that is another form of the same data."""
+
+    def fingerprint_node(self) -> Node:
+        """The node whose fingerprint it has."""
+
+
+@runtime_checkable
+class ReadsOne(Protocol):
+    """A node that reads one example for less than a batch of one."""
+
+    def example(self, index: int, /) -> Example:
+        """The example at ``index``, which is checked."""
+
+
+@runtime_checkable
+class ReadsInOrder(Protocol):
+    """A node that reads all examples in order for less than by index."""
+
+    def examples(self) -> Iterator[Example]:
+        """All examples, in order."""
+
+
+def narrow(node: Node, names: tuple[str, ...]) -> Node:
+    """The node with at least the features ``names``. Where others can be left undecoded, they are."""
+    return node.narrow(names) if isinstance(node, Narrows) else node
+
+
+def encoded_node(node: Node) -> Node:
+    """The node with images as the bytes that they are stored as."""
+    return node.encoded() if isinstance(node, DecodesImages) else node
+
+
+def stream(node: Node, batch_size: int) -> Iterator[Batch] | None:
+    """All batches in order, where that is cheaper than by index just now; else ``None``."""
+    return node.stream(batch_size) if isinstance(node, Streams) else None
+
+
+def cuts_cleanly(node: Node) -> bool:
+    """Whether a batch can be cut into smaller ones; not so where the user's own function makes the values."""
+    return isinstance(node, CutsBatches) and node.cuts_cleanly()
+
+
+@cache
+def _reads_one(kind: type) -> bool:
+    """Asked for every example that is read by itself, where checking a protocol costs as much as reading."""
+    return issubclass(kind, ReadsOne)
+
+
+def example_at(node: Node, index: int) -> Example:
+    """One example; ``index`` is checked and not negative."""
+    if _reads_one(type(node)):
+        return node.example(index)  # type: ignore[attr-defined, no-any-return]
+    return row(node.batch(np.array([index], np.int64)), 0)
+
+
+def examples_of(node: Node) -> Iterator[Example]:
+    """All examples in order, read in blocks where the node has no cheaper way."""
+    return node.examples() if isinstance(node, ReadsInOrder) else examples_by_index(node)
+
+
+def examples_by_index(node: Node) -> Iterator[Example]:
+    """All examples in order, read in blocks by index."""
+    n = len(node)
+    for start in range(0, n, BLOCK):
+        stop = min(start + BLOCK, n)
+        batch = node.batch(np.arange(start, stop))
+        for position in range(stop - start):
+            yield row(batch, position)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and all below it, each after those that it reads."""
+    for parent in node.below() if isinstance(node, OverNodes) else ():
+        yield from walk(parent)
+    yield node
+
+
+def records_below(node: Node) -> list[Records | Table]:
+    """The records and tables below a node, each once."""
+    found = [each.records for each in walk(node) if isinstance(each, OverFiles)]
+    return list({id(records): records for records in found}.values())
+
+
+def fingerprint_of(node: Node) -> str:
+    """Sixteen hexadecimal digits that differ for other data: from the number of examples, the schema, and the first and last example.
+
+    They stay the same when files are moved, renamed, re-sharded or compressed.
+    """
+    if isinstance(node, SharesFingerprint):
+        return fingerprint_of(node.fingerprint_node())
+    digest = hashlib.sha256(f"{len(node)}{node.schema.to_json()}".encode(errors="surrogateescape"))
+    for index in (0, len(node) - 1) if len(node) else ():
+        _add(digest.update, example_at(node, index))
+    return digest.hexdigest()[:16]
+
+
+def _add(update: Callable[[bytes], object], value: Any) -> None:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            update(str(name).encode(errors="surrogateescape"))
+            _add(update, item)
+    elif isinstance(value, bytes):
+        update(value)
+    elif hasattr(value, "tocsr"):
+        entries = value.reshape((1, -1)).tocsr()
+        update(entries.indices.astype(np.int64).tobytes() + entries.data.tobytes())
+    elif isinstance(value, np.ndarray) and value.dtype != object:
+        update(value.tobytes())
+    else:
+        update(repr(value.to_list() if hasattr(value, "to_list") else value).encode())

@@ -1,0 +1,175 @@
+"""Records and a codec as examples: CSV rows and SageMaker Records among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from headrace.codecs.csv import CsvCodec, infer_csv
+from headrace.codecs.sagemaker_record.codec import SageMakerRecordCodec
+from headrace.codecs.sagemaker_record.infer import infer_records
+from headrace.contracts.protocols import Codec
+from headrace.contracts.records import Records
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Batch, Example, Indices
+from headrace.errors import CorruptRecord, DataError, Where
+from headrace.formats.csv.format import CsvRecords
+from headrace.sources.node import Node
+from headrace.sources.stacking import row
+
+__all__ = ["CsvNode", "RecordNode", "csv_codec", "sagemaker_record_codec"]
+
+CSV_SAMPLE_BYTES = 8 << 20
+"""What is read to find the types of columns: some hundredths of a second."""
+
+
+class RecordNode:
+    """The examples in the records of some files.
+
+    Args:
+        records: Payloads by index.
+        codec: Turns payloads into examples.
+    """
+
+    def __init__(self, records: Records, codec: Codec) -> None:
+        self.records = records
+        self.codec = codec
+
+    @property
+    def schema(self) -> Schema:
+        return self.codec.schema
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def batch(self, indices: Indices, /) -> Batch:
+        spans = self.records.spans(indices)
+        try:
+            return self.codec.decode_batch(spans)
+        except DataError as error:
+            raise self._with_place(error, indices) from error.__cause__
+
+    def where(self, index: int, /) -> Where:
+        return self.records.where(index)
+
+    def examples(self) -> Iterator[Example]:
+        """All examples in order, without an index."""
+        for batch, size in self._blocks():
+            for i in range(size):
+                yield row(batch, i)
+
+    def stream(self, batch_size: int, /) -> Iterator[Batch] | None:
+        """Batches in order while a compressed file is still being inflated; ``None`` where random access is as good."""
+        if not self.records.prefers_streaming:
+            return None
+        return (batch for batch, _ in self._blocks(batch_size))
+
+    def narrow(self, names: tuple[str, ...], /) -> Node:
+        return RecordNode(self.records, self.codec.narrowed(names))
+
+    def cuts_cleanly(self) -> bool:
+        return True
+
+    def _with_place(self, error: DataError, indices: Sequence[int] | Indices) -> DataError:
+        """The codec's error, which counts records within one call, at its place in the files."""
+        position = error.where.record
+        if position is None or not 0 <= position < len(indices):
+            return error
+        return self._relocate(error, self.records.where(int(indices[position])))
+
+    def _relocate(self, error: DataError, where: Where) -> DataError:
+        """The error at the place of its record."""
+        return error.relocated(where)
+
+    def _blocks(self, records: int | None = None) -> Iterator[tuple[Batch, int]]:
+        for first, spans in self.records.iter_spans(records):
+            try:
+                yield self.codec.decode_batch(spans), len(spans)
+            except DataError as error:
+                yield from self._until(error, first, spans)
+
+    def _until(self, error: DataError, first: int, spans: Any) -> Iterator[tuple[Batch, int]]:
+        """The examples before the damaged record of a block, then its error."""
+        bad = error.where.record or 0
+        if bad:
+            yield self.codec.decode_batch(spans.part(0, bad)), bad
+        raise self._relocate(error, self.records.where_in_order(first + bad)) from error.__cause__
+
+
+class CsvNode(RecordNode):
+    """Row ``i`` of some CSV files as example ``i``; a column is a feature."""
+
+    codec: CsvCodec
+
+    def narrow(self, names: tuple[str, ...], /) -> Node:
+        return CsvNode(self.records, self.codec.narrowed(names))
+
+    def _relocate(self, error: DataError, where: Where) -> DataError:
+        """With the byte of the value, which the codec counts from the beginning of the row."""
+        if where.offset is not None:
+            where = where.at(offset=where.offset + (error.where.offset or 0))
+        return error.relocated(where)
+
+
+def csv_codec(records: CsvRecords, schema: Schema | None) -> CsvCodec:
+    """The codec for some rows: types as given, else as the first 8 MiB show them. Later rows must have the same types.
+
+    Args:
+        records: The rows.
+        schema: The columns to decode and their types; ``None``: all of them, with types found by reading.
+    """
+    if schema is not None:
+        return CsvCodec(schema, records.dialect)
+    found = infer_csv(_sample(records), records.dialect)
+    return CsvCodec(found, records.dialect, inferred=found.keys() - (records.dialect.types or {}).keys())
+
+
+def _sample(records: CsvRecords) -> Iterator[Any]:
+    """The first blocks of rows. Damage after the first block is left for reading to report."""
+    seen = 0
+    try:
+        for _, spans in records.iter_spans():
+            yield spans
+            seen += spans.total_bytes
+            if seen >= CSV_SAMPLE_BYTES:
+                return
+    except DataError:
+        if seen == 0:
+            raise
+
+
+def sagemaker_record_codec(
+    records: Any, sample: Iterable[Any], given: Schema | None, *, named: bool
+) -> SageMakerRecordCodec | None:
+    """The codec for records that may be SageMaker Records, found from a sample of them.
+
+    Args:
+        records: Where the sample is from.
+        sample: Blocks of payloads.
+        given: Their schema, where the caller knows it.
+        named: Whether the caller says that they are Records.
+
+    Returns:
+        ``None`` where they are not, and the caller did not say so.
+
+    Raises:
+        CorruptRecord: The caller said that they are, and they are not.
+        SchemaMismatch: A feature holds different kinds of tensors.
+    """
+    blocks = list(sample)
+    try:
+        found = infer_records(blocks)
+    except DataError as error:
+        raise error if error.where.path else error.relocated(records.where_in_order(error.where.record or 0)) from error
+    if found is not None:
+        return SageMakerRecordCodec(given or found.schema, places=found.places, kinds=found.kinds)
+    if not named:
+        return None
+    if given is None and any(map(len, blocks)):
+        raise CorruptRecord(
+            records.where_in_order(0),
+            expected="SageMaker Records",
+            found="payloads that are none, or hold no tensor",
+            hint="codec='raw' reads them as bytes.",
+        )
+    return SageMakerRecordCodec(given or Schema({}))

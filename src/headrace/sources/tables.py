@@ -1,0 +1,119 @@
+"""Typed columns as examples: those of tables in files (npy, Parquet and others), and those in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from headrace.contracts.protocols import CutsCleanly
+from headrace.contracts.records import IsUnnamed, ReadsBlocks, Table, TakesSchema, check_given
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Batch, Example, Indices, Ragged
+from headrace.errors import SchemaMismatch, Where
+from headrace.sources.node import Node, examples_by_index
+from headrace.sources.stacking import as_columns, row, schema_of
+from headrace.sources.views import Selected
+
+__all__ = ["ColumnNode", "TableNode", "table_node"]
+
+BLOCK = 256
+"""Rows that iteration reads at a time."""
+
+
+class TableNode:
+    """Row ``i`` of some files of a table as example ``i``.
+
+    Args:
+        records: The table.
+        columns: Only these; by default all.
+    """
+
+    def __init__(self, records: Table, columns: tuple[str, ...] | None = None) -> None:
+        self.records = records
+        self.columns = columns
+        self.schema = records.schema if columns is None else records.schema.select(columns)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def batch(self, indices: Indices, /) -> Batch:
+        return self.records.batch(indices, tuple(self.schema))
+
+    def where(self, index: int, /) -> Where:
+        return self.records.where(index)
+
+    def examples(self) -> Iterator[Example]:
+        """All examples in order, without an index where the format needs none for that."""
+        if not isinstance(self.records, ReadsBlocks):
+            yield from examples_by_index(self)
+            return
+        for batch in self.records.blocks(tuple(self.schema), BLOCK):
+            for position in range(_length(next(iter(batch.values()), ()))):
+                yield row(batch, position)
+
+    def narrow(self, names: tuple[str, ...], /) -> Node:
+        return TableNode(self.records, names)
+
+    def cuts_cleanly(self) -> bool:
+        return not isinstance(self.records, CutsCleanly) or self.records.cuts_cleanly
+
+
+def table_node(records: Table, schema: Schema | None = None) -> Node:
+    """A table as a node. A schema that is given is what the rows are read as, or checked against where the format has only one way.
+
+    Raises:
+        SchemaMismatch: A feature of the table is not what the schema says.
+    """
+    if schema is None:
+        return TableNode(records)
+    if isinstance(records, TakesSchema):
+        return TableNode(records.with_schema(schema), tuple(schema))
+    where = Where(path=records.paths[0])
+    if len(schema) == 1 and isinstance(records, IsUnnamed) and records.is_unnamed:
+        own = next(iter(records.schema))
+        check_given(records.schema, Schema({own: next(iter(schema.values()))}), where)
+        return Selected(TableNode(records), {next(iter(schema)): own})
+    check_given(records.schema, schema, where)
+    return TableNode(records, tuple(schema))
+
+
+class ColumnNode:
+    """Examples that are in memory as columns.
+
+    Args:
+        columns: As :func:`~headrace.sources.stacking.as_columns` takes them.
+    """
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        self.columns = as_columns(columns)
+        lengths = {name: _length(column) for name, column in self.columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise SchemaMismatch(Where(), expected="columns of equal length", found=str(lengths))
+        self.schema = schema_of(self.columns)
+        self._length = next(iter(lengths.values()), 0)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def batch(self, indices: Indices, /) -> Batch:
+        return {name: _take(column, indices) for name, column in self.columns.items()}
+
+    def where(self, index: int, /) -> Where:
+        return Where(record=index)
+
+    def cuts_cleanly(self) -> bool:
+        return True
+
+
+def _length(column: Any) -> int:
+    return int(column.shape[0]) if hasattr(column, "tocsr") else len(column)
+
+
+def _take(column: Any, indices: Indices) -> Any:
+    if isinstance(column, list):
+        return [column[i] for i in indices]
+    if isinstance(column, Ragged):
+        return column.take(indices)
+    return column.tocsr()[indices] if hasattr(column, "tocsr") else np.asarray(column)[indices]

@@ -1,0 +1,159 @@
+"""The user's own functions on examples: those that change an example, and those that keep or leave it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from headrace.contracts.schema import Schema
+from headrace.contracts.values import Batch, Example, Indices
+from headrace.errors import TransformError, Where
+from headrace.sources.node import Node, cuts_cleanly, encoded_node, examples_of, walk
+from headrace.sources.stacking import row, schema_of, stack
+from headrace.sources.views import Chosen
+
+__all__ = ["Filtered", "Mapped", "filters_below"]
+
+
+class UserFunction:
+    """Calls a function on examples; what it raises names the example.
+
+    Args:
+        function: Takes an example.
+        parent: Where the examples come from.
+    """
+
+    __slots__ = ("function", "name", "parent")
+
+    def __init__(self, function: Callable[[Example], Any], parent: Node) -> None:
+        self.function = function
+        self.parent = parent
+        self.name: str = getattr(function, "__qualname__", type(function).__name__)
+
+    def __call__(self, example: Example, index: int) -> Any:
+        """What the function returns for the example at ``index``.
+
+        Raises:
+            TransformError: It fails; the cause is chained.
+        """
+        try:
+            return self.function(example)
+        except Exception as error:
+            raise TransformError(f"{self.name} on example {index}", self.parent.where(index), error) from error
+
+
+class Mapped:
+    """Every example of a node through a function.
+
+    Args:
+        parent: The node.
+        function: Takes an example and returns one.
+    """
+
+    def __init__(self, parent: Node, function: Callable[[Example], Example]) -> None:
+        self.parent = parent
+        self.function = function
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The features of the first example, as the function returns it."""
+        return schema_of(self.batch(np.zeros(1, np.int64))) if len(self) else self.parent.schema
+
+    @cached_property
+    def _no_rows(self) -> Batch:
+        """Columns without rows, of the kinds and dtypes that the first example has."""
+        if not len(self.parent):
+            return {}
+        return {name: column[:0] for name, column in self.batch(np.zeros(1, np.int64)).items()}
+
+    def __len__(self) -> int:
+        return len(self.parent)
+
+    def batch(self, indices: Indices, /) -> Batch:
+        if not len(indices):
+            return dict(self._no_rows)
+        batch = self.parent.batch(indices)
+        function = UserFunction(self.function, self.parent)
+        return stack([function(row(batch, k), int(i)) for k, i in enumerate(indices)])
+
+    def where(self, index: int, /) -> Where:
+        return self.parent.where(index)
+
+    def examples(self) -> Iterator[Example]:
+        function = UserFunction(self.function, self.parent)
+        for index, example in enumerate(examples_of(self.parent)):
+            yield function(example, index)
+
+    def below(self) -> tuple[Node, ...]:
+        return (self.parent,)
+
+
+class Filtered:
+    """The examples of a node for which a predicate is true. All are read once, when the length or an example is first asked for.
+
+    Args:
+        parent: The node.
+        predicate: Takes an example.
+    """
+
+    def __init__(self, parent: Node, predicate: Callable[[Example], bool]) -> None:
+        self.parent = parent
+        self.predicate = predicate
+
+    @property
+    def schema(self) -> Schema:
+        return self.parent.schema
+
+    @cached_property
+    def _kept(self) -> Chosen:
+        return Chosen(self.parent, self._find(enumerate(examples_of(self.parent))))
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether it is known which examples are kept."""
+        return "_kept" in self.__dict__
+
+    def kept_in(self, begin: int, end: int) -> Indices:
+        """The indices from ``begin`` up to ``end`` whose examples are kept, found anew."""
+        return self._find(enumerate(examples_of(Chosen(self.parent, range(len(self.parent))[begin:end])), begin))
+
+    def keep(self, indices: Indices) -> None:
+        """Keep the examples at these indices, which :meth:`kept_in` has found."""
+        self.__dict__["_kept"] = Chosen(self.parent, indices)
+
+    def _find(self, examples: Iterable[tuple[int, Example]]) -> Indices:
+        keeps = UserFunction(self.predicate, self.parent)
+        return np.array([i for i, example in examples if keeps(example, i)], np.int64)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def batch(self, indices: Indices, /) -> Batch:
+        return self._kept.batch(indices)
+
+    def where(self, index: int, /) -> Where:
+        return self._kept.where(index)
+
+    def examples(self) -> Iterator[Example]:
+        """The kept examples in order, each as soon as it is found."""
+        keeps = UserFunction(self.predicate, self.parent)
+        for index, example in enumerate(examples_of(self.parent)):
+            if keeps(example, index):
+                yield example
+
+    def below(self) -> tuple[Node, ...]:
+        return (self.parent,)
+
+    def encoded(self) -> Node:
+        return encoded_node(self._kept)
+
+    def cuts_cleanly(self) -> bool:
+        return cuts_cleanly(self.parent)
+
+
+def filters_below(node: Node) -> Iterator[Filtered]:
+    """The filters in a node whose examples were not read yet, each after those that it depends on."""
+    return (each for each in walk(node) if isinstance(each, Filtered) and not each.is_evaluated)
