@@ -108,7 +108,7 @@ for name in {extras!r}:
     sys.modules[name] = None
 import headrace as hr
 names = [found.name for found in pkgutil.walk_packages(hr.__path__, "headrace.")]
-assert {needing!r} <= set(names) and len(names) > 400
+assert {needing!r} <= set(names) and len(names) > 250
 for name in ["headrace", *names]:
     if name in {needing!r} or name == "headrace.__main__" or ".toolkit.site" in name:
         continue
