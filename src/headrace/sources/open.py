@@ -105,7 +105,8 @@ def open(
         else:
             rows, images = as_paths(records.format, stored)
             node = with_images(_node(records, codec, rows), image_columns, in_schema=images)
-        if isinstance(node, TableNode) or any(feature.encoding is not None for feature in node.schema.values()):
+        features = list(node.schema.values())
+        if isinstance(node, TableNode) or any(feature.encoding is not None for feature in features):
             node = decode_images(node, decode=decode, given=given)
         source = Source(node)
         return source if columns is None else source.select(*columns)

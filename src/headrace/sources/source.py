@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, overload
 
@@ -55,6 +56,7 @@ def as_indices(indices: npt.ArrayLike, n: int) -> Indices:
     return np.where(array < 0, array + n, array) if low < 0 else array
 
 
+@dataclass(eq=False, repr=False)
 class Source(Sequence[Example]):
     """Examples by index, with operations that make new sources: random access, picklable, safe in threads and after a fork.
 
@@ -64,8 +66,7 @@ class Source(Sequence[Example]):
         node: How the examples are read (:class:`headrace.sources.node.Node`); :func:`headrace.open` finds it for files.
     """
 
-    def __init__(self, node: Node) -> None:
-        self.node = node
+    node: Node
 
     @property
     def schema(self) -> Schema:
