@@ -15,18 +15,19 @@ from benchmarks.image_data import ImageFiles
 
 _HERE = Path(__file__).resolve().parents[1]
 README = _HERE / "README.md"
+DETAILS = _HERE / "results" / "compare.md"
 KEPT = _HERE / "results" / "compare.json"
 LOCAL = _HERE / "results" / "compare.local.json"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a command (``run`` where there is none); 1 when a system failed or gave wrong data."""
+    """Run a command (by default ``run``); return 1 if a system failed or gave wrong data."""
     options = _parser().parse_args(list(arguments) or ["run"])
     if options.command == "list":
         print("\n".join(f"{name}: {workload.title}" for name, workload in WORKLOADS.items()))
         return 0
     if options.command == "render":
-        update_readme(README, Report.from_json(KEPT.read_text(encoding="utf-8")).to_markdown())
+        _render(Report.from_json(KEPT.read_text(encoding="utf-8")))
         return 0
     return _run(options)
 
@@ -59,8 +60,15 @@ def _save(report: Report, *, keep: bool) -> None:
     path.parent.mkdir(exist_ok=True)
     path.write_text(report.to_json(), encoding="utf-8")
     if keep:
-        update_readme(README, report.to_markdown())
+        _render(report)
     print(f"written: {path.relative_to(_HERE.parent)}", file=sys.stderr)
+
+
+def _render(report: Report) -> None:
+    """Put the summary into the README, and the table of every workload into a page of its own."""
+    update_readme(README, report.summary())
+    when = f"{report.setting['when']}, commit {report.setting['commit']}, {report.setting['machine']}"
+    DETAILS.write_text(f"# Every system of the kept run\n\n{when}\n\n{report.details()}", encoding="utf-8")
 
 
 def _parser() -> argparse.ArgumentParser:

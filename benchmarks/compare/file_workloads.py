@@ -1,4 +1,4 @@
-"""What is measured where every example is a file of its own; what issue 3 requires."""
+"""What is measured where every example is a file of its own, and the targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured with pictures, and what issue 3 requires."""
+"""What is measured with pictures, and the targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured with datasets that TFDS prepared, and what issue 5 requires."""
+"""What is measured with datasets that TFDS prepared, and the targets."""
 
 from __future__ import annotations
 

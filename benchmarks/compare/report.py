@@ -1,4 +1,4 @@
-"""Tables of what was found, as text, as JSON and in the README."""
+"""The results of a run as text, as JSON, and in the README."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PACKAGES = ("headrace", "numpy", "isal", "tensorflow-cpu", "datasets", "pyarrow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Everything that one run found.
+    """Everything that one run measured.
 
     Attributes:
         setting: When, which commit, machine, versions, sizes.
@@ -32,11 +32,11 @@ class Report:
     tables: dict[str, Table]
 
     def verdicts(self, workload: str) -> list[Verdict]:
-        """The targets of a workload, held against its table."""
+        """The targets of a workload, compared with its table."""
         return [judge(target, self.tables[workload]) for target in WORKLOADS[workload].targets]
 
     def to_json(self) -> str:
-        """The report with every single epoch, to be read by `from_json`."""
+        """The report with every epoch, for `from_json`."""
         tables = {name: [asdict(result) for result in table.values()] for name, table in self.tables.items()}
         targets = {name: [{**asdict(v), "met": v.met} for v in self.verdicts(name)] for name in self.tables}
         return json.dumps({"setting": self.setting, "targets": targets, "workloads": tables}, indent=1) + "\n"
@@ -48,16 +48,23 @@ class Report:
         tables = {name: {row["name"]: _result(row) for row in rows} for name, rows in data["workloads"].items()}
         return cls(setting=data["setting"], tables=tables)
 
+    def summary(self) -> str:
+        """The setting and the targets, as Markdown."""
+        lines = "\n".join(f"- {name}: {value}" for name, value in self.setting.items())
+        return f"{lines}\n\n{_targets({name: self.verdicts(name) for name in self.tables})}\n"
+
+    def details(self) -> str:
+        """A table for each workload, as Markdown."""
+        parts = [part for name, table in self.tables.items() for part in _section(WORKLOADS[name], table)]
+        return "\n\n".join(parts) + "\n"
+
     def to_markdown(self) -> str:
         """Setting, targets and tables."""
-        parts = ["\n".join(f"- {name}: {value}" for name, value in self.setting.items())]
-        parts += [_targets({name: self.verdicts(name) for name in self.tables})]
-        parts += [part for name, table in self.tables.items() for part in _section(WORKLOADS[name], table)]
-        return "\n\n".join(parts) + "\n"
+        return f"{self.summary()}\n{self.details()}"
 
 
 def setting(size: str, rounds: int) -> dict[str, str]:
-    """When and on what a run was made."""
+    """Time, commit, machine and versions of a run."""
     return {
         "when": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "commit": commit(),
@@ -68,7 +75,7 @@ def setting(size: str, rounds: int) -> dict[str, str]:
 
 
 def update_readme(readme: Path, markdown: str) -> None:
-    """Put the tables between the markers of the README."""
+    """Put the summary between the markers of the README."""
     head, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
     _, marker, tail = rest.partition(END)
     if not marker:

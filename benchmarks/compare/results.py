@@ -65,7 +65,7 @@ Table = dict[str, SystemResult]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """One thing that issue 2 asks for.
+    """A target: a measure and its bound.
 
     Attributes:
         text: What is measured.
