@@ -218,6 +218,8 @@ class NumberColumn(Column):
     """Whole numbers or floats."""
 
     def _typed(self, flat: Any, starts: Any) -> npt.NDArray[Any]:
+        if flat.dtype == self.feature.dtype:
+            return flat  # type: ignore[no-any-return]
         return fitted(flat, self.feature.dtype, self.name, per_record=self.count, offsets=starts)
 
     def _wire(self, flat: npt.NDArray[Any]) -> Any:

@@ -226,7 +226,7 @@ class FileSet:
 
     def worth_mapping(self, total: int) -> bool:
         """Whether records of a set of ``total`` bytes are better taken from maps than read."""
-        return mapping_limits.worth_mapping(total)
+        return not mapping_limits.CAN_READ or total <= mapping_limits.scattered_limit()
 
     def passed(self, size: int, *, of: int) -> None:
         """For readers in order: note that ``size`` bytes ``of`` so many were taken, which nobody asks for again soon.

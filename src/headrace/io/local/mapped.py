@@ -44,7 +44,6 @@ __all__ = [
     "read_ranges",
     "scattered_limit",
     "views",
-    "worth_mapping",
 ]
 
 
@@ -73,11 +72,6 @@ def gives_views() -> bool:
     off ends the process.
     """
     return scattered_limit() > 0
-
-
-def worth_mapping(total: int) -> bool:
-    """Whether records of a set of ``total`` bytes are better taken from maps than read: see the figures above."""
-    return not CAN_READ or total <= scattered_limit()
 
 
 _native.on_lost_file(shrank)
