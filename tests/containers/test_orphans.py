@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from headrace.containers import orphans
-from headrace.containers.orphans import MARK, Tied
+from headrace.containers.orphans import MARK, ProcessGuard
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them")
 
@@ -35,10 +35,10 @@ print(os.getpid(), *(child.pid for child in children), os.read(reading, 20).deco
 """
 OWNER = """
 import os, subprocess, sys, threading
-from headrace.containers.orphans import Tied
-tied = Tied()
-child = subprocess.Popen([sys.executable, "-c", sys.argv[1]], env={**os.environ, **tied.environment}, start_new_session=True)
-tied.add_group(child.pid)
+from headrace.containers.orphans import ProcessGuard
+guard = ProcessGuard()
+child = subprocess.Popen([sys.executable, "-c", sys.argv[1]], env={**os.environ, **guard.environment}, start_new_session=True)
+guard.add_group(child.pid)
 if sys.argv[2] == "fork" and os.fork() == 0:  # it holds what its parent has open
     threading.Event().wait()
 child.wait()
@@ -77,13 +77,13 @@ def test_what_a_killed_process_has_started(way):
 
 def test_marks_of_outer_processes_are_passed_on(monkeypatch):
     monkeypatch.setenv(MARK, "outer")
-    assert Tied().environment[MARK].startswith("outer,")
+    assert ProcessGuard().environment[MARK].startswith("outer,")
 
 
 def test_the_watchdog_is_started_again():
     """It was killed, by a machine that is short of memory: the next process is watched all the same."""
     kill = "[os.kill(int(p), 9) for p in open(f'/proc/self/task/{os.getpid()}/children').read().split()]"
-    text = OWNER.replace("tied = Tied()", f"Tied(); {kill}; os.wait(); tied = Tied()")
+    text = OWNER.replace("guard = ProcessGuard()", f"ProcessGuard(); {kill}; os.wait(); guard = ProcessGuard()")
     with subprocess.Popen([sys.executable, "-c", text, tree(), "alone"], stdout=subprocess.PIPE, text=True) as owner:
         pids = [int(pid) for pid in owner.stdout.readline().split()]
         owner.send_signal(signal.SIGKILL)
@@ -92,12 +92,12 @@ def test_the_watchdog_is_started_again():
 
 
 def test_nothing_with_the_mark_is_left():
-    tied = Tied()
-    environment = {**os.environ, **tied.environment}
+    guard = ProcessGuard()
+    environment = {**os.environ, **guard.environment}
     command = [sys.executable, "-c", tree("pass")]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         pids = [int(pid) for pid in process.stdout.readline().split()]
-    tied.kill_all()
+    guard.kill_all()
     with_mark = [pid for number, pid in enumerate(pids) if number != 3]  # the one without has to go with its group
     assert all(map(is_over, with_mark))
     os.kill(pids[3], signal.SIGKILL)

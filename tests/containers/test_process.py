@@ -32,9 +32,26 @@ def test_a_line_without_an_end_is_passed_on_in_parts():
     assert len(lines) > 1
 
 
-def test_one_that_closes_its_output_is_waited_for():
-    ended, _ = python("import os, time\nos.close(1); os.close(2); time.sleep(0.5); os._exit(7)")
-    assert ended.status == 7
+class EndsWhenWaitedFor(threading.Event):
+    """A stop event that lets the process end when it is first waited for."""
+
+    def __init__(self, fifo):
+        super().__init__()
+        self.fifo, self.was_waited_for = fifo, False
+
+    def wait(self, timeout=None):
+        if not self.was_waited_for:
+            self.was_waited_for = True
+            self.fifo.write_bytes(b"go")
+        return super().wait(timeout)
+
+
+def test_one_that_closes_its_output_is_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "go")
+    stop = EndsWhenWaitedFor(tmp_path / "go")
+    code = f"import os\nos.close(1); os.close(2)\nopen({str(tmp_path / 'go')!r}).read(); os._exit(7)"
+    ended, _ = python(code, stop=stop)
+    assert (ended.status, stop.was_waited_for) == (7, True)
 
 
 def test_one_that_closes_its_output_is_stopped_too():

@@ -1,5 +1,6 @@
-"""Where the containers of the tests are, and servers to ask."""
+"""The containers of the tests, and servers to send requests to."""
 
+import asyncio
 import contextlib
 import json
 import subprocess
@@ -12,9 +13,12 @@ from pathlib import Path
 
 from starlette.testclient import TestClient
 
-from headrace.hosting.http.server import application
+from headrace.contracts.serving import Request
+from headrace.hosting.http.server import _pool, application
+from headrace.hosting.metrics import Metrics
 from headrace.hosting.settings import Settings
 from headrace.hosting.stage import Stage
+from headrace.hosting.workers.dispatch import Dispatcher
 
 CONTAINERS = Path(__file__).parent / "containers"
 PATIENCE_S = 120  # the machine may be busy
@@ -41,6 +45,54 @@ def wait(condition, what="it"):
         assert time.monotonic() < deadline, f"{what} has not come"
         time.sleep(0.02)
     return found
+
+
+class Clock(asyncio.SelectorEventLoop):
+    """An event loop whose clock the test can advance."""
+
+    ahead_s = 0.0
+
+    def time(self):
+        return super().time() + self.ahead_s
+
+
+class Pool:
+    """A pool with its dispatcher, in the event loop of the test."""
+
+    def __init__(self, *stages, **settings):
+        self.settings, metrics = Settings(**settings), Metrics()
+        self.dispatcher = Dispatcher(self.settings, metrics)
+        self.workers = _pool(stages, self.settings, False, self.dispatcher, metrics)
+
+    async def __aenter__(self):
+        await self.workers.start()
+        await until(lambda: self.workers.unready is None)
+        return self
+
+    async def __aexit__(self, *_):
+        await self.workers.stop()
+
+    def submit(self, body):
+        """A pending request, and the future of its answer."""
+        answer = asyncio.get_running_loop().create_future()
+        return self.dispatcher.submit(Request(body=body, content_type="a/b"), answer.set_result), answer
+
+    def pass_timeout(self):
+        """Advance the clock of the loop beyond the time-out of all requests."""
+        asyncio.get_running_loop().ahead_s += self.settings.timeout_s
+
+
+async def until(condition):
+    """Until something is so, in an event loop."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
+def run_on_clock(main):
+    with asyncio.Runner(loop_factory=Clock) as runner:
+        runner.run(main)
 
 
 def post(address, body=b"", **headers):

@@ -1,4 +1,4 @@
-"""Who waits, who is given to whom and when, and whose time is over: one timer for all does what one for each would."""
+"""Which requests wait, which channel gets them and when, and which time out: one timer does the work of a timer for each."""
 
 import asyncio
 import selectors
@@ -15,7 +15,7 @@ ANSWER = Response(body=b"", content_type="text/plain")
 
 
 class Held:
-    """A channel that works until it is told to be done."""
+    """A channel that works until the test finishes it."""
 
     def __init__(self, dispatcher, *, many=True):
         self.many, self.dispatcher, self.batches = many, dispatcher, []
@@ -24,11 +24,11 @@ class Held:
     def start(self, batch):
         self.batches.append(batch)
 
-    def at_work(self):
+    def current_container(self):
         return "container-2"
 
     def finish(self):
-        self.dispatcher.settle(self.batches[-1], [ANSWER] * len(self.batches[-1]))
+        self.dispatcher.resolve(self.batches[-1], [ANSWER] * len(self.batches[-1]))
         self.dispatcher.done(self)
 
     @property
@@ -37,7 +37,7 @@ class Held:
 
 
 class OwnClock(asyncio.SelectorEventLoop):
-    """A loop that never waits: its clock goes on by what it would have waited."""
+    """A loop that never waits: its clock advances by the time that it would have waited."""
 
     def __init__(self):
         self.now = 0.0
@@ -80,7 +80,7 @@ def test_one_alone_goes_at_once_and_those_of_one_turn_together():
         assert channel.sizes == [1, 3, 2]
         channel.finish()
         assert answers == [ANSWER] * 6
-        assert (gives.in_flight, gives.waiting) == (0, 0)
+        assert (gives.in_flight, gives.queued) == (0, 0)
 
     asyncio.run(run())
 
@@ -97,9 +97,9 @@ def test_each_has_as_much_time_as_it_would_have_alone(taken):
             def note(answer, place=place, begun=begun):
                 answers.append((place, answer, loop.time() - begun))
 
-            waiting = gives.submit(Request(body=b"", content_type="a/b"), note)
+            pending = gives.submit(Request(body=b"", content_type="a/b"), note)
             if place == 1:
-                waiting.leave()
+                pending.cancel()
             await asyncio.sleep(0.06)
         if taken:
             channel.finish()  # too late for those whose time is over, and for nobody else
@@ -115,7 +115,7 @@ def test_each_has_as_much_time_as_it_would_have_alone(taken):
         assert sorted(str(answer.container) for answer, _ in found.values()) == (
             ["None", "container-2", "container-2"] if taken else ["None"] * 3
         )
-        assert gives.waiting == 0
+        assert gives.queued == 0
 
     with asyncio.Runner(loop_factory=OwnClock) as runner:
         runner.run(run())
@@ -125,9 +125,9 @@ def test_too_many_are_refused_until_some_are_answered():
     async def run():
         gives, answers = dispatcher(concurrency=2), []
         first, _ = ask(gives, answers), ask(gives, answers)
-        with pytest.raises(RequestError, match="2 requests are waiting already"):
+        with pytest.raises(RequestError, match="2 requests are in flight already"):
             ask(gives, answers)
-        first.leave()
+        first.cancel()
         ask(gives, answers)
         assert gives.in_flight == 2
         gives.refuse(RequestError(503, "the endpoint is stopping"))

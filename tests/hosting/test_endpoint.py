@@ -14,7 +14,7 @@ from tests.hosting.places import children, lives, sample, wait
 from headrace.errors import HeadraceError
 from headrace.hosting.client import Client, ModelError
 from headrace.hosting.endpoint import EndpointError, create_endpoint, find_endpoint, list_endpoints
-from headrace.hosting.registry import Entry, state_folder
+from headrace.hosting.registry import EndpointEntry, state_folder
 from headrace.hosting.settings import Settings
 
 ONE = Settings(port=0, workers=1)
@@ -112,7 +112,7 @@ def test_direct_mode():
 
 
 def test_names_are_taken_once(endpoint):
-    with pytest.raises(HeadraceError, match="there is an endpoint 'abalone' already"):
+    with pytest.raises(HeadraceError, match="the endpoint 'abalone' already exists"):
         create_endpoint("abalone", [sample("obedient")], settings=ONE)
     assert endpoint.status == "InService"
     for name in ("", "a b", "../x", "-a", "a-", "x" * 64):
@@ -187,7 +187,7 @@ def test_somebody_elses_process_is_left_alone(tmp_path):
     """After a restart of the machine the number in the state may be that of anything."""
     other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     try:
-        entry = Entry("old")
+        entry = EndpointEntry("old")
         os.close(entry.claim())
         entry.write("spec", {"stages": [], "settings": {}, "direct": False})
         entry.write("state", {"pid": other.pid, "address": "http://127.0.0.1:1", "created": 0})
@@ -203,7 +203,7 @@ def test_somebody_elses_process_is_left_alone(tmp_path):
 def test_a_damaged_registry_is_no_obstacle(endpoint):
     (state_folder() / "endpoints" / "stray").mkdir()
     (state_folder() / "endpoints" / "no name!").mkdir()
-    entry = Entry("abalone")
+    entry = EndpointEntry("abalone")
     whole = (entry.folder / "state.json").read_bytes()
     for length in range(0, len(whole), 7):
         (entry.folder / "state.json").write_bytes(whole[:length])
@@ -214,9 +214,9 @@ def test_a_damaged_registry_is_no_obstacle(endpoint):
 
 
 def test_what_is_not_there():
-    with pytest.raises(EndpointError, match="there is no endpoint 'nope'; there are: none"):
+    with pytest.raises(EndpointError, match="no endpoint is named 'nope'; existing endpoints: none"):
         find_endpoint("nope")
-    with pytest.raises(ConnectionError, match="there is no endpoint at http://127.0.0.1:1"):
+    with pytest.raises(ConnectionError, match="no endpoint listens at http://127.0.0.1:1"):
         Client("http://127.0.0.1:1").invoke("x")
     with pytest.raises(ValueError, match="http://host:port"):
         Client("ftp://x")

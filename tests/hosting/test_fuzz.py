@@ -131,7 +131,7 @@ def test_raw_connections(tmp_path):
         arguments={"entry_point": str(tmp_path / "script.py")},
         model_dir=str(tmp_path),
     )
-    with Server(stage, workers=1, timeout_s=5) as server:
+    with Server(stage, workers=1) as server:
         server.ready()
         host, _, port = server.address.removeprefix("http://").partition(":")
         for raw in RAW:

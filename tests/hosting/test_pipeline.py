@@ -10,7 +10,7 @@ from tests.hosting.containers.sample_containers import Batching, Echo, FailsToge
 from headrace.contracts.serving import AnswersMany, Request, Response
 from headrace.errors import RequestError
 from headrace.hosting.failures import ContainerError
-from headrace.hosting.pipeline import Member, serial_pipeline
+from headrace.hosting.pipeline import PipelineMember, serial_pipeline
 
 
 def ask(body=b"row", content_type="text/csv", accept="*/*", **headers):
@@ -20,7 +20,7 @@ def ask(body=b"row", content_type="text/csv", accept="*/*", **headers):
 def members(*handlers, defaults=None):
     defaults = defaults or {}
     return [
-        Member(handler=handler, name=f"container-{number}", default_accept=defaults.get(number))
+        PipelineMember(handler=handler, name=f"container-{number}", default_accept=defaults.get(number))
         for number, handler in enumerate(handlers, 1)
     ]
 
@@ -206,10 +206,10 @@ class Notes:
         self.told = []
         self.seconds = []
 
-    def begins(self, name):
+    def call_started(self, name):
         self.told.append(name)
 
-    def ended(self, name, seconds, count):
+    def call_ended(self, name, seconds, count):
         self.told.append((name, count))
         self.seconds.append(seconds)
 
@@ -229,5 +229,5 @@ def test_calls_are_told():
 def test_too_many_and_equal_names():
     with pytest.raises(ValueError, match="1 to 15"):
         serial_pipeline(members(*[Echo()] * 16))
-    with pytest.raises(ValueError, match="one name"):
+    with pytest.raises(ValueError, match="same name"):
         serial_pipeline(members(Echo())[:1] * 2)

@@ -9,7 +9,7 @@ from tests.hosting.places import sample
 
 from headrace.contracts.serving import Request
 from headrace.errors import JobFailed
-from headrace.hosting.prepare import prepared
+from headrace.hosting.prepare import prepare_stages
 from headrace.hosting.stage import load_handler, script_stage
 
 SCRIPT = """
@@ -51,7 +51,7 @@ def answer(stage):
 
 def test_a_script_with_dependencies_is_put_together_once(tmp_path, temporary, script):
     stage = script_stage(tmp_path, entry_point=script, dependencies=[dependency(tmp_path, "one")])
-    with prepared([stage]) as (ready,):
+    with prepare_stages([stage]) as (ready,):
         (folder,) = temporary.iterdir()
         assert answer(ready) == answer(ready) == b"one"
         assert list(temporary.iterdir()) == [folder]
@@ -70,7 +70,7 @@ def test_a_script_in_an_archive_is_put_into_the_folder_that_was_given(tmp_path, 
     place = tmp_path / "models"
     (place / "2" / "code").mkdir(parents=True)
     (place / "2" / "code" / "old.py").write_text("")
-    with prepared([sample("echo"), stage], place) as (echo, ready):
+    with prepare_stages([sample("echo"), stage], place) as (echo, ready):
         assert echo == sample("echo")
         assert ready.arguments["source_dir"] == str(place / "2" / "code")
         assert sorted(path.name for path in (place / "2" / "code").iterdir()) == ["said.py", "script.py"]
@@ -80,11 +80,14 @@ def test_a_script_in_an_archive_is_put_into_the_folder_that_was_given(tmp_path, 
 
 def test_what_is_in_one_place_stays_there(tmp_path, temporary, script):
     stage = script_stage(tmp_path, entry_point=script)
-    with prepared([stage]) as ready:
+    with prepare_stages([stage]) as ready:
         assert ready == [stage]
         assert not list(temporary.iterdir())
 
 
 def test_a_script_that_is_not_there(tmp_path):
-    with pytest.raises(JobFailed, match=r"nowhere\.py"), prepared([script_stage(tmp_path, entry_point="nowhere.py")]):
+    with (
+        pytest.raises(JobFailed, match=r"nowhere\.py"),
+        prepare_stages([script_stage(tmp_path, entry_point="nowhere.py")]),
+    ):
         pass

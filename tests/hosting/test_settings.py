@@ -6,7 +6,7 @@ import pytest
 from tests.hosting.places import sample
 
 from headrace.hosting.settings import Settings
-from headrace.hosting.stage import Stage, check_stages, load_handler, names_of
+from headrace.hosting.stage import Stage, check_stages, container_names, load_handler
 from headrace.io.system import usable_cores
 
 
@@ -64,17 +64,17 @@ def test_containers_that_make_no_endpoint(echo):
         check_stages([echo] * 16)
     with pytest.raises(ValueError, match="either all"):
         check_stages([echo, sample("echo", name="b")])
-    with pytest.raises(ValueError, match="one name"):
+    with pytest.raises(ValueError, match="same name"):
         check_stages([sample("echo", name="b")] * 2)
     with pytest.raises(ValueError, match="32768"):
         check_stages([sample("echo", environment={f"A{i}": "x" * 1000 for i in range(34)})])
     check_stages([echo] * 15)
-    assert names_of([echo, echo]) == ["container-1", "container-2"]
+    assert container_names([echo, echo]) == ["container-1", "container-2"]
 
 
 def test_loading_a_handler(tmp_path):
     (tmp_path / "model.txt").write_text("learned")
     handler = load_handler(sample("Container", model_dir=str(tmp_path)))
     assert handler(None).body == b"learned"
-    with pytest.raises(TypeError, match="gave a int, which does not answer"):
+    with pytest.raises(TypeError, match="returned int, which cannot answer"):
         load_handler(sample("no_handler"))

@@ -13,7 +13,7 @@ import typer
 from headrace.cli.options import AsJson
 from headrace.cli.terminal import note, print_json, print_line, print_table
 from headrace.errors import NoFiles, UnsupportedData, Where
-from headrace.hosting.client import Answer, Client
+from headrace.hosting.client import Client, InvocationResult
 from headrace.hosting.endpoint import create_endpoint, find_endpoint, list_endpoints, log_to_standard_error
 from headrace.hosting.http.server import serve as serve_stages
 from headrace.hosting.settings import Settings
@@ -102,7 +102,7 @@ def invoke(
     sys.stdout.buffer.flush()
 
 
-def _invoke(endpoint: str, body: bytes, content_type: str, accept: str | None, timeout_s: float) -> Answer:
+def _invoke(endpoint: str, body: bytes, content_type: str, accept: str | None, timeout_s: float) -> InvocationResult:
     if endpoint.startswith("http://"):
         client = Client(endpoint.rstrip("/"))
         return client.invoke(body, content_type=content_type, accept=accept, timeout_s=timeout_s)
@@ -175,7 +175,10 @@ def serve(
             "--name", show_default=False, help="Do not stay: start an endpoint of this name, and print its address."
         ),
     ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Answers to failed requests hold the traceback.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Answers to failed requests contain the traceback.")] = False,
+    fast_path: Annotated[
+        bool, typer.Option("--fast-path/--no-fast-path", help="Answer invocations without the layers of Starlette.")
+    ] = True,
 ) -> None:
     """Serve a model, or several in series, as SageMaker hosts them.
 
@@ -188,7 +191,9 @@ def serve(
     """
     stages = stages_of(models, script)
     chosen_port = 0 if name is not None and port == 8080 else port
-    settings = Settings(host=host, port=chosen_port, workers=workers, debug=debug).with_environment()
+    settings = Settings(
+        host=host, port=chosen_port, workers=workers, debug=debug, fast_path=fast_path
+    ).with_environment()
     if name is not None:
         endpoint = create_endpoint(name, stages, settings=settings)
         print_line(str(endpoint.address))

@@ -20,7 +20,7 @@ import threading
 import time
 from pathlib import Path
 
-__all__ = ["MARK", "Tied"]
+__all__ = ["MARK", "ProcessGuard"]
 
 MARK = "HEADRACE_STARTED_BY"
 LOOK_S = 1.0
@@ -28,7 +28,7 @@ ROUNDS, PAUSE_S = 100, 0.02
 IS_POSIX = os.name == "posix"
 
 
-class Tied:
+class ProcessGuard:
     """What ties processes to this one: what is started with :attr:`environment` does not outlive it.
 
     Make it before the process, and add the process when it runs: should this process be killed in between, the mark is enough.

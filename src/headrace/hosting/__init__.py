@@ -1,21 +1,21 @@
-"""Endpoints: a model, or containers in series, answering over HTTP on this machine as SageMaker hosts them."""
+"""Endpoints: a model, or several containers in series, served over HTTP on this machine as SageMaker hosts them."""
 
 from __future__ import annotations
 
-from headrace.hosting.client import Answer, Client, ModelError
+from headrace.hosting.client import Client, InvocationResult, ModelError
 from headrace.hosting.endpoint import Endpoint, EndpointError, create_endpoint, find_endpoint, list_endpoints
 from headrace.hosting.http.server import application, serve
-from headrace.hosting.pipeline import Member, SerialPipeline, serial_pipeline
+from headrace.hosting.pipeline import PipelineMember, SerialPipeline, serial_pipeline
 from headrace.hosting.settings import Settings
 from headrace.hosting.stage import Stage, linear_learner_stage, recognise, script_stage
 
 __all__ = [
-    "Answer",
     "Client",
     "Endpoint",
     "EndpointError",
-    "Member",
+    "InvocationResult",
     "ModelError",
+    "PipelineMember",
     "SerialPipeline",
     "Settings",
     "Stage",

@@ -1,4 +1,4 @@
-"""Asking an endpoint over HTTP, with SageMaker's names for what is asked and for what goes wrong."""
+"""An HTTP client for endpoints, with SageMaker's names for options and errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from headrace.errors import HeadraceError
 
-__all__ = ["Answer", "Client", "InvokeOptions", "ModelError"]
+__all__ = ["Client", "InvocationResult", "InvokeOptions", "ModelError"]
 
 PREFIX = "X-Amzn-SageMaker-"
 MOST_MESSAGE = 2048
@@ -20,13 +20,13 @@ TIMED_OUT = 504
 
 
 class ModelError(HeadraceError, RuntimeError):
-    """The endpoint answered with an error: what SageMaker's ``InvokeEndpoint`` calls ``ModelError``.
+    """The endpoint answered with an error. SageMaker's ``InvokeEndpoint`` raises an error of this name.
 
     Attributes:
         status: 424, SageMaker's status for it.
-        original_status: What the container answered with; 0 when it did not answer in time.
-        original_message: Its words.
-        container: Which container it was: ``primary``, or its name in a pipeline.
+        original_status: The status of the container's answer; 0 if it did not answer in time.
+        original_message: The body of that answer.
+        container: The container: ``primary``, or its name in a pipeline.
     """
 
     status = MODEL_ERROR
@@ -49,8 +49,8 @@ def _rebuild(status: int, message: str, container: str) -> ModelError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What an endpoint answered."""
+class InvocationResult:
+    """The answer of an endpoint to an invocation."""
 
     body: bytes
     content_type: str
@@ -59,7 +59,7 @@ class Answer:
 
 
 class InvokeOptions(TypedDict, total=False):
-    """What :meth:`Client.invoke` takes besides the body; each has its default there."""
+    """The options of :meth:`Client.invoke`."""
 
     content_type: str
     accept: str | None
@@ -70,7 +70,7 @@ class InvokeOptions(TypedDict, total=False):
 
 
 class Client:
-    """Asks one endpoint; safe in threads. Connections are kept open and used again.
+    """A client of one endpoint. Safe in threads. Connections are kept open and reused.
 
     Args:
         address: ``http://host:port``.
@@ -94,21 +94,21 @@ class Client:
         target_container_hostname: str | None = None,
         inference_id: str | None = None,
         timeout_s: float = 70.0,
-    ) -> Answer:
-        """Ask for a prediction.
+    ) -> InvocationResult:
+        """Get a prediction.
 
         Args:
-            body: The request; text goes as UTF-8.
-            content_type: What it is.
-            accept: What the answer should be.
-            custom_attributes: For the container to read; at most 1024 visible ASCII characters.
-            target_container_hostname: Which container is to answer, where the endpoint's containers are asked directly.
+            body: The request; text is sent as UTF-8.
+            content_type: Its content type.
+            accept: The content type that the answer should have.
+            custom_attributes: Passed on to the container; at most 1024 visible ASCII characters.
+            target_container_hostname: The container that answers, for endpoints with direct invocation.
             inference_id: A name for the request; 1 to 64 characters.
-            timeout_s: How long to wait.
+            timeout_s: How long to wait for the answer.
 
         Raises:
-            ModelError: The container, one of the pipeline's, or the endpoint itself answered with an error.
-            ConnectionError: There is nobody at this address.
+            ModelError: A container or the endpoint itself answered with an error.
+            ConnectionError: No endpoint listens at this address.
         """
         given = {
             "Content-Type": content_type,
@@ -120,17 +120,17 @@ class Client:
         headers = {name: value for name, value in given.items() if value is not None}
         payload = body.encode() if isinstance(body, str) else bytes(body)
         try:
-            status, told, answer = self.request("POST", "/invocations", payload, headers, timeout_s=timeout_s)
+            status, found, answer = self.request("POST", "/invocations", payload, headers, timeout_s=timeout_s)
         except TimeoutError as error:
             reason = "Your invocation timed out while waiting for a response from container primary."
             raise ModelError(0, reason) from error
         if not 200 <= status < 300:
-            raise _failure(status, answer)
-        return Answer(
+            raise _model_error(status, answer)
+        return InvocationResult(
             body=answer,
-            content_type=told.get("content-type", ""),
-            custom_attributes=told.get("x-amzn-sagemaker-custom-attributes"),
-            production_variant=told.get("x-amzn-invoked-production-variant", "AllTraffic"),
+            content_type=found.get("content-type", ""),
+            custom_attributes=found.get("x-amzn-sagemaker-custom-attributes"),
+            production_variant=found.get("x-amzn-invoked-production-variant", "AllTraffic"),
         )
 
     def request(
@@ -142,36 +142,36 @@ class Client:
         *,
         timeout_s: float = 10.0,
     ) -> tuple[int, dict[str, str], bytes]:
-        """One HTTP request: status, headers with names in lower case, body.
+        """Send one HTTP request. Returns status, headers with lower-case names, and body.
 
         Raises:
-            ConnectionError: There is nobody at this address.
-            TimeoutError: There is no answer in time.
+            ConnectionError: No endpoint listens at this address.
+            TimeoutError: No answer arrived in time.
         """
-        kept = self._kept()
+        kept = self._take_idle()
         if kept is not None:
             try:
                 return self._once(kept, method, path, body, headers, timeout_s)
             except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
-                pass  # The endpoint has closed the connection since the last request: that one was never read.
+                pass  # The endpoint closed the idle connection. It did not read this request, so send it again.
         fresh = http.client.HTTPConnection(self._host, self._port, timeout=timeout_s)
         try:
             return self._once(fresh, method, path, body, headers, timeout_s)
         except ConnectionError as error:
-            raise ConnectionError(f"there is no endpoint at {self.address}: {error}") from error
+            raise ConnectionError(f"no endpoint listens at {self.address}: {error}") from error
         except http.client.HTTPException as error:
-            raise ConnectionError(f"what answers at {self.address} is no endpoint: {error!r}") from error
+            raise ConnectionError(f"the server at {self.address} is not an endpoint: {error!r}") from error
 
     def close(self) -> None:
-        """Close the connections that are kept."""
-        while (kept := self._kept()) is not None:
+        """Close the idle connections."""
+        while (kept := self._take_idle()) is not None:
             kept.close()
 
     def __del__(self) -> None:
         if hasattr(self, "_idle"):
             self.close()
 
-    def _kept(self) -> http.client.HTTPConnection | None:
+    def _take_idle(self) -> http.client.HTTPConnection | None:
         try:
             return self._idle.pop()
         except IndexError:
@@ -191,8 +191,8 @@ class Client:
                 connection.sock.settimeout(timeout_s)
             connection.request(method, path, body, dict(headers or {}))
             answer = connection.getresponse()
-            told = {name.lower(): value for name, value in answer.getheaders()}
-            found = answer.status, told, answer.read()
+            received = {name.lower(): value for name, value in answer.getheaders()}
+            found = answer.status, received, answer.read()
         except BaseException:
             connection.close()
             raise
@@ -203,8 +203,8 @@ class Client:
         return found
 
 
-def _failure(status: int, answer: bytes) -> ModelError:
-    """An answer that tells of an error, as an exception."""
+def _model_error(status: int, answer: bytes) -> ModelError:
+    """The exception for an answer with an error status."""
     try:
         found: Any = json.loads(answer)
     except (ValueError, RecursionError):
@@ -212,6 +212,6 @@ def _failure(status: int, answer: bytes) -> ModelError:
     if not isinstance(found, dict) or not {"message", "status"} <= found.keys():
         return ModelError(status, answer.decode("utf-8", "replace"))  # The container's own answer.
     message = str(found["message"])
-    # SageMaker calls it status 0 when a container did not answer in time.
+    # SageMaker reports status 0 if a container did not answer in time.
     code = 0 if status == TIMED_OUT else status
     return ModelError(code, message, container=found.get("container") or "primary")

@@ -1,4 +1,4 @@
-"""Named endpoints: processes that outlive the caller and can be listed, asked and deleted from another one."""
+"""Named endpoints: processes that outlive the caller. Other processes can list, invoke and delete them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from typing import Any, Literal, Unpack
 
 from headrace.errors import LOG_MARK, HeadraceError
-from headrace.hosting.client import Answer, Client, InvokeOptions
+from headrace.hosting.client import Client, InvocationResult, InvokeOptions
 from headrace.hosting.http.server import bind, serve
-from headrace.hosting.registry import Entry, all_entries
+from headrace.hosting.registry import EndpointEntry, all_entries
 from headrace.hosting.settings import Settings
-from headrace.hosting.stage import Stage, check_stages, names_of
-from headrace.hosting.workers.process import search_path, start
+from headrace.hosting.stage import Stage, check_stages, container_names
+from headrace.hosting.workers.process import python_arguments, search_path
 
 __all__ = [
     "Endpoint",
@@ -47,13 +47,13 @@ class EndpointError(HeadraceError, RuntimeError):
 
 
 class Endpoint:
-    """One endpoint, running or not. Got by :func:`create_endpoint`, :func:`find_endpoint`, :func:`list_endpoints`.
+    """One endpoint, running or not. Returned by :func:`create_endpoint`, :func:`find_endpoint` and :func:`list_endpoints`.
 
     Attributes:
         name: Its name.
     """
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: EndpointEntry) -> None:
         self.name = entry.name
         self._entry = entry
         self._client: Client | None = None
@@ -63,8 +63,8 @@ class Endpoint:
 
     @property
     def status(self) -> Status:
-        """``"Creating"`` until its model is loaded, ``"InService"``, ``"Failed"`` when it could not start, ``"Stopped"`` when
-        its process is gone: killed, or the machine was restarted.
+        """``"Creating"`` until its model is loaded; then ``"InService"``; ``"Failed"`` if it could not start; ``"Stopped"`` if its
+        process has ended, for example by a restart of the machine.
         """
         if not self._entry.is_alive():
             return "Failed" if self._entry.read("state").get("failure") else "Stopped"
@@ -72,17 +72,17 @@ class Endpoint:
 
     @property
     def address(self) -> str | None:
-        """``http://host:port``, or ``None`` where it does not listen."""
+        """``http://host:port``, or ``None`` if it does not listen."""
         return self._entry.read("state").get("address") if self._entry.is_alive() else None
 
     @property
     def pid(self) -> int | None:
-        """Its process, or ``None`` where it has none."""
+        """Its process number, or ``None`` if it does not run."""
         return self._entry.read("state").get("pid") if self._entry.is_alive() else None
 
     @property
     def unready(self) -> str | None:
-        """Why it cannot answer now; ``None`` when it can."""
+        """Why it cannot answer now; ``None`` if it can."""
         address = self.address
         if address is None:
             return self._entry.read("state").get("failure") or "it does not run"
@@ -95,7 +95,7 @@ class Endpoint:
             return f"it does not answer: {error}"
 
     def describe(self) -> dict[str, Any]:
-        """Everything that is known of it, as values that JSON can hold."""
+        """Its name, status, address, containers and so on, as JSON values."""
         state, spec = self._entry.read("state"), self._entry.read("spec")
         stages = [Stage.from_json(plain) for plain in spec.get("stages", ())]
         status = self.status
@@ -105,7 +105,7 @@ class Endpoint:
             "address": self.address,
             "pid": self.pid,
             "created": state.get("created"),
-            "containers": names_of(stages),
+            "containers": container_names(stages),
             "models": [stage.model_dir for stage in stages],
             "log": str(self._entry.log),
             "reason": None if status == "InService" else self.unready,
@@ -115,8 +115,8 @@ class Endpoint:
         self,
         body: bytes | str,
         **options: Unpack[InvokeOptions],
-    ) -> Answer:
-        """Ask it for a prediction; see :meth:`headrace.hosting.client.Client.invoke`.
+    ) -> InvocationResult:
+        """Get a prediction; see :meth:`headrace.hosting.client.Client.invoke`.
 
         Raises:
             ModelError: A container, or the endpoint itself, answered with an error.
@@ -129,7 +129,7 @@ class Endpoint:
             raise EndpointError(f"the endpoint {self.name} does not answer: {error}") from error
 
     def logs(self, lines: int | None = None) -> str:
-        """What its processes have printed: everything, or the last lines."""
+        """The output of its processes: everything, or the last lines."""
         try:
             text = self._entry.log.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
@@ -137,10 +137,10 @@ class Endpoint:
         return text if lines is None else "".join(text.splitlines(keepends=True)[-lines:])
 
     def stop(self, *, timeout_s: float = 30.0) -> None:
-        """End its processes: what is in flight is answered first. Does nothing where it does not run.
+        """Stop its processes, after answering the requests in flight. Does nothing if it does not run.
 
         Args:
-            timeout_s: How long that may take; then it is killed, as SageMaker does.
+            timeout_s: How long that may take. Then it is killed, as SageMaker does.
         """
         for number, patience_s in ((signal.SIGTERM, timeout_s), (signal.SIGKILL, timeout_s)):
             deadline = time.monotonic() + patience_s
@@ -150,14 +150,14 @@ class Endpoint:
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, number)
                     break
-                if time.monotonic() > deadline:  # It has no number yet, and will not have one.
+                if time.monotonic() > deadline:  # It did not record its process number in time.
                     return
                 time.sleep(PAUSE_S)
             while self._entry.is_alive() and time.monotonic() < deadline:
                 time.sleep(PAUSE_S)
 
     def delete(self) -> None:
-        """Stop it and forget it, its log too. Does nothing where that is done already."""
+        """Stop it, and delete its folder with its log. Does nothing if it is deleted already."""
         self.stop()
         if self._client is not None:
             self._client.close()
@@ -200,25 +200,25 @@ def create_endpoint(
     direct: bool = False,
     wait_s: float | None = 240.0,
 ) -> Endpoint:
-    """Start an endpoint in a process of its own, which outlives this one.
+    """Start an endpoint in its own process, which outlives this one.
 
     Args:
-        name: Up to 63 letters, digits and inner hyphens. One that has stopped or failed may be taken again.
+        name: Up to 63 letters, digits and inner hyphens. The name of a stopped or failed endpoint may be used again.
         stages: Its containers, 1 to 15.
-        settings: Limits and workers; by default a free port of the loopback address is taken.
-        direct: Requests go to the one container that their header names, not through all of them.
+        settings: Limits and workers; by default it listens on a free port of the loopback address.
+        direct: Send each request to the one container that its header names, not through all of them.
         wait_s: How long to wait until its model is loaded (SageMaker gives it 4 minutes). ``None`` does not wait.
 
     Raises:
-        EndpointError: Its model does not load, or not in time. The message has the reason and the end of the log; the
-            endpoint is stopped, and stays in the list as ``"Failed"``.
-        HeadraceError: There is an endpoint of this name.
-        ValueError: These containers cannot make an endpoint.
+        EndpointError: Its model does not load, or not in time. The message has the reason and the end of the log. The endpoint
+            is stopped and stays in the list as ``"Failed"``.
+        HeadraceError: An endpoint of this name exists.
+        ValueError: An invalid set of containers.
     """
     check_stages(stages)
     if sys.platform == "win32":
-        raise EndpointError("endpoints with names need a POSIX system; headrace serve answers in the foreground")
-    entry = Entry(name)
+        raise EndpointError("named endpoints need a POSIX system; use headrace serve, which runs in the foreground")
+    entry = EndpointEntry(name)
     claim = entry.claim()
     try:
         chosen = settings or Settings(port=0)
@@ -228,7 +228,7 @@ def create_endpoint(
         entry.write("spec", spec)
         _start(entry, claim)
     finally:
-        os.close(claim)  # The endpoint's process has the lock now.
+        os.close(claim)  # The endpoint's process holds the lock now.
     endpoint = Endpoint(entry)
     if wait_s is not None:
         endpoint._wait(wait_s)
@@ -236,50 +236,50 @@ def create_endpoint(
 
 
 def find_endpoint(name: str) -> Endpoint:
-    """The endpoint of this name, whichever process has created it.
+    """The endpoint of this name, created by any process.
 
     Raises:
-        EndpointError: There is none; the message lists those that there are.
+        EndpointError: It does not exist; the message lists the existing names.
     """
-    entry = Entry(name)
+    entry = EndpointEntry(name)
     if not entry.read("spec"):
         names = ", ".join(entry.name for entry in all_entries()) or "none"
-        raise EndpointError(f"there is no endpoint {name!r}; there are: {names}")
+        raise EndpointError(f"no endpoint is named {name!r}; existing endpoints: {names}")
     return Endpoint(entry)
 
 
 def list_endpoints() -> list[Endpoint]:
-    """All endpoints, by name: those that run, and those that failed or stopped and were not deleted."""
+    """All endpoints that were not deleted, by name, running or not."""
     return [Endpoint(entry) for entry in all_entries()]
 
 
-def _start(entry: Entry, claim: int) -> None:
+def _start(entry: EndpointEntry, claim: int) -> None:
     with entry.log.open("wb") as log:
         process = subprocess.Popen(  # noqa: S603 - ourselves
-            [sys.executable, *start("headrace.hosting.endpoint"), entry.name, str(claim)],
+            [sys.executable, *python_arguments("headrace.hosting.endpoint"), entry.name, str(claim)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             pass_fds=[claim],
             start_new_session=True,
         )
-    # Whoever is still here when it ends takes note of that, so that no dead process stays in the system's table.
+    # Reap the child when it ends, so that it leaves no zombie.
     threading.Thread(target=process.wait, name="headrace-endpoint-wait", daemon=True).start()
 
 
 def log_to_standard_error(level: int = logging.INFO) -> None:
-    """What endpoints say, with the time in front."""
+    """Log to standard error, with the time in front."""
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    # How the server inside starts and stops is of no interest; what goes wrong in it is.
+    # Show what goes wrong in uvicorn, not that it starts and stops.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
 
 
 def main() -> None:
-    """Serve what is written down under a name. The arguments are the name, and the descriptor that is the claim on it.
+    """Serve the endpoint with the name in the first argument. The second is the descriptor of its lock.
 
-    The descriptor stays open, and locked, until this process ends.
+    The descriptor stays open and locked until this process ends.
     """
-    entry, claim = Entry(sys.argv[1]), int(sys.argv[2])
+    entry, claim = EndpointEntry(sys.argv[1]), int(sys.argv[2])
     inheritable = False
     os.set_inheritable(claim, inheritable)
     log_to_standard_error()

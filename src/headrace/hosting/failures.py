@@ -1,4 +1,4 @@
-"""What went wrong with a request, as it travels from a container to the client."""
+"""Errors of a request, as they pass from a container to the client."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 
 from headrace.errors import HeadraceError, RequestError
 
-__all__ = ["ContainerError", "as_failure", "failure_from_json", "failure_to_json", "named"]
+__all__ = ["ContainerError", "as_failure", "failure_from_json", "failure_to_json", "with_container"]
 
 INTERNAL = 500
 
 
 class ContainerError(HeadraceError, RuntimeError):
-    """The container's own code failed on a request: it is answered with 500.
+    """The code of a container failed. The request is answered with 500.
 
     Attributes:
-        kind: Name of the exception's class.
+        kind: The name of the exception's class.
         reason: Its message.
         trace: Its traceback.
-        container: Which container of a pipeline it came from, or ``None``.
+        container: The name of the container in its pipeline, or ``None``.
     """
 
     def __init__(self, kind: str, reason: str, *, trace: str = "", container: str | None = None) -> None:
@@ -39,9 +39,9 @@ def _rebuild(kind: str, reason: str, trace: str, container: str | None) -> Conta
 
 
 def as_failure(error: BaseException) -> RequestError | ContainerError:
-    """Any exception as one of the two that are answered.
+    """Convert any exception to one of the two that are answered.
 
-    A :class:`RequestError` with status 500 that has a cause is the container's own failure told by somebody else.
+    A :class:`RequestError` with status 500 and a cause wraps a failure of the container: the cause is reported.
     """
     if isinstance(error, RequestError) and error.status == INTERNAL and error.__cause__ is not None:
         kind, trace = type(error.__cause__).__name__, "".join(traceback.format_exception(error.__cause__))
@@ -52,8 +52,8 @@ def as_failure(error: BaseException) -> RequestError | ContainerError:
     return ContainerError(type(error).__name__, str(error), trace=trace)
 
 
-def named(error: Exception, container: str | None) -> RequestError | ContainerError:
-    """The same failure, with the name that its container has in the pipeline; ``None`` where it is alone."""
+def with_container(error: Exception, container: str | None) -> RequestError | ContainerError:
+    """The same failure with the name of its container; ``None`` if the endpoint has one container."""
     failure = as_failure(error)
     if isinstance(failure, RequestError):
         return RequestError(failure.status, failure.reason, container=container)
@@ -61,7 +61,7 @@ def named(error: Exception, container: str | None) -> RequestError | ContainerEr
 
 
 def failure_to_json(error: BaseException) -> dict[str, Any]:
-    """As plain values, to cross to another process."""
+    """As plain values, to send to another process."""
     failure = as_failure(error)
     plain: dict[str, Any] = {"reason": failure.reason, "container": failure.container}
     if isinstance(failure, RequestError):
@@ -70,7 +70,7 @@ def failure_to_json(error: BaseException) -> dict[str, Any]:
 
 
 def failure_from_json(plain: Mapping[str, Any]) -> RequestError | ContainerError:
-    """From what :func:`failure_to_json` gave."""
+    """The inverse of :func:`failure_to_json`."""
     if "status" in plain:
         return RequestError(plain["status"], plain["reason"], container=plain["container"])
     return ContainerError(plain["kind"], plain["reason"], trace=plain["trace"], container=plain["container"])

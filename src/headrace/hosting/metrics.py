@@ -1,43 +1,43 @@
-"""Counts and durations of an endpoint, in the text form that Prometheus reads."""
+"""Counts and durations of an endpoint, in the Prometheus text format."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 
-__all__ = ["CONTENT_TYPE", "Counter", "Histogram", "Metrics"]
+__all__ = ["CONTENT_TYPE", "CounterMetric", "HistogramMetric", "Metrics"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
-class Counter:
-    """A number that only grows, for each value of its label if it has one."""
+class CounterMetric:
+    """A number that only grows, one for each value of an optional label."""
 
     def __init__(self, name: str, text: str, label: str | None = None) -> None:
         self.name, self.text, self._label = name, text, label
         self._counts: dict[str, int] = {"": 0}
 
     def add(self, of: str = "") -> None:
-        """Count.
+        """Add one.
 
         Args:
-            of: The label's value.
+            of: The value of the label.
         """
         if of:
             self._counts.pop("", None)
         self._counts[of] = self._counts.get(of, 0) + 1
 
     def lines(self) -> Iterator[str]:
-        """Its part of the page."""
-        yield from _head(self.name, self.text, "counter")
+        """The lines of this metric."""
+        yield from _header(self.name, self.text, "counter")
         for of, count in self._counts.items():
             yield f"{self.name}{_labels(self._label, of)} {count}"
 
 
-class Histogram:
-    """How many values were at most so large, for each value of its label if it has one."""
+class HistogramMetric:
+    """Counts of values by upper bound, for each value of an optional label."""
 
     def __init__(self, name: str, text: str, bounds: tuple[float, ...], label: str | None = None) -> None:
         self.name, self.text, self._bounds, self._label = name, text, bounds, label
@@ -48,8 +48,8 @@ class Histogram:
         """Count a value.
 
         Args:
-            value: What was measured.
-            of: The label's value.
+            value: The measured value.
+            of: The value of the label.
         """
         counts = self._counts.get(of)
         if counts is None:
@@ -59,8 +59,8 @@ class Histogram:
         self._sums[of] += value
 
     def lines(self) -> Iterator[str]:
-        """Its part of the page."""
-        yield from _head(self.name, self.text, "histogram")
+        """The lines of this metric."""
+        yield from _header(self.name, self.text, "histogram")
         for of, counts in self._counts.items():
             total = 0
             for bound, count in zip((*map("{:g}".format, self._bounds), "+Inf"), counts, strict=True):
@@ -71,25 +71,28 @@ class Histogram:
 
 
 class Metrics:
-    """Everything that an endpoint counts."""
+    """All metrics of an endpoint."""
 
     def __init__(self) -> None:
-        self.requests = Counter("headrace_requests_total", "Answered invocations by HTTP status.", "status")
-        self.request_seconds = Histogram(
-            "headrace_request_seconds", "From the whole request to its answer, by HTTP status.", SECONDS, "status"
+        self.requests = CounterMetric("headrace_requests_total", "Answered invocations by HTTP status.", "status")
+        self.request_seconds = HistogramMetric(
+            "headrace_request_seconds",
+            "Time from the complete request to its answer, by HTTP status.",
+            SECONDS,
+            "status",
         )
-        self.batch_size = Histogram("headrace_batch_size", "Requests that were answered together.", SIZES)
-        self.container_seconds = Histogram(
+        self.batch_size = HistogramMetric("headrace_batch_size", "Requests per batch.", SIZES)
+        self.container_seconds = HistogramMetric(
             "headrace_container_seconds",
-            "One call of a container, for one request or a batch.",
+            "Time of one call of a container, for one request or a batch.",
             SECONDS,
             "container",
         )
-        self.restarts = Counter("headrace_worker_restarts_total", "Workers that ended and were replaced.")
+        self.restarts = CounterMetric("headrace_worker_restarts_total", "Workers that died and were replaced.")
         self._gauges: dict[str, tuple[str, Callable[[], float]]] = {}
 
     def gauge(self, name: str, text: str, value: Callable[[], float]) -> None:
-        """Show a number that is asked for when the page is read."""
+        """Add a number that is read when the page is requested."""
         self._gauges[name] = (text, value)
 
     def text(self) -> str:
@@ -98,12 +101,12 @@ class Metrics:
         for metric in (self.requests, self.request_seconds, self.batch_size, self.container_seconds, self.restarts):
             lines.extend(metric.lines())
         for name, (text, value) in self._gauges.items():
-            lines.extend(_head(name, text, "gauge"))
+            lines.extend(_header(name, text, "gauge"))
             lines.append(f"{name} {value()}")
         return "\n".join(lines) + "\n"
 
 
-def _head(name: str, text: str, kind: str) -> Iterator[str]:
+def _header(name: str, text: str, kind: str) -> Iterator[str]:
     yield f"# HELP {name} {text}"
     yield f"# TYPE {name} {kind}"
 
@@ -111,8 +114,8 @@ def _head(name: str, text: str, kind: str) -> Iterator[str]:
 def _labels(label: str | None, of: str, bound: str | None = None) -> str:
     pairs = [(label, of)] if label is not None and of else []
     pairs += [] if bound is None else [("le", bound)]
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in pairs) + "}" if pairs else ""
+    return "{" + ",".join(f'{name}="{_escape(value)}"' for name, value in pairs) + "}" if pairs else ""
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

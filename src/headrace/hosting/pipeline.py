@@ -1,4 +1,4 @@
-"""Containers one after the other, as SageMaker's serial inference does it."""
+"""Serial inference: each request passes through several containers, as in SageMaker's inference pipelines."""
 
 from __future__ import annotations
 
@@ -9,70 +9,69 @@ from typing import Any, Protocol
 
 from headrace.contracts.serving import AnswersMany, Handler, Request, Response
 from headrace.errors import RequestError
-from headrace.hosting.failures import as_failure, named
+from headrace.hosting.failures import as_failure, with_container
 
-__all__ = ["BatchingPipeline", "Member", "Observer", "SerialPipeline", "serial_pipeline"]
+__all__ = ["BatchingPipeline", "CallObserver", "PipelineMember", "SerialPipeline", "serial_pipeline"]
 
-LEAST_CONTAINERS, MOST_CONTAINERS = 2, 15
+MOST_CONTAINERS = 15
 DEFAULT_ACCEPT = "application/json"
 TARGET_CONTAINER = "x-amzn-sagemaker-target-container-hostname"
-MOST_REASON_CHARACTERS = 2048  # what SageMaker keeps of a container's message
+MOST_REASON_CHARACTERS = 2048  # SageMaker truncates a container's message to this
 ANY = ("", "*/*")
 
 
-class Observer(Protocol):
-    """Is told of each call of a container."""
+class CallObserver(Protocol):
+    """Receives the calls of containers."""
 
-    def begins(self, name: str, /) -> None:
-        """A container is asked."""
+    def call_started(self, name: str, /) -> None:
+        """A call begins."""
         ...
 
-    def ended(self, name: str, seconds: float, count: int, /) -> None:
-        """It has answered so many requests together, in so many seconds."""
+    def call_ended(self, name: str, seconds: float, count: int, /) -> None:
+        """A call for ``count`` requests took ``seconds``."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """One container of a pipeline, loaded."""
+class PipelineMember:
+    """A loaded container of a pipeline."""
 
     handler: Handler
     name: str
     """Its hostname, or ``container-1``, ``container-2``, ..."""
     default_accept: str | None = None
-    """What it answers with when nobody asks for anything: its ``SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT``."""
+    """The content type of its answers to requests without ``Accept``: its ``SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT``."""
 
 
 class SerialPipeline:
-    """A handler that sends each request through its members, one after the other.
+    """A handler that passes each request through its members in order.
 
-    The client's Content-Type goes to the first member and the client's Accept to the last; those in between get the
-    default of their container, or ``application/json``. The content type of each answer is that of the next request. The
-    first failure ends it, and names the member that it came from.
+    The client's Content-Type goes to the first member and the client's Accept to the last. The others get the default
+    of their container, or ``application/json``. The content type of each answer is that of the next request. The first
+    failure ends the request; its error names the member.
 
     Args:
-        members: One to 15. With one, it answers as if it were alone: nothing is named, and whatever it answers is the answer.
-        direct: Instead, each request goes to the one member that its
-            ``X-Amzn-SageMaker-Target-Container-Hostname`` names.
-        max_between_bytes: Largest body from one member to the next.
-        observer: Is told of each call.
+        members: 1 to 15. A single member is not named in errors, and its answers are passed on with any status.
+        direct: Send each request to the one member that its header ``X-Amzn-SageMaker-Target-Container-Hostname`` names.
+        max_between_bytes: Largest body between two members.
+        observer: Receives the calls.
 
     Raises:
-        ValueError: No or too many members, two of one name.
+        ValueError: No members, too many, or two with one name.
     """
 
     def __init__(
         self,
-        members: Sequence[Member],
+        members: Sequence[PipelineMember],
         *,
         direct: bool = False,
         max_between_bytes: int = 5 << 20,
-        observer: Observer | None = None,
+        observer: CallObserver | None = None,
     ) -> None:
         if not 1 <= len(members) <= MOST_CONTAINERS:
             raise ValueError(f"a pipeline has 1 to {MOST_CONTAINERS} containers, got {len(members)}")
         if len({member.name for member in members}) < len(members):
-            raise ValueError(f"two containers have one name: {', '.join(member.name for member in members)}")
+            raise ValueError(f"two containers have the same name: {', '.join(member.name for member in members)}")
         self.members = tuple(members)
         self._direct = direct and len(members) > 1
         self._by_name = {member.name: member for member in members}
@@ -83,7 +82,7 @@ class SerialPipeline:
         """Answer one request.
 
         Raises:
-            RequestError: A member refused it; ``container`` says which.
+            RequestError: A member refused it; ``container`` is its name.
             ContainerError: The code of a member failed.
         """
         answer: Response | Exception
@@ -101,12 +100,12 @@ class SerialPipeline:
         answer: Response | Exception = UNANSWERED
         for position, member in enumerate(self.members):
             accept = self._accept_for(position, request)
-            if isinstance(answer, Response):  # that of the member before
+            if isinstance(answer, Response):  # of the previous member
                 body, content_type = answer.body, answer.content_type
                 asked = Request(body=body, content_type=content_type, accept=accept, headers=request.headers)
             elif accept != request.accept:
-                asked = _accepting(request, accept)
-            answer = self._checked(position, self._call_once(member, asked))
+                asked = _with_accept(request, accept)
+            answer = self._check_answer(position, self._call_once(member, asked))
             if isinstance(answer, Exception):
                 break
         return answer
@@ -120,7 +119,7 @@ class SerialPipeline:
             asked = [self._request_for(position, request, requests[i]) for i, request in open_requests.items()]
             found = self._call(member, asked)
             for i, answer in zip(list(open_requests), found, strict=True):
-                answers[i] = checked = self._checked(position, answer)
+                answers[i] = checked = self._check_answer(position, answer)
                 if isinstance(checked, Response):
                     open_requests[i] = _next_request(checked, requests[i])
                 else:
@@ -134,12 +133,12 @@ class SerialPipeline:
             found = f"is {name!r}" if name else "is missing"
             names = ", ".join(self._by_name)
             return RequestError(400, f"the header {TARGET_CONTAINER} {found}: it must name one of {names}")
-        answer = self._call_once(member, _with_default(request, member))
-        return named(answer, member.name) if isinstance(answer, Exception) else answer
+        answer = self._call_once(member, _with_default_accept(request, member))
+        return with_container(answer, member.name) if isinstance(answer, Exception) else answer
 
     def _request_for(self, position: int, request: Request, first: Request) -> Request:
-        """What the member at ``position`` is asked: the accept header is what differs."""
-        return _accepting(request, self._accept_for(position, first))
+        """The request for the member at ``position``, which differs in its Accept header."""
+        return _with_accept(request, self._accept_for(position, first))
 
     def _accept_for(self, position: int, first: Request) -> str:
         default = self.members[position].default_accept
@@ -147,21 +146,21 @@ class SerialPipeline:
             return default or DEFAULT_ACCEPT
         return default if default and first.accept.strip() in ANY else first.accept
 
-    def _checked(self, position: int, answer: Response | Exception) -> Response | Exception:
-        """An answer as it goes on, or the failure that ends the chain."""
+    def _check_answer(self, position: int, answer: Response | Exception) -> Response | Exception:
+        """An answer to pass on, or the failure that ends the request."""
         if len(self.members) == 1:
-            return named(answer, None) if isinstance(answer, Exception) else answer
+            return with_container(answer, None) if isinstance(answer, Exception) else answer
         name = self.members[position].name
         if isinstance(answer, Exception):
-            return named(answer, name)
+            return with_container(answer, name)
         if not 200 <= answer.status < 300:
             text = answer.body.decode("utf-8", "replace")[:MOST_REASON_CHARACTERS]
             return RequestError(answer.status, text, container=name)
         if position + 1 < len(self.members) and len(answer.body) > self._max_between_bytes:
-            return self._too_large(position, answer)
+            return self._size_error(position, answer)
         return answer
 
-    def _too_large(self, position: int, answer: Response) -> RequestError:
+    def _size_error(self, position: int, answer: Response) -> RequestError:
         name, next_name = self.members[position].name, self.members[position + 1].name
         limit = f"{self._max_between_bytes / (1 << 20):g} MB"
         return RequestError(
@@ -171,51 +170,51 @@ class SerialPipeline:
             container=name,
         )
 
-    def _call(self, member: Member, requests: Sequence[Request]) -> Sequence[Response | Exception]:
+    def _call(self, member: PipelineMember, requests: Sequence[Request]) -> Sequence[Response | Exception]:
         if not requests:
             return []
         if self._observer is not None:
-            self._observer.begins(member.name)
+            self._observer.call_started(member.name)
         start = time.perf_counter()
         answers = _ask(member.handler, requests)
         if self._observer is not None:
-            self._observer.ended(member.name, time.perf_counter() - start, len(requests))
+            self._observer.call_ended(member.name, time.perf_counter() - start, len(requests))
         return answers
 
-    def _call_once(self, member: Member, request: Request) -> Response | Exception:
+    def _call_once(self, member: PipelineMember, request: Request) -> Response | Exception:
         answer: Any
         if self._observer is not None:
-            self._observer.begins(member.name)
+            self._observer.call_started(member.name)
         start = time.perf_counter()
         try:
             answer = member.handler(request)
         except Exception as error:  # noqa: BLE001 - whatever a container raises is the answer to this request
             answer = as_failure(error)
         if self._observer is not None:
-            self._observer.ended(member.name, time.perf_counter() - start, 1)
+            self._observer.call_ended(member.name, time.perf_counter() - start, 1)
         return answer if isinstance(answer, Response) else _as_answer(answer)
 
 
 class BatchingPipeline(SerialPipeline):
-    """A pipeline whose members all answer requests together that arrived together: batches go through the whole chain."""
+    """A pipeline whose members all answer batches, so that whole batches pass through it."""
 
     def answer_many(self, requests: Sequence[Request], /) -> Sequence[Response | Exception]:
-        """Answer requests together; in the place of each that fails is its error."""
+        """Answer a batch. A request that fails has its error in place of a response."""
         return self._answer(requests)
 
 
 def serial_pipeline(
-    members: Sequence[Member],
+    members: Sequence[PipelineMember],
     *,
     direct: bool = False,
     max_between_bytes: int = 5 << 20,
-    observer: Observer | None = None,
+    observer: CallObserver | None = None,
 ) -> SerialPipeline:
-    """The kind of pipeline that the members allow: with ``answer_many`` if all of them have it, or without.
+    """A pipeline of these members. It has ``answer_many`` if all of them have it.
 
     >>> def upper(request):
     ...     return Response(body=request.body.upper(), content_type="text/plain")
-    >>> pipeline = serial_pipeline([Member(handler=upper, name="container-1")])
+    >>> pipeline = serial_pipeline([PipelineMember(handler=upper, name="container-1")])
     >>> pipeline(Request(body=b"abc", content_type="text/plain")).body
     b'ABC'
     """
@@ -224,16 +223,16 @@ def serial_pipeline(
     return kind(members, direct=direct, max_between_bytes=max_between_bytes, observer=observer)
 
 
-UNANSWERED = RequestError(500, "the pipeline gave no answer")
+UNANSWERED = RequestError(500, "the pipeline returned no answer")
 
 
-def _with_default(request: Request, member: Member) -> Request:
+def _with_default_accept(request: Request, member: PipelineMember) -> Request:
     if member.default_accept and request.accept.strip() in ANY:
-        return _accepting(request, member.default_accept)
+        return _with_accept(request, member.default_accept)
     return request
 
 
-def _accepting(request: Request, accept: str) -> Request:
+def _with_accept(request: Request, accept: str) -> Request:
     if request.accept == accept:
         return request
     return Request(body=request.body, content_type=request.content_type, accept=accept, headers=request.headers)
@@ -244,15 +243,15 @@ def _next_request(answer: Response, first: Request) -> Request:
 
 
 def _ask(handler: Handler, requests: Sequence[Request]) -> Sequence[Response | Exception]:
-    """All answers, by one call if the handler can and there is more than one request."""
+    """All answers, by one call if the handler answers batches."""
     if len(requests) > 1 and isinstance(handler, AnswersMany):
         try:
             answers = handler.answer_many(requests)
-        except Exception:  # noqa: BLE001 - one request may have failed them all: each is asked alone, and tells
+        except Exception:  # noqa: BLE001 - one request may have failed the batch: ask for each alone
             return [_ask_one(handler, request) for request in requests]
         if len(answers) == len(requests):
             return [_as_answer(answer) for answer in answers]
-        found = f"answer_many gave {len(answers)} answers to {len(requests)} requests"
+        found = f"answer_many returned {len(answers)} answers to {len(requests)} requests"
         return [RequestError(500, found) for _ in requests]
     return [_ask_one(handler, request) for request in requests]
 
@@ -269,4 +268,4 @@ def _ask_one(handler: Handler, request: Request) -> Response | Exception:
 def _as_answer(answer: Any) -> Response | Exception:
     if isinstance(answer, (Response, Exception)):
         return answer
-    return RequestError(500, f"the container answered with a {type(answer).__name__} instead of a Response")
+    return RequestError(500, f"the container returned {type(answer).__name__}, not a Response")

@@ -1,4 +1,4 @@
-"""What is done once before containers are loaded, such as unpacking ``model.tar.gz``."""
+"""Prepares stages once, before workers load them: unpacks models, collects code, installs requirements."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from headrace.containers.code import stage as put_together
+from headrace.containers.code import stage as stage_code
 from headrace.containers.script import ScriptContainer
 from headrace.errors import CorruptFile, NoFiles, UnsupportedData, Where
 from headrace.hosting.stage import SCRIPT, Stage
 from headrace.io.archive.unpack import unpack
 
-__all__ = ["prepared", "unpack_model", "unpacked"]
+__all__ = ["prepare_stages", "unpack_model", "unpack_models"]
 
 
 def unpack_model(archive: str | os.PathLike[str], folder: str | os.PathLike[str]) -> None:
-    """Unpack a model into a folder, which takes the place of one that is there already.
+    """Unpack a model into a folder, replacing an existing one.
 
-    What :func:`headrace.io.archive.unpack.unpack` refuses is refused: members that would be written outside of it, links to there,
-    devices, and more than the limits. The folder then stays as it was.
+    :func:`headrace.io.archive.unpack.unpack` refuses members outside the folder, links out of it, devices, and archives over its
+    limits. An existing folder then stays unchanged.
 
     Raises:
-        NoFiles: There is no such file.
-        CorruptFile: It is no sound ``.tar.gz``, or has such members.
+        NoFiles: The archive does not exist.
+        CorruptFile: It is damaged, not a ``.tar.gz``, or has such members.
     """
     if not Path(archive).is_file():
         raise NoFiles(Where(path=str(archive)), expected="a model.tar.gz", found="nothing")
@@ -39,19 +39,19 @@ def unpack_model(archive: str | os.PathLike[str], folder: str | os.PathLike[str]
         try:
             unpack(Path(archive), fresh, what="a model.tar.gz")
         except (CorruptFile, UnsupportedData) as error:
-            hint = error.hint or "Make it again: tar -czf model.tar.gz -C FOLDER ."
+            hint = error.hint or "Create it again: tar -czf model.tar.gz -C FOLDER ."
             raise CorruptFile(error.where, expected=error.expected, found=error.found, hint=hint) from error
         shutil.rmtree(folder, ignore_errors=True)
         fresh.rename(folder)
 
 
 @contextlib.contextmanager
-def unpacked(stages: Sequence[Stage], folder: str | os.PathLike[str] | None = None) -> Iterator[list[Stage]]:
-    """The same stages with folders in the place of archives.
+def unpack_models(stages: Sequence[Stage], folder: str | os.PathLike[str] | None = None) -> Iterator[list[Stage]]:
+    """The same stages, with the models in archives unpacked.
 
     Args:
-        stages: Whose ``model_dir`` may be a file.
-        folder: Where to unpack them, each into ``N/model``. By default a temporary folder, which is deleted in the end.
+        stages: Stages whose ``model_dir`` may be an archive.
+        folder: Where to unpack them, each into ``N/model``; by default a temporary folder.
     """
     with contextlib.ExitStack() as stack:
         made = []
@@ -71,35 +71,34 @@ LOG = logging.getLogger("headrace.hosting")
 
 
 @contextlib.contextmanager
-def prepared(
+def prepare_stages(
     stages: Sequence[Stage],
     folder: str | os.PathLike[str] | None = None,
     *,
     log: Callable[[str], None] = LOG.info,
 ) -> Iterator[list[Stage]]:
-    """The same stages, ready to be loaded: models unpacked, scripts and what belongs to them put together and installed.
+    """The same stages, ready to load: models unpacked, scripts and their dependencies in one folder, requirements installed.
 
     Args:
-        stages: As they were given.
-        folder: Where to put models and scripts, those of each stage into ``N/``. By default temporary folders, which are
-            deleted in the end.
-        log: Takes the lines that pip writes.
+        stages: The stages.
+        folder: Where to put models and scripts, those of each stage into ``N/``; by default temporary folders.
+        log: Receives the output of pip.
 
     Raises:
-        NoFiles: There is no such model.
-        CorruptFile: A model's archive cannot be unpacked.
-        JobFailed: There is no script, or what it requires cannot be installed.
+        NoFiles: A model does not exist.
+        CorruptFile: The archive of a model cannot be unpacked.
+        JobFailed: A script does not exist, or its requirements cannot be installed.
     """
     with contextlib.ExitStack() as stack:
         made = []
-        for number, stage in enumerate(stack.enter_context(unpacked(stages, folder)), 1):
+        for number, stage in enumerate(stack.enter_context(unpack_models(stages, folder)), 1):
             place = None if folder is None else Path(folder) / str(number) / "code"
             made.append(_with_requirements(_with_code(stage, place, stack), log))
         yield made
 
 
 def _with_code(stage: Stage, place: Path | None, stack: contextlib.ExitStack) -> Stage:
-    """Its script in a folder, where it is an archive or has dependencies: else every process would make one of its own."""
+    """With its script in a folder, if it is an archive or has dependencies: otherwise every process would unpack its own."""
     if stage.factory != SCRIPT:
         return stage
     container = ScriptContainer(**stage.arguments)
@@ -110,13 +109,13 @@ def _with_code(stage: Stage, place: Path | None, stack: contextlib.ExitStack) ->
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-code-")))
     else:
         shutil.rmtree(place, ignore_errors=True)
-    put_together(code, container.dependencies, place)
+    stage_code(code, container.dependencies, place)
     given = {**stage.arguments, "entry_point": code.program, "source_dir": str(place), "dependencies": []}
     return replace(stage, arguments=given)
 
 
 def _with_requirements(stage: Stage, log: Callable[[str], None]) -> Stage:
-    """With the interpreter that has what the script's ``requirements.txt`` asks for."""
+    """With an interpreter that has the packages in the script's ``requirements.txt``."""
     if stage.factory != SCRIPT or stage.interpreter is not None:
         return stage
     own = ScriptContainer(**stage.arguments).interpreter(stage.model_dir, log=log)

@@ -1,4 +1,4 @@
-"""Where endpoints are written down, so that other processes find them."""
+"""The folder in which endpoints are recorded, so that other processes find them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from headrace.errors import HeadraceError
 from headrace.io.system import lock, unlock
 from headrace.io.write.atomic import write_atomic
 
-__all__ = ["ENDPOINT_NAME", "Entry", "all_entries", "state_folder"]
+__all__ = ["ENDPOINT_NAME", "EndpointEntry", "all_entries", "state_folder"]
 
 ENDPOINT_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 CLAIMS, CLAIM_PAUSE_S = 20, 0.01
 
 
 def state_folder() -> Path:
-    """The folder in which endpoints are written down.
+    """The folder in which endpoints are recorded.
 
-    ``HEADRACE_STATE_DIR`` if set, else ``headrace`` in the platform's folder for what programs keep (``XDG_STATE_HOME``,
+    ``HEADRACE_STATE_DIR`` if set, else ``headrace`` in the platform's folder for application state (``XDG_STATE_HOME``,
     ``~/.local/state``, ``~/Library/Application Support``, ``%LOCALAPPDATA%``).
     """
     own = os.environ.get("HEADRACE_STATE_DIR")
@@ -42,14 +42,14 @@ def state_folder() -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One endpoint's folder: what it is to run, what it has become, its log.
+class EndpointEntry:
+    """The folder of one endpoint, with its specification, its state and its log.
 
-    Its process holds a lock on a file in it as long as it lives. That tells a running endpoint from one that was killed,
-    or that was running before the machine was restarted, whatever process has its number now.
+    The process of the endpoint holds a lock on a file in the folder. The lock shows whether the endpoint runs, also after a kill or
+    a restart of the machine, when another process may have its process number.
 
     Raises:
-        ValueError: A name that SageMaker would refuse.
+        ValueError: A name that SageMaker refuses.
     """
 
     name: str
@@ -66,33 +66,33 @@ class Entry:
 
     @property
     def log(self) -> Path:
-        """Everything that its processes print."""
+        """The output of its processes."""
         return self.folder / "log.txt"
 
     def claim(self) -> int:
-        """Take the name: a descriptor that is locked, for the endpoint's process to hold.
+        """Take the name. Returns a locked descriptor, for the process of the endpoint to hold.
 
         Raises:
             HeadraceError: An endpoint of this name is running, or is being created.
         """
-        # Who only asks whether it is alive holds the lock for a moment too.
+        # is_alive() holds the lock for a moment, too.
         for _ in range(CLAIMS):
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             fd = os.open(self.folder / "alive", os.O_RDWR | os.O_CREAT, 0o600)
-            if lock(fd) and self._is_still(fd):
+            if lock(fd) and self._is_current(fd):
                 return fd
             os.close(fd)
             time.sleep(CLAIM_PAUSE_S)
-        raise HeadraceError(f"there is an endpoint {self.name!r} already; delete it first, or take another name")
+        raise HeadraceError(f"the endpoint {self.name!r} already exists; delete it first, or choose another name")
 
     def is_alive(self) -> bool:
-        """Whether its process lives."""
+        """Whether its process runs."""
         try:
             fd = os.open(self.folder / "alive", os.O_RDWR)
         except OSError:
             return False
         try:
-            # Shared, so that two who ask at once do not take each other for the endpoint.
+            # A shared lock, so that two processes that call this at once do not take each other for the endpoint.
             free = lock(fd, shared=True)
             if free:
                 unlock(fd)
@@ -101,33 +101,33 @@ class Entry:
             os.close(fd)
 
     def write(self, part: str, values: dict[str, Any]) -> None:
-        """Write down what it is to run (``spec``), or what it has become (``state``)."""
+        """Write its specification (``spec``) or its state (``state``)."""
         write_atomic(self.folder / f"{part}.json", json.dumps(values, indent=1).encode(), durable=False)
 
     def read(self, part: str) -> dict[str, Any]:
-        """What was written down; nothing where there is none."""
+        """Read its specification or state; empty if there is none."""
         try:
             found = json.loads((self.folder / f"{part}.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            return {}  # Being deleted by another process, or damaged: as good as not there.
+            return {}  # Another process is deleting it, or it is damaged.
         return found if isinstance(found, dict) else {}
 
     def remove(self) -> None:
-        """Forget it."""
+        """Delete the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _is_still(self, fd: int) -> bool:
-        """Whether the file that we hold is the one with the name, and not one that somebody has just deleted."""
+    def _is_current(self, fd: int) -> bool:
+        """Whether the open file still has the name: another process may have just deleted it."""
         try:
             return os.path.samestat(os.fstat(fd), (self.folder / "alive").stat())
         except OSError:
             return False
 
 
-def all_entries() -> Iterator[Entry]:
-    """All endpoints that are written down, by name."""
+def all_entries() -> Iterator[EndpointEntry]:
+    """All recorded endpoints, by name."""
     folder = state_folder() / "endpoints"
     if folder.is_dir():
         for path in sorted(folder.iterdir()):
             if ENDPOINT_NAME.fullmatch(path.name) and (path / "spec.json").exists():
-                yield Entry(path.name)
+                yield EndpointEntry(path.name)

@@ -1,4 +1,4 @@
-"""How an endpoint serves: limits as SageMaker has them, and how many processes share the work."""
+"""The settings of an endpoint: SageMaker's limits, and how many processes share the work."""
 
 from __future__ import annotations
 
@@ -17,37 +17,40 @@ MOST_PORT = 65535
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How an endpoint serves.
+    """The settings of an endpoint.
 
     Raises:
-        ValueError: A value that makes no sense; the message names it.
+        ValueError: An invalid value; the message names it.
     """
 
     host: str = "127.0.0.1"
-    """The address to listen on. Other machines reach the endpoint only where this is not the loopback address."""
+    """The address to listen on. Other machines reach the endpoint only if this is not the loopback address."""
     port: int = 8080
     """The port to listen on; 0 takes a free one."""
     workers: int | None = None
-    """Processes that hold the model and answer requests; one for each processor by default. 0 answers in threads of the
-    server's own process: for tests, and where no process may be started."""
+    """Processes that hold the model and answer requests; one per processor by default. 0 answers in threads of the server's
+    own process, for tests and where no process may be started."""
     threads: int = 1
-    """Calls at a time in one worker. More than one only where the container may be called from several threads."""
+    """Concurrent calls in one worker. More than one needs a container that is safe in threads."""
     max_payload_bytes: int = 6 * MEBIBYTE
     """Largest body of a request, and of an answer."""
     max_between_bytes: int = 5 * MEBIBYTE
-    """Largest body from one container of a pipeline to the next."""
+    """Largest body between two containers of a pipeline."""
     timeout_s: float = 60.0
-    """A request that is not answered by then is answered with 504, and a worker that hangs on it is replaced."""
+    """A request that takes longer is answered with 504, and a worker that hangs on it is replaced."""
     concurrency: int = 1000
-    """Requests that may wait or be worked on at a time; more are answered with 503."""
+    """Requests that may be queued or in progress at a time; more are answered with 503."""
     batch: int = 64
-    """Most requests that are answered together, where the containers can."""
+    """Most requests that are answered as one batch, if the containers can."""
     gather_ms: float = 2.0
-    """How long requests wait for company while other requests are being worked on. An idle endpoint never waits."""
+    """How long a request waits for others to make a batch, while a worker is busy. An idle endpoint never waits."""
     drain_s: float = 25.0
-    """After SIGTERM: how long requests in flight may take. SageMaker kills after 30 s."""
+    """How long requests in flight may take after SIGTERM. SageMaker kills after 30 s."""
     debug: bool = False
-    """Whether answers to failed requests hold the traceback. It is always in the log."""
+    """Whether answers to failed requests contain the traceback. The log always does."""
+    fast_path: bool = True
+    """Whether invocations are answered by the connection itself, which takes about half the processor time. ``False`` serves with
+    uvicorn and Starlette alone."""
 
     def __post_init__(self) -> None:
         least = {
@@ -72,11 +75,11 @@ class Settings:
 
     @property
     def num_workers(self) -> int:
-        """Worker processes, the default filled in."""
+        """The number of worker processes, with the default resolved."""
         return usable_cores() if self.workers is None else self.workers
 
     def with_environment(self, environment: Mapping[str, str] | None = None) -> Settings:
-        """These settings with what the variables of SageMaker's containers say put into them.
+        """These settings, overridden by the environment variables of SageMaker's containers.
 
         ``SAGEMAKER_BIND_TO_PORT``, ``SAGEMAKER_MODEL_SERVER_WORKERS``, ``SAGEMAKER_MODEL_SERVER_TIMEOUT`` (seconds) and
         ``MAX_CONTENT_LENGTH`` (bytes).

@@ -1,4 +1,4 @@
-"""What an endpoint runs, as plain values, found from a model as training leaves it."""
+"""A stage: the description of one container of an endpoint, as plain values. Stages can be made from trained models."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = [
     "SCRIPT",
     "Stage",
     "check_stages",
+    "container_names",
     "linear_learner_stage",
     "load_handler",
-    "names_of",
     "recognise",
     "script_stage",
 ]
@@ -36,29 +36,29 @@ MOST_VARIABLES, MOST_VARIABLE_BYTES, MOST_ENVIRONMENT_BYTES = 100, 1024, 32 << 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One container of an endpoint: how a worker gets hold of its handler.
+    """One container of an endpoint: how a worker loads its handler.
 
     Raises:
-        ValueError: A name or an environment that SageMaker would refuse.
+        ValueError: A name or an environment that SageMaker refuses.
     """
 
     factory: str
-    """``"module:name"`` of a class or function. What it returns is the handler, or has a method ``handler(model_dir)`` that
-    returns it."""
+    """``"module:name"`` of a class or function. It returns the handler, or an object with a method ``handler(model_dir)`` that
+    returns the handler."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Its keyword arguments: values that JSON can hold."""
+    """Its keyword arguments, as JSON values."""
     model_dir: str | None = None
-    """Folder of the model, or its ``model.tar.gz``, which is unpacked when the endpoint starts."""
+    """The folder of the model, or its ``model.tar.gz``, which is unpacked when the endpoint starts."""
     name: str | None = None
     """Its hostname in a pipeline; ``container-1``, ``container-2``, ... by default."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Its environment variables, on top of those of the server."""
+    """Its environment variables, added to those of the server."""
     isolated: bool = False
-    """Whether it runs in a process of its own."""
+    """Whether it runs in its own process."""
     interpreter: str | None = None
-    """Python to run it with, in a process of its own. That Python must be able to load Headrace."""
+    """A Python interpreter to run it with, in its own process. That interpreter must be able to load Headrace."""
     path: tuple[str, ...] = ()
-    """Folders to look for ``factory`` in, besides those of Python."""
+    """Additional folders to import ``factory`` from."""
 
     def __post_init__(self) -> None:
         module, _, name = self.factory.partition(":")
@@ -74,8 +74,8 @@ class Stage:
         _check_environment(self.environment)
 
     @property
-    def alone(self) -> bool:
-        """Whether it has a process of its own."""
+    def needs_process(self) -> bool:
+        """Whether it runs in its own process."""
         return self.isolated or self.interpreter is not None
 
     def to_json(self) -> dict[str, Any]:
@@ -84,27 +84,27 @@ class Stage:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Stage:
-        """From what :meth:`to_json` gave."""
+        """The inverse of :meth:`to_json`."""
         return cls(**{**values, "path": tuple(values.get("path", ()))})
 
 
-def names_of(stages: Sequence[Stage]) -> list[str]:
-    """What the containers are called."""
+def container_names(stages: Sequence[Stage]) -> list[str]:
+    """The names of the containers."""
     return [stage.name or f"container-{number}" for number, stage in enumerate(stages, 1)]
 
 
 def check_stages(stages: Sequence[Stage]) -> None:
-    """Whether these containers can make an endpoint.
+    """Check that these containers can make an endpoint.
 
     Raises:
-        ValueError: None or more than 15, some with names and some without, two of one name, too much environment.
+        ValueError: None or more than 15, some with names and some without, two with one name, too many bytes of environment.
     """
     if not 1 <= len(stages) <= MOST_CONTAINERS:
         raise ValueError(f"an endpoint has 1 to {MOST_CONTAINERS} containers, got {len(stages)}")
     if len({stage.name is None for stage in stages}) > 1:
-        raise ValueError("either all containers of a pipeline have a name or none has")
-    if len(set(names_of(stages))) < len(stages):
-        raise ValueError(f"two containers have one name: {', '.join(names_of(stages))}")
+        raise ValueError("either all containers of a pipeline have a name, or none")
+    if len(set(container_names(stages))) < len(stages):
+        raise ValueError(f"two containers have the same name: {', '.join(container_names(stages))}")
     size = sum(len(name) + len(value) for stage in stages for name, value in stage.environment.items())
     if size > MOST_ENVIRONMENT_BYTES:
         raise ValueError(f"the environments together may take {MOST_ENVIRONMENT_BYTES} bytes, got {size}")
@@ -114,8 +114,8 @@ def load_handler(stage: Stage) -> Handler:
     """Load the model of a stage, in this process, with its environment.
 
     Raises:
-        TypeError: What the factory gave does not answer requests.
-        Exception: Whatever the container raises while it loads.
+        TypeError: The factory did not return a handler.
+        Exception: Raised by the container while it loads.
     """
     with _environment(stage.environment):
         for folder in reversed(stage.path):
@@ -125,7 +125,7 @@ def load_handler(stage: Stage) -> Handler:
         if hasattr(made, "handler"):
             made = made.handler(None if stage.model_dir is None else Path(stage.model_dir))
     if not callable(made):
-        raise TypeError(f"{stage.factory} gave a {type(made).__name__}, which does not answer requests")
+        raise TypeError(f"{stage.factory} returned {type(made).__name__}, which cannot answer requests")
     if not stage.environment:
         return made  # type: ignore[no-any-return]
     kind = _BatchingInEnvironment if isinstance(made, AnswersMany) else _InEnvironment
@@ -133,7 +133,7 @@ def load_handler(stage: Stage) -> Handler:
 
 
 class _InEnvironment:
-    """A handler that is called with its own environment variables, although it shares the process with others."""
+    """A handler that shares its process with others, and is called with its own environment variables."""
 
     def __init__(self, handler: Handler, environment: Mapping[str, str]) -> None:
         self._handler = handler
@@ -153,7 +153,7 @@ class _BatchingInEnvironment(_InEnvironment):
 
 
 def _environment(given: Mapping[str, str]) -> AbstractContextManager[None]:
-    """The process's environment with these variables; one container at a time has its own."""
+    """Set these variables in the environment of the process, for one container at a time."""
     return variables(given) if given else nullcontext()
 
 
@@ -182,19 +182,19 @@ def script_stage(
     interpreter: str | None = None,
     **container: Any,
 ) -> Stage:
-    """A stage that answers with a user's script.
+    """A stage with a user's script.
 
     Args:
-        model: Folder of the model, or its ``model.tar.gz``.
+        model: The folder of the model, or its ``model.tar.gz``.
         name: Its hostname in a pipeline.
         environment: Its environment variables.
-        isolated: Whether it runs in a process of its own.
-        interpreter: Python to run it with, in a process of its own.
+        isolated: Whether it runs in its own process.
+        interpreter: A Python interpreter to run it with, in its own process.
         container: Arguments of :class:`headrace.containers.script.ScriptContainer`: ``entry_point``, ``source_dir``,
-            ``dependencies``, ``dialect``, ``rows_independent``. Without ``entry_point``, the script in the model's ``code/``.
+            ``dependencies``, ``dialect``, ``rows_independent``. The default ``entry_point`` is the script in the model's ``code/``.
     """
     variables = dict(environment or {})
-    # Another process has another working folder: what is relative here would not be found there.
+    # Worker processes may have another working folder, so make paths absolute.
     if container.get("source_dir") is not None:
         container["source_dir"] = _absolute(container["source_dir"])
     elif container.get("entry_point") is not None:
@@ -219,13 +219,13 @@ def linear_learner_stage(
     environment: Mapping[str, str] | None = None,
     isolated: bool = False,
 ) -> Stage:
-    """A stage that answers with a model of Linear Learner.
+    """A stage with a model of Linear Learner.
 
     Args:
-        model: Folder of the model, or its ``model.tar.gz``.
+        model: The folder of the model, or its ``model.tar.gz``.
         name: Its hostname in a pipeline.
         environment: Its environment variables.
-        isolated: Whether it runs in a process of its own.
+        isolated: Whether it runs in its own process.
     """
     variables = dict(environment or {})
     return Stage(
@@ -239,16 +239,16 @@ def linear_learner_stage(
 
 
 def recognise(model: str | os.PathLike[str], *, entry_point: str | os.PathLike[str] | None = None) -> Stage:
-    """The stage for a model, by what is in it: a script in ``code/``, or a model of Linear Learner.
+    """The stage for a model, by its content: a script in ``code/``, or a model of Linear Learner.
 
     Args:
         model: A folder, or a ``model.tar.gz``.
-        entry_point: The script that serves it, where it does not lie in the model.
+        entry_point: The script that serves it, if the model does not contain it.
 
     Raises:
-        NoFiles: There is no such file.
-        CorruptFile: It is neither a folder nor a sound archive.
-        UnsupportedData: It is neither of the two kinds, and no script is given.
+        NoFiles: The model does not exist.
+        CorruptFile: It is neither a folder nor an intact archive.
+        UnsupportedData: It is neither of these, and no script is given.
     """
     names = _names(Path(model))
     if entry_point is not None:
@@ -265,12 +265,12 @@ def recognise(model: str | os.PathLike[str], *, entry_point: str | os.PathLike[s
         Where(path=os.fspath(model)),
         expected=f"code/inference.py, one script in code/, or {ALGORITHM_FILE}",
         found=", ".join(names[:5]) or "nothing",
-        hint="Say which script serves it: entry_point.",
+        hint="Pass the script that serves it as entry_point.",
     )
 
 
 def _names(model: Path) -> list[str]:
-    """What is in a model, from its top."""
+    """The paths of the files in a model."""
     if model.is_dir():
         return sorted(path.relative_to(model).as_posix() for path in model.rglob("*") if path.is_file())
     if not model.exists():

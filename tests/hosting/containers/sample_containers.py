@@ -72,6 +72,14 @@ class Obedient:
             time.sleep(0.01)
         return _text("found")
 
+    def do_hold(self, rest, request):
+        """Says that it has begun, by a file, and works until the file ``go`` beside it is there."""
+        open(rest, "w").close()
+        go = os.path.join(os.path.dirname(rest), "go")
+        while not os.path.exists(go):
+            time.sleep(0.01)
+        return _text("held")
+
     def do_large(self, rest, request):
         return _text("x" * int(rest))
 

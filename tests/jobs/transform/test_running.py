@@ -83,7 +83,7 @@ def test_a_bad_record_fails_its_file_and_names_itself_while_others_go_on(jobs):
     assert told[1:] == [
         "in/data/b: ClientError: 400",
         "in/data/b: ",
-        "in/data/b: Message:",
+        "in/data/b: Frame:",
         "in/data/b: no number: 'seven'",
         "in/data/b: at record 777, byte 0xbb6",
     ]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from headrace.containers.orphans import Tied
+from headrace.containers.orphans import ProcessGuard
 
 __all__ = ["Ended", "run"]
 
@@ -67,25 +67,25 @@ def run(
     Raises:
         OSError: It cannot be started.
     """
-    tied = Tied()
+    guard = ProcessGuard()
     process = subprocess.Popen(  # noqa: S603 - running the user's command is what this is for
         list(command),
         cwd=cwd,
-        env={**environment, **tied.environment},
+        env={**environment, **guard.environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    tied.add_group(process.pid)
+    guard.add_group(process.pid)
     watch = _Watch(process, log, stop, grace_s, signal_group=signal_group)
     try:
         watch.until_it_ends()
     finally:
         _signal_group(process.pid, signal.SIGKILL)
-        tied.remove_group(process.pid)
+        guard.remove_group(process.pid)
         process.wait()
-        tied.kill_all()
+        guard.kill_all()
         for pipe in (process.stdout, process.stderr):
             if pipe is not None:
                 pipe.close()

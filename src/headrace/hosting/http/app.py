@@ -1,6 +1,4 @@
-"""The application of an endpoint: SageMaker's paths, headers, statuses and limits, over Starlette; and the page at ``/``, on which one can send a
-request by hand.
-"""
+"""The ASGI application of an endpoint: SageMaker's paths, headers, statuses and limits, and a page at ``/`` to send requests by hand."""
 
 from __future__ import annotations
 
@@ -17,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from headrace import _optional
 from headrace.errors import RequestError
-from headrace.hosting.http.fast_path import PRESENCE, Presence
-from headrace.hosting.http.invocations import Answer, Head, Invocations, Pool, phrase_of
+from headrace.hosting.http.invocations import HttpAnswer, Invocations, Pool, RequestHead, status_phrase
 from headrace.hosting.metrics import CONTENT_TYPE, Metrics
 from headrace.hosting.settings import Settings
+from headrace.hosting.workers.dispatch import PendingRequest
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -34,12 +32,16 @@ TEXT = (Path(__file__).parent / "page.html").read_text(encoding="utf-8")
 
 
 def html(title: str) -> str:
-    """The page of an endpoint of this name."""
+    """The page at ``/``.
+
+    Args:
+        title: The name of the endpoint.
+    """
     return TEXT.replace("{title}", markup.escape(title))
 
 
 def _hash(tag: str) -> str:
-    """What a browser may run or apply: exactly the text that stands in the page."""
+    """The hash of a script or style of the page, for its content security policy."""
     found = re.search(rf"<{tag}>(.*?)</{tag}>", TEXT, re.DOTALL)
     assert found is not None
     return "'sha256-" + base64.b64encode(hashlib.sha256(found[1].encode()).digest()).decode() + "'"
@@ -62,18 +64,18 @@ def create_app(pool: Pool, invocations: Invocations, settings: Settings, metrics
     """The endpoint as an ASGI application, which starts the pool when it starts and stops it when it ends.
 
     Args:
-        pool: What holds the model.
-        invocations: Has requests answered.
+        pool: Holds the model.
+        invocations: Answers requests.
         settings: The limits.
-        metrics: What ``/metrics`` shows.
-        title: Name of the endpoint, for the page at ``/``.
+        metrics: Shown at ``/metrics``.
+        title: The name of the endpoint, for the page at ``/``.
 
     Raises:
         MissingExtra: Starlette is not installed.
     """
     applications = _optional.require("starlette.applications", extra="serve")
     routing = _optional.require("starlette.routing", extra="serve")
-    face = _Face(pool, invocations, settings, metrics, title)
+    routes = _Routes(pool, invocations, settings, metrics, title)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -85,39 +87,39 @@ def create_app(pool: Pool, invocations: Invocations, settings: Settings, metrics
 
     app: Starlette = applications.Starlette(
         routes=[
-            routing.Route("/", face.page, methods=["GET"]),
-            routing.Route("/ping", face.ping, methods=["GET"]),
-            routing.Route("/invocations", face.invocations, methods=["POST"]),
-            routing.Route("/execution-parameters", face.execution_parameters, methods=["GET"]),
-            routing.Route("/metrics", face.metrics_page, methods=["GET"]),
+            routing.Route("/", routes.page, methods=["GET"]),
+            routing.Route("/ping", routes.ping, methods=["GET"]),
+            routing.Route("/invocations", routes.invocations, methods=["POST"]),
+            routing.Route("/execution-parameters", routes.execution_parameters, methods=["GET"]),
+            routing.Route("/metrics", routes.metrics_page, methods=["GET"]),
         ],
-        exception_handlers={404: face.http_error, 405: face.http_error, 500: face.own_error},
+        exception_handlers={404: routes.http_error, 405: routes.http_error, 500: routes.own_error},
         lifespan=lifespan,
     )
-    app.router.redirect_slashes = False  # SageMaker has no such path either, and few clients send a body twice
+    app.router.redirect_slashes = False  # SageMaker does not redirect either, and few clients send a body twice
     return app
 
 
-class _Face:
+class _Routes:
     def __init__(self, pool: Pool, invocations: Invocations, settings: Settings, metrics: Metrics, title: str) -> None:
         self._pool, self._invocations, self._settings, self._metrics = pool, invocations, settings, metrics
         self._title = title
         self._response: type[HttpResponse] = _optional.require("starlette.responses", extra="serve").Response
-        self._gone = _optional.require("starlette.requests", extra="serve").ClientDisconnect
+        self._disconnect = _optional.require("starlette.requests", extra="serve").ClientDisconnect
 
     async def invocations(self, request: HttpRequest) -> HttpResponse:
         try:
-            head = self._invocations.head(request.scope["headers"])
+            head = self._invocations.read_head(request.scope["headers"])
             body = await self._body(request)
-        except self._gone:
-            error = RequestError(400, "the client left before its request was complete")
-            return self._over_http(self._invocations.refused(error))
+        except self._disconnect:
+            error = RequestError(400, "the client disconnected before its request was complete")
+            return self._over_http(self._invocations.refuse(error))
         except RequestError as error:
-            return self._over_http(self._invocations.refused(error))
-        return self._over_http(await self._answer(head, body, request.scope.get(PRESENCE) or Presence()))
+            return self._over_http(self._invocations.refuse(error))
+        return self._over_http(await self._answer(head, body, request))
 
     async def _body(self, request: HttpRequest) -> bytes:
-        """The whole body, as long as it is within the limits of size and time."""
+        """The whole body, within the limits of size and time."""
         parts, size = [], 0
         try:
             async with asyncio.timeout(self._invocations.timeout_s):
@@ -126,27 +128,27 @@ class _Face:
                     self._invocations.check_size(size)
                     parts.append(part)
         except TimeoutError:
-            raise self._invocations.too_slow() from None
+            raise self._invocations.slow_body_error() from None
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    async def _answer(self, head: Head, body: bytes, presence: Presence) -> Answer:
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    async def _answer(self, head: RequestHead, body: bytes, request: HttpRequest) -> HttpAnswer:
+        future: asyncio.Future[HttpAnswer] = asyncio.get_running_loop().create_future()
 
-        def deliver(answer: Answer) -> None:
+        def deliver(answer: HttpAnswer) -> None:
             if not future.done():
                 future.set_result(answer)
 
-        waiting = self._invocations.submit(head, body, deliver)
-        if waiting is not None:
-            presence.on_lost = waiting.leave
+        pending = self._invocations.submit(head, body, deliver)
+        if pending is None:
+            return await future
+        watch = asyncio.create_task(_cancel_on_disconnect(pending, request))
         try:
             return await future
         finally:
-            presence.on_lost = None
-            if waiting is not None:
-                waiting.leave()
+            watch.cancel()
+            pending.cancel()
 
-    def _over_http(self, answer: Answer) -> HttpResponse:
+    def _over_http(self, answer: HttpAnswer) -> HttpResponse:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in answer.headers}
         return self._response(answer.body, status_code=answer.status, headers=headers)
 
@@ -156,7 +158,7 @@ class _Face:
     async def ping(self, _: HttpRequest) -> HttpResponse:
         if self._pool.unready is None:
             return self._response(b"", media_type="application/json")
-        return self._over_http(self._invocations.failure(RequestError(503, self._pool.unready)))
+        return self._over_http(self._invocations.error_answer(RequestError(503, self._pool.unready)))
 
     async def execution_parameters(self, _: HttpRequest) -> HttpResponse:
         own = self._pool.execution_parameters
@@ -177,8 +179,14 @@ class _Face:
         status = getattr(error, "status_code", 500)
         where = f"{request.method} {request.url.path}"
         known = "GET /ping, POST /invocations, GET /execution-parameters, GET /metrics, GET /"
-        found = {"status": status, "error": phrase_of(status), "message": f"there is no {where}; there are {known}"}
+        found = {"status": status, "error": status_phrase(status), "message": f"there is no {where}; there are {known}"}
         return self._json(found, status=status, headers=getattr(error, "headers", None))
 
     async def own_error(self, _: HttpRequest, error: Exception) -> HttpResponse:
-        return self._over_http(self._invocations.failure(error))
+        return self._over_http(self._invocations.error_answer(error))
+
+
+async def _cancel_on_disconnect(pending: PendingRequest, request: HttpRequest) -> None:
+    """Cancel a request when its client disconnects, the only message that comes after a whole body."""
+    await request.receive()
+    pending.cancel()

@@ -1,4 +1,4 @@
-"""One invocation from its head to its answer, whatever has brought it: checks, limits, statuses, what is counted."""
+"""One invocation, independent of the HTTP server: reads its head, checks limits, submits it, and makes the HTTP answer."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from headrace.errors import RequestError
 from headrace.hosting.failures import as_failure
 from headrace.hosting.metrics import Metrics
 from headrace.hosting.settings import Settings
-from headrace.hosting.workers.dispatch import Dispatcher, Waiting
+from headrace.hosting.workers.dispatch import Dispatcher, PendingRequest
 
-__all__ = ["WITHOUT_BODY", "Answer", "Head", "Invocations", "Pool", "phrase_of"]
+__all__ = ["WITHOUT_BODY", "HttpAnswer", "Invocations", "Pool", "RequestHead", "status_phrase"]
 
 
 PREFIX = "x-amzn-sagemaker-"
@@ -44,7 +44,7 @@ OURS = {
     "date",
     "x-amzn-invoked-production-variant",
 }
-"""Headers of an answer that are the server's to set."""
+"""Headers of an answer that only the server sets."""
 DEFAULT_CONTENT_TYPE = "application/json"
 WITHOUT_BODY = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 
@@ -52,7 +52,7 @@ Headers = tuple[tuple[bytes, bytes], ...]
 
 
 class Pool(Protocol):
-    """What holds the model, in processes or threads."""
+    """Holds the model, in processes or threads."""
 
     @property
     def ready(self) -> int: ...
@@ -67,20 +67,20 @@ class Pool(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
-    """What a client says before the body."""
+class RequestHead:
+    """The headers of a request that matter."""
 
     content_type: str
     accept: str
     headers: Mapping[str, str]
 
 
-class Answer(NamedTuple):
-    """What goes back over HTTP.
+class HttpAnswer(NamedTuple):
+    """A response before it is formatted as HTTP.
 
     Attributes:
         status: The status.
-        headers: Names in lower case; all but those of the connection.
+        headers: Names in lower case; those of the connection are added later.
         body: The body.
     """
 
@@ -90,13 +90,13 @@ class Answer(NamedTuple):
 
 
 class Invocations:
-    """Takes requests in and gives answers out.
+    """Answers invocations.
 
     Args:
-        pool: What holds the model.
-        dispatcher: Gives it the requests.
+        pool: Holds the model.
+        dispatcher: Gives requests to the pool.
         settings: The limits.
-        metrics: Where answers are counted.
+        metrics: Counts answers.
     """
 
     def __init__(self, pool: Pool, dispatcher: Dispatcher, settings: Settings, metrics: Metrics) -> None:
@@ -104,21 +104,19 @@ class Invocations:
         self._debug = settings.debug
         self.timeout_s = settings.timeout_s
         self.most_bytes = settings.max_payload_bytes
+        metrics.gauge("headrace_requests_in_flight", "Invocations without an answer yet.", lambda: dispatcher.in_flight)
         metrics.gauge(
-            "headrace_requests_in_flight", "Invocations that are not answered yet.", lambda: dispatcher.in_flight
-        )
-        metrics.gauge(
-            "headrace_requests_waiting", "Invocations that no worker has taken yet.", lambda: dispatcher.waiting
+            "headrace_requests_waiting", "Invocations that no worker works on yet.", lambda: dispatcher.queued
         )
 
-    def head(self, headers: Iterable[tuple[bytes, bytes]]) -> Head:
+    def read_head(self, headers: Iterable[tuple[bytes, bytes]]) -> RequestHead:
         """Read the headers of a request.
 
         Args:
-            headers: As they came, names in lower case.
+            headers: As received, names in lower case.
 
         Raises:
-            RequestError: 400, a header that SageMaker refuses; 413, a body that will be too long.
+            RequestError: 400, a header that SageMaker refuses; 413, a declared body size over the limit.
         """
         content_type, accepted, others = "", [], {}
         for name, value in headers:
@@ -131,8 +129,8 @@ class Invocations:
             elif name.startswith(PREFIX_BYTES):
                 others[name.decode("latin-1")] = value.decode("latin-1")
         if others:
-            _check_headers(others)
-        return Head(content_type.strip() or DEFAULT_CONTENT_TYPE, ", ".join(accepted).strip() or "*/*", others)
+            _check_request_headers(others)
+        return RequestHead(content_type.strip() or DEFAULT_CONTENT_TYPE, ", ".join(accepted).strip() or "*/*", others)
 
     def _check_length(self, said: bytes) -> None:
         text = said.decode("latin-1")
@@ -140,7 +138,7 @@ class Invocations:
             self.check_size(int(text))
 
     def check_size(self, size: int) -> None:
-        """Refuse a body that has so many bytes or more, where that is too much.
+        """Check the size of a body, or of the part that has arrived.
 
         Raises:
             RequestError: 413.
@@ -148,16 +146,16 @@ class Invocations:
         if size > self.most_bytes:
             raise RequestError(413, f"the body has {size} bytes or more, and at most {self.most_bytes} are allowed")
 
-    def submit(self, head: Head, body: bytes, deliver: Callable[[Answer], None]) -> Waiting | None:
-        """Have a whole request answered.
+    def submit(self, head: RequestHead, body: bytes, deliver: Callable[[HttpAnswer], None]) -> PendingRequest | None:
+        """Answer a complete request.
 
         Args:
             head: Its head.
             body: Its body.
-            deliver: Called once with the answer, now or later, also with that of a client who has left.
+            deliver: Called once with the answer, now or later; also after the client disconnected.
 
         Returns:
-            The request while it waits, for a client who leaves; ``None`` where it is answered already.
+            The pending request, to cancel it; ``None`` if it is answered already.
         """
         start = time.perf_counter()
 
@@ -176,13 +174,13 @@ class Invocations:
             finish(error)
             return None
 
-    def refused(self, error: RequestError) -> Answer:
-        """The answer to what did not become a whole request; it is counted, too."""
+    def refuse(self, error: RequestError) -> HttpAnswer:
+        """The answer to a request that is not complete or not valid. Counts it."""
         self._count(error.status, 0.0)
-        return self.failure(error)
+        return self.error_answer(error)
 
-    def too_slow(self) -> RequestError:
-        """Why a body that does not come is given up."""
+    def slow_body_error(self) -> RequestError:
+        """The error for a body that does not arrive in time."""
         return RequestError(408, f"the body of the request was not complete within {self.timeout_s:g} s")
 
     def _count(self, status: int, seconds: float) -> None:
@@ -190,31 +188,31 @@ class Invocations:
         self._metrics.requests.add(text)
         self._metrics.request_seconds.observe(seconds, text)
 
-    def _answer(self, found: Response | Exception) -> Answer:
+    def _answer(self, found: Response | Exception) -> HttpAnswer:
         try:
-            return self.failure(found) if isinstance(found, Exception) else self._checked(found)
+            return self.error_answer(found) if isinstance(found, Exception) else self._as_http_answer(found)
         except Exception as error:  # noqa: BLE001 - a container may put anything into its answer
-            return self.failure(error)
+            return self.error_answer(error)
 
-    def _checked(self, response: Response) -> Answer:
-        """The container's answer over HTTP, if it can be one."""
+    def _as_http_answer(self, response: Response) -> HttpAnswer:
+        """The container's response, if HTTP can express it."""
         body, status = response.body, response.status
         if len(body) > self.most_bytes:
-            size = f"{len(body)} bytes, which is more than the {self.most_bytes} that are allowed"
+            size = f"{len(body)} bytes, more than the {self.most_bytes} allowed"
             raise RequestError(500, f"the container's answer has {size}")
         if not 200 <= status <= 599:
-            raise RequestError(500, f"the container answered with status {status}, which is none")
+            raise RequestError(500, f"the container answered with {status}, which is not an HTTP status")
         headers = _headers_with_type(response.content_type)
         if response.headers:
-            headers += _checked_headers(response.headers)
-        return Answer(status, headers, b"" if status in WITHOUT_BODY else bytes(body))
+            headers += _check_answer_headers(response.headers)
+        return HttpAnswer(status, headers, b"" if status in WITHOUT_BODY else bytes(body))
 
-    def failure(self, error: Exception) -> Answer:
-        """What a client is told of something that went wrong."""
+    def error_answer(self, error: Exception) -> HttpAnswer:
+        """The answer for an error."""
         failure = as_failure(error)
         if isinstance(failure, RequestError):
             status = failure.status if 400 <= failure.status <= 599 else 500
-            found = {"status": status, "error": phrase_of(status), "message": failure.reason}
+            found = {"status": status, "error": status_phrase(status), "message": failure.reason}
         else:
             status = 500
             found = {"status": status, "error": failure.kind, "message": failure.reason}
@@ -225,18 +223,18 @@ class Invocations:
         headers: Headers = ((b"content-type", b"application/json"),)
         if status == HTTPStatus.SERVICE_UNAVAILABLE:
             headers += (RETRY,)
-        return Answer(status, headers, json.dumps(found).encode())
+        return HttpAnswer(status, headers, json.dumps(found).encode())
 
 
-def phrase_of(status: int) -> str:
-    """What a status is called."""
+def status_phrase(status: int) -> str:
+    """The reason phrase of a status."""
     try:
         return HTTPStatus(status).phrase
     except ValueError:
         return "Error"
 
 
-def _check_headers(headers: Mapping[str, str]) -> None:
+def _check_request_headers(headers: Mapping[str, str]) -> None:
     attributes = headers.get(CUSTOM_ATTRIBUTES)
     if attributes and (len(attributes) > MOST_ATTRIBUTES or not VISIBLE.fullmatch(attributes)):
         raise RequestError(400, f"{CUSTOM_ATTRIBUTES} must be at most {MOST_ATTRIBUTES} visible ASCII characters")
@@ -247,15 +245,15 @@ def _check_headers(headers: Mapping[str, str]) -> None:
 
 @lru_cache(maxsize=64)
 def _headers_with_type(content_type: str) -> Headers:
-    return VARIANT, *_checked_headers({"content-type": content_type}, ours=frozenset())
+    return VARIANT, *_check_answer_headers({"content-type": content_type}, ours=frozenset())
 
 
-def _checked_headers(given: Mapping[str, str], ours: Iterable[str] = OURS) -> Headers:
+def _check_answer_headers(given: Mapping[str, str], ours: Iterable[str] = OURS) -> Headers:
     headers = []
     for name, value in given.items():
         if name.lower() in ours:
             continue
         if not TOKEN.fullmatch(name) or not HEADER_VALUE.fullmatch(value):
-            raise RequestError(500, f"the container answered with a header that is none: {name!r}: {value!r}")
+            raise RequestError(500, f"the container answered with an invalid header: {name!r}: {value!r}")
         headers.append((name.lower().encode(), value.encode("latin-1")))
     return tuple(headers)

@@ -1,4 +1,4 @@
-"""One endpoint in this process: its socket bound once, its workers, and its end."""
+"""Runs one endpoint in this process: binds its socket, serves, and drains at the end."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any
 from headrace import _optional
 from headrace.contracts.serving import Handler
 from headrace.hosting.http.app import create_app
-from headrace.hosting.http.fast_path import KEEP_ALIVE_S, protocol
+from headrace.hosting.http.fast_path import KEEP_ALIVE_S, MOST_HEAD_BYTES, connection_class
 from headrace.hosting.http.invocations import Invocations, Pool
 from headrace.hosting.metrics import Metrics
-from headrace.hosting.pipeline import Observer
-from headrace.hosting.prepare import prepared
+from headrace.hosting.pipeline import CallObserver
+from headrace.hosting.prepare import prepare_stages
 from headrace.hosting.settings import Settings
 from headrace.hosting.stage import Stage, check_stages
-from headrace.hosting.workers.child import build
+from headrace.hosting.workers.child import load_pipeline
 from headrace.hosting.workers.dispatch import Dispatcher
 from headrace.hosting.workers.local import LocalPool
 from headrace.hosting.workers.pool import WorkerPool
-from headrace.hosting.workers.process import order_for
+from headrace.hosting.workers.process import worker_spec
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -49,11 +49,11 @@ def application(
     Args:
         stages: Its containers, 1 to 15.
         settings: Limits and workers.
-        direct: Requests go to the one container that their header names, not through all of them.
+        direct: Send each request to the one container that its header names, not through all of them.
         title: Its name.
 
     Raises:
-        ValueError: These containers cannot make an endpoint.
+        ValueError: An invalid set of containers.
         MissingExtra: Starlette is not installed.
     """
     app, _ = _application(stages, settings or Settings(), direct, title)
@@ -83,20 +83,22 @@ def _pool(
 ) -> Pool:
     between = settings.max_between_bytes
     if settings.num_workers:
-        order = order_for(stages, direct=direct, max_between_bytes=between)
-        return WorkerPool(order, settings, dispatcher, metrics)
+        spec = worker_spec(stages, direct=direct, max_between_bytes=between)
+        return WorkerPool(spec, settings, dispatcher, metrics)
 
-    def make(observer: Observer) -> Handler:
-        return build(stages, direct=direct, max_between_bytes=between, observer=observer, channels=settings.threads)
+    def make(observer: CallObserver) -> Handler:
+        return load_pipeline(
+            stages, direct=direct, max_between_bytes=between, observer=observer, channels=settings.threads
+        )
 
     return LocalPool(make, settings, dispatcher, metrics)
 
 
 def bind(settings: Settings) -> socket.socket:
-    """A socket that listens where the settings say.
+    """A socket that listens on the address and port of the settings.
 
     Raises:
-        OSError: The address or the port cannot be had; the message names it.
+        OSError: The address or the port is not available; the message names it.
     """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
@@ -121,38 +123,38 @@ def serve(
     models: str | os.PathLike[str] | None = None,
     started: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT: then take no more connections, finish what is in flight, and end.
+    """Serve until SIGTERM or SIGINT. Then accept no more connections, finish the requests in flight, and return.
 
     Args:
         stages: Its containers, 1 to 15.
         settings: Limits and workers.
-        direct: Requests go to the one container that their header names, not through all of them.
+        direct: Send each request to the one container that its header names, not through all of them.
         title: Its name.
-        listening: A socket that listens already.
-        models: Folder to unpack models in; a temporary one by default. Only models that are archives are unpacked.
-        started: Told the address, once connections are taken; the model may still be loading (``/ping`` tells).
+        listening: A listening socket; by default a new one.
+        models: The folder to unpack archives of models in; a temporary one by default.
+        started: Called with the address once connections are accepted. The model may still be loading; ask ``/ping``.
 
     Raises:
-        ValueError: These containers cannot make an endpoint.
-        OSError: The port cannot be had.
-        CorruptFile: A model's archive cannot be unpacked.
-        JobFailed: What a script requires cannot be installed.
+        ValueError: An invalid set of containers.
+        OSError: The port is not available.
+        CorruptFile: The archive of a model cannot be unpacked.
+        JobFailed: The requirements of a script cannot be installed.
         MissingExtra: Starlette or uvicorn is not installed.
     """
     settings = settings or Settings()
     uvicorn = _optional.require("uvicorn", extra="serve")
-    with prepared(stages, models) as ready, listening or bind(settings) as sock:
+    with prepare_stages(stages, models) as ready, listening or bind(settings) as sock:
         app, invocations = _application(ready, settings, direct, title)
         config = uvicorn.Config(
             app,
             log_config=None,
             access_log=False,
             server_header=False,
-            http=protocol(invocations),
+            http=connection_class(invocations) if settings.fast_path else "h11",
+            h11_max_incomplete_event_size=MOST_HEAD_BYTES,
             proxy_headers=False,
             ws="none",
             timeout_keep_alive=KEEP_ALIVE_S,
-            # One more second than the slowest request may take does nobody any good after a stop.
             timeout_graceful_shutdown=max(1, round(settings.drain_s)),
             backlog=BACKLOG,
             lifespan="on",
@@ -163,13 +165,13 @@ def serve(
             started(_address(sock))
         LOG.info("%s listens on %s", title, _address(sock))
         if threading.current_thread() is threading.main_thread():
-            gc.freeze()  # What is loaded stays: a look through all of it would hold up requests for milliseconds.
+            gc.freeze()  # Collecting everything that is loaded would delay requests by milliseconds.
         server.run(sockets=[sock])
 
 
 @contextlib.contextmanager
 def _signals(server: Any) -> Iterator[None]:
-    """Let the first signal drain and the second end at once, and end with exit status 0 after a drain."""
+    """Drain at the first signal and end at once at the second. The exit status is 0 after a drain."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -177,8 +179,8 @@ def _signals(server: Any) -> Iterator[None]:
     def stop(number: int, _: object) -> None:
         server.force_exit = server.should_exit
         server.should_exit = True
-        with contextlib.suppress(RuntimeError):  # The log was being written to when the signal came.
-            LOG.info("%s: finishing what is in flight", signal.Signals(number).name)
+        with contextlib.suppress(RuntimeError):  # The signal interrupted a write to the log.
+            LOG.info("%s: finishing the requests in flight", signal.Signals(number).name)
 
     before = {number: signal.signal(number, stop) for number in SIGNALS}
     try:

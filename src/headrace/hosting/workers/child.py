@@ -1,4 +1,4 @@
-"""What a worker process runs: load the model once, then answer what comes."""
+"""The main program of a worker process: loads the containers once, then answers requests."""
 
 from __future__ import annotations
 
@@ -16,62 +16,62 @@ from typing import Any
 from headrace.containers.toolkit import shim
 from headrace.contracts.serving import AnswersMany, Handler, Request, Response
 from headrace.hosting.failures import ContainerError, as_failure
-from headrace.hosting.pipeline import Member, Observer, SerialPipeline, serial_pipeline
-from headrace.hosting.stage import Stage, load_handler, names_of
-from headrace.hosting.workers.frames import Receiver, pack, pack_answers, requests_from
+from headrace.hosting.pipeline import CallObserver, PipelineMember, SerialPipeline, serial_pipeline
+from headrace.hosting.stage import Stage, container_names, load_handler
+from headrace.hosting.workers.frames import FrameReceiver, pack, pack_answers, requests_from
 from headrace.hosting.workers.isolated import isolated_handler
-from headrace.hosting.workers.process import AtWork, end_with, print_anyway
+from headrace.hosting.workers.process import CurrentContainer, end_with_parent, ignore_output_errors
 from headrace.io.system import usable_cores
 
-__all__ = ["Calls", "build", "describe", "main"]
+__all__ = ["CallRecorder", "describe", "load_pipeline", "main"]
 
 AWAKE_S = 1e-3
-"""How long a worker looks for its next request before it sleeps: as long as a client that has its answer takes to ask again."""
+"""How long a worker polls for its next request before it sleeps: about the time in which a client follows up on an answer."""
 DEFAULT_ACCEPT = "SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT"
 
 
-class Calls(threading.local):
-    """What the containers did for the request that this thread is answering, and which of them does now.
+class CallRecorder(threading.local):
+    """Records the container calls of the request that this thread answers.
 
     Attributes:
-        channel: Number of the channel that the thread serves.
+        channel: The number of the channel that the thread serves.
     """
 
-    def __init__(self, at_work: AtWork) -> None:
+    def __init__(self, current: CurrentContainer) -> None:
         self.made: list[tuple[str, float, int]] = []
         self.channel = 0
-        self._at_work = at_work
+        self._current = current
 
-    def begins(self, name: str) -> None:
-        self._at_work.enter(self.channel, name)
+    def call_started(self, name: str) -> None:
+        self._current.enter(self.channel, name)
 
-    def ended(self, name: str, seconds: float, count: int) -> None:
+    def call_ended(self, name: str, seconds: float, count: int) -> None:
         self.made.append((name, seconds, count))
 
     def take(self) -> list[tuple[str, float, int]]:
-        """Those since the last time. The request is in no container any more."""
-        self._at_work.enter(self.channel, None)
+        """The calls since the last time. Notes that no container has the request now."""
+        self._current.enter(self.channel, None)
         made, self.made = self.made, []
         return made
 
 
-def build(
+def load_pipeline(
     stages: Sequence[Stage],
     *,
     direct: bool,
     max_between_bytes: int,
-    observer: Observer | None = None,
+    observer: CallObserver | None = None,
     channels: int = 1,
 ) -> SerialPipeline:
-    """Load every stage: what answers the requests of an endpoint.
+    """Load every stage.
 
     Raises:
-        ContainerError: A stage does not load; it names which, and why.
+        ContainerError: A stage does not load; it has the name and the reason.
     """
     members = []
-    for stage, name in zip(stages, names_of(stages), strict=True):
+    for stage, name in zip(stages, container_names(stages), strict=True):
         try:
-            handler = isolated_handler(stage, name, channels=channels) if stage.alone else load_handler(stage)
+            handler = isolated_handler(stage, name, channels=channels) if stage.needs_process else load_handler(stage)
         except (Exception, SystemExit) as error:
             failure = as_failure(error)
             place = name if len(stages) > 1 else None
@@ -79,40 +79,40 @@ def build(
             trace = failure.trace if isinstance(failure, ContainerError) else ""
             raise ContainerError(kind, failure.reason, trace=trace, container=place) from error
         default = stage.environment.get(DEFAULT_ACCEPT) or os.environ.get(DEFAULT_ACCEPT)
-        members.append(Member(handler=handler, name=name, default_accept=default))
+        members.append(PipelineMember(handler=handler, name=name, default_accept=default))
     return serial_pipeline(members, direct=direct, max_between_bytes=max_between_bytes, observer=observer)
 
 
 def describe(pipeline: SerialPipeline) -> dict[str, Any]:
-    """What the server has to know of a loaded pipeline."""
+    """What the server needs to know about a loaded pipeline."""
     found = getattr(pipeline.members[0].handler, "execution_parameters", None)
     parameters = found() if callable(found) else found
     return {"ready": True, "many": isinstance(pipeline, AnswersMany), "execution_parameters": parameters}
 
 
 def main() -> None:
-    """Answer until the server is gone. The arguments are descriptors: of shared memory, of the pipe that tells of the server's end, of sockets."""
-    memory, life, *numbers = map(int, sys.argv[1:])
-    end_with(life)
-    print_anyway()
-    # A Ctrl-C or a stop reaches the whole group: the server drains first, then lets us go.
+    """Answer requests until the server ends. The arguments are descriptors: shared memory, the pipe from the server, sockets."""
+    memory, parent_pipe, *numbers = map(int, sys.argv[1:])
+    end_with_parent(parent_pipe)
+    ignore_output_errors()
+    # A Ctrl-C reaches all processes. The server drains first and then ends the workers.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
     channels = [socket.socket(fileno=number) for number in numbers]
     inheritable = False
     for channel in channels:
         channel.set_inheritable(inheritable)
-    os.set_inheritable(life, inheritable)
-    receivers = [Receiver(channel) for channel in channels]
-    message = receivers[0].receive()
-    if message is None:
+    os.set_inheritable(parent_pipe, inheritable)
+    receivers = [FrameReceiver(channel) for channel in channels]
+    frame = receivers[0].receive()
+    if frame is None:
         return
-    with shim.inside():  # for good: going in and out for each request costs some per cent of it
-        order = message.head["order"]
-        calls = Calls(AtWork(memory, len(channels), order["names"]))
+    with shim.inside():  # once, because entering it for each request costs some per cent
+        spec = frame.head["spec"]
+        calls = CallRecorder(CurrentContainer(memory, len(channels), spec["names"]))
         os.close(memory)
-        _work(order, channels, receivers, calls)
-    # What the script has left behind (threads, exit handlers) must not keep an orphan alive.
+        _work(spec, channels, receivers, calls)
+    # Threads and exit handlers of the script must not keep this process alive.
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
         sys.stderr.flush()
@@ -120,33 +120,33 @@ def main() -> None:
 
 
 def _work(
-    order: dict[str, Any], channels: Sequence[socket.socket], receivers: Sequence[Receiver], calls: Calls
+    spec: dict[str, Any], channels: Sequence[socket.socket], receivers: Sequence[FrameReceiver], calls: CallRecorder
 ) -> None:
-    handler = _loaded(order, channels, calls)
+    handler = _load(spec, channels, calls)
     for number, (channel, receiver) in enumerate(zip(channels, receivers, strict=True)):
         if number:
             threading.Thread(target=_serve, args=(channel, receiver, handler, calls, number), daemon=True).start()
-    # Looking for requests in several threads would keep each from its work.
+    # Polling threads would slow each other down.
     is_alone = len(channels) == 1 and usable_cores() > 1 and hasattr(os, "sched_yield")
     _serve(channels[0], receivers[0], handler, calls, 0, awake_s=AWAKE_S if is_alone else 0.0)
 
 
-def _loaded(order: dict[str, Any], channels: Sequence[socket.socket], calls: Calls) -> SerialPipeline:
-    sys.path.extend(folder for folder in order["path"] if folder not in sys.path)
+def _load(spec: dict[str, Any], channels: Sequence[socket.socket], calls: CallRecorder) -> SerialPipeline:
+    sys.path.extend(folder for folder in spec["path"] if folder not in sys.path)
     try:
-        pipeline = build(
-            [Stage.from_json(plain) for plain in order["stages"]],
-            direct=order["direct"],
-            max_between_bytes=order["max_between_bytes"],
+        pipeline = load_pipeline(
+            [Stage.from_json(plain) for plain in spec["stages"]],
+            direct=spec["direct"],
+            max_between_bytes=spec["max_between_bytes"],
             observer=calls,
             channels=len(channels),
         )
-        # The model and its libraries are hundreds of thousands of objects that stay: looking through them again and again
-        # while answering costs some per cent of the time, and now and then tens of milliseconds.
+        # The model and its libraries are hundreds of thousands of objects that stay. Collecting them again and again would cost
+        # some per cent of the time, and pauses of tens of milliseconds.
         gc.collect()
         gc.freeze()
         channels[0].sendall(pack(describe(pipeline)))
-    except Exception as error:  # noqa: BLE001 - told to the server, which tells the client and the log
+    except Exception as error:  # noqa: BLE001 - sent to the server, which reports it
         failure = as_failure(error)
         trace = failure.trace if isinstance(failure, ContainerError) else "".join(traceback.format_exception(error))
         print(trace, file=sys.stderr, flush=True)  # noqa: T201 - standard error is the log
@@ -158,16 +158,16 @@ def _loaded(order: dict[str, Any], channels: Sequence[socket.socket], calls: Cal
 
 def _serve(
     channel: socket.socket,
-    receiver: Receiver,
+    receiver: FrameReceiver,
     handler: Handler,
-    calls: Calls,
+    calls: CallRecorder,
     number: int,
     *,
     awake_s: float = 0.0,
 ) -> None:
     calls.channel = number
-    while (message := receiver.receive(awake_s)) is not None:
-        requests = requests_from(message)
+    while (frame := receiver.receive(awake_s)) is not None:
+        requests = requests_from(frame)
         answers = _answers(handler, requests)
         for answer in answers:
             if isinstance(answer, ContainerError):
@@ -175,7 +175,7 @@ def _serve(
         try:
             channel.sendall(pack_answers(answers, calls.take()))
         except OSError:
-            return  # The server is gone.
+            return  # The server has ended.
 
 
 def _answers(handler: Handler, requests: Sequence[Request]) -> Sequence[Response | Exception]:
@@ -185,6 +185,6 @@ def _answers(handler: Handler, requests: Sequence[Request]) -> Sequence[Response
     for request in requests:
         try:
             answers.append(handler(request))
-        except Exception as error:  # noqa: BLE001 - it is the answer to this request
+        except Exception as error:  # noqa: BLE001 - the error is the answer
             answers.append(error)
     return answers

@@ -1,4 +1,4 @@
-"""Requests that wait, and what takes them: those that wait together are answered together."""
+"""Queues requests and gives them to workers in batches."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from headrace.errors import RequestError
 from headrace.hosting.metrics import Metrics
 from headrace.hosting.settings import Settings
 
-__all__ = ["Channel", "Dispatcher", "Waiting", "timed_out"]
+__all__ = ["Dispatcher", "PendingRequest", "WorkerChannel", "timeout_error"]
 
-CLIENT_LEFT = 499  # no status of HTTP's, but what servers write down for it
-MOST_BATCH_BYTES = 8 << 20  # rows are small: what is larger is not made faster by company
+CLIENT_LEFT = 499  # not in HTTP, but used by servers for this
+MOST_BATCH_BYTES = 8 << 20  # larger requests do not gain from batches
 
 
-class Waiting:
-    """A request and who wants its answer.
+class PendingRequest:
+    """A request that has no answer yet.
 
     Attributes:
-        request: What is asked.
-        since: When it came, by the clock of the loop.
-        is_answered: Whether there is nobody any more who wants an answer.
-        channel: What works on it, or ``None`` while nothing does.
+        request: The request.
+        since: When it arrived, by the clock of the event loop.
+        is_answered: Whether it was answered or cancelled.
+        channel: The channel that works on it; ``None`` while it is queued.
     """
 
     __slots__ = ("_deliver", "_dispatcher", "channel", "is_answered", "request", "since")
@@ -41,140 +41,140 @@ class Waiting:
         self.request = request
         self.since = since
         self.is_answered = False
-        self.channel: Channel | None = None
+        self.channel: WorkerChannel | None = None
         self._deliver = deliver
         self._dispatcher = dispatcher
 
-    def settle(self, answer: Response | Exception) -> None:
-        """Give the answer, unless one was given: its client has gone, or its time was over."""
+    def resolve(self, answer: Response | Exception) -> None:
+        """Deliver an answer, unless the request was answered before: by a time-out, or because its client disconnected."""
         if not self.is_answered:
             self.is_answered = True
-            self._dispatcher.strike_out(self)
+            self._dispatcher.remove(self)
             self._deliver(answer)
 
-    def leave(self) -> None:
-        """Nobody waits for the answer any more."""
+    def cancel(self) -> None:
+        """The client has disconnected."""
         if not self.is_answered:
-            self._dispatcher.forget(self)
-            self.settle(RequestError(CLIENT_LEFT, "the client left before it had its answer"))
+            self._dispatcher.unqueue(self)
+            self.resolve(RequestError(CLIENT_LEFT, "the client disconnected before it was answered"))
 
 
-class Channel(Protocol):
-    """What works on one request, or one batch, at a time.
+class WorkerChannel(Protocol):
+    """Works on one request, or one batch, at a time.
 
-    It calls :meth:`Dispatcher.done` when it is free again, and :meth:`Dispatcher.detach` when it takes no more.
+    It calls :meth:`Dispatcher.done` when it is free again, and :meth:`Dispatcher.detach` before it ends.
     """
 
     many: bool
 
-    def start(self, batch: Sequence[Waiting]) -> None: ...
-    def at_work(self) -> str | None:
-        """Which container of a pipeline has the batch now."""
+    def start(self, batch: Sequence[PendingRequest]) -> None: ...
+    def current_container(self) -> str | None:
+        """The container of a pipeline that has the batch now."""
         ...
 
 
 class Dispatcher:
-    """Gives requests that wait to channels that are free. Lives in one event loop.
+    """Gives queued requests to free channels. Belongs to one event loop.
 
-    A request that finds everything idle goes at once: this moment where the last one came alone, at the end of the turn of
-    the loop otherwise, with those that arrive in the same turn. While others are being worked on it waits for company, until
-    a batch is full, everything else is done, or ``gather_ms`` are over.
+    If all channels are idle, a request starts at once: immediately if the previous batch had one request, otherwise at the end of
+    the iteration of the event loop, together with the requests that arrive in it. While a channel is busy, requests wait for
+    others, until a batch is full, all channels are idle, or ``gather_ms`` have passed.
     """
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self._settings = settings
         self._metrics = metrics
-        self._queue: deque[Waiting] = deque()
-        self._free: deque[Channel] = deque()
-        self._busy: set[Channel] = set()
+        self._queue: deque[PendingRequest] = deque()
+        self._free: deque[WorkerChannel] = deque()
+        self._busy: set[WorkerChannel] = set()
         self._timer: asyncio.Handle | None = None
         self._at_once = False
-        self._came_alone = True
-        self._open: dict[Waiting, None] = {}  # in the order in which their time is over
-        self._patience: asyncio.TimerHandle | None = None
+        self._last_was_alone = True
+        self._open: dict[PendingRequest, None] = {}  # ordered by deadline
+        self._timeout: asyncio.TimerHandle | None = None
 
-    def submit(self, request: Request, deliver: Callable[[Response | Exception], None]) -> Waiting:
-        """Have a request answered.
+    def submit(self, request: Request, deliver: Callable[[Response | Exception], None]) -> PendingRequest:
+        """Queue a request.
 
         Args:
-            request: What is asked.
-            deliver: Called once, with the container's answer or what it refuses, or with a ``RequestError``: 504 when the
-                time is over, 499 when the client has left.
+            request: The request.
+            deliver: Called once with the container's answer or error, or with a ``RequestError``: 504 for a time-out, 499 if the
+                client disconnected.
 
         Raises:
-            RequestError: 503, there are too many requests.
+            RequestError: 503, too many requests.
         """
         if len(self._open) >= self._settings.concurrency:
-            raise RequestError(503, f"{len(self._open)} requests are waiting already; try again later")
+            raise RequestError(503, f"{len(self._open)} requests are in flight already; try again later")
         loop = asyncio.get_running_loop()
-        waiting = Waiting(request, deliver, self, loop.time())
-        self._open[waiting] = None
-        if self._patience is None:
-            self._patience = loop.call_later(self._settings.timeout_s, self._give_up, loop)
-        if self._came_alone and self._free and not self._busy and not self._queue:
-            self._start(self._free.popleft(), [waiting])
+        pending = PendingRequest(request, deliver, self, loop.time())
+        self._open[pending] = None
+        if self._timeout is None:
+            self._timeout = loop.call_later(self._settings.timeout_s, self._give_up, loop)
+        if self._last_was_alone and self._free and not self._busy and not self._queue:
+            self._start(self._free.popleft(), [pending])
         else:
-            self._queue.append(waiting)
+            self._queue.append(pending)
             self._schedule()
-        return waiting
+        return pending
 
-    def strike_out(self, waiting: Waiting) -> None:
-        """It is answered."""
-        del self._open[waiting]
+    def remove(self, pending: PendingRequest) -> None:
+        """Forget a request that was answered."""
+        del self._open[pending]
 
     def _give_up(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Answer those whose time is over. One timer is for all: each of their own would cost more than the rest of this."""
-        self._patience = None
+        """Answer requests that timed out. All requests share one timer: a timer for each would cost more than the rest of this class."""
+        self._timeout = None
         timeout_s = self._settings.timeout_s
-        for waiting in list(self._open):
-            left_s = waiting.since + timeout_s - loop.time()
+        for pending in list(self._open):
+            left_s = pending.since + timeout_s - loop.time()
             if left_s > 0:
-                self._patience = loop.call_later(left_s, self._give_up, loop)
+                self._timeout = loop.call_later(left_s, self._give_up, loop)
                 return
-            self.forget(waiting)
-            waiting.settle(timed_out(timeout_s, waiting.channel))
+            self.unqueue(pending)
+            pending.resolve(timeout_error(timeout_s, pending.channel))
 
-    def forget(self, waiting: Waiting) -> None:
-        """Where no worker has taken a request yet, do not keep its body."""
+    def unqueue(self, pending: PendingRequest) -> None:
+        """Remove a request from the queue, if it is there."""
         with contextlib.suppress(ValueError):
-            self._queue.remove(waiting)
+            self._queue.remove(pending)
 
     @property
     def in_flight(self) -> int:
-        """Requests that have no answer yet."""
+        """The number of requests without an answer."""
         return len(self._open)
 
     @property
-    def waiting(self) -> int:
-        """Requests that no channel has taken yet."""
+    def queued(self) -> int:
+        """The number of requests that no channel works on."""
         return len(self._queue)
 
-    def attach(self, channel: Channel) -> None:
-        """A channel is ready to take requests."""
+    def attach(self, channel: WorkerChannel) -> None:
+        """Add a channel that is ready for requests."""
         self._free.append(channel)
         self._schedule()
 
-    def detach(self, channel: Channel) -> None:
-        """A channel takes no more."""
+    def detach(self, channel: WorkerChannel) -> None:
+        """Remove a channel."""
         self._busy.discard(channel)
         if channel in self._free:
             self._free.remove(channel)
 
-    def done(self, channel: Channel) -> None:
-        """A channel is free again."""
+    def done(self, channel: WorkerChannel) -> None:
+        """Note that a channel is free again."""
         if channel in self._busy:
             self._busy.remove(channel)
-            # The one that worked last goes first: its memory is warm, and an idle endpoint keeps to one worker.
+            # The last one to work is the next: its caches are warm, and an idle endpoint uses one worker.
             self._free.appendleft(channel)
             self._schedule()
 
     def refuse(self, error: RequestError) -> None:
-        """Answer everything that waits with an error."""
+        """Answer all queued requests with an error."""
         while self._queue:
-            self._queue.popleft().settle(error)
+            self._queue.popleft().resolve(error)
 
     def _schedule(self) -> None:
-        """Dispatch at the end of this turn of the loop, so that what arrived in one turn is seen together."""
+        """Dispatch at the end of this iteration of the event loop, so that requests that arrive in it make one batch."""
         if not self._queue or not self._free:
             return
         loop = asyncio.get_running_loop()
@@ -201,17 +201,17 @@ class Dispatcher:
             if batch:
                 self._start(self._free.popleft(), batch)
 
-    def _start(self, channel: Channel, batch: Sequence[Waiting]) -> None:
+    def _start(self, channel: WorkerChannel, batch: Sequence[PendingRequest]) -> None:
         self._busy.add(channel)
-        self._came_alone = len(batch) == 1
-        for waiting in batch:
-            waiting.channel = channel
+        self._last_was_alone = len(batch) == 1
+        for pending in batch:
+            pending.channel = channel
         channel.start(batch)
         self._metrics.batch_size.observe(len(batch))
 
-    def _take(self, most: int) -> list[Waiting]:
-        """The next requests whose clients are still there."""
-        batch: list[Waiting] = []
+    def _take(self, most: int) -> list[PendingRequest]:
+        """Up to ``most`` queued requests that are not cancelled."""
+        batch: list[PendingRequest] = []
         size = 0
         while self._queue and len(batch) < most:
             if self._queue[0].is_answered:
@@ -223,24 +223,24 @@ class Dispatcher:
             batch.append(self._queue.popleft())
         return batch
 
-    def settle(self, batch: Sequence[Waiting], answers: Sequence[Response | Exception]) -> None:
-        """Give each request of a batch its answer."""
+    def resolve(self, batch: Sequence[PendingRequest], answers: Sequence[Response | Exception]) -> None:
+        """Deliver the answers of a batch."""
         if len(answers) != len(batch):
-            answers = [RequestError(500, f"the worker gave {len(answers)} answers to {len(batch)} requests")] * len(
+            answers = [RequestError(500, f"the worker returned {len(answers)} answers to {len(batch)} requests")] * len(
                 batch
             )
-        for waiting, answer in zip(batch, answers, strict=True):
-            waiting.settle(answer)
+        for pending, answer in zip(batch, answers, strict=True):
+            pending.resolve(answer)
 
 
-def timed_out(timeout_s: float, channel: Channel | None) -> RequestError:
-    """What a client is told whose time is over."""
-    container = None if channel is None else channel.at_work()
+def timeout_error(timeout_s: float, channel: WorkerChannel | None) -> RequestError:
+    """The error for a request that timed out."""
+    container = None if channel is None else channel.current_container()
     if container is None:
-        return RequestError(504, f"Your invocation timed out: there was no answer within {timeout_s:g} s")
+        return RequestError(504, f"Your invocation timed out: no answer within {timeout_s:g} s")
     return RequestError(
         504,
-        f"Your invocation timed out while waiting for a response from container {container}: there was none within "
+        f"Your invocation timed out while waiting for a response from container {container}: none within "
         f"{timeout_s:g} s",
         container=container,
     )

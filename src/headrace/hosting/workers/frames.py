@@ -1,4 +1,7 @@
-"""Messages between a server and its workers: a JSON head of what is mostly said again, numbers, then bodies as they are."""
+"""The frames that a server and its workers exchange: a JSON head, numbers, then bodies.
+
+Heads repeat from request to request, so their text is cached. Whatever differs is in the numbers and bodies.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ from headrace.contracts.serving import Request, Response
 from headrace.hosting.failures import failure_from_json, failure_to_json
 
 __all__ = [
-    "Message",
-    "Receiver",
-    "Unpacker",
+    "Frame",
+    "FrameReceiver",
+    "FrameUnpacker",
     "answers_from",
     "calls_from",
     "pack",
@@ -28,26 +31,26 @@ __all__ = [
 ]
 
 PREFIX = struct.Struct("<4sIIQ")
-MAGIC = b"PNS2"  # tells our messages from what a script writes to a descriptor that is not its own
+MAGIC = b"PNS2"  # detects output that a script wrote to a descriptor of ours
 MOST_HEAD_BYTES = 256 << 20
 MOST_NUMBERS = 16 << 20
 MOST_BODY_BYTES = 64 << 30
-CHUNK_BYTES = 1 << 16  # larger ones are mapped and unmapped by the allocator each time
+CHUNK_BYTES = 1 << 16  # the allocator maps and unmaps larger blocks each time
 SHORT_HEAD_BYTES = 1 << 10
 
-Calls = Sequence[tuple[str, float, int]]
-"""What containers did: name, seconds, requests."""
+ContainerCalls = Sequence[tuple[str, float, int]]
+"""Calls of containers: name, seconds, number of requests."""
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
-class Message(NamedTuple):
-    """One message.
+class Frame(NamedTuple):
+    """One frame.
 
     Attributes:
-        head: Shared with other messages that say the same: not to be changed.
-        numbers: What differs from one message to the next: sizes of the bodies, seconds.
-        bodies: One behind the other.
+        head: Do not change it: frames with equal heads share it.
+        numbers: Sizes of the bodies, seconds.
+        bodies: The bodies, concatenated.
     """
 
     head: dict[str, Any]
@@ -56,17 +59,17 @@ class Message(NamedTuple):
 
 
 def pack(head: Mapping[str, Any], numbers: Sequence[float] = (), bodies: Sequence[bytes] = ()) -> bytes:
-    """One message. Whole numbers come out as they went in up to 2**53."""
-    return _joined(_encode(head).encode(), numbers, bodies)
+    """The bytes of one frame. Numbers are doubles, so integers are exact up to 2**53."""
+    return _join(_encode(head).encode(), numbers, bodies)
 
 
-def _joined(head: bytes, numbers: Sequence[float], bodies: Sequence[bytes]) -> bytes:
+def _join(head: bytes, numbers: Sequence[float], bodies: Sequence[bytes]) -> bytes:
     prefix = PREFIX.pack(MAGIC, len(head), len(numbers), sum(map(len, bodies)))
     return b"".join((prefix, head, _doubles(len(numbers)).pack(*numbers), *bodies))
 
 
-def _joined_one(head: bytes, body: bytes, numbers: Sequence[float] = ()) -> bytes:
-    """A message with one body, whose size comes before the other numbers."""
+def _join_one(head: bytes, body: bytes, numbers: Sequence[float] = ()) -> bytes:
+    """A frame with one body. Its size comes before the other numbers."""
     size = len(body)
     prefix = PREFIX.pack(MAGIC, len(head), 1 + len(numbers), size)
     return b"".join((prefix, head, _doubles(1 + len(numbers)).pack(size, *numbers), body))
@@ -77,54 +80,54 @@ def _doubles(count: int) -> struct.Struct:
     return struct.Struct(f"<{count}d")
 
 
-class Unpacker:
-    """Puts messages together from the pieces that arrive."""
+class FrameUnpacker:
+    """Assembles frames from pieces of a stream."""
 
     def __init__(self) -> None:
         self._gathered = bytearray()
 
-    def feed(self, piece: bytes) -> Iterable[Message]:
-        """The messages that this piece completes.
+    def feed(self, piece: bytes) -> Iterable[Frame]:
+        """The frames that this piece completes.
 
         Raises:
-            ConnectionError: These are no messages of ours.
+            ConnectionError: These are not our frames.
         """
         if not self._gathered and len(piece) >= PREFIX.size:
             magic, head, numbers, bodies = PREFIX.unpack_from(piece)
             if magic == MAGIC and PREFIX.size + head + 8 * numbers + bodies == len(piece):
-                return (_open(piece, head, numbers),)  # as it nearly always is, and then nothing is copied
+                return (_parse(piece, head, numbers),)  # the usual case, without a copy
         return self._gather(piece)
 
-    def _gather(self, piece: bytes) -> Iterator[Message]:
+    def _gather(self, piece: bytes) -> Iterator[Frame]:
         self._gathered += piece
         while (size := _size_of(self._gathered)) is not None and len(self._gathered) >= size:
             whole = bytes(self._gathered[:size])
             del self._gathered[:size]
             _, head, numbers, _ = PREFIX.unpack_from(whole)
-            yield _open(whole, head, numbers)
+            yield _parse(whole, head, numbers)
 
 
-class Receiver:
-    """Waits for messages on one connection."""
+class FrameReceiver:
+    """Receives frames on one connection."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        self._unpacker = Unpacker()
-        self._complete: deque[Message] = deque()
+        self._unpacker = FrameUnpacker()
+        self._complete: deque[Frame] = deque()
 
-    def receive(self, awake_s: float = 0.0) -> Message | None:
-        """The next message; ``None`` when the other side is gone.
+    def receive(self, awake_s: float = 0.0) -> Frame | None:
+        """The next frame; ``None`` if the other side has closed the connection.
 
         Args:
-            awake_s: How long to look for it again and again, before sleeping until it comes. A processor that sleeps takes
-                a while to wake, and on a shared machine somebody else has its caches by then.
+            awake_s: How long to poll before sleeping. A sleeping processor takes a while to wake, and on a shared machine its
+                caches are lost by then.
 
         Raises:
-            ConnectionError: These are no messages of ours.
+            ConnectionError: These are not our frames.
         """
         while not self._complete:
             try:
-                piece = self._soon(awake_s) if awake_s else None
+                piece = self._poll(awake_s) if awake_s else None
                 if piece is None:
                     piece = self._connection.recv(CHUNK_BYTES)
             except ConnectionResetError:
@@ -134,8 +137,8 @@ class Receiver:
             self._complete.extend(self._unpacker.feed(piece))
         return self._complete.popleft()
 
-    def _soon(self, within_s: float) -> bytes | None:
-        """What comes while somebody looks; ``None`` where nothing does. Whoever wants the processor gets it in between."""
+    def _poll(self, within_s: float) -> bytes | None:
+        """Poll for bytes, yielding the processor in between. ``None`` if none arrived."""
         end = time.perf_counter() + within_s
         while time.perf_counter() < end:
             try:
@@ -146,13 +149,13 @@ class Receiver:
 
 
 def pack_requests(requests: Sequence[Request]) -> bytes:
-    """Requests to be answered together."""
+    """A frame of requests to answer as one batch."""
     if len(requests) == 1 and not requests[0].headers:
         (one,) = requests
-        return _joined_one(_head_of_one(one.content_type, one.accept), one.body)
+        return _join_one(_head_of_one(one.content_type, one.accept), one.body)
     head = _head_of_requests([[r.content_type, r.accept, dict(r.headers)] for r in requests])
     bodies = [r.body for r in requests]
-    return _joined(head, [len(body) for body in bodies], bodies)
+    return _join(head, [len(body) for body in bodies], bodies)
 
 
 @lru_cache(maxsize=64)
@@ -164,36 +167,36 @@ def _head_of_requests(requests: list[list[Any]]) -> bytes:
     return _encode({"requests": requests}).encode()
 
 
-def requests_from(message: Message) -> list[Request]:
-    """From what :func:`pack_requests` made."""
-    told = message.head["requests"]
-    if len(told) == 1 == len(message.numbers):  # as it mostly is
-        ((content_type, accept, headers),) = told
-        body = bytes(message.bodies[: int(message.numbers[0])])
+def requests_from(frame: Frame) -> list[Request]:
+    """The inverse of :func:`pack_requests`."""
+    heads = frame.head["requests"]
+    if len(heads) == 1 == len(frame.numbers):  # the usual case
+        ((content_type, accept, headers),) = heads
+        body = bytes(frame.bodies[: int(frame.numbers[0])])
         return [Request(body=body, content_type=content_type, accept=accept, headers=dict(headers))]
     return [
         Request(body=body, content_type=content_type, accept=accept, headers=dict(headers))
-        for (content_type, accept, headers), body in zip(told, _cut(message.bodies, message.numbers), strict=True)
+        for (content_type, accept, headers), body in zip(heads, _cut(frame.bodies, frame.numbers), strict=True)
     ]
 
 
-def pack_answers(answers: Sequence[Response | Exception], calls: Calls = ()) -> bytes:
-    """Answers in the order of the requests.
+def pack_answers(answers: Sequence[Response | Exception], calls: ContainerCalls = ()) -> bytes:
+    """A frame of answers, in the order of the requests.
 
     Args:
-        answers: A response, or what went wrong, for each.
-        calls: What each container did for them.
+        answers: A response or an error for each.
+        calls: The container calls that made them.
     """
-    names = tuple([name for name, _, _ in calls])  # a generator takes longer
+    names = tuple([name for name, _, _ in calls])  # faster than a generator
     if len(answers) == 1 and isinstance(one := answers[0], Response) and not one.headers:
         numbers: list[float] = []
         for _, seconds, count in calls:
             numbers += (seconds, count)
-        return _joined_one(_head_of_answer(one.status, one.content_type, names), one.body, numbers)
+        return _join_one(_head_of_answer(one.status, one.content_type, names), one.body, numbers)
     bodies = [answer.body if isinstance(answer, Response) else b"" for answer in answers]
     numbers = [len(body) for body in bodies]
     numbers += [number for _, seconds, count in calls for number in (seconds, count)]
-    return _joined(_head_of_answers([_as_json(answer) for answer in answers], names), numbers, bodies)
+    return _join(_head_of_answers([_as_json(answer) for answer in answers], names), numbers, bodies)
 
 
 @lru_cache(maxsize=64)
@@ -211,15 +214,15 @@ def _as_json(answer: Response | Exception) -> Any:
     return failure_to_json(answer)
 
 
-def answers_from(message: Message) -> list[Response | Exception]:
-    """From what :func:`pack_answers` made."""
+def answers_from(frame: Frame) -> list[Response | Exception]:
+    """The inverse of :func:`pack_answers`."""
     answers: list[Response | Exception] = []
-    told = message.head["answers"]
-    if len(told) == 1 and not isinstance(told[0], dict) and message.numbers:  # as it mostly is
-        status, content_type, headers = told[0]
-        body = bytes(message.bodies[: int(message.numbers[0])])
+    heads = frame.head["answers"]
+    if len(heads) == 1 and not isinstance(heads[0], dict) and frame.numbers:  # the usual case
+        status, content_type, headers = heads[0]
+        body = bytes(frame.bodies[: int(frame.numbers[0])])
         return [Response(body=body, content_type=content_type, status=status, headers=dict(headers))]
-    for plain, body in zip(told, _cut(message.bodies, message.numbers[: len(told)]), strict=True):
+    for plain, body in zip(heads, _cut(frame.bodies, frame.numbers[: len(heads)]), strict=True):
         if isinstance(plain, dict):
             answers.append(failure_from_json(plain))
         else:
@@ -228,12 +231,12 @@ def answers_from(message: Message) -> list[Response | Exception]:
     return answers
 
 
-def calls_from(message: Message) -> list[tuple[str, float, int]]:
-    """The calls that :func:`pack_answers` was told of."""
-    numbers = message.numbers[len(message.head["answers"]) :]
+def calls_from(frame: Frame) -> list[tuple[str, float, int]]:
+    """The container calls in a frame of answers."""
+    numbers = frame.numbers[len(frame.head["answers"]) :]
     return [
         (name, seconds, int(count))
-        for name, seconds, count in zip(message.head["calls"], numbers[::2], numbers[1::2], strict=True)
+        for name, seconds, count in zip(frame.head["calls"], numbers[::2], numbers[1::2], strict=True)
     ]
 
 
@@ -244,22 +247,22 @@ def _cut(bodies: memoryview, sizes: Sequence[float]) -> Iterator[bytes]:
         start += size
 
 
-def _size_of(begun: bytes | bytearray) -> int | None:
-    """Bytes of the message that begins here; ``None`` where too little of it is there to tell."""
-    if len(begun) < PREFIX.size:
+def _size_of(start: bytes | bytearray) -> int | None:
+    """The size of the frame that begins here; ``None`` if more bytes are needed to know it."""
+    if len(start) < PREFIX.size:
         return None
-    magic, head, numbers, bodies = PREFIX.unpack_from(begun)
+    magic, head, numbers, bodies = PREFIX.unpack_from(start)
     if magic != MAGIC or head > MOST_HEAD_BYTES or numbers > MOST_NUMBERS or bodies > MOST_BODY_BYTES:
-        raise ConnectionError(f"expected a message, found {bytes(begun[: PREFIX.size])!r}")
+        raise ConnectionError(f"expected a frame of a worker, found {bytes(start[: PREFIX.size])!r}")
     return PREFIX.size + int(head) + 8 * int(numbers) + int(bodies)
 
 
-def _open(whole: bytes, size: int, count: int) -> Message:
+def _parse(whole: bytes, size: int, count: int) -> Frame:
     end = PREFIX.size + size
     head = whole[PREFIX.size : end]
-    read = _read_again if size <= SHORT_HEAD_BYTES else json.loads
+    read = _loads_cached if size <= SHORT_HEAD_BYTES else json.loads
     numbers = _doubles(count)
-    return Message(read(head), numbers.unpack_from(whole, end), memoryview(whole)[end + numbers.size :])
+    return Frame(read(head), numbers.unpack_from(whole, end), memoryview(whole)[end + numbers.size :])
 
 
-_read_again = lru_cache(maxsize=64)(json.loads)
+_loads_cached = lru_cache(maxsize=64)(json.loads)

@@ -1,4 +1,4 @@
-"""A container in a process of its own, seen from the pipeline as a handler like any other."""
+"""A container in its own process. For the pipeline it is a handler like any other."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from headrace.contracts.serving import Request, Response
 from headrace.errors import RequestError
 from headrace.hosting.failures import ContainerError
 from headrace.hosting.stage import Stage
-from headrace.hosting.workers.frames import Receiver, answers_from, pack_requests
-from headrace.hosting.workers.process import WorkerProcess, alone, order_for
+from headrace.hosting.workers.frames import FrameReceiver, answers_from, pack_requests
+from headrace.hosting.workers.process import WorkerProcess, without_isolation, worker_spec
 
 __all__ = ["BatchingIsolatedHandler", "IsolatedHandler", "isolated_handler"]
 
@@ -23,27 +23,26 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 30.0
 
 
 class IsolatedHandler:
-    """A handler whose container runs in another process, with its own environment and perhaps another Python.
+    """A handler whose container runs in another process, with its own environment and perhaps another interpreter.
 
-    When that process dies, the requests that it had are answered with 503 (none, where it had none), and the next request
-    starts it anew: after a pause that grows while it dies again and again, and during which requests are answered with 503
-    at once.
+    If that process dies, its requests are answered with 503, and the next request restarts it. If it dies again and again, there
+    is a growing pause before the restart, and requests are answered with 503 in the meantime.
     """
 
-    def __init__(self, stage: Stage, name: str, running: _Running) -> None:
+    def __init__(self, stage: Stage, name: str, process: _ContainerProcess) -> None:
         self._stage = stage
         self._name = name
         self._lock = threading.Lock()
         self._pause_s = 0.0
         self._not_before = 0.0
         self._why = ""
-        self._running = running
-        self.execution_parameters = running.told.get("execution_parameters")
+        self._current = process
+        self.execution_parameters = process.loaded.get("execution_parameters")
 
     @property
     def pid(self) -> int:
-        """The process that answers now."""
-        return self._running.process.pid
+        """The number of the current process."""
+        return self._current.process.pid
 
     def __call__(self, request: Request, /) -> Response:
         """Answer one request.
@@ -59,47 +58,45 @@ class IsolatedHandler:
 
     def close(self) -> None:
         """End the process."""
-        self._running.process.kill()
+        self._current.process.kill()
 
     def _ask(self, requests: Sequence[Request]) -> Sequence[Response | Exception]:
-        running = self._alive()
-        answers = running.ask(requests)
+        process = self._running_process()
+        answers = process.ask(requests)
         if answers is not None:
             self._pause_s = 0.0
             return answers
-        reason = self._lost(running)
+        reason = self._note_death(process)
         return [
             RequestError(503, f"the process of {self._name} {reason} while it had this request; send it again")
         ] * len(requests)
 
-    def _alive(self) -> _Running:
+    def _running_process(self) -> _ContainerProcess:
         with self._lock:
-            if not self._running.dead:
-                if not self._running.process.has_ended:
-                    return self._running
-                self._bury(self._running)
+            if not self._current.dead:
+                if not self._current.process.has_ended:
+                    return self._current
+                self._collect(self._current)
             wait_s = self._not_before - time.monotonic()
             if wait_s > 0:
-                raise RequestError(
-                    503, f"the process of {self._name} {self._why}; it is started again in {wait_s:.1f} s"
-                )
+                raise RequestError(503, f"the process of {self._name} {self._why}; it restarts in {wait_s:.1f} s")
             try:
-                self._running = _Running(self._stage, self._running.channels)
+                self._current = _ContainerProcess(self._stage, self._current.channels)
             except ContainerError as error:
                 self._postpone(f"does not load: {error}")
                 raise RequestError(503, f"the process of {self._name} {self._why}") from error
-            return self._running
+            return self._current
 
-    def _lost(self, running: _Running) -> str:
+    def _note_death(self, process: _ContainerProcess) -> str:
         with self._lock:
-            if running is self._running and not running.dead:
-                self._bury(running)
+            if process is self._current and not process.dead:
+                self._collect(process)
             return self._why
 
-    def _bury(self, running: _Running) -> None:
-        running.dead = True
-        running.process.kill()
-        self._postpone(running.process.wait())
+    def _collect(self, process: _ContainerProcess) -> None:
+        process.dead = True
+        process.process.kill()
+        self._postpone(process.process.wait())
         LOG.warning("the process of %s %s", self._name, self._why)
 
     def _postpone(self, why: str) -> None:
@@ -109,41 +106,41 @@ class IsolatedHandler:
 
 
 class BatchingIsolatedHandler(IsolatedHandler):
-    """The same for a container that answers requests together."""
+    """The same for a container that answers batches."""
 
     def answer_many(self, requests: Sequence[Request], /) -> Sequence[Response | Exception]:
-        """Answer requests together; in the place of each that fails is its error."""
+        """Answer a batch. A request that fails has its error in place of a response."""
         return self._ask(requests)
 
 
-class _Running:
-    """One life of the process."""
+class _ContainerProcess:
+    """One process of the container, with its connections."""
 
     def __init__(self, stage: Stage, channels: int) -> None:
         self.channels = channels
-        order = order_for([alone(stage)])
+        spec = worker_spec([without_isolation(stage)])
         self.process = WorkerProcess(
-            order, channels=channels, interpreter=stage.interpreter, environment=stage.environment
+            spec, channels=channels, interpreter=stage.interpreter, environment=stage.environment
         )
         self.dead = False
-        self.told: dict[str, Any] = {}
+        self.loaded: dict[str, Any] = {}
         self._free: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        connections = [(sock, Receiver(sock)) for sock in self.process.sockets]
-        message = connections[0][1].receive()
-        self.told = {"reason": f"its process {self._end()}"} if message is None else message.head
-        if not self.told.get("ready"):
+        connections = [(sock, FrameReceiver(sock)) for sock in self.process.sockets]
+        frame = connections[0][1].receive()
+        self.loaded = {"reason": f"its process {self._end()}"} if frame is None else frame.head
+        if not self.loaded.get("ready"):
             self.process.kill()
-            raise ContainerError("LoadError", self.told["reason"], trace=self.told.get("trace", ""))
+            raise ContainerError("LoadError", self.loaded["reason"], trace=self.loaded.get("trace", ""))
         for connection in connections:
             self._free.put(connection)
 
     def ask(self, requests: Sequence[Request]) -> Sequence[Response | Exception] | None:
-        """The answers, or ``None`` when the process is gone."""
+        """The answers, or ``None`` if the process has died."""
         sock, receiver = connection = self._free.get()
         try:
             sock.sendall(pack_requests(requests))
-            message = receiver.receive()
-            answers = None if message is None else answers_from(message)
+            frame = receiver.receive()
+            answers = None if frame is None else answers_from(frame)
         except OSError:
             answers = None
         finally:
@@ -156,11 +153,11 @@ class _Running:
 
 
 def isolated_handler(stage: Stage, name: str, *, channels: int = 1) -> IsolatedHandler:
-    """Start the process of a stage, and wait until its model is loaded.
+    """Start the process of a stage and wait until its model is loaded.
 
     Raises:
         ContainerError: It does not load.
     """
-    running = _Running(stage, channels)
-    kind = BatchingIsolatedHandler if running.told.get("many") else IsolatedHandler
-    return kind(stage, name, running)
+    process = _ContainerProcess(stage, channels)
+    kind = BatchingIsolatedHandler if process.loaded.get("many") else IsolatedHandler
+    return kind(stage, name, process)

@@ -1,4 +1,4 @@
-"""A model in the server's own process, answered in threads: for tests, and where no process may be started."""
+"""A pool of threads in the server's own process: for tests, and where no process may be started."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from headrace.contracts.serving import AnswersMany, Handler, Response
 from headrace.errors import RequestError
 from headrace.hosting.failures import ContainerError, as_failure
 from headrace.hosting.metrics import Metrics
-from headrace.hosting.pipeline import Observer
+from headrace.hosting.pipeline import CallObserver
 from headrace.hosting.settings import Settings
-from headrace.hosting.workers.dispatch import Dispatcher, Waiting
+from headrace.hosting.workers.dispatch import Dispatcher, PendingRequest
 
 __all__ = ["LocalPool"]
 
@@ -24,22 +24,22 @@ LOG = logging.getLogger("headrace.hosting")
 
 
 class LocalPool:
-    """The same as :class:`~headrace.hosting.workers.pool.WorkerPool`, without workers.
+    """Like :class:`~headrace.hosting.workers.pool.WorkerPool`, with threads instead of processes.
 
-    A call that takes longer than the limit is answered with 504, and goes on: a thread cannot be ended.
+    A call that takes too long is answered with 504 and continues, because a thread cannot be killed.
 
     Args:
-        make: Loads the model, which tells an observer of its calls; is called once, in a thread.
-        settings: ``threads`` is how many calls there are at a time.
-        dispatcher: Gives the threads their work.
-        metrics: Is told of the calls.
+        make: Loads the model. Called once, in a thread, with the observer of its calls.
+        settings: ``threads`` is the number of concurrent calls.
+        dispatcher: Gives the threads requests.
+        metrics: Counts the calls.
     """
 
     pids: Sequence[int] = ()
 
     def __init__(
         self,
-        make: Callable[[Observer], Handler],
+        make: Callable[[CallObserver], Handler],
         settings: Settings,
         dispatcher: Dispatcher,
         metrics: Metrics,
@@ -52,7 +52,7 @@ class LocalPool:
 
     @property
     def ready(self) -> int:
-        """1 when the model is loaded."""
+        """1 if the model is loaded."""
         return int(self.unready is None)
 
     @property
@@ -61,11 +61,11 @@ class LocalPool:
         return self.unready is None
 
     async def start(self) -> None:
-        """Begin to load the model."""
+        """Start loading the model."""
         self._loading = asyncio.create_task(self._load())
 
     async def stop(self) -> None:
-        """Take no more; calls that go on are not waited for."""
+        """Accept no more requests. Does not wait for running calls."""
         if self._loading is not None:
             self._loading.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -89,18 +89,18 @@ class LocalPool:
 
 
 class _Calls(threading.local):
-    """What the containers do in each of the threads."""
+    """Notes the container that each thread calls."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, metrics: Metrics) -> None:
         self.channel: _ThreadChannel | None = None
         self._loop, self._metrics = loop, metrics
 
-    def begins(self, name: str) -> None:
+    def call_started(self, name: str) -> None:
         if self.channel is not None:
             self.channel.container = name
 
-    def ended(self, name: str, seconds: float, count: int) -> None:  # noqa: ARG002 - batches are counted where they start
-        with contextlib.suppress(RuntimeError):  # The loop is closed: nobody looks at the metrics any more.
+    def call_ended(self, name: str, seconds: float, count: int) -> None:  # noqa: ARG002 - batches are counted when they start
+        with contextlib.suppress(RuntimeError):  # The event loop is closed, and with it the metrics page.
             self._loop.call_soon_threadsafe(lambda: self._metrics.container_seconds.observe(seconds, name))
 
 
@@ -111,16 +111,16 @@ class _ThreadChannel:
         self.many = isinstance(handler, AnswersMany)
         self.container: str | None = None
 
-    def at_work(self) -> str | None:
+    def current_container(self) -> str | None:
         return None if self._is_alone else self.container
 
-    def start(self, batch: Sequence[Waiting]) -> None:
+    def start(self, batch: Sequence[PendingRequest]) -> None:
         loop = asyncio.get_running_loop()
         task = loop.run_in_executor(self._threads, self._answers, batch)
         task.add_done_callback(lambda done: self._finish(batch, done))
 
-    def _answers(self, batch: Sequence[Waiting]) -> Sequence[Response | Exception]:
-        requests = [waiting.request for waiting in batch]
+    def _answers(self, batch: Sequence[PendingRequest]) -> Sequence[Response | Exception]:
+        requests = [pending.request for pending in batch]
         self._calls.channel, self.container = self, None
         try:
             if len(requests) > 1 and isinstance(self._handler, AnswersMany):
@@ -129,10 +129,10 @@ class _ThreadChannel:
         except Exception as error:  # noqa: BLE001 - it is the answer
             failure = as_failure(error)
             if isinstance(failure, ContainerError):
-                LOG.error("%s", failure.trace or failure)  # noqa: TRY400 - its trace, not ours
+                LOG.error("%s", failure.trace or failure)  # noqa: TRY400 - log the container's traceback
             return [failure] * len(requests)
 
-    def _finish(self, batch: Sequence[Waiting], done: asyncio.Future[Sequence[Response | Exception]]) -> None:
+    def _finish(self, batch: Sequence[PendingRequest], done: asyncio.Future[Sequence[Response | Exception]]) -> None:
         error = RequestError(503, "the endpoint is stopping") if done.cancelled() else None
-        self._dispatcher.settle(batch, [error] * len(batch) if error else done.result())
+        self._dispatcher.resolve(batch, [error] * len(batch) if error else done.result())
         self._dispatcher.done(self)

@@ -1,4 +1,4 @@
-"""Worker processes kept alive: started, given work, replaced when they die, ended when the server does."""
+"""A pool of worker processes: starts them, gives them requests, replaces those that die, and ends them with the server."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from headrace.errors import HeadraceError, RequestError
-from headrace.hosting.http.timing import Alarm, descriptor_of, send
+from headrace.hosting.http.transport import RequestTimer, send, socket_descriptor
 from headrace.hosting.metrics import Metrics
 from headrace.hosting.settings import Settings
-from headrace.hosting.workers.dispatch import Dispatcher, Waiting, timed_out
-from headrace.hosting.workers.frames import Message, Unpacker, answers_from, calls_from, pack_requests
-from headrace.hosting.workers.process import WorkerProcess, numeric_threads
+from headrace.hosting.workers.dispatch import Dispatcher, PendingRequest, timeout_error
+from headrace.hosting.workers.frames import Frame, FrameUnpacker, answers_from, calls_from, pack_requests
+from headrace.hosting.workers.process import WorkerProcess, numeric_thread_variables
 
 __all__ = ["WorkerPool"]
 
 LOG = logging.getLogger("headrace.hosting")
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 30.0
 STEADY_S = 10.0
-"""A worker that answered for so long and then died is replaced without a pause."""
+"""A worker that dies after answering for this long is replaced without a pause."""
 END_S = 5.0
-TELL_S = 1.0
+EXIT_STATUS_S = 1.0
 
 
 class WorkerPool:
     """Several workers, each of which holds the model.
 
-    One that dies is replaced, after a pause that grows while workers die soon after their start. The requests that it
-    had are answered with 503; those that wait are given to others, or wait for its replacement.
+    A worker that dies is replaced, after a pause that grows while workers die soon after their start. Its requests are answered
+    with 503. Queued requests go to other workers, or wait for its replacement.
 
     Args:
-        order: What each worker is to load.
-        settings: How many, and the limits.
-        dispatcher: Gives them their work.
-        metrics: Is told of their calls and deaths.
+        spec: What each worker has to load.
+        settings: The number of workers, and the limits.
+        dispatcher: Gives them requests.
+        metrics: Counts their calls and deaths.
     """
 
-    def __init__(self, order: Mapping[str, Any], settings: Settings, dispatcher: Dispatcher, metrics: Metrics) -> None:
-        self._order = order
+    def __init__(self, spec: Mapping[str, Any], settings: Settings, dispatcher: Dispatcher, metrics: Metrics) -> None:
+        self._spec = spec
         self._settings = settings
         self._dispatcher = dispatcher
         self._metrics = metrics
@@ -56,11 +56,11 @@ class WorkerPool:
     async def start(self) -> None:
         """Start the workers. Does not wait until they are ready."""
         metrics = self._metrics
-        metrics.gauge("headrace_workers_ready", "Workers that hold the model.", lambda: self.ready)
+        metrics.gauge("headrace_workers_ready", "Workers that have loaded the model.", lambda: self.ready)
         self._tasks = [asyncio.create_task(self._keep()) for _ in range(self._settings.num_workers)]
 
     async def stop(self) -> None:
-        """End all workers, those that do not end by themselves by force."""
+        """End all workers. Those that do not end by themselves are killed."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -68,31 +68,31 @@ class WorkerPool:
 
     @property
     def ready(self) -> int:
-        """How many workers hold the model."""
+        """The number of workers that have loaded the model."""
         return sum(worker.ready for worker in self._workers)
 
     @property
     def pids(self) -> list[int]:
-        """The workers' processes."""
+        """The process numbers of the ready workers."""
         return [worker.process.pid for worker in self._workers if worker.ready]
 
     @property
     def unready(self) -> str | None:
-        """Why nothing can be answered now, or ``None``."""
+        """Why no request can be answered now, or ``None``."""
         return None if self.ready else self._why_not
 
     @property
     def accepts(self) -> bool:
-        """Whether a request will find a worker: now, or in a moment when one is replaced."""
+        """Whether a request can be queued: a worker is ready, or is about to be replaced."""
         return self._ever_ready or self.ready > 0
 
     async def _keep(self) -> None:
-        """Have one worker, all the time."""
+        """Keep one worker running."""
         pause_s = 0.0
         while True:
             started = time.monotonic()
             try:
-                answered = await self._live_once()
+                answered = await self._run_once()
             except Exception:
                 LOG.exception("a worker could not be kept")
                 answered = False
@@ -102,54 +102,53 @@ class WorkerPool:
             LOG.info("starting another worker in %.1f s", pause_s)
             await asyncio.sleep(pause_s)
 
-    async def _live_once(self) -> bool:
-        """One worker from its start to its end; whether it ever was ready."""
+    async def _run_once(self) -> bool:
+        """Run one worker from its start to its end. Returns whether it was ever ready."""
         try:
-            # In this thread: Linux ends a worker with the thread that has started it.
             loop = asyncio.get_running_loop()
-            worker = _Worker(self._order, self._settings, self._dispatcher, self._metrics, loop)
+            worker = _Worker(self._spec, self._settings, self._dispatcher, self._metrics, loop)
         except (OSError, HeadraceError) as error:
             self._why_not = f"a worker cannot be started: {error}"
-            LOG.error("%s", self._why_not)  # noqa: TRY400 - the message says it all
+            LOG.error("%s", self._why_not)  # noqa: TRY400 - the frame is enough
             return False
         self._workers.add(worker)
         try:
-            await self._live(worker)
+            await self._run(worker)
         finally:
             worker.ready = False
             self._workers.discard(worker)
             await asyncio.shield(worker.end())
         return worker.was_ready
 
-    async def _live(self, worker: _Worker) -> None:
-        told = await worker.load()
-        if not told.get("ready"):
+    async def _run(self, worker: _Worker) -> None:
+        loaded = await worker.load()
+        if not loaded.get("ready"):
             self._ever_ready = self.ready > 0
-            self._why_not = f"the model does not load: {told['reason']}"
+            self._why_not = f"the model does not load: {loaded['reason']}"
             LOG.error("worker %d: %s", worker.process.pid, self._why_not)
             return
-        self.execution_parameters = told.get("execution_parameters")
+        self.execution_parameters = loaded.get("execution_parameters")
         self._ever_ready = worker.ready = worker.was_ready = True
         LOG.info("worker %d is ready", worker.process.pid)
-        worker.attach(many=told["many"])
+        worker.attach(many=loaded["many"])
         how = await worker.death()
-        self._why_not = f"the last worker {how}; another one is being started"
+        self._why_not = f"the last worker {how}; another one is starting"
         LOG.warning("worker %d %s", worker.process.pid, how)
 
 
 class _Worker:
-    """One life of a worker."""
+    """One worker process."""
 
     def __init__(
         self,
-        order: Mapping[str, Any],
+        spec: Mapping[str, Any],
         settings: Settings,
         dispatcher: Dispatcher,
         metrics: Metrics,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self.process = WorkerProcess(
-            order, channels=settings.threads, environment=numeric_threads(settings.num_workers)
+            spec, channels=settings.threads, environment=numeric_thread_variables(settings.num_workers)
         )
         self.ready = self.was_ready = False
         self.settings, self.dispatcher, self.metrics, self.loop = settings, dispatcher, metrics, loop
@@ -160,7 +159,7 @@ class _Worker:
 
     def _watch(self) -> None:
         how = self.process.wait()
-        with contextlib.suppress(RuntimeError):  # The loop is closed: nobody asks any more.
+        with contextlib.suppress(RuntimeError):  # The event loop is closed.
             self.loop.call_soon_threadsafe(self._note_end, how)
 
     def _note_end(self, how: str) -> None:
@@ -172,10 +171,10 @@ class _Worker:
         for sock in self.process.sockets:
             await self._open(sock)
         first = self._channels[0]
-        news: list[asyncio.Future[Any]] = [first.told, self._ended]
+        news: list[asyncio.Future[Any]] = [first.loaded, self._ended]
         await asyncio.wait(news, return_when=asyncio.FIRST_COMPLETED)
-        if first.told.done() and not first.told.cancelled():
-            return first.told.result()
+        if first.loaded.done() and not first.loaded.cancelled():
+            return first.loaded.result()
         return {"ready": False, "reason": f"its process {await self._ended}; the log may say why"}
 
     async def _open(self, sock: socket.socket) -> None:
@@ -188,31 +187,31 @@ class _Worker:
         self._channels.append(channel)
 
     def attach(self, *, many: bool) -> None:
-        """Take requests."""
+        """Accept requests."""
         for channel in self._channels:
             channel.many = many
             self.dispatcher.attach(channel)
 
     async def death(self) -> str:
-        """Wait for the end of the process, or of one of its channels, which is its end too."""
+        """Wait until the process ends, or closes one of its channels. Returns how it ended."""
         ends: list[asyncio.Future[Any]] = [self._ended, *(channel.lost for channel in self._channels)]
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         for channel in self._channels:
             self.dispatcher.detach(channel)
         if not self._ended.done():
-            # Its connection closes a moment before the process can tell how it ended.
-            await asyncio.wait([self._ended], timeout=TELL_S)
+            # Its connection closes a moment before its exit status is known.
+            await asyncio.wait([self._ended], timeout=EXIT_STATUS_S)
         self.fail()
         return self._ended.result() if self._ended.done() else "closed its connection"
 
     def fail(self) -> None:
-        """Answer what it had with 503."""
+        """Answer its requests with 503."""
         how = self._ended.result() if self._ended.done() else "ended"
         for channel in self._channels:
             channel.fail(how)
 
     async def end(self) -> None:
-        """Let it go: it has a moment to end by itself."""
+        """End it. It gets a moment to end by itself."""
         for channel in self._channels:
             self.dispatcher.detach(channel)
             channel.close()
@@ -224,31 +223,31 @@ class _Worker:
 
 
 class _ProcessChannel(asyncio.Protocol):
-    """One connection to a worker, which works on one batch at a time."""
+    """One connection to a worker, for one batch at a time."""
 
     many = False
 
     def __init__(self, worker: _Worker, number: int) -> None:
         self._worker = worker
         self._number = number
-        self._unpacker = Unpacker()
-        self._batch: Sequence[Waiting] = ()
+        self._unpacker = FrameUnpacker()
+        self._batch: Sequence[PendingRequest] = ()
         self._transport: asyncio.Transport | None = None
         self._descriptor = -1
-        self._patience = Alarm(worker.loop, worker.settings.timeout_s, self._too_slow)
+        self._timeout = RequestTimer(worker.loop, worker.settings.timeout_s, self._end_hanging)
         self.lost: asyncio.Future[None] = worker.loop.create_future()
-        self.told: asyncio.Future[dict[str, Any]] = worker.loop.create_future()
+        self.loaded: asyncio.Future[dict[str, Any]] = worker.loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._descriptor = descriptor_of(transport)
+        self._descriptor = socket_descriptor(transport)
 
     def data_received(self, data: bytes) -> None:
         try:
-            for message in self._unpacker.feed(data):
-                self._receive(message)
+            for frame in self._unpacker.feed(data):
+                self._receive(frame)
         except (ConnectionError, ValueError, OverflowError, KeyError):
-            LOG.exception("worker %d sent what is no answer", self._worker.process.pid)
+            LOG.exception("worker %d sent an invalid answer", self._worker.process.pid)
             self.close()
 
     def connection_lost(self, _: Exception | None) -> None:
@@ -256,46 +255,46 @@ class _ProcessChannel(asyncio.Protocol):
         if not self.lost.done():
             self.lost.set_result(None)
 
-    def start(self, batch: Sequence[Waiting]) -> None:
+    def start(self, batch: Sequence[PendingRequest]) -> None:
         self._batch = batch
         if self._transport is not None and not self._transport.is_closing():
-            send(self._transport, self._descriptor, pack_requests([waiting.request for waiting in batch]))
-        self._patience.start()
+            send(self._transport, self._descriptor, pack_requests([pending.request for pending in batch]))
+        self._timeout.start()
 
-    def at_work(self) -> str | None:
-        return self._worker.process.at_work.name(self._number)
+    def current_container(self) -> str | None:
+        return self._worker.process.current_container.name(self._number)
 
     def fail(self, how: str) -> None:
         batch, self._batch = self._batch, ()
-        container = self.at_work()
+        container = self.current_container()
         place = f" in {container}" if container else ""
         error = RequestError(
             503, f"the worker {how} while it had this request{place}; send it again", container=container
         )
-        self._worker.dispatcher.settle(batch, [error] * len(batch))
-        self._patience.close()
+        self._worker.dispatcher.resolve(batch, [error] * len(batch))
+        self._timeout.close()
 
     def close(self) -> None:
-        self._patience.close()
+        self._timeout.close()
         if self._transport is not None:
             self._transport.close()
 
-    def _receive(self, message: Message) -> None:
-        if "answers" not in message.head:
-            self.told.set_result(message.head)
+    def _receive(self, frame: Frame) -> None:
+        if "answers" not in frame.head:
+            self.loaded.set_result(frame.head)
             return
-        answers = answers_from(message)
-        self._patience.stop()
+        answers = answers_from(frame)
+        self._timeout.stop()
         batch, self._batch = self._batch, ()
-        self._worker.dispatcher.settle(batch, answers)
+        self._worker.dispatcher.resolve(batch, answers)
         self._worker.dispatcher.done(self)
-        for name, seconds, _ in calls_from(message):  # when the clients have their answers
+        for name, seconds, _ in calls_from(frame):  # after the clients got their answers
             self._worker.metrics.container_seconds.observe(seconds, name)
 
-    def _too_slow(self) -> None:
-        """It hangs: its requests have been answered with 504, or are now, and nothing else ends it."""
+    def _end_hanging(self) -> None:
+        """Kill the worker, which hangs. Its requests are answered with 504, now or already."""
         batch, self._batch = self._batch, ()
-        error = timed_out(self._worker.settings.timeout_s, self)
-        self._worker.dispatcher.settle(batch, [error] * len(batch))
+        error = timeout_error(self._worker.settings.timeout_s, self)
+        self._worker.dispatcher.resolve(batch, [error] * len(batch))
         self._worker.too_slow = True
         self._worker.loop.run_in_executor(None, self._worker.process.kill)

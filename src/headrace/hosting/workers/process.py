@@ -1,7 +1,7 @@
-"""Starting a process that answers requests, ending it with its parent, and knowing which container of a pipeline each request is in.
+"""Starts a worker process, ends it with its parent, and records which container of a pipeline has each request.
 
-The container is a byte in memory that the worker shares with its server, which reads it only when the worker has died or takes too long: a
-message would wake the server for every container.
+That record is a byte in memory that the worker shares with its server. The server reads it only if the worker dies or takes too
+long. A message instead would wake the server for every container.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from headrace.containers.orphans import Tied
+from headrace.containers.orphans import ProcessGuard
 from headrace.errors import HeadraceError
-from headrace.hosting.stage import Stage, names_of
+from headrace.hosting.stage import Stage, container_names
 from headrace.hosting.workers.frames import pack
 from headrace.io.system import usable_cores
 
 __all__ = [
-    "AtWork",
+    "CurrentContainer",
     "WorkerProcess",
-    "alone",
-    "end_with",
-    "new_memory",
-    "numeric_threads",
-    "order_for",
-    "print_anyway",
+    "create_shared_memory",
+    "end_with_parent",
+    "ignore_output_errors",
+    "numeric_thread_variables",
+    "python_arguments",
     "search_path",
-    "start",
+    "without_isolation",
+    "worker_spec",
 ]
 
 
-class AtWork:
-    """One number for each channel: 0, or that of the container that has its request.
+class CurrentContainer:
+    """The container that has the request of each channel: a number per channel, 0 for none.
 
     Args:
-        descriptor: What :func:`new_memory` has given, here or in the other process. It may be closed afterwards.
-        channels: How many requests, or batches of them, are worked on at a time.
-        names: Of the containers. One that is alone is not named.
+        descriptor: From :func:`create_shared_memory`, here or in the other process. It may be closed afterwards.
+        channels: The number of requests, or batches, in progress at a time.
+        names: The names of the containers. A single container is not named.
     """
 
     def __init__(self, descriptor: int, channels: int, names: Sequence[str]) -> None:
@@ -56,19 +56,19 @@ class AtWork:
         self._numbers = {name: number for number, name in enumerate(self._names)}
 
     def enter(self, channel: int, name: str | None) -> None:
-        """The request of a channel goes to a container, or has left the last one."""
+        """Note that a container gets the request of a channel; ``None`` after the last one."""
         self._memory[channel] = self._numbers.get(name, 0)
 
     def name(self, channel: int) -> str | None:
-        """Which container has the request of a channel."""
+        """The container that has the request of a channel."""
         number = self._memory[channel]
         return self._names[number] if number < len(self._names) else None
 
 
-def new_memory(channels: int) -> int:
-    """The descriptor of zeros that processes can share."""
+def create_shared_memory(channels: int) -> int:
+    """The descriptor of zeroed memory that processes can share."""
     if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("headrace-at-work")
+        descriptor = os.memfd_create("headrace-current-container")
     else:
         with tempfile.TemporaryFile() as file:
             descriptor = os.dup(file.fileno())
@@ -79,36 +79,36 @@ def new_memory(channels: int) -> int:
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def start(module: str) -> list[str]:
-    """Arguments of Python that run ``main`` of one of our modules.
+def python_arguments(module: str) -> list[str]:
+    """Arguments for Python to run ``main`` of one of our modules.
 
-    Our own folder goes behind those of the interpreter, whose packages are its own, and the working folder is not looked
-    into: what a caller can import is in :func:`search_path`.
+    Our folder comes last on ``sys.path``, so that the interpreter uses its own packages. The working folder is not on it;
+    :func:`search_path` has what the caller can import.
     """
     root = str(Path(__file__).resolve().parents[3])
     return ["-u", "-P", "-c", f"import sys; sys.path.append({root!r}); from {module} import main; main()"]
 
 
 def search_path() -> list[str]:
-    """The folders in which this process looks for modules."""
+    """The folders from which this process imports modules."""
     return [folder or str(Path.cwd()) for folder in sys.path]
 
 
-def order_for(stages: Sequence[Stage], *, direct: bool = False, max_between_bytes: int = 5 << 20) -> dict[str, Any]:
-    """What a worker is told to load."""
+def worker_spec(stages: Sequence[Stage], *, direct: bool = False, max_between_bytes: int = 5 << 20) -> dict[str, Any]:
+    """What a worker has to load, as JSON values."""
     return {
         "stages": [stage.to_json() for stage in stages],
-        "names": names_of(stages),
+        "names": container_names(stages),
         "direct": direct,
         "max_between_bytes": max_between_bytes,
         "path": search_path(),
     }
 
 
-def numeric_threads(workers: int) -> dict[str, str]:
-    """Variables that give every worker its share of the processors, where nobody has said otherwise.
+def numeric_thread_variables(workers: int) -> dict[str, str]:
+    """Variables that give every worker its share of the processors, unless one of them is set already.
 
-    Numeric libraries take all of them in each process: workers would then keep each other from working.
+    By default, numeric libraries start a thread per processor in each process, and the workers would slow each other down.
     """
     share = str(max(1, usable_cores() // max(1, workers)))
     return {} if any(name in os.environ for name in THREADS) else dict.fromkeys(THREADS, share)
@@ -117,25 +117,24 @@ def numeric_threads(workers: int) -> dict[str, str]:
 class WorkerProcess:
     """A running worker.
 
-    It ends when this process does, however this one ends: the worker holds the reading end of a pipe of which only we
-    hold the writing end, and a watchdog kills it where it does not look. It leads a process group of its own, so that what it
-    has started ends with it.
+    It ends with this process, even if this one is killed: the worker waits on a pipe whose only writing end is here, and a watchdog
+    kills a worker that cannot react. It leads its own process group, so that the processes that it starts end with it.
 
     Args:
-        order: What it is to load.
-        channels: How many requests, or batches of them, it is to work on at a time.
-        interpreter: Another Python than this one.
-        environment: Variables on top of ours.
-        output: Descriptor of what takes its output and its errors, where they are not to go where ours go.
+        spec: What to load, from :func:`worker_spec`.
+        channels: The number of requests, or batches, that it works on at a time.
+        interpreter: Another Python interpreter.
+        environment: Variables added to ours.
+        output: A descriptor for its standard output and standard error; by default ours.
 
     Raises:
-        HeadraceError: This system cannot hand sockets to a new process (Windows).
+        HeadraceError: The system cannot pass sockets to a new process (Windows).
         OSError: The process cannot be started.
     """
 
     def __init__(
         self,
-        order: Mapping[str, Any],
+        spec: Mapping[str, Any],
         *,
         channels: int = 1,
         interpreter: str | None = None,
@@ -147,15 +146,19 @@ class WorkerProcess:
         pairs = [socket.socketpair() for _ in range(channels)]
         self.sockets = [ours for ours, _ in pairs]
         theirs = [other for _, other in pairs]
-        self._life = -1
+        self._parent_pipe = -1
         passed: list[int] = []
         try:
-            self._tied = Tied()
-            passed.append(new_memory(channels))
-            self.at_work = AtWork(passed[0], channels, order["names"])
-            life, self._life = os.pipe()
-            passed += [life, *(other.fileno() for other in theirs)]
-            command = [interpreter or sys.executable, *start("headrace.hosting.workers.child"), *map(str, passed)]
+            self._tied = ProcessGuard()
+            passed.append(create_shared_memory(channels))
+            self.current_container = CurrentContainer(passed[0], channels, spec["names"])
+            parent_pipe, self._parent_pipe = os.pipe()
+            passed += [parent_pipe, *(other.fileno() for other in theirs)]
+            command = [
+                interpreter or sys.executable,
+                *python_arguments("headrace.hosting.workers.child"),
+                *map(str, passed),
+            ]
             self._process = subprocess.Popen(  # noqa: S603 - our own code, under the interpreter that was asked for
                 command,
                 pass_fds=passed,
@@ -175,19 +178,19 @@ class WorkerProcess:
             for other in theirs:
                 other.close()
         self.pid = self._process.pid
-        with contextlib.suppress(OSError):  # It died already: whoever waits for its answer sees that.
-            self.sockets[0].sendall(pack({"order": order if interpreter is None else _elsewhere(order)}))
+        with contextlib.suppress(OSError):  # It died already. Waiting for its answer detects that.
+            self.sockets[0].sendall(pack({"spec": spec if interpreter is None else {**spec, "path": []}}))
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is over."""
+        """Whether it has ended."""
         return self._process.poll() is not None
 
     def wait(self, timeout_s: float | None = None) -> str:
-        """Wait for its end, and say how it ended.
+        """Wait for its end. Returns how it ended, in words.
 
         Raises:
-            subprocess.TimeoutExpired: It goes on.
+            subprocess.TimeoutExpired: It is still running.
         """
         status = self._process.wait(timeout_s)
         if status < 0:
@@ -195,7 +198,7 @@ class WorkerProcess:
         return f"ended with exit status {status}"
 
     def kill(self) -> None:
-        """End it and everything that it has started, at once, and let go of its sockets."""
+        """Kill it and the processes that it has started, and close its sockets."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         self._tied.remove_group(self.pid)
@@ -203,24 +206,19 @@ class WorkerProcess:
         self._close()
 
     def release(self) -> None:
-        """Tell it to end by itself: the worker sees that nobody is there any more."""
+        """Close the connections, so that it ends by itself."""
         self._close()
 
     def _close(self) -> None:
         for ours in self.sockets:
             ours.close()
-        if self._life >= 0:
-            os.close(self._life)
-            self._life = -1
+        if self._parent_pipe >= 0:
+            os.close(self._parent_pipe)
+            self._parent_pipe = -1
 
 
-def _elsewhere(order: Mapping[str, Any]) -> dict[str, Any]:
-    """The same order for another interpreter: it has its own folders, and is started by us already."""
-    return {**order, "path": []}
-
-
-def alone(stage: Stage) -> Stage:
-    """What the process of an isolated stage is to load: the same, in its own process."""
+def without_isolation(stage: Stage) -> Stage:
+    """The stage for the process of an isolated container to load."""
     return replace(stage, isolated=False, interpreter=None, environment={})
 
 
@@ -231,39 +229,41 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def end_with(life: int) -> None:
+def end_with_parent(pipe: int) -> None:
     """End this process and its group when the other end of a pipe is closed.
 
-    A thread waits for that. Where code that never gives up the interpreter's lock keeps the thread from running, the
-    watchdog of the process that started us kills us (:mod:`headrace.containers.orphans`). A signal of the kernel at the parent's
-    death would come first, and leave what we have started running; and it comes when the thread that started us ends.
+    A thread waits for that. If native code holds the GIL and the thread cannot run, the watchdog of the parent kills this process
+    (:mod:`headrace.containers.orphans`). PR_SET_PDEATHSIG would not do: it leaves the processes that we have started running, and it is
+    sent already when the thread that started us ends.
     """
-    threading.Thread(target=_wait, args=(life,), name="headrace-life", daemon=True).start()
+    threading.Thread(target=_wait, args=(pipe,), name="headrace-parent-watch", daemon=True).start()
 
 
-def _wait(life: int) -> None:
+def _wait(pipe: int) -> None:
     with contextlib.suppress(OSError):
-        while os.read(life, 1):
+        while os.read(pipe, 1):
             pass
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
 
 
-def print_anyway() -> None:
-    """From now on, what is printed and cannot be written is lost, and the request goes on: the answer is worth more."""
-    sys.stdout, sys.stderr = _text(sys.stdout), _text(sys.stderr)
+def ignore_output_errors() -> None:
+    """From now on, drop output that cannot be written, so that a full disk fails no request."""
+    sys.stdout, sys.stderr = _forgiving_stream(sys.stdout), _forgiving_stream(sys.stderr)
 
 
-def _text(stream: Any) -> Any:
+def _forgiving_stream(stream: Any) -> Any:
     try:
-        raw = _Log(stream.fileno(), "w", closefd=False)
+        raw = _ForgivingFile(stream.fileno(), "w", closefd=False)
     except (AttributeError, OSError, ValueError):
-        return stream  # Python was started without it.
+        return stream  # Python was started without this stream.
     return io.TextIOWrapper(raw, encoding=stream.encoding, errors="backslashreplace", write_through=True)
 
 
-class _Log(io.FileIO):
+class _ForgivingFile(io.FileIO):
+    """A file that drops what it cannot write."""
+
     def write(self, text: Any, /) -> int:
         try:
             return super().write(text) or 0

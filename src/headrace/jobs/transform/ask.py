@@ -15,8 +15,8 @@ from headrace.contracts.serving import Request, Response
 from headrace.errors import JobFailed, RequestError, Where
 from headrace.hosting.failures import as_failure
 from headrace.hosting.stage import Stage
-from headrace.hosting.workers.frames import Receiver, answers_from, pack_requests
-from headrace.hosting.workers.process import WorkerProcess, order_for
+from headrace.hosting.workers.frames import FrameReceiver, answers_from, pack_requests
+from headrace.hosting.workers.process import WorkerProcess, worker_spec
 from headrace.jobs.transform.joining import Joining, RecordFault
 from headrace.jobs.transform.payloads import Payload, too_large
 from headrace.jobs.transform.spec import TransformSpec
@@ -67,12 +67,12 @@ class ContainerProcess:
     """
 
     def __init__(self, stages: Sequence[Stage], variables: Mapping[str, str], output: int) -> None:
-        self._order = order_for(stages)
+        self._order = worker_spec(stages)
         self._variables = dict(variables)
         self._output = output
         self._lock = threading.Lock()
         self._process: WorkerProcess | None = None
-        self._receiver: Receiver | None = None
+        self._receiver: FrameReceiver | None = None
         self._ended = False
         self.told: Mapping[str, Any] = {}
         """What the containers said of themselves when they were loaded."""
@@ -87,7 +87,7 @@ class ContainerProcess:
             if self._ended:
                 raise JobFailed("the job is stopping")
             process = self._process = WorkerProcess(self._order, environment=self._variables, output=self._output)
-        receiver = self._receiver = Receiver(process.sockets[0])
+        receiver = self._receiver = FrameReceiver(process.sockets[0])
         message = receiver.receive()
         told = {"reason": f"its process {self._reap()}"} if message is None else message.head
         if not told.get("ready"):
@@ -128,7 +128,7 @@ class ContainerProcess:
             message = self._receiver.receive()
             answers = [] if message is None else answers_from(message)
         except TimeoutError:
-            name = self._process.at_work.name(0)
+            name = self._process.current_container.name(0)
             self.close()
             reason = f"no answer came within {timeout_s:g} s (invocations_timeout_s)"
             return [RequestError(504, reason, container=name)] * len(requests)
@@ -136,7 +136,7 @@ class ContainerProcess:
             answers = []
         if len(answers) == len(requests):
             return answers
-        name = self._process.at_work.name(0)
+        name = self._process.current_container.name(0)
         reason = f"the process of the container {self._reap()} while it had this request"
         return [RequestError(503, reason, container=name)] * len(requests)
 

@@ -12,7 +12,7 @@ from typing import Literal, Self, cast
 
 from headrace.contracts.job import Channel, Store
 from headrace.errors import JobFailed
-from headrace.hosting.prepare import prepared
+from headrace.hosting.prepare import prepare_stages
 from headrace.hosting.stage import Stage
 from headrace.io.progress import Progress
 from headrace.jobs.record import HostLog, JobFiles
@@ -51,7 +51,7 @@ class TransformLog:
     def failed(self, uri: str, failure: Failure) -> None:
         """Why an object has failed."""
         name = uri.removeprefix("s3://")
-        lines = [failure.title, "", "Message:", *failure.reason.splitlines()]
+        lines = [failure.title, "", "Frame:", *failure.reason.splitlines()]
         if failure.place:
             lines.append(f"at {failure.place}")
         for line in lines:
@@ -209,7 +209,7 @@ class TransformRun:
     def _loader(self, stack: ExitStack) -> tuple[ContainerProcess, Callable[[], ContainerProcess]]:
         """The first process, loaded, and how to make others."""
         variables = variables_of(self._spec)
-        ready = stack.enter_context(prepared(self._stages, log=self._log.from_container))
+        ready = stack.enter_context(prepare_stages(self._stages, log=self._log.from_container))
         stages = with_environment(ready, variables)
         output = ContainerOutput(self._log.from_container)
         stack.callback(output.close)

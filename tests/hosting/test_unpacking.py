@@ -7,7 +7,7 @@ import pytest
 from tests.hosting.places import sample
 
 from headrace.errors import CorruptFile, NoFiles
-from headrace.hosting.prepare import unpack_model, unpacked
+from headrace.hosting.prepare import unpack_model, unpack_models
 
 
 def archive(path, *members):
@@ -76,7 +76,7 @@ def test_folders_stay_where_they_are(tmp_path):
         sample("Container", model_dir=str(tmp_path / "folder")),
         sample("Container", model_dir=str(made)),
     ]
-    with unpacked(stages) as found:
+    with unpack_models(stages) as found:
         assert found[:2] == stages[:2]
         assert (tmp_path / found[2].model_dir / "model.txt").read_bytes() == b"x"
         assert found[2].model_dir.endswith("/3/model")
