@@ -149,7 +149,7 @@ def archive(path, *names):
         (["serve", "plain.tar.gz"], 2, "--script"),
         (["serve", "plain.tar.gz", "--script", "none.py"], 2, "none.py"),
         (["serve", "coded.tar.gz", "--script", "coded.tar.gz"], 2, "no model needs the script"),
-        (["invoke", "nobody", "x"], 1, "no endpoint 'nobody'"),
+        (["invoke", "nobody", "x"], 1, "no endpoint is named 'nobody'"),
         (["invoke", "nobody", "x", "--file", "y"], 2, "--file"),
         (["invoke", "http://127.0.0.1:1", "x"], 1, "127.0.0.1:1"),
         (["endpoints", "--delete", "nobody"], 1, "nobody"),

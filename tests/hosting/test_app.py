@@ -142,12 +142,12 @@ def test_bad_headers(echo, header, value):
         assert header.lower() in answer.json()["message"]
 
 
-def test_answers_that_are_none():
+def test_invalid_answers_of_containers():
     with local(sample("obedient")) as client:
         for body in (b"nothing", b"status 999 x", b"status 100 x", b"header a\nb"):
             answer = client.post("/invocations", content=body)
             assert answer.status_code == 500, body
-            assert "container answered" in answer.json()["message"]
+            assert "the container " in answer.json()["message"]
 
 
 def test_unknown_paths_and_methods(echo):
