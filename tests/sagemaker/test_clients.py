@@ -1,6 +1,8 @@
 """What notebooks ask AWS's own clients for."""
 
+import io
 import json
+import re
 import tarfile
 from types import SimpleNamespace
 
@@ -11,9 +13,17 @@ from headrace import sagemaker
 from headrace.hosting.endpoint import EndpointError
 from headrace.sagemaker import Predictor, Session, SKLearnPredictor
 from headrace.sagemaker.local import LocalSession
-from headrace.sagemaker.s3 import S3Downloader, S3Uploader, parse_s3_url, s3_path_join
+from headrace.sagemaker.s3 import S3Downloader, S3Uploader, is_s3_url, parse_s3_url, s3_path_join
 from headrace.sagemaker.transformer import Transformer
-from headrace.sagemaker.utils import name_from_image, sagemaker_timestamp, unique_name_from_base
+from headrace.sagemaker.utils import (
+    base_name_from_image,
+    build_dict,
+    get_short_version,
+    name_from_image,
+    sagemaker_short_timestamp,
+    sagemaker_timestamp,
+    unique_name_from_base,
+)
 
 SCRIPT = """
 def model_fn(model_dir):
@@ -106,6 +116,20 @@ def test_a_transformer_by_the_name_of_a_model(session, model, tmp_path):
         assert transformer.model_name == name
         job = session.sagemaker_client.describe_transform_job(TransformJobName=transformer.latest_transform_job.name)
         assert (job["TransformJobName"][:8], job["TransformJobStatus"]) == ("by-name-", "Completed")
+        assert job["ModelName"] == name
+        attached = Transformer.attach(job["TransformJobName"], Session(session.root))
+        attached.wait()
+        attached.stop_transform_job()
+        for attribute in (
+            "model_name",
+            "strategy",
+            "assemble_with",
+            "output_path",
+            "accept",
+            "base_transform_job_name",
+        ):
+            assert getattr(attached, attribute) == getattr(transformer, attribute), attribute
+        assert repr(attached.latest_transform_job) == f"<transform job {transformer.latest_transform_job.job_name}>"
         answers = session.read_s3_file("my-bucket", f"{name}/rows.csv.out").split()
         assert [[float(cell) for cell in row.split(",")] for row in answers] == [
             [factor, 2 * factor],
@@ -135,7 +159,14 @@ def test_files_by_the_names_of_the_sdk(session, tmp_path):
     assert copy == str(tmp_path / "back" / "a.csv")
     text = S3Uploader.upload_string_as_file_body("x", "s3://my-bucket/t.txt", sagemaker_session=session)
     assert (text, S3Downloader.read_file(text, session)) == ("s3://my-bucket/t.txt", "x")
+    assert (
+        S3Uploader.upload_bytes(io.BytesIO(b"\0y"), "s3://my-bucket/b", sagemaker_session=session) == "s3://my-bucket/b"
+    )
+    assert S3Downloader.read_bytes("s3://my-bucket/b", session) == b"\0y"
     assert s3_path_join("a/", "/b") == "a/b"
+    assert s3_path_join("s3://my-bucket", "a", with_end_slash=True) == "s3://my-bucket/a/"
+    assert is_s3_url("s3://my-bucket/a")
+    assert not is_s3_url("file:///a")
     with pytest.raises(ValueError, match="s3://"):
         parse_s3_url("a/b")
 
@@ -145,4 +176,8 @@ def test_names():
     assert name_from_image(image).startswith("linear-learner-2")
     assert len({unique_name_from_base("a" * 80) for _ in range(5)}) == 5
     assert len(unique_name_from_base("a" * 80)) == 63
+    assert base_name_from_image(image) == "linear-learner"
+    assert re.fullmatch(r"\d{6}-\d{4}", sagemaker_short_timestamp())
+    assert (build_dict("a", 1), build_dict("a", None)) == ({"a": 1}, {})
+    assert get_short_version("1.15.2") == "1.15"
     assert len(sagemaker_timestamp()) == len("2026-01-31-23-59-59-123")

@@ -298,7 +298,7 @@ def test_a_job_of_another_process_is_waited_for(session, tmp_path, monkeypatch):
         asked_again.touch()  # Until then the job goes on.
         time.sleep(seconds)
 
-    monkeypatch.setattr("headrace.sagemaker.session.time", SimpleNamespace(sleep=asks_again))
+    monkeypatch.setattr("headrace.sagemaker.jobs.time", SimpleNamespace(sleep=asks_again))
     code = (
         "import sys; from headrace import sagemaker\n"
         "estimator = sagemaker.SKLearn(entry_point=sys.argv[1], sagemaker_session=sagemaker.Session(sys.argv[2]))\n"

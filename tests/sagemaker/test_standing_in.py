@@ -86,6 +86,12 @@ def test_not_over_the_sdk_itself(monkeypatch):
         ),
         ("from sagemaker.exceptions import CapacityError", "it is a service of AWS"),
         ("from sagemaker.amazon.amazon_estimator import FileSystemRecordSet", "file://"),
+        (
+            "from sagemaker.logs import ColorWrap",
+            "sagemaker.logs is not on this machine: the SDK needs it to talk to AWS",
+        ),
+        ("from sagemaker.utils import S3DataConfig", "the SDK needs it to talk to AWS"),
+        ("from sagemaker.session import logger", "the SDK needs it to talk to AWS"),
         ("from sagemaker.inputs import Nothing", "cannot import name 'Nothing'"),
         ("import sagemaker.nothing", "has no module 'nothing'"),
     ],
@@ -103,7 +109,9 @@ def test_names_that_the_sdk_does_not_have():
 
 def test_missing_names_of_objects_say_why(tmp_path):
     session = headrace.sagemaker.Session(tmp_path)
-    with pytest.raises(AttributeError, match="no attribute 'create_hub': what the SDK's Session has .* needs AWS"):
+    with pytest.raises(
+        AttributeError, match="no attribute 'create_hub': attributes of the SDK's Session that need AWS"
+    ):
         session.create_hub()
     assert not hasattr(session, "_repr_html_")
 
@@ -121,10 +129,18 @@ def test_the_prefix_of_the_default_bucket(tmp_path):
 def test_attributes_that_only_the_sdk_has(session):
     model = headrace.sagemaker.SKLearnModel("file:///x.tar.gz", entry_point="x.py", sagemaker_session=session)
     pipeline = headrace.sagemaker.PipelineModel([model, model])
-    with pytest.raises(AttributeError, match="'PipelineModel' object has no attribute 'vpc_config': what the SDK's"):
+    with pytest.raises(
+        AttributeError, match="'PipelineModel' object has no attribute 'vpc_config': attributes of the SDK's"
+    ):
         _ = pipeline.vpc_config
     transformer = headrace.sagemaker.Transformer(pipeline, sagemaker_session=session)
     with pytest.raises(
-        AttributeError, match="'Transformer' object has no attribute 'transform_with_monitoring': what the SDK's"
+        AttributeError,
+        match="'Transformer' object has no attribute 'transform_with_monitoring': attributes of the SDK's",
     ):
         _ = transformer.transform_with_monitoring
+    with pytest.raises(
+        AttributeError, match="type object 'Transformer' has no attribute 'JOB_CLASS_NAME': attributes of"
+    ):
+        _ = headrace.sagemaker.Transformer.JOB_CLASS_NAME
+    assert not hasattr(headrace.sagemaker.Predictor, "_repr_html_")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import warnings
+from abc import ABCMeta
 from collections.abc import Mapping
 from typing import Any
 
@@ -123,15 +124,26 @@ REFUSED: Mapping[str, str] = {
 """Arguments without which something else would come out, and what to do instead."""
 
 
-class OnOneMachine:
-    """What has names of the SDK, though not all: a name that is missing says so in a sentence."""
+class _ExplainsMissingNames(ABCMeta):
+    """A class that says why it lacks a class attribute of the SDK."""
+
+    def __getattr__(cls, name: str) -> Any:
+        raise AttributeError(_missing(f"type object {cls.__name__!r}", cls.__name__, name), name=name, obj=cls)
+
+
+class OnOneMachine(metaclass=_ExplainsMissingNames):
+    """A class of the SDK without the attributes that need AWS: accessing one raises an error that says so."""
 
     def __getattr__(self, name: str) -> Any:
         kind = type(self).__name__
-        text = f"{kind!r} object has no attribute {name!r}"
-        if not name.startswith("_"):
-            text += f": what the SDK's {kind} has and this one has not needs AWS. docs/sagemaker.md lists what works on this machine"
-        raise AttributeError(text, name=name, obj=self)
+        raise AttributeError(_missing(f"{kind!r} object", kind, name), name=name, obj=self)
+
+
+def _missing(owner: str, kind: str, name: str) -> str:
+    text = f"{owner} has no attribute {name!r}"
+    if name.startswith("_"):
+        return text
+    return f"{text}: attributes of the SDK's {kind} that need AWS are missing here. docs/sagemaker.md lists what works on this machine"
 
 
 def select_arguments(

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 from typing import Any, Protocol
 
 from headrace.hosting.endpoint import Endpoint, find_endpoint, list_endpoints
-from headrace.jobs.transform.running import read_transform, request_stop_transform
 
 __all__ = ["BotoSession", "RuntimeClient", "SageMakerClient"]
 
@@ -20,10 +18,10 @@ class Account(Protocol):
 
     boto_region_name: str
 
-    @property
-    def transform_dir(self) -> Path: ...
     def describe_training_job(self, job_name: str) -> dict[str, Any]: ...
     def stop_training_job(self, job_name: str) -> None: ...
+    def describe_transform_job(self, job_name: str) -> dict[str, Any]: ...
+    def stop_transform_job(self, job_name: str) -> None: ...
     def describe_model(self, name: str) -> dict[str, Any]: ...
     def delete_model(self, model_name: str) -> None: ...
     def delete_endpoint(self, endpoint_name: str) -> None: ...
@@ -81,11 +79,11 @@ class SageMakerClient:
 
     def describe_transform_job(self, **request: Any) -> dict[str, Any]:
         """What is known of ``TransformJobName``."""
-        return dict(read_transform(self._session.transform_dir, request["TransformJobName"]).content)
+        return self._session.describe_transform_job(request["TransformJobName"])
 
     def stop_transform_job(self, **request: Any) -> None:
         """Ask ``TransformJobName`` to stop."""
-        request_stop_transform(self._session.transform_dir, request["TransformJobName"])
+        self._session.stop_transform_job(request["TransformJobName"])
 
 
 class RuntimeClient:

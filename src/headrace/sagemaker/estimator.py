@@ -15,9 +15,9 @@ from headrace.jobs.tree import as_json, as_text
 from headrace.sagemaker.arguments import OnOneMachine, select_arguments
 from headrace.sagemaker.image_uris import REPOSITORIES, image_name
 from headrace.sagemaker.inputs import TrainingInput, channels_of
+from headrace.sagemaker.jobs import TrainingJob
 from headrace.sagemaker.model import FrameworkModel, Model, UploadedCode, upload_code
 from headrace.sagemaker.session import Session, get_execution_role, name_from_base
-from headrace.sagemaker.training_job import RunningJob, begin_job, find_job
 from headrace.sagemaker.transformer import Transformer
 
 __all__ = ["Estimator", "EstimatorBase", "Framework"]
@@ -82,7 +82,7 @@ class EstimatorBase(OnOneMachine, ABC):
         self.checkpoint_s3_uri = checkpoint_s3_uri
         self.model_uri = model_uri
         self.model_channel_name = model_channel_name
-        self.latest_training_job: RunningJob | None = None
+        self.latest_training_job: TrainingJob | None = None
         self._hyperparameters: dict[str, Any] = dict(hyperparameters or {})
         self._endpoint_name: str | None = None
 
@@ -137,7 +137,7 @@ class EstimatorBase(OnOneMachine, ABC):
         del experiment_config
         name = job_name or name_from_base(self.base_job_name or self.base_name)
         spec = self._spec(name, {**channels_of(inputs, self.input_mode), **self._model_channel()})
-        self.latest_training_job = begin_job(
+        self.latest_training_job = TrainingJob.begin(
             self.sagemaker_session, spec, self._container(name), show=logs not in SILENT
         )
         if wait:
@@ -173,13 +173,13 @@ class EstimatorBase(OnOneMachine, ABC):
     def create_model(self, **options: Any) -> Model:
         """The model of the last job."""
 
-    def _job(self) -> RunningJob:
+    def _job(self) -> TrainingJob:
         if self.latest_training_job is None:
             raise ValueError("Estimator is not associated with a training job: call fit first, or attach to one")
         return self.latest_training_job
 
     def _attach(self, job_name: str) -> None:
-        self.latest_training_job = find_job(self.sagemaker_session, job_name)
+        self.latest_training_job = TrainingJob.find(self.sagemaker_session, job_name)
 
     def stop_training_job(self) -> None:
         """Ask the last job to stop."""
@@ -303,7 +303,7 @@ class Framework(EstimatorBase):
     ) -> Framework:
         """The estimator of a job that was run before, maybe by another process."""
         session = sagemaker_session or Session()
-        job = find_job(session, training_job_name)
+        job = TrainingJob.find(session, training_job_name)
         given = job.describe().get("HyperParameters", {})
         uri, program = _text(given, "sagemaker_submit_directory"), _text(given, "sagemaker_program")
         estimator = cls(entry_point=entry_point or program, sagemaker_session=session, **options)

@@ -1,32 +1,37 @@
-"""Files of the store by the names of the SDK."""
+"""Files in the store: ``sagemaker.s3``."""
 
 from __future__ import annotations
 
+import io
 from typing import Any
 from urllib.parse import urlsplit
 
 from headrace.sagemaker.session import Session
 
-__all__ = ["S3Downloader", "S3Uploader", "parse_s3_url", "s3_path_join"]
+__all__ = ["S3Downloader", "S3Uploader", "is_s3_url", "parse_s3_url", "s3_path_join"]
+
+
+def is_s3_url(url: str) -> bool:
+    """Whether a URL begins with ``s3://``."""
+    return urlsplit(url).scheme == "s3"
 
 
 def parse_s3_url(url: str) -> tuple[str, str]:
-    """Bucket and key.
+    """Split a URL into bucket and key.
 
     Raises:
-        ValueError: Not ``s3://``.
+        ValueError: It does not begin with ``s3://``.
 
     >>> parse_s3_url("s3://my-bucket/a/b.csv")
     ('my-bucket', 'a/b.csv')
     """
-    parts = urlsplit(url)
-    if parts.scheme != "s3":
+    if not is_s3_url(url):
         raise ValueError(f"expected a URI that begins with s3://, found {url!r}")
-    return parts.netloc, url.partition("://")[2].partition("/")[2]
+    return urlsplit(url).netloc, url.partition("://")[2].partition("/")[2]
 
 
-def s3_path_join(*parts: str) -> str:
-    """Parts of a URI with one slash between two.
+def s3_path_join(*parts: str, with_end_slash: bool = False) -> str:
+    """Join the parts of a URI by single slashes.
 
     >>> s3_path_join("s3://my-bucket/", "a/", "/b.csv")
     's3://my-bucket/a/b.csv'
@@ -34,11 +39,12 @@ def s3_path_join(*parts: str) -> str:
     scheme, slashes, first = parts[0].partition("://") if parts else ("", "", "")
     rest = (first, *parts[1:]) if slashes else parts
     path = "/".join(filter(None, (part.strip("/") for part in rest)))
-    return f"{scheme}{slashes}{path}" if slashes else path
+    start = f"{scheme}://" if slashes else ""
+    return f"{start}{path}{'/' if with_end_slash and path else ''}"
 
 
 class S3Uploader:
-    """Puts files into the store."""
+    """Copies files and texts into the store."""
 
     @staticmethod
     def upload(
@@ -48,7 +54,7 @@ class S3Uploader:
         sagemaker_session: Session | None = None,
         callback: Any = None,
     ) -> str:
-        """Copy a file, or all files below a folder, to below a URI; see :meth:`Session.upload_data`."""
+        """Copy a file, or all files below a folder; see :meth:`Session.upload_data`."""
         del kms_key
         bucket, prefix = parse_s3_url(desired_s3_uri)
         return (sagemaker_session or Session()).upload_data(local_path, bucket, prefix, callback=callback)
@@ -60,14 +66,21 @@ class S3Uploader:
         kms_key: str | None = None,
         sagemaker_session: Session | None = None,
     ) -> str:
-        """Write a text as the object of a URI."""
+        """Write a text as an object."""
+        return S3Uploader.upload_bytes(body.encode(), desired_s3_uri, kms_key, sagemaker_session)
+
+    @staticmethod
+    def upload_bytes(
+        b: bytes | io.BytesIO, s3_uri: str, kms_key: str | None = None, sagemaker_session: Session | None = None
+    ) -> str:
+        """Write bytes as an object."""
         del kms_key
-        bucket, key = parse_s3_url(desired_s3_uri)
-        return (sagemaker_session or Session()).upload_string_as_file_body(body, bucket, key)
+        (sagemaker_session or Session()).store.put_bytes(b.read() if isinstance(b, io.BytesIO) else b, s3_uri)
+        return s3_uri
 
 
 class S3Downloader:
-    """Gets files from the store."""
+    """Reads and lists the objects of the store."""
 
     @staticmethod
     def download(
@@ -77,7 +90,7 @@ class S3Downloader:
         sagemaker_session: Session | None = None,
         callback: Any = None,
     ) -> list[str]:
-        """Copy the objects whose URI begins with ``s3_uri`` into a folder; gives the paths of the copies."""
+        """Copy the objects whose URI begins with ``s3_uri`` into a folder, and return the paths of the copies."""
         del kms_key, callback
         bucket, prefix = parse_s3_url(s3_uri)
         return (sagemaker_session or Session()).download_data(local_path, bucket, prefix)
@@ -88,6 +101,11 @@ class S3Downloader:
         return (sagemaker_session or Session()).read_s3_file(*parse_s3_url(s3_uri))
 
     @staticmethod
+    def read_bytes(s3_uri: str, sagemaker_session: Session | None = None) -> bytes:
+        """The bytes of an object."""
+        return (sagemaker_session or Session()).resolve(s3_uri).read_bytes()
+
+    @staticmethod
     def list(s3_uri: str, sagemaker_session: Session | None = None) -> list[str]:
-        """The URIs that begin with ``s3_uri``."""
+        """List the URIs of objects that begin with ``s3_uri``."""
         return [one.uri for one in (sagemaker_session or Session()).objects(s3_uri)]

@@ -18,6 +18,7 @@ from headrace.hosting.registry import state_folder
 from headrace.io.faults import naming
 from headrace.io.write.atomic import write_atomic
 from headrace.jobs.training import read_job, request_stop
+from headrace.jobs.transform.running import read_transform, request_stop_transform
 from headrace.sagemaker.arguments import OnOneMachine, select_arguments
 from headrace.sagemaker.clients import BotoSession, RuntimeClient, SageMakerClient
 from headrace.sagemaker.inputs import TrainingInput, s3_input
@@ -209,6 +210,19 @@ class Session(OnOneMachine):
         """Ask a training job to stop, whichever process runs it."""
         request_stop(self.training_dir, job_name)
 
+    def describe_transform_job(self, job_name: str) -> dict[str, Any]:
+        """Describe a transform job in the words of SageMaker's API.
+
+        Raises:
+            ValueError: There is no such job.
+        """
+        content = read_transform(self.transform_dir, job_name).content
+        return {**content, **self._load_named("transforms", job_name)}
+
+    def stop_transform_job(self, job_name: str) -> None:
+        """Ask a transform job to stop, whichever process runs it."""
+        request_stop_transform(self.transform_dir, job_name)
+
     def wait_for_job(self, job: str, poll: float = 1) -> dict[str, Any]:
         """Wait until a training job is over, whichever process runs it.
 
@@ -240,46 +254,53 @@ class Session(OnOneMachine):
         find_endpoint(endpoint_name).delete()
 
     def save_model(self, name: str, description: dict[str, Any]) -> None:
-        """Write a model down under its name."""
-        path = self._model_file(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, json.dumps(description, indent=1).encode(), durable=False)
+        """Store the description of a model."""
+        self._save_named("models", name, description)
 
     def describe_model(self, name: str) -> dict[str, Any]:
-        """What was written down of a model, also by another process.
+        """Describe a model that this or another process has created.
 
         Raises:
             ValueError: There is no such model.
         """
-        try:
-            found = json.loads(self._model_file(name).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise ValueError(f"there is no model {name!r} in {self.root}") from None
-        return dict(found)
+        found = self._load_named("models", name)
+        if not found:
+            raise ValueError(f"there is no model {name!r} in {self.root}")
+        return found
 
     def delete_model(self, model_name: str) -> None:
-        """Forget a model; its artifact stays."""
-        self._model_file(model_name).unlink(missing_ok=True)
+        """Delete a model; its artifact stays."""
+        self._named_file("models", model_name).unlink(missing_ok=True)
 
     def save_endpoint(self, name: str, model_name: str) -> None:
-        """Write down which model an endpoint was made of."""
-        path = self._named_file("endpoints", name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, json.dumps({"EndpointName": name, "ModelName": model_name}).encode(), durable=False)
+        """Store the name of an endpoint's model."""
+        self._save_named("endpoints", name, {"EndpointName": name, "ModelName": model_name})
+
+    def save_transform(self, name: str, model_name: str) -> None:
+        """Store the name of a transform job's model."""
+        self._save_named("transforms", name, {"ModelName": model_name})
 
     def model_of_endpoint(self, name: str) -> str:
-        """The name of the model that an endpoint was made of.
+        """The name of an endpoint's model.
 
         Raises:
-            ValueError: It was not made by this session's models.
+            ValueError: No model of this session was deployed under this name.
         """
-        try:
-            return str(json.loads(self._named_file("endpoints", name).read_text(encoding="utf-8"))["ModelName"])
-        except FileNotFoundError:
-            raise ValueError(f"no model in {self.root} was deployed as {name!r}") from None
+        found = self._load_named("endpoints", name)
+        if not found:
+            raise ValueError(f"no model in {self.root} was deployed as {name!r}")
+        return str(found["ModelName"])
 
-    def _model_file(self, name: str) -> Path:
-        return self._named_file("models", name)
+    def _save_named(self, kind: str, name: str, content: dict[str, Any]) -> None:
+        path = self._named_file(kind, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, json.dumps(content, indent=1).encode(), durable=False)
+
+    def _load_named(self, kind: str, name: str) -> dict[str, Any]:
+        try:
+            return dict(json.loads(self._named_file(kind, name).read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return {}
 
     def _named_file(self, kind: str, name: str) -> Path:
         if not re.fullmatch(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}", name):

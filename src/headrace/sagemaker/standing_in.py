@@ -28,6 +28,7 @@ TUNING = "there are no tuning jobs here: call fit in a loop over the values to t
 PROCESSING = "there are no processing jobs here: run the script itself, or as the entry_point of an SKLearn estimator"
 FRAMEWORK = "there is no container of this framework here: give the script to SKLearn, which runs it with the installed packages"
 SERVICE = "it is a service of AWS, which nothing on this machine stands in for"
+ON_AWS = "the SDK needs it to talk to AWS, and nothing here does"
 FILE_SYSTEM = "data of a job is in the store or in a folder here: TrainingInput takes s3:// and file:// URIs"
 _ALGORITHMS = "KMeans PCA LDA FactorizationMachines NTM RandomCutForest KNN Object2Vec IPInsights"
 _WITH_MODELS = " ".join(f"{name} {name}Model {name}Predictor" for name in _ALGORITHMS.split())
@@ -37,6 +38,12 @@ _REASONS = {
     TUNING: "tuner parameter HyperparameterTuner HyperparameterTuningJobAnalytics",
     PROCESSING: "processing Processor ScriptProcessor spark",
     FRAMEWORK: "tensorflow pytorch mxnet xgboost huggingface chainer rl djl_inference",
+    ON_AWS: "logs fw_utils vpc_utils git_utils job config telemetry image_uri_config instance_group instance_types accept_types "
+    "model_uris script_uris environment_variables hyperparameters metric_definitions resource_requirements payloads enums iterators "
+    "deprecations user_agent collection apiutils modules session.logger estimator.logger model.logger "
+    "utils.to_string utils.get_config_value utils.get_nested_value utils.resolve_value_from_config utils.is_s3_path "
+    "utils.generate_tensorboard_url utils.S3DataConfig utils.volume_size_supported utils.instance_supports_kms utils.logger "
+    "s3.determine_bucket_and_prefix s3.logger",
     FILE_SYSTEM: "inputs.FileSystemInput inputs.FILE_SYSTEM_TYPES inputs.FILE_SYSTEM_ACCESS_MODES amazon.amazon_estimator.FileSystemRecordSet",
     SERVICE: "inputs.CreateModelInput inputs.TransformInput inputs.BatchDataCaptureConfig model.ModelPackage model.ModelBase "
     "session.container_def session.pipeline_container_def session.production_variant session.get_model_package_args "
@@ -52,13 +59,16 @@ _REASONS = {
     "utils.get_ecr_image_uri_prefix utils.format_tags utils.Tags analytics automl AutoML AutoMLJob AutoMLInput AutoMLV2 CandidateEstimator CandidateStep clarify debugger Profiler "
     "ProfilerConfig experiments feature_store jumpstart lineage metadata_properties model_card model_metrics ModelMetrics "
     "MetricsSource FileSource model_monitor ModelPackage multidatamodel network serve serverless async_inference wrangler "
-    "workflow remote_function TrainingJobAnalytics PartnerAppAuthProvider ContainerBaseModel drift_check_baselines",
+    "workflow remote_function TrainingJobAnalytics PartnerAppAuthProvider ContainerBaseModel drift_check_baselines "
+    "explainer training_compiler interactive_apps inference_recommender lambda_helper dataset_definition partner_app aws_batch",
 }
 WITH_NAMES = frozenset(
     [
         "inputs",
         "model",
         "session",
+        "estimator",
+        "s3",
         "exceptions",
         "image_uris",
         "serializers",

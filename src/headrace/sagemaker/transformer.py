@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from headrace.errors import JobFailed
 from headrace.hosting.stage import Stage
-from headrace.jobs.record import show
-from headrace.jobs.transform.running import read_transform, request_stop_transform, transform
 from headrace.jobs.transform.spec import TransformSpec
 from headrace.sagemaker.arguments import OnOneMachine, select_arguments
-from headrace.sagemaker.session import Session, name_from_base
+from headrace.sagemaker.jobs import TransformJob
+from headrace.sagemaker.session import Session, base_from_name, name_from_base
 
 __all__ = ["Transformable", "Transformer"]
 
@@ -92,23 +89,6 @@ class _WrittenModel(Transformable):
         return [Stage.from_json(container) for container in containers]
 
 
-class _TransformJob:
-    """A transform job by its name."""
-
-    def __init__(self, session: Session, name: str) -> None:
-        self.name = name
-        self._session = session
-
-    @property
-    def job_name(self) -> str:
-        """Its name."""
-        return self.name
-
-    def describe(self) -> dict[str, Any]:
-        """What is known of it, in the words of SageMaker's API."""
-        return dict(read_transform(self._session.transform_dir, self.name).content)
-
-
 class Transformer(OnOneMachine):
     """Sends the objects of a prefix through a model, and keeps what it answers.
 
@@ -164,10 +144,35 @@ class Transformer(OnOneMachine):
         self.sagemaker_session = session
         self.base_transform_job_name = base_transform_job_name
         self.output_path = output_path
-        self.latest_transform_job: _TransformJob | None = None
+        self.latest_transform_job: TransformJob | None = None
         self._made_output_path = output_path is None
-        self._ended: threading.Event | None = None  # not the thread: join() of one that was interrupted waits no more
-        self._error: BaseException | None = None
+
+    @classmethod
+    def attach(cls, transform_job_name: str, sagemaker_session: Session | None = None) -> Transformer:
+        """The transformer of an earlier job, with that job's settings.
+
+        Raises:
+            ValueError: There is no such job, or no :class:`Transformer` started it.
+        """
+        session = sagemaker_session or Session()
+        job = session.describe_transform_job(transform_job_name)
+        if "ModelName" not in job:
+            raise ValueError(f"the transform job {transform_job_name!r} was not started by a Transformer")
+        output = job["TransformOutput"]
+        transformer = cls(
+            _WrittenModel(job["ModelName"], session),
+            strategy=job.get("BatchStrategy"),
+            assemble_with=None if output["AssembleWith"] == "None" else output["AssembleWith"],
+            output_path=output["S3OutputPath"],
+            accept=output.get("Accept"),
+            max_concurrent_transforms=job.get("MaxConcurrentTransforms"),
+            max_payload=job.get("MaxPayloadInMB"),
+            env=job.get("Environment"),
+            base_transform_job_name=base_from_name(transform_job_name),
+            sagemaker_session=session,
+        )
+        transformer.latest_transform_job = TransformJob(session, transform_job_name)
+        return transformer
 
     @property
     def model_name(self) -> str | None:
@@ -238,71 +243,32 @@ class Transformer(OnOneMachine):
             invocations_timeout_s=client.get("InvocationsTimeoutInSeconds", 600),
             invocations_max_retries=client.get("InvocationsMaxRetries", 3),
         )
-        self.latest_transform_job = _TransformJob(session, name)
-        self._begin(spec, stages, logs=logs)
+        session.save_transform(name, str(self.model.name))
+        self.latest_transform_job = TransformJob.begin(session, spec, stages, show=logs)
         if wait:
             self.wait()
 
-    def _begin(self, spec: TransformSpec, stages: list[Stage], *, logs: bool) -> None:
-        session = self.sagemaker_session
-        self._error = None
-        ended = self._ended = threading.Event()
-
-        def work() -> None:
-            try:
-                transform(
-                    spec,
-                    stages,
-                    session,
-                    work_dir=session.transform_dir,
-                    on_line=show if logs else _silent,
-                    progress=logs,
-                )
-            except BaseException as error:  # noqa: BLE001 - raised where somebody waits
-                self._error = error
-            finally:
-                ended.set()
-
-        threading.Thread(target=work, name=f"headrace job {spec.name}").start()
-
     def wait(self, logs: bool = True) -> None:
-        """Wait until the last job is over.
+        """Wait until the last job has ended.
 
         Raises:
             JobFailed: It failed; the message is the reason.
-            ValueError: There was none.
+            ValueError: There was no job.
         """
-        del logs
-        job = self._job()
-        if self._ended is not None:
-            try:
-                self._ended.wait()
-            except KeyboardInterrupt:
-                self.stop_transform_job(wait=False)
-                self._ended.wait()
-                raise
-            self._ended = None
-            if self._error is not None:
-                raise self._error
-        found = job.describe()
-        if found["TransformJobStatus"] == "Failed":
-            raise JobFailed(str(found.get("FailureReason", "it failed")))
+        self._job().wait(logs)
 
     def stop_transform_job(self, wait: bool = True) -> None:
         """Ask the last job to stop."""
-        request_stop_transform(self.sagemaker_session.transform_dir, self._job().name)
-        if wait and self._ended is not None:
-            self._ended.wait()
+        job = self._job()
+        job.stop()
+        if wait:
+            job.wait_until_ended()
 
     def delete_model(self) -> None:
         """Forget the model; its artifact stays."""
         self.model.delete_model()
 
-    def _job(self) -> _TransformJob:
+    def _job(self) -> TransformJob:
         if self.latest_transform_job is None:
             raise ValueError("No transform job available: call transform first")
         return self.latest_transform_job
-
-
-def _silent(line: str) -> None:
-    """The lines are in the job's log anyway."""
