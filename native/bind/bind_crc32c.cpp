@@ -94,7 +94,7 @@ void register_crc32c(nb::module_& module) {
                "CRC-32C, masked as TFRecord files store it.");
     module.def(
         "crc32c_by_tables",
-        [](nb::object data) { return sum_of(data, [](Bytes bytes) { return crc32c_by_tables(bytes); }); },
+        [](nb::object data) { return sum_of(data, [](Bytes bytes) { return crc32c(bytes, 0, Cpu{}); }); },
         nb::arg("data"), nb::sig("def crc32c_by_tables(data: collections.abc.Buffer) -> int"),
         "CRC-32C without the processor's instruction.");
     module.def(
@@ -112,7 +112,8 @@ void register_crc32c(nb::module_& module) {
         "Compares the blocks that ranges of some bytes are in with their CRC-32C, those that are not marked as sound, "
         "and marks them. Gives "
         "the first that differs, or -1, and whether there were any.");
-    module.def("crc32c_engine", &crc32c_engine, "How CRC-32C is computed here: 'sse4.2', 'armv8' or 'table'.");
+    module.def(
+        "crc32c_engine", [] { return crc32c_engine(); }, "How CRC-32C is computed here: 'sse4.2', 'armv8' or 'table'.");
 }
 
 } // namespace headrace::bind

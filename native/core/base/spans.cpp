@@ -40,7 +40,7 @@ void Spans::check_and_prefetch(std::size_t i) const {
         prefetch_after(i);
         check(i);
     } else {
-        compare(i, crc32c_fetching(payloads[i], payloads[i + 1]));
+        compare(i, crc32c_prefetching(payloads[i], payloads[i + 1]));
     }
 }
 

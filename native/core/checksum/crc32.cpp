@@ -4,8 +4,7 @@
 
 #include "core/checksum/crc32c.hpp"
 
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#define HEADRACE_CRC_PCLMUL 1
+#if defined(HEADRACE_X86)
 #include <immintrin.h>
 #endif
 
@@ -23,7 +22,7 @@ constexpr std::uint32_t product(std::uint32_t a, std::uint32_t b) {
     return sum;
 }
 
-#if defined(HEADRACE_CRC_PCLMUL)
+#if defined(HEADRACE_X86)
 
 // x to the power of `bits`, modulo the polynomial, bit 0 the highest power, as the multiplication of reflected halves
 // wants it: one bit further up.
@@ -42,9 +41,9 @@ __attribute__((target("pclmul"))) inline __m128i fold(__m128i before, __m128i po
         _mm_xor_si128(_mm_clmulepi64_si128(before, powers, 0x00), _mm_clmulepi64_si128(before, powers, 0x11)), data);
 }
 
-// Sixteen bytes moved past n bits of what follows them, and added to those, leave the same remainder. Four times side
-// by side. Source: V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel,
-// 2009.
+// Sixteen bytes may be moved past the n bits that follow them and added there: the remainder stays the same. Four sums
+// run in parallel. Source: V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction",
+// Intel, 2009.
 __attribute__((target("pclmul"))) std::uint32_t update_by_folding(std::uint32_t crc, const std::byte* at,
                                                                   std::size_t size) {
     const auto load = [](const std::byte* from) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)); };
@@ -63,27 +62,23 @@ __attribute__((target("pclmul"))) std::uint32_t update_by_folding(std::uint32_t 
     return Tables::update(Tables::update(0, left), {at, size});
 }
 
-const bool can_fold = __builtin_cpu_supports("pclmul") != 0;
-
 #endif
 
 } // namespace
 
-std::uint32_t crc32(Bytes data, std::uint32_t before) noexcept {
-#if defined(HEADRACE_CRC_PCLMUL)
-    if (can_fold && data.size() >= fold_bytes) return ~update_by_folding(~before, data.data(), data.size());
+std::uint32_t crc32(Bytes data, std::uint32_t before, [[maybe_unused]] const Cpu& cpu) noexcept {
+#if defined(HEADRACE_X86)
+    if (cpu.pclmul && data.size() >= fold_bytes) return ~update_by_folding(~before, data.data(), data.size());
 #endif
-    return crc32_by_tables(data, before);
+    return ~Tables::update(~before, data);
 }
 
-// Bytes behind others move those up by as many times x^8.
-std::uint32_t crc32_joined(std::uint32_t first, std::uint32_t second, std::uint64_t size) noexcept {
+// The bytes of the second part multiply the first part by x^8 each.
+std::uint32_t join_crc32(std::uint32_t first, std::uint32_t second, std::uint64_t size) noexcept {
     std::uint32_t power = 0x00800000U; // x^8
     for (; size != 0; size >>= 1, power = product(power, power))
         if ((size & 1) != 0) first = product(first, power);
     return first ^ second;
 }
-
-std::uint32_t crc32_by_tables(Bytes data, std::uint32_t before) noexcept { return ~Tables::update(~before, data); }
 
 } // namespace headrace

@@ -3,15 +3,11 @@
 #include <array>
 #include <type_traits>
 
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#define HEADRACE_CRC_SSE42 1
+#if defined(HEADRACE_X86)
+#define HEADRACE_CRC_INSTRUCTION 1
 #include <immintrin.h>
-#elif defined(__aarch64__) && defined(__linux__) && (defined(__GNUC__) || defined(__clang__))
-#define HEADRACE_CRC_ARM 1
-#include <arm_acle.h>
-#include <sys/auxv.h>
-#elif defined(__aarch64__) && defined(__APPLE__)
-#define HEADRACE_CRC_ARM 1
+#elif defined(__aarch64__) && (defined(__linux__) || defined(__APPLE__)) && (defined(__GNUC__) || defined(__clang__))
+#define HEADRACE_CRC_INSTRUCTION 1
 #include <arm_acle.h>
 #endif
 
@@ -22,10 +18,10 @@ constexpr std::uint32_t polynomial = 0x82F63B78U;
 
 using Tables = CrcTables<polynomial>;
 
-#if defined(HEADRACE_CRC_SSE42) || defined(HEADRACE_CRC_ARM)
+#ifdef HEADRACE_CRC_INSTRUCTION
 
-// The instruction takes three cycles and can start every cycle, so three stretches are summed side by side. To join
-// them, the CRC of a stretch is moved past the next one, as if that many zero bytes followed: one table look-up a byte.
+// The instruction takes three cycles and can start every cycle, so three stretches are summed in parallel. To join
+// them, the CRC of a stretch is moved past the next one, as if that many zero bytes followed: one table lookup a byte.
 using Shift = std::array<Tables::Table, 4>;
 
 template <std::size_t zeros> constexpr Shift make_shift() {
@@ -49,11 +45,11 @@ constexpr std::size_t short_stretch = 128;
 constexpr Shift long_shift = make_shift<long_stretch>();
 constexpr Shift short_shift = make_shift<short_stretch>();
 
-std::uint32_t moved(const Shift& shift, std::uint32_t crc) {
+std::uint32_t shift_crc(const Shift& shift, std::uint32_t crc) {
     return shift[0][crc & 0xFF] ^ shift[1][crc >> 8 & 0xFF] ^ shift[2][crc >> 16 & 0xFF] ^ shift[3][crc >> 24];
 }
 
-#ifdef HEADRACE_CRC_SSE42
+#ifdef HEADRACE_X86
 #define HEADRACE_CRC_TARGET __attribute__((target("sse4.2")))
 HEADRACE_CRC_TARGET inline std::uint64_t step8(std::uint64_t crc, std::uint64_t word) {
     return _mm_crc32_u64(crc, word);
@@ -67,10 +63,10 @@ HEADRACE_CRC_TARGET inline std::uint64_t step8(std::uint64_t crc, std::uint64_t 
 HEADRACE_CRC_TARGET inline std::uint32_t step1(std::uint32_t crc, std::uint8_t byte) { return __crc32cb(crc, byte); }
 #endif
 
-/// Memory to be asked for, a line of the cache at a time.
-class Fetching {
+/// Brings memory into the cache, some lines at a time.
+class Prefetch {
   public:
-    explicit Fetching(Bytes next) : at_(next.data()), end_(next.data() + next.size()) {}
+    explicit Prefetch(Bytes next) : at_(next.data()), end_(next.data() + next.size()) {}
 
     void lines(int count) noexcept {
         for (; count != 0 && at_ < end_; --count, at_ += line) __builtin_prefetch(at_);
@@ -85,7 +81,7 @@ class Fetching {
     const std::byte* end_;
 };
 
-struct FetchingNothing {
+struct NoPrefetch {
     void lines(int) noexcept {}
 };
 
@@ -102,8 +98,8 @@ HEADRACE_CRC_TARGET inline std::uint64_t three_stretches(std::uint64_t crc, cons
             third = step8(third, load_le<std::uint64_t>(at + 2 * stretch));
         }
     }
-    crc = moved(shift, static_cast<std::uint32_t>(crc)) ^ second;
-    return moved(shift, static_cast<std::uint32_t>(crc)) ^ third;
+    crc = shift_crc(shift, static_cast<std::uint32_t>(crc)) ^ second;
+    return shift_crc(shift, static_cast<std::uint32_t>(crc)) ^ third;
 }
 
 template <typename Fetch>
@@ -115,19 +111,17 @@ HEADRACE_CRC_TARGET std::uint32_t update_by_instruction(std::uint32_t start, con
     for (; size >= 3 * short_stretch; size -= 3 * short_stretch, at += 3 * short_stretch)
         crc = three_stretches<short_stretch>(crc, at, short_shift, fetch);
     for (; size >= 8; size -= 8, at += 8) crc = step8(crc, load_le<std::uint64_t>(at));
-    if constexpr (std::is_same_v<Fetch, Fetching>) fetch.rest();
+    if constexpr (std::is_same_v<Fetch, Prefetch>) fetch.rest();
     auto narrow = static_cast<std::uint32_t>(crc);
     for (; size != 0; --size) narrow = step1(narrow, std::to_integer<std::uint8_t>(*at++));
     return narrow;
 }
 
-bool has_instruction() {
-#ifdef HEADRACE_CRC_SSE42
-    return __builtin_cpu_supports("sse4.2") != 0;
-#elif defined(__APPLE__)
-    return true;
+bool has_instruction(const Cpu& cpu) noexcept {
+#ifdef HEADRACE_X86
+    return cpu.sse42;
 #else
-    return (getauxval(AT_HWCAP) & (1UL << 7)) != 0; // HWCAP_CRC32
+    return cpu.crc;
 #endif
 }
 
@@ -135,35 +129,31 @@ bool has_instruction() {
 
 } // namespace
 
-std::uint32_t crc32c_by_tables(Bytes data, std::uint32_t before) noexcept { return ~Tables::update(~before, data); }
-
-#if defined(HEADRACE_CRC_SSE42) || defined(HEADRACE_CRC_ARM)
-
-std::uint32_t crc32c(Bytes data, std::uint32_t before) noexcept {
-    static const bool fast = has_instruction();
-    return fast ? ~update_by_instruction(~before, data.data(), data.size(), FetchingNothing{})
-                : crc32c_by_tables(data, before);
-}
-
-std::uint32_t crc32c_fetching(Bytes data, Bytes next) noexcept {
-    static const bool fast = has_instruction();
-    return fast ? ~update_by_instruction(~0U, data.data(), data.size(), Fetching(next)) : crc32c_by_tables(data, 0);
-}
-
-const char* crc32c_engine() noexcept {
-#ifdef HEADRACE_CRC_SSE42
-    return has_instruction() ? "sse4.2" : "table";
-#else
-    return has_instruction() ? "armv8" : "table";
+std::uint32_t crc32c(Bytes data, std::uint32_t before, [[maybe_unused]] const Cpu& cpu) noexcept {
+#ifdef HEADRACE_CRC_INSTRUCTION
+    if (has_instruction(cpu)) return ~update_by_instruction(~before, data.data(), data.size(), NoPrefetch{});
 #endif
+    return ~Tables::update(~before, data);
 }
 
-#else
-
-std::uint32_t crc32c(Bytes data, std::uint32_t before) noexcept { return crc32c_by_tables(data, before); }
-std::uint32_t crc32c_fetching(Bytes data, Bytes) noexcept { return crc32c_by_tables(data, 0); }
-const char* crc32c_engine() noexcept { return "table"; }
-
+std::uint32_t crc32c_prefetching(Bytes data, [[maybe_unused]] Bytes next, [[maybe_unused]] const Cpu& cpu) noexcept {
+#ifdef HEADRACE_CRC_INSTRUCTION
+    if (has_instruction(cpu)) return ~update_by_instruction(~0U, data.data(), data.size(), Prefetch(next));
 #endif
+    return ~Tables::update(~0U, data);
+}
+
+const char* crc32c_engine([[maybe_unused]] const Cpu& cpu) noexcept {
+#ifdef HEADRACE_CRC_INSTRUCTION
+    if (has_instruction(cpu)) {
+#ifdef HEADRACE_X86
+        return "sse4.2";
+#else
+        return "armv8";
+#endif
+    }
+#endif
+    return "table";
+}
 
 } // namespace headrace

@@ -2,25 +2,23 @@
 
 #include <array>
 
+#include "core/base/cpu.hpp"
 #include "core/base/cursor.hpp"
 
 namespace headrace {
 
 /// CRC-32C (Castagnoli: reflected polynomial 0x82F63B78, start and end xor 0xFFFFFFFF) of `data`, continuing from the
-/// CRC of what came before it. By the processor's own instruction where it has one, chosen at run time.
-[[nodiscard]] std::uint32_t crc32c(Bytes data, std::uint32_t before = 0) noexcept;
+/// CRC of what came before it. By the processor's own instruction where it has one, else by tables.
+[[nodiscard]] std::uint32_t crc32c(Bytes data, std::uint32_t before = 0, const Cpu& cpu = this_cpu) noexcept;
 
-/// The CRC of `data` alone, while memory brings `next` into the cache: requests that are spread over the work do not
-/// wait for each other.
-[[nodiscard]] std::uint32_t crc32c_fetching(Bytes data, Bytes next) noexcept;
+/// The CRC of `data`. Meanwhile it prefetches `next` into the cache, a few lines at a time, so that requests to memory
+/// do not wait for each other.
+[[nodiscard]] std::uint32_t crc32c_prefetching(Bytes data, Bytes next, const Cpu& cpu = this_cpu) noexcept;
 
-/// `crc32c` by tables alone, whatever the processor can do. For tests and other processors.
-[[nodiscard]] std::uint32_t crc32c_by_tables(Bytes data, std::uint32_t before = 0) noexcept;
+/// What `crc32c` uses: "sse4.2", "armv8" or "table".
+[[nodiscard]] const char* crc32c_engine(const Cpu& cpu = this_cpu) noexcept;
 
-/// What `crc32c` uses here: "sse4.2", "armv8" or "table".
-[[nodiscard]] const char* crc32c_engine() noexcept;
-
-/// The mask of TFRecord files: a CRC that is stored beside its own data would otherwise checksum to a constant.
+/// The mask of TFRecord files. Without it, data followed by its own CRC would always have the same CRC.
 [[nodiscard]] constexpr std::uint32_t mask_crc(std::uint32_t crc) noexcept {
     return ((crc >> 15) | (crc << 17)) + 0xA282EAD8U;
 }

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#define HEADRACE_HIGHWAY_AVX2 1
+#ifdef HEADRACE_X86
 #include <immintrin.h>
 #endif
 
@@ -65,7 +64,7 @@ Lanes load(const std::byte* at) {
 }
 
 // The last packet of an input of `tail` bytes more than whole packets.
-std::array<std::byte, packet_size> padded(Bytes tail) {
+std::array<std::byte, packet_size> pad(Bytes tail) {
     std::array<std::byte, packet_size> packet{};
     const std::size_t whole = tail.size() & ~std::size_t{3};
     const std::size_t rest = tail.size() & 3;
@@ -89,7 +88,7 @@ void update_tail(State& s, Bytes tail) {
         const auto high = std::rotl(static_cast<std::uint32_t>(s.v1[i] >> 32), static_cast<int>(size));
         s.v1[i] = std::uint64_t{high} << 32 | low;
     }
-    update(s, load(padded(tail).data()));
+    update(s, load(pad(tail).data()));
 }
 
 std::uint64_t finish(State& s) {
@@ -106,7 +105,7 @@ std::uint64_t hash_portable(Bytes data) {
     return finish(state);
 }
 
-#ifdef HEADRACE_HIGHWAY_AVX2
+#ifdef HEADRACE_X86
 
 #define HEADRACE_AVX2 __attribute__((target("avx2"), always_inline)) inline
 
@@ -132,14 +131,14 @@ HEADRACE_AVX2 void update(Vectors& s, __m256i packet) {
     s.v1 = _mm256_add_epi64(s.v1, _mm256_shuffle_epi8(s.v0, order));
 }
 
-// What is left from `at` on, and the end.
+// The rest from `at` on, and the final rounds.
 HEADRACE_AVX2 std::uint64_t finish(Vectors s, Bytes data, std::size_t at) {
     for (; at + packet_size <= data.size(); at += packet_size) update(s, get(data.data() + at));
     if (at != data.size()) {
         const auto size = static_cast<int>(data.size() - at);
         s.v0 = _mm256_add_epi64(s.v0, _mm256_set1_epi32(size));
         s.v1 = _mm256_or_si256(_mm256_slli_epi32(s.v1, size), _mm256_srli_epi32(s.v1, 32 - size));
-        update(s, get(padded(data.subspan(at)).data()));
+        update(s, get(pad(data.subspan(at)).data()));
     }
     const __m256i permuted = _mm256_setr_epi32(5, 4, 7, 6, 1, 0, 3, 2); // lanes 2, 3, 0, 1, with their halves swapped
     for (int round = 0; round < 4; ++round) update(s, _mm256_permutevar8x32_epi32(s.v0, permuted));
@@ -149,8 +148,8 @@ HEADRACE_AVX2 std::uint64_t finish(Vectors s, Bytes data, std::size_t at) {
 
 __attribute__((target("avx2"))) std::uint64_t hash_avx2(Bytes data) { return finish(initial(), data, 0); }
 
-// Every step waits for the one before it: two inputs side by side take hardly longer than one.
-__attribute__((target("avx2"))) std::array<std::uint64_t, 2> hash_two_avx2(Bytes first, Bytes second) {
+// Each step depends on the one before it, so two inputs in parallel take hardly longer than one.
+__attribute__((target("avx2"))) std::array<std::uint64_t, 2> hash_pair_avx2(Bytes first, Bytes second) {
     Vectors one = initial(), other = initial();
     const std::size_t common = std::min(first.size(), second.size());
     std::size_t at = 0;
@@ -161,26 +160,22 @@ __attribute__((target("avx2"))) std::array<std::uint64_t, 2> hash_two_avx2(Bytes
     return {finish(one, first, at), finish(other, second, at)};
 }
 
-bool has_avx2() { return __builtin_cpu_supports("avx2") != 0; }
-
 #endif
 
 } // namespace
 
-std::uint64_t riegeli_hash(Bytes data) noexcept {
-#ifdef HEADRACE_HIGHWAY_AVX2
-    if (has_avx2()) return hash_avx2(data);
+std::uint64_t riegeli_hash(Bytes data, [[maybe_unused]] const Cpu& cpu) noexcept {
+#ifdef HEADRACE_X86
+    if (cpu.avx2) return hash_avx2(data);
 #endif
     return hash_portable(data);
 }
 
-std::array<std::uint64_t, 2> riegeli_hash_two(Bytes first, Bytes second) noexcept {
-#ifdef HEADRACE_HIGHWAY_AVX2
-    if (has_avx2()) return hash_two_avx2(first, second);
+std::array<std::uint64_t, 2> riegeli_hash_pair(Bytes first, Bytes second, [[maybe_unused]] const Cpu& cpu) noexcept {
+#ifdef HEADRACE_X86
+    if (cpu.avx2) return hash_pair_avx2(first, second);
 #endif
     return {hash_portable(first), hash_portable(second)};
 }
-
-std::uint64_t riegeli_hash_portable(Bytes data) noexcept { return hash_portable(data); }
 
 } // namespace headrace

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "core/base/cpu.hpp"
 #include "core/base/cursor.hpp"
 
 namespace headrace {
@@ -9,12 +10,10 @@ namespace headrace {
 /// HighwayHash-64 under the key that Riegeli files use ("Riegeli/records\n", twice).
 /// Source: the Riegeli file format description; J. Alakuijala, B. Cox, J. Wassenberg, "Fast keyed hash/pseudo-random
 /// function using SIMD multiply and permute" (2016).
-[[nodiscard]] std::uint64_t riegeli_hash(Bytes data) noexcept;
+[[nodiscard]] std::uint64_t riegeli_hash(Bytes data, const Cpu& cpu = this_cpu) noexcept;
 
 /// The hashes of two inputs, in less time than one after the other.
-[[nodiscard]] std::array<std::uint64_t, 2> riegeli_hash_two(Bytes first, Bytes second) noexcept;
-
-/// The same by plain 64-bit arithmetic, whatever the processor can do. For tests.
-[[nodiscard]] std::uint64_t riegeli_hash_portable(Bytes data) noexcept;
+[[nodiscard]] std::array<std::uint64_t, 2> riegeli_hash_pair(Bytes first, Bytes second,
+                                                             const Cpu& cpu = this_cpu) noexcept;
 
 } // namespace headrace

@@ -56,7 +56,7 @@ std::vector<std::uint64_t> hash_all(const std::vector<Bytes>& data, unsigned thr
     for (const Bytes& one : data) total += one.size();
     Team::shared().run(data.size(), together, total < worth_help ? 1 : threads, [&](std::size_t i, std::size_t end) {
         for (; i + 1 < end; i += 2) {
-            const auto two = riegeli_hash_two(data[i], data[i + 1]);
+            const auto two = riegeli_hash_pair(data[i], data[i + 1]);
             hashes[i] = two[0];
             hashes[i + 1] = two[1];
         }
@@ -78,16 +78,16 @@ std::vector<std::uint8_t> unpack_all(const std::vector<std::pair<Part*, std::spa
         for (; i + 1 < end; i += 2) {
             if (!is_own(i) || !is_own(i + 1)) {
                 for (const std::size_t k : {i, i + 1})
-                    unpacked[k] = is_own(k) && decoders->front().unpack(parts[k].first->stored, parts[k].second);
+                    unpacked[k] = is_own(k) && decoders->front().decompress(parts[k].first->stored, parts[k].second);
                 continue;
             }
             std::array<bool, 2> done{};
-            zstd::Decoder::unpack_two(*decoders, {parts[i].first->stored, parts[i + 1].first->stored},
-                                      {parts[i].second, parts[i + 1].second}, done);
+            zstd::Decoder::decompress_pair(*decoders, {parts[i].first->stored, parts[i + 1].first->stored},
+                                           {parts[i].second, parts[i + 1].second}, done);
             unpacked[i] = done[0];
             unpacked[i + 1] = done[1];
         }
-        if (i < end) unpacked[i] = is_own(i) && decoders->front().unpack(parts[i].first->stored, parts[i].second);
+        if (i < end) unpacked[i] = is_own(i) && decoders->front().decompress(parts[i].first->stored, parts[i].second);
     });
     return unpacked;
 }

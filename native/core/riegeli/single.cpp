@@ -58,10 +58,11 @@ class Reader {
             if (!frames[i].empty()) ++packed;
         }
         std::array<bool, 2> unpacked{};
-        if (packed == 2) zstd::Decoder::unpack_two(decoders_, frames, {singles[0].target, singles[1].target}, unpacked);
+        if (packed == 2)
+            zstd::Decoder::decompress_pair(decoders_, frames, {singles[0].target, singles[1].target}, unpacked);
         else
             for (std::size_t i = 0; i < singles.size(); ++i)
-                unpacked[i] = !frames[i].empty() && decoders_[i].unpack(frames[i], singles[i].target);
+                unpacked[i] = !frames[i].empty() && decoders_[i].decompress(frames[i], singles[i].target);
         for (std::size_t i = 0; i < singles.size(); ++i) {
             if (!unpacked[i]) continue;
             singles[i].record = singles[i].target;
@@ -81,7 +82,7 @@ class Reader {
 
     static bool are_sound(std::span<const Single> singles, const std::array<Bytes, 2>& data) noexcept {
         if (singles.size() == 1) return riegeli_hash(data[0]) == singles[0].header.data_hash;
-        const auto hashes = riegeli_hash_two(data[0], data[1]);
+        const auto hashes = riegeli_hash_pair(data[0], data[1]);
         return hashes[0] == singles[0].header.data_hash && hashes[1] == singles[1].header.data_hash;
     }
 

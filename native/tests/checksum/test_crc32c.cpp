@@ -1,5 +1,6 @@
 #include "core/checksum/crc32c.hpp"
 
+#include "base/cpus.hpp"
 #include "check.hpp"
 #include "checksum/crc_by_bits.hpp"
 
@@ -18,12 +19,15 @@ int main() {
     for (std::size_t size = 0; size < 7000; size += size < 2000 ? 1 : 37) {
         const Bytes part = Bytes(data).subspan(size % 9, size);
         const std::uint32_t expected = crc_by_bits(part, 0x82F63B78U);
-        check(crc32c(part) == expected, "instruction");
-        check(crc32c_by_tables(part) == expected, "tables");
-        check(crc32c_fetching(part, Bytes(data).first(size * 2 % 9000)) == expected, "with the next one asked for");
         const std::size_t cut = size / 3;
-        check(crc32c(part.subspan(cut), crc32c(part.first(cut))) == expected, "continued");
+        for (const Cpu& cpu : runnable_cpus()) {
+            check(crc32c(part, 0, cpu) == expected);
+            check(crc32c_prefetching(part, Bytes(data).first(size * 2 % 9000), cpu) == expected, "with a prefetch");
+            check(crc32c(part.subspan(cut), crc32c(part.first(cut), 0, cpu), cpu) == expected, "continued");
+        }
     }
     check(mask_crc(0) == 0xA282EAD8);
-    check(std::string_view(crc32c_engine()).size() >= 5);
+    check(std::string_view(crc32c_engine(Cpu{})) == "table");
+    if (this_cpu.sse42) check(std::string_view(crc32c_engine()) == "sse4.2");
+    if (this_cpu.crc) check(std::string_view(crc32c_engine()) == "armv8");
 }

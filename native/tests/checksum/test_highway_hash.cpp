@@ -1,5 +1,6 @@
 #include "core/checksum/highway_hash.hpp"
 
+#include "base/cpus.hpp"
 #include "check.hpp"
 
 using namespace headrace;
@@ -9,22 +10,26 @@ namespace {
 
 // Block header and signature chunk header that begin every Riegeli file: two hashes of the reference implementation.
 void constants_of_the_format() {
-    check(riegeli_hash(from_hex("0000000000000000 4000000000000000")) == 0x3f4a880dd170af83);
-    check(riegeli_hash(from_hex("0000000000000000 e19f13c0e9b1c372 7300000000000000 0000000000000000")) ==
-          0xa9e187923cc2ba91);
-    check(riegeli_hash({}) == 0x72c3b1e9c0139fe1);
+    for (const Cpu& cpu : runnable_cpus()) {
+        check(riegeli_hash(from_hex("0000000000000000 4000000000000000"), cpu) == 0x3f4a880dd170af83);
+        check(riegeli_hash(from_hex("0000000000000000 e19f13c0e9b1c372 7300000000000000 0000000000000000"), cpu) ==
+              0xa9e187923cc2ba91);
+        check(riegeli_hash({}, cpu) == 0x72c3b1e9c0139fe1);
+    }
 }
 
-void all_lengths_by_both_ways() {
+void every_length_on_every_cpu() {
     std::vector<std::byte> data(300);
     for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i * 37 + (i >> 3));
     for (std::size_t size = 0; size <= data.size(); ++size) {
         const Bytes part = Bytes(data).first(size);
-        check(riegeli_hash(part) == riegeli_hash_portable(part));
         const Bytes other = Bytes(data).last(data.size() - size / 2);
-        const auto both = riegeli_hash_two(part, other);
-        check(both[0] == riegeli_hash_portable(part) && both[1] == riegeli_hash_portable(other));
-        check(riegeli_hash_two(other, part)[0] == both[1]);
+        const std::uint64_t hash = riegeli_hash(part, Cpu{}), other_hash = riegeli_hash(other, Cpu{});
+        for (const Cpu& cpu : runnable_cpus()) {
+            check(riegeli_hash(part, cpu) == hash);
+            check(riegeli_hash_pair(part, other, cpu) == std::array{hash, other_hash});
+            check(riegeli_hash_pair(other, part, cpu) == std::array{other_hash, hash});
+        }
     }
 }
 
@@ -42,6 +47,6 @@ void every_bit_counts() {
 
 int main() {
     constants_of_the_format();
-    all_lengths_by_both_ways();
+    every_length_on_every_cpu();
     every_bit_counts();
 }

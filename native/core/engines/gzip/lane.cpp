@@ -3,10 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#define HEADRACE_BMI2 1
-#endif
-
 namespace headrace::deflate {
 namespace {
 
@@ -15,19 +11,13 @@ constexpr std::array<std::uint16_t, 29> length_base = {3,  4,  5,  6,  7,  8,  9
 constexpr std::array<std::uint8_t, 29> length_extra = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2,
                                                        2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0};
 
-constexpr unsigned looks = 4;              // literals, or pairs of them, between two loads
-constexpr unsigned step_bits = 64;         // no step takes more
-constexpr unsigned step_bytes = 2 * looks; // no step gives more
+constexpr unsigned looks = 4;              // lookups between two loads, each of one or two literals
+constexpr unsigned step_bits = 64;         // at most, of the input
+constexpr unsigned step_bytes = 2 * looks; // at most, of the output
 static_assert(looks * Codes::literal_bits < 57);
 constexpr std::size_t slack = 16;
 constexpr std::size_t bytes_per_match = 16;
-constexpr std::size_t other_costs = 33; // a match gives as much as so many steps may
-
-#if defined(HEADRACE_BMI2)
-const bool has_bmi2 = __builtin_cpu_supports("bmi2") != 0;
-#else
-constexpr bool has_bmi2 = false;
-#endif
+constexpr std::size_t match_cost = 33; // steps: a match may give as many bytes as they do
 
 } // namespace
 
@@ -51,7 +41,7 @@ std::size_t Lane::safe_steps() const noexcept {
     return std::min(static_cast<std::size_t>(bits - 64 - now_.at) / step_bits, (capacity_ - now_.size) / step_bytes);
 }
 
-template <std::size_t count> inline void Lane::run_side_by_side(Lane* const* lanes) noexcept {
+template <std::size_t count> inline void Lane::run_interleaved(Lane* const* lanes) noexcept {
     std::uint64_t at[count];
     std::byte* to[count];
     const Entry* table[count];
@@ -63,23 +53,23 @@ template <std::size_t count> inline void Lane::run_side_by_side(Lane* const* lan
         to[k] = lanes[k]->data() + lanes[k]->now_.size;
         table[k] = lanes[k]->codes_.literals.data();
     }
-    if (steps <= other_costs) {
+    if (steps <= match_cost) {
         for (std::size_t k = 0; k < count; ++k)
-            if (lanes[k]->safe_steps() <= other_costs) lanes[k]->step();
+            if (lanes[k]->safe_steps() <= match_cost) lanes[k]->step();
         return;
     }
-    while (steps > other_costs) {
+    while (steps > match_cost) {
         std::uint64_t bits[count];
         Entry stopped[count];
 #pragma GCC unroll 4
         for (std::size_t k = 0; k < count; ++k)
             bits[k] = load_le<std::uint64_t>(input + (at[k] >> 3)) >> (at[k] & 7) |
-                      std::uint64_t{1} << 63; // which tells how far they were shifted
+                      std::uint64_t{1} << 63; // marks how far they were shifted
 #pragma GCC unroll 4
         for (unsigned i = 0; i < looks; ++i) {
 #pragma GCC unroll 4
             for (std::size_t k = 0; k < count;
-                 ++k) { // by turns: a processor does not look so far ahead as all looks of one lane
+                 ++k) { // interleaved: a processor does not look ahead over all lookups of one lane
                 const Entry entry = stopped[k] = table[k][bits[k] & ((1U << Codes::literal_bits) - 1)];
                 bits[k] >>= entry & 63;
                 store_le(to[k], static_cast<std::uint16_t>(entry >> 16));
@@ -103,9 +93,9 @@ template <std::size_t count> inline void Lane::run_side_by_side(Lane* const* lan
             lane.now_.at = at[k];
             lane.now_.size = static_cast<std::size_t>(to[k] - lane.data());
             lane.step();
-            // A block may have begun, somewhere else.
+            // It may have begun another block.
             steps = lane.now_.at - at[k] <= step_bits && lane.state_ == State::running
-                        ? steps - std::min(steps, other_costs)
+                        ? steps - std::min(steps, match_cost)
                         : 0;
             at[k] = lane.now_.at;
             to[k] = lane.data() + lane.now_.size;
@@ -117,34 +107,35 @@ template <std::size_t count> inline void Lane::run_side_by_side(Lane* const* lan
     }
 }
 
-// By instructions that shift by any register, where the processor has them.
 void Lane::run_all(Lane* const* lanes, std::size_t count) noexcept {
     switch (count) {
-    case 3: return run_side_by_side<3>(lanes);
-    case 2: return run_side_by_side<2>(lanes);
-    default: return run_side_by_side<1>(lanes);
+    case 3: return run_interleaved<3>(lanes);
+    case 2: return run_interleaved<2>(lanes);
+    default: return run_interleaved<1>(lanes);
     }
 }
 
-#if defined(HEADRACE_BMI2)
-__attribute__((target("bmi,bmi2,lzcnt"))) void Lane::run_all_bmi2(Lane* const* lanes, std::size_t count) noexcept {
+#ifdef HEADRACE_X86
+HEADRACE_FOR_BMI2 void Lane::run_all_bmi2(Lane* const* lanes, std::size_t count) noexcept {
     switch (count) {
-    case 3: return run_side_by_side<3>(lanes);
-    case 2: return run_side_by_side<2>(lanes);
-    default: return run_side_by_side<1>(lanes);
+    case 3: return run_interleaved<3>(lanes);
+    case 2: return run_interleaved<2>(lanes);
+    default: return run_interleaved<1>(lanes);
     }
 }
-#else
-void Lane::run_all_bmi2(Lane* const* lanes, std::size_t count) noexcept { run_all(lanes, count); }
 #endif
 
-void Lane::run(std::span<Lane* const> lanes) noexcept {
+void Lane::run(std::span<Lane* const> lanes, [[maybe_unused]] const Cpu& cpu) noexcept {
+    auto* run_lanes = &Lane::run_all;
+#ifdef HEADRACE_X86
+    if (cpu.bmi2) run_lanes = &Lane::run_all_bmi2;
+#endif
     std::array<Lane*, most_lanes> running;
     std::size_t count = 0;
     for (Lane* lane : lanes)
         if (lane->state_ == State::running) running[count++] = lane;
     while (count != 0) {
-        has_bmi2 ? run_all_bmi2(running.data(), count) : run_all(running.data(), count);
+        run_lanes(running.data(), count);
         const auto end = running.begin() + static_cast<std::ptrdiff_t>(count);
         count = static_cast<std::size_t>(
             std::remove_if(running.begin(), end, [](Lane* lane) { return lane->state_ != State::running; }) -
@@ -152,7 +143,7 @@ void Lane::run(std::span<Lane* const> lanes) noexcept {
     }
 }
 
-// One symbol, wherever it stands.
+// Decodes one symbol, also near the end of the input or the output.
 void Lane::step() noexcept {
     const std::uint64_t bits = bits_at(input_, now_.at);
     const Entry entry = codes_.literals[bits & (codes_.literals.size() - 1)];

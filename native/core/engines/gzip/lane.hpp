@@ -3,49 +3,51 @@
 #include <memory>
 #include <span>
 
+#include "core/base/cpu.hpp"
 #include "core/engines/gzip/codes.hpp"
 
 namespace headrace::deflate {
 
-inline constexpr std::size_t most_lanes = 3; ///< More wait for the first cache, not for each other.
+inline constexpr std::size_t most_lanes = 3; ///< The tables of more do not fit into the first cache.
 inline constexpr std::size_t window_bytes = std::size_t{32} << 10; ///< How far back a match may reach.
 
-/// A stretch of a Deflate stream from the beginning of a block on, inflated with no knowledge of what comes before it:
-/// matches are noted, and copied when that is known.
+/// Inflates a stretch of a Deflate stream, from the beginning of a block, without the bytes before it. It notes matches
+/// and copies them once those bytes are known.
 class Lane {
   public:
-    /// Why it stands still.
+    /// Whether it runs, or why it stopped: at a block that ends at or behind `until`, at the last block, or unable to
+    /// go on.
     enum class State { running, boundary, last, stuck };
 
-    /// Room for so many bytes.
+    /// With room for so many inflated bytes.
     explicit Lane(std::size_t room);
 
-    /// Begins at bit `at` of `data`, which must be that of a block; ends with the first block that ends at bit `until`
-    /// or behind it.
+    /// Begins at bit `at` of `data`, where a block must begin. Ends with the first block that ends at or behind bit
+    /// `until`.
     void begin(Bytes data, std::uint64_t at, std::uint64_t until) noexcept;
 
     [[nodiscard]] State state() const noexcept { return state_; }
     [[nodiscard]] std::uint64_t start() const noexcept { return start_; }
-    /// The bit behind the last block that was inflated wholly.
+    /// The bit behind the last whole block.
     [[nodiscard]] std::uint64_t end() const noexcept { return whole_.at; }
 
-    /// Copies the matches, where `before` are the last bytes before this lane's, of this member. False where one
-    /// reaches beyond them.
+    /// Copies the matches. `before` are the last bytes of the same member before this lane's. False if a match reaches
+    /// beyond them.
     [[nodiscard]] bool resolve(Bytes before) noexcept;
-    /// What was inflated: only after `resolve`.
+    /// The inflated bytes, after `resolve`.
     [[nodiscard]] Bytes bytes() const noexcept { return {data(), whole_.size}; }
-    /// The last bytes up to its end, of those before it, too.
+    /// The last bytes of this lane and of the `before` bytes before it, up to a window.
     [[nodiscard]] Bytes last_bytes(std::size_t before) const noexcept;
 
-    /// Inflates with all of the lanes (`most_lanes`), each to its end. Side by side: one literal's code must be known
-    /// before the next one's can be looked up, and in that time the others' can be.
-    static void run(std::span<Lane* const> lanes) noexcept;
+    /// Inflates with up to `most_lanes` lanes, each to its end. Their lookups are interleaved: each lookup of a lane
+    /// depends on the one before it, and the other lanes use that wait.
+    static void run(std::span<Lane* const> lanes, const Cpu& cpu = this_cpu) noexcept;
 
   private:
     struct Match {
         std::uint32_t at;
         std::uint16_t length;
-        std::uint16_t distance; // less one
+        std::uint16_t distance; // minus one
     };
     struct Position {
         std::uint64_t at = 0; // bit
@@ -53,7 +55,7 @@ class Lane {
     };
 
     [[nodiscard]] std::byte* data() const noexcept { return room_.get() + window_bytes; }
-    template <std::size_t count> [[gnu::always_inline]] static void run_side_by_side(Lane* const* lanes) noexcept;
+    template <std::size_t count> HEADRACE_INLINE static void run_interleaved(Lane* const* lanes) noexcept;
     static void run_all(Lane* const* lanes, std::size_t count) noexcept;
     static void run_all_bmi2(Lane* const* lanes, std::size_t count) noexcept;
     [[nodiscard]] std::size_t safe_steps() const noexcept;

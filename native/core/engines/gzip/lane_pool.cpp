@@ -4,18 +4,18 @@
 
 namespace headrace::deflate {
 
-std::shared_ptr<LaneStock> LaneStock::make(std::size_t room, std::size_t most_idle) {
-    return std::shared_ptr<LaneStock>(new LaneStock(room, most_idle));
+std::shared_ptr<LanePool> LanePool::make(std::size_t room, std::size_t most_idle) {
+    return std::shared_ptr<LanePool>(new LanePool(room, most_idle));
 }
 
-LaneStock::LaneStock(std::size_t room, std::size_t most_idle)
+LanePool::LanePool(std::size_t room, std::size_t most_idle)
     : room_(room),
       most_idle_(most_idle),
       process_(process_id()) {
     idle_.reserve(most_idle);
 }
 
-std::shared_ptr<Lane> LaneStock::take() {
+std::shared_ptr<Lane> LanePool::take() {
     std::unique_ptr<Lane> lane;
     {
         const std::lock_guard lock(mutex_);
@@ -25,15 +25,13 @@ std::shared_ptr<Lane> LaneStock::take() {
         }
     }
     if (!lane) lane = std::make_unique<Lane>(room_);
-    const auto back = [stock = shared_from_this()](Lane* one) noexcept {
-        stock->take_back(std::unique_ptr<Lane>(one));
-    };
+    const auto back = [pool = shared_from_this()](Lane* one) noexcept { pool->take_back(std::unique_ptr<Lane>(one)); };
     return {lane.release(), back};
 }
 
-void LaneStock::take_back(std::unique_ptr<Lane> lane) noexcept {
+void LanePool::take_back(std::unique_ptr<Lane> lane) noexcept {
     if (process_ != process_id())
-        return; // Another thread of the parent's may have held the lock when this child was forked.
+        return; // Another thread of the parent may have held the lock when this child was forked.
     const std::lock_guard lock(mutex_);
     if (idle_.size() < most_idle_) idle_.push_back(std::move(lane));
 }

@@ -8,17 +8,16 @@
 
 namespace headrace::deflate {
 
-/// Lanes that are used again. What one has inflated lies there as long as somebody holds it, in whatever thread and
-/// however long; then it comes back by itself.
-class LaneStock : public std::enable_shared_from_this<LaneStock> {
+/// Keeps lanes for reuse. A lane returns to the pool when its last holder, in any thread, releases it.
+class LanePool : public std::enable_shared_from_this<LanePool> {
   public:
-    /// Lanes with room for so many bytes, of which so many may lie idle.
-    [[nodiscard]] static std::shared_ptr<LaneStock> make(std::size_t room, std::size_t most_idle);
+    /// Makes lanes with room for `room` bytes, and keeps up to `most_idle` of them.
+    [[nodiscard]] static std::shared_ptr<LanePool> make(std::size_t room, std::size_t most_idle);
 
     [[nodiscard]] std::shared_ptr<Lane> take();
 
   private:
-    LaneStock(std::size_t room, std::size_t most_idle);
+    LanePool(std::size_t room, std::size_t most_idle);
     void take_back(std::unique_ptr<Lane> lane) noexcept;
 
     std::size_t room_, most_idle_;

@@ -14,16 +14,15 @@ using deflate::Lane;
 constexpr std::size_t fixed_header = 10;
 constexpr std::size_t trailer_bytes = 8;
 constexpr unsigned extra_flag = 4, name_flag = 8, comment_flag = 16;
-constexpr unsigned known_flags =
-    1 | extra_flag | name_flag | comment_flag; // of the checksum of the header, others take care
-constexpr double wanted_literals = 0.97; // of all symbols; where more are matches, one lane with wider tables is faster
+constexpr unsigned known_flags = 1 | extra_flag | name_flag | comment_flag; // without a checksum of the header
+constexpr double wanted_literals = 0.97; // of all symbols; with more matches, one lane with wider tables is faster
 constexpr std::size_t most_searched = std::size_t{128} << 10; // bytes, for the beginning of a block
 constexpr std::uint64_t patience = std::uint64_t{8}
-                                   << 20; // bits that may be inflated twice at first; later a fifth of all
-constexpr std::size_t most_others = 16;   // lanes of a part, for that
+                                   << 20; // bits that may be inflated twice at first; later, a fifth of all
+constexpr std::size_t most_others = 16;   // lanes of a part that inflate again
 constexpr std::size_t first_stretch = std::size_t{256} << 10;
 
-// Where the header that begins at `data` ends: 0 where it goes on behind it, or is none.
+// Where the header at the beginning of `data` ends; 0 if it is cut off, or is none.
 std::size_t header_end(Bytes data) {
     if (data.size() < fixed_header || data[0] != std::byte{0x1F} || data[1] != std::byte{0x8B} ||
         data[2] != std::byte{8})
@@ -47,26 +46,27 @@ std::size_t header_end(Bytes data) {
 
 } // namespace
 
-GzipInflater::GzipInflater(std::size_t stretch, unsigned threads, std::size_t least_margin)
+GzipInflater::GzipInflater(std::size_t stretch, unsigned threads, std::size_t least_margin, const Cpu& cpu)
     : most_stretch_(stretch),
       stretch_(std::min(stretch, first_stretch)),
       margin_(std::max(stretch / 4, least_margin)),
       threads_(std::max(threads, 1U)),
-      stock_(deflate::LaneStock::make(2 * stretch, (threads_ + 4) * deflate::most_lanes)),
-      meeting_(new Meeting) {}
+      pool_(deflate::LanePool::make(2 * stretch, (threads_ + 4) * deflate::most_lanes)),
+      cpu_(cpu),
+      shared_(new Shared) {}
 
 GzipInflater::~GzipInflater() {
-    // A forked child has the object, but not the threads, for which it would wait for ever.
+    // A forked child has this object, but not the threads.
     if (!workers_.empty() && process_ != process_id()) {
         for (std::thread& worker : workers_) worker.detach();
-        (void)meeting_.release();
+        (void)shared_.release();
         return;
     }
     {
-        const std::lock_guard lock(meeting_->mutex);
-        meeting_->stop = true;
+        const std::lock_guard lock(shared_->mutex);
+        shared_->stop = true;
     }
-    meeting_->given_more.notify_all();
+    shared_->given_more.notify_all();
     for (std::thread& worker : workers_) worker.join();
 }
 
@@ -77,7 +77,7 @@ std::unique_ptr<GzipInflater::Part> GzipInflater::new_part() const {
 }
 
 void GzipInflater::give(Bytes data, std::size_t own, bool last) {
-    let_go();
+    release_last();
     if (idle_.empty()) idle_.push_back(new_part());
     std::unique_ptr<Part> part = std::move(idle_.back());
     idle_.pop_back();
@@ -86,64 +86,64 @@ void GzipInflater::give(Bytes data, std::size_t own, bool last) {
     part->is_first = given_ == 0;
     part->is_last = last;
     part->count = 0;
-    for (auto& lane : part->lanes) lane = stock_->take();
+    for (auto& lane : part->lanes) lane = pool_->take();
     part->failure = nullptr;
     part->progress = Part::Progress::waiting;
-    if (judged_) hire();
+    if (judged_) start_workers();
     {
-        const std::lock_guard lock(meeting_->mutex);
+        const std::lock_guard lock(shared_->mutex);
         queue_.push_back(std::move(part));
     }
-    // Nothing was given where the memory for it was not to be had.
+    // Only now: without memory for the part, nothing was given.
     ended_ = last;
     if (given_++ != 0) stretch_ = std::min(most_stretch_, 2 * stretch_);
-    meeting_->given_more.notify_one();
+    shared_->given_more.notify_one();
 }
 
-void GzipInflater::hire() {
+void GzipInflater::start_workers() {
     process_ = process_id();
     while (workers_.size() < threads_) {
         try {
             workers_.emplace_back(&GzipInflater::work, this);
-        } catch (const std::exception&) { // No more threads are to be had, or no memory for one.
-            return;                       // `take` inflates the parts itself, then.
+        } catch (const std::exception&) { // No more threads, or no memory for one:
+            return;                       // `take` inflates the parts itself.
         }
     }
 }
 
 void GzipInflater::work() noexcept {
-    std::unique_lock lock(meeting_->mutex);
+    std::unique_lock lock(shared_->mutex);
     for (;;) {
         Part* part = nullptr;
-        meeting_->given_more.wait(lock, [&] {
+        shared_->given_more.wait(lock, [&] {
             const auto found = std::find_if(queue_.begin(), queue_.end(),
                                             [](const auto& one) { return one->progress == Part::Progress::waiting; });
             part = found == queue_.end() ? nullptr : found->get();
-            return meeting_->stop || part != nullptr;
+            return shared_->stop || part != nullptr;
         });
-        if (meeting_->stop) return;
+        if (shared_->stop) return;
         part->progress = Part::Progress::running;
         lock.unlock();
         run(*part);
         lock.lock();
         part->progress = Part::Progress::ready;
-        meeting_->one_ready.notify_one();
+        shared_->one_ready.notify_one();
     }
 }
 
 void GzipInflater::wait_for(Part& part) {
     {
-        std::unique_lock lock(meeting_->mutex);
+        std::unique_lock lock(shared_->mutex);
         if (part.progress != Part::Progress::waiting) {
-            meeting_->one_ready.wait(lock, [&] { return part.progress == Part::Progress::ready; });
+            shared_->one_ready.wait(lock, [&] { return part.progress == Part::Progress::ready; });
             return;
         }
         part.progress = Part::Progress::running;
     }
-    run(part); // No worker has had time for it.
+    run(part); // No worker has begun it.
 }
 
-void GzipInflater::run(Part& part) noexcept {
+void GzipInflater::run(Part& part) const noexcept {
     try {
         inflate(part);
     } catch (...) {
@@ -151,7 +151,7 @@ void GzipInflater::run(Part& part) noexcept {
     }
 }
 
-void GzipInflater::inflate(Part& part) {
+void GzipInflater::inflate(Part& part) const {
     const std::size_t stretch = part.own / deflate::most_lanes;
     const std::size_t searched = std::min(stretch, most_searched);
     std::array<std::uint64_t, deflate::most_lanes + 1> starts{};
@@ -169,11 +169,11 @@ void GzipInflater::inflate(Part& part) {
         running[i] = part.lanes[i].get();
         running[i]->begin(part.data, starts[i], starts[i + 1]);
     }
-    Lane::run({running.data(), part.count});
+    Lane::run({running.data(), part.count}, cpu_);
 }
 
-// Of the part that was taken last: its lanes are those's who have the pieces.
-void GzipInflater::let_go() {
+// Releases the part that was taken last. Holders of its pieces keep its lanes.
+void GzipInflater::release_last() {
     pieces_.clear();
     if (!last_taken_) return;
     for (auto& lane : last_taken_->lanes) lane.reset();
@@ -182,15 +182,15 @@ void GzipInflater::let_go() {
 }
 
 const std::vector<GzipInflater::Piece>& GzipInflater::take() {
-    let_go();
+    release_last();
     Part* oldest = nullptr;
     {
-        const std::lock_guard lock(meeting_->mutex);
+        const std::lock_guard lock(shared_->mutex);
         oldest = queue_.front().get();
     }
     wait_for(*oldest);
     {
-        const std::lock_guard lock(meeting_->mutex);
+        const std::lock_guard lock(shared_->mutex);
         last_taken_ = std::move(queue_.front());
         queue_.pop_front();
     }
@@ -199,7 +199,7 @@ const std::vector<GzipInflater::Piece>& GzipInflater::take() {
     try {
         if (last_taken_->failure) std::rethrow_exception(last_taken_->failure);
         go_through(*last_taken_);
-    } catch (...) { // What comes behind it is lost.
+    } catch (...) { // What follows this part is lost.
         state_ = State::refused;
         pieces_.clear();
         throw;
@@ -251,7 +251,7 @@ bool GzipInflater::take_trailer(const Part& part) {
 }
 
 bool GzipInflater::take_blocks(Part& part) {
-    if (!judged_) { // Stored bytes, or many matches, are nowhere faster than in one piece.
+    if (!judged_) { // Stored bytes, or many matches, are inflated faster by a library.
         std::uint64_t codes = at_ + 3;
         if ((deflate::bits_at(part.data, at_ + 1) & 3) != 2 || !part.found_codes->read(part.data, codes)) return false;
         if (part.found_codes->literal_share < wanted_literals) return false;
@@ -260,8 +260,8 @@ bool GzipInflater::take_blocks(Part& part) {
     if (!lane || lane->end() == at_ || !lane->resolve(before_)) return false;
     if (const Bytes bytes = lane->bytes(); !bytes.empty()) {
         const std::uint32_t crc = crc32(bytes);
-        crc_ = crc32_joined(crc_, crc, bytes.size());
-        taken_crc_ = crc32_joined(taken_crc_, crc, bytes.size());
+        crc_ = join_crc32(crc_, crc, bytes.size());
+        taken_crc_ = join_crc32(taken_crc_, crc, bytes.size());
         size_ += static_cast<std::uint32_t>(bytes.size());
         pieces_.push_back({bytes, lane});
     }
@@ -282,17 +282,17 @@ std::shared_ptr<Lane> GzipInflater::lane_from(Part& part, std::uint64_t at) {
     return inflate_again(part, at);
 }
 
-// From where nobody began, to where somebody did.
+// Inflates from where no lane began to where the next one did.
 std::shared_ptr<Lane> GzipInflater::inflate_again(Part& part, std::uint64_t at) {
     if (part.others.size() == most_others) return nullptr;
     std::uint64_t until = std::uint64_t{part.own} * 8;
     for (std::size_t i = 0; i < part.count; ++i)
         if (part.lanes[i]->start() > at) until = std::min(until, part.lanes[i]->start());
-    part.others.push_back(stock_->take());
+    part.others.push_back(pool_->take());
     const std::shared_ptr<Lane>& lane = part.others.back();
-    Lane* const alone = lane.get();
-    alone->begin(part.data, at, std::max(until, at + 1));
-    Lane::run({&alone, 1});
+    Lane* const single = lane.get();
+    single->begin(part.data, at, std::max(until, at + 1));
+    Lane::run({&single, 1}, cpu_);
     again_ += lane->end() - at;
     return again_ > patience + guessed_ / 4 ? nullptr : lane;
 }

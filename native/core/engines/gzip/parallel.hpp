@@ -14,52 +14,50 @@
 
 namespace headrace {
 
-/// Inflates a GZIP file of bytes that hardly repeat (random numbers, pictures), stretches of it side by side. For
-/// nothing else: what it is not made for, and whatever is not sound, it refuses, and what it gave until then is right.
+/// Inflates several stretches of a GZIP file in parallel. Made for bytes that hardly repeat, such as random numbers and
+/// pictures. It refuses every other file, and every damaged one; the bytes it gave before that are right.
 ///
-/// The file comes in parts. Threads of its own inflate any of them, guessing where in it blocks begin; whoever takes
-/// the parts goes through them in order, uses what was guessed rightly, and inflates itself what was not. So no thread
-/// waits for another one's part.
+/// The caller gives the file in parts. Worker threads inflate any of them, and guess where blocks begin. `take` goes
+/// through the parts in order, uses the right guesses, and inflates the rest itself, so no thread waits for another.
 class GzipInflater {
   public:
     enum class State { going, done, refused };
 
-    /// Inflated bytes, which lie there as long as the lane is held.
+    /// Inflated bytes, valid while the lane is held.
     struct Piece {
         Bytes bytes;
         std::shared_ptr<const deflate::Lane> lane;
     };
 
     static constexpr std::size_t default_stretch = std::size_t{1} << 20;
-    static constexpr std::size_t usual_margin = std::size_t{128} << 10; ///< Blocks of zlib have 32 KiB at most.
+    static constexpr std::size_t default_margin = std::size_t{128} << 10; ///< Blocks of zlib have at most 32 KiB.
 
-    /// Each lane inflates up to `stretch` compressed bytes of a part, which has `deflate::most_lanes` lanes. Up to so
-    /// many threads.
+    /// Each of the `deflate::most_lanes` lanes of a part inflates up to `stretch` compressed bytes.
     explicit GzipInflater(std::size_t stretch = default_stretch, unsigned threads = 1,
-                          std::size_t least_margin = usual_margin);
+                          std::size_t least_margin = default_margin, const Cpu& cpu = this_cpu);
     ~GzipInflater();
     GzipInflater(const GzipInflater&) = delete;
     GzipInflater& operator=(const GzipInflater&) = delete;
 
-    /// How many bytes the next part is to own: few at first, so that the first bytes come soon.
+    /// The number of bytes that the next part owns: few at first, so that the first bytes come soon.
     [[nodiscard]] std::size_t own() const noexcept { return stretch_ * deflate::most_lanes; }
     [[nodiscard]] std::size_t most_own() const noexcept { return most_stretch_ * deflate::most_lanes; }
-    /// How many bytes behind its own it is to have: blocks begin in one part and end in the next.
+    /// The number of bytes behind its own that a part needs: blocks begin in one part and end in the next.
     [[nodiscard]] std::size_t margin() const noexcept { return margin_; }
 
     /// Whether another part may be given.
     [[nodiscard]] bool has_room() const noexcept {
         return !ended_ && given_ - taken_ < std::min(parts_at_once(), taken_ + 1);
     }
-    /// How many parts may be given and not yet taken.
+    /// The number of parts that may be waiting.
     [[nodiscard]] std::size_t parts_at_once() const noexcept { return threads_ + 2; }
-    /// Gives the next part: its `own` bytes, which come behind those of the part before, and the margin; `last` where
-    /// the file ends with them. They stay where they are until the part is taken.
+    /// Gives the next part: its `own` bytes, which follow those of the part before, and the margin. `last` if the file
+    /// ends with them. They must not change or move until the part is taken.
     void give(Bytes data, std::size_t own, bool last);
-    /// How many parts were given and not taken.
+    /// The number of parts that were given and not taken.
     [[nodiscard]] std::size_t waiting() const noexcept { return given_ - taken_; }
-    /// Takes the oldest part: what it inflates to. There must be one. Until the next call of `give` or `take`; the
-    /// pieces may be kept.
+    /// Takes the oldest part and returns its inflated bytes. There must be one. The vector is valid until the next call
+    /// of `give` or `take`; copies of its pieces are valid for longer.
     [[nodiscard]] const std::vector<Piece>& take();
     /// The CRC-32 of all that was taken.
     [[nodiscard]] std::uint32_t taken_crc() const noexcept { return taken_crc_; }
@@ -76,18 +74,18 @@ class GzipInflater {
         bool is_first = false, is_last = false;
         Lanes lanes;
         std::size_t count = 0;                              // of lanes in use
-        std::vector<std::shared_ptr<deflate::Lane>> others; // for what was not guessed rightly
+        std::vector<std::shared_ptr<deflate::Lane>> others; // for what was guessed wrong
         std::unique_ptr<deflate::Codes> found_codes;
         std::exception_ptr failure;
         enum class Progress { waiting, running, ready } progress = Progress::waiting;
     };
 
     [[nodiscard]] std::unique_ptr<Part> new_part() const;
-    static void run(Part& part) noexcept;
-    static void inflate(Part& part);
+    void run(Part& part) const noexcept;
+    void inflate(Part& part) const;
     void work() noexcept;
-    void hire();
-    void let_go();
+    void start_workers();
+    void release_last();
     void wait_for(Part& part);
     void go_through(Part& part);
     [[nodiscard]] bool take_header(const Part& part);
@@ -102,7 +100,7 @@ class GzipInflater {
     std::size_t given_ = 0, taken_ = 0;
     State state_ = State::going;
 
-    // In the file, relative to the part that is taken next.
+    // The position in the file, relative to the part that is taken next.
     Next next_ = Next::header;
     std::uint64_t at_ = 0; // bit
     std::vector<Piece> pieces_;
@@ -112,18 +110,19 @@ class GzipInflater {
     std::uint64_t guessed_ = 0, again_ = 0; // bits
     bool any_member_ = false, judged_ = false;
 
-    std::shared_ptr<deflate::LaneStock> stock_;
+    std::shared_ptr<deflate::LanePool> pool_;
     std::vector<std::unique_ptr<Part>> idle_;
-    std::deque<std::unique_ptr<Part>> queue_; // what was given and is not taken, oldest first
+    std::deque<std::unique_ptr<Part>> queue_; // given and not taken, oldest first
     std::unique_ptr<Part> last_taken_;
-    struct Meeting {
+    struct Shared {
         std::mutex mutex; // for `queue_`, the progress of parts, and `stop`
         std::condition_variable given_more, one_ready;
         bool stop = false;
     };
-    std::unique_ptr<Meeting> meeting_;
+    Cpu cpu_;
+    std::unique_ptr<Shared> shared_;
     std::vector<std::thread> workers_;
-    int process_ = 0; // in which the workers are
+    int process_ = 0; // the process of the workers
 };
 
 } // namespace headrace

@@ -49,7 +49,7 @@ bool Decoder::decode(Bytes file, const Header& header, std::uint8_t* out) {
     prepare(header);
     const std::size_t units = units_.across * units_.down;
     if (stretches_.ends.size() != (header.restart == 0 ? 1 : ceiling(units, header.restart))) return false;
-    if (!(&kernels_ == vector_kernels() ? blocks_for_bmi2(header) : blocks(header))) return false;
+    if (!(kernels_.has_bmi2 ? read_blocks_bmi2(header) : read_blocks(header))) return false;
     pixels(header, out);
     return true;
 }
@@ -136,14 +136,12 @@ template <int> HEADRACE_INLINE bool Decoder::scan(const Header& header) {
     return is_used_up() && stretch + 1 == stretches_.ends.size();
 }
 
-bool Decoder::blocks(const Header& header) { return scan<0>(header); }
+bool Decoder::read_blocks(const Header& header) { return scan<0>(header); }
 
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-__attribute__((target("bmi,bmi2")))
+#ifdef HEADRACE_FOR_BMI2
+HEADRACE_FOR_BMI2
 #endif
-bool Decoder::blocks_for_bmi2(const Header& header) {
-    return scan<1>(header);
-}
+bool Decoder::read_blocks_bmi2(const Header& header) { return scan<1>(header); }
 
 std::uint8_t* Decoder::chroma(Plane& plane, const Header& header, std::size_t row, std::vector<std::uint8_t>& wide) {
     const Component& luma = header.components[0];

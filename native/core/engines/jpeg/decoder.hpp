@@ -41,8 +41,8 @@ class Decoder {
     struct Work;
 
     void prepare(const Header& header);
-    [[nodiscard]] bool blocks(const Header& header);
-    [[nodiscard]] bool blocks_for_bmi2(const Header& header);
+    [[nodiscard]] bool read_blocks(const Header& header);
+    [[nodiscard]] bool read_blocks_bmi2(const Header& header);
     template <int> [[nodiscard]] bool scan(const Header& header);
     void pixels(const Header& header, std::uint8_t* out);
     [[nodiscard]] std::uint8_t* chroma(Plane& plane, const Header& header, std::size_t row,

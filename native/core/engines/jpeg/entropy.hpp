@@ -5,15 +5,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/base/cpu.hpp"
 #include "core/engines/jpeg/header.hpp"
 
-#if defined(__GNUC__) || defined(__clang__)
-#define HEADRACE_INLINE __attribute__((always_inline)) inline
-#define HEADRACE_INLINE_LAMBDA __attribute__((always_inline))
-#elif defined(_MSC_VER)
+#if defined(_MSC_VER)
 #include <cstdlib>
-#define HEADRACE_INLINE __forceinline
-#define HEADRACE_INLINE_LAMBDA
 #endif
 
 namespace headrace::jpeg {

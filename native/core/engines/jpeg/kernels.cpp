@@ -102,7 +102,7 @@ void colours(const std::uint8_t* y, const std::uint8_t* cb, const std::uint8_t* 
     }
 }
 
-constexpr Kernels plain{&transform, &flat, &widen, &widen_two, &colours};
+constexpr Kernels plain{&transform, &flat, &widen, &widen_two, &colours, false};
 
 } // namespace
 

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/base/cpu.hpp"
+
 namespace headrace::jpeg {
 
 /// One block on its way to pixels.
@@ -27,12 +29,14 @@ struct Kernels {
     /// RGB from YCbCr.
     void (*colours)(const std::uint8_t* y, const std::uint8_t* cb, const std::uint8_t* cr, std::size_t columns,
                     std::uint8_t* rgb);
+    /// Whether they are for a processor with BMI2, so that codes may be read with it, too.
+    bool has_bmi2;
 };
 
-/// The ones every machine has. They say what is computed; the others give the same bits faster.
+/// Kernels for every machine. They define the result; the others compute the same bits faster.
 [[nodiscard]] const Kernels& plain_kernels() noexcept;
 
-/// Those of this machine's AVX2, or nothing.
-[[nodiscard]] const Kernels* vector_kernels() noexcept;
+/// Kernels for a processor with AVX2 and BMI2; null for every other one.
+[[nodiscard]] const Kernels* vector_kernels(const Cpu& cpu = this_cpu) noexcept;
 
 } // namespace headrace::jpeg

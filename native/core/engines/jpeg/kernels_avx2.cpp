@@ -1,14 +1,13 @@
 #include "core/engines/jpeg/kernels.hpp"
 
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#define HEADRACE_JPEG_AVX2 1
+#ifdef HEADRACE_X86
 #include <cstring>
 #include <immintrin.h>
 #endif
 
 namespace headrace::jpeg {
 
-#if defined(HEADRACE_JPEG_AVX2)
+#ifdef HEADRACE_X86
 namespace {
 
 #define HEADRACE_AVX2 __attribute__((target("avx2")))
@@ -260,14 +259,14 @@ HEADRACE_AVX2 void colours(const std::uint8_t* y, const std::uint8_t* cb, const 
 
 } // namespace
 
-const Kernels* vector_kernels() noexcept {
-    static const Kernels kernels{&transform, plain_kernels().flat, &widen, &widen_two, &colours};
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") ? &kernels : nullptr;
+const Kernels* vector_kernels(const Cpu& cpu) noexcept {
+    static const Kernels kernels{&transform, plain_kernels().flat, &widen, &widen_two, &colours, true};
+    return cpu.avx2 && cpu.bmi2 ? &kernels : nullptr;
 }
 
 #else
 
-const Kernels* vector_kernels() noexcept { return nullptr; }
+const Kernels* vector_kernels(const Cpu&) noexcept { return nullptr; }
 
 #endif
 

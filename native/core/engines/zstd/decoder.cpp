@@ -36,22 +36,22 @@ BlockHeader Frame::block() noexcept {
 
 namespace {
 
-enum class LiteralsType : std::uint8_t { raw, run, coded, coded_alike };
+enum class LiteralsType : std::uint8_t { raw, run, coded, coded_as_before };
 
 struct LiteralsHeader {
     LiteralsType type;
-    std::size_t size = 0;   // of the literals
-    std::size_t stored = 0; // of what they take in the block
+    std::size_t size = 0;   // bytes of the literals
+    std::size_t stored = 0; // bytes that they take in the block
     bool single = false;    // one stream rather than four
 };
 
-// Takes the header off a block; nothing where it is cut off.
+// Takes the header off a block; nothing if it is cut off.
 std::optional<LiteralsHeader> read_literals_header(Bytes& block) noexcept {
     if (block.empty()) return std::nullopt;
     const auto first = std::to_integer<unsigned>(block[0]);
     LiteralsHeader header{.type = static_cast<LiteralsType>(first & 3)};
     const unsigned format = first >> 2 & 3;
-    const bool is_coded = header.type == LiteralsType::coded || header.type == LiteralsType::coded_alike;
+    const bool is_coded = header.type == LiteralsType::coded || header.type == LiteralsType::coded_as_before;
     const std::size_t bytes = is_coded ? std::max(format, 1U) + 2 : format % 2 == 0 ? 1 : format == 1 ? 2 : 3;
     if (bytes > block.size()) return std::nullopt;
     std::uint64_t word = 0;
@@ -72,23 +72,23 @@ std::optional<LiteralsHeader> read_literals_header(Bytes& block) noexcept {
 
 } // namespace
 
-bool Decoder::unpack(Bytes frame, std::span<std::byte> target) noexcept {
+bool Decoder::decompress(Bytes frame, std::span<std::byte> target) noexcept {
     return start(frame, target) && read_code() && finish();
 }
 
-void Decoder::unpack_two(std::array<Decoder, 2>& decoders, const std::array<Bytes, 2>& frames,
-                         const std::array<std::span<std::byte>, 2>& targets, std::array<bool, 2>& done) noexcept {
+void Decoder::decompress_pair(std::array<Decoder, 2>& decoders, const std::array<Bytes, 2>& frames,
+                              const std::array<std::span<std::byte>, 2>& targets, std::array<bool, 2>& done) noexcept {
     auto& [one, other] = decoders;
     for (std::size_t i = 0; i < 2; ++i) done[i] = decoders[i].start(frames[i], targets[i]);
     if (done[0] && done[1] && one.block_.has_code && other.block_.has_code) {
         std::array<std::size_t, 2> sizes{};
-        HuffmanTable::read_two(one.code_, other.code_, {one.block_.stored, other.block_.stored}, sizes);
+        HuffmanTable::read_pair(one.code_, other.code_, {one.block_.stored, other.block_.stored}, sizes, one.cpu_);
         for (std::size_t i = 0; i < 2; ++i) done[i] = decoders[i].open_streams(sizes[i]);
     } else {
         for (std::size_t i = 0; i < 2; ++i) done[i] = done[i] && decoders[i].read_code();
     }
     if (done[0] && done[1] && one.block_.waits && other.block_.waits)
-        HuffmanTable::decode_eight(one.code_, one.four_, other.code_, other.four_);
+        HuffmanTable::decode_eight(one.code_, one.four_, other.code_, other.four_, one.cpu_);
     for (std::size_t i = 0; i < 2; ++i) done[i] = done[i] && decoders[i].finish();
 }
 
@@ -158,7 +158,7 @@ bool Decoder::start_literals(Bytes coded) noexcept {
 
 bool Decoder::read_code() noexcept {
     if (!block_.has_streams) return true;
-    return open_streams(block_.has_code ? code_.read(block_.stored) : 0);
+    return open_streams(block_.has_code ? code_.read(block_.stored, cpu_) : 0);
 }
 
 bool Decoder::open_streams(std::size_t description) noexcept {
@@ -170,9 +170,9 @@ bool Decoder::open_streams(std::size_t description) noexcept {
 }
 
 bool Decoder::finish_block() noexcept {
-    if (block_.waits && !code_.decode_four(four_)) return false;
+    if (block_.waits && !code_.decode_four(four_, cpu_)) return false;
     if (block_.is_done) return true;
-    block_.size = sequences_.unpack(block_.section, block_.literals, begin_, block_.target);
+    block_.size = sequences_.decompress(block_.section, block_.literals, begin_, block_.target);
     return block_.size != Sequences::unsound;
 }
 

@@ -1,7 +1,5 @@
 #pragma once
 
-#include "core/engines/zstd/decoder.hpp"
-
 #include <memory>
 #include <optional>
 
@@ -20,14 +18,14 @@ enum class BlockType : std::uint8_t { raw, run, compressed, reserved };
 struct BlockHeader {
     bool last;
     BlockType type;
-    std::size_t size; ///< Of the content, for `compressed` of what stands in the frame.
+    std::size_t size; ///< Bytes of the content, or of the frame if it is `compressed`.
 };
 
-/// Steps through a frame. `fits` turns false when something is not there, or not of the kind that is read here.
+/// Steps through a frame. `fits` becomes false where the frame ends early or holds what this decoder does not read.
 struct Frame {
     Bytes rest;
     bool fits = true;
-    std::size_t most_block = most_block_bytes; ///< What a block may hold: no more than the window does.
+    std::size_t most_block = most_block_bytes; ///< Bytes of the largest block, which the window bounds.
 
     [[nodiscard]] Bytes take(std::size_t size) noexcept {
         if (size > rest.size()) {
@@ -49,40 +47,42 @@ struct Frame {
         return value;
     }
 
-    /// The declared content size, if there is one. A frame with a dictionary or a checksum does not fit.
+    /// Reads the frame's header: the declared content size, if any. A frame with a dictionary or checksum does not fit.
     [[nodiscard]] std::optional<std::uint64_t> header() noexcept;
 
-    /// The header of the next block. One that is larger than blocks may be does not fit.
+    /// Reads the header of the next block. A block that is too large does not fit.
     [[nodiscard]] BlockHeader block() noexcept;
 };
 
-/// Unpacks Zstandard frames into memory that is there. For thousands of frames of a few kilobytes: nothing is allocated
-/// or cleared between them. Use one in each thread. Source: RFC 8878.
+/// Decompresses Zstandard frames into the caller's memory. Made for thousands of frames of a few kilobytes: nothing is
+/// allocated or cleared between them. Each thread needs its own. Source: RFC 8878.
 class Decoder {
   public:
-    /// Unpacks a frame that fills `target` exactly, and returns true; false (with `target` in any state) for every
-    /// other frame, also for a damaged one, and for one with a dictionary or a checksum: then a complete decompressor
-    /// has to say what it is.
-    [[nodiscard]] bool unpack(Bytes frame, std::span<std::byte> target) noexcept;
+    Decoder() noexcept : Decoder(this_cpu) {}
+    explicit Decoder(const Cpu& cpu) noexcept : cpu_(cpu) {}
 
-    /// Does that with two frames, where that is faster than one after the other. `done` are what `unpack` returns.
-    static void unpack_two(std::array<Decoder, 2>& decoders, const std::array<Bytes, 2>& frames,
-                           const std::array<std::span<std::byte>, 2>& targets, std::array<bool, 2>& done) noexcept;
+    /// Decompresses a frame that fills `target` exactly. False, with anything in `target`, for every other frame: if it
+    /// is damaged, or has a dictionary or a checksum. The library then decompresses it, or names the fault.
+    [[nodiscard]] bool decompress(Bytes frame, std::span<std::byte> target) noexcept;
+
+    /// `decompress` for two frames, interleaved, in less time. `done` receives what `decompress` returns.
+    static void decompress_pair(std::array<Decoder, 2>& decoders, const std::array<Bytes, 2>& frames,
+                                const std::array<std::span<std::byte>, 2>& targets, std::array<bool, 2>& done) noexcept;
 
   private:
     // A block between its literals and its sequences.
     struct Block {
         bool last = true;
         bool has_streams = false;
-        bool has_code = false; // described before the streams
+        bool has_code = false; // A code is described before the streams.
         bool single = false;   // one stream rather than four
-        bool waits = false;    // for its four streams of literals
-        bool is_done = false;  // It has nothing but literals.
-        Bytes stored;          // of literals: a code, and streams
+        bool waits = false;    // for its four streams of literals to be decoded
+        bool is_done = false;  // It has no sequences.
+        Bytes stored;          // the code and the streams of literals
         std::span<std::byte> decoded;
         Literals literals;
         Bytes section;
-        std::span<std::byte> target; // as far as it may reach
+        std::span<std::byte> target; // as far as the block may reach
         std::size_t size = 0;
     };
 
@@ -95,14 +95,15 @@ class Decoder {
     [[nodiscard]] bool finish() noexcept;
     [[nodiscard]] std::byte* room() noexcept;
 
+    Cpu cpu_;
     Frame frame_;
-    std::span<std::byte> target_; // of the blocks that are still to come
+    std::span<std::byte> target_; // of the remaining blocks
     const std::byte* begin_ = nullptr;
     Block block_;
     HuffmanTable code_;
     HuffmanTable::Four four_;
     Sequences sequences_;
-    std::unique_ptr<std::byte[]> literals_; // Made when it is first needed.
+    std::unique_ptr<std::byte[]> literals_; // allocated at first use
 };
 
 } // namespace headrace::zstd

@@ -5,7 +5,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "core/engines/zstd/huffman_streams.hpp"
 #include "core/engines/zstd/sequences.hpp"
 
 #if defined(__SSE2__) || defined(_M_X64)
@@ -16,8 +15,8 @@
 namespace headrace::zstd {
 namespace {
 
-// `width` cells for each of some symbols. Eight symbols are taken at a time: up to seven are read, and as many filled
-// in, that come behind them.
+// Writes `width` cells for each symbol. Works on eight symbols at a time, so it reads and writes up to seven symbols
+// too many.
 template <std::size_t width>
 std::uint16_t* fill(std::uint16_t* to, std::span<const std::uint8_t> symbols, unsigned length) noexcept {
 #ifdef HEADRACE_ZSTD_SSE2
@@ -57,7 +56,7 @@ std::uint16_t* fill(std::uint16_t* to, std::span<const std::uint8_t> symbols, un
 #endif
 }
 
-// Eight cells as often as `symbol` has them.
+// Writes cells for one symbol, eight at a time.
 std::uint16_t* fill_eights(std::uint16_t* to, std::uint8_t symbol, std::size_t eights, unsigned length) noexcept {
     std::array<std::uint16_t, 8> cells;
     cells.fill(static_cast<std::uint16_t>(unsigned{symbol} << 8 | length));
@@ -70,14 +69,14 @@ std::uint16_t* fill_eights(std::uint16_t* to, std::uint8_t symbol, std::size_t e
 
 constexpr std::size_t at_a_time = 8; // symbols
 
-// The symbols of each weight, in order, and room for those that are written with them.
+// The symbols of each weight, in order, with room for those that are written too many.
 struct SymbolsByWeight {
     std::array<std::array<std::uint8_t, 256 + at_a_time>, 16> of;
     std::array<std::size_t, 16> counts{};
 };
 
 #ifdef HEADRACE_ZSTD_SSE2
-// For each set of eight bits: the numbers of those that are set, one behind the other in bytes; and how many they are.
+// For each byte: the numbers of its set bits, one in each byte of a word, and how many there are.
 struct SetBits {
     std::array<std::uint64_t, 256> numbers{};
     std::array<std::uint8_t, 256> counts{};
@@ -92,8 +91,8 @@ constexpr SetBits set_bits = [] {
 }();
 #endif
 
-// The symbols that have this weight, in order. Returns how many. Up to eight are written behind them.
-std::size_t with_weight(const Weights& weights, unsigned weight, std::uint8_t* const to) noexcept {
+// Writes the symbols of this weight in order, and up to eight bytes more. Returns the number of symbols.
+std::size_t find_symbols(const Weights& weights, unsigned weight, std::uint8_t* const to) noexcept {
     std::size_t count = 0;
 #ifdef HEADRACE_ZSTD_SSE2
     const __m128i wanted = _mm_set1_epi8(static_cast<char>(weight)), eight = _mm_set1_epi8(8);
@@ -117,17 +116,17 @@ std::size_t with_weight(const Weights& weights, unsigned weight, std::uint8_t* c
 
 } // namespace
 
-std::size_t HuffmanTable::read(Bytes from) noexcept {
+std::size_t HuffmanTable::read(Bytes from, const Cpu& cpu) noexcept {
     Weights weights;
-    const std::size_t size = read_weights(from, weights);
+    const std::size_t size = read_weights(from, weights, cpu);
     if (size == 0 || !build(weights)) log_ = 0;
     return log_ == 0 ? 0 : size;
 }
 
-void HuffmanTable::read_two(HuffmanTable& one, HuffmanTable& other, const std::array<Bytes, 2>& from,
-                            std::array<std::size_t, 2>& sizes) noexcept {
+void HuffmanTable::read_pair(HuffmanTable& one, HuffmanTable& other, const std::array<Bytes, 2>& from,
+                             std::array<std::size_t, 2>& sizes, const Cpu& cpu) noexcept {
     std::array<Weights, 2> weights;
-    read_two_weights(from, weights, sizes);
+    read_weights_pair(from, weights, sizes, cpu);
     for (std::size_t i = 0; i < 2; ++i) {
         HuffmanTable& table = i == 0 ? one : other;
         table.log_ = 0;
@@ -142,12 +141,12 @@ bool HuffmanTable::build(const Weights& weights) noexcept {
     std::uint32_t total = 0;
     for (unsigned weight = 1; weight < symbols.of.size(); ++weight) {
         symbols.counts[weight] =
-            (weights.present >> weight & 1) == 0 ? 0 : with_weight(weights, weight, symbols.of[weight].data());
+            (weights.present >> weight & 1) == 0 ? 0 : find_symbols(weights, weight, symbols.of[weight].data());
         total += static_cast<std::uint32_t>(symbols.counts[weight]) << weight >> 1;
     }
     const auto log = static_cast<unsigned>(std::bit_width(total));
     if (total == 0 || log > most_log) return false;
-    const std::uint32_t rest = (1U << log) - total; // what the last symbol has
+    const std::uint32_t rest = (1U << log) - total; // the share of the last symbol
     if (!std::has_single_bit(rest)) return false;
     const auto last = static_cast<std::size_t>(std::bit_width(rest));
     symbols.of[last][symbols.counts[last]++] = static_cast<std::uint8_t>(weights.count);
@@ -173,8 +172,8 @@ namespace {
 constexpr std::size_t most_weights = 255; // That of the last symbol follows from the others.
 constexpr unsigned most_weight_log = 6;
 
-// Weights in four bits each.
-std::size_t plain_weights(Bytes from, std::size_t first, Weights& weights) noexcept {
+// Weights of four bits each.
+std::size_t read_plain_weights(Bytes from, std::size_t first, Weights& weights) noexcept {
     weights.count = first - 127;
     const std::size_t bytes = 1 + (weights.count + 1) / 2;
     if (bytes > from.size()) return 0;
@@ -187,25 +186,25 @@ std::size_t plain_weights(Bytes from, std::size_t first, Weights& weights) noexc
 }
 
 // Calls `act` with the numbers below `number`, each a constant.
-template <std::size_t number, typename Act> HEADRACE_ZSTD_INLINE void for_each(Act&& act) noexcept {
-    [&]<std::size_t... i>(std::index_sequence<i...>) HEADRACE_ZSTD_LAMBDA {
+template <std::size_t number, typename Act> HEADRACE_INLINE void for_each(Act&& act) noexcept {
+    [&]<std::size_t... i>(std::index_sequence<i...>) HEADRACE_INLINE_LAMBDA {
         (act(std::integral_constant<std::size_t, i>()), ...);
     }(std::make_index_sequence<number>());
 }
 
 using WeightCells = std::array<FseCell, std::size_t{1} << most_weight_log>;
 
-// Weights in finite state entropy: two states take turns until the bits run out.
+// Weights in finite state entropy: two states alternate until the bits run out.
 struct PackedWeights {
     const FseCell* cells;
     const std::byte* begin;
     const std::byte* at; // where the word was loaded
-    std::uint64_t word;  // the next bits at its top; the lowest one set marks where they end
+    std::uint64_t word;  // the next bits from the top down; the lowest set bit marks their end
     std::size_t one, other;
     std::uint16_t present;
 
-    // `size` is its first byte. Returns how many bytes the description takes; 0 where it is unsound. Eight bytes before
-    // it are readable.
+    // `size` is its first byte. Returns the size of the description, or 0 if it is unsound. Eight bytes before it must
+    // be readable.
     [[nodiscard]] std::size_t open(Bytes from, std::size_t size, WeightCells& room) noexcept {
         if (size >= from.size()) return 0;
         const Bytes packed = from.subspan(1, size);
@@ -228,18 +227,18 @@ struct PackedWeights {
         return left() < 0 ? 0 : size + 1;
     }
 
-    // How many bits are left; negative where more were taken than there were.
-    [[nodiscard]] HEADRACE_ZSTD_INLINE std::ptrdiff_t left() const noexcept {
+    // The number of bits left; negative if more were taken than there were.
+    [[nodiscard]] HEADRACE_INLINE std::ptrdiff_t left() const noexcept {
         return (at - begin + readable_before) * 8 - std::countr_zero(word);
     }
 
-    HEADRACE_ZSTD_INLINE void refill() noexcept {
+    HEADRACE_INLINE void refill() noexcept {
         const auto used = static_cast<unsigned>(std::countr_zero(word));
         at -= used >> 3;
         word = (load_le<std::uint64_t>(at) | 1) << (used & 7);
     }
 
-    HEADRACE_ZSTD_INLINE std::uint8_t next(std::size_t& state) noexcept {
+    HEADRACE_INLINE std::uint8_t next(std::size_t& state) noexcept {
         const FseCell cell = cells[state];
         state = static_cast<std::size_t>(cell.base + (word >> 1 >> (63 - cell.bits)));
         word <<= cell.bits;
@@ -249,36 +248,37 @@ struct PackedWeights {
 
 constexpr std::size_t weights_at_once = 8; // of at most six bits each
 
-// Most of the weights of several descriptions, by turns, so that none waits for what it looks up. Returns how many of
-// each. Those that were read while the bits of one ran out are read again by who looks at each weight.
+// Reads most of the weights of several descriptions, interleaved. Returns how many of each. Where the bits of one run
+// out, the last weights of all are read again, one by one, by `read_other_weights`.
 template <std::size_t number>
-HEADRACE_ZSTD_INLINE std::size_t read_most_weights(std::array<PackedWeights, number>& packed,
-                                                   const std::array<std::uint8_t*, number>& to) noexcept {
+HEADRACE_INLINE std::size_t read_most_weights(std::array<PackedWeights, number>& packed,
+                                              const std::array<std::uint8_t*, number>& to) noexcept {
     std::array<PackedWeights, number> these = packed; // in registers
-    const auto all_have = [&](std::ptrdiff_t bits) HEADRACE_ZSTD_LAMBDA {
+    const auto all_have = [&](std::ptrdiff_t bits) HEADRACE_INLINE_LAMBDA {
         bool all = true;
-        for_each<number>([&](auto i) HEADRACE_ZSTD_LAMBDA { all = all && these[i].left() >= bits; });
+        for_each<number>([&](auto i) HEADRACE_INLINE_LAMBDA { all = all && these[i].left() >= bits; });
         return all;
     };
     std::size_t count = 0;
     for (; count + weights_at_once < most_weights; count += weights_at_once) {
         const bool is_sure = all_have(weights_at_once * most_weight_log);
         if (!is_sure) packed = these;
-        for_each<number>([&](auto i) HEADRACE_ZSTD_LAMBDA { these[i].refill(); });
-        for_each<weights_at_once / 2>([&](auto k) HEADRACE_ZSTD_LAMBDA {
-            for_each<number>([&](auto i) HEADRACE_ZSTD_LAMBDA { to[i][count + k * 2] = these[i].next(these[i].one); });
+        for_each<number>([&](auto i) HEADRACE_INLINE_LAMBDA { these[i].refill(); });
+        for_each<weights_at_once / 2>([&](auto k) HEADRACE_INLINE_LAMBDA {
             for_each<number>([&](auto i)
-                                 HEADRACE_ZSTD_LAMBDA { to[i][count + k * 2 + 1] = these[i].next(these[i].other); });
+                                 HEADRACE_INLINE_LAMBDA { to[i][count + k * 2] = these[i].next(these[i].one); });
+            for_each<number>([&](auto i)
+                                 HEADRACE_INLINE_LAMBDA { to[i][count + k * 2 + 1] = these[i].next(these[i].other); });
         });
         if (is_sure || all_have(0)) continue;
-        for_each<number>([&](auto i) HEADRACE_ZSTD_LAMBDA { std::memset(to[i] + count, 0, weights_at_once); });
+        for_each<number>([&](auto i) HEADRACE_INLINE_LAMBDA { std::memset(to[i] + count, 0, weights_at_once); });
         return count;
     }
     packed = these;
     return count;
 }
 
-// All the others; false where there are too many.
+// Reads the remaining weights. False if there are too many.
 bool read_other_weights(PackedWeights& packed, std::uint8_t* weights, std::size_t& count) noexcept {
     while (count + 2 <= most_weights) {
         packed.refill();
@@ -292,83 +292,74 @@ bool read_other_weights(PackedWeights& packed, std::uint8_t* weights, std::size_
     return false;
 }
 
-// Reads descriptions, and says how many bytes they take; 0 where one is unsound.
+// Reads descriptions and their sizes in bytes; 0 for one that is unsound.
 template <std::size_t number>
-HEADRACE_ZSTD_INLINE void read_by_turns(const std::array<Bytes, number>& from, std::array<Weights, number>& weights,
-                                        std::array<std::size_t, number>& sizes) noexcept {
+HEADRACE_INLINE void read_interleaved(const std::array<Bytes, number>& from, std::array<Weights, number>& weights,
+                                      std::array<std::size_t, number>& sizes) noexcept {
     std::array<WeightCells, number> cells;
     std::array<PackedWeights, number> packed{};
     std::array<std::uint8_t*, number> to;
-    std::array<bool, number> goes_on{};
+    std::array<bool, number> is_packed{};
     for (std::size_t i = 0; i < number; ++i) {
         to[i] = weights[i].of.data();
         const std::size_t first = from[i].empty() ? 0 : std::to_integer<std::size_t>(from[i][0]);
         if (from[i].empty()) sizes[i] = 0;
-        else if (first >= 128) sizes[i] = plain_weights(from[i], first, weights[i]);
-        else goes_on[i] = (sizes[i] = packed[i].open(from[i], first, cells[i])) != 0;
+        else if (first >= 128) sizes[i] = read_plain_weights(from[i], first, weights[i]);
+        else is_packed[i] = (sizes[i] = packed[i].open(from[i], first, cells[i])) != 0;
     }
-    const std::size_t most =
-        std::all_of(goes_on.begin(), goes_on.end(), [](bool one) { return one; }) ? read_most_weights(packed, to) : 0;
+    const std::size_t most = std::all_of(is_packed.begin(), is_packed.end(), [](bool one) { return one; })
+                                 ? read_most_weights(packed, to)
+                                 : 0;
     for (std::size_t i = 0; i < number; ++i) {
-        if (!goes_on[i]) continue;
+        if (!is_packed[i]) continue;
         weights[i].count = most;
         weights[i].present = packed[i].present;
         if (!read_other_weights(packed[i], to[i], weights[i].count)) sizes[i] = 0;
     }
 }
 
-void one_plain(const std::array<Bytes, 1>& from, std::array<Weights, 1>& weights,
-               std::array<std::size_t, 1>& sizes) noexcept {
-    read_by_turns(from, weights, sizes);
+void read_one_plain(const std::array<Bytes, 1>& from, std::array<Weights, 1>& weights,
+                    std::array<std::size_t, 1>& sizes) noexcept {
+    read_interleaved(from, weights, sizes);
 }
-void two_plain(const std::array<Bytes, 2>& from, std::array<Weights, 2>& weights,
-               std::array<std::size_t, 2>& sizes) noexcept {
-    read_by_turns(from, weights, sizes);
-}
-
-#ifdef HEADRACE_ZSTD_BMI2
-__attribute__((target("bmi,bmi2"))) void one_bmi2(const std::array<Bytes, 1>& from, std::array<Weights, 1>& weights,
-                                                  std::array<std::size_t, 1>& sizes) noexcept {
-    read_by_turns(from, weights, sizes);
+void read_pair_plain(const std::array<Bytes, 2>& from, std::array<Weights, 2>& weights,
+                     std::array<std::size_t, 2>& sizes) noexcept {
+    read_interleaved(from, weights, sizes);
 }
 
-__attribute__((target("bmi,bmi2"))) void two_bmi2(const std::array<Bytes, 2>& from, std::array<Weights, 2>& weights,
-                                                  std::array<std::size_t, 2>& sizes) noexcept {
-    read_by_turns(from, weights, sizes);
+#ifdef HEADRACE_X86
+HEADRACE_FOR_BMI2 void read_one_bmi2(const std::array<Bytes, 1>& from, std::array<Weights, 1>& weights,
+                                     std::array<std::size_t, 1>& sizes) noexcept {
+    read_interleaved(from, weights, sizes);
+}
+
+HEADRACE_FOR_BMI2 void read_pair_bmi2(const std::array<Bytes, 2>& from, std::array<Weights, 2>& weights,
+                                      std::array<std::size_t, 2>& sizes) noexcept {
+    read_interleaved(from, weights, sizes);
 }
 #endif
-
-struct Best {
-    decltype(&one_plain) one = one_plain;
-    decltype(&two_plain) two = two_plain;
-
-    Best() noexcept {
-#ifdef HEADRACE_ZSTD_BMI2
-        if (__builtin_cpu_supports("bmi2") == 0) return;
-        one = one_bmi2;
-        two = two_bmi2;
-#endif
-    }
-};
-
-const Best& best() noexcept {
-    static const Best found;
-    return found;
-}
 
 } // namespace
 
-std::size_t read_weights(Bytes from, Weights& weights) noexcept {
+std::size_t read_weights(Bytes from, Weights& weights, [[maybe_unused]] const Cpu& cpu) noexcept {
     std::array<Weights, 1> one;
     std::array<std::size_t, 1> sizes{};
-    best().one({from}, one, sizes);
+    auto* read = &read_one_plain;
+#ifdef HEADRACE_X86
+    if (cpu.bmi2) read = &read_one_bmi2;
+#endif
+    read({from}, one, sizes);
     weights = one[0];
     return sizes[0];
 }
 
-void read_two_weights(const std::array<Bytes, 2>& from, std::array<Weights, 2>& weights,
-                      std::array<std::size_t, 2>& sizes) noexcept {
-    best().two(from, weights, sizes);
+void read_weights_pair(const std::array<Bytes, 2>& from, std::array<Weights, 2>& weights,
+                       std::array<std::size_t, 2>& sizes, [[maybe_unused]] const Cpu& cpu) noexcept {
+    auto* read = &read_pair_plain;
+#ifdef HEADRACE_X86
+    if (cpu.bmi2) read = &read_pair_bmi2;
+#endif
+    read(from, weights, sizes);
 }
 
 } // namespace headrace::zstd

@@ -4,16 +4,15 @@
 
 namespace headrace::zstd {
 
-// What one of the three numbers of a sequence is made of: for each of its codes a value, and how many bits are added to
-// it.
+// One of the three numbers of a sequence: for each code a base value, and how many bits are added to it.
 struct Sequences::Kind {
     unsigned most_log;
     unsigned codes;
     std::array<std::uint32_t, 53> values;
     std::array<std::uint8_t, 53> extra;
-    unsigned usual_log; // for when a block brings no counts of its own
-    unsigned usual_codes;
-    std::array<std::int16_t, 53> usual_counts;
+    unsigned default_log; // used by a block without counts of its own
+    unsigned default_codes;
+    std::array<std::int16_t, 53> default_counts;
 };
 
 namespace {
@@ -61,9 +60,9 @@ constinit const Sequences::Kind Sequences::match_lengths{
 
 namespace {
 
-enum class Mode : std::uint8_t { usual, run, counted, repeated };
+enum class Mode : std::uint8_t { predefined, run, counted, repeated };
 
-// Copies 16 bytes at a time, up to 15 more than asked for.
+// Copies 16 bytes at a time, up to 15 bytes more than `size`.
 inline void copy_rough(std::byte* to, const std::byte* from, std::size_t size) noexcept {
     std::byte* const end = to + size;
     do {
@@ -73,21 +72,21 @@ inline void copy_rough(std::byte* to, const std::byte* from, std::size_t size) n
     } while (to < end);
 }
 
-// A match, byte for byte: it may read what it has just written.
+// Copies a match byte by byte: it may read what it has just written.
 inline void copy_match(std::byte* to, std::size_t offset, std::size_t size) noexcept {
     const std::byte* from = to - offset;
     for (std::size_t i = 0; i < size; ++i) to[i] = from[i];
 }
 
-// The same where there is room for `slack` bytes more behind it.
+// The same, with room for `slack` more bytes behind the match.
 inline void copy_match_rough(std::byte* to, std::size_t offset, std::size_t size) noexcept {
     if (offset >= 16) return copy_rough(to, to - offset, size);
     if (offset == 1) {
         std::memset(to, std::to_integer<int>(to[-1]), size);
         return;
     }
-    // 16 bytes one by one; the others from the first place before them that is at least 16 bytes back and holds the
-    // same.
+    // Copies 16 bytes one by one. The rest comes 16 bytes at a time from the nearest repetition that is at least 16
+    // bytes back.
     std::byte* const end = to + size;
     const std::size_t period = offset * (15 / offset + 1);
     copy_match(to, offset, std::min<std::size_t>(16, size));
@@ -99,7 +98,7 @@ inline void copy_match_rough(std::byte* to, std::size_t offset, std::size_t size
     } while (to < end);
 }
 
-// The number of sequences; `section` is left behind it. False where it is cut off.
+// Takes the number of sequences off `section`. False if it is cut off.
 bool read_count(Bytes& section, std::size_t& count) noexcept {
     const auto byte = [&](std::size_t i) { return std::to_integer<std::size_t>(section[i]); };
     if (section.empty()) return false;
@@ -111,7 +110,7 @@ bool read_count(Bytes& section, std::size_t& count) noexcept {
     return true;
 }
 
-// The distance that a code stands for, among the last three that there were; 0 where it is unsound.
+// The distance of a match: a new one, or one of the last three. 0 if it is unsound.
 inline std::size_t distance(std::array<std::size_t, 3>& recent, std::size_t value, bool no_literals) noexcept {
     if (value > 3) {
         recent = {value - 3, recent[0], recent[1]};
@@ -157,10 +156,10 @@ bool Sequences::read_table(Bytes& section, unsigned mode, const Kind& kind, Tabl
         section = section.subspan(1);
         return true;
     }
-    case Mode::usual:
-        std::copy(kind.usual_counts.begin(), kind.usual_counts.end(), counts.of.begin());
-        counts.symbols = kind.usual_codes;
-        counts.log = kind.usual_log;
+    case Mode::predefined:
+        std::copy(kind.default_counts.begin(), kind.default_counts.end(), counts.of.begin());
+        counts.symbols = kind.default_codes;
+        counts.log = kind.default_log;
         break;
     case Mode::counted: {
         const std::size_t bytes = read_fse_counts(section, kind.most_log, kind.codes, counts);
@@ -180,8 +179,8 @@ bool Sequences::read_table(Bytes& section, unsigned mode, const Kind& kind, Tabl
     return true;
 }
 
-std::size_t Sequences::unpack(Bytes section, Literals literals, const std::byte* begin,
-                              std::span<std::byte> target) noexcept {
+std::size_t Sequences::decompress(Bytes section, Literals literals, const std::byte* begin,
+                                  std::span<std::byte> target) noexcept {
     std::size_t count = 0;
     if (!read_count(section, count)) return unsound;
     std::byte* to = target.data();
@@ -242,7 +241,7 @@ std::size_t Sequences::unpack(Bytes section, Literals literals, const std::byte*
 
 namespace {
 
-// Bits from the lowest of the first byte on. Behind the end there are zeros; `taken` tells.
+// Reads bits upwards from the lowest bit of the first byte. Past the end it gives zeros; see `beyond`.
 class ForwardBits {
   public:
     explicit ForwardBits(Bytes from) noexcept : from_(from) {}
@@ -267,7 +266,7 @@ class ForwardBits {
 
 constexpr unsigned least_log = 5;
 
-// A number of at most `most`, in as many bits as that needs; the smallest ones in one less.
+// Reads a number up to `most`. It takes as many bits as `most` needs; small numbers take one less.
 unsigned read_at_most(ForwardBits& bits, unsigned most) noexcept {
     const auto width = static_cast<unsigned>(std::bit_width(most));
     const unsigned short_mask = (1U << (width - 1)) - 1;
@@ -295,7 +294,8 @@ std::size_t read_fse_counts(Bytes from, unsigned most_log, unsigned most_symbols
         const int count = static_cast<int>(read_at_most(bits, static_cast<unsigned>(left) + 1)) - 1;
         counts.of[symbol++] = static_cast<std::int16_t>(count);
         left -= count < 0 ? 1 : count;
-        for (unsigned more = count == 0 ? 3 : 0; more == 3;) { // how many others do not come either
+        for (unsigned more = count == 0 ? 3 : 0;
+             more == 3;) { // the number of symbols after it that do not occur either
             more = bits.peek(2);
             bits.skip(2);
             if (symbol + more > most_symbols || bits.beyond()) return 0;
@@ -309,7 +309,7 @@ std::size_t read_fse_counts(Bytes from, unsigned most_log, unsigned most_symbols
 void build_fse_cells(const FseCounts& counts, std::span<FseCell> cells) noexcept {
     const std::size_t size = std::size_t{1} << counts.log, mask = size - 1, step = (size >> 1) + (size >> 3) + 3;
     std::array<std::uint16_t, 256> next;
-    std::size_t last = size; // From here on: symbols that hardly come.
+    std::size_t last = size; // The cells from here on belong to rare symbols.
     for (unsigned symbol = 0; symbol < counts.symbols; ++symbol) {
         const int count = counts.of[symbol];
         next[symbol] = static_cast<std::uint16_t>(count < 0 ? 1 : count);

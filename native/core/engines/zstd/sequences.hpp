@@ -9,25 +9,24 @@ namespace headrace::zstd {
 /// The literals of a block.
 struct Literals {
     Bytes bytes;
-    std::size_t readable = 0; ///< How many bytes can be read from their beginning, the ones behind them too.
+    std::size_t readable = 0; ///< Bytes that may be read from their beginning, including some behind them.
 };
 
-/// How literals and matches make up blocks, one after the other. Source: RFC 8878, section 3.1.1.3.2, and for what
-/// comes first in a frame, section 3.1.1.5.
+/// Combines literals and matches into blocks. It keeps its tables and distances from block to block of a frame. Source:
+/// RFC 8878, sections 3.1.1.3.2 and 3.1.1.5.
 class Sequences {
   public:
-    /// Goes back to how a frame begins.
+    /// Back to the state at the start of a frame.
     void reset() noexcept;
 
-    /// Unpacks a block: `section` is what follows its literals in it, and eight bytes before that are readable.
-    /// `target` is where it goes and as far as it may; matches reach back to `begin`. Returns how many bytes it has, or
-    /// `unsound`.
-    [[nodiscard]] std::size_t unpack(Bytes section, Literals literals, const std::byte* begin,
-                                     std::span<std::byte> target) noexcept;
+    /// Decompresses a block into `target`. `section` follows the literals in the block, and the eight bytes before it
+    /// must be readable. Matches reach back to `begin`. Returns the size of the block in bytes, or `unsound`.
+    [[nodiscard]] std::size_t decompress(Bytes section, Literals literals, const std::byte* begin,
+                                         std::span<std::byte> target) noexcept;
 
     static constexpr std::size_t unsound = ~std::size_t{0};
-    static constexpr std::size_t slack =
-        32; ///< Bytes behind literals that make copying them fast where they are `readable`.
+    /// Literals with so many `readable` bytes behind them are copied faster.
+    static constexpr std::size_t slack = 32;
 
     /// One state of one of the three tables.
     struct Cell {
@@ -60,37 +59,35 @@ class Sequences {
 /// Finite state entropy, as Zstandard uses it. Source: RFC 8878, section 4.1.
 namespace headrace::zstd {
 
-/// How often each symbol comes, in parts of 2^log. -1 stands for less than one part.
+/// How often each symbol occurs, out of 2^log. -1 is less than once.
 struct FseCounts {
     std::array<std::int16_t, 256> of{};
-    unsigned symbols = 0; ///< How many of them are set.
+    unsigned symbols = 0; ///< How many counts are set.
     unsigned log = 0;
 };
 
-/// Reads counts. Returns how many bytes they take; 0 where they are unsound, finer than 2^most_log, or of more symbols
-/// than that.
+/// Reads counts. Returns their size in bytes, or 0 if they are unsound, exceed 2^most_log, or have too many symbols.
 [[nodiscard]] std::size_t read_fse_counts(Bytes from, unsigned most_log, unsigned most_symbols,
                                           FseCounts& counts) noexcept;
 
-/// One state: its symbol, and how the next state comes about: that many bits, added to the base.
+/// One state: its symbol, and the next state: that many bits, added to the base.
 struct FseCell {
     std::uint8_t symbol;
     std::uint8_t bits;
     std::uint16_t base;
 };
 
-/// The states of counts that were read: 2^log of them.
+/// Makes the 2^log states of some counts.
 void build_fse_cells(const FseCounts& counts, std::span<FseCell> cells) noexcept;
 
-/// How many bytes before a stream must be readable: whole words are loaded, also where only their last bytes belong to
-/// it.
+/// Bytes before a stream that must be readable: whole words are loaded, even if only their last bytes belong to it.
 inline constexpr std::ptrdiff_t readable_before = 8;
 
-/// Bits that were written forwards and are read backwards, from the last one set in the last byte. Source: RFC 8878,
-/// section 4.1. What is read beyond the beginning is whatever lies before it: `left` tells.
+/// Reads bits backwards from the last set bit of the last byte. Past the beginning it gives the bytes before the
+/// stream; see `left`. Source: RFC 8878, section 4.1.
 class BackwardBits {
   public:
-    /// False where there is no stream: it is empty, or its last byte is.
+    /// False if there is no stream: it is empty, or its last byte is 0.
     [[nodiscard]] bool open(Bytes stream) noexcept {
         if (stream.empty() || stream.back() == std::byte{0}) return false;
         begin_ = stream.data();
@@ -107,27 +104,27 @@ class BackwardBits {
         return bits;
     }
 
-    /// Makes 56 bits ready. False, with nothing changed but that the rest is gone, where more was taken than there was.
+    /// Loads the next 56 bits. False if more were taken than there were; then nothing is left.
     bool refill() noexcept {
         at_ -= used_ >> 3;
         used_ &= 7;
         if (at_ - begin_ < -readable_before) {
             at_ = begin_ - readable_before;
-            used_ = 8; // whatever comes, it is too much
+            used_ = 8; // Any further bit is too much.
             return false;
         }
         word_ = load_le<std::uint64_t>(at_);
         return true;
     }
 
-    /// How many bits are left; negative where more were taken than there were.
+    /// The number of bits left; negative if more were taken than there were.
     [[nodiscard]] std::ptrdiff_t left() const noexcept {
         return (at_ - begin_ + readable_before) * 8 - static_cast<std::ptrdiff_t>(used_);
     }
 
   private:
     const std::byte* begin_ = nullptr;
-    const std::byte* at_ = nullptr; // where the word was loaded
+    const std::byte* at_ = nullptr; // of the loaded word
     std::uint64_t word_ = 0;
     unsigned used_ = 0; // bits of the word, from its top
 };

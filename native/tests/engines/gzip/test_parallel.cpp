@@ -16,7 +16,8 @@ struct Found {
     GzipInflater::State state;
 };
 
-Found inflate(Bytes file, std::size_t stretch, unsigned threads = 1, std::size_t margin = GzipInflater::usual_margin) {
+Found inflate(Bytes file, std::size_t stretch, unsigned threads = 1,
+              std::size_t margin = GzipInflater::default_margin) {
     GzipInflater inflater(stretch, threads, margin);
     Found found{};
     std::size_t at = 0;

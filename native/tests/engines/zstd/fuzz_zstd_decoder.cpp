@@ -49,12 +49,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::array<std::vector<std::byte>, 2> found;
     for (std::size_t i = 0; i < 2; ++i) {
         zstd::Decoder decoder;
-        alone[i] = decoder.unpack(inputs[i].frame, inputs[i].target);
+        alone[i] = decoder.decompress(inputs[i].frame, inputs[i].target);
         found[i] = inputs[i].target;
         if (alone[i]) must_be_of_the_library(inputs[i]);
     }
     std::array<zstd::Decoder, 2> decoders;
-    zstd::Decoder::unpack_two(decoders, {inputs[0].frame, inputs[1].frame}, {inputs[0].target, inputs[1].target}, done);
+    zstd::Decoder::decompress_pair(decoders, {inputs[0].frame, inputs[1].frame}, {inputs[0].target, inputs[1].target},
+                                   done);
     for (std::size_t i = 0; i < 2; ++i) must(done[i] == alone[i] && (!alone[i] || found[i] == inputs[i].target));
     return 0;
 }

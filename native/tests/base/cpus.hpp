@@ -1,0 +1,21 @@
+#pragma once
+
+#include <vector>
+
+#include "core/base/cpu.hpp"
+
+namespace headrace::testing {
+
+/// Processors whose code this machine can run: this one, one without any of its features, and one with each of them.
+inline std::vector<Cpu> runnable_cpus() {
+    std::vector<Cpu> cpus = {this_cpu, Cpu{}};
+    for (const auto feature : {&Cpu::bmi2, &Cpu::avx2, &Cpu::pclmul, &Cpu::sse42, &Cpu::crc}) {
+        if (!(this_cpu.*feature)) continue;
+        Cpu cpu;
+        cpu.*feature = true;
+        cpus.push_back(cpu);
+    }
+    return cpus;
+}
+
+} // namespace headrace::testing
