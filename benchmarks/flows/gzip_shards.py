@@ -17,7 +17,7 @@ from time import perf_counter
 import numpy as np
 
 import headrace as hr
-from headrace.io.cache import read_ahead as inflating
+from headrace.io.cache import read_ahead
 from headrace.io.system import usable_cores
 
 SHARDS, ROWS, STEP = 8, 64_000, 8_000
@@ -49,7 +49,7 @@ def main() -> None:
 def first_pass(path: str, cores: int, cache: Path) -> float:
     """Seconds of an epoch in order, with nothing in the cache."""
     shutil.rmtree(cache, ignore_errors=True)
-    inflating.usable_cores = lambda: cores  # type: ignore[attr-defined]
+    read_ahead.usable_cores = lambda: cores  # type: ignore[attr-defined]
     start = perf_counter()
     seen = sum(len(batch["label"]) for batch in hr.Loader(hr.open(path), 128))
     assert seen == ROWS

@@ -20,7 +20,7 @@ from headrace.datasets.building.order import Ordering
 from headrace.errors import HeadraceError, UnsupportedData
 from headrace.io.cache.folder import CacheEntry
 from headrace.io.cache.inflated import InflatedStream
-from headrace.io.write import temporaries
+from headrace.io.write import pending
 
 N = 50
 COLUMNS = {"x": np.arange(N), "y": np.arange(N, dtype=np.float32) / 8}
@@ -89,7 +89,7 @@ def every_fault(faults, run, reset):
 
 @pytest.fixture(autouse=True)
 def _calm(monkeypatch):
-    monkeypatch.setattr(temporaries, "_temporaries", temporaries._temporaries.__wrapped__)
+    monkeypatch.setattr(pending, "_temporaries", pending._temporaries.__wrapped__)
 
 
 @pytest.fixture

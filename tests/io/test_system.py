@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from pathlib import Path
 
 import pytest
 
-from headrace.io import system as cgroups
-from headrace.io import system as cores
+from headrace.io import system
 from headrace.io.local import mapped as mapping_limits
-from headrace.io.system import cpu_limit, memory_limit, usable_memory, whole_cpus
+from headrace.io.system import (
+    as_pool_thread,
+    cpu_limit,
+    memory_limit,
+    spare_cores,
+    usable_cores,
+    usable_memory,
+    whole_cpus,
+)
 
 V2_MOUNT = "35 25 0:30 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
 V1_MOUNT = "36 25 0:31 / /sys/fs/cgroup/memory rw shared:10 - cgroup cgroup rw,memory\n"
@@ -100,19 +109,48 @@ def test_files_that_say_something_else(tmp_path, text):
 
 
 def test_limits_count_where_memory_and_cores_do(monkeypatch):
-    for cached in (usable_memory, mapping_limits.scattered_limit, cores._allowed_cores):
+    for cached in (usable_memory, mapping_limits.scattered_limit, system._allowed_cores):
         cached.cache_clear()
     monkeypatch.delenv("HEADRACE_MAPPED_BYTES", raising=False)
-    monkeypatch.setattr(cgroups, "memory_limit", lambda: 400 << 20)
-    monkeypatch.setattr(cores, "cpu_limit", lambda: 0.2)
+    monkeypatch.setattr(system, "memory_limit", lambda: 400 << 20)
+    monkeypatch.setattr(system, "cpu_limit", lambda: 0.2)
     try:
         assert usable_memory() == 400 << 20
         assert mapping_limits.scattered_limit() == 100 << 20
-        assert cores.usable_cores() == 1
+        assert system.usable_cores() == 1
     finally:
-        for cached in (usable_memory, mapping_limits.scattered_limit, cores._allowed_cores):
+        for cached in (usable_memory, mapping_limits.scattered_limit, system._allowed_cores):
             cached.cache_clear()
 
 
 def test_what_is_begun_of_a_processor_counts():
     assert [whole_cpus(limit) for limit in (0.1, 1, 1.5, 2)] == [1, 1, 2, 2]
+
+
+def test_cores_that_the_process_is_bound_to(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 5, 6}, raising=False)
+    assert usable_cores() == 3
+
+
+def test_all_cores_where_the_system_does_not_tell(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 7)
+    assert usable_cores() == 7
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert usable_cores() == 1
+
+
+def test_a_call_may_use_all_cores_in_the_main_thread_alone(monkeypatch):
+    monkeypatch.setattr(system, "usable_cores", lambda: 5)
+    assert spare_cores() == 5
+    with as_pool_thread():
+        assert spare_cores() == 1
+        with as_pool_thread():
+            pass
+        assert spare_cores() == 1
+    assert spare_cores() == 5
+    found = []
+    thread = threading.Thread(target=lambda: found.append(spare_cores()))
+    thread.start()
+    thread.join()
+    assert found == [1]

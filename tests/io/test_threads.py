@@ -3,17 +3,19 @@
 import subprocess
 import sys
 import threading
+import weakref
 
 import pytest
 from tests.forks import exit_code, fork
 
-from headrace.io.threads import ahead
+from headrace.io import threads as module
+from headrace.io.threads import DEPTH, BackgroundCalls, prefetch
 
 
 def test_same_items_same_order():
-    assert list(ahead(range(1000))) == list(range(1000))
-    assert list(ahead([])) == []
-    assert list(ahead(ahead(range(100)), depth=1)) == list(range(100))
+    assert list(prefetch(range(1000))) == list(range(1000))
+    assert list(prefetch([])) == []
+    assert list(prefetch(prefetch(range(100)), depth=1)) == list(range(100))
 
 
 def test_works_in_advance_but_not_further_than_asked():
@@ -24,7 +26,7 @@ def test_works_in_advance_but_not_further_than_asked():
             made.append(number)
             yield number
 
-    running = ahead(items(), depth=3)
+    running = prefetch(items(), depth=3)
     next(running)
     assert [next(running) for _ in range(90)] == list(range(1, 91))
     running.close()
@@ -36,7 +38,7 @@ def test_an_error_comes_in_its_place():
         yield 1
         raise KeyError("mine")
 
-    running = ahead(items())
+    running = prefetch(items())
     assert next(running) == 1
     with pytest.raises(KeyError, match="mine"):
         next(running)
@@ -55,7 +57,7 @@ def test_closing_stops_the_thread_and_closes_the_items():
         finally:
             closed.set()
 
-    running = ahead(items(), depth=2)
+    running = prefetch(items(), depth=2)
     next(running)
     running.close()
     assert closed.is_set()
@@ -64,7 +66,7 @@ def test_closing_stops_the_thread_and_closes_the_items():
 
 
 def test_a_forked_child_is_told_instead_of_waiting_for_ever():
-    running = ahead(iter(range(1000)), depth=1)
+    running = prefetch(iter(range(1000)), depth=1)
     next(running)
 
     def told():
@@ -82,7 +84,7 @@ def run(script):
 
 
 def test_a_process_may_end_in_the_middle():
-    script = "from headrace.io.threads import ahead; import itertools; kept = ahead(itertools.count()); next(kept); print('end')"
+    script = "from headrace.io.threads import prefetch; import itertools; kept = prefetch(itertools.count()); next(kept); print('end')"
     assert run(script) == (0, "end\n", "")
 
 
@@ -210,8 +212,127 @@ def rest():
         print(error)
 atexit.register(rest)
 import itertools
-from headrace.io.threads import ahead
-kept = ahead(itertools.count(), depth=2)
+from headrace.io.threads import prefetch
+kept = prefetch(itertools.count(), depth=2)
 next(kept)
 """
     assert run(script) == (0, "the interpreter is ending: nothing more is read\n", "")
+
+
+def test_calls_are_made_in_order_by_another_thread():
+    made = []
+    behind = BackgroundCalls()
+    for number in range(50):
+        behind.add(lambda number=number: made.append(number))
+    behind.settle()
+    assert made == list(range(50))
+    names = []
+    behind.add(lambda: names.append(threading.current_thread().name))
+    while not names:
+        pass
+    behind.settle()
+    assert names[0].startswith("headrace-write-behind")
+
+
+def test_few_calls_wait():
+    gate = threading.Event()
+    behind = BackgroundCalls()
+    made = []
+    for number in range(DEPTH):
+        behind.add(lambda number=number: gate.wait(60) and made.append(number))
+    adding = threading.Thread(target=lambda: behind.add(lambda: made.append(DEPTH)))
+    adding.start()
+    adding.join(0.05)
+    assert adding.is_alive()
+    assert made == []
+    gate.set()
+    adding.join()
+    behind.settle()
+    assert made == list(range(DEPTH + 1))
+
+
+def test_an_error_is_raised_and_nothing_is_called_behind_it():
+    made = []
+    behind = BackgroundCalls()
+    behind.add(lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        for number in range(100):
+            behind.add(lambda number=number: made.append(number))
+        behind.settle()
+    assert made == []
+    behind.add(lambda: made.append("later"))
+    behind.settle()
+    assert made == []
+
+
+def test_abandoning_makes_no_more_calls():
+    gate = threading.Event()
+    begun = threading.Event()
+    made = []
+
+    def first():
+        begun.set()
+        gate.wait(60)
+        made.append("first")
+
+    behind = BackgroundCalls()
+    behind.add(first)
+    begun.wait(60)
+    behind.add(lambda: made.append("second"))
+    threading.Timer(0.02, gate.set).start()
+    behind.abandon()
+    assert made == ["first"]
+    behind.abandon()
+
+
+def test_whoever_waits_makes_the_calls_that_no_thread_has_time_for(monkeypatch):
+    class Saturated:
+        def submit(self, call):
+            pass
+
+    monkeypatch.setattr(module, "_write_behind_pool", lambda process: Saturated())
+    makers = []
+    behind = BackgroundCalls()
+    for _ in range(20):
+        behind.add(lambda: makers.append(threading.current_thread()))
+    behind.settle()
+    assert makers == [threading.current_thread()] * 20
+
+
+def test_calls_are_made_here_when_no_thread_can_be_started(monkeypatch):
+    class Over:
+        def submit(self, call):
+            raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    monkeypatch.setattr(module, "_write_behind_pool", lambda process: Over())
+    made = []
+    behind = BackgroundCalls()
+    behind.add(lambda: made.append(1))
+    assert made == [1]
+
+
+def test_what_a_call_held_is_let_go():
+    class Held:
+        pass
+
+    behind = BackgroundCalls()
+    gone = threading.Event()
+    held = Held()
+    weakref.finalize(held, gone.set)
+    behind.add(lambda held=held: None)
+    del held
+    behind.settle()
+    assert gone.wait(60)
+
+
+def test_a_forked_child_has_threads_of_its_own():
+    BackgroundCalls().add(lambda: None)
+
+    def works():
+        made = []
+        behind = BackgroundCalls()
+        behind.add(lambda: made.append(1))
+        behind.settle()
+        return made == [1]
+
+    assert exit_code(fork(works)) == 0

@@ -206,16 +206,16 @@ class TestJax:
 
 def test_the_next_block_is_finished_early():
     """With a device, the next batch is on its way before this one is given out."""
-    from headrace.loading.making import Maker
-    from headrace.loading.plan import Cursor, Layout
-    from headrace.loading.workers.processes import Processes
+    from headrace.loading.making import BatchMaker
+    from headrace.loading.plan import Cursor, RoundPlan
+    from headrace.loading.workers.processes import WorkerPrefetcher
     from headrace.sampling.samplers import InOrder
 
     finished = []
     source = Numbers(30, cuts_cleanly=False)
-    processes = Processes(
-        Layout(1, 10).runs(Cursor(0, 0), 30, 0, lambda: 1),
-        maker=Maker(source, InOrder(30), None, None),
+    processes = WorkerPrefetcher(
+        RoundPlan(1, 10).runs(Cursor(0, 0), 30, 0, lambda: 1),
+        maker=BatchMaker(source, InOrder(30), None, None),
         finish=lambda block: finished.append(block.run.number) or block,
         workers=1,
         ahead=3,

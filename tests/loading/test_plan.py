@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.reference.rounds import rounds
 
-from headrace.loading.plan import Cursor, Layout, Run, part
+from headrace.loading.plan import BatchRun, Cursor, RoundPlan, part_bounds
 
-LAYOUTS = st.builds(Layout, st.integers(1, 9), st.integers(1, 9), st.booleans())
+LAYOUTS = st.builds(RoundPlan, st.integers(1, 9), st.integers(1, 9), st.booleans())
 SIZES = st.integers(0, 200)
 
 
@@ -63,7 +63,7 @@ def test_an_epoch_in_changing_company(n, legs):
     """Stop after some rounds, go on with another world and batch size, and so on: nothing is lost or read twice."""
     cursor, seen = Cursor(0, 0), []
     for other, count, pace in legs:
-        layout = Layout(other.world, other.batch_size)
+        layout = RoundPlan(other.world, other.batch_size)
         ranks = [list(batches_of(layout, cursor, n, rank, (pace,)))[:count] for rank in range(layout.world)]
         seen += [batch for batches in ranks for batch, _ in batches]
         if ranks[0]:
@@ -71,7 +71,7 @@ def test_an_epoch_in_changing_company(n, legs):
         if cursor.epoch:
             break
     if not cursor.epoch:
-        seen += [batch for batch, _ in batches_of(Layout(1, 4), cursor, n, 0)]
+        seen += [batch for batch, _ in batches_of(RoundPlan(1, 4), cursor, n, 0)]
     assert sorted(chain.from_iterable(seen)) == list(range(n))
 
 
@@ -89,14 +89,14 @@ def test_an_epoch_in_changing_company(n, legs):
     ],
 )
 def test_the_end_of_an_epoch(n, world, batch_size, ranks):
-    layout = Layout(world, batch_size)
+    layout = RoundPlan(world, batch_size)
     assert [[batch for batch, _ in batches_of(layout, Cursor(0, 0), n, rank)] for rank in range(world)] == ranks
 
 
 def test_runs_of_a_trillion_cost_nothing():
-    layout, n = Layout(8, 128), 1 << 40
+    layout, n = RoundPlan(8, 128), 1 << 40
     (run,) = layout.runs(Cursor(0, 0), n, 7, lambda: 1 << 40)
-    assert run == Run(0, 0, 0, 1024, 7 * 128, 128, 1 << 30, is_last=True)
+    assert run == BatchRun(0, 0, 0, 1024, 7 * 128, 128, 1 << 30, is_last=True)
     assert run.after(1 << 30) == Cursor(1, 0)
     assert run.after(5) == Cursor(0, 5 * 1024)
 
@@ -115,6 +115,6 @@ def test_one_of_many(layout, n, pace):
 
 @given(st.integers(0, 100), st.integers(1, 20))
 def test_parts_follow_one_another(size, world):
-    parts = [part(size, rank, world) for rank in range(world)]
+    parts = [part_bounds(size, rank, world) for rank in range(world)]
     assert [begin for begin, _ in parts] == [0, *(end for _, end in parts[:-1])]
     assert parts[-1][1] == size

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.loading.fakes import loader_threads, wait_for_threads
 
 from headrace.io.threads import start_thread
-from headrace.loading.prefetch import Ahead
+from headrace.loading.prefetch import Prefetcher
 
 THREADS = pytest.mark.parametrize("threads", [0, 1, 3])
 
@@ -39,7 +39,7 @@ class Failing:
 @settings(deadline=None)
 @given(st.integers(0, 30), st.integers(0, 4), st.integers(0, 5), st.booleans())
 def test_results_come_in_order(count, threads, ahead, helping):
-    made = Ahead(numbers(count), threads=threads, ahead=ahead, helping=helping)
+    made = Prefetcher(numbers(count), threads=threads, ahead=ahead, helping=helping)
     assert list(made) == list(range(count))
     made.close()
     assert wait_for_threads()
@@ -54,7 +54,7 @@ def test_order_holds_when_later_jobs_are_faster():
         done[i].set()
         return i
 
-    made = Ahead((partial(job, i) for i in range(6)), threads=3, ahead=5)
+    made = Prefetcher((partial(job, i) for i in range(6)), threads=3, ahead=5)
     assert list(made) == list(range(6))
     made.close()
 
@@ -68,7 +68,7 @@ def test_no_further_ahead_than_asked(ahead):
             asked.append(i)
             yield partial(int, i)
 
-    made = Ahead(jobs(), threads=2, ahead=ahead)
+    made = Prefetcher(jobs(), threads=2, ahead=ahead)
     assert next(made) == 0
     assert len(asked) == 1 + ahead
     assert next(made) == 1
@@ -79,7 +79,7 @@ def test_no_further_ahead_than_asked(ahead):
 def test_nothing_happens_before_the_first_result_is_asked_for():
     begun = []
     before = set(loader_threads())
-    made = Ahead((partial(begun.append, i) for i in range(5)), threads=2, ahead=4)
+    made = Prefetcher((partial(begun.append, i) for i in range(5)), threads=2, ahead=4)
     assert set(loader_threads()) <= before
     assert not begun
     made.close()
@@ -87,7 +87,7 @@ def test_nothing_happens_before_the_first_result_is_asked_for():
 
 @THREADS
 def test_an_error_comes_in_its_place(threads):
-    made = Ahead(Failing(3, KeyError("three")).jobs(10), threads=threads, ahead=4)
+    made = Prefetcher(Failing(3, KeyError("three")).jobs(10), threads=threads, ahead=4)
     assert [next(made) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(KeyError, match="three"):
         next(made)
@@ -102,7 +102,7 @@ def test_an_interrupt_while_helping_is_not_kept_for_later():
             raise KeyboardInterrupt
         assert gate.wait(300)
 
-    made = Ahead(iter([job, job, job]), threads=1, ahead=3)
+    made = Prefetcher(iter([job, job, job]), threads=1, ahead=3)
     with pytest.raises(KeyboardInterrupt):
         next(made)
     gate.set()
@@ -121,7 +121,7 @@ def test_the_consumer_works_instead_of_waiting():
             assert enough.wait(300)
         return threading.current_thread()
 
-    made = Ahead((job for _ in range(40)), threads=1, ahead=4)
+    made = Prefetcher((job for _ in range(40)), threads=1, ahead=4)
     workers = list(made)
     made.close()
     assert workers.count(threading.main_thread()) == len(worked) >= 4
@@ -137,7 +137,7 @@ def test_jobs_that_must_not_overlap():
         running.remove(i)
         return threading.current_thread()
 
-    made = Ahead((partial(job, i) for i in range(20)), threads=1, ahead=4, helping=False)
+    made = Prefetcher((partial(job, i) for i in range(20)), threads=1, ahead=4, helping=False)
     assert len(set(made)) == 1
     assert set(overlaps) == {1}
     made.close()
@@ -145,7 +145,7 @@ def test_jobs_that_must_not_overlap():
 
 def test_close_waits_for_the_threads():
     before = set(loader_threads())  # of tests before this one, which are about to end
-    made = Ahead(numbers(50), threads=2, ahead=8)
+    made = Prefetcher(numbers(50), threads=2, ahead=8)
     next(made)
     threads = set(loader_threads()) - before
     assert len(threads) == 2
@@ -157,7 +157,7 @@ def test_close_waits_for_the_threads():
 
 
 def test_being_let_go_of_ends_the_threads():
-    made = Ahead(numbers(100), threads=2, ahead=8)
+    made = Prefetcher(numbers(100), threads=2, ahead=8)
     next(made)
     del made
     gc.collect()
@@ -168,7 +168,7 @@ def test_idle_threads_hold_no_results():
     class Result:
         pass
 
-    made = Ahead((Result for _ in range(6)), threads=2, ahead=8)
+    made = Prefetcher((Result for _ in range(6)), threads=2, ahead=8)
     seen = [weakref.ref(next(made)) for _ in range(6)]
     assert [ref() for ref in seen] == [None] * 6
     made.close()
@@ -187,7 +187,7 @@ def test_an_error_keeps_nothing_alive():
 
     gc.disable()
     try:
-        made = Ahead(iter([job]), threads=1, ahead=1)
+        made = Prefetcher(iter([job]), threads=1, ahead=1)
         with pytest.raises(ValueError, match=r"\d+"):
             next(made)
         made.close()
@@ -207,7 +207,7 @@ def test_threads_end_when_ctrl_c_interrupts_the_start_of_one(monkeypatch):
         return thread
 
     monkeypatch.setattr("headrace.loading.prefetch.start_thread", interrupted)
-    made = Ahead(numbers(1000), threads=3, ahead=6)
+    made = Prefetcher(numbers(1000), threads=3, ahead=6)
     with pytest.raises(KeyboardInterrupt):
         next(made)
     assert wait_for_threads()
@@ -216,7 +216,7 @@ def test_threads_end_when_ctrl_c_interrupts_the_start_of_one(monkeypatch):
 @pytest.mark.skipif(not hasattr(time, "pthread_getcpuclockid"), reason="a thread's own clock")
 def test_threads_sleep_when_there_is_nothing_to_do():
     assert wait_for_threads()
-    made = Ahead(numbers(1000), threads=3, ahead=6)
+    made = Prefetcher(numbers(1000), threads=3, ahead=6)
     next(made)
     clocks = [time.pthread_getcpuclockid(thread.ident) for thread in loader_threads()]
     assert len(clocks) == 3

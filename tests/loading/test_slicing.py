@@ -10,14 +10,14 @@ from tests.loading.fakes import Numbers
 
 from headrace.contracts.values import Ragged
 from headrace.errors import SchemaMismatch
-from headrace.loading.making import bytes_of, check_rows, cut
+from headrace.loading.making import bytes_of, check_rows, cut_batch
 
 
 @given(st.integers(1, 8), st.integers(1, 8))
 def test_parts_are_the_batches_of_parts(size, count):
     source = Numbers(100)
     whole = source.batch(np.arange(size * count))
-    for number, part in enumerate(cut(whole, size, count)):
+    for number, part in enumerate(cut_batch(whole, size, count)):
         alone = source.batch(np.arange(number * size, (number + 1) * size))
         assert part.keys() == alone.keys()
         for name, column in alone.items():
@@ -30,15 +30,15 @@ def test_parts_are_the_batches_of_parts(size, count):
 
 def test_parts_are_views():
     whole = Numbers(100).batch(np.arange(10))
-    first, second = cut(whole, 5, 2)
+    first, second = cut_batch(whole, 5, 2)
     assert np.shares_memory(first["row"], whole["row"])
     assert np.shares_memory(second["many"].values, whole["many"].values)
     assert not np.shares_memory(first["row"], second["row"])
-    assert cut(whole, 10, 1) == [whole]
+    assert cut_batch(whole, 10, 1) == [whole]
 
 
 def test_empty_parts_of_one():
-    (part,) = cut(Numbers(3).batch(np.zeros(0, np.int64)), 0, 1)
+    (part,) = cut_batch(Numbers(3).batch(np.zeros(0, np.int64)), 0, 1)
     assert len(part["i"]) == 0
 
 

@@ -25,8 +25,7 @@ from tests.sources.alike import alike
 
 import headrace as hr
 from headrace.errors import NoFiles, Unreachable
-from headrace.io.store import listing
-from headrace.io.store import upload as uploads
+from headrace.io.store import listing, upload
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACE = ROOT / ".venv-peers-stores"
@@ -131,7 +130,7 @@ def base(request, monkeypatch):
         monkeypatch.setenv(name, value)
     yield f"{request.param}://bucket"
     found = listing.keys_below(f"{request.param}://bucket")
-    uploads.remove_objects(found)
+    upload.remove_objects(found)
 
 
 @pytest.mark.parametrize("ending", FORMATS)
@@ -163,7 +162,7 @@ def test_lists_of_several_pages(base, tmp_path):
     (tmp_path / "f").mkdir()
     for number in range(2200):
         (tmp_path / "f" / f"{number}.tfrecord").write_bytes(b"")
-    uploads.upload_folder(str(tmp_path / "f"), f"{base}/many")
+    upload.upload_folder(str(tmp_path / "f"), f"{base}/many")
     assert len(listing.keys_below(f"{base}/many")) == 2200
     assert len(listing.names_under(f"{base}/many")[0]) == 2200
     assert len(hr.records(f"{base}/many/1*.tfrecord").paths) == 1 + 10 + 100 + 1000

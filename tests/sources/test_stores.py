@@ -13,9 +13,7 @@ from tests.sources.alike import alike
 import headrace as hr
 from headrace.errors import NoFiles, Unreachable, UnsupportedData
 from headrace.io.local.open import total_size
-from headrace.io.store import client as store_line
-from headrace.io.store import listing
-from headrace.io.store import upload as uploads
+from headrace.io.store import client, listing, upload
 from headrace.writing.verify import salvage
 
 ROWS = 300
@@ -28,7 +26,7 @@ def store(request, monkeypatch):
     with serving_store() as store:
         for name, value in environment(request.param, store.url).items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setattr(store_line, "RETRIES", 2)
+        monkeypatch.setattr(client, "RETRIES", 2)
         store.base = f"{request.param}://bucket"
         yield store
 
@@ -38,7 +36,7 @@ def s3(monkeypatch):
     with serving_store() as store:
         for name, value in environment("s3", store.url).items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setattr(store_line, "RETRIES", 2)
+        monkeypatch.setattr(client, "RETRIES", 2)
         store.base = "s3://bucket"
         yield store
 
@@ -228,7 +226,7 @@ def _failing():
 
 
 def test_large_objects_go_in_parts_and_appear_whole(store, monkeypatch):
-    monkeypatch.setattr(uploads, "PART_BYTES", 5 << 20)
+    monkeypatch.setattr(upload, "PART_BYTES", 5 << 20)
     values = np.random.default_rng(0).integers(0, 255, (13, 1 << 20), dtype=np.uint8)
     hr.write(f"{store.base}/big.npy", {"values": values})
     assert store.uploads == {}
@@ -237,7 +235,7 @@ def test_large_objects_go_in_parts_and_appear_whole(store, monkeypatch):
 
 
 def test_an_upload_that_fails_in_the_middle_leaves_no_object(store, monkeypatch, tmp_path):
-    monkeypatch.setattr(uploads, "PART_BYTES", 5 << 20)
+    monkeypatch.setattr(upload, "PART_BYTES", 5 << 20)
 
     parts = itertools.count()
 
@@ -257,7 +255,7 @@ def test_an_upload_that_fails_in_the_middle_leaves_no_object(store, monkeypatch,
 
 
 def _leftovers():
-    return list(Path(uploads.staging_folder()).iterdir())
+    return list(Path(upload.staging_folder()).iterdir())
 
 
 def test_convert_between_stores_and_here(store, tmp_path):
@@ -376,7 +374,7 @@ def test_a_folder_that_fails_on_its_way_is_taken_back(s3):
 def test_what_arrives_late_is_taken_back_too(s3, monkeypatch):
     """Requests that are on their way when another fails."""
     seen, failed, arrived = threading.Event(), threading.Event(), threading.Event()
-    worded, remove_objects = uploads.worded, uploads.remove_objects
+    worded, remove_objects = upload.worded, upload.remove_objects
 
     def fails(*args, **options):
         failed.set()
@@ -399,8 +397,8 @@ def test_what_arrives_late_is_taken_back_too(s3, monkeypatch):
             arrived.set()
         return False
 
-    monkeypatch.setattr(uploads, "worded", fails)
-    monkeypatch.setattr(uploads, "remove_objects", removes)
+    monkeypatch.setattr(upload, "worded", fails)
+    monkeypatch.setattr(upload, "remove_objects", removes)
     s3.fault = fault
     with pytest.raises(Unreachable, match="00000005"):
         hr.write("s3://bucket/images", list(_images(8)), format="image_folder", schema=IMAGES)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from headrace.contracts.records import Shard
 from headrace.contracts.values import Indices
 from headrace.errors import UnsupportedData, Where
-from headrace.loading.plan import part
+from headrace.loading.plan import part_bounds
 
 __all__ = ["GrainShuffled"]
 
@@ -79,7 +79,7 @@ class GrainShuffled:
     def _part(self) -> tuple[int, int]:
         rank, world = self.shard.rank, self.shard.world
         n = self.n - self.n % world if self.drop_remainder else self.n
-        return part(n, rank, world)
+        return part_bounds(n, rank, world)
 
     def indices(self, epoch: int, start: int, stop: int) -> Indices:
         """The indices at positions ``start`` up to ``stop`` of one epoch, ``int64``."""

@@ -168,7 +168,7 @@ class Format:
         options: Which of ``"on_corrupt"`` and ``"verify"`` the format can honour. The others are refused unless they have their
             default, so that nobody believes that damage is skipped where it is not.
         folder: ``folder(path, look)``: whether a folder is, as a whole, one thing of this format; ``open`` then gets the folder.
-            ``look`` tells what is in it and below (:data:`headrace.io.folders.Look`). ``None``: a folder stands for the files in it.
+            ``look`` tells what is in it and below (:data:`headrace.io.folders.Lister`). ``None``: a folder stands for the files in it.
         compressible: Whether a file may lie in one GZIP or ZLIB stream.
         codec: The codec of payloads where nothing else is said: ``"example"`` or ``"sagemaker_record"``.
         writer: ``writer(path, compression=...)`` for one file of records; ``None`` where records alone do not make one.

@@ -11,7 +11,7 @@ from typing import Any
 from headrace.datasets.features.base import DatasetFeature
 from headrace.datasets.features.reading import feature_from_json, load_label_names, read_features
 from headrace.errors import CorruptFile, NoFiles, UnsupportedData, Where
-from headrace.io.faults import naming
+from headrace.io.faults import name_in_errors
 from headrace.io.json_text import load_json
 from headrace.io.urls import stays_below
 
@@ -176,7 +176,7 @@ def read_prepared(folder: Path) -> Prepared:
 def _load_fields(path: Path) -> dict[str, Any]:
     where = Where(path=str(path))
     try:
-        with naming(str(path)):
+        with name_in_errors(str(path)):
             fields = load_json(path.read_bytes())
     except FileNotFoundError as error:
         raise NoFiles(where, expected="a dataset_info.json", found="nothing of that name") from error

@@ -23,10 +23,10 @@ from headrace.formats.registry import (
     names,
 )
 from headrace.io.cache.inflate import Compression, head_of, wrapper_of
-from headrace.io.folders import Listing, Look, looking_into
+from headrace.io.folders import Lister, Listing, lister_for
 from headrace.io.local.open import open_file
 from headrace.io.paths import PathLike, expand, is_folder, is_pipe, path_list
-from headrace.io.store.names import stands_for_several
+from headrace.io.store.listing import is_url_pattern
 from headrace.io.urls import base_name, is_listing
 
 __all__ = ["detect", "open_records", "records"]
@@ -137,13 +137,13 @@ def _find_format(given: list[PathLike]) -> tuple[Format, list[str]]:
     return found, paths
 
 
-def _claims(format: Format, folders: list[tuple[str, Look]]) -> bool:
+def _claims(format: Format, folders: list[tuple[str, Lister]]) -> bool:
     """Whether each of some folders is, as a whole, one thing of a format."""
     claims = format.folder
     return claims is not None and all(claims(folder, look) for folder, look in folders)
 
 
-def _folders(given: list[PathLike]) -> list[tuple[str, Look]]:
+def _folders(given: list[PathLike]) -> list[tuple[str, Lister]]:
     """Each of some folders and how to look into it; empty where something else is among them."""
     found = []
     for path in given:
@@ -155,14 +155,14 @@ def _folders(given: list[PathLike]) -> list[tuple[str, Look]]:
     return found
 
 
-def _look_into(path: str) -> Look | None:
+def _look_into(path: str) -> Lister | None:
     """How to look into a folder; ``None`` where it is none. Of one in a store, only some objects are listed."""
     if "://" not in path or not is_listing(path):
         return Listing.of if is_folder(path) else None
-    if stands_for_several(path) or format_of_name(path, installed=False) is not None:
+    if is_url_pattern(path) or format_of_name(path, installed=False) is not None:
         return None
     try:
-        return looking_into(path, most=LISTED)
+        return lister_for(path, most=LISTED)
     except NoFiles:
         return None
 

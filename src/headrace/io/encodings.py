@@ -15,6 +15,7 @@ from headrace.io.local.open import open_file
 
 __all__ = ["encoding_hint", "encoding_hint_at", "likely_encodings"]
 
+
 AROUND_BYTES = 4096
 SHOWN = 16  # characters
 MOST = 4
@@ -133,10 +134,10 @@ def likely_encodings(sample: bytes) -> list[tuple[str, str]]:
         return []
     scored = []
     for encoding, score in CANDIDATES.items():
-        text = _decoded(sample, encoding)
+        text = _decode(sample, encoding)
         likely = 0.0 if text is None else _score(text, score) * (OLD_SHARE if encoding in OLD else 1)
         if text is not None and likely >= LEAST_SCORE:
-            scored.append((likely, encoding, _shown(text)))
+            scored.append((likely, encoding, _excerpt(text)))
     scored.sort(key=lambda each: -each[0])
     seen: dict[str, str] = {}
     for found, encoding, shown in scored[:MOST]:
@@ -145,7 +146,7 @@ def likely_encodings(sample: bytes) -> list[tuple[str, str]]:
     return list(seen.items())
 
 
-def _decoded(sample: bytes, encoding: str) -> str | None:
+def _decode(sample: bytes, encoding: str) -> str | None:
     """The sample as text; ``None`` where it is none, or holds characters that no text has."""
     try:
         text = sample.decode(encoding)
@@ -164,7 +165,7 @@ def _score(text: str, score: Callable[[str, str, str], float]) -> float:
     return sum(scores) / len(scores)
 
 
-def _shown(text: str) -> str:
+def _excerpt(text: str) -> str:
     """Some of a line with characters that are no ASCII."""
     at = next(at for at, char in enumerate(text) if ord(char) >= FIRST_NO_ASCII)
     begin = max(text.rfind("\n", 0, at) + 1, at - SHOWN // 2)

@@ -12,10 +12,17 @@ from headrace import _optional
 from headrace.errors import CorruptFile, DataError, HeadraceError, NoFiles, Unreachable, UnsupportedData, Where
 from headrace.io.names import whole_set_hint
 
-__all__ = ["NoRanges", "changed", "close_quietly", "naming", "shrank", "worded"]
+__all__ = [
+    "NoRanges",
+    "as_headrace_error",
+    "close_quietly",
+    "file_changed_error",
+    "file_shrank_error",
+    "name_in_errors",
+]
 
 
-class naming:  # noqa: N801 - used like a function
+class name_in_errors:  # noqa: N801 - used like a function
     """A context in which errors of the system say which file they are about: those of calls on open files do not by themselves.
 
     Args:
@@ -48,7 +55,9 @@ def close_quietly(fd: int) -> None:
             raise
 
 
-def changed(path: str, *, size: int | None, found: str | int, what: Literal["file", "object"]) -> CorruptFile:
+def file_changed_error(
+    path: str, *, size: int | None, found: str | int, what: Literal["file", "object"]
+) -> CorruptFile:
     """The error for another version than the one that was opened.
 
     Args:
@@ -66,7 +75,7 @@ def changed(path: str, *, size: int | None, found: str | int, what: Literal["fil
     )
 
 
-def shrank(name: bytes, opened: bytes, size: int) -> CorruptFile:
+def file_shrank_error(name: bytes, opened: bytes, size: int) -> CorruptFile:
     """The error for a mapped file of ``size`` bytes that was cut off while it was read.
 
     Args:
@@ -106,7 +115,7 @@ class NoRanges(Exception):
     """The server gives whole objects only, or the object is empty, so that there is no range of it."""
 
 
-def worded(error: Exception, url: str, *, act: str = "read") -> Exception:
+def as_headrace_error(error: Exception, url: str, *, act: str = "read") -> Exception:
     """An error of obstore as one of ours.
 
     Args:
@@ -118,7 +127,7 @@ def worded(error: Exception, url: str, *, act: str = "read") -> Exception:
         return error
     kinds = _optional.require("obstore", extra="cloud").exceptions
     text = str(error)
-    status, code, reason = _said(error)
+    status, code, reason = _parse_answer(error)
     where = Where(path=url)
     if status == 404 and code in ("NoSuchBucket", "ContainerNotFound"):
         return NoFiles(where, expected="a bucket of this name", found=f"none (the server says 404, {code})")
@@ -144,7 +153,7 @@ def worded(error: Exception, url: str, *, act: str = "read") -> Exception:
     return Unreachable(where, expected=expected, found=reason, hint=_hint(text))
 
 
-def _said(error: Exception) -> tuple[int, str, str]:
+def _parse_answer(error: Exception) -> tuple[int, str, str]:
     """The status and the code in the answer of the server, as far as there are any; and all in a few words.
 
     What obstore says is long, and begins with what matters; what a server says stands behind that, as XML.

@@ -1,24 +1,34 @@
-"""What lies in a folder, by one look at it; and folders that appear whole or not at all."""
+"""What lies in a folder, by one look at it; and folders that appear whole or not at all.
+
+What is under a name, be it a path or a URL: whether there is something, and away with it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from headrace.errors import NoFiles, UnsupportedData, Where
-from headrace.io.faults import naming
+from headrace.io.faults import name_in_errors
 from headrace.io.paths import SIDECARS, TEMPORARIES, PathLike, absolute, natural_key
-from headrace.io.store.listing import is_there, keys_below, names_under, no_listing
-from headrace.io.store.upload import check_writable, is_uploaded, staging_folder, there_already, upload_folder
+from headrace.io.store.listing import list_below, list_folder, no_listing, objects_exist
+from headrace.io.store.upload import (
+    check_writable,
+    folder_exists_error,
+    is_uploaded,
+    remove_objects,
+    staging_folder,
+    upload_folder,
+)
 from headrace.io.system import sync_folder
 from headrace.io.urls import Url, base_name, is_listing, is_url
-from headrace.io.write.temporaries import remove_abandoned, temporary_name
+from headrace.io.write.pending import remove_abandoned, temporary_name
 
-__all__ = ["AtomicFolder", "Listing", "Look", "is_visible", "looking_into"]
+__all__ = ["AtomicFolder", "Lister", "Listing", "first_existing", "is_visible", "lister_for", "remove"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +54,7 @@ class Listing:
             UnsupportedData: It is behind a server that does not list.
         """
         if is_url(folder):
-            return _in_store(os.fspath(folder))
+            return _list_store(os.fspath(folder))
         files: list[str] = []
         folders: list[str] = []
         try:
@@ -77,10 +87,10 @@ class Listing:
         )
 
 
-def _in_store(folder: str) -> Listing:
+def _list_store(folder: str) -> Listing:
     if not is_listing(folder):
         raise no_listing(folder, "a folder")
-    objects, folders = names_under(folder)
+    objects, folders = list_folder(folder)
     if not objects and not folders:
         raise _no_folder(folder)
     files = [base_name(each) for each in objects]
@@ -96,11 +106,11 @@ def _no_folder(folder: str) -> NoFiles:
     return NoFiles(Where(path=folder), expected="a folder", found="nothing below that name")
 
 
-Look: TypeAlias = Callable[[str], Listing]
+Lister: TypeAlias = Callable[[str], Listing]
 """What tells what is in a folder: :meth:`Listing.of`, or what has seen more of a tree at once."""
 
 
-def looking_into(root: str, *, most: int | None = None) -> Look:
+def lister_for(root: str, *, most: int | None = None) -> Lister:
     """How to look into a folder and those below it: here one by one; in a store by one list of all that is below.
 
     Args:
@@ -110,10 +120,10 @@ def looking_into(root: str, *, most: int | None = None) -> Look:
     Raises:
         NoFiles: Nothing is there.
     """
-    return _Tree(root, most).listing if is_listing(root) else Listing.of
+    return _StoreTree(root, most).listing if is_listing(root) else Listing.of
 
 
-class _Tree:
+class _StoreTree:
     """Everything below a folder of a store."""
 
     def __init__(self, root: str, most: int | None) -> None:
@@ -121,7 +131,7 @@ class _Tree:
         self._files: dict[str, list[str]] = {"": []}
         self._folders: dict[str, set[str]] = {"": set()}
         start = len(Url.of(self.root).key) + 1 if Url.of(self.root).key else 0
-        for each in keys_below(self.root, most=most):
+        for each in list_below(self.root, most=most):
             parts = Url.of(each).key[start:].split("/")
             if all(map(is_visible, parts)):
                 self._add(parts)
@@ -168,8 +178,8 @@ class AtomicFolder:
         self._is_uploaded = is_uploaded(self.path)
         if self._is_uploaded:
             check_writable(self.path)
-            if is_there([self.path])[0]:
-                raise there_already(self.path)
+            if objects_exist([self.path])[0]:
+                raise folder_exists_error(self.path)
         parent, name = (staging_folder(), "folder") if self._is_uploaded else os.path.split(self.path)
         if (
             not self._is_uploaded
@@ -202,7 +212,7 @@ class AtomicFolder:
 
     def write(self, name: str, content: bytes) -> None:
         """Add a file."""
-        with naming(os.path.join(self.path, name)), open(self.place(name), "xb") as file:
+        with name_in_errors(os.path.join(self.path, name)), open(self.place(name), "xb") as file:
             file.write(content)
 
     def close(self) -> None:
@@ -232,3 +242,20 @@ class AtomicFolder:
         if not self.closed:
             self.closed = True
             shutil.rmtree(self._temporary, ignore_errors=True)
+
+
+def first_existing(paths: Sequence[str]) -> str | None:
+    """The first of some names under which there is something; URLs are asked all at once."""
+    urls = [path for path in paths if is_url(path)]
+    known = dict(zip(urls, objects_exist(urls), strict=True))
+    return next((path for path in paths if (known[path] if path in known else os.path.exists(path))), None)
+
+
+def remove(path: str) -> None:
+    """Remove a file, or a folder with all that is in it."""
+    if is_url(path):
+        remove_objects([path, *list_below(path)])
+    elif os.path.isdir(path):
+        shutil.rmtree(path)
+    else:
+        os.unlink(path)

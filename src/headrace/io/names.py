@@ -14,11 +14,12 @@ __all__ = [
     "as_shard",
     "is_record_name",
     "is_temporary",
-    "listed",
     "natural_key",
     "shard_names",
+    "summarize_names",
     "whole_set_hint",
 ]
+
 
 TEMPORARY_SUFFIX = ".headrace-tmp"
 """What the name of a file that is still being written ends in."""
@@ -77,7 +78,7 @@ def natural_key(path: str) -> tuple[str | int, ...]:
     return tuple(int(part) if number % 2 else part for number, part in enumerate(re.split(r"(\d+)", path)))
 
 
-def listed(names: Sequence[str]) -> str:
+def summarize_names(names: Sequence[str]) -> str:
     """Some names for a message: the first few, and how many more."""
     shown = ", ".join(os.path.basename(name) for name in names[:MANY])
     return shown if len(names) <= MANY else f"{shown} and {len(names) - MANY} more"

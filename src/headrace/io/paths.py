@@ -20,12 +20,12 @@ from headrace.io.names import (
     as_shard,
     is_record_name,
     is_temporary,
-    listed,
     natural_key,
     shard_names,
+    summarize_names,
     whole_set_hint,
 )
-from headrace.io.store.names import expand_url
+from headrace.io.store.listing import expand_url
 from headrace.io.urls import SCHEMES, is_url, scheme_of
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "path_list",
     "shard_paths",
 ]
+
 
 PathLike: TypeAlias = str | os.PathLike[str]
 FRAMES = {"pandas": "pandas.from_pandas", "polars": "arrow.from_arrow", "pyarrow": "arrow.from_arrow"}
@@ -62,11 +63,11 @@ def path_list(given: object) -> list[PathLike]:
         if isinstance(given, set | frozenset):
             raise TypeError("a set of paths has no order: pass a list, such as sorted(paths)")
         if not isinstance(given, Iterable) or isinstance(given, bytes | bytearray | Mapping) or _is_data(given):
-            raise _no_path(given, "as a path")
+            raise _not_a_path(given, "as a path")
     paths: list[PathLike] = []
     for path in given:
         if not isinstance(path, str) and not isinstance(path, os.PathLike):
-            raise _no_path(path, "in the list of paths")
+            raise _not_a_path(path, "in the list of paths")
         paths.append(path)
     return paths
 
@@ -79,7 +80,7 @@ def _is_data(given: object) -> bool:
     )
 
 
-def _no_path(given: object, place: str) -> TypeError:
+def _not_a_path(given: object, place: str) -> TypeError:
     library = type(given).__module__.partition(".")[0]
     if library in FRAMES:
         hint = f"headrace.adapters.{FRAMES[library]}(...) makes a source of it."
@@ -112,13 +113,13 @@ def expand(path: PathLike | Iterable[PathLike]) -> list[str]:
         NoFiles: Nothing matches, or a shard of a set is missing (the message names it).
         UnsupportedData: A URL of a scheme that cannot be read, or a folder or glob of a server that does not list.
     """
-    parts = [_text(part) for part in path_list(path)]
+    parts = [_as_text(part) for part in path_list(path)]
     if not parts:
         raise NoFiles(Where(), expected="at least one path", found="an empty list")
     return [file for part in parts for file in _expand_one(part)]
 
 
-def _text(path: PathLike) -> str:
+def _as_text(path: PathLike) -> str:
     text = os.fspath(path)
     if not isinstance(text, str):
         raise TypeError(f"a path is str or os.PathLike[str], got {type(path).__name__}")
@@ -178,17 +179,17 @@ def _expand_one(path: str) -> list[str]:
         return expand_url(path)
     mode = _mode(path)
     if mode is not None:
-        return _in_folder(path) if stat.S_ISDIR(mode) else [path]
+        return _expand_folder(path) if stat.S_ISDIR(mode) else [path]
     shard = as_shard(path)
     if shard and not shard["number"].isdigit():
         return shard_paths(shard["stem"], int(shard["count"]), shard["end"], digits=len(shard["count"]))
     if counted := COUNTED.fullmatch(path):
-        return _counted(path, counted["stem"], counted["count"], counted["end"])
+        return _expand_counted(path, counted["stem"], counted["count"], counted["end"])
     if glob.has_magic(path):
-        return _matching(path)
+        return _expand_glob(path)
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, ValueError):
         os.stat(path)  # Raises what is to be said where it is there, and a folder on the way may not be looked into.
-    hint = f"{whole_set_hint(path)} {_near(path)}".strip()
+    hint = f"{whole_set_hint(path)} {_describe_folder(path)}".strip()
     raise NoFiles(Where(path=path), expected="a file, folder or pattern", found="nothing of that name", hint=hint)
 
 
@@ -205,7 +206,9 @@ def shard_paths(stem: str, count: int, end: str = "", *, digits: int = 5) -> lis
         raise NoFiles(
             Where(path=missing[0] if missing else stem),
             expected=f"all {count} shards" if names else "one shard or more",
-            found=f"{len(names) - len(missing)} of them, without {listed(missing)}" if names else "a set of none",
+            found=f"{len(names) - len(missing)} of them, without {summarize_names(missing)}"
+            if names
+            else "a set of none",
             hint="To read an incomplete set, pass the list of the files that are there.",
         )
     return names
@@ -218,7 +221,7 @@ def _names_beside(path: str) -> frozenset[str]:
         return frozenset()
 
 
-def _counted(path: str, stem: str, count: str, end: str) -> list[str]:
+def _expand_counted(path: str, stem: str, count: str, end: str) -> list[str]:
     if count != "*":
         return shard_paths(f"{stem}-", int(count), end)
     shape = re.compile(re.escape(os.path.basename(stem)) + r"-\d{5,}-of-(\d{5,})" + re.escape(end))
@@ -228,20 +231,20 @@ def _counted(path: str, stem: str, count: str, end: str) -> list[str]:
             Where(path=path),
             expected=f"one set of shards {stem}-?????-of-?????{end}",
             found="sets of " + " and ".join(sorted(counts)) if counts else "none",
-            hint="Name one of them, as in x@8." if counts else _near(path),
+            hint="Name one of them, as in x@8." if counts else _describe_folder(path),
         )
     digits = counts.pop()
     return shard_paths(f"{stem}-", int(digits), end, digits=len(digits))
 
 
-def _matching(pattern: str) -> list[str]:
+def _expand_glob(pattern: str) -> list[str]:
     files = sorted((p for p in glob.glob(pattern) if not os.path.isdir(p) and not is_temporary(p)), key=natural_key)
     if not files:
-        raise NoFiles(Where(path=pattern), expected="files that match", found="none", hint=_near(pattern))
+        raise NoFiles(Where(path=pattern), expected="files that match", found="none", hint=_describe_folder(pattern))
     return files
 
 
-def _in_folder(folder: str) -> list[str]:
+def _expand_folder(folder: str) -> list[str]:
     with os.scandir(folder) as entries:
         names = [entry.name for entry in entries if is_record_file(entry)]
     if not names:
@@ -278,7 +281,7 @@ def absolute(path: PathLike) -> str:
     return text if is_url(text) else os.path.abspath(text)
 
 
-def _near(path: str) -> str:
+def _describe_folder(path: str) -> str:
     """What is there instead."""
     folder = os.path.dirname(path)
     while folder and not os.path.isdir(folder) and os.path.dirname(folder) != folder:
@@ -288,4 +291,4 @@ def _near(path: str) -> str:
     except OSError:
         return ""
     where = f"The folder {folder or os.getcwd()}"
-    return f"{where} holds {listed(names)}." if names else f"{where} is empty."
+    return f"{where} holds {summarize_names(names)}." if names else f"{where} is empty."

@@ -16,10 +16,10 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from headrace.io.faults import close_quietly, naming
+from headrace.io.faults import close_quietly, name_in_errors
 
 __all__ = [
-    "among_others",
+    "as_pool_thread",
     "cpu_limit",
     "lock",
     "memory_limit",
@@ -98,7 +98,7 @@ def _mounts(root: str, controller: str) -> Iterator[tuple[str, str, str]]:
         fields, (kind, *rest) = before.split(), after.split() or [""]
         has_it = kind == V2 or (kind == "cgroup" and controller in rest[-1].split(",") if rest else False)
         if len(fields) >= 5 and has_it:
-            yield _unescaped(fields[3]), _unescaped(fields[4]), kind
+            yield _unescape(fields[3]), _unescape(fields[4]), kind
 
 
 def _below(top: str, path: str | None) -> Path | None:
@@ -141,7 +141,7 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _unescaped(field: str) -> str:
+def _unescape(field: str) -> str:
     """A field of mountinfo, which has spaces and the like as three octal digits."""
     return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), field)
 
@@ -165,7 +165,7 @@ def _allowed_cores() -> int | None:
 
 
 @contextmanager
-def among_others() -> Iterator[None]:
+def as_pool_thread() -> Iterator[None]:
     """While this is entered, this thread is one of several at work, which all have something to do: see :func:`spare_cores`."""
     before = getattr(_of_thread, "is_one_of_several", False)
     _of_thread.is_one_of_several = True
@@ -219,7 +219,7 @@ def sync_folder(folder: str) -> None:
     """Wait until the disk has the names in a folder: a rename must reach it too."""
     if os.name != "posix":
         return
-    with naming(folder):
+    with name_in_errors(folder):
         fd = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(fd)

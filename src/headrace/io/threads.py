@@ -24,7 +24,7 @@ from typing import Any, Generic, TypeVar
 
 from headrace import _native
 
-__all__ = ["Behind", "ThreadPool", "ahead", "fork_count", "start_thread"]
+__all__ = ["BackgroundCalls", "ThreadPool", "fork_count", "prefetch", "start_thread"]
 
 
 T = TypeVar("T")
@@ -46,12 +46,12 @@ def start_thread(target: Callable[..., object], *args: object, name: str, stop: 
         name: For debuggers.
         stop: Makes ``target`` return soon. May be called more than once, and after the thread has ended.
     """
-    for ended in [each for each in _others() if not each.is_alive()]:
+    for ended in [each for each in _other_threads() if not each.is_alive()]:
         _threads.pop(ended, None)
     if not _threads:
         # As late as possible: exit handlers run in reverse order, and libraries that we use have some, too.
-        atexit.unregister(_end_all)
-        atexit.register(_end_all)
+        atexit.unregister(_stop_all)
+        atexit.register(_stop_all)
     thread = Thread(target=_run, args=(target, args, stop), name=name, daemon=True)
     thread.start()
     _threads.setdefault(thread, stop)
@@ -70,10 +70,10 @@ def _nothing() -> None:
     """There is nothing to stop."""
 
 
-def _end_all() -> None:
+def _stop_all() -> None:
     """Stop all threads and wait for them, also for those that are started meanwhile."""
     until = monotonic() + EXIT_WAIT_S
-    while (others := _others()) and monotonic() < until:
+    while (others := _other_threads()) and monotonic() < until:
         for stop in others.values():
             stop()
         for thread in others:
@@ -82,7 +82,7 @@ def _end_all() -> None:
                 _threads.pop(thread, None)
 
 
-def _others() -> dict[Thread, Callable[[], object]]:
+def _other_threads() -> dict[Thread, Callable[[], object]]:
     return {each: stop for each, stop in dict(_threads).items() if each.ident != get_ident()}
 
 
@@ -143,13 +143,13 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def ahead(items: Iterable[T], *, depth: int = 8) -> Generator[T, None, None]:
+def prefetch(items: Iterable[T], *, depth: int = 8) -> Generator[T, None, None]:
     """The same items, made by a thread of their own up to ``depth`` of them in advance.
 
     An exception of theirs is raised here, in its place. Closing this generator stops the thread and closes ``items``.
     """
     forks = fork_count()
-    shelf = _Shelf(items, depth)
+    shelf = _PrefetchBuffer(items, depth)
     thread = start_thread(shelf.fill, name="headrace-ahead", stop=shelf.stop)
     try:
         while True:
@@ -169,7 +169,7 @@ def ahead(items: Iterable[T], *, depth: int = 8) -> Generator[T, None, None]:
                 thread.join()
 
 
-class _Shelf(Generic[T]):
+class _PrefetchBuffer(Generic[T]):
     """Items between the thread that makes them and the one that uses them."""
 
     def __init__(self, items: Iterable[T], depth: int) -> None:
@@ -234,7 +234,7 @@ DEPTH = 2  # calls that may be pending while the next is being prepared; each ho
 MOST_THREADS = 4  # for all files of a process together: a thousand shards need no thousand threads
 
 
-class Behind:
+class BackgroundCalls:
     """Calls, made in order by a thread, or by whoever waits for them while no thread has time.
 
     An error of one is raised by the next :meth:`add` or :meth:`settle`; the calls behind it are not made. For one thread to use,

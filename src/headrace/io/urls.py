@@ -12,14 +12,15 @@ __all__ = [
     "SCHEMES",
     "Url",
     "base_name",
-    "beside",
-    "inside",
+    "child_of",
     "is_listing",
     "is_url",
     "parent_of",
     "scheme_of",
+    "sibling_of",
     "stays_below",
 ]
+
 
 SCHEMES = ("http", "https", "s3", "gs", "az")
 """What can be read."""
@@ -103,7 +104,7 @@ def base_name(path: str) -> str:
     return os.path.basename(path)
 
 
-def beside(path: str, name: str) -> str:
+def sibling_of(path: str, name: str) -> str:
     """The file ``name`` beside the file or URL ``path``. A ``name`` that is a URL or an absolute path stands for itself.
 
     >>> beside("https://host/train/rows.csv", "images/1.jpg"), beside("train/rows.csv", "images/1.jpg")
@@ -135,7 +136,7 @@ def stays_below(name: str) -> bool:
     return LEADS_OUT.search(name) is None
 
 
-def inside(folder: str, name: str) -> str:
+def child_of(folder: str, name: str) -> str:
     """What is called ``name`` in a folder, here or in a store.
 
     >>> inside("s3://bucket/train/", "cat/1.jpg"), inside("train", "cat")

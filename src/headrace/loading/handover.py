@@ -114,19 +114,19 @@ def handover(to: To, device: Any) -> tuple[Convert | None, Arrive | None]:
     if device is None:
         return converter(to), None
     if to == "jax":
-        return _through(_to_jax(device), offsets=None), None
+        return _convert_all(_to_jax(device), offsets=None), None
     if to != "torch":
         raise ValueError(f"device={device!r} needs to='torch' or to='jax'")
     torch = require("torch", extra="torch")
     found = torch_device(torch, device)
     if found.type != "cuda":
         convert = _to_torch()
-        return _through(lambda array: _moved(convert(array), torch, found), offsets=convert), None
+        return _convert_all(lambda array: _move(convert(array), torch, found), offsets=convert), None
     stage = CudaStage(torch, found)
     return _staging(torch, stage), stage.arrive
 
 
-def _moved(value: Any, torch: Any, device: Any) -> Any:
+def _move(value: Any, torch: Any, device: Any) -> Any:
     return value.to(device) if isinstance(value, torch.Tensor) else value
 
 
@@ -143,7 +143,7 @@ def _staging(torch: Any, stage: CudaStage) -> Convert:
                 moved.append(value)
             return value
 
-        return stage.begin(_through(move, offsets=convert), moved, batch)
+        return stage.begin(_convert_all(move, offsets=convert), moved, batch)
 
     return begin
 
@@ -170,13 +170,13 @@ def converter(to: To) -> Convert | None:
         return None
     if to == "torch":
         convert = _to_torch()
-        return _through(convert, offsets=convert)
+        return _convert_all(convert, offsets=convert)
     if to == "jax":
-        return _through(_to_jax(), offsets=None)
+        return _convert_all(_to_jax(), offsets=None)
     raise ValueError(f"to must be 'numpy', 'torch' or 'jax', got {to!r}")
 
 
-def _through(convert: Convert, *, offsets: Convert | None) -> Convert:
+def _convert_all(convert: Convert, *, offsets: Convert | None) -> Convert:
     """``convert`` on every array inside a value, and ``offsets`` on those of a :class:`Ragged`."""
 
     def go(value: Any) -> Any:

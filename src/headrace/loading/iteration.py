@@ -12,21 +12,22 @@ from headrace.contracts.protocols import CutsCleanly, ReadsBatches, Sampler, Str
 from headrace.contracts.records import Shard
 from headrace.contracts.values import Batch
 from headrace.io.threads import fork_count
-from headrace.loading.making import Block, Maker, Pace, Stream
-from headrace.loading.plan import Cursor, Layout, Run
-from headrace.loading.prefetch import Ahead
+from headrace.loading.making import BatchMaker, Block, EpochStream, JobSizer
+from headrace.loading.plan import BatchRun, Cursor, RoundPlan
+from headrace.loading.prefetch import Prefetcher
 from headrace.loading.report import Times
-from headrace.loading.workers.processes import Processes
-from headrace.loading.workers.start import StartMethod
+from headrace.loading.workers.pool import StartMethod
+from headrace.loading.workers.processes import WorkerPrefetcher
 from headrace.sampling.samplers import MAX_EXAMPLES, InOrder
 
-__all__ = ["Batches", "Progress", "Recipe"]
+__all__ = ["Batches", "LoaderPosition", "RunPlan"]
+
 
 CARRIED_NS = 3_000_000
 """A job should take this long where it travels between processes, which costs some ten times what it does between threads."""
 
 
-class Progress:
+class LoaderPosition:
     """How far the consumer has come; what a loader and its newest iterator share.
 
     Args:
@@ -38,7 +39,7 @@ class Progress:
 
     def __init__(self, start: Cursor, finished: Times | None = None) -> None:
         self._start = start
-        self.run: Run | None = None
+        self.run: BatchRun | None = None
         self.given = 0
         """How many batches of ``run`` the consumer has received."""
         self.running: Times | None = None
@@ -55,12 +56,12 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class RunPlan:
     """Everything that decides what the batches of a run are, and how they are made."""
 
     source: ReadsBatches
     order: Callable[[], Sampler]
-    layout: Layout
+    layout: RoundPlan
     shard: Shard
     transform: Callable[[Batch], Any] | None
     convert: Callable[[Any], Any] | None
@@ -73,13 +74,13 @@ class Recipe:
     can_stream: bool
     """Whether the order is the source's own and one rank reads it all."""
 
-    def pace(self) -> Pace:
+    def pace(self) -> JobSizer:
         """How much to make in one job."""
         cuts_cleanly = isinstance(self.source, CutsCleanly) and self.source.cuts_cleanly
         can_grow = bool(self.threads or self.workers) and cuts_cleanly
-        return Pace(can_grow=can_grow, target_ns=CARRIED_NS) if self.workers else Pace(can_grow=can_grow)
+        return JobSizer(can_grow=can_grow, target_ns=CARRIED_NS) if self.workers else JobSizer(can_grow=can_grow)
 
-    def runs(self, start: Cursor, stop_epoch: int | None, pace: Pace) -> Iterator[Run]:
+    def runs(self, start: Cursor, stop_epoch: int | None, pace: JobSizer) -> Iterator[BatchRun]:
         """This rank's batches from ``start`` to the beginning of ``stop_epoch``, for ever if that is ``None``.
 
         Of epochs without a batch there is no for ever: those end at once.
@@ -91,24 +92,26 @@ class Recipe:
                 return
             start = Cursor(start.epoch + 1, 0)
 
-    def _jobs(self, runs: Iterator[Run]) -> Iterator[Callable[[], Block]]:
-        maker = Maker(self.source, self.order(), self.transform, self.convert)
+    def _jobs(self, runs: Iterator[BatchRun]) -> Iterator[Callable[[], Block]]:
+        maker = BatchMaker(self.source, self.order(), self.transform, self.convert)
         return (partial(maker.make, run) for run in runs)
 
-    def _processes(self, runs: Iterator[Run]) -> Processes:
+    def _processes(self, runs: Iterator[BatchRun]) -> WorkerPrefetcher:
         """What the workers make arrives as NumPy arrays, and is converted here."""
         order = self.order()
-        return Processes(
+        return WorkerPrefetcher(
             runs,
-            maker=Maker(self.source, order, self.transform, None),
-            finish=Maker(self.source, order, None, self.convert).finish,
+            maker=BatchMaker(self.source, order, self.transform, None),
+            finish=BatchMaker(self.source, order, None, self.convert).finish,
             workers=self.workers,
             ahead=self.ahead,
             method=self.start_method,
             early=self.to_device,
         )
 
-    def blocks(self, start: Cursor, stop_epoch: int | None, pace: Pace) -> tuple[Ahead[Block] | Processes, int | None]:
+    def blocks(
+        self, start: Cursor, stop_epoch: int | None, pace: JobSizer
+    ) -> tuple[Prefetcher[Block] | WorkerPrefetcher, int | None]:
         """The blocks from ``start`` on, and the epoch at which they end.
 
         They end after one epoch where the source streams it, because only then it is known how the source does the next.
@@ -117,19 +120,19 @@ class Recipe:
             return self._processes(self.runs(start, stop_epoch, pace)), stop_epoch
         if self.can_stream and start.position == 0 and (stream := self._stream(start.epoch)) is not None:
             # The stream is one after the other by nature: one thread pulls it, and the consumer waits.
-            ahead = Ahead(stream.jobs(), threads=min(self.threads, 1), ahead=max(self.ahead, 2), helping=False)
+            ahead = Prefetcher(stream.jobs(), threads=min(self.threads, 1), ahead=max(self.ahead, 2), helping=False)
             return ahead, start.epoch + 1
         jobs = self._jobs(self.runs(start, stop_epoch, pace))
-        return Ahead(jobs, threads=self.threads, ahead=self.ahead), stop_epoch
+        return Prefetcher(jobs, threads=self.threads, ahead=self.ahead), stop_epoch
 
-    def _stream(self, epoch: int) -> Stream | None:
+    def _stream(self, epoch: int) -> EpochStream | None:
         assert isinstance(self.source, Streams)
         batches = self.source.stream(self.layout.batch_size)
         if batches is None:
             return None
         # The number of examples is not known before a stream has ended, so the order is one that goes on as long as it can.
-        maker = Maker(self.source, InOrder(MAX_EXAMPLES), self.transform, self.convert)
-        return Stream(batches, maker, epoch, self.layout.batch_size, drop_last=self.layout.drop_last)
+        maker = BatchMaker(self.source, InOrder(MAX_EXAMPLES), self.transform, self.convert)
+        return EpochStream(batches, maker, epoch, self.layout.batch_size, drop_last=self.layout.drop_last)
 
 
 class Batches(Iterator[Any]):
@@ -138,14 +141,14 @@ class Batches(Iterator[Any]):
     Closed when it is exhausted, fails or is let go of; ``close()`` does it at once and waits for the threads or processes.
     """
 
-    def __init__(self, recipe: Recipe, progress: Progress, stop_epoch: int | None) -> None:
+    def __init__(self, recipe: RunPlan, progress: LoaderPosition, stop_epoch: int | None) -> None:
         self._recipe = recipe
         self._progress = progress
         self._stop_epoch = stop_epoch
         self._fetched = progress.cursor
         self._ready: list[Any] = []
         self._error: Exception | None = None
-        self._blocks: Ahead[Block] | Processes | None = None
+        self._blocks: Prefetcher[Block] | WorkerPrefetcher | None = None
         self._blocks_end: int | None = None
         self._pace = recipe.pace()
         self._forks = fork_count()

@@ -16,6 +16,7 @@ from headrace.sources.stacking import reordered
 
 __all__ = ["Bucket", "Pack", "Pad"]
 
+
 Overlong = Literal["raise", "truncate", "split"]
 
 
@@ -72,7 +73,7 @@ class Pad:
                 length = -(-int(lengths.max(initial=0)) // self.multiple) * self.multiple
             if not self.truncate:
                 _check_lengths(name, lengths, length)
-            padded[name] = _padded(rows, length, self.fill)
+            padded[name] = _pad_rows(rows, length, self.fill)
             padded[f"{name}_length"] = np.minimum(lengths, length)
         return padded
 
@@ -256,7 +257,7 @@ def _rows(batch: Mapping[str, Any], name: str) -> Ragged:
     raise SchemaMismatch(Where(feature=name), expected="a feature with one axis that varies", found=found)
 
 
-def _padded(rows: Ragged, length: int, fill: Any) -> npt.NDArray[Any]:
+def _pad_rows(rows: Ragged, length: int, fill: Any) -> npt.NDArray[Any]:
     values, lengths = np.asarray(rows.values), rows.lengths
     out = np.full((len(rows), length, *values.shape[1:]), fill, values.dtype)
     if int(lengths.max(initial=0)) > length:

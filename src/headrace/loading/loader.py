@@ -14,11 +14,11 @@ from headrace.contracts.values import Batch
 from headrace.errors import StateMismatch, UnsupportedData, Where
 from headrace.io.system import usable_cores
 from headrace.loading.handover import To, handover
-from headrace.loading.iteration import Batches, Progress, Recipe
-from headrace.loading.plan import Cursor, Layout, default_shard
+from headrace.loading.iteration import Batches, LoaderPosition, RunPlan
+from headrace.loading.plan import Cursor, RoundPlan, default_shard
 from headrace.loading.report import Report
-from headrace.loading.workers.filters import evaluate_filters
-from headrace.loading.workers.start import START_METHODS, StartMethod
+from headrace.loading.workers.pool import START_METHODS, StartMethod
+from headrace.loading.workers.processes import evaluate_filters
 from headrace.sampling.samplers import InOrder, Shuffled
 
 __all__ = ["Loader"]
@@ -104,7 +104,7 @@ class Loader(Iterable[Any]):
         self._epochs = None if epochs is None else whole(epochs, "epochs", least=1)
         choice(to, "to", ("numpy", "torch", "jax"))
         self._shard = default_shard(to) if shard is None else _checked_shard(shard)
-        self._layout = Layout(self._shard.world, whole(batch_size, "batch_size", least=1), drop_last)
+        self._layout = RoundPlan(self._shard.world, whole(batch_size, "batch_size", least=1), drop_last)
         _check_multiple(source, self._layout.batch_size)
         self._map_batch = function(map_batch, "map_batch")
         self._workers = _workers(workers, threads, start_method)
@@ -114,7 +114,7 @@ class Loader(Iterable[Any]):
         self._to: To = to
         self._device = device
         handover(to, device)  # A missing package is better found now than at the first batch.
-        self._progress = Progress(Cursor(0, 0))
+        self._progress = LoaderPosition(Cursor(0, 0))
 
     @property
     def source(self) -> ReadsBatches:
@@ -152,7 +152,7 @@ class Loader(Iterable[Any]):
         Several iterators may run at once; each goes its own way, and the loader's state is that of the newest.
         """
         old = self._progress
-        self._progress = Progress(self._normal(old.cursor), finished=old.finished)
+        self._progress = LoaderPosition(self._normal(old.cursor), finished=old.finished)
         return Batches(self._recipe(), self._progress, self._stop_epoch())
 
     def __len__(self) -> int:
@@ -196,7 +196,7 @@ class Loader(Iterable[Any]):
             raise _mismatch("epoch", "a whole number from 0", epoch)
         if type(position) is not int or not 0 <= position <= n:
             raise _mismatch("position", f"a whole number from 0 to {n}", position)
-        self._progress = Progress(Cursor(epoch, position), finished=self._progress.finished)
+        self._progress = LoaderPosition(Cursor(epoch, position), finished=self._progress.finished)
 
     def report(self) -> Report:
         """Where the time of the last finished epoch went (of the running one, if none is finished), and what to change.
@@ -230,10 +230,10 @@ class Loader(Iterable[Any]):
             return None
         return (self._normal(self._progress.cursor).epoch // self._epochs + 1) * self._epochs
 
-    def _recipe(self) -> Recipe:
+    def _recipe(self) -> RunPlan:
         is_plain = self._sampler is None and self._seed is None
         convert, arrive = handover(self._to, self._device)
-        return Recipe(
+        return RunPlan(
             source=self._source,
             order=lambda: self.sampler,
             layout=self._layout,
@@ -251,7 +251,7 @@ class Loader(Iterable[Any]):
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but the clocks."""
-        return {**self.__dict__, "_progress": Progress(self._progress.cursor)}
+        return {**self.__dict__, "_progress": LoaderPosition(self._progress.cursor)}
 
     def __repr__(self) -> str:
         order = "the source's order" if self._sampler is None else repr(self._sampler)

@@ -13,12 +13,12 @@ import numpy as np
 from headrace.contracts.protocols import Locates, ReadsBatches, Sampler
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import SchemaMismatch, TransformError, Where
-from headrace.loading.plan import Run
+from headrace.loading.plan import BatchRun
 
-__all__ = ["Block", "Maker", "Pace", "Stream", "bytes_of", "check_rows", "cut"]
+__all__ = ["BatchMaker", "Block", "EpochStream", "JobSizer", "bytes_of", "check_rows", "cut_batch"]
 
 
-def cut(batch: Batch, size: int, count: int) -> list[Batch]:
+def cut_batch(batch: Batch, size: int, count: int) -> list[Batch]:
     """``count`` consecutive parts of ``size`` examples each: views of the columns, no copies (sparse columns are copied).
 
     >>> [part["x"].tolist() for part in cut({"x": np.arange(6)}, 3, 2)]
@@ -77,7 +77,7 @@ MAX_BATCHES = 256
 class Block:
     """What one job made: the batches of a run in order, up to the error that stands in place of the next one."""
 
-    run: Run
+    run: BatchRun
     batches: list[Any]
     error: Exception | None = None
     bytes: int = 0
@@ -97,7 +97,7 @@ class Block:
         self.carrying_ns += other.carrying_ns
 
 
-class Pace:
+class JobSizer:
     """How many batches to make in one job, found from the first ones.
 
     Args:
@@ -125,7 +125,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Maker:
+class BatchMaker:
     """Reads, cuts, transforms and converts batches. Used by several threads at once.
 
     Args:
@@ -140,7 +140,7 @@ class Maker:
     transform: Callable[[Batch], Any] | None
     convert: Callable[[Any], Any] | None
 
-    def make(self, run: Run) -> Block:
+    def make(self, run: BatchRun) -> Block:
         """The batches of a run."""
         begun = perf_counter_ns()
         try:
@@ -152,7 +152,7 @@ class Maker:
         block.reading_ns = perf_counter_ns() - begun
         return self.finish(block)
 
-    def _make_singly(self, run: Run) -> Block:
+    def _make_singly(self, run: BatchRun) -> Block:
         """Batch by batch, up to the one that fails: the sound ones before it are handed out first."""
         whole = Block(run, [])
         for number in range(run.batches):
@@ -161,11 +161,11 @@ class Maker:
                 break
         return whole
 
-    def _read(self, run: Run) -> Block:
+    def _read(self, run: BatchRun) -> Block:
         indices = _indices(self.sampler, run)
         batch = self.source.batch(indices)
         check_rows(batch, len(indices))
-        return Block(run, cut(batch, run.size, run.batches), bytes=bytes_of(batch))
+        return Block(run, cut_batch(batch, run.size, run.batches), bytes=bytes_of(batch))
 
     def finish(self, block: Block) -> Block:
         """Apply the user's function and the conversion to batches that were read."""
@@ -179,7 +179,7 @@ class Maker:
             block.handover_ns = perf_counter_ns() - begun
         return block
 
-    def _transformed(self, run: Run, transform: Callable[[Batch], Any], number: int, batch: Batch) -> Any:
+    def _transformed(self, run: BatchRun, transform: Callable[[Batch], Any], number: int, batch: Batch) -> Any:
         try:
             return transform(batch)
         except Exception as error:
@@ -210,7 +210,7 @@ def _apply(function: Callable[[int, Any], Any], block: Block) -> None:
     block.batches = done
 
 
-def _indices(sampler: Sampler, run: Run) -> Indices:
+def _indices(sampler: Sampler, run: BatchRun) -> Indices:
     """The indices of a run; asks once where its batches follow one another."""
     if run.step == run.size or run.batches == 1:
         indices = sampler.indices(run.epoch, run.begin, run.begin + run.batches * run.size)
@@ -223,7 +223,7 @@ def _indices(sampler: Sampler, run: Run) -> Indices:
     return indices
 
 
-class Stream:
+class EpochStream:
     """Batches that a source gives in order, for one epoch. Pulled by one thread at a time.
 
     Args:
@@ -234,7 +234,9 @@ class Stream:
         drop_last: Leave out a last batch that holds fewer.
     """
 
-    def __init__(self, batches: Iterator[Batch], maker: Maker, epoch: int, batch_size: int, *, drop_last: bool) -> None:
+    def __init__(
+        self, batches: Iterator[Batch], maker: BatchMaker, epoch: int, batch_size: int, *, drop_last: bool
+    ) -> None:
         self.ended = False
         self._maker = maker
         self._epoch = epoch
@@ -265,9 +267,9 @@ class Stream:
         block.reading_ns = perf_counter_ns() - begun
         return self._maker.finish(block)
 
-    def _run(self, rows: int, *, is_last: bool) -> Run:
+    def _run(self, rows: int, *, is_last: bool) -> BatchRun:
         start, self._position = self._position, self._position + rows
-        return Run(self._epoch, start // self._batch_size, start, rows, start, rows, 1, is_last)
+        return BatchRun(self._epoch, start // self._batch_size, start, rows, start, rows, 1, is_last)
 
     def _full(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         return (batch for batch in batches if _rows(batch) == self._batch_size)

@@ -21,6 +21,7 @@ from headrace.sources.stacking import join, reordered
 
 __all__ = ["Mixture", "Stop"]
 
+
 Stop = Literal["first", "all"]
 Weights = Mapping[Any, Weight] | Iterable[tuple[Any, Weight]]
 _SEED_STEP = 0x9E3779B97F4A7C15
@@ -165,7 +166,7 @@ class Mixture:
             self.sources[component].batch(self._indices(component, draws[place]))
             for component, place in zip(used.tolist(), places, strict=True)
         ]
-        return batches[0] if len(batches) == 1 else _merged(batches, places)
+        return batches[0] if len(batches) == 1 else _merge(batches, places)
 
     def _indices(self, component: int, draws: Indices) -> Indices:
         """A component's indices at its ``draws``-th turns: its own epochs, one after the other."""
@@ -246,7 +247,7 @@ def _check_quotas(weights: Sequence[Weight]) -> None:
         raise ValueError(f"quotas add up to at most {MAX_PERIOD:,}")
 
 
-def _merged(batches: Sequence[Batch], places: Sequence[Indices]) -> Batch:
+def _merge(batches: Sequence[Batch], places: Sequence[Indices]) -> Batch:
     """The rows of several batches, each at its place."""
     first = batches[0]
     for batch in batches[1:]:

@@ -30,7 +30,7 @@ from headrace._optional import require
 from headrace.contracts.records import Shard
 from headrace.loading.handover import To
 
-__all__ = ["Cursor", "Layout", "Run", "default_shard", "part"]
+__all__ = ["BatchRun", "Cursor", "RoundPlan", "default_shard", "part_bounds"]
 
 
 class Cursor(NamedTuple):
@@ -40,7 +40,7 @@ class Cursor(NamedTuple):
     position: int
 
 
-class Run(NamedTuple):
+class BatchRun(NamedTuple):
     """Batches of one rank in consecutive rounds of one epoch.
 
     Plain numbers for many batches at once, because a batch may be made in a few microseconds.
@@ -73,7 +73,7 @@ class Run(NamedTuple):
         begin = self.begin + number * self.step
         return begin, begin + self.size
 
-    def only(self, number: int) -> Run:
+    def only(self, number: int) -> BatchRun:
         """The run of batch ``number`` alone."""
         ahead = number * self.step
         is_last = self.is_last and number == self.batches - 1
@@ -84,7 +84,7 @@ class Run(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class RoundPlan:
     """How the rest of an epoch is cut into rounds.
 
     Args:
@@ -107,7 +107,7 @@ class Layout:
         full, odd = self._rounds(position, n)
         return full + (odd > 0)
 
-    def runs(self, cursor: Cursor, n: int, rank: int, batches: Callable[[], int]) -> Iterator[Run]:
+    def runs(self, cursor: Cursor, n: int, rank: int, batches: Callable[[], int]) -> Iterator[BatchRun]:
         """The batches of ``rank`` from ``cursor`` to the end of its epoch of ``n``.
 
         Args:
@@ -122,11 +122,11 @@ class Layout:
         while full:
             count = min(batches(), full)
             full -= count
-            yield Run(epoch, start // step, start, step, start + rank * size, size, count, full == 0 and odd == 0)
+            yield BatchRun(epoch, start // step, start, step, start + rank * size, size, count, full == 0 and odd == 0)
             start += count * step
         if odd:
-            begin, end = part(odd, rank, self.world)
-            yield Run(epoch, start // step, start, odd, start + begin, end - begin, 1, is_last=True)
+            begin, end = part_bounds(odd, rank, self.world)
+            yield BatchRun(epoch, start // step, start, odd, start + begin, end - begin, 1, is_last=True)
 
     def _rounds(self, position: int, n: int) -> tuple[int, int]:
         """How many full rounds are left, and how many positions are in the odd one after them (0: there is none)."""
@@ -138,7 +138,7 @@ class Layout:
         return full, rest
 
 
-def part(size: int, rank: int, world: int) -> tuple[int, int]:
+def part_bounds(size: int, rank: int, world: int) -> tuple[int, int]:
     """Part ``rank`` of ``[0, size)`` in ``world`` consecutive parts, the first ones longer by one where it must be.
 
     >>> [part(7, rank, 3) for rank in range(3)]

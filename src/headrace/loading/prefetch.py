@@ -16,10 +16,11 @@ from threading import Lock, Thread, current_thread, main_thread
 from time import perf_counter_ns
 from typing import Generic, TypeVar
 
-from headrace.io.system import among_others
+from headrace.io.system import as_pool_thread
 from headrace.io.threads import fork_count, start_thread
 
-__all__ = ["Ahead"]
+__all__ = ["Prefetcher"]
+
 
 T = TypeVar("T")
 Job = Callable[[], T]
@@ -68,7 +69,7 @@ class Task(Generic[T]):
 Tasks = SimpleQueue[Task[T] | None]
 
 
-class Crew(Generic[T]):
+class ThreadCrew(Generic[T]):
     """Threads that take tasks from a queue until they find ``None`` there."""
 
     def __init__(self, threads: int) -> None:
@@ -124,7 +125,7 @@ def _work(tasks: Tasks[T]) -> None:
     tasks.put(None)
 
 
-class Ahead(Iterator[T]):
+class Prefetcher(Iterator[T]):
     """The results of jobs in order, some of them made before they are asked for.
 
     Args:
@@ -139,7 +140,7 @@ class Ahead(Iterator[T]):
         self._threads = threads if ahead else 0
         self._ahead = ahead
         self._helping = helping
-        self._crew: Crew[T] | None = None
+        self._crew: ThreadCrew[T] | None = None
         self._given: deque[Task[T]] = deque()
         self.blocked_ns = 0
         """How long the consumer has slept."""
@@ -176,7 +177,7 @@ class Ahead(Iterator[T]):
                 return
             if self._crew is None:
                 try:
-                    self._crew = Crew(self._threads)
+                    self._crew = ThreadCrew(self._threads)
                 except RuntimeError:
                     if main_thread().is_alive():
                         raise
@@ -204,7 +205,7 @@ class Ahead(Iterator[T]):
         """Work on what nobody has begun, until ``task`` is done (true) or nothing is left to begin (false)."""
         assert self._crew is not None
         while (other := self._crew.take()) is not None:
-            with among_others():
+            with as_pool_thread():
                 other.run()
             if other.error is not None and not isinstance(other.error, Exception):
                 raise other.error  # A KeyboardInterrupt is meant for now, not for the batch that it came in.

@@ -15,7 +15,7 @@ from typing import Any
 from headrace.contracts.job import StoredObject
 from headrace.hosting.endpoint import find_endpoint
 from headrace.hosting.registry import state_folder
-from headrace.io.faults import naming
+from headrace.io.faults import name_in_errors
 from headrace.io.write.atomic import write_atomic
 from headrace.jobs.training import read_job, request_stop
 from headrace.jobs.transform.running import read_transform, request_stop_transform
@@ -165,7 +165,7 @@ class Session(OnOneMachine):
             name = one.uri.removeprefix(uri.rstrip("/")).lstrip("/") or one.uri.rpartition("/")[2]
             copy = Path(path) / name
             copy.parent.mkdir(parents=True, exist_ok=True)
-            with naming(str(one.path)):
+            with name_in_errors(str(one.path)):
                 write_atomic(copy, one.path.read_bytes(), durable=False)
             copies.append(str(copy))
         return copies

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from headrace.contracts.job import StoredObject
-from headrace.io.faults import naming
+from headrace.io.faults import name_in_errors
 from headrace.io.write.atomic import AtomicFile
 from headrace.jobs.store import PathStore, objects_below
 
@@ -61,7 +61,7 @@ class LocalStore:
         """Copy a file into the store: there whole, or not at all."""
         target = self.resolve(uri)
         target.parent.mkdir(parents=True, exist_ok=True)
-        with naming(str(path)), path.open("rb") as source, AtomicFile(target) as file:
+        with name_in_errors(str(path)), path.open("rb") as source, AtomicFile(target) as file:
             shutil.copyfileobj(source, file, CHUNK_BYTES)
 
     def put_bytes(self, content: bytes, uri: str) -> None:

@@ -22,9 +22,9 @@ from headrace.contracts.records import Records, Table
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Example, Indices
 from headrace.errors import DataError, NoFiles, SchemaMismatch, UnsupportedData, Where
-from headrace.io.local.open import FilesBelow, LeadsOut, read_each, read_whole
-from headrace.io.store.object import RemoteFile, look_at
-from headrace.io.urls import beside, is_url, stays_below
+from headrace.io.local.open import FolderReader, OutsideFolder, read_each, read_whole
+from headrace.io.store.object import RemoteFile, fetch_heads
+from headrace.io.urls import is_url, sibling_of, stays_below
 from headrace.sources.node import Node, OverFiles, cuts_cleanly, examples_of, narrow, records_below
 from headrace.sources.stacking import row, stack
 from headrace.sources.views import keep_features
@@ -112,13 +112,13 @@ def _sample(node: Node, names: list[str]) -> list[Example]:
 def _any_exists(file: str, paths: list[str]) -> bool:
     """Whether one of these files exists. Not all: a missing one is an error when it is read, and does not turn the others into text."""
     if is_url(file):
-        return any(_exists_at(beside(file, path)) for path in paths[:MOST_REQUESTS])
-    return any(os.path.isfile(beside(file, path)) for path in paths)  # noqa: PTH113 - takes names that no file can have
+        return any(_exists_at(sibling_of(file, path)) for path in paths[:MOST_REQUESTS])
+    return any(os.path.isfile(sibling_of(file, path)) for path in paths)  # noqa: PTH113 - takes names that no file can have
 
 
 def _exists_at(url: str) -> bool:
     try:
-        look_at([RemoteFile(url)])
+        fetch_heads([RemoteFile(url)])
     except NoFiles:
         return False
     return True
@@ -155,7 +155,7 @@ class ImagePaths:
         self.images = images
         self.anywhere = anywhere
         self.schema = Schema({name: images.get(name, feature) for name, feature in parent.schema.items()})
-        self._folders: dict[str, FilesBelow] = {}
+        self._folders: dict[str, FolderReader] = {}
 
     def __len__(self) -> int:
         return len(self.parent)
@@ -193,7 +193,7 @@ class ImagePaths:
             for path, index in zip(paths, indices, strict=True):
                 if not _stays_inside(path):
                     raise self._outside(name, repr(path[:SHOWN]), index)
-        places = [beside(file, path) for file, path in zip(files, paths, strict=True)]
+        places = [sibling_of(file, path) for file, path in zip(files, paths, strict=True)]
         if any(map(is_url, places)):
             return self._fetched(name, places, indices)
         images = np.empty(len(indices), object)
@@ -202,7 +202,7 @@ class ImagePaths:
                 images[position] = read_whole(whole) if self.anywhere else self._below(files[position], paths[position])
             except (NoFiles, IsADirectoryError, NotADirectoryError, ValueError) as error:
                 raise self._missing(name, whole, indices[position]) from error
-            except LeadsOut as error:
+            except OutsideFolder as error:
                 raise self._outside(name, f"{paths[position]!r}, {error}", indices[position]) from error
         return images
 
@@ -210,7 +210,7 @@ class ImagePaths:
         folder = os.path.dirname(file)  # noqa: PTH120 - a Path is slower than reading the file
         found = self._folders.get(folder)
         if found is None:
-            found = self._folders.setdefault(folder, FilesBelow(folder))
+            found = self._folders.setdefault(folder, FolderReader(folder))
         return found.read(path)
 
     def _fetched(self, name: str, places: list[str], indices: Sequence[int]) -> npt.NDArray[Any]:

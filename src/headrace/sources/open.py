@@ -27,8 +27,8 @@ from headrace.formats.open import open_records
 from headrace.formats.registry import format_named, format_of_name
 from headrace.io.folders import Listing
 from headrace.io.paths import expand
-from headrace.io.store.names import stands_for_several
-from headrace.io.urls import inside, is_listing, is_url
+from headrace.io.store.listing import is_url_pattern
+from headrace.io.urls import child_of, is_listing, is_url
 from headrace.sources.decoded import decode_images, stored_schema
 from headrace.sources.images import TEXT_FORMATS, as_paths, with_images
 from headrace.sources.node import Node
@@ -149,13 +149,13 @@ def _split_folders(path: Paths, names: list[str]) -> dict[str, str] | None:
 
 
 def _split_folders_in_store(url: str, names: list[str]) -> dict[str, str] | None:
-    if not is_listing(url) or stands_for_several(url) or format_of_name(url) is not None:
+    if not is_listing(url) or is_url_pattern(url) or format_of_name(url) is not None:
         return None
     try:
         there = Listing.of(url).folders
     except NoFiles:
         return None
-    return {name: inside(url, name) for name in names} if set(names) <= set(there) else None
+    return {name: child_of(url, name) for name in names} if set(names) <= set(there) else None
 
 
 def _parts(split: SplitLike, sources: Mapping[str, Source]) -> Source:

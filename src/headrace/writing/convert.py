@@ -21,12 +21,12 @@ from headrace.contracts.schema import Schema
 from headrace.errors import CorruptFile, CorruptRecord, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.registry import format_named
 from headrace.io.cache.folder import cache_key
+from headrace.io.folders import first_existing
 from headrace.io.local.open import total_size
 from headrace.io.local.signatures import Signature
 from headrace.io.progress import Progress
 from headrace.io.system import usable_cores
 from headrace.io.threads import ThreadPool
-from headrace.io.write.remove import first_there
 from headrace.sources.node import records_below
 from headrace.sources.open import open as open_source
 from headrace.sources.records import RecordNode
@@ -143,7 +143,7 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
     }
     work = WorkFolder.open(target, len(source), plan)
     # In the folder of an interrupted run, a file that has its final name already is that run's own.
-    existing = first_there(target.paths) if work.fresh and not overwrite else None
+    existing = first_existing(target.paths) if work.fresh and not overwrite else None
     if existing is not None:
         work.remove_if_fresh()
         raise UnsupportedData(

@@ -18,11 +18,11 @@ from headrace.contracts.csv import CSV
 from headrace.errors import UnknownFormat, UnsupportedData, Where, did_you_mean
 from headrace.formats.registry import csv_options, endings, format_named, format_of_name
 from headrace.io.cache.folder import cache_folder, cache_key
-from headrace.io.faults import naming
+from headrace.io.faults import name_in_errors
+from headrace.io.folders import first_existing, remove
 from headrace.io.store.upload import check_writable, is_uploaded, upload, upload_folder
 from headrace.io.urls import is_url
 from headrace.io.write.atomic import AtomicFile
-from headrace.io.write.remove import first_there, remove
 
 __all__ = ["Shard", "Target", "Unit", "WorkFolder", "join_units"]
 
@@ -181,7 +181,7 @@ class WorkFolder:
             sort_keys=True,
         )
         note = path / "plan.json"
-        with naming(str(note)):
+        with name_in_errors(str(note)):
             fresh = not note.exists() or note.read_text(encoding="utf-8") != text
         if fresh:
             shutil.rmtree(path, ignore_errors=True)
@@ -219,12 +219,12 @@ class WorkFolder:
 
     def is_done(self, path: str) -> bool:
         """Whether this run, or the interrupted one before it, has put ``path`` together."""
-        return self._mark(path).exists() and first_there([path]) is not None
+        return self._mark(path).exists() and first_existing([path]) is not None
 
     def mark_done(self, path: str) -> None:
         """Note that ``path`` has its final name."""
         mark = self._mark(path)
-        with naming(str(mark)):
+        with name_in_errors(str(mark)):
             mark.touch()
 
     def _mark(self, path: str) -> Path:
@@ -232,7 +232,7 @@ class WorkFolder:
 
     def remove(self) -> None:
         """The work is finished."""
-        with naming(str(self.path)):
+        with name_in_errors(str(self.path)):
             shutil.rmtree(self.path)
 
     def discard(self) -> None:
@@ -300,7 +300,7 @@ def _append(out: AtomicFile, path: Path) -> None:
 
 
 def _next_of(unit: BinaryIO, path: Path) -> bytes:
-    with naming(str(path)):
+    with name_in_errors(str(path)):
         return unit.read(8 << 20)
 
 

@@ -22,13 +22,13 @@ from headrace.errors import CorruptFile, DataError, NoFiles, UnsupportedData, Wh
 from headrace.formats.open import detect, open_records
 from headrace.formats.registry import format_named
 from headrace.formats.verify import verify_records
-from headrace.io.cache.folder import renewed_cache
+from headrace.io.cache.folder import fresh_cache
+from headrace.io.folders import first_existing
 from headrace.io.local.open import total_size
 from headrace.io.paths import PathLike, expand
 from headrace.io.progress import Progress
 from headrace.io.system import usable_cores
 from headrace.io.threads import ThreadPool
-from headrace.io.write.remove import first_there
 from headrace.sources.decoded import DecodedNode, images_in, stored_schema
 from headrace.sources.node import Node
 from headrace.sources.open import Paths, codec_of
@@ -225,7 +225,7 @@ def verify(
     """
     word(codec, "codec")
     images, progress = flag(images, "images"), flag(progress, "progress")
-    with renewed_cache():  # What is checked is the files, and no copy that was made of them before.
+    with fresh_cache():  # What is parse_compression is the files, and no copy that was made of them before.
         return _verify(
             path, schema, images=images, progress=progress, format=format, codec=codec, compression=compression
         )
@@ -331,7 +331,7 @@ def salvage(path: PathLike | list[str], out: PathLike, *, format: str | None = N
     paths = expand(path)
     if len(paths) != 1:
         raise UnsupportedData(Where(), expected="one file to salvage", found=f"{len(paths)}")
-    if first_there([os.fspath(out)]):
+    if first_existing([os.fspath(out)]):
         raise UnsupportedData(Where(path=str(out)), expected="no such file yet", found="one")
     found = format_named(format) if format is not None else detect(paths[0])
     if found.salvage is not None:

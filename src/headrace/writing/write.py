@@ -15,7 +15,7 @@ from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.contracts.values import Example
 from headrace.io.progress import Progress
-from headrace.io.write.together import Together
+from headrace.io.write.pending import DeferredRenames
 from headrace.sources.source import Source
 from headrace.writing.given import as_examples
 from headrace.writing.sinks import open_writer, rows_of, slice_rows, storable
@@ -53,7 +53,7 @@ def write_records(
         for payload in records:
             writers[count % len(writers)].write(payload)
             count += 1
-        with Together() as together:
+        with DeferredRenames() as together:
             for writer in writers:
                 together.close(writer)
     return count
@@ -123,7 +123,7 @@ def _write_runs(
     """Consecutive runs of examples, one run per shard. All shards get their names together, at the end."""
     bounds = target.bounds(total)
     with (
-        Together() as together,
+        DeferredRenames() as together,
         _Runs(target, codec, None if schema is None else Schema(schema), bounds, together) as runs,
     ):
         for batch in batches:
@@ -140,7 +140,7 @@ class _Runs:
         codec: str | None,
         schema: Schema | None,
         bounds: list[tuple[int, int]],
-        together: Together,
+        together: DeferredRenames,
     ) -> None:
         self.target = target
         self.codec = codec

@@ -17,7 +17,7 @@ from headrace.contracts.values import Example
 from headrace.errors import NoSuchFeature, SchemaMismatch, Where, did_you_mean
 from headrace.formats.registry import format_named
 from headrace.io.write.atomic import Closing
-from headrace.io.write.together import Together
+from headrace.io.write.pending import DeferredRenames
 from headrace.sources.stacking import as_columns, reordered, schema_of, stack
 from headrace.writing.given import check_example, check_values
 from headrace.writing.sinks import bytes_of, open_sink, rows_of, slice_rows
@@ -104,7 +104,7 @@ class Writer(Closing):
             if self.schema is None:
                 self._start(Schema({}))
             self._open = False
-            with Together() as together:
+            with DeferredRenames() as together:
                 for sink in self._sinks:
                     together.close(sink)
         except BaseException:

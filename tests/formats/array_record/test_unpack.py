@@ -7,13 +7,13 @@ import pytest
 
 from headrace.formats.array_record import unpack as module
 from headrace.formats.array_record.unpack import spread
-from headrace.io import system as cores
+from headrace.io import system
 
 
 @pytest.fixture(autouse=True)
 def four_cores(monkeypatch):
     monkeypatch.setattr(module, "usable_cores", lambda: 4)
-    monkeypatch.setattr(cores, "usable_cores", lambda: 4)
+    monkeypatch.setattr(system, "usable_cores", lambda: 4)
     module._helpers.cache_clear()
     yield
     for helpers in [module._helpers(os.getpid())]:

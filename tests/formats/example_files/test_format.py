@@ -17,8 +17,8 @@ from tests.formats.golden import NPY
 
 import headrace as hr
 from headrace.formats.npz.write import packed_arrays
-from headrace.io.local import open as small_files
-from headrace.io.local.open import OTHERWISE, read_alike
+from headrace.io.local import open
+from headrace.io.local.open import DIFFERENT, read_alike
 
 
 def fill(folder, arrays, pattern="{:04d}.npy"):
@@ -104,9 +104,9 @@ def test_the_plain_reader_equals_the_native_one(tmp_path, monkeypatch):
     content = (tmp_path / "x" / "0000.npy").read_bytes()
     paths = [os.fsencode(tmp_path / "x" / f"{number:04d}.npy") for number in range(9)]
     native = read_alike(paths, content[:128], len(content) - 128)
-    monkeypatch.setattr(small_files, "READS_FILES", False)
+    monkeypatch.setattr(open, "READS_FILES", False)
     plain = read_alike(paths, content[:128], len(content) - 128)
-    assert native[1].tolist() == plain[1].tolist() == [0, 0, 0, OTHERWISE, OTHERWISE, 0, 2, 0, 0]
+    assert native[1].tolist() == plain[1].tolist() == [0, 0, 0, DIFFERENT, DIFFERENT, 0, 2, 0, 0]
     sound = native[1] == 0
     np.testing.assert_array_equal(native[0][sound], plain[0][sound])
     assert [array.shape for array in read_alike([], b"", 0)] == [(0, 0), (0,)]

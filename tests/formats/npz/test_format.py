@@ -324,7 +324,7 @@ def test_that_a_large_array_was_sound_is_remembered(tmp_path, monkeypatch):
 def test_deflated_arrays_are_inflated_once(tmp_path, monkeypatch):
     np.savez_compressed(tmp_path / "x.npz", a=np.arange(1000))
     assert hr.open(tmp_path / "x.npz")[5] == {"a": 5}
-    monkeypatch.setattr("headrace.io.cache.members._inflated", None)
+    monkeypatch.setattr("headrace.io.cache.members._inflate_blocks", None)
     assert hr.open(tmp_path / "x.npz")[6] == {"a": 6}
 
 

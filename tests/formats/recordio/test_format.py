@@ -22,7 +22,7 @@ from headrace.formats.framed.scan import Scan
 from headrace.formats.open import detect
 from headrace.formats.recordio.format import RecordIOFraming, RecordIORecords, RecordIOWriter, is_recordio
 from headrace.formats.registry import format_of_name
-from headrace.io.local import pipes
+from headrace.io.local import open
 from headrace.io.local.mapped import MappedFile
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "recordio"
@@ -351,7 +351,7 @@ def test_a_pipe_that_ends_within_a_record(fifo):
 
 
 def test_a_long_pipe_is_read_once(fifo, monkeypatch):
-    monkeypatch.setattr(pipes, "KEPT_BYTES", 100_000)
+    monkeypatch.setattr(open, "KEPT_BYTES", 100_000)
     payloads = [os.urandom(1000) for _ in range(300)]
     records = hr.records(fifo(b"".join(map(reference.frame, payloads))))
     first = list(itertools.islice(iter(records), 5))

@@ -8,7 +8,7 @@ import pytest
 
 from headrace import _optional
 from headrace.io.cache import inflate as compression
-from headrace.io.cache.inflate import Inflater, checked, deflater, head_of, wrapper_of, wrapper_of_name
+from headrace.io.cache.inflate import Inflater, deflater, head_of, parse_compression, wrapper_of, wrapper_of_name
 
 CONTENT = np.random.default_rng(0).integers(0, 8, 700_000, dtype=np.uint8).tobytes()
 
@@ -132,9 +132,15 @@ def test_no_stream_at_all(inflate):
 
 
 def test_names():
-    assert [checked(name) for name in (None, "GZIP", "zlib", "None", "")] == [None, "gzip", "zlib", "none", "none"]
+    assert [parse_compression(name) for name in (None, "GZIP", "zlib", "None", "")] == [
+        None,
+        "gzip",
+        "zlib",
+        "none",
+        "none",
+    ]
     with pytest.raises(ValueError, match="'snappy'"):
-        checked("snappy")
+        parse_compression("snappy")
 
 
 def test_what_first_bytes_look_like():

@@ -12,7 +12,7 @@ from headrace.errors import CorruptFile, UnsupportedData
 from headrace.io.cache import inflate as compression
 from headrace.io.cache import inflated as module
 from headrace.io.cache.folder import cache_folder
-from headrace.io.cache.inflated import InflatedStream, find_inflated, inflated
+from headrace.io.cache.inflated import InflatedStream, find_inflated, inflate_file
 
 CONTENT = np.random.default_rng(0).integers(0, 8, 3_000_000, dtype=np.uint8).tobytes()
 
@@ -29,10 +29,10 @@ def entries():
 
 
 def test_inflates_once_and_maps(path, monkeypatch):
-    file = inflated(path, "gzip")
+    file = inflate_file(path, "gzip")
     assert (bytes(file.buffer), file.size, file.path, file.fault) == (CONTENT, len(CONTENT), path, None)
     monkeypatch.setattr(module, "Inflater", None)
-    assert bytes(inflated(path, "gzip").buffer) == CONTENT
+    assert bytes(inflate_file(path, "gzip").buffer) == CONTENT
     assert len(entries()) == 1
 
 
@@ -53,38 +53,38 @@ def test_stopping_early_leaves_nothing(path, monkeypatch):
 
 
 def test_another_version_is_another_entry(path):
-    inflated(path, "gzip")
+    inflate_file(path, "gzip")
     with gzip.open(path, "wb") as file:
         file.write(b"new")
     assert find_inflated(path, "gzip") is None
-    assert bytes(inflated(path, "gzip").buffer) == b"new"
+    assert bytes(inflate_file(path, "gzip").buffer) == b"new"
 
 
 @pytest.mark.parametrize("damage", ["cut", "garbage", "empty"])
 def test_an_entry_that_is_no_whole_one_is_made_again(path, damage):
-    inflated(path, "gzip")
+    inflate_file(path, "gzip")
     (name,) = entries()
     entry = cache_folder("inflated") / name
     content = entry.read_bytes()
     entry.write_bytes({"cut": content[:-1], "garbage": content + b"x", "empty": b""}[damage])
     assert find_inflated(path, "gzip") is None
-    assert bytes(inflated(path, "gzip").buffer) == CONTENT
+    assert bytes(inflate_file(path, "gzip").buffer) == CONTENT
 
 
 def test_the_cache_may_vanish(path):
-    file = inflated(path, "gzip")
+    file = inflate_file(path, "gzip")
     for name in entries():
         (cache_folder("inflated") / name).unlink()
     cache_folder("inflated").rmdir()
     assert bytes(file.buffer) == CONTENT
-    assert bytes(inflated(path, "gzip").buffer) == CONTENT
+    assert bytes(inflate_file(path, "gzip").buffer) == CONTENT
 
 
 def test_a_fault_stays_with_the_content(path):
     Path(path).write_bytes(Path(path).read_bytes()[:-100])
     stream = InflatedStream(path, "gzip")
     content = b"".join(stream)
-    file = inflated(path, "gzip")
+    file = inflate_file(path, "gzip")
     for fault in (stream.fault, file.fault):
         assert isinstance(fault, CorruptFile)
         assert fault.where.offset == len(content) == file.size
@@ -95,7 +95,7 @@ def test_a_fault_stays_with_the_content(path):
 def test_no_room_for_random_access_but_for_reading_in_order(path, monkeypatch):
     monkeypatch.setenv("HEADRACE_CACHE_LIMIT", "1M")
     with pytest.warns(UserWarning, match="HEADRACE_CACHE_LIMIT"), pytest.raises(UnsupportedData, match="room"):
-        inflated(path, "gzip")
+        inflate_file(path, "gzip")
     with pytest.warns(UserWarning, match="anew each time"):
         assert b"".join(InflatedStream(path, "gzip")) == CONTENT
     assert entries() == []
@@ -108,7 +108,7 @@ def test_a_cache_that_cannot_be_made_does_not_stop_reading_in_order(path, monkey
     monkeypatch.setattr(module.CacheEntry, "claim", refuse)
     assert b"".join(InflatedStream(path, "gzip")) == CONTENT
     with pytest.raises(PermissionError):
-        inflated(path, "gzip")
+        inflate_file(path, "gzip")
 
 
 def test_threads_share_the_work(path, monkeypatch):
@@ -121,7 +121,9 @@ def test_threads_share_the_work(path, monkeypatch):
 
     monkeypatch.setattr(module, "Inflater", Counting)
     found = []
-    threads = [threading.Thread(target=lambda: found.append(bytes(inflated(path, "gzip").buffer))) for _ in range(6)]
+    threads = [
+        threading.Thread(target=lambda: found.append(bytes(inflate_file(path, "gzip").buffer))) for _ in range(6)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -142,8 +144,8 @@ def test_a_second_reader_in_order_does_not_wait(path, monkeypatch):
 def test_an_entry_of_before_a_restart_is_not_trusted(tmp_path, monkeypatch):
     path = tmp_path / "x.gz"
     path.write_bytes(gzip.compress(b"content" * 1000))
-    assert bytes(inflated(str(path), "gzip").read(0, 7)) == b"content"
+    assert bytes(inflate_file(str(path), "gzip").read(0, 7)) == b"content"
     assert find_inflated(str(path), "gzip") is not None
     monkeypatch.setattr(module, "boot_id", lambda: "another start of the machine")
     assert find_inflated(str(path), "gzip") is None
-    assert bytes(inflated(str(path), "gzip").read(0, 7)) == b"content"
+    assert bytes(inflate_file(str(path), "gzip").read(0, 7)) == b"content"

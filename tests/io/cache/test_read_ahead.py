@@ -8,11 +8,10 @@ import pytest
 
 import headrace as hr
 from headrace.errors import CorruptFile
-from headrace.io.cache import inflated
-from headrace.io.cache import read_ahead as inflating
+from headrace.io.cache import inflated, read_ahead
 from headrace.io.cache.folder import cache_folder
 from headrace.io.cache.inflated import InflatedStream
-from headrace.io.cache.read_ahead import InflatingAhead, InOrder
+from headrace.io.cache.read_ahead import BackgroundInflater, FilesInOrder
 from headrace.io.local.fileset import FileSet
 
 CONTENT = [bytes(np.random.default_rng(number).integers(0, 9, 3_500_000, dtype=np.uint8)) for number in range(4)]
@@ -28,7 +27,7 @@ def packed(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _some_cores(monkeypatch):
-    monkeypatch.setattr(inflating, "usable_cores", lambda: 3)
+    monkeypatch.setattr(read_ahead, "usable_cores", lambda: 3)
 
 
 def files_of(folder):
@@ -36,7 +35,7 @@ def files_of(folder):
 
 
 def pass_over(files):
-    order = InOrder(files)
+    order = FilesInOrder(files)
     try:
         return [b"".join(bytes(part) for part in _parts(order.content(number))) for number in range(len(files))]
     finally:
@@ -59,13 +58,13 @@ def test_the_contents_are_the_same_and_stay_in_the_cache(packed):
 
 
 def test_the_next_files_begin_with_the_second_part(packed):
-    order = InOrder(files_of(packed))
+    order = FilesInOrder(files_of(packed))
     parts = iter(order.content(0))
     first = next(parts)
     assert not running()
     rest = b"".join([next(parts)])
     following = [order.content(1), order.content(2)]
-    assert all(isinstance(content, InflatingAhead) for content in following)
+    assert all(isinstance(content, BackgroundInflater) for content in following)
     assert first + rest + b"".join(parts) == CONTENT[0]
     assert [b"".join(content) for content in following] == CONTENT[1:3]
     order.close()
@@ -75,7 +74,7 @@ def test_the_next_files_begin_with_the_second_part(packed):
 @pytest.mark.filterwarnings("ignore:.*is inflated anew each time")
 def test_without_room_in_the_cache_memory_is_bounded_and_the_contents_are_the_same(packed, monkeypatch, limit):
     monkeypatch.setenv("HEADRACE_CACHE_LIMIT", limit)
-    monkeypatch.setattr(inflating, "MOST_WAITING", 1)
+    monkeypatch.setattr(read_ahead, "MOST_WAITING", 1)
     assert pass_over(files_of(packed)) == CONTENT
     assert not running()
 
@@ -89,7 +88,7 @@ def test_what_somebody_else_is_inflating_is_read_too(packed):
 
 
 def test_leaving_stops_what_was_begun(packed):
-    order = InOrder(files_of(packed))
+    order = FilesInOrder(files_of(packed))
     parts = iter(order.content(0))
     next(parts), next(parts)
     following = iter(order.content(1))
@@ -105,7 +104,7 @@ def test_faults_come_in_their_place(packed, tmp_path):
     for number in range(4):
         content = (packed / f"{number}.gz").read_bytes()
         (tmp_path / f"{number}.gz").write_bytes(content[:500_000] if number == 1 else content)
-    order = InOrder(files_of(tmp_path))
+    order = FilesInOrder(files_of(tmp_path))
     contents = []
     for number in range(4):
         content = order.content(number)
@@ -120,7 +119,7 @@ def test_faults_come_in_their_place(packed, tmp_path):
 def test_a_file_that_is_gone_is_missed_when_it_is_its_turn(packed, tmp_path):
     for number in (0, 2, 3):
         (tmp_path / f"{number}.gz").write_bytes((packed / f"{number}.gz").read_bytes())
-    order = InOrder(files_of(tmp_path))
+    order = FilesInOrder(files_of(tmp_path))
     assert b"".join(order.content(0)) == CONTENT[0]
     with pytest.raises((FileNotFoundError, CorruptFile)):
         order.content(1)
@@ -134,7 +133,7 @@ def test_an_error_of_the_thread_is_raised_where_the_parts_are_used(packed, monke
 
     monkeypatch.setattr(InflatedStream, "_into_copy", fail)
     with pytest.raises(OSError, match="on fire"):
-        list(InflatingAhead(InflatedStream(str(packed / "0.gz"), "gzip")))
+        list(BackgroundInflater(InflatedStream(str(packed / "0.gz"), "gzip")))
     assert not running()
 
 

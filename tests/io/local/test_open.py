@@ -1,10 +1,13 @@
 import os
 import threading
+from pathlib import Path
 
 import pytest
 
 from headrace.errors import NoFiles, UnsupportedData
-from headrace.io.local.open import HEAD_BYTES, FileHead, read_whole
+from headrace.io.local import open
+from headrace.io.local.open import HEAD_BYTES, FileHead, PipeStream, read_whole
+from headrace.io.paths import is_pipe
 
 
 @pytest.mark.parametrize("size", [0, 1, 25_000, 3 << 20])
@@ -54,3 +57,43 @@ def test_a_folder_and_a_missing_file_have_no_head(tmp_path):
         FileHead(str(tmp_path))
     with pytest.raises(NoFiles):
         FileHead(str(tmp_path / "x"))
+
+
+@pytest.fixture
+def fifo(tmp_path):
+    path = str(tmp_path / "pipe")
+    os.mkfifo(path)
+    return path
+
+
+def feed(path, content):
+    thread = threading.Thread(target=lambda: Path(path).write_bytes(content))
+    thread.start()
+    return thread
+
+
+def test_what_a_pipe_is(fifo, tmp_path):
+    assert is_pipe(fifo)
+    assert is_pipe("/dev/null")
+    assert not is_pipe(str(tmp_path))
+    assert not is_pipe(str(tmp_path / "nothing"))
+
+
+def test_the_beginning_is_kept(fifo):
+    thread = feed(fifo, b"x" * 300_000)
+    stream = PipeStream(fifo)
+    assert len(next(iter(stream))) > 0
+    assert b"".join(stream) == b"x" * 300_000
+    assert b"".join(stream) == b"x" * 300_000
+    assert stream.fault is None
+    thread.join()
+
+
+def test_what_was_let_go_of_is_missed(fifo, monkeypatch):
+    monkeypatch.setattr(open, "KEPT_BYTES", 1000)
+    thread = feed(fifo, b"x" * 3000)
+    stream = PipeStream(fifo)
+    assert b"".join(stream) == b"x" * 3000
+    with pytest.raises(UnsupportedData, match="too much has been read already - at .*pipe"):
+        next(iter(stream))
+    thread.join()

@@ -16,14 +16,12 @@ from tests.io.store_server import environment, serving_store
 
 import headrace as hr
 from headrace.errors import CorruptFile, NoFiles, Unreachable, UnsupportedData
-from headrace.io.cache.mirror import find_mirrored, mirrored
+from headrace.io.cache.mirror import copy_to_cache, find_copy
 from headrace.io.local.fileset import FileSet
 from headrace.io.local.open import read_each, total_size
 from headrace.io.paths import expand
-from headrace.io.store import client as store_line
-from headrace.io.store import object as extents
-from headrace.io.store.object import RemoteFile, fetch_extents
-from headrace.io.store.sparse import windows
+from headrace.io.store import client, object
+from headrace.io.store.object import RemoteFile, fetch_extents, sparse_views
 from headrace.io.store.stream import RemoteStream
 
 CONTENT = bytes(np.random.default_rng(0).integers(0, 256, 1 << 20, dtype=np.uint8))
@@ -74,7 +72,7 @@ def test_near_ranges_are_one_request_and_far_ones_are_fetched_at_once(server):
 
 
 def test_joined_ranges_are_bounded(server, monkeypatch):
-    monkeypatch.setattr(extents, "MOST_JOINED_BYTES", 50_000)
+    monkeypatch.setattr(object, "MOST_JOINED_BYTES", 50_000)
     file = RemoteFile(f"{server.url}/x.bin").known()
     with server.counting() as asked:
         file.read_many([(start, 10_000) for start in range(10_000, 200_000, 10_000)])
@@ -109,24 +107,24 @@ def test_a_stream_that_is_left_asks_for_no_more(server):
 def test_an_empty_file(server):
     file = RemoteFile(f"{server.url}/empty.bin")
     assert (file.size, file.head, bytes(file.read(0, 10)), list(RemoteStream(file))) == (0, b"", b"", [])
-    assert mirrored(file).size == 0
+    assert copy_to_cache(file).size == 0
 
 
 def test_the_copy_in_the_cache_is_made_once(server):
     file = RemoteFile(f"{server.url}/x.bin")
-    assert find_mirrored(file) is None
-    assert mirrored(file).buffer == CONTENT
+    assert find_copy(file) is None
+    assert copy_to_cache(file).buffer == CONTENT
     with server.counting() as asked:
-        assert mirrored(file).buffer == CONTENT
+        assert copy_to_cache(file).buffer == CONTENT
     assert not asked
     (server.root / "x.bin").write_bytes(CONTENT[::-1])
-    assert mirrored(RemoteFile(f"{server.url}/x.bin")).buffer == CONTENT[::-1]
+    assert copy_to_cache(RemoteFile(f"{server.url}/x.bin")).buffer == CONTENT[::-1]
 
 
 def test_a_copy_that_does_not_fit_is_refused(server, monkeypatch):
     monkeypatch.setenv("HEADRACE_CACHE_LIMIT", "1000")
     with pytest.raises(UnsupportedData, match="HEADRACE_CACHE_LIMIT"):
-        mirrored(RemoteFile(f"{server.url}/x.bin"))
+        copy_to_cache(RemoteFile(f"{server.url}/x.bin"))
     assert not list((server.root.parent / "cache" / "inflated").iterdir())
 
 
@@ -140,13 +138,13 @@ def test_a_server_without_ranges_is_read_whole(server):
         CONTENT[900_000:900_007],
     ]
     assert b"".join(RemoteStream(file)) == CONTENT
-    assert windows([(file, [5000], [10])])[0].read(5000, 10) == CONTENT[5000:5010]
+    assert sparse_views([(file, [5000], [10])])[0].read(5000, 10) == CONTENT[5000:5010]
 
 
 def test_windows_hold_what_was_fetched_at_its_place(server):
     file = RemoteFile(f"{server.url}/x.bin")
     with server.counting() as asked:
-        window = windows([(file, [5000, 900_000], [10, 7])])[0]
+        window = sparse_views([(file, [5000, 900_000], [10, 7])])[0]
     assert (window.size, len(asked)) == (len(CONTENT), 3)
     assert window.read(5000, 10) == CONTENT[5000:5010]
     assert window.read_many([(900_000, 7)]) == [CONTENT[900_000:900_007]]
@@ -182,7 +180,7 @@ def test_errors_of_the_server_are_passed_over_by_asking_again(server):
 
 
 def test_a_server_that_only_fails(server, monkeypatch):
-    monkeypatch.setattr(store_line, "RETRIES", 1)
+    monkeypatch.setattr(client, "RETRIES", 1)
 
     def fail(handler):
         handler.give(503)
@@ -242,7 +240,7 @@ def test_an_object_that_changes_is_an_error(server, etags):
 
 def test_a_slow_server_is_given_up(server, monkeypatch):
     monkeypatch.setenv("HEADRACE_TIMEOUT", "0.2")
-    monkeypatch.setattr(store_line, "RETRIES", 0)
+    monkeypatch.setattr(client, "RETRIES", 0)
     done = threading.Event()
 
     def sleep(_handler):
@@ -256,7 +254,7 @@ def test_a_slow_server_is_given_up(server, monkeypatch):
 
 
 def test_nobody_listens(server, monkeypatch):
-    monkeypatch.setattr(store_line, "RETRIES", 0)
+    monkeypatch.setattr(client, "RETRIES", 0)
     url = f"{server.url}/x.bin"
     server.close()
     with pytest.raises(Unreachable):
@@ -426,10 +424,10 @@ def _say(server, told):
 def test_equal_sizes_do_not_make_an_object_unchanged(server, told):
     _say(server, told)
     url = f"{server.url}/x.bin"
-    assert mirrored(RemoteFile(url)).buffer == CONTENT
+    assert copy_to_cache(RemoteFile(url)).buffer == CONTENT
     (server.root / "x.bin").write_bytes(CONTENT[::-1])
-    assert find_mirrored(RemoteFile(url)) is None
-    assert mirrored(RemoteFile(url)).buffer == CONTENT[::-1]
+    assert find_copy(RemoteFile(url)) is None
+    assert copy_to_cache(RemoteFile(url)).buffer == CONTENT[::-1]
     assert bytes(RemoteFile(url).read(5000, 10)) == CONTENT[::-1][5000:5010]
 
 
@@ -441,7 +439,7 @@ def test_who_opened_it_goes_on_with_what_was_there_then(server, told):
     assert bytes(file.read(5000, 10)) == CONTENT[5000:5010]
     (server.root / "x.bin").write_bytes(CONTENT[::-1])
     assert bytes(file.read(6000, 10)) == CONTENT[6000:6010]
-    assert windows([(file, [7000], [10])])[0].read(7000, 10) == CONTENT[7000:7010]
+    assert sparse_views([(file, [7000], [10])])[0].read(7000, 10) == CONTENT[7000:7010]
     assert b"".join(RemoteStream(file)) == CONTENT
 
 
@@ -460,17 +458,17 @@ def test_a_process_that_finds_another_content_says_so(server, told):
 def test_copies_that_are_of_no_more_use_are_cleared_away(server):
     _say(server, SAYS_NOTHING[0])
     for _ in range(3):
-        mirrored(RemoteFile(f"{server.url}/x.bin"))
+        copy_to_cache(RemoteFile(f"{server.url}/x.bin"))
     assert len(list((server.root.parent / "cache" / "inflated").iterdir())) == 1
 
 
 def test_a_time_long_past_makes_an_object_certain(server):
     server.etags = False
     url = f"{server.url}/x.bin"
-    assert mirrored(RemoteFile(url)).buffer == CONTENT
-    assert find_mirrored(RemoteFile(url)).buffer == CONTENT
+    assert copy_to_cache(RemoteFile(url)).buffer == CONTENT
+    assert find_copy(RemoteFile(url)).buffer == CONTENT
     server.modified = "Sat, 21 Nov 2026 10:00:01 GMT"
-    assert find_mirrored(RemoteFile(url)) is None
+    assert find_copy(RemoteFile(url)) is None
 
 
 def test_an_object_that_changes_while_it_is_copied(server):
@@ -486,7 +484,7 @@ def test_an_object_that_changes_while_it_is_copied(server):
 
     server.fault = change
     with pytest.raises(CorruptFile, match="changed"):
-        mirrored(RemoteFile(f"{server.url}/x.bin"))
+        copy_to_cache(RemoteFile(f"{server.url}/x.bin"))
     server.modified = "Sat, 21 Nov 2026 10:00:00 GMT"
     server.asked.clear()
     with pytest.raises(CorruptFile, match="changed"):
@@ -514,7 +512,7 @@ def test_redirections_to_another_scheme_are_refused(server, monkeypatch, target)
         handler.end_headers()
         return True
 
-    monkeypatch.setattr(store_line, "RETRIES", 0)
+    monkeypatch.setattr(client, "RETRIES", 0)
     server.fault = redirect
     with pytest.raises(Unreachable, match="302 Found|builder error"):
         RemoteFile(f"{server.url}/x.bin").read(0, 10)

@@ -13,8 +13,7 @@ from tests.forks import exit_code, fork, fork_killed
 from headrace import _native
 from headrace.errors import HeadraceError
 from headrace.io.paths import expand
-from headrace.io.write import atomic, temporaries
-from headrace.io.write import background as appending
+from headrace.io.write import atomic, pending
 from headrace.io.write.atomic import AtomicFile, write_atomic
 
 
@@ -50,7 +49,7 @@ def test_small_and_large_parts_keep_their_order(tmp_path):
 
 @pytest.mark.parametrize("way", ["write", "give"])
 def test_writing_back_early_changes_nothing(tmp_path, monkeypatch, way):
-    monkeypatch.setattr(appending, "WRITE_BACK_BYTES", 1 << 20)
+    monkeypatch.setattr(atomic, "WRITE_BACK_BYTES", 1 << 20)
     content = np.random.default_rng(0).bytes(9 << 20)
     with AtomicFile(tmp_path / "x") as file:
         for start in range(0, len(content), 700_001):
@@ -217,7 +216,7 @@ def test_abandoned_temporaries_are_removed_and_busy_ones_kept(tmp_path):
         path.write_bytes(b"")
     for path in (abandoned, tmp_path / busy_name):
         os.utime(path, (time.time() - 3600,) * 2)
-    temporaries._temporaries.cache_clear()  # or the listing of this second would be from before they were there
+    pending._temporaries.cache_clear()  # or the listing of this second would be from before they were there
     AtomicFile(tmp_path / "x").abort()
     assert sorted(os.listdir(tmp_path)) == sorted([busy_name, recent.name])
     busy.close()

@@ -330,18 +330,18 @@ def test_arguments_that_are_refused():
 
 
 def test_fork_is_chosen_only_where_it_is_sound(monkeypatch):
-    from headrace.loading.workers.start import chosen
+    from headrace.loading.workers.pool import choose_start_method
 
     monkeypatch.delitem(__import__("sys").modules, "jax", raising=False)
     this = threading.current_thread()
     monkeypatch.setattr(threading, "enumerate", lambda: [this])
-    assert chosen(None) == ("fork", "")
+    assert choose_start_method(None) == ("fork", "")
     another = threading.Thread(name="another")
     monkeypatch.setattr(threading, "enumerate", lambda: [this, another])
-    assert chosen(None) == ("forkserver", "other threads run (another)")
-    assert chosen("fork") == ("fork", "")
+    assert choose_start_method(None) == ("forkserver", "other threads run (another)")
+    assert choose_start_method("fork") == ("fork", "")
     monkeypatch.setitem(__import__("sys").modules, "jax", object())
-    assert chosen(None) == ("forkserver", "JAX is loaded")
+    assert choose_start_method(None) == ("forkserver", "JAX is loaded")
 
 
 # Slots

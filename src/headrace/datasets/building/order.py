@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from headrace.errors import SchemaMismatch, Where
-from headrace.io.faults import naming
+from headrace.io.faults import name_in_errors
 
 __all__ = ["Key", "Ordering", "key_bytes"]
 
@@ -123,7 +123,7 @@ class Ordering:
             piles.setdefault(self._pile_of(entry[0]), []).append(entry)
         self._waiting, self._waiting_bytes = [], 0
         for number, entries in piles.items():
-            with naming(str(self._pile(number))), self._pile(number).open("ab") as file:
+            with name_in_errors(str(self._pile(number))), self._pile(number).open("ab") as file:
                 for rank, key, payload in entries:
                     file.write(_HEAD.pack(rank, len(key), len(payload)) + key + payload)
 
@@ -135,7 +135,7 @@ class Ordering:
 
 
 def _entries(path: Path) -> Iterator[Entry]:
-    with naming(str(path)), path.open("rb") as file:
+    with name_in_errors(str(path)), path.open("rb") as file:
         while head := file.read(_HEAD.size):
             rank, key, payload = _HEAD.unpack(head)
             yield rank, file.read(key), file.read(payload)

@@ -26,7 +26,7 @@ from headrace.datasets.features.base import DatasetFeature
 from headrace.datasets.prepared import DEFAULT_TEMPLATE, INFO_FILE, Prepared, read_prepared, shard_names
 from headrace.errors import DataError, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.registry import format_named
-from headrace.io.faults import close_quietly, naming
+from headrace.io.faults import close_quietly, name_in_errors
 from headrace.io.progress import Progress, say
 from headrace.io.system import lock, sync_folder
 from headrace.io.write.atomic import write_atomic
@@ -146,7 +146,7 @@ class _Split:
                 bar.advance(1)
         lengths = self.lengths(ordering)
         self.put(ordering, lengths)
-        with naming(str(work)):
+        with name_in_errors(str(work)):
             shutil.rmtree(work)  # After an error, all of the folder is removed.
         return self.name, lengths, ordering.bytes
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace.datasets.features.tensor import Tensor
 from headrace.errors import CorruptFile, SchemaMismatch, Where
-from headrace.io.faults import naming
+from headrace.io.faults import name_in_errors
 
 __all__ = ["ClassLabel", "names_from_file"]
 
@@ -144,7 +144,7 @@ def names_from_file(path: Path) -> list[str]:
         CorruptFile: It is not UTF-8 text.
     """
     try:
-        with naming(str(path)):
+        with name_in_errors(str(path)):
             text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise CorruptFile(Where(path=str(path)), expected="names in UTF-8", found=str(error)) from error

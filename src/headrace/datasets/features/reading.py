@@ -17,7 +17,7 @@ from headrace.datasets.features.sequence import Dataset, Sequence, Video
 from headrace.datasets.features.tensor import Scalar, Tensor, Text
 from headrace.datasets.features.translation import BBoxFeature, Translation, TranslationVariableLanguages
 from headrace.errors import CorruptFile, UnsupportedData, Where
-from headrace.io.faults import naming
+from headrace.io.faults import name_in_errors
 from headrace.io.json_text import load_json
 from headrace.io.urls import stays_below
 
@@ -53,7 +53,7 @@ def read_features(path: Path) -> DatasetFeature:
     """
     where = Where(path=str(path))
     try:
-        with naming(str(path)):
+        with name_in_errors(str(path)):
             tree = load_json(path.read_bytes())
     except ValueError as error:
         raise CorruptFile(where, expected="JSON", found=str(error)) from error

@@ -10,8 +10,8 @@ from headrace.contracts.values import Indices
 from headrace.formats.array_record.footer import ChunkTable, Footer, footer_begin, read_footer
 from headrace.formats.array_record.unpack import HasBuffer
 from headrace.io.local.fileset import FileSet
-from headrace.io.store.sparse import windows
-from headrace.io.threads import ahead
+from headrace.io.store.object import sparse_views
+from headrace.io.threads import prefetch
 
 __all__ = ["Reached", "chunk_ends", "fetch_footers", "reach", "reached_in_order"]
 
@@ -69,7 +69,7 @@ def fetch_footers(files: FileSet) -> list[Footer]:
 
 def _tails(files: FileSet, begins: dict[int, int]) -> Sequence[HasBuffer]:
     asked = [(files.remote(number), begin) for number, begin in begins.items()]
-    return windows([(file, [begin], [file.size - begin]) for file, begin in asked]) if asked else []
+    return sparse_views([(file, [begin], [file.size - begin]) for file, begin in asked]) if asked else []
 
 
 def chunk_ends(footers: Sequence[Footer]) -> Indices:
@@ -86,7 +86,7 @@ def reach(files: FileSet, table: ChunkTable, ends: Indices, chunks: Indices, *, 
         mine = chunks[file_of == number]
         begins = table.begins[mine]
         asked.append((files.remote(number), begins, ends[mine] - begins))
-    return Reached(files, dict(zip(remote, windows(asked, most_joined=joined) if asked else [], strict=True)))
+    return Reached(files, dict(zip(remote, sparse_views(asked, most_joined=joined) if asked else [], strict=True)))
 
 
 def reached_in_order(files: FileSet, table: ChunkTable, ends: Indices) -> Iterator[tuple[int, int, Reached]]:
@@ -100,4 +100,4 @@ def reached_in_order(files: FileSet, table: ChunkTable, ends: Indices) -> Iterat
             yield start, stop, reach(files, table, ends, np.arange(start, stop), joined=PART_BYTES)
             start, most = stop, min(2 * most, STRETCH_BYTES)
 
-    return ahead(stretches(), depth=STRETCHES_AHEAD)
+    return prefetch(stretches(), depth=STRETCHES_AHEAD)

@@ -14,7 +14,7 @@ from headrace.contracts.values import Indices
 from headrace.errors import CorruptRecord, Where
 from headrace.formats.array_record.codecs import library
 from headrace.io.engines import engines
-from headrace.io.local.mapped import guarded
+from headrace.io.local.mapped import guard_reads
 from headrace.io.system import spare_cores, usable_cores
 from headrace.io.threads import ThreadPool
 
@@ -130,7 +130,7 @@ def unpack(chunks: _native.Chunks, file: HasBuffer) -> None:
         for codec, source, target, number in chunks.jobs():
             unpacker = library(codec)
             try:
-                with guarded(source):
+                with guard_reads(source):
                     size = unpacker.unpack_into(source, target)
             except unpacker.errors as error:
                 raise BadChunk(

@@ -18,7 +18,7 @@ from headrace.formats.array_record.scan import BEGIN, COUNT, DECODED, END, Found
 from headrace.formats.array_record.unpack import BadChunk, open_chunks
 from headrace.formats.array_record.write import file_end
 from headrace.io.local.mapped import MappedFile
-from headrace.io.local.open import mapped
+from headrace.io.local.open import map_file
 from headrace.io.paths import PathLike
 from headrace.io.write.atomic import AtomicFile
 
@@ -209,7 +209,7 @@ def salvage(path: PathLike, out: PathLike) -> Salvaged:
     Raises:
         CorruptFile: There is no intact chunk of records.
     """
-    file = mapped(os.fspath(path))
+    file = map_file(os.fspath(path))
     found = scan_file(file)
     if not len(found.chunks) and (found.damage or found.footer is None):
         raise CorruptFile(Where(path=file.path), expected="at least one intact chunk of records", found="none")

@@ -24,7 +24,7 @@ from headrace.formats.table.arrow_types import KEY, carried
 from headrace.formats.table.base import BlockTable, KeptColumns
 from headrace.formats.table.values import BadValue, column_of
 from headrace.io.local.fileset import FileSet
-from headrace.io.local.mapped import guarded
+from headrace.io.local.mapped import guard_reads
 from headrace.io.local.open import size_on_disk
 from headrace.io.progress import Progress
 
@@ -162,7 +162,7 @@ class AvroTable(BlockTable):
     @cached_property
     def _bounds(self) -> Indices:
         starts, firsts = self.index.starts, self.index.firsts
-        with guarded(starts):  # of a mapped index, which may be cut off
+        with guard_reads(starts):  # of a mapped index, which may be cut off
             begins = np.flatnonzero(np.diff(starts, prepend=-1))
         return np.unique(np.concatenate((begins, firsts)))
 

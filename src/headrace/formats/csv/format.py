@@ -15,11 +15,10 @@ from headrace.formats.csv.sniff import SNIFFED_BYTES, sniff, transcoding
 from headrace.formats.csv.write import CsvSink, CsvWriter, misfits
 from headrace.formats.framed.records import FramedRecords
 from headrace.formats.verify import verify_framed
-from headrace.io.cache.inflate import READ_BYTES, Compression, checked, head_of, wrapper_of, wrapper_of_name
-from headrace.io.cache.inflated import decoded_head
+from headrace.io.cache.inflate import READ_BYTES, Compression, head_of, parse_compression, wrapper_of, wrapper_of_name
+from headrace.io.cache.inflated import decode_head
 from headrace.io.local.fileset import FileSet
-from headrace.io.local.open import open_file
-from headrace.io.local.pipes import PipeStream
+from headrace.io.local.open import PipeStream, open_file
 from headrace.io.paths import is_pipe
 from headrace.io.urls import is_url
 
@@ -53,7 +52,11 @@ class CsvRecords(FramedRecords):
         given = options or CSV()
         pipe = PipeStream(paths[0]) if is_pipe(paths[0]) else None
         try:
-            dialect = _sniffed_pipe(pipe, given) if pipe is not None else _sniffed(paths, given, checked(compression))
+            dialect = (
+                _sniffed_pipe(pipe, given)
+                if pipe is not None
+                else _sniffed(paths, given, parse_compression(compression))
+            )
             framing = CsvFraming(dialect)
         except DataError as fault:  # Raised when the files are read, so that they can still be verified.
             dialect = CsvDialect()
@@ -84,7 +87,7 @@ def _sniffed(paths: Sequence[str], options: CSV, compression: Compression | None
     else:
         whole = file.size <= SNIFFED_BYTES
     transcode = transcoding(head, options.encoding)
-    return sniff(decoded_head(head, transcode) if transcode else head, path, options, whole=whole, transcode=transcode)
+    return sniff(decode_head(head, transcode) if transcode else head, path, options, whole=whole, transcode=transcode)
 
 
 def _sniffed_pipe(pipe: PipeStream, options: CSV) -> CsvDialect:

@@ -17,7 +17,7 @@ from headrace.contracts.csv import CsvDialect
 from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
 from headrace.io.encodings import encoding_hint_at
-from headrace.io.local.mapped import guarded
+from headrace.io.local.mapped import guard_reads
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -179,7 +179,7 @@ class CsvFraming:
         """Views of the rows that lie one behind the other up to ``end``."""
         begins = starts.tolist()
         stops = [*begins[1:], end]
-        with guarded(buffer):
+        with guard_reads(buffer):
             for row, start in enumerate(begins):
                 while stops[row] > start and buffer[stops[row] - 1] in b"\r\n":
                     stops[row] -= 1

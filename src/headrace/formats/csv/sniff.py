@@ -13,7 +13,7 @@ from headrace import _native
 from headrace.contracts.csv import CSV, CsvDialect, is_direct
 from headrace.errors import CorruptFile, DataError, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.csv.framing import BOM, QUOTE_HINT, CsvFraming, first_row, preamble
-from headrace.io.cache.inflated import decoded_head
+from headrace.io.cache.inflated import decode_head
 from headrace.io.encodings import encoding_hint
 
 __all__ = ["SNIFFED_BYTES", "is_text", "looks_like_rows", "sniff", "transcoding"]
@@ -52,7 +52,7 @@ def transcoding(head: bytes, encoding: str | None) -> str:
 def is_text(head: bytes) -> bool:
     """Whether some first bytes may be text: UTF-16 with its mark, or no control characters."""
     transcode = transcoding(head, None)
-    text = decoded_head(head, transcode) if transcode else head
+    text = decode_head(head, transcode) if transcode else head
     return bool(text) and CsvFraming(CsvDialect()).is_plain(text)
 
 
@@ -66,7 +66,7 @@ def looks_like_rows(head: bytes, *, whole: bool) -> bool:
         whole: Whether they are all.
     """
     transcode = transcoding(head, None)
-    text = decoded_head(head, transcode) if transcode else head
+    text = decode_head(head, transcode) if transcode else head
     begins = text.removeprefix(BOM).lstrip()[:1]
     if not is_text(head) or begins in (b"{", b"[", b"<") or b"\n{" in text:
         return False

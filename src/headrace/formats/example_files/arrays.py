@@ -16,7 +16,7 @@ from headrace.formats.npy.header import Field, NpyHeader, check_text, features_o
 from headrace.formats.npz.directory import STORED, Member, read_directory
 from headrace.formats.npz.rows import part_of
 from headrace.io.cache.members import crc_fault, inflate_bytes
-from headrace.io.local.open import OTHERWISE, read_alike
+from headrace.io.local.open import DIFFERENT, read_alike
 
 __all__ = ["Kind", "NpyFiles", "NpzFiles"]
 
@@ -44,7 +44,7 @@ class Template(Protocol):
     def read(
         self, paths: Sequence[bytes], names: Sequence[str], /
     ) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[np.int64]]:
-        """Columns ``(n, *shape)`` and, per file, 0, :data:`~headrace.io.local.open.OTHERWISE`, or an error's number."""
+        """Columns ``(n, *shape)`` and, per file, 0, :data:`~headrace.io.local.open.DIFFERENT`, or an error's number."""
 
 
 def _array(content: memoryview, header: NpyHeader, path: str) -> npt.NDArray[Any]:
@@ -211,7 +211,7 @@ class _NpzTemplate:
         self, paths: Sequence[bytes], names: Sequence[str], /
     ) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[np.int64]]:
         contents, status = read_alike(paths, b"", self.size)
-        status = np.where((status == 0) & (contents[:, self.fixed] != self.expected).any(axis=1), OTHERWISE, status)
+        status = np.where((status == 0) & (contents[:, self.fixed] != self.expected).any(axis=1), DIFFERENT, status)
         columns = {}
         for name in names:
             member, header = self.members[name]
@@ -232,7 +232,7 @@ class _NpzTemplate:
         crcs = np.array(found, np.uint32)
         for place in self.crc_places[name]:
             said = np.ascontiguousarray(contents[:, place : place + 4]).view("<u4").reshape(-1)
-            status[(status == 0) & (said != crcs)] = OTHERWISE
+            status[(status == 0) & (said != crcs)] = DIFFERENT
 
 
 def _crc_places(content: bytes, member: Member) -> tuple[int, ...] | None:

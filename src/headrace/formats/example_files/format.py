@@ -17,11 +17,11 @@ from headrace.formats.example_files.table import FilesTable
 from headrace.formats.example_files.write import NpyFolderSink, NpzFolderSink, join_folders, npy_misfits, npz_misfits
 from headrace.formats.image_folder.write import SPLITS
 from headrace.formats.table.empty_folder import is_noted, noted_schema
-from headrace.io.cache.inflate import checked
-from headrace.io.folders import Listing, Look, looking_into
+from headrace.io.cache.inflate import parse_compression
+from headrace.io.folders import Lister, Listing, lister_for
 from headrace.io.local.open import size_on_disk
 from headrace.io.paths import is_folder
-from headrace.io.urls import inside, is_url, parent_of
+from headrace.io.urls import child_of, is_url, parent_of
 
 __all__ = ["NPY_FOLDER", "NPZ_FOLDER"]
 
@@ -37,7 +37,7 @@ def open_files(paths: Sequence[str], *, format: str, compression: str | None = N
     """Files that were named (a list, a glob), or folders: each with a manifest, with a sub-folder for each class, or with
     nothing but the files.
     """
-    if checked(compression) not in (None, "none"):
+    if parse_compression(compression) not in (None, "none"):
         raise UnsupportedData(Where(path=paths[0]), expected="plain files", found=f"compression={compression!r}")
     if paths[0].lower().endswith(SUFFIXES[format]) if is_url(paths[0]) else not is_folder(paths[0]):
         return FilesTable(format, paths, _kind(format, verify=verify))
@@ -48,7 +48,7 @@ def open_files(paths: Sequence[str], *, format: str, compression: str | None = N
 
 
 def _open_folder(folder: str, format: str, kind: Kind) -> FilesTable:
-    look = looking_into(folder)
+    look = lister_for(folder)
     suffix, listing = SUFFIXES[format], look(folder)
     empty = noted_schema(listing, format)
     if empty is not None:
@@ -59,11 +59,11 @@ def _open_folder(folder: str, format: str, kind: Kind) -> FilesTable:
         return FilesTable(format, _named(manifest.files, suffix, manifest.path), kind, known=known)
     if listing.named(suffix):
         _check_only(listing, suffix)
-        return FilesTable(format, [inside(folder, name) for name in listing.named(suffix)], kind)
+        return FilesTable(format, [child_of(folder, name) for name in listing.named(suffix)], kind)
     return _of_classes(listing, look, format, kind)
 
 
-def _of_classes(listing: Listing, look: Look, format: str, kind: Kind) -> FilesTable:
+def _of_classes(listing: Listing, look: Lister, format: str, kind: Kind) -> FilesTable:
     suffix = SUFFIXES[format]
     if listing.folders and {name.lower() for name in listing.folders} <= SPLITS:
         raise UnsupportedData(
@@ -76,9 +76,9 @@ def _of_classes(listing: Listing, look: Look, format: str, kind: Kind) -> FilesT
     paths: list[str] = []
     labels: list[int] = []
     for name in listing.folders:
-        of_class = look(inside(listing.folder, name))
+        of_class = look(child_of(listing.folder, name))
         _check_only(of_class, suffix)
-        paths += [inside(of_class.folder, file) for file in of_class.named(suffix)]
+        paths += [child_of(of_class.folder, file) for file in of_class.named(suffix)]
         labels += [classes.index(name)] * len(of_class.named(suffix))
     if not paths:
         raise NoFiles(
@@ -96,7 +96,7 @@ def _classes_beside(listing: Listing) -> tuple[str, ...]:
     parent, name = parent_of(listing.folder)
     if name.lower() not in SPLITS:
         return listing.folders
-    splits = [Listing.of(inside(parent, other)) for other in Listing.of(parent).folders if other.lower() in SPLITS]
+    splits = [Listing.of(child_of(parent, other)) for other in Listing.of(parent).folders if other.lower() in SPLITS]
     return tuple(sorted({name for split in splits for name in split.folders}))
 
 
@@ -104,7 +104,7 @@ def _check_only(listing: Listing, suffix: str) -> None:
     others = [name for name in listing.others(suffix) if name not in NAMES]
     if others:
         raise UnsupportedData(
-            Where(path=inside(listing.folder, others[0])),
+            Where(path=child_of(listing.folder, others[0])),
             expected=f"{suffix} files and notes in {listing.folder}",
             found=f"{others[0]}" + (f" and {len(others) - 1} more" if len(others) > 1 else ""),
             hint=f"A glob such as 'folder/*{suffix}' leaves them out.",
@@ -120,7 +120,7 @@ def _named(files: Sequence[str], suffix: str, manifest: str) -> Sequence[str]:
     return files
 
 
-def claims(folder: str, look: Look = Listing.of, *, format: str) -> bool:
+def claims(folder: str, look: Lister = Listing.of, *, format: str) -> bool:
     """Whether a folder shows by itself that every file is one example: by a manifest, or by class folders."""
     suffix, listing = SUFFIXES[format], look(folder)
     if is_noted(listing, format):
@@ -131,9 +131,9 @@ def claims(folder: str, look: Look = Listing.of, *, format: str) -> bool:
     return not _records_in(listing) and _below(listing, suffix, look)
 
 
-def _below(listing: Listing, suffix: str, look: Look) -> bool:
+def _below(listing: Listing, suffix: str, look: Lister) -> bool:
     for name in listing.folders:
-        found = _records_in(look(inside(listing.folder, name)))
+        found = _records_in(look(child_of(listing.folder, name)))
         if found:
             return found[0].lower().endswith(suffix)
     return False

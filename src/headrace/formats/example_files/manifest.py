@@ -15,11 +15,10 @@ import numpy as np
 from headrace.contracts.feature import Feature
 from headrace.contracts.schema import Schema
 from headrace.errors import CorruptFile, NoFiles, SchemaMismatch, UnsupportedData, Where
-from headrace.io.folders import Listing, Look
+from headrace.io.folders import Lister, Listing, first_existing
 from headrace.io.json_text import load_json
 from headrace.io.local.open import read_each
-from headrace.io.urls import beside, inside, is_url, stays_below
-from headrace.io.write.remove import first_there
+from headrace.io.urls import child_of, is_url, sibling_of, stays_below
 
 __all__ = ["NAMES", "Manifest", "read_manifest"]
 
@@ -48,7 +47,7 @@ class Manifest:
     columns: Mapping[str, Any]
 
 
-def read_manifest(listing: Listing, look: Look) -> Manifest | None:
+def read_manifest(listing: Listing, look: Lister) -> Manifest | None:
     """The manifest of a folder, if it has one.
 
     Args:
@@ -66,7 +65,7 @@ def read_manifest(listing: Listing, look: Look) -> Manifest | None:
         raise UnsupportedData(
             Where(path=listing.folder), expected="one manifest", found=" and ".join(found), hint="Remove one of them."
         )
-    path = inside(listing.folder, found[0])
+    path = child_of(listing.folder, found[0])
     names, columns = _rows(path)
     for number, name in enumerate(names):
         if not stays_below(name):
@@ -76,7 +75,7 @@ def read_manifest(listing: Listing, look: Look) -> Manifest | None:
                 found=repr(name[:200]),
                 hint="A manifest does not choose files elsewhere: open a list of their paths.",
             )
-    files = [_normal(beside(path, name)) for name in names]
+    files = [_normal(sibling_of(path, name)) for name in names]
     _check_there(path, listing, look, names, files)
     typed = {name: _typed(path, name, values) for name, values in columns.items()}
     return Manifest(
@@ -232,7 +231,7 @@ def _normal(path: str) -> str:
     return path if is_url(path) else os.path.normpath(path)
 
 
-def _check_there(path: str, listing: Listing, look: Look, names: Sequence[str], files: Sequence[str]) -> None:
+def _check_there(path: str, listing: Listing, look: Lister, names: Sequence[str], files: Sequence[str]) -> None:
     """By listing folders; no file is opened."""
     root = _normal(listing.folder).rstrip("/")
     known = {root: frozenset(listing.files)}
@@ -241,14 +240,14 @@ def _check_there(path: str, listing: Listing, look: Look, names: Sequence[str], 
         folder, base = os.path.split(file)
         if folder not in known:
             known[folder] = _names_in(folder, look)
-        if base not in known[folder] and not (base.startswith(".") and first_there([file])):
+        if base not in known[folder] and not (base.startswith(".") and first_existing([file])):
             missing.append(name)
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
         raise NoFiles(Where(path=path), expected="files of the names in the manifest", found=f"no {missing[0]}{more}")
 
 
-def _names_in(folder: str, look: Look) -> frozenset[str]:
+def _names_in(folder: str, look: Lister) -> frozenset[str]:
     try:
         return frozenset(look(folder).files)
     except NoFiles:

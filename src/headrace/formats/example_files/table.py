@@ -16,7 +16,7 @@ from headrace.contracts.schema import Schema
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import NoFiles, SchemaMismatch, Where
 from headrace.formats.example_files.arrays import Arrays, Kind, NpyFiles, Template
-from headrace.io.local.open import OTHERWISE, read_each, read_whole
+from headrace.io.local.open import DIFFERENT, read_each, read_whole
 from headrace.io.urls import is_url
 
 __all__ = ["FilesTable"]
@@ -196,7 +196,7 @@ class FilesTable:
         columns, status = self._template.read([encoded[number] for number in numbers], names)
         for position in np.flatnonzero(status).tolist():
             number = numbers[position]
-            if status[position] != OTHERWISE:
+            if status[position] != DIFFERENT:
                 raise _unreadable(self.paths[number], int(status[position]))
             ((_, arrays),) = self._loaded([number], names)
             for name, array in self._fitting(number, arrays, names).items():

@@ -21,11 +21,11 @@ from headrace.formats.framed.framing import Framing
 from headrace.formats.framed.scan import RUN_BYTES, Run, Scan, Stream
 from headrace.formats.index.build import record_index
 from headrace.formats.index.index import RecordIndex
-from headrace.io.cache.inflate import checked
-from headrace.io.cache.read_ahead import InOrder
+from headrace.io.cache.inflate import parse_compression
+from headrace.io.cache.read_ahead import FilesInOrder
 from headrace.io.local.fileset import Buffers, FileSet
 from headrace.io.local.mapped import MappedFile
-from headrace.io.local.pipes import PipeStream
+from headrace.io.local.open import PipeStream
 from headrace.io.paths import is_pipe
 
 __all__ = ["FramedRecords", "NoLength", "bounds"]
@@ -66,7 +66,7 @@ class FramedRecords:
         self.paths = tuple(paths)
         self.on_corrupt: OnCorrupt = on_corrupt
         self.verify = verify
-        self._compression = None if compression is None else checked(compression)
+        self._compression = None if compression is None else parse_compression(compression)
         self._files = FileSet(self.paths, compression=self._compression, is_plain=framing.is_plain)
         self._index: RecordIndex | None = None
         self._skipped: dict[int, Skipped] = {}
@@ -232,7 +232,7 @@ class FramedRecords:
 
     def contents(self) -> Iterator[MappedFile | Stream]:
         """What each file holds, decompressed, for one pass in order. Of a pipe: what comes out of it."""
-        with closing(InOrder(self._files)) as files:
+        with closing(FilesInOrder(self._files)) as files:
             for number in range(len(self.paths)):
                 yield self._pipe(number) or files.content(number)
 

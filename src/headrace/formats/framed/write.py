@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from headrace.contracts.values import Indices
 from headrace.formats.framed.framing import Framing
-from headrace.io.cache.inflate import checked, deflater
+from headrace.io.cache.inflate import deflater, parse_compression
 from headrace.io.paths import PathLike
 from headrace.io.write.atomic import AtomicFile, Closing
 
@@ -112,7 +112,7 @@ class FramedWriter(RecordWriter):
     """Of the format."""
 
     def __init__(self, path: PathLike, *, compression: str | None = None, level: int = -1) -> None:
-        wrapper = checked(compression) or "none"
+        wrapper = parse_compression(compression) or "none"
         if not -1 <= level <= 9:
             raise ValueError(f"level must be in [-1, 9], got {level}")
         self._deflater: Any = None if wrapper == "none" else deflater(wrapper, level)

@@ -21,11 +21,11 @@ from headrace.contracts.values import Batch, Indices
 from headrace.errors import CorruptFile, DataError, NoFiles, UnsupportedData, Where
 from headrace.formats.image_folder.write import CLASSES_NOTE, SPLITS, ImageFolderSink, join_folders, misfits
 from headrace.formats.table.empty_folder import is_noted, noted_schema
-from headrace.io.cache.inflate import checked
-from headrace.io.folders import Listing, Look, looking_into
+from headrace.io.cache.inflate import parse_compression
+from headrace.io.folders import Lister, Listing, lister_for
 from headrace.io.local.open import read_each
 from headrace.io.names import is_record_name
-from headrace.io.urls import inside, parent_of
+from headrace.io.urls import child_of, parent_of
 
 __all__ = ["FORMAT", "ImageFolder", "looks_like_image_folder"]
 
@@ -69,7 +69,7 @@ class ImageFolder:
         *,
         compression: str | None = None,
     ) -> None:
-        if checked(compression) not in (None, "none"):
+        if parse_compression(compression) not in (None, "none"):
             raise UnsupportedData(Where(path=paths[0]), expected="a folder of images", found=str(compression))
         self.paths = tuple(paths)
 
@@ -80,7 +80,7 @@ class ImageFolder:
 
     @cached_property
     def _listing(self) -> _Listing:
-        looks = [looking_into(root) for root in self.paths]
+        looks = [lister_for(root) for root in self.paths]
         found = [_images_by_class(root, look) for root, look in zip(self.paths, looks, strict=True)]
         classes = sorted(
             {name for root, look in zip(self.paths, looks, strict=True) for name in _classes_beside(root, look)}
@@ -105,7 +105,7 @@ class ImageFolder:
     @cached_property
     def _noted(self) -> Schema | None:
         """What a folder that was written without an image says of itself."""
-        return noted_schema(looking_into(self.paths[0])(self.paths[0]), self.format)
+        return noted_schema(lister_for(self.paths[0])(self.paths[0]), self.format)
 
     @cached_property
     def schema(self) -> Schema:
@@ -127,7 +127,7 @@ class ImageFolder:
 
     def _path(self, index: int) -> str:
         listing = self._listing
-        return inside(self.paths[listing.roots[index]], listing.names[index])
+        return child_of(self.paths[listing.roots[index]], listing.names[index])
 
     def where(self, index: int) -> Where:
         """The path of an image."""
@@ -160,13 +160,13 @@ def _objects(values: Any, n: int) -> npt.NDArray[Any]:
     return column
 
 
-def _images_by_class(root: str, look: Look) -> dict[str, list[str]]:
+def _images_by_class(root: str, look: Lister) -> dict[str, list[str]]:
     """The images of one folder: class to paths from the folder; the class of a flat folder is ``""``."""
     listing = look(root)
     folders, images, _ = _listed(listing)
     if folders and images:
         raise UnsupportedData(
-            Where(path=inside(root, images[0])),
+            Where(path=child_of(root, images[0])),
             expected="images in folders of classes, or in no folder",
             found="both: this one beside folders with images",
             hint="Move it, or open the folders one by one.",
@@ -180,10 +180,10 @@ def _images_by_class(root: str, look: Look) -> dict[str, list[str]]:
         )
     if images:
         return {"": images}
-    return {name: [f"{name}/{path}" for path in _below(inside(root, name), 0, look)] for name in folders}
+    return {name: [f"{name}/{path}" for path in _below(child_of(root, name), 0, look)] for name in folders}
 
 
-def _below(folder: str, depth: int, look: Look) -> Iterator[str]:
+def _below(folder: str, depth: int, look: Lister) -> Iterator[str]:
     """Every image in a folder and in the folders in it."""
     if depth > DEEPEST:
         raise UnsupportedData(
@@ -192,7 +192,7 @@ def _below(folder: str, depth: int, look: Look) -> Iterator[str]:
     folders, images, _ = _listed(look(folder))
     yield from images
     for name in folders:
-        for path in _below(inside(folder, name), depth + 1, look):
+        for path in _below(child_of(folder, name), depth + 1, look):
             yield f"{name}/{path}"
 
 
@@ -203,32 +203,32 @@ def _listed(listing: Listing) -> tuple[list[str], list[str], bool]:
     return [name for name in listing.folders if not is_image_name(name)], images, others
 
 
-def _classes_beside(root: str, look: Look) -> list[str]:
+def _classes_beside(root: str, look: Lister) -> list[str]:
     """The classes of a folder; if it is one split among others, those of all of them, so that labels agree."""
     parent, name = parent_of(root)
     splits = [look(root)]
     if name.lower() in SPLITS:
         beside = [other for other in _listed(Listing.of(parent))[0] if other.lower() in SPLITS and other != name]
-        splits += [Listing.of(inside(parent, other)) for other in beside]
+        splits += [Listing.of(child_of(parent, other)) for other in beside]
     return [name for split in splits for name in _listed(split)[0]]
 
 
-def looks_like_image_folder(folder: str, look: Look = Listing.of) -> bool:
+def looks_like_image_folder(folder: str, look: Lister = Listing.of) -> bool:
     """Whether a folder holds images and no other records, or folders of images."""
     listing = look(folder)
     folders, images, others = _listed(listing)
     if others or images:
         return bool(images) and not others
     return is_noted(listing, "image_folder") or any(
-        _has_image(inside(folder, name), 0, look) for name in folders[:LOOKED_INTO]
+        _has_image(child_of(folder, name), 0, look) for name in folders[:LOOKED_INTO]
     )
 
 
-def _has_image(folder: str, depth: int, look: Look) -> bool:
+def _has_image(folder: str, depth: int, look: Lister) -> bool:
     folders, images, others = _listed(look(folder))
     if images or others:
         return not others
-    return depth < 2 and any(_has_image(inside(folder, name), depth + 1, look) for name in folders[:2])
+    return depth < 2 and any(_has_image(child_of(folder, name), depth + 1, look) for name in folders[:2])
 
 
 def verify_images(folder: ImageFolder) -> Iterator[Checked]:

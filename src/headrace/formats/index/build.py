@@ -20,11 +20,10 @@ from headrace.errors import Where
 from headrace.formats.framed.framing import Framing
 from headrace.formats.framed.scan import Scan, Stream
 from headrace.formats.index.index import FileIndex, RecordIndex, index_path, load_index, warn_of_damage, write_index
-from headrace.io.cache.block_sums import BLOCK_BYTES, BlockSums, Sums
 from headrace.io.cache.folder import cache_folder
 from headrace.io.local.fileset import FileSet
 from headrace.io.local.mapped import MappedFile
-from headrace.io.local.signatures import Signature
+from headrace.io.local.signatures import SUMMED_BYTES, BlockSums, Signature, Sums
 from headrace.io.progress import Progress
 from headrace.io.system import usable_cores
 from headrace.io.threads import ThreadPool
@@ -303,10 +302,10 @@ class _Job:
         """Take the checksums of the blocks that begin in a stretch, while it is in memory, where the format has none of its own."""
         if self._framing.has_checksums:
             return
-        first, behind = -(-start // BLOCK_BYTES), -(-stop // BLOCK_BYTES)
+        first, behind = -(-start // SUMMED_BYTES), -(-stop // SUMMED_BYTES)
         if first < behind:
             self._sums[first] = _native.crc32c_blocks(
-                content.read(first * BLOCK_BYTES, (behind - first) * BLOCK_BYTES), BLOCK_BYTES
+                content.read(first * SUMMED_BYTES, (behind - first) * SUMMED_BYTES), SUMMED_BYTES
             )
             self._content_bytes = content.size
 
@@ -318,7 +317,7 @@ class _Job:
         sums = np.concatenate([np.zeros(0, np.uint32), *(self._sums[first] for first in sorted(self._sums))])
         skipped_bytes = sum(size for _, size in faults)
         file = FileIndex(path, self._signature, len(starts), skipped, skipped_bytes, self._content_bytes)
-        return file, starts, BlockSums(self._content_bytes, sums, BLOCK_BYTES)
+        return file, starts, BlockSums(self._content_bytes, sums, SUMMED_BYTES)
 
     def _piece(self, start: int, stop: int) -> _Piece:
         content = self._files.content(self._number)

@@ -24,13 +24,12 @@ from headrace import _native
 from headrace.contracts.records import OnCorrupt
 from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, NoFiles, Where
-from headrace.io.cache.block_sums import BLOCK_BYTES, BlockSums, sums_of
-from headrace.io.cache.folder import cache_folder, cache_key, is_believed
-from headrace.io.faults import changed
+from headrace.io.cache.folder import cache_folder, cache_key, is_trusted
+from headrace.io.faults import file_changed_error
 from headrace.io.local.fileset import FileSet
-from headrace.io.local.mapped import guarded
+from headrace.io.local.mapped import guard_reads
 from headrace.io.local.open import FileHead
-from headrace.io.local.signatures import Signature
+from headrace.io.local.signatures import SUMMED_BYTES, BlockSums, Signature, block_sums
 from headrace.io.paths import absolute
 from headrace.io.write.atomic import AtomicFile
 
@@ -130,7 +129,7 @@ class RecordIndex:
     def _taken(self, indices: Indices | slice) -> Indices:
         if not self._is_mapped:
             return self._starts[indices]
-        with guarded(self._starts):
+        with guard_reads(self._starts):
             return self._starts[indices].copy()
 
     @property
@@ -202,7 +201,7 @@ class RecordIndex:
                 if self.path is not None:
                     self.path.unlink(missing_ok=True)  # When it is opened again, its index is made again.
                 found = "other bytes than when its index was made"
-                raise changed(self.files[number].path, size=None, found=found, what="file")
+                raise file_changed_error(self.files[number].path, size=None, found=found, what="file")
         self.compares_content = any(not each.all_sound for each in self.content)
 
     def file_of(self, indices: Indices) -> npt.NDArray[np.int32]:
@@ -248,11 +247,11 @@ def write_index(
     content: Sequence[BlockSums] = (),
 ) -> bool:
     """As :func:`save_index`, of starts that come in blocks (``<i8``), twice."""
-    sums = sums_of((block.data for block in starts), BLOCK_BYTES).astype("<u4").tobytes()
+    sums = block_sums((block.data for block in starts), SUMMED_BYTES).astype("<u4").tobytes()
     contents = b"".join(each.sums.astype("<u4").tobytes() for each in content)
     description = {
         "files": [asdict(file) for file in files],
-        "block_bytes": BLOCK_BYTES,
+        "block_bytes": SUMMED_BYTES,
         "sums": [len(sums), _native.crc32c(sums)],
         "contents": [len(contents), _native.crc32c(contents)],
     }
@@ -271,7 +270,7 @@ def write_index(
 
 def load_index(path: Path) -> RecordIndex | None:
     """The index in a file, mapped; ``None`` where there is none or it is damaged, so that it has to be made again."""
-    if not is_believed(path):
+    if not is_trusted(path):
         return None
     try:
         file = FileHead(str(path), SMALL_BYTES)

@@ -16,7 +16,7 @@ from headrace.errors import CorruptFile, UnsupportedData, Where
 from headrace.formats.index.index import FileIndex, RecordIndex
 from headrace.formats.tfrecord.format import OVERHEAD
 from headrace.io.local.fileset import FileSet
-from headrace.io.local.mapped import MappedFile, guarded
+from headrace.io.local.mapped import MappedFile, guard_reads
 from headrace.io.paths import PathLike
 from headrace.io.write.atomic import AtomicFile
 
@@ -79,7 +79,7 @@ def _sizes(content: MappedFile, starts: Indices) -> Indices:
     if not len(starts):
         return np.zeros(0, np.int64)
     whole = np.frombuffer(content.buffer, np.uint8)
-    with guarded(content.buffer):
+    with guard_reads(content.buffer):
         lengths = np.ascontiguousarray(whole[starts[:, None] + LENGTH_BYTES]).view("<i8")[:, 0]
     return lengths.astype(np.int64) + OVERHEAD
 

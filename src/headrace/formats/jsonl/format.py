@@ -21,7 +21,7 @@ from headrace.formats.jsonl.write import JsonLinesWriter
 from headrace.formats.table.arrow import from_arrow
 from headrace.formats.table.lines import LineFraming, line_index
 from headrace.formats.table.values import BadValue, column_of
-from headrace.io.cache.inflate import checked
+from headrace.io.cache.inflate import parse_compression
 from headrace.io.local.fileset import FileSet
 from headrace.io.local.open import size_on_disk
 
@@ -59,7 +59,7 @@ class JsonLinesTable:
         self.paths = tuple(paths)
         self.on_corrupt: OnCorrupt = on_corrupt
         self.given = given
-        self._compression = checked(compression)
+        self._compression = parse_compression(compression)
         self._files = FileSet(self.paths, compression=self._compression, is_plain=LineFraming(self.format).is_plain)
 
     def with_schema(self, schema: Schema) -> JsonLinesTable:

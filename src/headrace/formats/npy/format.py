@@ -31,9 +31,9 @@ from headrace.formats.npy.header import (
     read_header,
 )
 from headrace.formats.npy.write import ArraySink, join_arrays, misfits
-from headrace.io.cache.inflate import checked
+from headrace.io.cache.inflate import parse_compression
 from headrace.io.local.fileset import FileSet
-from headrace.io.local.mapped import MappedFile, guarded
+from headrace.io.local.mapped import MappedFile, guard_reads
 from headrace.io.local.open import open_file
 from headrace.io.paths import PathLike
 from headrace.io.store.stream import BLOCK_BYTES
@@ -106,7 +106,7 @@ class NpyRecords:
         *,
         compression: str | None = None,
     ) -> None:
-        if checked(compression) not in (None, "none"):
+        if parse_compression(compression) not in (None, "none"):
             raise UnsupportedData(Where(path=paths[0]), expected="a .npy without compression", found=str(compression))
         self.paths = tuple(paths)
         self._files = FileSet(self.paths)
@@ -228,7 +228,7 @@ class NpyRecords:
         rows = np.empty((len(indices), *layout.row_shape), layout.dtype)
         for number in np.unique(which).tolist():
             mine = np.flatnonzero(which == number)
-            with guarded(self._files.content(number).buffer):
+            with guard_reads(self._files.content(number).buffer):
                 rows[mine] = self._array(number)[indices[mine] - layout.firsts[number]]
         return rows
 
@@ -260,7 +260,7 @@ class NpyRecords:
     def _row(self, number: int, row: int) -> memoryview:
         header = self._layout.headers[number]
         if header.is_fortran:
-            with guarded(self._files.content(number).buffer):
+            with guard_reads(self._files.content(number).buffer):
                 return memoryview(self._array(number)[row].tobytes())
         return self._files.content(number).view(header.data_offset + row * header.row_bytes, header.row_bytes)
 

@@ -17,10 +17,10 @@ from headrace.errors import CorruptFile, NoSuchFeature, SchemaMismatch, Unsuppor
 from headrace.formats.npy.format import NpyRecords
 from headrace.formats.npy.header import MAGIC, Field, NpyHeader, features_of, header_in
 from headrace.formats.npz.directory import DEFLATED, Member, read_directory
-from headrace.io.cache.inflate import checked
+from headrace.io.cache.inflate import parse_compression
 from headrace.io.cache.members import FilePart, check_crc, inflate_to_cache
 from headrace.io.local.fileset import FileSet
-from headrace.io.local.mapped import MappedFile, guarded
+from headrace.io.local.mapped import MappedFile, guard_reads
 from headrace.io.local.signatures import Signature
 
 __all__ = ["EXAMPLES_HINT", "Archives", "ArrayRows", "NpzRecords", "part_of"]
@@ -49,7 +49,7 @@ class Archives:
         found = self._members.get(number)
         if found is None:
             file = self.files.content(number)
-            with guarded(file.buffer):
+            with guard_reads(file.buffer):
                 found = {member.array: member for member in read_directory(file.buffer, file.path)}
             _check_arrays(file, found)
             self._members[number] = found
@@ -206,7 +206,7 @@ class NpzRecords:
         verify: bool = True,
         names: tuple[str, ...] | None = None,
     ) -> None:
-        if checked(compression) not in (None, "none"):
+        if parse_compression(compression) not in (None, "none"):
             raise UnsupportedData(Where(path=paths[0]), expected="a plain .npz", found=f"compression={compression!r}")
         self.paths = tuple(paths)
         self.archives = Archives(self.paths, verify=verify)

@@ -19,7 +19,7 @@ from headrace.formats.table.arrow_types import KEY, Leaf, arrow, carried, leaves
 from headrace.formats.table.base import BlockTable, KeptColumns
 from headrace.formats.table.values import BadValue, column_of
 from headrace.io.local.fileset import FileSet
-from headrace.io.local.mapped import guarded
+from headrace.io.local.mapped import guard_reads
 from headrace.io.local.open import size_on_disk
 
 __all__ = ["FORMAT", "ParquetTable"]
@@ -90,7 +90,7 @@ class ParquetTable(BlockTable):
         parquet, pa = require("pyarrow.parquet", extra="arrow"), arrow()
         buffer = self._files.content(number).buffer
         try:
-            with guarded(buffer):
+            with guard_reads(buffer):
                 content = pa.BufferReader(pa.py_buffer(buffer))
                 return parquet.ParquetFile(content, metadata=footer, page_checksum_verification=self.verify)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -174,7 +174,7 @@ class ParquetTable(BlockTable):
         file = self._opened(group.file, self._footers[group.file])
         roots = dict.fromkeys(file.schema_arrow.field(leaf.path[0]).name for leaf in leaves)
         try:
-            with guarded(self._files.content(group.file).buffer):
+            with guard_reads(self._files.content(group.file).buffer):
                 return file.read_row_group(group.number, columns=list(roots), use_threads=False)
         except (arrow().ArrowException, OSError) as error:
             raise self._damaged(group.file, error, f"a sound row group {group.number}") from error

@@ -24,7 +24,7 @@ from headrace.errors import CorruptRecord, DataError, UnsupportedData, Where
 from headrace.formats.framed.records import FramedRecords
 from headrace.formats.framed.write import FramedWriter
 from headrace.formats.verify import verify_framed
-from headrace.io.local.mapped import guarded
+from headrace.io.local.mapped import guard_reads
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -136,7 +136,7 @@ class RecordIOFraming:
         _ = end
         if not len(starts):
             return
-        with guarded(buffer):
+        with guard_reads(buffer):
             heads = np.frombuffer(buffer, np.uint8)[starts[:, None] + np.arange(4, HEAD)]
         begins = starts + HEAD
         stops = begins + heads.view("<u4")[:, 0]

@@ -12,7 +12,7 @@ import numpy as np
 from headrace.contracts.records import Misfit
 from headrace.contracts.values import Batch, Indices, Ragged, join, reordered
 from headrace.errors import UnsupportedData, Where
-from headrace.io.cache.inflate import checked, deflater
+from headrace.io.cache.inflate import deflater, parse_compression
 from headrace.io.paths import PathLike
 from headrace.io.write.atomic import AtomicFile
 
@@ -138,7 +138,7 @@ class PackedFile:
     """An atomic file, in a GZIP or ZLIB stream if that is wanted."""
 
     def __init__(self, path: PathLike, compression: str) -> None:
-        wrapper = checked(compression) or "none"
+        wrapper = parse_compression(compression) or "none"
         self._deflater: Any = None if wrapper == "none" else deflater(wrapper, -1)
         self.file = AtomicFile(path)
 

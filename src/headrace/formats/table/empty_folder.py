@@ -10,7 +10,7 @@ from headrace.errors import CorruptFile, Where
 from headrace.io.folders import AtomicFolder, Listing
 from headrace.io.json_text import load_json
 from headrace.io.local.open import read_each
-from headrace.io.urls import inside
+from headrace.io.urls import child_of
 
 __all__ = ["NOTE", "is_noted", "leave_note", "noted_schema", "remove_note"]
 
@@ -48,7 +48,7 @@ def noted_schema(listing: Listing, format: str) -> Schema | None:
 
 
 def _note(listing: Listing) -> tuple[str, Schema]:
-    path = inside(listing.folder, NOTE)
+    path = child_of(listing.folder, NOTE)
     content = read_each([path])[0]
     try:
         text = content.decode()

@@ -14,7 +14,7 @@ from headrace.formats.index.build import record_index
 from headrace.formats.index.index import RecordIndex
 from headrace.io.cache.inflate import Compression
 from headrace.io.local.fileset import FileSet
-from headrace.io.local.mapped import guarded
+from headrace.io.local.mapped import guard_reads
 
 __all__ = ["LineFraming", "line_index"]
 
@@ -56,7 +56,7 @@ class LineFraming:
     ) -> tuple[Indices, int]:
         """Starts of the lines that begin in ``[start, stop)``, where ``start`` is that of a line; and of the next one."""
         del verify, max_records, last
-        with guarded(buffer):
+        with guard_reads(buffer):
             return self._scanned(buffer, start, stop)
 
     def _scanned(self, buffer: memoryview, start: int, stop: int) -> tuple[Indices, int]:
@@ -69,7 +69,7 @@ class LineFraming:
 
     def find(self, buffer: memoryview, start: int) -> int:
         """The first line from ``start`` on; -1 where none begins there."""
-        with guarded(buffer):
+        with guard_reads(buffer):
             found = self.next_line(buffer, start)
         return found if found < len(buffer) else -1
 

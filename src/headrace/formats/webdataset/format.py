@@ -18,7 +18,7 @@ from headrace.formats.table.values import column_of
 from headrace.formats.webdataset.index import TarIndex, index_of
 from headrace.formats.webdataset.values import KEY, column_from, feature_of, named
 from headrace.formats.webdataset.write import WebDatasetWriter, join_tars, misfits
-from headrace.io.cache.inflate import checked
+from headrace.io.cache.inflate import parse_compression
 from headrace.io.local.fileset import FileSet
 
 __all__ = ["FORMAT", "WebDatasetTable"]
@@ -55,7 +55,7 @@ class WebDatasetTable:
     ) -> None:
         self.paths = tuple(paths)
         self.given = given
-        self._compression = checked(compression)
+        self._compression = parse_compression(compression)
         self._files = FileSet(self.paths, compression=self._compression)
 
     def with_schema(self, schema: Schema) -> WebDatasetTable:

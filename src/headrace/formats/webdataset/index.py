@@ -13,7 +13,7 @@ import numpy as np
 from headrace import _native
 from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, DataError, UnsupportedData, Where
-from headrace.io.local.mapped import MappedFile, guarded
+from headrace.io.local.mapped import MappedFile, guard_reads
 from headrace.io.progress import Progress
 
 __all__ = ["COUNTED", "TarIndex", "index_of"]
@@ -133,7 +133,7 @@ def _entries(file: MappedFile) -> Iterator[tarfile.TarInfo]:
 def _check_end(file: MappedFile, end: int) -> None:
     """Behind the last member there are zeros only: that is also how damage shows, at which the library just stops."""
     rest = np.frombuffer(file.buffer[end:], np.uint8)
-    with guarded(file.buffer):
+    with guard_reads(file.buffer):
         has_more = bool(rest.any())
     if len(rest) < 2 * BLOCK or has_more:
         raise CorruptFile(

@@ -19,7 +19,15 @@ from typing import IO, Any, NamedTuple, cast
 
 from headrace.errors import CorruptFile, DataError, UnsupportedData, Where
 
-__all__ = ["BLOCK_BYTES", "EXECUTABLE", "Member", "damage_as_corrupt_file", "name_parts", "read_members", "refused"]
+__all__ = [
+    "BLOCK_BYTES",
+    "EXECUTABLE",
+    "ArchiveMember",
+    "damage_as_corrupt_file",
+    "name_parts",
+    "read_members",
+    "refusal",
+]
 
 
 BLOCK_BYTES = 256 << 10
@@ -34,7 +42,7 @@ EXECUTABLE = 0o111
 LINKS_AND_DEVICES = (0o12, 0o14, 0o6, 0o2, 0o1)  # symbolic link, socket, block device, character device, pipe
 
 
-class Member(NamedTuple):
+class ArchiveMember(NamedTuple):
     """A file, a folder or a link in an archive."""
 
     name: str
@@ -47,7 +55,7 @@ class Member(NamedTuple):
     block_bytes: int = BLOCK_BYTES
 
 
-def read_members(archive: Path, what: str | None = None) -> Iterator[Member]:
+def read_members(archive: Path, what: str | None = None) -> Iterator[ArchiveMember]:
     """The members of a zip, a tar (plain, gzip, bzip2, xz) or a single gzip file, each valid until the next is asked for.
 
     Args:
@@ -60,7 +68,7 @@ def read_members(archive: Path, what: str | None = None) -> Iterator[Member]:
     """
     with archive.open("rb") as file:
         head = file.read(512)
-    stream = _decompressed(archive, head)
+    stream = _decompress(archive, head)
     # A tar whose last member is a small zip ends as a zip does, so what a file begins with is asked first.
     is_stream = stream is not None or head[257:262] == b"ustar"
     if not is_stream and (head[:2] == b"PK" or zipfile.is_zipfile(archive)):
@@ -78,10 +86,10 @@ def name_parts(archive: Path, name: str) -> list[str]:
     """
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith(("/", "~")) or any(map(_is_bad, parts)):
-        raise refused(archive, name, "names that stay inside the folder")
+        raise refusal(archive, name, "names that stay inside the folder")
     sizes = [len(os.fsencode(part)) for part in parts]
     if len(parts) > MOST_DEPTH or sum(sizes) > MOST_NAME_BYTES or max(sizes, default=0) > MOST_PART_BYTES:
-        raise refused(archive, name, f"names of at most {MOST_NAME_BYTES:,} bytes and {MOST_DEPTH} folders")
+        raise refusal(archive, name, f"names of at most {MOST_NAME_BYTES:,} bytes and {MOST_DEPTH} folders")
     return parts
 
 
@@ -93,7 +101,7 @@ def _is_bad(part: str) -> bool:
     return IS_WINDOWS and (":" in part or part.partition(".")[0].lower() in WINDOWS_NAMES)
 
 
-def refused(archive: Path, name: str, expected: str, setting: str = "") -> UnsupportedData:
+def refusal(archive: Path, name: str, expected: str, setting: str = "") -> UnsupportedData:
     """The error for a member that is not unpacked; ``setting`` is the variable that would allow it."""
     hint = "Nothing was unpacked: look at the archive before you trust it."
     return UnsupportedData(
@@ -128,7 +136,7 @@ def _is_damage(error: Exception) -> bool:
     return isinstance(error, (*known, ValueError, RuntimeError, IndexError, OverflowError))
 
 
-def _decompressed(archive: Path, head: bytes) -> IO[bytes] | None:
+def _decompress(archive: Path, head: bytes) -> IO[bytes] | None:
     if head[:2] == b"\x1f\x8b":
         return cast("IO[bytes]", gzip.open(archive))
     if head[:3] == b"BZh":
@@ -138,7 +146,7 @@ def _decompressed(archive: Path, head: bytes) -> IO[bytes] | None:
     return None
 
 
-def _stream_members(archive: Path, content: IO[bytes], head: bytes, what: str | None) -> Iterator[Member]:
+def _stream_members(archive: Path, content: IO[bytes], head: bytes, what: str | None) -> Iterator[ArchiveMember]:
     stream = _ForwardStream(content)
     try:
         opened = tarfile.TarFile(fileobj=cast("IO[bytes]", stream), mode="r")
@@ -151,7 +159,7 @@ def _stream_members(archive: Path, content: IO[bytes], head: bytes, what: str | 
                 Where(path=str(archive)), expected=what or "a zip, tar or gzip file", found=found
             ) from error
         content.seek(0)
-        yield Member(archive.name.removesuffix(".gz"), content)
+        yield ArchiveMember(archive.name.removesuffix(".gz"), content)
         return
     with opened:
         yield from _tar_members(archive, opened, stream)
@@ -220,46 +228,48 @@ class _Content:
         return block
 
 
-def _tar_members(archive: Path, opened: tarfile.TarFile, stream: _ForwardStream) -> Iterator[Member]:
+def _tar_members(archive: Path, opened: tarfile.TarFile, stream: _ForwardStream) -> Iterator[ArchiveMember]:
     while (entry := opened.next()) is not None:
         cast("Any", opened).members.clear()  # which would grow with the archive
         yield _tar_member(archive, opened, stream, entry)
 
 
-def _tar_member(archive: Path, opened: tarfile.TarFile, stream: _ForwardStream, entry: tarfile.TarInfo) -> Member:
+def _tar_member(
+    archive: Path, opened: tarfile.TarFile, stream: _ForwardStream, entry: tarfile.TarInfo
+) -> ArchiveMember:
     if entry.isdir():
-        return Member(entry.name, None)
+        return ArchiveMember(entry.name, None)
     if entry.isreg():
         is_plain = entry.sparse is None and entry.offset_data == stream.tell()
         content = cast("IO[bytes]", _Content(stream, entry.size)) if is_plain else opened.extractfile(entry)
-        return Member(entry.name, content, is_executable=bool(entry.mode & EXECUTABLE))
+        return ArchiveMember(entry.name, content, is_executable=bool(entry.mode & EXECUTABLE))
     if entry.islnk():
-        return Member(entry.name, None, entry.linkname)
+        return ArchiveMember(entry.name, None, entry.linkname)
     if entry.issym() and not os.path.isabs(entry.linkname):
         target = os.path.normpath(os.path.join(os.path.dirname(entry.name), entry.linkname)).replace(os.sep, "/")
-        return Member(entry.name, None, target)
-    raise refused(archive, entry.name, "files, folders and links to members, not devices, pipes or links to elsewhere")
+        return ArchiveMember(entry.name, None, target)
+    raise refusal(archive, entry.name, "files, folders and links to members, not devices, pipes or links to elsewhere")
 
 
-def _zip_members(archive: Path) -> Iterator[Member]:
+def _zip_members(archive: Path) -> Iterator[ArchiveMember]:
     with zipfile.ZipFile(archive) as opened:
         for entry in opened.infolist():
             name = entry.orig_filename
             if entry.flag_bits & 1 or entry.external_attr >> 28 in LINKS_AND_DEVICES:
-                raise refused(archive, name, "plain files and folders, not encrypted ones, links or devices")
+                raise refusal(archive, name, "plain files and folders, not encrypted ones, links or devices")
             if entry.is_dir():
-                yield Member(name, None)
+                yield ArchiveMember(name, None)
             else:
                 yield from _zip_member(archive, opened, entry)
 
 
-def _zip_member(archive: Path, opened: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[Member]:
+def _zip_member(archive: Path, opened: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[ArchiveMember]:
     is_bounded = entry.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
     block_bytes = BLOCK_BYTES if is_bounded else SMALL_BLOCK_BYTES
     is_executable = bool(entry.external_attr >> 16 & EXECUTABLE)
     try:
         with opened.open(entry) as content:
-            yield Member(entry.orig_filename, content, is_executable=is_executable, block_bytes=block_bytes)
+            yield ArchiveMember(entry.orig_filename, content, is_executable=is_executable, block_bytes=block_bytes)
     except NotImplementedError as error:  # a compression that Python lacks
         raise UnsupportedData(
             Where(path=str(archive)), expected="a compression that Python knows", found=str(error)

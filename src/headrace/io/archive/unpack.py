@@ -21,11 +21,11 @@ from headrace.errors import CorruptFile, Where
 from headrace.io.archive.members import (
     BLOCK_BYTES,
     EXECUTABLE,
-    Member,
+    ArchiveMember,
     damage_as_corrupt_file,
     name_parts,
     read_members,
-    refused,
+    refusal,
 )
 from headrace.io.cache.folder import size_setting
 from headrace.io.progress import Progress
@@ -125,7 +125,7 @@ def archive_names(archive: Path, *, what: str | None = None) -> list[str]:
             if member.file is not None or member.link is not None:
                 names.append("/".join(name_parts(archive, member.name)))
             if len(names) > most:
-                raise refused(archive, member.name, f"no more than {most:,} files", FILES_SETTING)
+                raise refusal(archive, member.name, f"no more than {most:,} files", FILES_SETTING)
     return sorted(names)
 
 
@@ -175,7 +175,7 @@ class _Unpacking:
                 Where(path=str(self.archive)), expected=f"a member {missing[0]!r}", found="none of that name"
             )
 
-    def take(self, member: Member) -> None:
+    def take(self, member: ArchiveMember) -> None:
         parts = name_parts(self.archive, member.name)
         name = "/".join(parts)
         if self.only is not None:
@@ -187,7 +187,7 @@ class _Unpacking:
         elif member.file is None:
             self.make_folder(parts)
         elif not parts:
-            raise refused(self.archive, member.name, "names of files")
+            raise refusal(self.archive, member.name, "names of files")
         else:
             self.links.pop(name, None)
             self.write(parts, member.file, block_bytes=member.block_bytes, is_executable=member.is_executable)
@@ -225,7 +225,7 @@ class _Unpacking:
     def count_file(self, parts: list[str]) -> None:
         self.files += 1
         if self.files > self.most_files:
-            raise refused(
+            raise refusal(
                 self.archive, "/".join(parts), f"no more files and folders than {self.most_files:,}", FILES_SETTING
             )
         self.count_bytes(parts, MEMBER_BYTES)
@@ -236,7 +236,7 @@ class _Unpacking:
             expected = (
                 f"no more than {self.most_bytes:,} bytes in all from an archive of {self.archive.stat().st_size:,}"
             )
-            raise refused(self.archive, "/".join(parts), expected, BYTES_SETTING)
+            raise refusal(self.archive, "/".join(parts), expected, BYTES_SETTING)
 
     def twice(self, parts: list[str]) -> CorruptFile:
         return CorruptFile(
@@ -254,7 +254,7 @@ class _Unpacking:
             if len(self.links) == len(waiting):
                 break
         for name, target in self.links.items():
-            raise refused(self.archive, name, f"links to members of the archive ({target!r} is none, or leads on)")
+            raise refusal(self.archive, name, f"links to members of the archive ({target!r} is none, or leads on)")
 
     def replace(self, name: str, target: str, waiting: list[str]) -> None:
         there = self.root.joinpath(*target.split("/")) if target else self.root
@@ -281,7 +281,7 @@ class _Unpacking:
             self.copied += len(folders) + len(files)
             if self.copied > MOST_COPIED:
                 expected = f"links to folders of at most {MOST_COPIED:,} files and folders in all"
-                raise refused(self.archive, "/".join(parts), expected)
+                raise refusal(self.archive, "/".join(parts), expected)
             below = [*parts, *Path(folder).relative_to(there).parts]
             name_parts(self.archive, "/".join(below))  # which is longer than the name in the archive was
             for name in folders:

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Self
 
-from headrace.io.faults import close_quietly, naming
+from headrace.io.faults import close_quietly, name_in_errors
 from headrace.io.system import lock, unlock
 
 __all__ = [
@@ -23,8 +23,8 @@ __all__ = [
     "cache_folder",
     "cache_key",
     "cache_limit_bytes",
-    "is_believed",
-    "renewed_cache",
+    "fresh_cache",
+    "is_trusted",
     "size_setting",
 ]
 
@@ -32,7 +32,7 @@ __all__ = [
 DEFAULT_LIMIT_BYTES = 20 << 30
 DISK_SHARE = 0.25
 UNFINISHED = ".part"
-ONCE = "once-"
+ONE_USE = "once-"
 """What the names of entries begin with that are of no use to anyone but their maker."""
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -56,7 +56,7 @@ _renewed: ContextVar[set[Path] | None] = ContextVar("headrace-renewed-cache", de
 
 
 @contextlib.contextmanager
-def renewed_cache() -> Iterator[None]:
+def fresh_cache() -> Iterator[None]:
     """A context in which nothing that was cached before is believed: it is made again, from the original files."""
     token = _renewed.set(set())
     try:
@@ -65,7 +65,7 @@ def renewed_cache() -> Iterator[None]:
         _renewed.reset(token)
 
 
-def is_believed(path: Path) -> bool:
+def is_trusted(path: Path) -> bool:
     """Whether a file of the cache counts, if it is there. One that must be made again is removed."""
     renewed = _renewed.get()
     if renewed is None or path in renewed:
@@ -186,12 +186,12 @@ class CacheEntry:
             ``None`` when it is there already, or when somebody else is making it and ``wait`` is false.
         """
         while not path.exists():
-            fd = os.open(_unfinished(path), os.O_RDWR | os.O_CREAT, 0o600)
+            fd = os.open(_unfinished_path(path), os.O_RDWR | os.O_CREAT, 0o600)
             is_kept = False  # An error must not leave it open, and locked: the next one would wait for ever.
             try:
                 ours = lock(fd)
-                if ours and _is_still(fd, _unfinished(path)):
-                    with naming(str(path)):
+                if ours and _is_same_file(fd, _unfinished_path(path)):
+                    with name_in_errors(str(path)):
                         if os.fstat(fd).st_size:
                             # Only what somebody left: a file that was cut to nothing is flushed to the disk when it is closed.
                             os.ftruncate(fd, 0)
@@ -210,7 +210,7 @@ class CacheEntry:
     @property
     def unfinished(self) -> Path:
         """Where it lies until it is committed."""
-        return _unfinished(self.path)
+        return _unfinished_path(self.path)
 
     @property
     def closed(self) -> bool:
@@ -245,7 +245,7 @@ class CacheEntry:
         try:
             if durable:
                 os.fsync(self._fd)
-            os.replace(_unfinished(self.path), self.path)
+            os.replace(_unfinished_path(self.path), self.path)
         except OSError:
             self.abort()
             return False
@@ -261,7 +261,7 @@ class CacheEntry:
         """Throw away what was written. Does nothing after ``commit``."""
         if self._fd >= 0:
             with contextlib.suppress(OSError):  # What stays is of no use to anyone, and cleared away by the next entry.
-                _unfinished(self.path).unlink(missing_ok=True)
+                _unfinished_path(self.path).unlink(missing_ok=True)
             close_quietly(self._unlocked())
 
     def __del__(self) -> None:
@@ -274,11 +274,11 @@ class CacheEntry:
         return fd
 
 
-def _unfinished(path: Path) -> Path:
+def _unfinished_path(path: Path) -> Path:
     return path.with_name(path.name + UNFINISHED)
 
 
-def _is_still(fd: int, path: Path) -> bool:
+def _is_same_file(fd: int, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(fd), path.stat())
     except OSError:
@@ -289,7 +289,7 @@ def _make_room(path: Path, allowed_bytes: int) -> bool:
     """Delete the least recently used entries beside ``path`` until they take no more than ``allowed_bytes``."""
     others = []
     for other in path.parent.iterdir():
-        if other.suffix == UNFINISHED or (other.name.startswith(ONCE) and other != path):
+        if other.suffix == UNFINISHED or (other.name.startswith(ONE_USE) and other != path):
             _remove_unused(other)  # Left by a process that ended; one that is being made or mapped is locked.
         if other != path and other.suffix == path.suffix:
             try:

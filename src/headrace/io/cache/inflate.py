@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 from headrace import _native
 from headrace.errors import CorruptFile, Where
 from headrace.io.engines import engines, zlib_library
-from headrace.io.faults import naming
+from headrace.io.faults import name_in_errors
 from headrace.io.system import usable_cores
 
 __all__ = [
@@ -23,15 +23,15 @@ __all__ = [
     "SUFFIXES",
     "Compression",
     "Inflater",
-    "Opens",
+    "Opener",
+    "ParallelInflater",
     "Part",
     "PlainInflater",
     "Reader",
-    "SideBySide",
-    "behind",
-    "checked",
     "deflater",
     "head_of",
+    "parse_compression",
+    "skip_bytes",
     "wrapper_of",
     "wrapper_of_name",
 ]
@@ -48,7 +48,7 @@ class Reader(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-class SideBySide:
+class ParallelInflater:
     """The bytes of a GZIP file, as long as it is of the kind for which this is faster, and sound.
 
     Args:
@@ -106,7 +106,7 @@ class SideBySide:
 
     def again(self) -> Reader:
         """The file as it was before, where no part of it was given."""
-        return _Again(self._head, self._file)
+        return _Rewound(self._head, self._file)
 
     def _upto(self, size: int) -> bytes:
         parts = []
@@ -143,7 +143,7 @@ class _Buffers:
         return memoryview(buffer)
 
 
-class _Again:
+class _Rewound:
     """A file of which the first bytes were read already."""
 
     def __init__(self, head: bytes, file: Reader) -> None:
@@ -168,7 +168,7 @@ READ_BYTES = 64 << 10  # measured with isal on 190 MB: 0.41 s of processor time,
 PART_BYTES = 1 << 20  # of inflated bytes that are handed on together: from thread to thread is dear
 
 
-Opens: TypeAlias = Callable[[], AbstractContextManager[Reader]]
+Opener: TypeAlias = Callable[[], AbstractContextManager[Reader]]
 """Opens a compressed file, at its beginning."""
 
 
@@ -186,7 +186,7 @@ class Decompressor(Protocol):
     def decompress(self, data: Any, max_length: int = 0, /) -> bytes: ...
 
 
-def checked(compression: str | None) -> Compression | None:
+def parse_compression(compression: str | None) -> Compression | None:
     """The compression that a caller named; ``None`` means: find out.
 
     Raises:
@@ -244,9 +244,9 @@ class Inflater:
         opened: How to open it, where it is no file of this machine.
     """
 
-    def __init__(self, path: str, compression: Compression, opened: Opens | None = None) -> None:
+    def __init__(self, path: str, compression: Compression, opened: Opener | None = None) -> None:
         self.path = path
-        self._open: Opens = opened or (lambda: open(path, "rb", buffering=0))  # noqa: SIM115 - its caller does
+        self._open: Opener = opened or (lambda: open(path, "rb", buffering=0))  # noqa: SIM115 - its caller does
         self.compression = compression
         self.fault: CorruptFile | None = None
         self.size = 0
@@ -256,8 +256,8 @@ class Inflater:
 
     def __iter__(self) -> Iterator[Part]:
         given = 0
-        with naming(self.path), self._open() as file:
-            side_by_side = SideBySide(file) if self.compression == "gzip" and engines().gzip.is_own else None
+        with name_in_errors(self.path), self._open() as file:
+            side_by_side = ParallelInflater(file) if self.compression == "gzip" and engines().gzip.is_own else None
             for part in side_by_side or ():
                 given += len(part)
                 self.size = given
@@ -269,7 +269,7 @@ class Inflater:
                 return
         # It is of another kind further on, or there is a fault in it.
         self.size = 0
-        with naming(self.path), self._open() as file:
+        with name_in_errors(self.path), self._open() as file:
             yield from self._behind_the_same(given, side_by_side.crc, self._one_by_one(file))
 
     def _behind_the_same(self, given: int, crc: int, parts: Iterator[Part]) -> Iterator[Part]:
@@ -291,7 +291,7 @@ class Inflater:
 
     def _one_by_one(self, file: Reader) -> Iterator[Part]:
         try:
-            yield from _gathered(self._parts(file, fine_from=None))
+            yield from _join_parts(self._parts(file, fine_from=None))
             whole = self.fault is None or self._library is zlib
         except (zlib.error, self._library.error):
             whole = False
@@ -327,8 +327,8 @@ class Inflater:
         given, failing = self.size, max(0, self._at - 2 * READ_BYTES)
         self.size, self._at, self.fault, self._library = 0, 0, None, zlib
         try:
-            with naming(self.path), self._open() as file:
-                yield from behind(given, self._parts(file, fine_from=failing))
+            with name_in_errors(self.path), self._open() as file:
+                yield from skip_bytes(given, self._parts(file, fine_from=failing))
         except zlib.error as error:
             reason = str(error).partition(": ")[2] or str(error)
             self.fault = self._corrupt(f"a sound {self.compression} stream", reason)
@@ -349,11 +349,11 @@ class PlainInflater(Inflater):
     """The same, by a library alone: in the thread that iterates, and no further than it does."""
 
     def __iter__(self) -> Iterator[Part]:
-        with naming(self.path), self._open() as file:
+        with name_in_errors(self.path), self._open() as file:
             yield from self._one_by_one(file)
 
 
-def behind(given: int, parts: Iterable[Part]) -> Iterator[Part]:
+def skip_bytes(given: int, parts: Iterable[Part]) -> Iterator[Part]:
     """What comes after the first bytes."""
     at = 0
     for part in parts:
@@ -362,7 +362,7 @@ def behind(given: int, parts: Iterable[Part]) -> Iterator[Part]:
         at += len(part)
 
 
-def _gathered(parts: Iterator[bytes]) -> Iterator[bytes]:
+def _join_parts(parts: Iterator[bytes]) -> Iterator[bytes]:
     """Small parts joined, up to ``PART_BYTES``. What was given before an error comes before it."""
     waiting: list[bytes] = []
     size = 0

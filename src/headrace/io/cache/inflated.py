@@ -18,24 +18,33 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from headrace.errors import CorruptFile, UnsupportedData, Where
-from headrace.io.cache.folder import CacheEntry, boot_id, cache_folder, cache_key, cache_limit_bytes, is_believed
-from headrace.io.cache.inflate import Compression, Inflater, Opens, Part, PlainInflater, behind, head_of, wrapper_of
-from headrace.io.faults import changed, naming
+from headrace.io.cache.folder import CacheEntry, boot_id, cache_folder, cache_key, cache_limit_bytes, is_trusted
+from headrace.io.cache.inflate import (
+    Compression,
+    Inflater,
+    Opener,
+    Part,
+    PlainInflater,
+    head_of,
+    skip_bytes,
+    wrapper_of,
+)
+from headrace.io.faults import file_changed_error, name_in_errors
 from headrace.io.local.mapped import MappedFile
 from headrace.io.local.signatures import Signature
 from headrace.io.paths import absolute
-from headrace.io.threads import ahead
+from headrace.io.threads import prefetch
 
 __all__ = [
     "LIMIT_HINT",
     "InflatedHead",
     "InflatedStream",
-    "Packed",
+    "RemoteCompressed",
     "Transcoder",
-    "decoded_head",
+    "decode_head",
+    "encode_note",
     "find_inflated",
-    "inflated",
-    "note_of",
+    "inflate_file",
     "read_note",
 ]
 
@@ -47,7 +56,7 @@ CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\r\x1b")  # bytes that no text
 MARK = "\ufeff"
 
 
-def decoded_head(head: bytes, encoding: str) -> bytes:
+def decode_head(head: bytes, encoding: str) -> bytes:
     """The beginning of a text as UTF-8, without a byte order mark; what is damaged in it is left out."""
     decoder = codecs.getincrementaldecoder(encoding)("ignore")
     return decoder.decode(head).removeprefix(MARK).encode("utf-8", "ignore")
@@ -62,8 +71,8 @@ class Transcoder:
         opened: How to open it, where it is no file of this machine.
     """
 
-    def __init__(self, path: str, encoding: str, opened: Opens | None = None) -> None:
-        self._open: Opens = opened or (lambda: open(path, "rb", buffering=0))  # noqa: SIM115 - its caller does
+    def __init__(self, path: str, encoding: str, opened: Opener | None = None) -> None:
+        self._open: Opener = opened or (lambda: open(path, "rb", buffering=0))  # noqa: SIM115 - its caller does
         self.path = path
         self.size = 0
         """Bytes of UTF-8 so far."""
@@ -89,7 +98,7 @@ class Transcoder:
 
     def _parts(self) -> Iterator[bytes]:
         """What the file holds, decompressed, and at its end nothing."""
-        with naming(self.path), self._open() as file:
+        with name_in_errors(self.path), self._open() as file:
             part = file.read(READ_BYTES)
             wrapper = wrapper_of(part)
             if wrapper == "zlib" and not _is_zlib(part):
@@ -149,7 +158,7 @@ LIMIT_HINT = (
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class RemoteCompressed:
     """A compressed file that does not lie on this machine.
 
     Args:
@@ -158,10 +167,10 @@ class Packed:
     """
 
     signature: Signature
-    opened: Opens
+    opened: Opener
 
 
-def inflated(path: str, compression: Compression, packed: Packed | None = None) -> MappedFile:
+def inflate_file(path: str, compression: Compression, packed: RemoteCompressed | None = None) -> MappedFile:
     """The decompressed content of a file, from the cache or put there now.
 
     ``packed`` says how to read it where ``path`` is no file of this machine. The content's ``fault`` is the error that the compressed stream ends in, if it does.
@@ -176,7 +185,7 @@ def inflated(path: str, compression: Compression, packed: Packed | None = None) 
         for _ in stream:
             pass
         if stream.changed:
-            raise changed(path, size=None, found="another version", what="file")
+            raise file_changed_error(path, size=None, found="another version", what="file")
         found = find_inflated(path, compression, packed)
     if found is None:
         raise UnsupportedData(
@@ -188,10 +197,10 @@ def inflated(path: str, compression: Compression, packed: Packed | None = None) 
     return found
 
 
-def find_inflated(path: str, compression: Compression, packed: Packed | None = None) -> MappedFile | None:
+def find_inflated(path: str, compression: Compression, packed: RemoteCompressed | None = None) -> MappedFile | None:
     """The decompressed content of this version of a file if the cache holds it."""
-    entry = _entry(path, compression, packed)
-    if not is_believed(entry):
+    entry = _entry_path(path, compression, packed)
+    if not is_trusted(entry):
         return None
     try:
         content = MappedFile(path, entry=str(entry))
@@ -216,7 +225,7 @@ class InflatedStream:
     """
 
     def __init__(
-        self, path: str, compression: Compression, packed: Packed | None = None, *, wait: bool = False
+        self, path: str, compression: Compression, packed: RemoteCompressed | None = None, *, wait: bool = False
     ) -> None:
         self.path = path
         self._packed = packed
@@ -247,15 +256,15 @@ class InflatedStream:
             return  # It is there now.
         try:
             inflater = _reader(self.path, self._compression, self._packed)
-            inflated = ahead(inflater)
+            parts = prefetch(inflater)
             if entry is None:
-                yield from inflated
+                yield from parts
             elif opened is None:
                 # Inflating takes one core; writing the copy and using the records shares the others.
-                yield from ahead(self._into_copy(inflated, entry, inflater))
+                yield from prefetch(self._into_copy(parts, entry, inflater))
             else:
                 opened(str(entry.unfinished))
-                yield from self._into_copy(inflated, entry, inflater)
+                yield from self._into_copy(parts, entry, inflater)
             self.fault = inflater.fault
         finally:
             if entry is not None:
@@ -271,7 +280,7 @@ class InflatedStream:
 
     def _claim(self) -> CacheEntry | None:
         try:
-            return CacheEntry.claim(_entry(self.path, self._compression, self._packed), wait=self._wait)
+            return CacheEntry.claim(_entry_path(self.path, self._compression, self._packed), wait=self._wait)
         except OSError:
             if self._wait:
                 raise
@@ -287,13 +296,13 @@ class InflatedStream:
                     else:
                         self._give_up(entry)
                 yield part
-            self.changed = _entry(self.path, self._compression, self._packed) != entry.path
+            self.changed = _entry_path(self.path, self._compression, self._packed) != entry.path
             if self.changed:
                 return
             # Waiting for the disk would cost a tenth of the time: instead the entry is not trusted after a restart.
             if (
                 not entry.closed
-                and entry.write(note_of(inflater.size, inflater.fault))
+                and entry.write(encode_note(inflater.size, inflater.fault))
                 and not entry.commit(limit, durable=not boot_id())
             ):
                 self._give_up(entry)
@@ -334,25 +343,25 @@ class InflatedHead:
             else:
                 self.fault = inflater.fault
                 return
-        yield from behind(given, self._stream)
+        yield from skip_bytes(given, self._stream)
         self.fault = self._stream.fault
 
 
-def _reader(path: str, compression: Compression, packed: Packed | None) -> Inflater | Transcoder:
+def _reader(path: str, compression: Compression, packed: RemoteCompressed | None) -> Inflater | Transcoder:
     opened = None if packed is None else packed.opened
     if compression not in ("gzip", "zlib"):
         return Transcoder(path, compression, opened)
     return Inflater(path, compression, opened)
 
 
-def _entry(path: str, compression: Compression, packed: Packed | None) -> Path:
+def _entry_path(path: str, compression: Compression, packed: RemoteCompressed | None) -> Path:
     # The last block of a compressed file holds the CRC-32 and the length of what is in it.
     signature = Signature.read(path) if packed is None else packed.signature
     key = cache_key(VERSION, absolute(path), *astuple(signature), compression)
     return cache_folder("inflated") / f"{key}.inflated"
 
 
-def note_of(size: int, fault: CorruptFile | None) -> bytes:
+def encode_note(size: int, fault: CorruptFile | None) -> bytes:
     """What stands behind the content in the cache: its size, and the fault it ends in."""
     told = None if fault is None else [fault.where.offset, fault.expected, fault.found, fault.hint]
     facts = {"size": size, "fault": told, "boot": boot_id()}

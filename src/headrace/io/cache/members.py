@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import CorruptFile, UnsupportedData, Where
-from headrace.io.cache.folder import CacheEntry, boot_id, cache_folder, cache_key, cache_limit_bytes, is_believed
-from headrace.io.cache.inflated import LIMIT_HINT, note_of, read_note
+from headrace.io.cache.folder import CacheEntry, boot_id, cache_folder, cache_key, cache_limit_bytes, is_trusted
+from headrace.io.cache.inflated import LIMIT_HINT, encode_note, read_note
 from headrace.io.engines import zlib_library
-from headrace.io.local.mapped import MappedFile, guarded
+from headrace.io.local.mapped import MappedFile, guard_reads
 from headrace.io.paths import absolute
 from headrace.io.write.atomic import write_atomic
 
@@ -49,14 +49,14 @@ def check_crc(file: MappedFile, part: FilePart) -> None:
     Raises:
         CorruptFile: Its CRC-32 is another.
     """
-    mark = _mark(file, part) if part.size >= REMEMBERED_BYTES else None
-    if mark is not None and is_believed(mark) and mark.exists():
+    mark = _mark_path(file, part) if part.size >= REMEMBERED_BYTES else None
+    if mark is not None and is_trusted(mark) and mark.exists():
         return
     library = zlib_library()
     found = 0
     for start in range(part.offset, part.offset + part.size, STEP_BYTES):
         size = min(STEP_BYTES, part.offset + part.size - start)
-        with guarded(file.buffer):
+        with guard_reads(file.buffer):
             found = library.crc32(file.buffer[start : start + size], found)
         if mark is not None:
             file.drop(start, size)  # An array larger than memory passes through here.
@@ -73,7 +73,7 @@ def inflate_bytes(packed: memoryview, part: FilePart, path: str) -> bytes:
         CorruptFile: The stream is damaged, or its content is not what the CRC-32 says.
     """
     blocks = (packed[start : start + STEP_BYTES] for start in range(0, part.packed_bytes, STEP_BYTES))
-    return b"".join(_inflated(blocks, path, part))
+    return b"".join(_inflate_blocks(blocks, path, part))
 
 
 def inflate_to_cache(file: MappedFile, part: FilePart) -> MappedFile:
@@ -84,12 +84,12 @@ def inflate_to_cache(file: MappedFile, part: FilePart) -> MappedFile:
         UnsupportedData: The cache has no room.
     """
     path = cache_folder("inflated") / f"{_key(file, part)}.inflated"
-    found = _cached(path, file, part)
+    found = _find_cached(path, file, part)
     if found is None:
         entry = CacheEntry.claim(path, wait=True)
         if entry is not None:
             _fill(entry, file, part)
-        found = _cached(path, file, part)
+        found = _find_cached(path, file, part)
     if found is None:
         raise UnsupportedData(
             Where(path=file.path, feature=part.name),
@@ -100,8 +100,8 @@ def inflate_to_cache(file: MappedFile, part: FilePart) -> MappedFile:
     return found
 
 
-def _cached(path: Path, file: MappedFile, part: FilePart) -> MappedFile | None:
-    if not is_believed(path):
+def _find_cached(path: Path, file: MappedFile, part: FilePart) -> MappedFile | None:
+    if not is_trusted(path):
         return None
     try:
         content = MappedFile(file.path, entry=str(path))
@@ -121,17 +121,17 @@ def _fill(entry: CacheEntry, file: MappedFile, part: FilePart) -> None:
             return
         stop = part.offset + part.packed_bytes
         packed = (file.read(at, min(STEP_BYTES, stop - at)) for at in range(part.offset, stop, STEP_BYTES))
-        for block in _inflated(packed, file.path, part):
+        for block in _inflate_blocks(packed, file.path, part):
             if not entry.write(block):
                 return
-        if entry.write(note_of(entry.size, None)):
+        if entry.write(encode_note(entry.size, None)):
             entry.commit(limit, durable=not boot_id())
     finally:
         if not entry.closed:
             entry.abort()
 
 
-def _inflated(blocks: Iterable[memoryview], path: str, part: FilePart) -> Iterator[bytes]:
+def _inflate_blocks(blocks: Iterable[memoryview], path: str, part: FilePart) -> Iterator[bytes]:
     library = zlib_library()
     stream = library.decompressobj(wbits=-15)
     crc = size = 0
@@ -175,7 +175,7 @@ def crc_fault(path: str, part: FilePart, found: int) -> CorruptFile:
     )
 
 
-def _mark(file: MappedFile, part: FilePart) -> Path:
+def _mark_path(file: MappedFile, part: FilePart) -> Path:
     return cache_folder("checked") / _key(file, part)
 
 

@@ -7,43 +7,51 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from headrace.errors import UnsupportedData, Where
-from headrace.io.cache.folder import ONCE, CacheEntry, boot_id, cache_folder, cache_key, cache_limit_bytes, is_believed
-from headrace.io.cache.inflated import note_of, read_note
+from headrace.io.cache.folder import (
+    ONE_USE,
+    CacheEntry,
+    boot_id,
+    cache_folder,
+    cache_key,
+    cache_limit_bytes,
+    is_trusted,
+)
+from headrace.io.cache.inflated import encode_note, read_note
 from headrace.io.local.mapped import MappedFile
-from headrace.io.store.requests import check_unchanged, whole_parts
-from headrace.io.store.stream import BLOCK_BYTES, RemoteStream, StoredObject
+from headrace.io.store.requests import check_unchanged, stream_object
+from headrace.io.store.stream import BLOCK_BYTES, RemoteObject, RemoteStream
 
-__all__ = ["copied_once", "find_mirrored", "mirrored"]
+__all__ = ["copy_to_cache", "find_copy", "make_private_copy"]
 
 
 VERSION = 1
 
 
-def find_mirrored(file: StoredObject) -> MappedFile | None:
+def find_copy(file: RemoteObject) -> MappedFile | None:
     """The copy of this version of a file if the cache holds it."""
     if not file.is_certain:
         return file.copy() if file.has_copy else None
-    return _found(file, _entry(file))
+    return _open_entry(file, _entry_path(file))
 
 
-def copied_once(file: StoredObject) -> MappedFile:
+def make_private_copy(file: RemoteObject) -> MappedFile:
     """A copy of the file for one who opened it, which is not used again: it cannot be known whether it is still right.
 
     Raises:
         UnsupportedData: It does not fit into the cache.
     """
-    path = cache_folder("inflated") / f"{ONCE}{os.urandom(12).hex()}.inflated"
+    path = cache_folder("inflated") / f"{ONE_USE}{os.urandom(12).hex()}.inflated"
     entry = CacheEntry.claim(path, wait=True)
     if entry is not None:
-        _fill(entry, file, whole_parts(file.path, file.version, BLOCK_BYTES) if file.size else ())
-    found = _found(file, path)
+        _fill(entry, file, stream_object(file.path, file.version, BLOCK_BYTES) if file.size else ())
+    found = _open_entry(file, path)
     if found is None:
         raise _no_room(file)
     return found
 
 
-def _found(file: StoredObject, entry: Path) -> MappedFile | None:
-    if not entry.name.startswith(ONCE) and not is_believed(entry):
+def _open_entry(file: RemoteObject, entry: Path) -> MappedFile | None:
+    if not entry.name.startswith(ONE_USE) and not is_trusted(entry):
         return None
     try:
         content = MappedFile(file.path, entry=str(entry))
@@ -56,7 +64,7 @@ def _found(file: StoredObject, entry: Path) -> MappedFile | None:
     return content
 
 
-def mirrored(file: StoredObject) -> MappedFile:
+def copy_to_cache(file: RemoteObject) -> MappedFile:
     """A copy of the file in the cache, mapped; fetched the first time.
 
     Raises:
@@ -64,18 +72,18 @@ def mirrored(file: StoredObject) -> MappedFile:
     """
     if not file.is_certain:
         return file.copy()
-    found = find_mirrored(file)
+    found = find_copy(file)
     if found is None:
-        entry = CacheEntry.claim(_entry(file), wait=True)
+        entry = CacheEntry.claim(_entry_path(file), wait=True)
         if entry is not None:
             _fill(entry, file, RemoteStream(file))
-        found = find_mirrored(file)
+        found = find_copy(file)
     if found is None:
         raise _no_room(file)
     return found
 
 
-def _no_room(file: StoredObject) -> UnsupportedData:
+def _no_room(file: RemoteObject) -> UnsupportedData:
     return UnsupportedData(
         Where(path=file.path),
         expected=f"room for its {file.size} bytes in the cache",
@@ -84,19 +92,19 @@ def _no_room(file: StoredObject) -> UnsupportedData:
     )
 
 
-def _fill(entry: CacheEntry, file: StoredObject, parts: Iterable[bytes | memoryview]) -> None:
+def _fill(entry: CacheEntry, file: RemoteObject, parts: Iterable[bytes | memoryview]) -> None:
     try:
         limit = cache_limit_bytes(entry.path.parent)
         if file.size > limit or not all(entry.write(part) for part in parts):
             return
         check_unchanged(file.path, file.version)
-        if entry.write(note_of(file.size, None)):
+        if entry.write(encode_note(file.size, None)):
             entry.commit(limit, durable=not boot_id())
     finally:
         entry.abort()
 
 
-def _entry(file: StoredObject) -> Path:
+def _entry_path(file: RemoteObject) -> Path:
     version = file.version
     key = cache_key(VERSION, file.path, version.size, version.etag, version.modified_ns)
     return cache_folder("inflated") / f"{key}.inflated"

@@ -24,16 +24,16 @@ from headrace.io.threads import start_thread
 if TYPE_CHECKING:
     from headrace.io.local.fileset import FileSet
 
-__all__ = ["InOrder", "InflatingAhead"]
+__all__ = ["BackgroundInflater", "FilesInOrder"]
 
 
 READ_BYTES = 1 << 20
 MOST_WAITING = 16  # parts of a megabyte in memory, where the cache takes none
 MOST_AHEAD = 3  # files: more cores than that are seldom free
-Content: TypeAlias = "MappedFile | InflatedStream | InflatingAhead | RemoteStream"
+Content: TypeAlias = "MappedFile | InflatedStream | BackgroundInflater | RemoteStream"
 
 
-class InflatingAhead:
+class BackgroundInflater:
     """A file that a thread has begun to inflate. Iterating gives its bytes, as those of the stream it is made of.
 
     Args:
@@ -131,7 +131,7 @@ class InflatingAhead:
             close_quietly(copy)
 
 
-class InOrder:
+class FilesInOrder:
     """The contents of a set of files for one pass in order. Those that come next are inflated ahead, one for each core that is left.
 
     Args:
@@ -140,8 +140,8 @@ class InOrder:
 
     def __init__(self, files: FileSet) -> None:
         self._files = files
-        self._ahead: dict[int, InflatingAhead] = {}
-        self._current: InflatingAhead | None = None
+        self._ahead: dict[int, BackgroundInflater] = {}
+        self._current: BackgroundInflater | None = None
         self._room = min(usable_cores() - 1, MOST_AHEAD) if hasattr(os, "pread") else 0
 
     def content(self, number: int) -> Content:
@@ -150,7 +150,7 @@ class InOrder:
         """
         self._current = self._ahead.pop(number, None)
         content: Content = self._files.stream(number) if self._current is None else self._current
-        if isinstance(content, (InflatedStream, InflatingAhead)):
+        if isinstance(content, (InflatedStream, BackgroundInflater)):
             content.begun = lambda: self._begin_behind(number)
         else:
             self._begin_behind(number)
@@ -165,7 +165,7 @@ class InOrder:
             except (DataError, OSError):
                 return  # It is raised again when it is this file's turn.
             if isinstance(stream, InflatedStream):
-                self._ahead[following] = InflatingAhead(stream)
+                self._ahead[following] = BackgroundInflater(stream)
 
     def close(self) -> None:
         """Stop what was begun."""

@@ -12,13 +12,13 @@ import numpy.typing as npt
 from headrace import _native
 from headrace.contracts.values import Indices
 from headrace.io.cache.inflate import Compression, wrapper_of, wrapper_of_name
-from headrace.io.cache.inflated import InflatedHead, InflatedStream, Packed, find_inflated, inflated
-from headrace.io.cache.mirror import find_mirrored, mirrored
-from headrace.io.faults import shrank
+from headrace.io.cache.inflated import InflatedHead, InflatedStream, RemoteCompressed, find_inflated, inflate_file
+from headrace.io.cache.mirror import copy_to_cache, find_copy
+from headrace.io.faults import file_shrank_error
 from headrace.io.local import mapped as mapping_limits
 from headrace.io.local.mapped import Descriptor, Descriptors, MappedFile, read_ranges
 from headrace.io.local.signatures import Signature
-from headrace.io.store.object import RemoteFile, fetch_extents, look_at
+from headrace.io.store.object import RemoteFile, fetch_extents, fetch_heads
 from headrace.io.store.stream import BLOCK_BYTES, RemoteStream
 from headrace.io.urls import is_url
 
@@ -110,7 +110,7 @@ class FileSet:
         if number in self._mapped or (wrapper == "none" and not is_url(self.paths[number])):
             return self.content(number)
         if wrapper == "none":
-            copy = find_mirrored(self.remote(number))
+            copy = find_copy(self.remote(number))
             return RemoteStream(self.remote(number)) if copy is None else self._keep(number, copy)
         packed = self._packed(number)
         found = find_inflated(self.paths[number], wrapper, packed)
@@ -135,14 +135,14 @@ class FileSet:
             files = {
                 n: RemoteFile(path, expected=self._version(n)) for n, path in enumerate(self.paths) if is_url(path)
             }
-            look_at(list(files.values()))
+            fetch_heads(list(files.values()))
             self._remote.update(files)
         return self._remote[number]
 
-    def _packed(self, number: int) -> Packed | None:
+    def _packed(self, number: int) -> RemoteCompressed | None:
         if not is_url(self.paths[number]):
             return None
-        return Packed(self.remote(number).signature, self.remote(number).opened)
+        return RemoteCompressed(self.remote(number).signature, self.remote(number).opened)
 
     def worth_fetching(self) -> bool:
         """Whether records are better fetched by range than the files as a whole: where some of them are plain, behind URLs
@@ -290,7 +290,7 @@ class FileSet:
             return read_ranges(files, which_open, offsets, sizes)
         except _native.FormatError as error:
             content = self.content(0 if which is None else int(which[error.record]))
-            raise shrank(os.fsencode(content.path), os.fsencode(content.opened), content.size) from error
+            raise file_shrank_error(os.fsencode(content.path), os.fsencode(content.opened), content.size) from error
 
     def _descriptor(self, number: int) -> Descriptor:
         found = self._open.get(number)
@@ -303,13 +303,15 @@ class FileSet:
             return found
         if is_url(self.paths[number]):
             remote = self.remote(number)
-            return mirrored(remote) if wrapper == "none" else inflated(remote.path, wrapper, self._packed(number))
+            return (
+                copy_to_cache(remote) if wrapper == "none" else inflate_file(remote.path, wrapper, self._packed(number))
+            )
         expected = self._version(number)
         if wrapper == "none":
             return MappedFile(self.paths[number], expected=expected)
         if expected is not None:
             Signature.read(self.paths[number]).check(expected, self.paths[number])
-        return inflated(self.paths[number], wrapper)
+        return inflate_file(self.paths[number], wrapper)
 
     def _version(self, number: int) -> Signature | None:
         return None if self._expected is None else self._expected[number]

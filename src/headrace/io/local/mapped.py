@@ -1,7 +1,7 @@
 """Files as memory: mapped, never loaded.
 
 Another process may cut a mapped file off while it is in use. Native functions notice that by themselves and raise the
-:class:`~headrace.errors.CorruptFile` of :func:`headrace.io.faults.shrank` (``native/core/base/mapped_files.hpp`` says how). Python code
+:class:`~headrace.errors.CorruptFile` of :func:`headrace.io.faults.file_shrank_error` (``native/core/base/mapped_files.hpp`` says how). Python code
 reads mapped bytes through :meth:`MappedFile.read`, which copies, or inside :func:`guarded`.
 
 Files that are open for reading at random, a bounded number of them.
@@ -30,7 +30,7 @@ import numpy.typing as npt
 from headrace import _native
 from headrace.contracts.values import Indices
 from headrace.errors import CorruptFile, UnsupportedData, Where
-from headrace.io.faults import close_quietly, naming, shrank
+from headrace.io.faults import close_quietly, file_shrank_error, name_in_errors
 from headrace.io.local.signatures import FLAGS, Signature, no_such_file
 from headrace.io.system import lock, usable_memory
 
@@ -40,7 +40,7 @@ __all__ = [
     "Descriptors",
     "MappedFile",
     "gives_views",
-    "guarded",
+    "guard_reads",
     "read_ranges",
     "scattered_limit",
     "views",
@@ -74,7 +74,7 @@ def gives_views() -> bool:
     return scattered_limit() > 0
 
 
-_native.on_lost_file(shrank)
+_native.on_lost_file(file_shrank_error)
 
 
 class MappedFile:
@@ -104,7 +104,7 @@ class MappedFile:
         try:
             self._map(fd, in_cache=entry is not None)
         except OSError:
-            with naming(path):
+            with name_in_errors(path):
                 raise
         finally:
             close_quietly(fd)
@@ -175,13 +175,13 @@ class MappedFile:
         return self.size
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _remapped, (self.path, self._opened, self.signature, self.size, self.fault)
+        return _map_again, (self.path, self._opened, self.signature, self.size, self.fault)
 
     def __repr__(self) -> str:
         return f"MappedFile({self.path!r}, {self.size} bytes)"
 
 
-def _remapped(path: str, opened: str, signature: Signature, size: int, fault: CorruptFile | None) -> MappedFile:
+def _map_again(path: str, opened: str, signature: Signature, size: int, fault: CorruptFile | None) -> MappedFile:
     file = MappedFile(path, expected=signature, entry=opened)
     file.cut(size)
     file.fault = fault
@@ -203,7 +203,7 @@ def open_to_read(path: str, shown: str) -> int:
     except FileNotFoundError as error:
         raise no_such_file(shown) from error
     except OSError:
-        with naming(shown):
+        with name_in_errors(shown):
             raise
 
 
@@ -228,7 +228,7 @@ def _map_natively(fd: int, shown: str, path: str) -> _native.MappedFile:
         raise
 
 
-def guarded(*buffers: Any) -> _native.GuardedRead:
+def guard_reads(*buffers: Any) -> _native.GuardedRead:
     """A context in which this thread may read these buffers although their files may be cut off: leaving it raises the
     :class:`~headrace.errors.CorruptFile` then. What was read counts only after that. No generator may yield inside.
     """
@@ -307,7 +307,7 @@ def read_ranges(
     except OSError:
         for number, file in enumerate(files):  # Native code does not say in which of them.
             mine = slice(None) if which is None else which == number
-            with naming(file.path):
+            with name_in_errors(file.path):
                 _native.read_ranges([file.fd], None, offsets[mine], sizes[mine])
         found = _native.read_ranges([file.fd for file in files], which, offsets, sizes)
     return found[0], found[1]

@@ -2,6 +2,8 @@
 
 Mapping does not pay for small files: one of a few kilobytes costs three system calls to read (open, read, close) and more to map. Native
 code makes these calls without the GIL, so two threads read two batches at once.
+
+Pipes: bytes that come once, in order.
 """
 
 from __future__ import annotations
@@ -9,29 +11,30 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
-from headrace.errors import NoFiles, Where
-from headrace.io.cache.mirror import mirrored
-from headrace.io.faults import close_quietly, naming
+from headrace.errors import CorruptFile, NoFiles, UnsupportedData, Where
+from headrace.io.cache.mirror import copy_to_cache
+from headrace.io.faults import close_quietly, name_in_errors
 from headrace.io.local.mapped import MappedFile, check_regular, open_to_read
-from headrace.io.store.listing import bytes_below, is_there
-from headrace.io.store.object import RemoteFile, look_at
-from headrace.io.store.requests import Ask, fetch
+from headrace.io.store.listing import objects_exist, size_below
+from headrace.io.store.object import RemoteFile, fetch_heads
+from headrace.io.store.requests import RangeRequest, fetch
 from headrace.io.urls import is_listing, is_url
 
 __all__ = [
-    "OTHERWISE",
+    "DIFFERENT",
     "FileHead",
-    "FilesBelow",
-    "LeadsOut",
-    "mapped",
+    "FolderReader",
+    "OutsideFolder",
+    "PipeStream",
+    "map_file",
     "open_file",
     "read_alike",
     "read_each",
@@ -41,7 +44,7 @@ __all__ = [
 ]
 
 
-OTHERWISE = -1
+DIFFERENT = -1
 HEAD_BYTES = 4096
 FLAGS = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -71,10 +74,10 @@ def read_alike(paths: Sequence[bytes], head: bytes, size: int) -> tuple[npt.NDAr
             with open(path, "rb", buffering=0) as file:
                 content = file.read(len(head) + size + 1)
         except OSError as error:
-            status[position] = error.errno or OTHERWISE
+            status[position] = error.errno or DIFFERENT
             continue
         if len(content) != len(head) + size or not content.startswith(head):
-            status[position] = OTHERWISE
+            status[position] = DIFFERENT
         else:
             bodies[position] = np.frombuffer(content, np.uint8, size, len(head))
     return bodies, status
@@ -90,18 +93,18 @@ def read_whole(path: bytes | str) -> bytes:
         descriptor = os.open(path, FLAGS)
     except FileNotFoundError as error:
         raise NoFiles(Where(path=os.fsdecode(path)), expected="a file", found="none of that name") from error
-    with naming(os.fsdecode(path)):
-        return _all_of(descriptor)
+    with name_in_errors(os.fsdecode(path)):
+        return _read_all(descriptor)
 
 
-def _all_of(descriptor: int, regular: str | None = None) -> bytes:
+def _read_all(descriptor: int, regular: str | None = None) -> bytes:
     """All of an open file, which is closed. ``regular``: the path of what must be a regular file."""
     try:
         status = os.fstat(descriptor)
         if regular is not None and not stat.S_ISREG(status.st_mode):
             if stat.S_ISDIR(status.st_mode):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), regular)
-            raise LeadsOut(f"{regular}, which is no regular file")
+            raise OutsideFolder(f"{regular}, which is no regular file")
         content = os.read(descriptor, status.st_size)
         if len(content) == status.st_size > 0:
             return content
@@ -113,11 +116,11 @@ def _all_of(descriptor: int, regular: str | None = None) -> bytes:
         close_quietly(descriptor)
 
 
-class LeadsOut(Exception):
+class OutsideFolder(Exception):
     """A symbolic link that leads out of a folder, or something that is no regular file."""
 
 
-class FilesBelow:
+class FolderReader:
     """Reads files below one folder. Symbolic links may lead anywhere in it, and not out of it.
 
     Which folders a path goes through is found once for each, since that takes a system call for every part of the path.
@@ -149,8 +152,8 @@ class FilesBelow:
             if error.errno not in (errno.ELOOP, errno.EMLINK):
                 raise _as_no_files(error, real) from error
             descriptor = self._behind_link(real)
-        with naming(real):
-            return _all_of(descriptor, real)
+        with name_in_errors(real):
+            return _read_all(descriptor, real)
 
     def _found(self, parent: str) -> str:
         """A folder without links in its path, with a separator behind."""
@@ -169,7 +172,7 @@ class FilesBelow:
 
     def _checked(self, real: str) -> str:
         if real != self._root and not real.startswith(os.path.join(self._root, "")):
-            raise LeadsOut(f"a symbolic link to {real}")
+            raise OutsideFolder(f"a symbolic link to {real}")
         return real
 
 
@@ -201,7 +204,7 @@ class FileHead:
             self.size = check_regular(fd, path)
             self._head = memoryview(os.read(fd, min(self.size, head_bytes)))
         except OSError:
-            with naming(path):
+            with name_in_errors(path):
                 raise
         finally:
             close_quietly(fd)
@@ -228,9 +231,9 @@ def open_file(path: str) -> FileHead | RemoteFile:
     return RemoteFile(path).known() if "://" in path and is_url(path) else FileHead(path)
 
 
-def mapped(path: str) -> MappedFile:
+def map_file(path: str) -> MappedFile:
     """A file as memory. One behind a URL is copied into the cache first."""
-    return mirrored(RemoteFile(path)) if is_url(path) else MappedFile(path)
+    return copy_to_cache(RemoteFile(path)) if is_url(path) else MappedFile(path)
 
 
 def size_on_disk(path: str) -> int:
@@ -250,7 +253,7 @@ def total_size(paths: Sequence[str]) -> int:
     """
     remote = [RemoteFile(path) for path in paths if is_url(path)]
     try:
-        look_at(remote)
+        fetch_heads(remote)
     except NoFiles:
         if not any(is_listing(file.path) for file in remote):
             raise
@@ -262,9 +265,9 @@ def _size_in_store(file: RemoteFile) -> int:
     try:
         return file.size
     except NoFiles:
-        if not is_listing(file.path) or not is_there([file.path])[0]:
+        if not is_listing(file.path) or not objects_exist([file.path])[0]:
             raise
-        return bytes_below(file.path)
+        return size_below(file.path)
 
 
 def _size(path: str) -> int:
@@ -283,5 +286,56 @@ def read_each(paths: Sequence[str]) -> list[bytes]:
         NoFiles: One of them is not there; ``where.path`` names it.
     """
     remote = {path: position for position, path in enumerate(dict.fromkeys(filter(is_url, paths)))}
-    fetched = fetch([Ask(path) for path in remote])
+    fetched = fetch([RangeRequest(path) for path in remote])
     return [bytes(fetched[remote[path]].content) if path in remote else read_whole(os.fspath(path)) for path in paths]
+
+
+PIPE_BYTES = 1 << 20
+KEPT_BYTES = 16 << 20  # of the beginning: what looking for the schema reads is read again afterwards
+
+
+class PipeStream:
+    """What comes out of a pipe.
+
+    It is opened when the first byte is asked for (which waits for a writer). Iterating again begins anew as long as no
+    more than 16 MiB have come.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.fault: CorruptFile | None = None
+        """A pipe ends where its writer ends it."""
+        self._file: IO[bytes] | None = None
+        self._kept: list[bytes] | None = []
+        self._kept_bytes = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The bytes in parts of any size.
+
+        Raises:
+            UnsupportedData: The beginning is gone.
+        """
+        if self._kept is None:
+            raise UnsupportedData(
+                Where(path=self.path),
+                expected="a file, which can be read again",
+                found="a pipe, of which too much has been read already",
+                hint="Open it once for each pass, or copy it to a file.",
+            )
+        yield from list(self._kept)
+        if self._file is None:
+            self._file = open(self.path, "rb", buffering=0)  # noqa: SIM115 - as long as this object
+        while part := self._file.read(PIPE_BYTES):
+            self._keep(part)
+            yield part
+
+    def _keep(self, part: bytes) -> None:
+        self._kept_bytes += len(part)
+        if self._kept_bytes > KEPT_BYTES:
+            self._kept = None
+        if self._kept is not None:
+            self._kept.append(part)
+
+    def __del__(self) -> None:
+        if self._file is not None:
+            self._file.close()

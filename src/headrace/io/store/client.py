@@ -16,11 +16,11 @@ from weakref import WeakSet
 
 from headrace import _optional
 from headrace.errors import Unreachable, UnsupportedData, Where
-from headrace.io.faults import worded
+from headrace.io.faults import as_headrace_error
 from headrace.io.threads import start_thread
 from headrace.io.urls import Url
 
-__all__ = ["Line", "line_to", "obstore_for", "run_all", "store_of", "submit"]
+__all__ = ["StoreClient", "client_for", "obstore_for", "run_all", "store_of", "submit"]
 
 
 MOST_AT_ONCE = 64
@@ -54,7 +54,7 @@ ALLOWING = {"s3": "AWS_ALLOW_HTTP", "gs": "GOOGLE_ALLOW_HTTP", "az": "AZURE_ALLO
 T = TypeVar("T")
 
 
-class Line:
+class StoreClient:
     """The thread in which requests are made, and the stores that were asked."""
 
     def __init__(self) -> None:
@@ -97,8 +97,8 @@ class Line:
                 )  # Any call of obstore frees what its threads no longer need.
             self.loop.stop()
 
-        if self in _lines:
-            _lines.remove(self)
+        if self in _clients:
+            _clients.remove(self)
             asyncio.run_coroutine_threadsafe(give_up(), self.loop)
 
     def look_round(self) -> None:
@@ -110,23 +110,23 @@ class Line:
             self.writable.clear()
 
 
-_lines: list[Line] = []
+_clients: list[StoreClient] = []
 _starting = threading.Lock()
 
 
-def line_to(url: str) -> Line:
+def client_for(url: str) -> StoreClient:
     """The line of this process, begun with the first request. ``url`` is for messages.
 
     Raises:
         MissingExtra: There is no obstore.
         Unreachable: This process was forked off one that had a line.
     """
-    if not _lines:
+    if not _clients:
         with _starting:
-            if not _lines:
+            if not _clients:
                 obstore_for(url)
-                _lines.append(Line())
-    line = _lines[0]
+                _clients.append(StoreClient())
+    line = _clients[0]
     if line.process != os.getpid():
         # The threads of the runtime behind obstore are not there after a fork: a request would wait for ever.
         raise Unreachable(
@@ -153,7 +153,7 @@ def submit(url: str, work: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
     """Start ``work`` in the thread of requests. ``url`` is for messages."""
     import asyncio
 
-    line = line_to(url)
+    line = client_for(url)
     line.look_round()
     return asyncio.run_coroutine_threadsafe(work(), line.loop)
 
@@ -180,7 +180,7 @@ def run_all(url: str, works: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> 
         raise
 
 
-def store_of(line: Line, url: Url) -> Any:
+def store_of(line: StoreClient, url: Url) -> Any:
     """The store that a URL is in, made the first time.
 
     Raises:
@@ -196,7 +196,7 @@ def store_of(line: Line, url: Url) -> Any:
         try:
             made = obstore_for(url.store).store.from_url(url.store, **_options(url.scheme))
         except Exception as error:
-            raise worded(error, url.store) from error
+            raise as_headrace_error(error, url.store) from error
         found = line.stores.setdefault(url.store, made)
     return found
 

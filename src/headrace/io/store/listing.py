@@ -1,16 +1,23 @@
-"""What lies in the folders of stores that list (``s3://``, ``gs://``, ``az://``): a store has keys, and folders are their beginnings."""
+"""What lies in the folders of stores that list (``s3://``, ``gs://``, ``az://``): a store has keys, and folders are their beginnings.
+
+From a URL that stands for several objects (a folder, a glob, a shard pattern) to the objects.
+"""
 
 from __future__ import annotations
 
+import fnmatch
+import re
 from collections.abc import Sequence
 from functools import partial
 
-from headrace.errors import UnsupportedData, Where
-from headrace.io.faults import worded
-from headrace.io.store.client import line_to, obstore_for, run_all, store_of
-from headrace.io.urls import Url
+from headrace.errors import NoFiles, UnsupportedData, Where
+from headrace.io.faults import as_headrace_error
+from headrace.io.names import COUNTED, as_shard, is_record_name, is_temporary, natural_key, shard_names, summarize_names
+from headrace.io.store.client import client_for, obstore_for, run_all, store_of
+from headrace.io.store.requests import fetch_version
+from headrace.io.urls import Url, base_name
 
-__all__ = ["bytes_below", "is_there", "keys_below", "names_under", "no_listing"]
+__all__ = ["expand_url", "is_url_pattern", "list_below", "list_folder", "no_listing", "objects_exist", "size_below"]
 
 
 PAGE = 1000  # keys in an answer, by the protocols
@@ -27,7 +34,7 @@ def no_listing(url: str, found: str) -> UnsupportedData:
     )
 
 
-def names_under(*urls: str) -> tuple[list[str], list[str]]:
+def list_folder(*urls: str) -> tuple[list[str], list[str]]:
     """The URLs of the objects, and of the folders, right under some folders of a store that lists.
 
     Raises:
@@ -36,25 +43,25 @@ def names_under(*urls: str) -> tuple[list[str], list[str]]:
     """
     objects: list[str] = []
     folders: list[str] = []
-    for found in run_all(urls[0], [partial(_under, url) for url in urls]):
+    for found in run_all(urls[0], [partial(_list_folder, url) for url in urls]):
         objects += found[0]
         folders += found[1]
     return objects, folders
 
 
-async def _under(url: str) -> tuple[list[str], list[str]]:
-    place, line = Url.of(url), line_to(url)
+async def _list_folder(url: str) -> tuple[list[str], list[str]]:
+    place, line = Url.of(url), client_for(url)
     async with line.room:
         try:
             store = store_of(line, place)
             found = await obstore_for(url).list_with_delimiter_async(store, place.key.rstrip("/") or None)
         except Exception as error:
-            raise worded(error, url) from error
+            raise as_headrace_error(error, url) from error
     objects = [place.at(each["path"]) for each in found["objects"]]
     return objects, [place.at(key.rstrip("/")) for key in found["common_prefixes"]]
 
 
-def keys_below(url: str, *, most: int | None = None) -> list[str]:
+def list_below(url: str, *, most: int | None = None) -> list[str]:
     """The URLs of all objects below a folder, however deep, in the order of the store.
 
     Args:
@@ -65,16 +72,16 @@ def keys_below(url: str, *, most: int | None = None) -> list[str]:
         NoFiles: There is no such bucket.
         Unreachable: The store does not answer.
     """
-    return [key for key, _ in run_all(url, [partial(_below, url, most)])[0]]
+    return [key for key, _ in run_all(url, [partial(_list_below, url, most)])[0]]
 
 
-def bytes_below(url: str) -> int:
+def size_below(url: str) -> int:
     """The size of all objects below a folder together."""
-    return sum(size for _, size in run_all(url, [partial(_below, url, None)])[0])
+    return sum(size for _, size in run_all(url, [partial(_list_below, url, None)])[0])
 
 
-async def _below(url: str, most: int | None) -> list[tuple[str, int]]:
-    place, line = Url.of(url), line_to(url)
+async def _list_below(url: str, most: int | None) -> list[tuple[str, int]]:
+    place, line = Url.of(url), client_for(url)
     found: list[tuple[str, int]] = []
     async with line.room:
         try:
@@ -84,30 +91,158 @@ async def _below(url: str, most: int | None) -> list[tuple[str, int]]:
                 if most is not None and len(found) >= most:
                     break
         except Exception as error:
-            raise worded(error, url) from error
+            raise as_headrace_error(error, url) from error
     return found[:most]
 
 
-def is_there(urls: Sequence[str]) -> list[bool]:
+def objects_exist(urls: Sequence[str]) -> list[bool]:
     """Whether there is something under each of some names: an object, or a folder with objects in it.
 
     Raises:
         Unreachable: The store does not answer.
     """
-    return run_all(urls[0], [partial(_is_there, url) for url in urls]) if urls else []
+    return run_all(urls[0], [partial(_object_exists, url) for url in urls]) if urls else []
 
 
-async def _is_there(url: str) -> bool:
-    place, line = Url.of(url), line_to(url)
+async def _object_exists(url: str) -> bool:
+    place, line = Url.of(url), client_for(url)
     if not place.key:
-        return bool(await _below(url, 1))
+        return bool(await _list_below(url, 1))
     async with line.room:
         try:
             await obstore_for(url).head_async(store_of(line, place), place.key)
         except FileNotFoundError:
             pass
         except Exception as error:
-            raise worded(error, url) from error
+            raise as_headrace_error(error, url) from error
         else:
             return True
-    return bool(await _below(url, 1))
+    return bool(await _list_below(url, 1))
+
+
+MAGIC = re.compile(r"[*?\[]")
+
+
+def expand_url(url: str) -> list[str]:
+    """The objects that a URL means, in order.
+
+    Of a store that lists: an object, a folder, a glob, a set of shards. Of an HTTP server, which does not
+    list: an object, or a set of shards whose number is in its name; that they are there shows when they are read.
+    The name of one shard is that one object.
+
+    Raises:
+        NoFiles: Nothing is there.
+        UnsupportedData: The server would have to list.
+    """
+    place = Url.of(url)
+    if not place.lists and not place.key:
+        return [_object(url, place)]  # What is behind a "?" is no pattern.
+    shard = as_shard(url)
+    if shard and shard["number"].isdigit():
+        if place.lists:
+            run_all(url, [lambda: fetch_version(url)])
+        return [url]
+    if shard:
+        return shard_names(shard["stem"], int(shard["count"]), shard["end"], digits=len(shard["count"]))
+    counted = COUNTED.fullmatch(url) if "@" in place.key else None
+    if counted and counted["count"] != "*":
+        return shard_names(f"{counted['stem']}-", int(counted["count"]), counted["end"])
+    if counted or MAGIC.search(place.key):
+        return _expand_glob(url, place, counted)
+    if not place.lists or not place.key or place.key.endswith("/"):
+        return _expand_folder(url) if place.lists else [_object(url, place)]
+    return _object_or_folder(url)
+
+
+def is_url_pattern(url: str) -> bool:
+    """Whether a URL names files by a glob, a shard pattern, or a shard's name, and so is no folder."""
+    key = Url.of(url).key
+    return bool(MAGIC.search(key) or as_shard(url) or ("@" in key and COUNTED.fullmatch(url)))
+
+
+def _object(url: str, place: Url) -> str:
+    if place.key.endswith("/") or (not place.key and "?" not in url):
+        raise no_listing(url, "a folder")
+    return url
+
+
+def _object_or_folder(url: str) -> list[str]:
+    try:
+        run_all(url, [lambda: fetch_version(url)])
+    except NoFiles:
+        return _expand_folder(url)
+    return [url]
+
+
+def _expand_folder(url: str) -> list[str]:
+    objects, folders = list_folder(url)
+    files = sorted((each for each in objects if is_record_name(base_name(each))), key=natural_key)
+    if files:
+        return files
+    there = f"only the folders {summarize_names(folders)}" if folders else "nothing of that name"
+    notes = [base_name(each) for each in objects]
+    raise NoFiles(
+        Where(path=url),
+        expected="an object, or a folder with record files",
+        found=f"only notes and temporaries ({summarize_names(notes)})" if notes else there,
+        hint=f"A glob such as '{url.rstrip('/')}/*/*' reaches deeper." if folders else "",
+    )
+
+
+def _expand_glob(url: str, place: Url, counted: re.Match[str] | None) -> list[str]:
+    if not place.lists:
+        raise no_listing(url, "a glob")
+    *folders, pattern = place.key.split("/")
+    if counted:
+        objects, _ = list_folder(place.at("/".join(folders)))
+        return _only_set(url, objects, base_name(counted["stem"]), counted["end"])
+    objects = _in_folders(place, folders)
+    matching = re.compile(fnmatch.translate(pattern))
+    found = sorted((each for each in objects if _matches(base_name(each), matching)), key=natural_key)
+    if not found:
+        there = f"There are {summarize_names(objects)}." if objects else "The folder is empty, or there is none."
+        raise NoFiles(Where(path=url), expected="objects that match", found="none", hint=there)
+    return found
+
+
+def _in_folders(place: Url, patterns: list[str]) -> list[str]:
+    """The objects in all folders that some patterns, one for each level, stand for. A level is listed at once."""
+    folders = [""]
+    for pattern in patterns:
+        if not MAGIC.search(pattern):
+            folders = [f"{folder}{pattern}/" for folder in folders]
+            continue
+        matching = re.compile(fnmatch.translate(pattern))
+        _, inner = list_folder(*map(place.at, folders))
+        folders = [f"{Url.of(each).key}/" for each in inner if _matches(base_name(each), matching)]
+        if not folders:
+            return []
+    return list_folder(*map(place.at, folders))[0]
+
+
+def _matches(name: str, pattern: re.Pattern[str]) -> bool:
+    return pattern.fullmatch(name) is not None and name[:1] != "." and not is_temporary(name)
+
+
+def _only_set(url: str, objects: list[str], stem: str, end: str) -> list[str]:
+    """The one set of shards of this stem among some objects, whole."""
+    shape = re.compile(re.escape(stem) + r"-\d{5,}-of-(\d{5,})" + re.escape(end))
+    counts = {found[1] for each in objects if (found := shape.fullmatch(base_name(each)))}
+    if len(counts) != 1:
+        raise NoFiles(
+            Where(path=url),
+            expected=f"one set of shards {stem}-?????-of-?????{end}",
+            found="sets of " + " and ".join(sorted(counts)) if counts else "none",
+        )
+    count = counts.pop()
+    folder = url.rpartition("/")[0]
+    names = shard_names(f"{folder}/{stem}-", int(count), end, digits=len(count))
+    missing = sorted(set(names) - set(objects))
+    if missing:
+        raise NoFiles(
+            Where(path=missing[0]),
+            expected=f"all {int(count)} shards",
+            found=f"{len(names) - len(missing)} of them, without {summarize_names(missing)}",
+            hint="To read an incomplete set, pass the list of the objects that are there.",
+        )
+    return names

@@ -1,25 +1,34 @@
-"""A file behind a URL: its size and version, ranges of it fetched at once, all of it in order."""
+"""A file behind a URL: its size and version, ranges of it fetched at once, all of it in order.
+
+Some ranges of a file at the places where they are in the file, in memory that is as large as the file only by name.
+
+What native code reads by offset (the chunks of a Riegeli file) is read so without knowing where the bytes come from: pages that
+were not filled take no memory.
+"""
 
 from __future__ import annotations
 
+import mmap
+import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from headrace import _native
 from headrace.contracts.values import Indices
-from headrace.io.cache.mirror import copied_once, mirrored
-from headrace.io.faults import NoRanges, changed
+from headrace.io.cache.mirror import copy_to_cache, make_private_copy
+from headrace.io.faults import NoRanges, file_changed_error
 from headrace.io.local.mapped import MappedFile
 from headrace.io.local.signatures import Signature
 from headrace.io.store.client import run_all
-from headrace.io.store.requests import Answer, Ask, Version, ask_one, fetch, look_whole
+from headrace.io.store.requests import FetchedRange, RangeRequest, Version, fetch, fetch_one, fetch_version
 from headrace.io.store.stream import RemoteReader
 
-__all__ = ["RemoteFile", "fetch_extents", "look_at"]
+__all__ = ["RemoteFile", "SparseView", "fetch_extents", "fetch_heads", "sparse_views"]
 
 
 GAP_BYTES = 64 << 10
@@ -49,7 +58,7 @@ def fetch_extents(
     """
     most = most_joined or MOST_JOINED_BYTES
     order = np.lexsort((offsets, which))
-    asks: list[Ask] = []
+    asks: list[RangeRequest] = []
     begins: list[int] = []
     piece_of = np.zeros(len(offsets), np.int32)
     file = begin = end = -1
@@ -59,20 +68,20 @@ def fetch_extents(
         near = number == file and start <= end + GAP_BYTES and max(stop, end) - begin <= most
         if near:
             end = max(end, stop)
-            asks[-1] = Ask(files[number].path, begin, end, files[number].version)
+            asks[-1] = RangeRequest(files[number].path, begin, end, files[number].version)
         else:
             file, begin, end = number, start, stop
-            asks.append(Ask(files[number].path, begin, end, files[number].version))
+            asks.append(RangeRequest(files[number].path, begin, end, files[number].version))
             begins.append(begin)
         piece_of[position] = len(asks) - 1
     pieces = [answer.content for answer in _fetch_nonempty(asks)]
     return pieces, piece_of, offsets - np.array(begins, np.int64)[piece_of]
 
 
-def _fetch_nonempty(asks: Sequence[Ask]) -> list[Answer]:
+def _fetch_nonempty(asks: Sequence[RangeRequest]) -> list[FetchedRange]:
     """As :func:`fetch`; no server has a range of no bytes, so for those nothing is asked."""
     found = iter(fetch([ask for ask in asks if ask.stop is None or ask.stop > ask.start]))
-    nothing = Answer(memoryview(b""), Version(0, None, 0))
+    nothing = FetchedRange(memoryview(b""), Version(0, None, 0))
     return [next(found) if ask.stop is None or ask.stop > ask.start else nothing for ask in asks]
 
 
@@ -104,7 +113,7 @@ class RemoteFile:
 
     def known(self) -> RemoteFile:
         """Look now, where that was not done yet."""
-        look_at([self])
+        fetch_heads([self])
         return self
 
     def expect(self, signature: Signature) -> None:
@@ -127,7 +136,9 @@ class RemoteFile:
 
     def _check(self) -> None:
         if self._expected is not None and not self._signature().same_version(self._expected):
-            raise changed(self.path, size=self._expected.size, found=self._known_version().size, what="object")
+            raise file_changed_error(
+                self.path, size=self._expected.size, found=self._known_version().size, what="object"
+            )
 
     @property
     def is_certain(self) -> bool:
@@ -142,9 +153,9 @@ class RemoteFile:
             UnsupportedData: It does not fit into the cache.
         """
         if not self._copies:
-            made = copied_once(self)
+            made = make_private_copy(self)
             if self._expected is not None and not _signature_of(made).same_version(self._expected):
-                raise changed(self.path, size=self._expected.size, found=made.size, what="object")
+                raise file_changed_error(self.path, size=self._expected.size, found=made.size, what="object")
             self._copies.setdefault("", made)  # Another thread may have been faster.
         return self._copies[""]
 
@@ -158,7 +169,7 @@ class RemoteFile:
         """The first 4 KiB, or all of a smaller file."""
         self.known()
         if self._head is None:
-            self._head = bytes(mirrored(self).read(0, HEAD_BYTES))
+            self._head = bytes(copy_to_cache(self).read(0, HEAD_BYTES))
         return self._head
 
     @property
@@ -201,7 +212,7 @@ class RemoteFile:
         """Several ``(offset, size)`` ranges, fetched at once; near ones by one request."""
         size = self.size
         if not self.has_ranges:
-            return mirrored(self).read_many(ranges)
+            return copy_to_cache(self).read_many(ranges)
         if all(start + length <= len(self.head) for start, length in ranges) or size <= len(self.head):
             return [memoryview(self.head)[start : start + length] for start, length in ranges]
         offsets = np.array([min(start, size) for start, _ in ranges], np.int64)
@@ -229,18 +240,85 @@ def _signature_of(copy: MappedFile) -> Signature:
     return Signature(copy.size, 0, _native.crc32c(copy.buffer))
 
 
-def look_at(files: Sequence[RemoteFile]) -> None:
+def fetch_heads(files: Sequence[RemoteFile]) -> None:
     """The first look at several files, all at once."""
     unknown = [file for file in files if not file.is_known]
     if unknown:
-        run_all(unknown[0].path, [partial(_look, file) for file in unknown])
+        run_all(unknown[0].path, [partial(_fetch_head, file) for file in unknown])
 
 
-async def _look(file: RemoteFile) -> None:
+async def _fetch_head(file: RemoteFile) -> None:
     try:
-        answer = await ask_one(Ask(file.path, 0, HEAD_BYTES))
+        answer = await fetch_one(RangeRequest(file.path, 0, HEAD_BYTES))
     except NoRanges:
-        version = await look_whole(file.path)
+        version = await fetch_version(file.path)
         file.answered(version, None if version.size else b"")
     else:
         file.answered(answer.version, bytes(answer.content))
+
+
+NO_RESERVE = getattr(
+    mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0
+)  # Python has the name from 3.13 on
+
+
+class SparseView:
+    """A file of which only some ranges are there; elsewhere are zeros. Held by the views of it.
+
+    Args:
+        path: Of the file.
+        buffer: As long as the file.
+    """
+
+    def __init__(self, path: str, buffer: memoryview) -> None:
+        self.path = path
+        self.buffer = buffer
+        self.size = len(buffer)
+
+    def read(self, offset: int, size: int, /) -> memoryview:
+        """A view of ``size`` bytes, which must be of the ranges that are there."""
+        return self.buffer[offset : offset + size]
+
+    def read_many(self, ranges: Sequence[tuple[int, int]], /) -> list[memoryview]:
+        """Views of several ranges."""
+        return [self.read(offset, size) for offset, size in ranges]
+
+
+Numbers: TypeAlias = "Sequence[int] | Indices"
+
+
+def sparse_views(
+    ranges: Sequence[tuple[RemoteFile, Numbers, Numbers]], *, most_joined: int | None = None
+) -> list[SparseView | MappedFile]:
+    """For each of several files a window with ``(file, offsets, sizes)`` in it, everything fetched at once.
+
+    ``most_joined`` bounds how many bytes one request brings. Where a server gives no ranges, or the system no such memory, the whole file from the cache.
+    """
+    if not all(file.has_ranges for file, _, _ in ranges):
+        return [copy_to_cache(file) for file, _, _ in ranges]
+    try:
+        places = [_reserve_memory(file.size) for file, _, _ in ranges]
+    except (OSError, ValueError, OverflowError):
+        return [copy_to_cache(file) for file, _, _ in ranges]
+    which = np.repeat(np.arange(len(ranges), dtype=np.int32), [len(offsets) for _, offsets, _ in ranges])
+    offsets = np.concatenate([np.asarray(offsets, np.int64) for _, offsets, _ in ranges])
+    sizes = np.concatenate([np.asarray(sizes, np.int64) for _, _, sizes in ranges])
+    pieces, piece_of, starts = fetch_extents(
+        [file for file, _, _ in ranges], which, offsets, sizes, most_joined=most_joined
+    )
+    for number, offset, size, piece, start in zip(
+        which.tolist(), offsets.tolist(), sizes.tolist(), piece_of.tolist(), starts.tolist(), strict=True
+    ):
+        places[number][offset : offset + size] = pieces[piece][start : start + size]
+    return [SparseView(file.path, place.toreadonly()) for (file, _, _), place in zip(ranges, places, strict=True)]
+
+
+def _reserve_memory(size: int) -> memoryview:
+    if size == 0:
+        return memoryview(bytearray())
+    if not hasattr(mmap, "MAP_ANONYMOUS"):
+        raise OSError("this system gives no memory that is there by name only")
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        memory.madvise(mmap.MADV_NOHUGEPAGE)  # Each small range would take two megabytes otherwise.
+    return memoryview(memory)

@@ -9,11 +9,20 @@ from functools import partial
 from typing import Any
 
 from headrace.errors import CorruptFile, Where
-from headrace.io.faults import NoRanges, changed, worded
-from headrace.io.store.client import Line, line_to, obstore_for, run_all, store_of, submit
+from headrace.io.faults import NoRanges, as_headrace_error, file_changed_error
+from headrace.io.store.client import StoreClient, client_for, obstore_for, run_all, store_of, submit
 from headrace.io.urls import Url
 
-__all__ = ["Answer", "Ask", "Version", "ask_one", "check_unchanged", "fetch", "look_whole", "whole_parts"]
+__all__ = [
+    "FetchedRange",
+    "RangeRequest",
+    "Version",
+    "check_unchanged",
+    "fetch",
+    "fetch_one",
+    "fetch_version",
+    "stream_object",
+]
 
 
 SETTLED_NS = 60 * 10**9
@@ -63,7 +72,7 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class RangeRequest:
     """One thing to fetch.
 
     Args:
@@ -80,14 +89,14 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class FetchedRange:
     """Bytes, and the version of the object that they are from."""
 
     content: memoryview
     version: Version
 
 
-def fetch(asks: Sequence[Ask]) -> list[Answer]:
+def fetch(asks: Sequence[RangeRequest]) -> list[FetchedRange]:
     """The answers to all of ``asks``, fetched at once as far as :data:`~headrace.io.store.client.MOST_AT_ONCE` allows.
 
     Raises:
@@ -96,15 +105,15 @@ def fetch(asks: Sequence[Ask]) -> list[Answer]:
         CorruptFile: It is another version than expected, or its body has another length than announced.
         NoRanges: The server has no ranges.
     """
-    return run_all(asks[0].url, [partial(ask_one, ask) for ask in asks]) if asks else []
+    return run_all(asks[0].url, [partial(fetch_one, ask) for ask in asks]) if asks else []
 
 
-async def ask_one(ask: Ask) -> Answer:
+async def fetch_one(ask: RangeRequest) -> FetchedRange:
     """One answer, within the room that there is."""
-    line = line_to(ask.url)
+    line = client_for(ask.url)
     async with line.room:
         for left in range(BODY_RETRIES, -1, -1):
-            found = await _begun(line, ask)
+            found = await _start_request(line, ask)
             version = _version(found.meta)
             _check_version(ask, version)
             try:
@@ -112,16 +121,16 @@ async def ask_one(ask: Ask) -> Answer:
             except Exception as error:
                 if left:
                     continue
-                raise worded(error, ask.url) from error
+                raise as_headrace_error(error, ask.url) from error
             wanted = version.size if ask.stop is None else min(ask.stop, version.size) - ask.start
             if len(content) == wanted:
-                return Answer(content, version)
+                return FetchedRange(content, version)
             if not left:
-                raise _cut_off(ask.url, ask.start, wanted, len(content))
+                raise _body_cut_off_error(ask.url, ask.start, wanted, len(content))
     raise AssertionError("the last round returns or raises")
 
 
-async def _begun(line: Line, ask: Ask) -> Any:
+async def _start_request(line: StoreClient, ask: RangeRequest) -> Any:
     """The head of an answer."""
     obstore = obstore_for(ask.url)
     url = Url.of(ask.url)
@@ -132,30 +141,30 @@ async def _begun(line: Line, ask: Ask) -> Any:
         return await obstore.get_async(store_of(line, url), url.key, options=options)
     except Exception as error:
         if ask.version is not None and isinstance(error, obstore.exceptions.PreconditionError):
-            raise _changed(ask, "another version") from error
-        told = worded(error, ask.url)
+            raise _object_changed_error(ask, "another version") from error
+        told = as_headrace_error(error, ask.url)
         if ask.version is not None and isinstance(told, NoRanges):
-            raise _changed(ask, f"a refusal of bytes {ask.start} to {ask.stop}") from error
+            raise _object_changed_error(ask, f"a refusal of bytes {ask.start} to {ask.stop}") from error
         raise told from error
 
 
-async def look_whole(url: str) -> Version:
+async def fetch_version(url: str) -> Version:
     """The version of an object, without a byte of it."""
-    line = line_to(url)
+    line = client_for(url)
     async with line.room:
         place = Url.of(url)
         try:
             return _version(await obstore_for(url).head_async(store_of(line, place), place.key))
         except Exception as error:
-            raise worded(error, url) from error
+            raise as_headrace_error(error, url) from error
 
 
-def whole_parts(url: str, version: Version, part_bytes: int) -> Iterator[memoryview]:
+def stream_object(url: str, version: Version, part_bytes: int) -> Iterator[memoryview]:
     """A whole object in order, by one request."""
 
     async def begin() -> Any:
-        found = await _begun(line_to(url), Ask(url, version=version))
-        _check_version(Ask(url, version=version), _version(found.meta))
+        found = await _start_request(client_for(url), RangeRequest(url, version=version))
+        _check_version(RangeRequest(url, version=version), _version(found.meta))
         return found.stream(min_chunk_size=part_bytes).__aiter__()
 
     parts = submit(url, begin).result()
@@ -166,14 +175,14 @@ def whole_parts(url: str, version: Version, part_bytes: int) -> Iterator[memoryv
         except StopAsyncIteration:
             return None
         except Exception as error:
-            raise worded(error, url) from error
+            raise as_headrace_error(error, url) from error
 
     size = 0
     while (part := submit(url, following).result()) is not None:
         size += len(part)
         yield part
     if size != version.size:
-        raise _cut_off(url, 0, version.size, size)
+        raise _body_cut_off_error(url, 0, version.size, size)
 
 
 def check_unchanged(url: str, version: Version) -> None:
@@ -183,10 +192,10 @@ def check_unchanged(url: str, version: Version) -> None:
         CorruptFile: It did.
     """
     if not version.has_strong_etag:
-        _check_version(Ask(url, version=version), run_all(url, [partial(look_whole, url)])[0])
+        _check_version(RangeRequest(url, version=version), run_all(url, [partial(fetch_version, url)])[0])
 
 
-def _cut_off(url: str, start: int, wanted: int, found: int) -> CorruptFile:
+def _body_cut_off_error(url: str, start: int, wanted: int, found: int) -> CorruptFile:
     return CorruptFile(
         Where(path=url, offset=start),
         expected=f"a body of {wanted} bytes",
@@ -200,10 +209,12 @@ def _version(meta: Any) -> Version:
     return Version(meta["size"], meta.get("e_tag"), int(modified.timestamp()) * 10**9)
 
 
-def _check_version(ask: Ask, found: Version) -> None:
+def _check_version(ask: RangeRequest, found: Version) -> None:
     if ask.version is not None and ask.version.differs(found):
-        raise _changed(ask, found.size)
+        raise _object_changed_error(ask, found.size)
 
 
-def _changed(ask: Ask, found: str | int) -> CorruptFile:
-    return changed(ask.url, size=None if ask.version is None else ask.version.size, found=found, what="object")
+def _object_changed_error(ask: RangeRequest, found: str | int) -> CorruptFile:
+    return file_changed_error(
+        ask.url, size=None if ask.version is None else ask.version.size, found=found, what="object"
+    )

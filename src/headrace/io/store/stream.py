@@ -12,9 +12,9 @@ from typing import Protocol, Self
 from headrace.errors import CorruptFile
 from headrace.io.local.mapped import MappedFile
 from headrace.io.store.client import submit
-from headrace.io.store.requests import Answer, Ask, Version, ask_one, check_unchanged, whole_parts
+from headrace.io.store.requests import FetchedRange, RangeRequest, Version, check_unchanged, fetch_one, stream_object
 
-__all__ = ["BLOCK_BYTES", "RemoteReader", "RemoteStream", "StoredObject"]
+__all__ = ["BLOCK_BYTES", "RemoteObject", "RemoteReader", "RemoteStream"]
 
 
 FIRST_BLOCK_BYTES = 256 << 10
@@ -23,7 +23,7 @@ BLOCK_BYTES = 8 << 20
 MOST_AHEAD = 4  # of them under way or waiting
 
 
-class StoredObject(Protocol):
+class RemoteObject(Protocol):
     """An object in a store as far as it is read in order or copied: a :class:`~headrace.io.store.object.RemoteFile`."""
 
     path: str
@@ -48,7 +48,7 @@ class RemoteStream:
         file: The file.
     """
 
-    def __init__(self, file: StoredObject) -> None:
+    def __init__(self, file: RemoteObject) -> None:
         self.path = file.path
         self.fault: CorruptFile | None = None
         """An object ends where its store says."""
@@ -63,18 +63,20 @@ class RemoteStream:
         if self._file.has_copy:
             yield from _blocks_of(self._file.copy().buffer)
             return
-        yield from self._fetched() if self._file.has_ranges else whole_parts(self.path, self._file.version, BLOCK_BYTES)
+        yield from (
+            self._fetched() if self._file.has_ranges else stream_object(self.path, self._file.version, BLOCK_BYTES)
+        )
         check_unchanged(self.path, self._file.version)
 
     def _fetched(self) -> Generator[memoryview, None, None]:
         blocks = _blocks(self._file.size)
-        waiting: deque[Future[Answer]] = deque()
+        waiting: deque[Future[FetchedRange]] = deque()
         depth = 1
         try:
             while True:
                 while len(waiting) < depth and (block := next(blocks, None)) is not None:
-                    ask = Ask(self.path, *block, version=self._file.version)
-                    waiting.append(submit(self.path, partial(ask_one, ask)))
+                    ask = RangeRequest(self.path, *block, version=self._file.version)
+                    waiting.append(submit(self.path, partial(fetch_one, ask)))
                 if not waiting:
                     return
                 yield waiting.popleft().result().content
@@ -87,7 +89,7 @@ class RemoteStream:
 class RemoteReader:
     """A remote file that is read in order, as an open file is."""
 
-    def __init__(self, file: StoredObject) -> None:
+    def __init__(self, file: RemoteObject) -> None:
         self._parts = RemoteStream(file).parts()
         self._part = memoryview(b"")
 

@@ -10,18 +10,18 @@ from pathlib import Path
 
 from headrace.errors import NoFiles, Unreachable, UnsupportedData, Where
 from headrace.io.cache.folder import cache_folder
-from headrace.io.faults import worded
+from headrace.io.faults import as_headrace_error
 from headrace.io.names import SIDECARS
-from headrace.io.store.client import line_to, obstore_for, run_all, store_of
-from headrace.io.store.listing import is_there, keys_below
-from headrace.io.urls import Url, inside, is_listing, scheme_of
+from headrace.io.store.client import client_for, obstore_for, run_all, store_of
+from headrace.io.store.listing import list_below, objects_exist
+from headrace.io.urls import Url, child_of, is_listing, scheme_of
 
 __all__ = [
     "check_writable",
+    "folder_exists_error",
     "is_uploaded",
     "remove_objects",
     "staging_folder",
-    "there_already",
     "upload",
     "upload_folder",
 ]
@@ -66,11 +66,11 @@ def check_writable(url: str) -> None:
     place = Url.of(url)
     if not place.key.strip("/") or place.key.endswith("/"):
         raise UnsupportedData(Where(path=url), expected="a name for the new object", found="a URL that ends in none")
-    checked = line_to(url).writable
+    checked = client_for(url).writable
     if place.store in checked:
         return
     try:
-        keys_below(place.store, most=1)
+        list_below(place.store, most=1)
     except Unreachable as error:
         if "403" not in error.found:
             raise
@@ -89,7 +89,7 @@ def upload(path: str, url: str) -> None:
 
 async def _put(path: str, url: str, failures: Sequence[Exception] = ()) -> None:
     """Put a file into a store, unless there are failures when its turn comes."""
-    place, line = Url.of(url), line_to(url)
+    place, line = Url.of(url), client_for(url)
     size = Path(path).stat().st_size
     async with line.room:
         if failures:
@@ -104,7 +104,7 @@ async def _put(path: str, url: str, failures: Sequence[Exception] = ()) -> None:
                 max_concurrency=PARTS_AT_ONCE,
             )
         except Exception as error:
-            raise worded(error, url, act="write") from error
+            raise as_headrace_error(error, url, act="write") from error
 
 
 async def _put_all(files: Sequence[tuple[str, str]]) -> None:
@@ -135,9 +135,9 @@ def upload_folder(folder: str, url: str) -> None:
         NoFiles, Unreachable: As for :func:`upload`. What had arrived is removed again.
     """
     files = _files_of(folder, url)
-    if is_there([url])[0]:
-        raise there_already(url)
-    urls = [inside(url, name) for name in files]
+    if objects_exist([url])[0]:
+        raise folder_exists_error(url)
+    urls = [child_of(url, name) for name in files]
     try:
         for described in (True, False):
             chosen = [
@@ -153,7 +153,7 @@ def upload_folder(folder: str, url: str) -> None:
         raise
 
 
-def there_already(url: str) -> UnsupportedData:
+def folder_exists_error(url: str) -> UnsupportedData:
     """The refusal to mix new files with others."""
     return UnsupportedData(
         Where(path=url),
@@ -186,7 +186,7 @@ def remove_objects(urls: Sequence[str]) -> None:
 
 
 async def _remove(urls: list[str]) -> None:
-    line = line_to(urls[0])
+    line = client_for(urls[0])
     async with line.room:
         for url in urls:
             place = Url.of(url)
@@ -195,4 +195,4 @@ async def _remove(urls: list[str]) -> None:
             except FileNotFoundError:
                 continue
             except Exception as error:
-                raise worded(error, url, act="write") from error
+                raise as_headrace_error(error, url, act="write") from error

@@ -1,4 +1,7 @@
-"""Files that appear whole or not at all, and temporary storage for bytes: in memory while they are few, else in an unnamed file."""
+"""Files that appear whole or not at all, and temporary storage for bytes: in memory while they are few, else in an unnamed file.
+
+Appending to a file: at once, or by a thread while the next bytes are being made.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import errno
 import os
 import tempfile
 from abc import ABC, abstractmethod
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self, cast
@@ -14,18 +18,90 @@ from typing import IO, TYPE_CHECKING, Any, Self, cast
 import numpy as np
 import numpy.typing as npt
 
-from headrace.io.faults import close_quietly, naming
+from headrace import _native
+from headrace.io.faults import close_quietly, name_in_errors
 from headrace.io.paths import PathLike
 from headrace.io.store.upload import check_writable, is_uploaded, staging_folder, upload
 from headrace.io.system import lock, sync_folder
-from headrace.io.write.background import Appending
-from headrace.io.write.temporaries import remove_abandoned, temporary_name
-from headrace.io.write.together import joined
+from headrace.io.threads import BackgroundCalls
+from headrace.io.write.pending import defer_rename, remove_abandoned, temporary_name
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["AtomicFile", "Closing", "spool", "write_atomic"]
+__all__ = ["Appender", "AtomicFile", "Closing", "spool", "write_atomic"]
+
+
+BEHIND_BYTES = 1 << 20  # files up to here are written before a thread would have begun
+WRITE_BACK_BYTES = 4 << 20
+"""Measured on 190 MB: written and durable in 85 ms; by 16 MB in 100 ms; all of it in the end, 145 ms."""
+
+
+class Appender:
+    """An open file, and what is still to be written to it.
+
+    Args:
+        fd: Open for writing, at its beginning. Stays the caller's.
+        path: What errors call it: the disk of another file may be full, too.
+        durable: Whether the disk is to have the bytes: then it begins with them early.
+    """
+
+    def __init__(self, fd: int, path: str, *, durable: bool) -> None:
+        self.size = 0
+        """Bytes appended so far, also those that are still to be written."""
+        self._fd = fd
+        self._path = path
+        self._durable = durable
+        self._written = 0
+        self._written_back = 0
+        self._behind: BackgroundCalls | None = None
+
+    def append(self, view: memoryview) -> None:
+        """Write bytes behind the last ones."""
+        self.settle()
+        self.size += len(view)
+        self._write(view)
+
+    def give(self, view: memoryview) -> None:
+        """Write bytes that nobody will change any more behind the last ones, sooner or later."""
+        if self.size < BEHIND_BYTES:
+            self.append(view)
+            return
+        if self._behind is None:
+            self._behind = BackgroundCalls()
+        self.size += len(view)
+        self._behind.add(partial(self._write, view))
+
+    def overwrite(self, offset: int, view: memoryview) -> None:
+        """Put other bytes in the place of some that were appended."""
+        self.settle()
+        with name_in_errors(self._path):
+            os.lseek(self._fd, offset, os.SEEK_SET)
+            self._put(view)
+            os.lseek(self._fd, 0, os.SEEK_END)
+
+    def settle(self) -> None:
+        """Wait until all is written."""
+        if self._behind is not None:
+            self._behind.settle()
+
+    def abandon(self) -> None:
+        """Write no more of what waits."""
+        if self._behind is not None:
+            self._behind.abandon()
+
+    def _write(self, view: memoryview) -> None:
+        self._put(view)
+        self._written += len(view)
+        # The disk begins while we go on, so that waiting for it in the end is short.
+        if self._durable and self._written - self._written_back >= WRITE_BACK_BYTES:
+            _native.start_writing_back(self._fd, self._written_back, self._written - self._written_back)
+            self._written_back = self._written
+
+    def _put(self, view: memoryview) -> None:
+        with name_in_errors(self._path):
+            while view:
+                view = view[os.write(self._fd, view) :]
 
 
 GATHER_BYTES = (
@@ -88,7 +164,7 @@ class AtomicFile(Closing):
         remove_abandoned(folder, name)
         self._temporary = os.path.join(folder, temporary_name(name))
         self._fd = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-        self._bytes = Appending(self._fd, self.path, durable=durable and not self._is_uploaded)
+        self._bytes = Appender(self._fd, self.path, durable=durable and not self._is_uploaded)
         self._is_pending = True
         # Held as long as this process lives, for writers of other machines.
         lock(self._fd)
@@ -142,7 +218,7 @@ class AtomicFile(Closing):
             self._flush()
             self._bytes.settle()
             self._check_size()
-            if not self._is_uploaded and joined(self):
+            if not self._is_uploaded and defer_rename(self):
                 return
             self.make_durable()
             folder = self.give_name()
@@ -155,13 +231,13 @@ class AtomicFile(Closing):
     def make_durable(self) -> None:
         """Wait until the disk has the bytes, where that is asked for."""
         if self._durable and not self._is_uploaded:
-            with naming(self.path):
+            with name_in_errors(self.path):
                 os.fsync(self._fd)
 
     def let_go(self) -> None:
         """Close a file that has ended: only its name is missing."""
         if self._fd >= 0:
-            with naming(self.path):  # File servers may say only now that they did not take all of it.
+            with name_in_errors(self.path):  # File servers may say only now that they did not take all of it.
                 os.close(self._release())
 
     def give_name(self) -> str:
@@ -210,7 +286,7 @@ class AtomicFile(Closing):
 
     def _check_size(self) -> None:
         """Somebody may close a file although writing to it failed."""
-        with naming(self.path):
+        with name_in_errors(self.path):
             found = os.fstat(self._fd).st_size
         if found != self.size:
             raise OSError(errno.EIO, f"{found} of {self.size} bytes were written", self.path)

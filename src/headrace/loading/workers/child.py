@@ -13,41 +13,40 @@ from threading import Thread
 from time import perf_counter_ns
 from typing import Any, NamedTuple, Protocol
 
-from headrace.io.system import among_others
+from headrace.io.system import as_pool_thread
 from headrace.loading.making import Block
-from headrace.loading.plan import Run
-from headrace.loading.workers.carrying import CarriedError, Packed, check_carried, pack
-from headrace.loading.workers.ring import Slots
+from headrace.loading.plan import BatchRun
+from headrace.loading.workers.transfer import PackedBatches, Slots, TransferredError, check_transferable, pack
 
-__all__ = ["Answer", "Makes", "Order", "work"]
+__all__ = ["JobOrder", "JobResult", "Makes", "work"]
 
 
 class Makes(Protocol):
     """What workers work with."""
 
-    def make(self, run: Run, /) -> Block: ...
+    def make(self, run: BatchRun, /) -> Block: ...
 
 
-class Order(NamedTuple):
+class JobOrder(NamedTuple):
     """What the consumer asks of a worker."""
 
     number: int
     slot: int
-    job: Run
+    job: BatchRun
 
 
-class Answer(NamedTuple):
+class JobResult(NamedTuple):
     """What a worker has done. ``number`` -1: it could not begin."""
 
     number: int
-    packed: Packed | None = None
+    packed: PackedBatches | None = None
     bytes: int = 0
     reading_ns: int = 0
     transform_ns: int = 0
     carrying_ns: int = 0
-    error: CarriedError | None = None
+    error: TransferredError | None = None
     """Stands in place of the next batch."""
-    stop: CarriedError | None = None
+    stop: TransferredError | None = None
     """Not an ``Exception``: meant for now, whatever comes before."""
 
 
@@ -62,17 +61,17 @@ def work(connection: Any, maker: Makes | None, other_end: Any) -> None:
     if other_end is not None:
         other_end.close()
         gc.freeze()  # What was inherited is shared memory as long as nobody counts it anew.
-    _settle()
+    _reset_signals()
     _end_with_parent()
     try:
         slots, maker = _begin(connection, maker)
     except (EOFError, OSError):
         return
     except Exception as error:  # noqa: BLE001 - unpickling runs anyone's code
-        _send(connection, Answer(-1, error=CarriedError.of(error)))
+        _send(connection, JobResult(-1, error=TransferredError.of(error)))
         return
     while (order := _next(connection)) is not None:
-        if not _send(connection, _answer(maker, slots, order)):
+        if not _send(connection, _do_job(maker, slots, order)):
             return
 
 
@@ -89,15 +88,15 @@ def _begin(connection: Any, maker: Makes | None) -> tuple[Slots, Makes]:
     return slots, maker
 
 
-def _next(connection: Any) -> Order | None:
+def _next(connection: Any) -> JobOrder | None:
     try:
-        order: Order = connection.recv()
+        order: JobOrder = connection.recv()
     except (EOFError, OSError):
         return None
     return order
 
 
-def _send(connection: Any, answer: Answer) -> bool:
+def _send(connection: Any, answer: JobResult) -> bool:
     try:
         connection.send(answer)
     except OSError:
@@ -105,38 +104,38 @@ def _send(connection: Any, answer: Answer) -> bool:
     return True
 
 
-def _answer(maker: Makes, slots: Slots, order: Order) -> Answer:
+def _do_job(maker: Makes, slots: Slots, order: JobOrder) -> JobResult:
     try:
-        with among_others():
-            return _made(maker.make(order.job), slots, order)
+        with as_pool_thread():
+            return _pack_result(maker.make(order.job), slots, order)
     except Exception as error:  # noqa: BLE001 - raised in the consumer's process, in its turn
-        return Answer(order.number, error=CarriedError.of(error))
+        return JobResult(order.number, error=TransferredError.of(error))
     except BaseException as error:  # noqa: BLE001 - sys.exit() in a transform: the loop has to hear of it
-        return Answer(order.number, stop=CarriedError.of(error))
+        return JobResult(order.number, stop=TransferredError.of(error))
 
 
-def _made(block: Block, slots: Slots, order: Order) -> Answer:
+def _pack_result(block: Block, slots: Slots, order: JobOrder) -> JobResult:
     begun = perf_counter_ns()
     try:
         packed = pack(block.batches, slots, order.slot)
     except Exception:
-        count, error = check_carried(block.batches)
+        count, error = check_transferable(block.batches)
         if error is None:
             raise
         block.batches, block.error = block.batches[:count], error
         packed = pack(block.batches, slots, order.slot)
-    return Answer(
+    return JobResult(
         order.number,
         packed,
         bytes=block.bytes,
         reading_ns=block.reading_ns,
         transform_ns=block.transform_ns,
         carrying_ns=perf_counter_ns() - begun,
-        error=None if block.error is None else CarriedError.of(block.error),
+        error=None if block.error is None else TransferredError.of(block.error),
     )
 
 
-def _settle() -> None:
+def _reset_signals() -> None:
     """Signals: Ctrl-C is the consumer's to handle, and what it has set up for itself is not for this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

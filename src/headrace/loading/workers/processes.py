@@ -1,22 +1,28 @@
-"""The consumer's side: hands jobs to workers, takes their batches out of the ring in order."""
+"""The consumer's side: hands jobs to workers, takes their batches out of the ring in order.
+
+Filters evaluated by workers.
+"""
 
 from __future__ import annotations
 
 import os
 import select
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from time import perf_counter_ns
 
+import numpy as np
+
+from headrace.contracts.protocols import Filter, HasFilters
 from headrace.errors import WorkerDied
 from headrace.loading.making import Block
-from headrace.loading.plan import Run
-from headrace.loading.workers.carrying import unpack
-from headrace.loading.workers.child import Answer, Makes, Order
-from headrace.loading.workers.crew import Crew, Worker
-from headrace.loading.workers.ring import Lending, Slots
-from headrace.loading.workers.start import StartMethod, not_begun
+from headrace.loading.plan import BatchRun
+from headrace.loading.workers.child import JobOrder, JobResult, Makes
+from headrace.loading.workers.pool import StartMethod, Worker, WorkerCrew, unpickling_error
+from headrace.loading.workers.transfer import Lending, Slots, unpack
 
-__all__ = ["Processes"]
+__all__ = ["WorkerPrefetcher", "evaluate_filters"]
+
 
 LENT = 3
 """Slots that the consumer may hold: the batch at hand, the one before, and one more that something is still done with."""
@@ -24,7 +30,7 @@ LOOK_MS = 500
 """How often to look whether workers live while nothing comes from them: a closed connection normally tells at once."""
 
 
-class Processes(Iterator[Block]):
+class WorkerPrefetcher(Iterator[Block]):
     """The blocks of runs in order, made by processes.
 
     Args:
@@ -42,7 +48,7 @@ class Processes(Iterator[Block]):
 
     def __init__(
         self,
-        runs: Iterator[Run],
+        runs: Iterator[BatchRun],
         *,
         maker: Makes,
         finish: Callable[[Block], Block],
@@ -56,15 +62,15 @@ class Processes(Iterator[Block]):
         self._prepared: Block | BaseException | None = None
         self._finish = finish
         self._ahead = max(ahead, workers)
-        self._crew = Crew(maker, workers, method)
+        self._crew = WorkerCrew(maker, workers, method)
         self._slots = Slots(os.dup(self._crew.segment))
         self._lending = Lending(self._slots, self._ahead + LENT, LENT)
         self._poll = select.poll()
         self._living = {worker.connection.fileno(): worker for worker in self._crew.workers}
         for descriptor in self._living:
             self._poll.register(descriptor, select.POLLIN)
-        self._given: dict[int, Order] = {}
-        self._answers: dict[int, tuple[Worker, Answer]] = {}
+        self._given: dict[int, JobOrder] = {}
+        self._answers: dict[int, tuple[Worker, JobResult]] = {}
         self._lost: dict[int, WorkerDied] = {}
         self._next_given = self._next_taken = 0
 
@@ -107,7 +113,7 @@ class Processes(Iterator[Block]):
             run = next(self._runs, None)
             if run is None:
                 return
-            order = Order(self._next_given, self._lending.take(), run)
+            order = JobOrder(self._next_given, self._lending.take(), run)
             self._given[order.number] = order
             self._next_given += 1
             worker = min(self._living.values(), key=lambda worker: len(worker.orders))
@@ -123,7 +129,7 @@ class Processes(Iterator[Block]):
         for descriptor, _ in ready:
             worker = self._living[descriptor]
             try:
-                answer: Answer = worker.connection.recv()
+                answer: JobResult = worker.connection.recv()
             except (EOFError, OSError):
                 self._bury(worker)
             else:
@@ -133,10 +139,10 @@ class Processes(Iterator[Block]):
                 if not worker.process.is_alive():
                     self._bury(worker)
 
-    def _take(self, worker: Worker, answer: Answer) -> None:
+    def _take(self, worker: Worker, answer: JobResult) -> None:
         if answer.number < 0:
             assert answer.error is not None
-            raise not_begun(str(worker), answer.error.thaw(str(worker)))
+            raise unpickling_error(str(worker), answer.error.thaw(str(worker)))
         worker.orders = [order for order in worker.orders if order.number != answer.number]
         self._answers[answer.number] = worker, answer
 
@@ -145,13 +151,13 @@ class Processes(Iterator[Block]):
         descriptor = worker.connection.fileno()
         del self._living[descriptor]
         self._poll.unregister(descriptor)
-        said = _said(worker.orders[0].job) if worker.orders else ""
+        said = _describe_run(worker.orders[0].job) if worker.orders else ""
         error = WorkerDied(f"{worker} {worker.end_of()}{said}. {worker.hint()}")
         self._lost.update((order.number, error) for order in worker.orders)
         # Nothing more is given out: what was given before is still handed over.
         self._lost.setdefault(self._next_given, error)
 
-    def _block(self, order: Order, worker: Worker, answer: Answer) -> Block:
+    def _block(self, order: JobOrder, worker: Worker, answer: JobResult) -> Block:
         if answer.stop is not None:
             raise answer.stop.thaw(str(worker))
         begun = perf_counter_ns()
@@ -189,9 +195,63 @@ class Processes(Iterator[Block]):
             self.close(wait=False)
 
 
-def _said(run: Run) -> str:
+def _describe_run(run: BatchRun) -> str:
     """What a run is, for messages."""
     last = run.number + run.batches - 1
     batches = f"batch {run.number}" if run.batches == 1 else f"batches {run.number} to {last}"
     stop = run.positions(run.batches - 1)[1]
     return f" while it made {batches} of epoch {run.epoch} (positions {run.begin} to {stop})"
+
+
+PARTS = 16
+"""Into how many parts a worker's share is cut, so that all of them end at about the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilterEvaluator:
+    """Finds what a filter keeps; what makes batches for a loop has the same face."""
+
+    filtered: Filter
+
+    def make(self, run: BatchRun) -> Block:
+        """The kept indices among the positions of a run, as its one batch."""
+        try:
+            return Block(run, [self.filtered.kept_in(*run.positions(0))])
+        except Exception as error:  # noqa: BLE001 - raised in the consumer's process, in its turn
+            return Block(run, [], error)
+
+
+def evaluate_filters(source: object, workers: int, method: StartMethod | None) -> None:
+    """Have workers find what the filters of a source keep, where that is not known yet.
+
+    A source without :class:`HasFilters` evaluates its filters in this process, when its length is asked for.
+
+    Raises:
+        TransformError: of the first example for which a predicate fails, as without workers.
+    """
+    for filtered in source.filters() if isinstance(source, HasFilters) else ():
+        processes = WorkerPrefetcher(
+            _filter_runs(len(filtered.parent), workers * PARTS),
+            maker=FilterEvaluator(filtered),
+            finish=_raise_error,
+            workers=workers,
+            ahead=2 * workers,
+            method=method,
+        )
+        try:
+            found = [np.array(block.batches[0]) for block in processes]
+        finally:
+            processes.close()
+        filtered.keep(np.concatenate([np.zeros(0, np.int64), *found]))
+
+
+def _filter_runs(n: int, count: int) -> Iterator[BatchRun]:
+    size = max(-(-n // count), 1)
+    for number, begin in enumerate(range(0, n, size)):
+        yield BatchRun(0, number, begin, size, begin, min(size, n - begin), 1, is_last=begin + size >= n)
+
+
+def _raise_error(block: Block) -> Block:
+    if block.error is not None:
+        raise block.error
+    return block

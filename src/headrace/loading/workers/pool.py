@@ -1,23 +1,131 @@
-"""The processes themselves: started, given what they need, ended."""
+"""How workers are started, and what has to travel to them.
+
+The processes themselves: started, given what they need, ended.
+"""
 
 from __future__ import annotations
 
 import os
+import pickle
 import signal
+import sys
+import threading
 import warnings
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, Literal
 
 from headrace.errors import UnsupportedData, Where
 from headrace.io.threads import fork_count
-from headrace.loading.workers.child import Makes, Order, work
-from headrace.loading.workers.ring import open_segment
-from headrace.loading.workers.start import StartMethod, chosen, frozen
+from headrace.loading.workers.child import JobOrder, Makes, work
+from headrace.loading.workers.transfer import open_segment
 
-__all__ = ["Crew", "Worker"]
+__all__ = [
+    "START_METHODS",
+    "StartMethod",
+    "Worker",
+    "WorkerCrew",
+    "choose_start_method",
+    "pickle_maker",
+    "unpickling_error",
+]
+
+
+StartMethod = Literal["fork", "spawn", "forkserver"]
+START_METHODS: tuple[StartMethod, ...] = ("fork", "spawn", "forkserver")
+MAX_DEPTH = 12
+
+
+def choose_start_method(wanted: StartMethod | None) -> tuple[StartMethod, str]:
+    """The start method, and why it is not fork (empty: it is, or it was asked for).
+
+    Fork where it is sound: on Linux, as long as no other Python thread runs, which might hold a lock that nobody would
+    release in the child, and JAX, which always has threads, is not loaded. Else a fork server; a fresh interpreter where
+    there is none.
+    """
+    if wanted is not None:
+        return wanted, ""
+    reason = _against_fork()
+    if not reason:
+        return "fork", ""
+    from multiprocessing import get_all_start_methods
+
+    return ("forkserver" if "forkserver" in get_all_start_methods() else "spawn"), reason
+
+
+def _against_fork() -> str:
+    if sys.platform != "linux":
+        return "this system forks only by start_method='fork'"
+    if "jax" in sys.modules:
+        return "JAX is loaded"
+    others = [thread.name for thread in threading.enumerate() if thread is not threading.current_thread()]
+    return f"other threads run ({', '.join(sorted(others)[:3])})" if others else ""
+
+
+def pickle_maker(maker: Any, method: StartMethod, reason: str) -> bytes:
+    """What a fresh process needs, pickled.
+
+    Raises:
+        UnsupportedData: names what cannot be pickled.
+    """
+    try:
+        return pickle.dumps(maker, 5)
+    except Exception as error:
+        name, value = _culprit(maker)
+        because = f", which is used because {reason}" if reason else ""
+        raise UnsupportedData(
+            Where(),
+            expected=f"a source, an order and functions that can be pickled, for workers started by {method!r}{because}",
+            found=f"{name} = {value!r} ({type(error).__name__}: {error})",
+            hint="Define functions at the top level of a module; start_method='fork' needs no pickling.",
+        ) from error
+
+
+def unpickling_error(worker: str, error: BaseException) -> UnsupportedData:
+    """The error of a worker that could not unpickle what it was sent."""
+    refused = UnsupportedData(
+        Where(),
+        expected="a source, an order and functions that a fresh process can import",
+        found=f"{type(error).__name__}: {error} (in {worker})",
+        hint="What is defined in a notebook or at a prompt is only there: put it into a module, or use start_method='fork'.",
+    )
+    refused.__cause__ = error
+    return refused
+
+
+def _culprit(value: Any, name: str = "", depth: int = 0) -> tuple[str, Any]:
+    """The innermost part of a value that cannot be pickled, and the way to it."""
+    if depth < MAX_DEPTH:
+        for part, inner in _inner_values(value):
+            if not _pickles(inner):
+                return _culprit(inner, f"{name}{part}" if name else part.removeprefix("."), depth + 1)
+    return name or "it", value
+
+
+def _inner_values(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        yield from ((f"[{key!r}]", inner) for key, inner in value.items())
+    elif isinstance(value, (list, tuple)):
+        yield from ((f"[{number}]", inner) for number, inner in enumerate(value))
+    elif not callable(value) or not hasattr(value, "__qualname__"):
+        state = vars(value) if hasattr(value, "__dict__") else {k: getattr(value, k, None) for k in _slots(value)}
+        yield from ((f".{key}", inner) for key, inner in state.items())
+
+
+def _slots(value: Any) -> tuple[str, ...]:
+    found = getattr(type(value), "__slots__", ())
+    return (found,) if isinstance(found, str) else tuple(found)
+
+
+def _pickles(value: Any) -> bool:
+    try:
+        pickle.dumps(value, 5)
+    except Exception:  # noqa: BLE001 - that is the question
+        return False
+    return True
+
 
 GRACE_S = 0.2
 """How long a worker may take to end by itself."""
@@ -31,7 +139,7 @@ class Worker:
         self.number = number
         self.process = process
         self.connection = connection
-        self.orders: list[Order] = []
+        self.orders: list[JobOrder] = []
         """What it was given and has not answered, in order."""
 
     def __str__(self) -> str:
@@ -65,7 +173,7 @@ class Worker:
         return "Native code called by a function of yours is at fault most often: workers=0 shows where."
 
 
-class Crew:
+class WorkerCrew:
     """Processes that make batches.
 
     Args:
@@ -87,8 +195,8 @@ class Crew:
         is_sound = (
             method is None
         )  # chosen here: Python's own warning of threads also counts those of BLAS, which stand a fork
-        method, reason = chosen(method)
-        pickled = None if method == "fork" else frozen(maker, method, reason)
+        method, reason = choose_start_method(method)
+        pickled = None if method == "fork" else pickle_maker(maker, method, reason)
         self.forks = fork_count()
         self.segment = open_segment()
         self.workers: list[Worker] = []
@@ -98,7 +206,7 @@ class Crew:
         try:
             with _quiet() if is_sound and method == "fork" else nullcontext():
                 for number in range(count):
-                    self.workers.append(_started(context, number, maker if pickled is None else None))
+                    self.workers.append(_start_process(context, number, maker if pickled is None else None))
             for worker in self.workers:  # Now that all of them are on their way.
                 _equip(worker, self.segment, pickled)
         except BaseException:
@@ -145,7 +253,7 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _started(context: Any, number: int, maker: Makes | None) -> Worker:
+def _start_process(context: Any, number: int, maker: Makes | None) -> Worker:
     ours, theirs = context.Pipe()
     try:
         inherited = None if maker is None else ours
@@ -183,7 +291,7 @@ def _end(process: Any) -> None:
         process.close()
 
 
-_crews: weakref.WeakSet[Crew] = weakref.WeakSet()
+_crews: weakref.WeakSet[WorkerCrew] = weakref.WeakSet()
 
 
 def _after_fork() -> None:

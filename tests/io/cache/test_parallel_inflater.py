@@ -14,7 +14,7 @@ from tests.forks import exit_code, fork
 
 from headrace import _native
 from headrace.errors import CorruptFile
-from headrace.io.cache.inflate import Inflater, Reader, SideBySide
+from headrace.io.cache.inflate import Inflater, ParallelInflater, Reader
 
 STRATEGIES = [zlib.Z_DEFAULT_STRATEGY, zlib.Z_FILTERED, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE, zlib.Z_FIXED]
 
@@ -31,7 +31,7 @@ def packed(
 
 
 def side_by_side(file: bytes, stretch: int) -> tuple[bytes, bool]:
-    stream = SideBySide(io.BytesIO(file), stretch=stretch)
+    stream = ParallelInflater(io.BytesIO(file), stretch=stretch)
     return b"".join(stream), stream.whole
 
 
@@ -148,9 +148,9 @@ def test_faults_are_those_of_the_slow_way(tmp_path: Path, monkeypatch: pytest.Mo
             broken[-numbers.randrange(1, 9)] ^= 1 << numbers.randrange(8)
         path.write_bytes(broken)
         found = []
-        for made in (lambda file: SideBySide(file, stretch=8192), Never):
+        for made in (lambda file: ParallelInflater(file, stretch=8192), Never):
             with monkeypatch.context() as patch:
-                patch.setattr("headrace.io.cache.inflate.SideBySide", made)
+                patch.setattr("headrace.io.cache.inflate.ParallelInflater", made)
                 found.append(read(str(path)))
         assert found[0] == found[1]
 
@@ -206,12 +206,12 @@ def test_parts_in_order_and_no_more_than_asked_for() -> None:
 def test_what_is_held_is_not_written_over() -> None:
     content = floats(400_000)
     file = packed(content)
-    stream = SideBySide(io.BytesIO(file), stretch=8192)
+    stream = ParallelInflater(io.BytesIO(file), stretch=8192)
     parts = list(stream)
     assert stream.crc == zlib.crc32(content)
     assert b"".join(parts) == content
     del parts[::2]
-    parts += SideBySide(io.BytesIO(file), stretch=8192)
+    parts += ParallelInflater(io.BytesIO(file), stretch=8192)
     assert b"".join(parts[-len(parts) // 2 :]) in content
     with pytest.raises(TypeError):
         parts[0][0] = 1

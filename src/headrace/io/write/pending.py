@@ -3,6 +3,8 @@
 A name ends in ``{place}-{process}-{start}-{random}.headrace-tmp``. The place stands for the start of the machine and its process
 numbers (containers have numbers of their own), so a process of another machine or container that shares the folder is never taken
 for one of ours that is gone. The time at which the process started tells it from a later one of the same number.
+
+Files that get their names together, once the disk has the bytes of all of them.
 """
 
 from __future__ import annotations
@@ -14,15 +16,20 @@ import shutil
 import socket
 import sys
 import time
+from concurrent.futures import Future
+from contextvars import ContextVar
 from functools import cache, lru_cache
 from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
 
 from headrace.io.cache.folder import boot_id, cache_key
 from headrace.io.faults import close_quietly
 from headrace.io.names import TEMPORARY_SUFFIX
-from headrace.io.system import lock
+from headrace.io.system import lock, sync_folder
+from headrace.io.threads import ThreadPool
 
-__all__ = ["remove_abandoned", "temporary_name"]
+__all__ = ["Closable", "DeferredRenames", "UnnamedFile", "defer_rename", "remove_abandoned", "temporary_name"]
 
 
 NAME_BYTES = 100  # of the final name kept in the temporary one, which must fit into 255
@@ -38,7 +45,9 @@ UNKNOWN_AFTER_S = 60
 def temporary_name(name: str) -> str:
     """What something is called in its folder until it is complete: hidden, and this process's."""
     kept = os.fsdecode(os.fsencode(name)[:NAME_BYTES])
-    return f".{kept}.{_place()}-{os.getpid()}-{_started(os.getpid())}-{os.urandom(6).hex()}{TEMPORARY_SUFFIX}"
+    return (
+        f".{kept}.{_machine_id()}-{os.getpid()}-{_own_start_time(os.getpid())}-{os.urandom(6).hex()}{TEMPORARY_SUFFIX}"
+    )
 
 
 def remove_abandoned(folder: str, name: str) -> None:
@@ -50,8 +59,8 @@ def remove_abandoned(folder: str, name: str) -> None:
         with contextlib.suppress(OSError):  # Another process may be removing it, too; or it is not ours to remove.
             if owner is None:
                 is_dead = found.startswith(before) and _is_unused(path, UNKNOWN_AFTER_S)
-            elif owner["place"] == _place():
-                is_dead = not _lives(int(owner["process"]), int(owner["start"]))
+            elif owner["place"] == _machine_id():
+                is_dead = not _is_alive(int(owner["process"]), int(owner["start"]))
             else:
                 is_dead = _is_unused(path, ANCIENT_AFTER_S)
             if is_dead:
@@ -68,7 +77,7 @@ def _temporaries(folder: str, _second: int) -> list[str]:
 
 
 @cache
-def _place() -> str:
+def _machine_id() -> str:
     try:
         numbers = os.stat("/proc/self/ns/pid").st_ino
     except OSError:
@@ -77,22 +86,22 @@ def _place() -> str:
 
 
 @lru_cache(maxsize=1)
-def _started(process: int) -> int:
-    return _start_of(process) or 0
+def _own_start_time(process: int) -> int:
+    return _start_time(process) or 0
 
 
-def _start_of(process: int) -> int | None:
+def _start_time(process: int) -> int | None:
     """When a process started, in ticks of the machine; ``None`` where there is no such process, 0 where that is not known."""
     try:
         status = Path(f"/proc/{process}/stat").read_bytes()
     except OSError:  # There is no /proc, or it hides the processes of other users.
-        return 0 if _is_there(process) else None
+        return 0 if _process_exists(process) else None
     # The name of the program, which may have blanks and brackets in it, ends at the last bracket.
     fields = status[status.rindex(b")") + 2 :].split()
     return None if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
-def _is_there(process: int) -> bool:
+def _process_exists(process: int) -> bool:
     if sys.platform == "win32":
         return True  # An open file cannot be removed there anyway, and one that is not open has its name or is old.
     try:
@@ -104,9 +113,9 @@ def _is_there(process: int) -> bool:
     return True
 
 
-def _lives(process: int, start: int) -> bool:
+def _is_alive(process: int, start: int) -> bool:
     """Whether a process of ours is still there. In doubt it is."""
-    found = _start_of(process)
+    found = _start_time(process)
     return found is not None and (0 in (found, start) or found == start)
 
 
@@ -130,3 +139,103 @@ def _remove(path: str) -> None:
         shutil.rmtree(path)
     else:
         os.unlink(path)
+
+
+MOST_THREADS = 8  # that wait for the disk: what they wait for is mostly one commit of its journal, for all of them
+MOST_UNNAMED = 64  # files that wait; a process may often have no more than 256 open, or 1,024
+
+
+class Closable(Protocol):
+    """Whatever writes files, and ends them by ``close``."""
+
+    def close(self) -> None: ...
+
+
+class UnnamedFile(Protocol):
+    """A file that has all its bytes, but not its name."""
+
+    def make_durable(self) -> None:
+        """Wait until the disk has the bytes."""
+
+    def let_go(self) -> None:
+        """Close it: only its name is missing."""
+
+    def give_name(self) -> str:
+        """Put it into its place; returns the folder, whose names the disk does not have yet, or "" if it need not."""
+
+    def abort(self) -> None:
+        """Leave nothing behind. Does nothing once it has its name."""
+
+
+class DeferredRenames:
+    """A context in which files end one after the other. They get their names when it is left, or none does after an exception.
+
+    Threads wait for the disk meanwhile. Within another one, files get their names when that is left.
+    """
+
+    def __init__(self) -> None:
+        self._files: list[UnnamedFile] = []
+        self._waiting: list[Future[None]] = []
+        self._threads: ThreadPool | None = None
+
+    def close(self, writer: Closable) -> None:
+        """Close what writes files; those that know of this wait for their names."""
+        if _current.get() is not None:
+            writer.close()
+            return
+        token = _current.set(self)
+        try:
+            writer.close()
+        finally:
+            _current.reset(token)
+
+    def add(self, file: UnnamedFile) -> None:
+        """Take a file that has ended."""
+        self._files.append(file)
+        if len(self._files) == 1:
+            return  # One alone needs no thread.
+        if self._threads is None:
+            self._threads = ThreadPool(MOST_THREADS, thread_name_prefix="headrace-make-durable")
+        while len(self._waiting) < len(self._files):
+            self._waiting.append(self._threads.submit(self._files[len(self._waiting)].make_durable))
+        durable = len(self._files) - MOST_UNNAMED - 1
+        if durable >= 0:
+            self._waiting[durable].result()
+            self._files[durable].let_go()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._finish()
+        finally:
+            if self._threads is not None:
+                self._threads.shutdown(wait=True, cancel_futures=True)
+            for file in self._files:
+                file.abort()
+
+    def _finish(self) -> None:
+        if self._threads is None:
+            for file in self._files:
+                file.make_durable()
+        for waiting in self._waiting:
+            waiting.result()
+        folders = {file.give_name() for file in self._files}
+        for folder in folders - {""}:
+            sync_folder(folder)
+
+
+_current: ContextVar[DeferredRenames | None] = ContextVar("headrace-together", default=None)
+
+
+def defer_rename(file: UnnamedFile) -> bool:
+    """Whether a file that has ended will get its name together with others."""
+    together = _current.get()
+    if together is None:
+        return False
+    together.add(file)
+    return True
