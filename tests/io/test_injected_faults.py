@@ -106,7 +106,7 @@ def cache(tmp_path, monkeypatch):
 )
 def test_reading(tmp_path, cache, monkeypatch, name, mapped):
     if mapped == "read":
-        monkeypatch.setattr("headrace.io.local.mapped.worth_mapping", lambda total: False)
+        monkeypatch.setattr("headrace.io.local.fileset.FileSet.worth_mapping", lambda self, total: False)
     data = tmp_path / "data"
     data.mkdir()
     path = data / name
