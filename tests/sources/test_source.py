@@ -199,6 +199,8 @@ def test_fingerprint_tells_data_apart(source):
     assert source.fingerprint != source.select("x").fingerprint
     changed = {**source.columns, "y": np.arange(N) + 1}
     assert source.fingerprint != ColumnSource(changed).fingerprint
+    odd = source.rename({"x": "\ud800"})  # half a character, as names in JSON may be
+    assert odd.fingerprint != source.fingerprint
 
 
 def made(example):

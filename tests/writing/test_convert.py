@@ -212,3 +212,15 @@ def test_a_run_does_not_go_on_with_pieces_of_another_version(tmp_path, monkeypat
     done = hr.convert(src, dst)
     assert done.resumed == 0
     assert hr.open(dst)[100]["x"] == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "dst"), [("", "x.csv"), ("a b", "x.avro"), ("a/b", "x.tar@2"), ("\ud800", "x.tfrecord"), ("\ud800", "x.npz")]
+)
+def test_a_name_that_is_not_held_is_an_error_at_the_new_file(tmp_path, name, dst):
+    source = hr.ColumnSource({"x": np.arange(3.0)}).rename({"x": name})
+    with pytest.raises(hr.UnsupportedData, match=r"rename\(\) it") as raised:
+        hr.convert(source, tmp_path / dst)
+    assert raised.value.where.feature == name
+    assert (raised.value.where.path or "").startswith(str(tmp_path / dst.partition("@")[0]))
+    assert list(tmp_path.iterdir()) == []

@@ -194,16 +194,24 @@ def fingerprint_of(node: Node) -> str:
     """
     if isinstance(node, SharesFingerprint):
         return fingerprint_of(node.fingerprint_node())
-    digest = hashlib.sha256(f"{len(node)}{node.schema.to_json()}".encode(errors="surrogateescape"))
+    digest = hashlib.sha256(_bytes(f"{len(node)}{node.schema.to_json()}"))
     for index in (0, len(node) - 1) if len(node) else ():
         _add(digest.update, example_at(node, index))
     return digest.hexdigest()[:16]
 
 
+def _bytes(text: str) -> bytes:
+    """Text as bytes: keys of Examples may be any bytes, names in JSON half a character."""
+    try:
+        return text.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode(errors="surrogatepass")
+
+
 def _add(update: Callable[[bytes], object], value: Any) -> None:
     if isinstance(value, dict):
         for name, item in value.items():
-            update(str(name).encode(errors="surrogateescape"))
+            update(_bytes(str(name)))
             _add(update, item)
     elif isinstance(value, bytes):
         update(value)

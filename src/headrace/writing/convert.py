@@ -18,7 +18,7 @@ from headrace.contracts.csv import CSV
 from headrace.contracts.feature import Feature
 from headrace.contracts.records import files_of
 from headrace.contracts.schema import Schema
-from headrace.errors import CorruptFile, CorruptRecord, SchemaMismatch, UnsupportedData, Where
+from headrace.errors import CorruptFile, CorruptRecord, DataError, SchemaMismatch, UnsupportedData, Where
 from headrace.formats.registry import format_named
 from headrace.io.cache.folder import cache_key
 from headrace.io.folders import first_existing
@@ -32,7 +32,7 @@ from headrace.sources.open import open as open_source
 from headrace.sources.records import RecordNode
 from headrace.sources.source import Source
 from headrace.writing.fitting import FeatureLoss, convert_to_fit
-from headrace.writing.sinks import codec_for, open_sink, open_writer, storable
+from headrace.writing.sinks import check_feature_names, codec_for, open_sink, open_writer, storable
 from headrace.writing.units import Target, Unit, WorkFolder, join_units
 
 __all__ = ["Converted", "convert"]
@@ -131,6 +131,7 @@ def convert(  # noqa: PLR0913 - every one is a choice of its own, and has a defa
     raw = codec is None and schema is None and not columns and _passes(source, target.format)
     lost: tuple[FeatureLoss, ...] = ()
     if not raw:
+        check_feature_names(source.schema, target.paths[0], target.format)
         source, lost = convert_to_fit(source, os.fspath(dst), target.format, codec, allow_loss=allow_loss)
     plan = {
         "source": source.fingerprint,
@@ -232,4 +233,12 @@ def _unit_writer(
             stack.pop_all()
         sink.close()
 
-    return write_raw if raw else write_examples
+    def write_unit(unit: Unit) -> None:
+        try:
+            (write_raw if raw else write_examples)(unit)
+        except DataError as error:
+            if error.where.path != str(unit.path):
+                raise
+            raise error.relocated(Where(path=unit.target)) from error  # not the hidden file that becomes a part of it
+
+    return write_unit

@@ -24,6 +24,7 @@ from headrace.sources.source import Source
 __all__ = [
     "EncodingSink",
     "RecordCodec",
+    "check_feature_names",
     "codec_for",
     "encoders_of",
     "open_sink",
@@ -111,7 +112,7 @@ def open_sink(
         stored = Schema({name: feature.stored for name, feature in schema.items()})
         return EncodingSink(open_sink(path, format, compression, stored, codec=codec, first=first), encoders)
     sink = found.sink
-    _check_names(schema, path, found.name, errors="strict" if sink is not None else "surrogateescape")
+    check_feature_names(schema, path, found.name)
     if sink is None or (codec == "raw" and found.writer is not None):
         return RecordSink(open_writer(path, found.name, compression), codec_for(schema, codec, found.name))
     if codec is not None:
@@ -123,18 +124,19 @@ def open_sink(
     return sink(path, schema, compression=compression, first=False)
 
 
-def _check_names(schema: Schema, path: PathLike, format: str, *, errors: str) -> None:
+def check_feature_names(schema: Schema, path: PathLike, format: str) -> None:
     """Refuse names of features that no file holds, or that would not come back.
 
     Raises:
         UnsupportedData: There is one.
     """
+    errors = "surrogateescape" if format_named(format).sink is None else "strict"
     for name in schema:
         try:
-            is_text = bool(name.encode("utf-8", errors)) or format not in ("npy", "csv")
+            is_held = bool(name.encode("utf-8", errors)) or format not in ("npy", "csv")
         except UnicodeEncodeError:
-            is_text = False
-        if not is_text or (format == "csv" and name.startswith("\ufeff")):
+            is_held = False
+        if not is_held or (format == "csv" and name.startswith("\ufeff")):
             raise UnsupportedData(
                 Where(path=os.fspath(path), feature=name),
                 expected=f"names that {format} can hold",

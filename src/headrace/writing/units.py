@@ -130,9 +130,17 @@ FORGOTTEN_AFTER_S = 30 * 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Examples ``start`` up to ``stop``, which go into ``path``; the ``first`` of a file, or a part to be appended."""
+    """A piece of work: some examples, and the file that they are written to.
+
+    Args:
+        path: A file in the work folder.
+        target: The name of the new file that it becomes a part of.
+        start, stop: Its examples.
+        first: Whether the new file begins with it.
+    """
 
     path: Path
+    target: str
     start: int
     stop: int
     first: bool = True
@@ -197,7 +205,7 @@ class WorkFolder:
         for number, (path, (start, stop)) in enumerate(zip(self.target.paths, self.target.bounds(self.n), strict=True)):
             starts = range(start, stop, step) or (start,)
             units = tuple(
-                Unit(self.path / f"{number:05d}-{at:012d}", at, min(at + step, stop), at == start) for at in starts
+                Unit(self.path / f"{number:05d}-{at:012d}", path, at, min(at + step, stop), at == start) for at in starts
             )
             whole = str(self.path / f"{number:05d}-whole") if is_url(path) else path
             shards.append(Shard(path, units, self.target.format, whole))
