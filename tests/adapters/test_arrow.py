@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 
 import numpy as np
@@ -170,3 +171,35 @@ def test_what_is_no_source_is_named(source):
 def test_blocks_have_rows(block):
     with pytest.raises(ValueError, match="at least 1"):
         to_arrow(hr.ColumnSource({"x": np.arange(3)}), block=block)
+
+
+def test_keys_of_examples_come_along_and_lead_back_into_records(tmp_path):
+    """What a table of Arrow says of the lists in records is used where the table's own types agree."""
+    rows = [{"v": np.arange(3, dtype=np.float32), "s": np.array([0, 1, 3]), "n": i} for i in range(4)]
+    hr.write(tmp_path / "a.tfrecord", rows)
+    keys = hr.RaggedKeys("v", [("row_splits", "s")])
+    schema = {"n": hr.Feature("int64"), "r": hr.Feature("float32", (None, None), keys=keys)}
+    table = to_arrow(hr.open(tmp_path / "a.tfrecord", schema=schema))
+    hr.write(tmp_path / "b.tfrecord", from_arrow(table))
+    back = hr.open(tmp_path / "b.tfrecord")
+    assert [example["v"].tolist() for example in back] == [[0, 1, 2]] * 4
+    assert [example["s"].tolist() for example in back] == [[0, 1, 3]] * 4
+    assert from_arrow(table.slice(0, 0)).schema["r"].keys == keys
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        {"shape": [3], "sparse": True},
+        {"shape": [3], "keys": {"indices": ["i"], "values": "v", "size": [3]}},
+        {"shape": [None, None], "keys": {"values": "v", "partitions": [["row_splits", "s"]]}},
+        {"shape": [3], "keys": {"values": "v", "partitions": 7}},
+        {"shape": [3], "keys": [1, 2]},
+    ],
+)
+def test_claims_that_the_columns_do_not_bear_out_are_ignored(claim):
+    metadata = {"headrace.schema": json.dumps({"features": {"x": {"dtype": "float32", **claim}}})}
+    table = pa.table({"x": pa.array([[1.0, 2.0, 3.0]], pa.list_(pa.float32(), 3))}).replace_schema_metadata(metadata)
+    source = from_arrow(table)
+    assert dict(source.schema) == {"x": hr.Feature("float32", (3,))}
+    assert source[0]["x"].tolist() == [1, 2, 3]

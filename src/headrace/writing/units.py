@@ -205,7 +205,8 @@ class WorkFolder:
         for number, (path, (start, stop)) in enumerate(zip(self.target.paths, self.target.bounds(self.n), strict=True)):
             starts = range(start, stop, step) or (start,)
             units = tuple(
-                Unit(self.path / f"{number:05d}-{at:012d}", path, at, min(at + step, stop), at == start) for at in starts
+                Unit(self.path / f"{number:05d}-{at:012d}", path, at, min(at + step, stop), at == start)
+                for at in starts
             )
             whole = str(self.path / f"{number:05d}-whole") if is_url(path) else path
             shards.append(Shard(path, units, self.target.format, whole))

@@ -101,8 +101,9 @@ def schema_of_leaves(leaves: list[Leaf], where: Where, *, carried: Schema | None
 
 
 def _same_storage(feature: Feature, kind: Any) -> bool:
+    """Whether a column of an Arrow type, which is dense, holds a feature."""
     try:
-        return bool(arrow_type(feature) == kind)
+        return not feature.sparse and bool(arrow_type(feature) == kind)
     except (ValueError, TypeError, KeyError):
         return False
 
