@@ -215,7 +215,8 @@ def test_a_run_does_not_go_on_with_pieces_of_another_version(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("name", "dst"), [("", "x.csv"), ("a b", "x.avro"), ("a/b", "x.tar@2"), ("\ud800", "x.tfrecord"), ("\ud800", "x.npz")]
+    ("name", "dst"),
+    [("", "x.csv"), ("a b", "x.avro"), ("a/b", "x.tar@2"), ("\ud800", "x.tfrecord"), ("\ud800", "x.npz")],
 )
 def test_a_name_that_is_not_held_is_an_error_at_the_new_file(tmp_path, name, dst):
     source = hr.ColumnSource({"x": np.arange(3.0)}).rename({"x": name})

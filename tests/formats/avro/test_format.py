@@ -197,3 +197,17 @@ def test_deep_types_are_refused(tmp_path, levels):
     with pytest.raises((UnsupportedData, CorruptFile), match=r"types in each other|a sound Avro header"):
         _ = hr.open(tmp_path / "x.avro", schema={"id": hr.Feature("int64")}).schema
         len(hr.open(tmp_path / "x.avro", schema={"id": hr.Feature("int64")}))
+
+
+def test_a_schema_of_sparse_features_does_not_fit_dense_fields(tmp_path):
+    sparse = (
+        hr.Schema({"x": hr.Feature("float32", (None,), sparse=False)})
+        .to_json()
+        .replace('"shape"', '"sparse": true, "shape"')
+    )
+    schema = {"type": "record", "name": "r", "fields": [{"name": "x", "type": {"type": "array", "items": "float"}}]}
+    with (tmp_path / "x.avro").open("wb") as file:
+        fastavro.writer(file, schema, [{"x": [1.0, 2.0]}], metadata={"headrace.schema": sparse.replace("null", "2")})
+    source = hr.open(tmp_path / "x.avro")
+    assert not source.schema["x"].sparse
+    assert source[0]["x"].tolist() == [1, 2]

@@ -115,9 +115,10 @@ class AvroTable(BlockTable):
                     )
             return self.given
         told = carried(self._head(0).metadata.get(KEY)) or Schema({})
+        fits = {name for name, field in first.items() if name in told and avro_type(told[name]) == field.type}
         return Schema(
             {
-                name: told[name] if name in told and avro_type(told[name]) == field.type else field.feature(where)
+                name: told[name] if name in fits and not told[name].sparse else field.feature(where)
                 for name, field in first.items()
             }
         )
