@@ -1,4 +1,4 @@
-"""What every test gets: a cache folder of its own, so that nothing is left behind and nothing is found there."""
+"""Fixtures for every test: a separate cache folder, so that tests neither leave nor find anything there."""
 
 import os
 import signal
@@ -9,12 +9,12 @@ from tests.forked import ForkedScripts
 
 from headrace.io import engines
 
-# A shell that runs tests in the background has SIGINT ignored, and what is started here would inherit that: tests of Ctrl-C
-# would wait for an interrupt that never comes.
+# A shell that runs tests in the background ignores SIGINT, and child processes inherit that: tests of Ctrl-C
+# would wait forever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# What a developer's shell says to every Python must not decide what the tests see: unbuffered output has hidden a fault of the
-# command once, which users met who have no such setting.
+# Settings of a developer's shell must not change what the tests see: unbuffered output once hid a fault of the
+# command from us, but not from users.
 for _name in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONOPTIMIZE", "PYTHONUTF8", "PYTHONWARNINGS"):
     os.environ.pop(_name, None)
 
@@ -30,13 +30,13 @@ def _own_cache(tmp_path_factory, monkeypatch):
 
 @pytest.fixture
 def own_engines(monkeypatch):
-    """Our own decoders come first, whatever HEADRACE_ENGINES is set to. For tests of what only they do."""
+    """Our own decoders come first, whatever HEADRACE_ENGINES says. For tests of those decoders."""
     yield from _chosen(monkeypatch, "own")
 
 
 @pytest.fixture
 def library_engines(monkeypatch):
-    """The libraries decode everything."""
+    """Libraries decode everything."""
     yield from _chosen(monkeypatch, "library")
 
 
@@ -49,7 +49,7 @@ def _chosen(monkeypatch, choice):
 
 @pytest.fixture(scope="session")
 def forked_scripts():
-    """Starts scripts in processes of their own, without the time that importing takes."""
+    """Runs scripts in separate processes without repeating the imports."""
     scripts = ForkedScripts()
     yield scripts
     scripts.close()
@@ -57,7 +57,7 @@ def forked_scripts():
 
 @pytest.fixture(autouse=True)
 def _no_waiting_for_the_disk(monkeypatch):
-    """Files of tests need not outlive a power cut: waiting for the disk takes longer than most tests compute."""
-    monkeypatch.setattr(os, "fsync", os.fstat)  # which refuses a closed descriptor, too
+    """Do not sync files to disk: tests need not survive a power failure, and syncing takes longer than most tests."""
+    monkeypatch.setattr(os, "fsync", os.fstat)  # also refuses a closed descriptor
     if hasattr(os, "sync"):
         monkeypatch.setattr(os, "sync", lambda: None)

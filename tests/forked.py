@@ -1,6 +1,6 @@
-"""Scripts in processes of their own that need no start of Python: forks of one process that has imported NumPy and Headrace.
+"""Runs scripts in forks of a process that has imported NumPy and Headrace, which saves the start of Python.
 
-A script runs as the main program, to the end of Python: threads are joined, handlers of atexit called.
+A script runs as the main program until the interpreter ends: threads are joined, atexit handlers called.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ exec(compile(text, "<script>", "exec"), globals())
 
 
 class ForkedScripts:
-    """One process that starts scripts. It ends with ``close``."""
+    """A process that forks scripts. It ends with ``close``."""
 
     def __init__(self) -> None:
         self._server = subprocess.Popen([sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE)

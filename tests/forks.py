@@ -1,4 +1,4 @@
-"""Children made by fork, for tests of what is left of a thing in a child."""
+"""Forked children, for tests of what survives a fork."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_S = 120
 
 
 def fork(work: Callable[[], object]) -> int:
-    """Start a child that ends with 0 if ``work()`` is true, with 1 if it is false, with 2 if it raises. Gives its process id."""
+    """Start a child that exits with 0 if ``work()`` is true, 1 if false, 2 if it raises. Returns its process ID."""
     with warnings.catch_warnings():
         # JAX warns of every fork once it is loaded, and Python (from 3.12 on) once there are threads. Work here uses neither.
         warnings.filterwarnings("ignore", message=".*fork", category=RuntimeWarning)
@@ -33,11 +33,11 @@ def fork(work: Callable[[], object]) -> int:
         traceback.print_exc()
         sys.stderr.flush()
     finally:
-        os._exit(code)  # and not back into the tests, which go on in the parent
+        os._exit(code)  # instead of returning into the tests, which continue in the parent
 
 
 def fork_killed(work: Callable[[], object], share: float) -> int:
-    """Start a child that kills itself within ``work()``, after this share of the calls of functions that it makes. Gives its process id."""
+    """Start a child that kills itself in ``work()`` after this share of its function calls. Returns its process ID."""
     calls = last = 0
 
     def count(*_: object) -> None:
@@ -55,7 +55,7 @@ def fork_killed(work: Callable[[], object], share: float) -> int:
         work()
         calls, last = 0, max(1, int(calls * share))
         work()
-        os.kill(os.getpid(), signal.SIGKILL)  # The last time took fewer calls.
+        os.kill(os.getpid(), signal.SIGKILL)  # The previous run took fewer calls.
 
     return fork(run)
 

@@ -104,7 +104,7 @@ def test_select_leaves_columns_unread(source):
 
 
 def test_tables_of_others():
-    """What our writer never makes: structs, dictionaries, chunks, nulls, large types."""
+    """Types that our writer never produces: structs, dictionaries, chunks, nulls, large types."""
     table = pa.table(
         {
             "point": pa.array([{"x": 1, "y": 2.5}, {"x": 3, "y": None}]),

@@ -1,4 +1,4 @@
-"""Grain at home with our sources, and its order in our loader."""
+"""Grain reads our sources, and our loader follows Grain's order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.adapters.grain import GrainShuffled
 N = 103
 
 
-# The order: pinned by what Grain 0.2.18 gave.
+# The order, pinned to Grain 0.2.18.
 
 
 def test_the_order_is_grains():
@@ -147,7 +147,7 @@ def test_grains_data_loader(grain, source, workers):
     import sys
     import textwrap
 
-    # A process of its own: Grain starts workers afresh, which import the main module, and wants absl's flags.
+    # In a separate process: Grain spawns workers, which import the main module, and needs absl's flags.
     script = f"""
     import json
     import grain

@@ -1,4 +1,4 @@
-"""What TFDS would prepare for the benchmarks, made without it: the same names, features and files."""
+"""The datasets that TFDS prepares for the benchmarks, made without it: same names, features and files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace.datasets.features import ClassLabel, FeaturesDict, Image
 
 
 def prepare(files: Files) -> None:
-    """Put both datasets where the benchmarks look for them before they call TFDS."""
+    """Put both datasets where the benchmarks look before they call TFDS."""
     wanted = PreparedFiles(files)
     photos = (Path(path).read_bytes() for path in ImageFiles(files).paths[: wanted.photos])
     _make(wanted.root / CLOTHES, (28, 28, 1), "png", wanted.clothes())

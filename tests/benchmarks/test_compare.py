@@ -1,4 +1,4 @@
-"""The harness itself: wrong data is found, failures are shown, targets are judged, the README is filled in."""
+"""The harness: wrong data is detected, failures are shown, targets are judged, the README is updated."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_report_survives_json_and_says_what_was_not_measured(report):
 def test_a_system_that_fails_is_shown_and_stops_nobody(folder, files, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(folder / "broken"))
     (folder / "broken").mkdir(parents=True)
-    # In front of every way in which headrace may be installed, an editable install's import hook among them.
+    # Before every other way to import headrace, such as the import hook of an editable install.
     (folder / "broken" / "sitecustomize.py").write_text(
         "import sys\n"
         "class Broken:\n"

@@ -1,4 +1,4 @@
-"""What the serving flow makes of its figures."""
+"""The report of the serving flow."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_one_turn_as_plain_values():
 
 
 def test_a_wrong_answer_is_seen():
-    """The load checks every answer: against a server that answers everything with one."""
+    """A load against a server that answers everything with one: every answer is checked."""
 
     class One(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

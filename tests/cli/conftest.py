@@ -1,4 +1,4 @@
-"""Files and calls that the tests of the commands share."""
+"""Files and helpers shared by the tests of the commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
-    """Every test has its own cache folder, its own endpoints and jobs, and its own folder to work in."""
+    """Every test gets its own cache, endpoints, jobs and working directory."""
     monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.delenv("HEADRACE_TRACEBACK", raising=False)

@@ -1,4 +1,4 @@
-"""The command as its users start it: exit codes, signals, pipes, imports."""
+"""The command as users run it: exit codes, signals, pipes, imports."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_interrupted_conversion_goes_on(tmp_path):
     while not first_unit.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    code, out, err = finish(process)  # which closes its input: the unit that is held goes on
+    code, out, err = finish(process)  # closes its input, which releases the unit that waits
     assert (code, out) == (130, "")
     assert err == "interrupted; the same command goes on from here\n"
     assert not (tmp_path / "y.tfrecord.gz").exists()
@@ -126,7 +126,7 @@ SCRIPT = "import sys\nfrom {0.module} import {0.attr}\nsys.exit({0.attr}())\n"
 
 @pytest.fixture
 def installed(tmp_path):
-    """The command as an installer writes it."""
+    """The command as an installer creates it."""
     (entry,) = importlib.metadata.entry_points(group="console_scripts", name="headrace")
     path = tmp_path / "bin" / "headrace"
     path.parent.mkdir()
@@ -144,7 +144,7 @@ def interrupted(module, folder, *args, command=HEADRACE):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-@pytest.mark.parametrize("module", ["numpy", "typer"])  # the package imports the one, its command the other
+@pytest.mark.parametrize("module", ["numpy", "typer"])  # one is imported by the package, the other by its command
 def test_interrupted_while_importing(tmp_path, installed, module):
     for command in (HEADRACE, installed):
         assert interrupted(module, tmp_path, "--help", command=command) == (130, "", "interrupted\n")
@@ -176,8 +176,8 @@ def test_commands_load_nothing_optional():
 
 
 def test_help_loads_little():
-    # Importing is what help takes time for, a third of a millisecond a module. Counted, not timed: machines differ by more than
-    # any mistake here would make.
+    # Help spends its time on imports, a third of a millisecond per module. Count them instead of timing them: machines differ by
+    # more than any mistake here would cost.
     code = (
         "import atexit, sys; sys.argv = ['headrace', '--help']; "
         "atexit.register(lambda: print(len(sys.modules), file=sys.stderr)); "
@@ -224,7 +224,7 @@ def on_terminal(*args, columns=80, **settings):
     )
     os.close(theirs)
     shown = b""
-    with contextlib.suppress(OSError):  # Linux says so when the other end is closed
+    with contextlib.suppress(OSError):  # Linux reports this when the other end is closed
         while part := os.read(ours, 65536):
             shown += part
     os.close(ours)
@@ -261,7 +261,7 @@ def test_closed_streams_are_nobodys(people, closed):
 
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
 def test_json_holds_every_name_whole(tmp_path, encoding):
-    path = tmp_path / "caf\udce9é.tfrecord"  # the first is a byte that is no UTF-8
+    path = tmp_path / "caf\udce9é.tfrecord"  # the first is a byte that is not UTF-8
     try:
         path.touch()
     except OSError:

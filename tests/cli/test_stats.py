@@ -48,7 +48,7 @@ def test_says_how_many_were_read(run, tmp_path):
 
 
 def test_sample_of_a_compressed_file_is_its_beginning(run, tmp_path):
-    # Large enough that looking for the schema does not inflate all of it.
+    # Large enough that inferring the schema does not inflate all of it.
     hr.write(tmp_path / "x.tfrecord.gz", {"a": np.arange(20_000), "zeros": np.zeros((20_000, 200), np.float32)})
     done = run("stats", tmp_path / "x.tfrecord.gz", "--sample", 100, "--json")
     assert done.json["statement"] == "the first 100 examples were read (--all reads every one)"

@@ -1,4 +1,4 @@
-"""Inputs of ``headrace train``: what a script finds of each."""
+"""Inputs of ``headrace train``, as a script sees them."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Every codec against the suite that ships in the package."""
+"""Every codec passes the suite that ships in the package."""
 
 from tests.formats.test_conformance import TestRecordIO as RecordIO
 from tests.formats.test_conformance import TestTFRecord as TFRecord

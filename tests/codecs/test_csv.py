@@ -1,4 +1,4 @@
-"""Rows of CSV as examples: types, values, what is missing, and what does not fit."""
+"""Rows of CSV as examples: types, values, missing values, mismatches."""
 
 import csv
 import io
@@ -202,7 +202,7 @@ def test_decimals_are_rounded_as_python_rounds_them(text):
 
 @given(st.integers(0, 2**53 - 1), st.integers(-40, 30))
 def test_halfway_decimals_round_to_even(mantissa, power):
-    """The middle between two neighbouring floats, and what lies just beside it."""
+    """The midpoint of two neighbouring floats, and the numbers next to it."""
     numerator, two = 2 * mantissa + 1, power - 1
     digits = numerator * 2**two * 10**60 if two >= 0 else numerator * 10**60 // 2**-two
     for text in (f"{digits}e-60", f"{digits - 1}e-60", f"{digits + 1}e-60"):
@@ -216,7 +216,7 @@ def test_float32_is_rounded_once(values):
 
 
 def test_float32_where_rounding_twice_would_differ():
-    text = "1.00000017881393432617187499"  # just below a middle of float32 that the nearest float64 lies on
+    text = "1.00000017881393432617187499"  # just below a float32 midpoint that equals the nearest float64
     assert decoded([text], 4)[0] == np.float32(1.0000001)
     assert np.float32(float(text)) != decoded([text], 4)[0]
 
@@ -369,7 +369,7 @@ def test_views_loader_and_pickle(tmp_path):
 
 @pytest.mark.parametrize("rows", [1, 2, 63, 64, 65, 200])
 def test_a_few_rows_are_as_many(tmp_path, rows):
-    """Columns of few rows share their memory, where they are of a kind; what is written to one stays in it."""
+    """Columns of few rows and one kind share an allocation; writing to one does not change another."""
     lines = [f"{k},{k / 7!r},t{k},{k * 3},{-k / 3!r},{k % 2 == 0}".lower() for k in range(200)]
     source = opened(tmp_path, "\n".join(["a,b,c,d,e,f", *lines]))
     assert types(source) == {"a": "int64", "b": "float64", "c": "str", "d": "int64", "e": "float64", "f": "bool"}

@@ -1,4 +1,4 @@
-"""ExampleCodec: columns of every kind out of payloads and back, and what it says when they do not fit."""
+"""ExampleCodec: payloads to columns of every kind and back, and errors for mismatches."""
 
 import pickle
 from pathlib import Path
@@ -159,7 +159,7 @@ def test_no_records_and_no_features():
 
 
 def test_keys_in_another_order_in_every_record():
-    """The decoder guesses that keys come as in the record before; a wrong guess must cost time only."""
+    """The decoder guesses that keys come in the order of the previous record; a wrong guess may only cost time."""
     names = [f"k{i}" for i in range(7)]
     rng = np.random.default_rng(3)
     payloads = []
@@ -312,7 +312,7 @@ def test_what_the_schema_does_not_say(feature, stored, message):
 
 
 def test_the_first_bad_record_is_the_one_that_is_told():
-    """Whether native code sees it, or the checks behind it, and whichever feature comes first."""
+    """The same error whether native code or a later check finds it, and whichever feature comes first."""
     good, no_text, not_small = ({"a": ints(1), "b": texts(b"x")} for _ in range(3))
     no_text = {"a": ints(1), "b": texts(b"\xff")}
     not_small = {"a": ints(999), "b": texts(b"x")}

@@ -1,4 +1,4 @@
-"""Sparse and ragged features that several lists of an Example hold, beside what TensorFlow reads and a slow plain reference."""
+"""Sparse and ragged features stored as several lists of an Example, compared with TensorFlow and a slow, plain reference."""
 
 import base64
 import json
@@ -86,7 +86,7 @@ def test_batches_are_what_tensorflow_parses(name):
 def test_examples_are_what_tensorflow_parses(name):
     source = hr.open(GOLDEN, schema={name: FEATURES[name]})
     for example, theirs in zip(source, EXPECTED["single"][name], strict=True):
-        if theirs == "error":  # row_splits that are missing: in a batch, TensorFlow finds no rows
+        if theirs == "error":  # missing row_splits: in a batch, TensorFlow reads no rows
             assert len(example[name]) == 0
         elif FEATURES[name].sparse:
             row = example[name].tocoo()
@@ -151,7 +151,7 @@ def encoded(*records):
 
 
 def compare(feature, records, reference, shown):
-    """Our column beside the reference's rows; of faults the first record."""
+    """Compare our column with the reference's rows; of faults, the first record."""
     codec = ExampleCodec(Schema({"x": feature}))
     expected, first = [], None
     for number, record in enumerate(records):
@@ -206,7 +206,7 @@ def test_ragged_rows_beside_the_reference(data):
 
 
 def sound(data, kind, total):
-    """A list that cuts so many values into rows."""
+    """A list that divides this many values into rows."""
     if kind == "value_rowids":
         return sorted(data.draw(st.lists(st.integers(0, 4), min_size=total, max_size=total)))
     limits = [*sorted(data.draw(st.lists(st.integers(0, total), max_size=3))), total]

@@ -1,4 +1,4 @@
-"""Records of one form, which are not walked through again: what comes out is what each record alone gives."""
+"""Records parsed by template give what each record gives alone."""
 
 import numpy as np
 from hypothesis import given
@@ -28,7 +28,7 @@ NARROW = CODEC.narrowed(("label", "text"))
 
 
 def payload(floats=(1.0, 2.0, 3.0), label=5, text=b"abc", varying=(1, 2), more=(9, 10)):
-    """``more`` is what nobody asks for."""
+    """``more`` is a feature that is not selected."""
     return example(
         {
             "floats": (FLOAT_LIST, list(floats)),
@@ -41,7 +41,7 @@ def payload(floats=(1.0, 2.0, 3.0), label=5, text=b"abc", varying=(1, 2), more=(
 
 
 def decoded(codec, payloads):
-    """Rows; or the error, and the record and the feature that it names."""
+    """The rows, or the error with its record and feature."""
     try:
         batch = codec.decode_batch(_native.spans_of_buffers(payloads))
     except DataError as error:
@@ -51,7 +51,7 @@ def decoded(codec, payloads):
 
 
 def check(codec, payloads):
-    """All at once give what each gives alone: a record alone is always walked through."""
+    """Records in one batch give what each gives alone; a single record is always parsed in full."""
     rows = []
     for number, one in enumerate(payloads):
         row = decoded(codec, [one])

@@ -1,4 +1,4 @@
-"""Native decoding equals the plain reference on every legal form, and gives no values of what is no message."""
+"""Native decoding equals the plain reference on every legal encoding, and returns no values for invalid messages."""
 
 import base64
 import json
@@ -75,11 +75,11 @@ def check(payload, key, kind, *, in_lists=False):
     shape = (None, None) if in_lists else (None,)
     got, want = native(payload, key, kind, shape, in_lists=in_lists), expected(payload, key, kind, in_lists=in_lists)
     if isinstance(want, list) and got is CorruptRecord:
-        assert not is_message(payload)  # damage in a value that another entry replaces may be seen or passed over
+        assert not is_message(payload)  # damage in a value that another entry replaces may be reported or ignored
     elif want is SchemaMismatch:
         assert got is SchemaMismatch or (got is CorruptRecord and not is_message(payload))
     elif want is CorruptRecord:
-        assert got in (CorruptRecord, SchemaMismatch)  # of two faults, either
+        assert got in (CorruptRecord, SchemaMismatch)  # either of the two faults
     else:
         assert got == want
     if isinstance(want, list) and not in_lists:
@@ -112,7 +112,7 @@ def test_every_legal_form_is_read_as_the_reference_reads_it(payload):
 
 @given(st.lists(wire.payloads, min_size=2, max_size=6))
 def test_a_batch_gives_what_its_records_give_one_by_one(payloads):
-    """Nothing of one record is left over for the next: no list, no step, no guess."""
+    """No state leaks from one record to the next: no list, no step, no guess."""
     schema = Schema(
         {"a": Feature("int64", (None,)), "context/b": Feature("bytes", (None,)), "b": Feature("float32", (None, None))}
     )
@@ -210,7 +210,7 @@ def test_golden_sequences_read_as_protobuf_read_them():
 
 
 def small_payloads():
-    """One of each golden kind, and all of the odd ones."""
+    """One of each golden kind, and all of the unusual ones."""
     odd = [("wire", i, payload) for i, payload in enumerate(golden_payloads("wire.tfrecord"))]
     some = [
         (name, i, golden_payloads(f"{name}.tfrecord")[i]) for name, i in [("dense", 0), ("varlen", 3), ("sequence", 2)]
@@ -223,7 +223,7 @@ def extremes():
 
 
 def queries(payload):
-    """Every feature of a payload, under the kind that it has."""
+    """Every feature of a payload, with its kind."""
     features, lists = tf_example.parse(payload)
     asked = [(key.decode(), kind or 1, False) for key, (kind, _) in features.items()]
     return asked + [(key.decode(), steps[0][0], True) for key, steps in lists.items()]
@@ -265,12 +265,12 @@ def test_groups_nested_too_deep_are_refused():
 
 @given(wire.payloads)
 def test_inference_reads_whatever_is_a_message(payload):
-    """What the scan takes as Examples, the decoder reads, and encodes to the same values."""
+    """Whatever the scan accepts as Examples, the decoder reads, and encodes to the same values."""
     try:
         found = infer_payloads([payload] * 3)
     except SchemaMismatch:  # bytes and numbers under one key
         return
-    if found.codec == "example" and not found.mixed:  # whole numbers among floats may be too large for either
+    if found.codec == "example" and not found.mixed:  # integers among floats may be too large for either
         both = ExampleCodec(found.schema, lists=found.lists, mixed=found.mixed)
         batch = both.decode_batch(_native.spans_of_buffers([payload] * 3))
         block, starts, sizes = both.encode_batch(batch, 3, 12, 4)

@@ -1,4 +1,4 @@
-"""What inference finds: codec, kinds, counts, text, images, feature lists."""
+"""Inference: codec, kinds, counts, text, images, feature lists."""
 
 from pathlib import Path
 

@@ -19,7 +19,7 @@ def test_nesting_and_back(shape, data):
     assert len(column) == len(shapes)
     back, found = unnest(column, shape, "x")
     assert np.array_equal(back, flat)
-    # What is empty need not keep the lengths behind the empty axis.
+    # An empty value need not keep the lengths after the empty axis.
     assert np.array_equal(found.prod(axis=1), shapes.prod(axis=1))
     full = shapes.prod(axis=1) > 0
     assert np.array_equal(found[full], shapes[full])

@@ -1,4 +1,4 @@
-"""Between stored numbers and the schema's dtypes: nothing is lost unsaid."""
+"""Conversion between stored numbers and the schema's dtypes: never a silent loss."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""RawCodec: payloads as they are."""
+"""RawCodec: unchanged payloads."""
 
 import numpy as np
 import pytest

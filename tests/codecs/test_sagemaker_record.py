@@ -87,7 +87,7 @@ def test_the_same_matrix_from_every_sparse_format_and_from_numpy():
         matrix = codec.decode_batch(_native.spans_of_buffers(payloads))["values"]
         assert isinstance(matrix, scipy.sparse.csr_array)
         assert np.array_equal(matrix.toarray(), dense)
-        assert not matrix[[4]].nnz  # the row that is empty
+        assert not matrix[[4]].nnz  # the empty row
         for form in (dense, scipy.sparse.coo_array(dense), scipy.sparse.lil_matrix(dense)):
             rows = {"values": form, "label": np.arange(11, dtype=np.float32)}
             assert encoded(codec, rows, 11) == payloads
@@ -399,7 +399,7 @@ def test_no_records_at_all():
 
 @pytest.mark.parametrize("shape", [(1,), (2,), (1, 1), (2, 1), (None, 1)])
 def test_texts_of_a_shape_are_written_without_one(shape):
-    """A Bytes message has no field for it; what follows in the block must not be written over."""
+    """A Bytes message has no field for it; the next message in the block must not be overwritten."""
     schema = Schema({"a": Feature("str", shape), "b": Feature("int32"), "c": Feature("bytes", shape)})
     codec = SageMakerRecordCodec(schema)
     full = tuple(2 if length is None else length for length in shape)
@@ -416,7 +416,7 @@ def test_texts_of_a_shape_are_written_without_one(shape):
 
 
 def test_a_call_of_megabytes_takes_the_cores_that_are_spare(monkeypatch):
-    """Three megabytes of sparse rows on three threads: what one thread makes of them."""
+    """Three megabytes of sparse rows: three threads give the same as one."""
     rows = scipy.sparse.random_array((2000, 50000), density=0.005, format="csr", dtype=np.float32, rng=1)
     schema = Schema({"values": Feature("float32", (50000,), sparse=True), "uid": Feature("str")})
     codec = SageMakerRecordCodec(schema)

@@ -43,7 +43,7 @@ def test_shapes_that_vary():
     assert inferred(tall, flat).schema["x"] == Feature("int32", (None, 3))
     assert inferred(tall, one("y", Feature("int32"), 1)).schema["x"] == Feature("int32", (None, 3))
     deep = one("x", Feature("int32", (1, 2, 3)), np.ones((1, 2, 3)))
-    assert inferred(tall, deep).schema["x"] == Feature("int32", (6,))  # ranks differ: what is left is the number
+    assert inferred(tall, deep).schema["x"] == Feature("int32", (6,))  # ranks differ: only the number of values remains
 
 
 def test_no_columns_at_all():

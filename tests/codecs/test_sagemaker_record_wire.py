@@ -1,4 +1,4 @@
-"""Native parsing equals the plain reference on every legal form, and neither takes what is no Record."""
+"""Native parsing equals the plain reference on every legal encoding, and both refuse anything that is not a Record."""
 
 import numpy as np
 import pytest
@@ -117,7 +117,7 @@ def test_several_threads_make_the_columns_and_the_errors_of_one(payloads, specs,
 
 
 def test_the_first_faulty_record_is_told_wherever_it_stands():
-    """Later parts have faults, too, and meet them sooner."""
+    """Later parts also have faults, and reach them sooner."""
     good = sagemaker_wire.field(1, sagemaker_wire.field(1, b"x"))
     decoder = _native.RecordDecoder([spec(1, b"sparse", 1, 2, 30)])
     for at in range(12):

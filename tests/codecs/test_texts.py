@@ -1,4 +1,4 @@
-"""Texts and bytes, as they are read and as they are stored."""
+"""Text and bytes, read and stored."""
 
 from __future__ import annotations
 

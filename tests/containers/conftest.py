@@ -26,7 +26,7 @@ DOUBLE = """
 
 @pytest.fixture
 def write_script(tmp_path):
-    """Write a script, give its path."""
+    """Write a script and return its path."""
 
     def write(text=DOUBLE, name="serve.py"):
         path = tmp_path / "code" / name

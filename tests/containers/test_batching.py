@@ -1,4 +1,4 @@
-"""Requests answered together give what each of them gives alone, to the type of every cell."""
+"""Batched requests give the same answers as single ones, down to the type of every cell."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Bodies: the two families of SageMaker's packages to the byte, and the sound forms."""
+"""Bodies: byte for byte as in both of SageMaker's packages, and in the fixed dialect."""
 
 import io
 import json
@@ -196,7 +196,7 @@ def test_predictions_of_other_libraries():
 
 
 def claims(shape):
-    """An npy body that says it is larger than it is."""
+    """An npy body whose header claims more data than there is."""
     buffer = io.BytesIO()
     np.lib.format.write_array_header_1_0(buffer, {"descr": "<f8", "fortran_order": False, "shape": shape})
     return buffer.getvalue() + bytes(16)

@@ -330,7 +330,7 @@ def test_shims_are_seen_by_scripts_only(load):
 
 
 def test_shims_do_not_need_headrace():
-    """They are found by an interpreter that has no headrace."""
+    """They resolve in an interpreter without headrace."""
     from headrace.containers.toolkit import shim
 
     site = str(shim.__file__).replace("shim.py", "site")

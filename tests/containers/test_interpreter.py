@@ -1,4 +1,4 @@
-"""Scripts that bring their requirements, or another interpreter."""
+"""Scripts with requirements, or with another interpreter."""
 
 import base64
 import hashlib
@@ -16,7 +16,7 @@ from headrace.errors import JobFailed
 
 
 def write_wheel(folder, name, version, code=""):
-    """A package of one module, without any tool."""
+    """A package of one module, written without any tool."""
     files = {
         f"{name}.py": f"VERSION = '{version}'\n{code}",
         f"{name}-{version}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
@@ -92,7 +92,7 @@ def test_nothing_to_install(write_script):
     folder = write_script().parent
     (folder / "requirements.txt").write_text("\n# nothing\n")
     assert ScriptContainer(entry_point="serve.py", source_dir=folder).interpreter() is None
-    (folder / "requirements.txt").write_text("something\n")  # of a file alone, what lies beside it is not asked
+    (folder / "requirements.txt").write_text("something\n")  # for a single file, its neighbours are ignored
     assert ScriptContainer(entry_point=folder / "serve.py").interpreter() is None
 
 
@@ -122,7 +122,7 @@ def test_a_program_that_is_no_python(tmp_path):
     ("there", "options"),
     [
         ((), []),
-        (("setuptools",), []),  # as it comes with Python 3.11: it cannot make a wheel
+        (("setuptools",), []),  # the version of Python 3.11, which cannot build a wheel
         (("setuptools", "setuptools, wheel"), ["--no-build-isolation"]),
         (("setuptools", "setuptools.command.bdist_wheel"), ["--no-build-isolation"]),
     ],

@@ -1,4 +1,4 @@
-"""Nothing that a process has started outlives it, however it ends."""
+"""Nothing that a process started survives it, however it ends."""
 
 import os
 import select
@@ -46,7 +46,7 @@ child.wait()
 
 
 def is_over(pid):
-    """Whether a process comes to its end."""
+    """Whether a process ends."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -81,7 +81,7 @@ def test_marks_of_outer_processes_are_passed_on(monkeypatch):
 
 
 def test_the_watchdog_is_started_again():
-    """It was killed, by a machine that is short of memory: the next process is watched all the same."""
+    """The watchdog was killed for lack of memory: the next process is watched nevertheless."""
     kill = "[os.kill(int(p), 9) for p in open(f'/proc/self/task/{os.getpid()}/children').read().split()]"
     text = OWNER.replace("guard = ProcessGuard()", f"ProcessGuard(); {kill}; os.wait(); guard = ProcessGuard()")
     with subprocess.Popen([sys.executable, "-c", text, tree(), "alone"], stdout=subprocess.PIPE, text=True) as owner:
@@ -98,7 +98,9 @@ def test_nothing_with_the_mark_is_left():
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         pids = [int(pid) for pid in process.stdout.readline().split()]
     guard.kill_all()
-    with_mark = [pid for number, pid in enumerate(pids) if number != 3]  # the one without has to go with its group
+    with_mark = [
+        pid for number, pid in enumerate(pids) if number != 3
+    ]  # the unmarked one must be killed with its group
     assert all(map(is_over, with_mark))
     os.kill(pids[3], signal.SIGKILL)
 

@@ -1,4 +1,4 @@
-"""Processes: their lines, their end, their failures in words."""
+"""Processes: output lines, exit, failure messages."""
 
 import os
 import sys
@@ -56,7 +56,7 @@ def test_one_that_closes_its_output_is_waited_for(tmp_path):
 
 def test_one_that_closes_its_output_is_stopped_too():
     stop = threading.Event()
-    # Many short sleeps: a signal that arrives just before a sleep begins is seen to when it ends.
+    # Many short sleeps: a signal that arrives just before a sleep is handled when it ends.
     code = "import os, signal, time\nsignal.signal(15, lambda *_: os._exit(9))\nprint('ready', flush=True)\nos.close(1); os.close(2)\nwhile True: time.sleep(0.05)"
     ended, _ = python(code, stop=stop, log=lambda line: stop.set())
     assert (ended.status, ended.was_stopped, ended.was_killed) == (9, True, False)

@@ -1,4 +1,4 @@
-"""Scripts in the forms that people write them in, from the training job to the answer."""
+"""Scripts as people write them, from the training job to the answer."""
 
 import io
 import json
@@ -39,7 +39,7 @@ class Place:
         return Channel(uri=str(path.parent), content_type="text/csv")
 
     def train(self, container, channels=None, **hyperparameters):
-        """The archive that the job leaves."""
+        """The artifact of the job."""
         spec = TrainingSpec(
             name="job",
             channels=channels or {},

@@ -1,4 +1,4 @@
-"""The modules that scripts import, against what the packages of those names do."""
+"""The modules that scripts import, compared with the original packages."""
 
 import json
 import sys
@@ -33,7 +33,7 @@ FAMILIES = {
 
 
 def outcome(function, *args):
-    """As the golden file writes it down."""
+    """In the form of the golden file."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -261,12 +261,12 @@ def test_joblib_is_not_left_in_sklearn():
     with shim.inside():
         from sklearn.externals import joblib as again
 
-        assert sklearn.externals.joblib is joblib  # as a script that was loaded before may write it
+        assert sklearn.externals.joblib is joblib  # as a previously loaded script may write it
     assert again is joblib
 
 
 def test_flask_and_werkzeug_where_they_are_not_installed(monkeypatch):
-    monkeypatch.setattr(sys, "path", [])  # of whatever is installed here
+    monkeypatch.setattr(sys, "path", [])  # whatever version is installed here
     for _ in range(2):
         with shim.inside():
             import flask

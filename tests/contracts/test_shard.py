@@ -1,4 +1,4 @@
-"""Shards are checked at birth."""
+"""Shards are validated when created."""
 
 from __future__ import annotations
 

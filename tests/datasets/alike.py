@@ -1,4 +1,4 @@
-"""Compares values that TensorFlow Datasets read, as ``tests/peers/tfds_peer.py`` tells them in JSON, with ours."""
+"""Compares our values with those that TensorFlow Datasets read, as JSON from ``tests/peers/tfds_peer.py``."""
 
 import base64
 
@@ -20,7 +20,7 @@ def unflattened(values):
 
 
 def alike(theirs, ours, path, tolerance):  # noqa: C901 - one branch for each kind of value
-    """Compare a value of TFDS's, as the script tells it, with ours."""
+    """Compare a value from TFDS, in the script's JSON form, with ours."""
     if "dict" in theirs:
         ours = unflattened(ours)
         assert theirs["dict"].keys() == ours.keys(), path
@@ -37,7 +37,7 @@ def alike(theirs, ours, path, tolerance):  # noqa: C901 - one branch for each ki
         assert ours == base64.b64decode(theirs["b64"]), path
         return
     expected = np.frombuffer(base64.b64decode(theirs["b64"]), theirs["dtype"]).reshape(theirs["shape"])
-    if ours is None:  # TFDS's TensorFlow path says this for what is missing
+    if ours is None:  # TFDS's TensorFlow path returns this for missing values
         lowest = np.finfo(expected.dtype).min if expected.dtype.kind == "f" else np.iinfo(expected.dtype).min
         assert (expected == lowest).all(), path
         return

@@ -1,4 +1,4 @@
-"""Small files in the layouts in which the authors of datasets publish theirs, and builders that take them from a server."""
+"""Small files in the layouts that dataset authors publish, and builders that download them from a test server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Examples to payloads and back, and what is refused on the way."""
+"""Examples to payloads and back, and refusals."""
 
 import io
 import wave
@@ -78,7 +78,7 @@ def test_what_tfds_wrote_goes_through(name):
             for language, text in pairs:
                 languages.setdefault(language.decode(), []).append(text.decode())
             nested["languages"] = languages
-        if name == "images":  # JPEG loses something each time
+        if name == "images":  # JPEG is lossy
             nested["jpeg"] = nested["jpeg_gray"] = None
             nested["jpeg"] = np.zeros((32, 40, 3), np.uint8)
             nested["jpeg_gray"] = np.zeros((1, 1, 1), np.uint8)
@@ -110,7 +110,7 @@ def test_arrays_of_any_shape(array, encoding, data):
     open_axes = data.draw(st.sets(st.integers(0, array.ndim - 1), max_size=most))
     shape = tuple(None if axis in open_axes else length for axis, length in enumerate(array.shape))
     if encoding == "none" and open_axes and 0 in [n for n in shape if n is not None]:
-        return  # no values, and so no way to tell how long the open axis is
+        return  # no values, so the length of the open axis is unknown
     if encoding != "none" and len(open_axes) == 1 and 0 in [n for n in shape if n is not None]:
         return
     found = through(Tensor(shape=shape, dtype=array.dtype, encoding=encoding), array)
@@ -164,7 +164,7 @@ def test_audio_files():
     for size in range(4, len(sound(samples.tobytes()))):
         with pytest.raises((SchemaMismatch, UnsupportedData)):
             found = through(lazy, sound(samples.tobytes())[:size])
-            assert len(found) < 4  # wave gives what is there
+            assert len(found) < 4  # wave returns the data that exist
             raise SchemaMismatch(hr.Where(), expected="", found="")
 
 

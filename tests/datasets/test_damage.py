@@ -1,4 +1,4 @@
-"""Prepared folders that are damaged or contradict themselves: errors that say where, and nothing else."""
+"""Damaged or contradictory prepared folders give errors with a position, and nothing else."""
 
 import copy
 import json
@@ -104,7 +104,7 @@ def test_features_that_no_record_has(tmp_path, feature, words):
         json.dumps({"pythonClassName": "x.FeaturesDict", "featuresDict": {"features": {"n": feature}}})
     )
     if words == "got":
-        data_source(folder, "train")  # 2 GiB in each: that may be
+        data_source(folder, "train")  # 2 GiB in each is allowed
         return
     with pytest.raises((CorruptFile, UnsupportedData), match=words):
         data_source(folder, "train")
@@ -187,7 +187,7 @@ def change_info(folder, change):
 @pytest.mark.parametrize("name", ["../x", "a/../../b", "/etc/x"])
 def test_names_that_lead_outside(tmp_path, name):
     folder = make(tmp_path / "1.0.0", [2])
-    for file in folder.glob("made-*"):  # where the names would lead to
+    for file in folder.glob("made-*"):  # where the names would point
         for outside in ("x-train", "b-train", "x"):
             shutil.copy(file, tmp_path / file.name.replace("made-train", outside))
     change_info(folder, lambda info: info.update(name=name))
@@ -270,7 +270,7 @@ def test_every_key_of_every_feature_with_every_wrong_list():
 
 
 def wrong_list(codec, sound, key, dtype, values):
-    """A record with this list in the place of another: protobuf takes the last of two keys."""
+    """A record in which this list replaces another: protobuf uses the last of two equal keys."""
     column = np.empty(len(values), object if dtype == "bytes" else dtype)
     column[:] = values
     one = hr.Schema({key: Feature(dtype, (None,))})

@@ -1,4 +1,4 @@
-"""Features as they are stored: for one of them, for a group, for all."""
+"""Undecoded features: one, a group, all."""
 
 import io
 import json

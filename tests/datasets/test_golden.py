@@ -1,4 +1,4 @@
-"""Folders that TensorFlow Datasets prepared, and what it reads from them itself."""
+"""Folders that TensorFlow Datasets prepared, compared with its own reading."""
 
 import base64
 import json
@@ -20,7 +20,7 @@ SETS = ["numbers", "kinds", "images", "episodes", "sequences"]
 
 
 def same_as_json(theirs, ours):
-    """What ``as_data_source`` gave, as the golden files keep it."""
+    """The results of ``as_data_source``, from the golden files."""
     if isinstance(theirs, dict) and "b64" in theirs:
         return base64.b64decode(theirs["b64"]) == ours
     if isinstance(theirs, dict) and "dtype" in theirs:

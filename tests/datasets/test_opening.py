@@ -1,4 +1,4 @@
-"""Folders made here: formats, files that are missing or wrong, many files."""
+"""Generated folders: formats, missing or wrong files, many files."""
 
 import json
 import shutil
@@ -182,7 +182,7 @@ def test_very_many_files(tmp_path):
     one = next(folder.glob("*.tfrecord*"))
     content = one.read_bytes()
     one.unlink()
-    count = 1200  # more than are looked into again before an old index is believed
+    count = 1200  # more than are checked again before an old index is trusted
     for number in range(count):
         (folder / f"made-train.tfrecord-{number:05}-of-{count:05}").write_bytes(content)
     info = json.loads((folder / "dataset_info.json").read_text())

@@ -1,4 +1,4 @@
-"""A web server on this machine, with the virtues and vices of real ones."""
+"""A local web server with the features and faults of real ones."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ IMPATIENT = Patience(timeout_s=20, attempts=3, backoff_s=0)
 
 @dataclass
 class Page:
-    """What the server says of one path.
+    """How the server answers for one path.
 
     Args:
         body: The file.
-        statuses: What it answers first, one after the other, before it gives the file.
-        cut_at: After how many bytes of each answer the connection ends, one after the other; ``None`` for all.
-        ranges: Whether it gives parts.
+        statuses: Statuses of the first answers, before it sends the file.
+        cut_at: For each answer in turn, after how many bytes the connection ends; ``None`` for complete.
+        ranges: Whether it supports ranges.
         etag: Of the file; ``None`` for none.
-        length: What it says the length is; ``""`` for the truth, ``None`` for nothing.
-        drip: Whether a byte comes, and then nothing for long.
-        more: Bytes sent behind the file.
+        length: The Content-Length it sends; ``""`` for the true one, ``None`` for none.
+        drip: Whether it sends one byte and then stalls.
+        more: Bytes sent after the file.
         encoding, location, content_range: Headers.
-        chunks: Bytes in each chunk, where the length is not told before.
-        after: Called with the page when it has been given so often as ``cut_at`` says.
+        chunks: Bytes per chunk, for answers without a length.
+        after: Called with the page after as many answers as ``cut_at`` has entries.
     """
 
     body: bytes
@@ -54,7 +54,7 @@ class Page:
 
 
 class Web:
-    """``web.pages["/a"] = Page(b"...")``; ``web.asked`` is what was asked for, with the range."""
+    """``web.pages["/a"] = Page(b"...")``; ``web.asked`` lists requests with their ranges."""
 
     def __init__(self):
         self.pages = {}
@@ -127,7 +127,7 @@ def begin(handler, page):
         handler.end_headers()
         return None
     if page.chunks:
-        handler.protocol_version = "HTTP/1.1"  # older answers have no chunks
+        handler.protocol_version = "HTTP/1.1"  # HTTP/1.0 has no chunks
     handler.send_response(206 if start else 200)
     if start:
         placed = page.content_range or f"bytes {start}-{len(page.body) - 1}/{len(page.body)}"
@@ -152,7 +152,7 @@ def idx(array):
 
 
 def tar_gz(files):
-    """A ``.tar.gz`` of files by name; a ``TarInfo`` in the place of content is put in as it is."""
+    """A ``.tar.gz`` of files by name; a ``TarInfo`` instead of content is added unchanged."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         for name, content in files.items():

@@ -1,4 +1,4 @@
-"""The files that the pages speak of."""
+"""The files that the pages use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import headrace as hr
 
 @pytest.fixture
 def prepared_files(tmp_path, monkeypatch):
-    """The current folder holds the files that every page may use. Gives the names that the README takes for known."""
+    """Prepare the working directory with the files of the pages. Returns the names that the README assumes."""
     monkeypatch.setenv("HEADRACE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("HEADRACE_STATE_DIR", str(tmp_path / "state"))
     folder = tmp_path / "pages"

@@ -1,4 +1,4 @@
-"""The pages of the documentation, taken apart."""
+"""The pages of the documentation, parsed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOT_RUN = "not run:"
 
 @dataclass(frozen=True)
 class Block:
-    """One block of code, and what the page says that it prints (``None``: the page does not say)."""
+    """A block of code, and its output as shown on the page (``None`` if not shown)."""
 
     language: str
     line: int
@@ -30,7 +30,7 @@ class Block:
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """The fenced blocks of a page. A ``text`` block right behind a ``python`` block is what that one prints."""
+    """The fenced blocks of a page. A ``text`` block right after a ``python`` block is its output."""
     for found in FENCE.finditer(text):
         reason = (found["reason"] or "").strip()
         yield Block(
@@ -48,10 +48,10 @@ def headings(text: str) -> list[str]:
 
 
 def anchor(heading: str) -> str:
-    """The name that a heading can be linked by, as GitHub makes it."""
+    """The link anchor of a heading, as on GitHub."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def links(text: str) -> list[str]:
-    """Where the links of a page lead."""
+    """The link targets of a page."""
     return re.findall(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)", FENCE.sub("", text))

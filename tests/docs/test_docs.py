@@ -1,4 +1,4 @@
-"""Every block of Python in the README and the pages runs, and prints what the page says it prints."""
+"""Every Python block of the README and the pages runs, and prints the output shown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BY_NAME = {page.name: page for page in PAGES}
 
 
 NEEDED = {"jax.md": "jax", "pytorch.md": "torch"}
-"""What a page needs that the tests' own extra does not bring."""
+"""Modules that a page needs beyond the extra ``test``."""
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_the_first_page_leads_to_every_other():
 
 
 def test_every_environment_variable_is_documented():
-    """Two are what Headrace passes on to processes that it starts, and no settings."""
+    """Two are not settings: Headrace passes them to its child processes."""
     documented = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
     read = set(re.findall(r"\bHEADRACE_[A-Z_]+\b", code)) - {"HEADRACE_PARENT", "HEADRACE_STARTED_BY"}
@@ -120,7 +120,7 @@ def test_every_environment_variable_is_documented():
 
 
 def test_help_on_the_page_is_that_of_the_command():
-    """``tools/cli_page.py`` writes the page anew."""
+    """``tools/cli_page.py`` regenerates the page."""
     subprocess.run([sys.executable, ROOT / "tools" / "cli_page.py", "--check"], check=True, cwd=ROOT)
 
 

@@ -1,4 +1,4 @@
-"""Every example runs, on data that it makes itself, and leaves nothing behind."""
+"""Every example runs on data that it creates, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATIENCE_S = 300  # the machine may be busy
 
 
 def needed(path):
-    """What an example needs that the tests' own extra does not bring."""
+    """Modules that an example needs beyond the extra ``test``."""
     text = path.read_text(encoding="utf-8")
     return [name for name in ("torch", "jax") if f"\nimport {name}\n" in text]
 
@@ -52,7 +52,7 @@ def test_the_classifier_learns_from_a_prepared_dataset(tmp_path, monkeypatch):
     chance = np.random.default_rng(0)
     rows = [{"image": chance.integers(0, 100, (28, 28, 1), np.uint8), "label": i % 10} for i in range(600)]
     for row in rows:
-        row["image"][row["label"] * 2] = 255  # where the bright line is tells the class
+        row["image"][row["label"] * 2] = 255  # the position of the bright line is the class
     features = {"image": Image(shape=(28, 28, 1)), "label": ClassLabel(num_classes=10)}
     splits = {"train": rows[:500], "test": rows[500:]}
     made = DatasetBuilder(name="fashion_mnist", version="3.0.1", features=features, splits=splits)

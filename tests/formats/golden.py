@@ -1,4 +1,4 @@
-"""The golden files, and what their reference readers saw in them."""
+"""The golden files and the results of their reference readers."""
 
 import json
 from pathlib import Path

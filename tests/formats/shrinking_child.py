@@ -1,9 +1,9 @@
-"""Run in a process of its own by test_shrinking.py: cuts a file off while every way of reading reads it, and prints what came of it.
+"""Run in a process of its own by test_shrinking.py: truncates a file during every kind of read, and prints the results.
 
     python shrinking_child.py FOLDER FORMAT
 
 Prints JSON: ``[[way, cut, outcome, message], ...]``. Outcomes are "error", "equal", "harmless" (equal, as no data
-were lost), and what should not be: "wrong" and "stale".
+were lost), and the failures "wrong" and "stale".
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FRAMED = ("tfrecord", "tfrecord.gz", "array_record", "riegeli", "recordio", "csv
 
 
 def columns(rows: int = ROWS) -> dict[str, Any]:
-    """Values of which none is zero, so that lost bytes show."""
+    """Nonzero values, so that lost bytes show."""
     numbers = np.random.default_rng(1)
     return {
         "x": numbers.integers(1, 1 << 30, (rows, 18)).astype(np.int32),
@@ -102,7 +102,7 @@ def by_workers(source: Any) -> Any:
 
 
 def record_views(records: Any) -> Any:
-    """As users get them, who with HEADRACE_MAPPED_BYTES=0 may read them in any way."""
+    """As users get them; with HEADRACE_MAPPED_BYTES=0 any use is safe."""
     return [bytes(records[i]) for i in range(len(records))]
 
 
@@ -119,11 +119,11 @@ def record_stream(records: Any) -> Any:
 
 
 def ways(format: str) -> Iterator[tuple[str, Callable[[str], Any], Callable[[Any], Any]]]:
-    """Name, what opens, what reads."""
+    """Name, opener, reader."""
 
     def opened(path: str) -> Any:
         source = hr.open(path)
-        if len(source) and format not in ("avro", "parquet"):  # which keep the block in memory
+        if len(source) and format not in ("avro", "parquet"):  # these keep the block in memory
             source.batch(np.arange(len(source))[-1:])
         return source
 
@@ -162,7 +162,7 @@ class Victim:
         self.times = (status.st_atime_ns, status.st_mtime_ns)
 
     def can_lose(self, cut: int) -> bool:
-        """Whether there is no data behind ``cut``: zeros, which read the same when they are gone, or the note of the cache."""
+        """Whether there is no data after ``cut``: only zeros, which read the same when lost, or the note of the cache."""
         is_note = self.path.endswith(".inflated") and cut >= len(self.content) - NOTE_BYTES
         return is_note or not any(self.content[cut:])
 
@@ -198,7 +198,7 @@ def cut_after_opening(path: str, format: str) -> Iterator[list[Any]]:
 
 
 def ways_that_open(path: str, format: str) -> dict[str, Callable[[], Any]]:
-    """What opens the file anew, and reads all of it."""
+    """Open the file again and read all of it."""
 
     def verified() -> Any:
         try:
@@ -224,7 +224,7 @@ def ways_that_open(path: str, format: str) -> dict[str, Callable[[], Any]]:
 
 
 class Cutter:
-    """Cuts the file off right after it is mapped for the ``at``-th time."""
+    """Truncate the file right after it is mapped for the ``at``-th time."""
 
     def __init__(self, path: str, cut: int, at: int) -> None:
         self.path, self.cut, self.left = path, cut, at
@@ -247,7 +247,7 @@ class Cutter:
 
 
 def cut_while_opening(path: str, format: str) -> Iterator[list[Any]]:
-    """The file is cut off right after it is mapped for the first, second, ... time."""
+    """The file is truncated right after it is mapped for the first, second, ... time."""
     victim = Victim(path)
     for name, way in ways_that_open(path, format).items():
         victim.restore()
@@ -270,7 +270,7 @@ def mapped_files() -> list[Any]:
 
 
 def main() -> None:
-    os.fsync = os.fstat  # No file here need outlive a power cut.
+    os.fsync = os.fstat  # No file here must survive a power failure.
     folder, format = Path(sys.argv[1]), sys.argv[2]
     path = make(folder, format)
     found = [*cut_after_opening(path, format), *cut_while_opening(path, format)]

@@ -1,4 +1,4 @@
-"""A format that a program registers: everything that opens, writes, converts, verifies or inspects files knows it."""
+"""A registered format works in open, write, convert, verify and inspect."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Every format against the suite that ships in the package."""
+"""Every format passes the suite that ships in the package."""
 
 import numpy as np
 from tests.codecs.images.files import made, noise
@@ -127,27 +127,27 @@ class TestNpyFolder(FormatTests):
     kinds = ("vector", "flag", "int64", "float64", "text")
     holds_no_rows = False
     known_by_content = True
-    random_schemas = None  # two arrays are not held
+    random_schemas = None  # it cannot hold two arrays
 
     def test_kinds_that_it_does_not_hold_are_refused(self):
-        """A single one of any kind of numbers is held."""
+        """It holds a single array of any numeric kind."""
 
 
 class TestNpzFolder(FormatTests):
     format = "npz_folder"
     kinds = (*TestNpy.kinds, "ragged", "points")
-    known_by_content = False  # a folder of .npz without a manifest stands for the rows in them
+    known_by_content = False  # a folder of .npz without a manifest means rows
     holds_no_rows = False
     shows_flips = True
     random_schemas = schemas(features(NUMBERS))
 
 
 class TestImageFolder(FormatTests):
-    """Encoded images by class; `decode=False` gives them as they are stored."""
+    """Encoded images by class; `decode=False` returns the stored bytes."""
 
     format = "image_folder"
     kinds = ()
-    shows_truncation = False  # whole images are not asked for where nothing is decoded
+    shows_truncation = False  # nothing is decoded, so the images need not be valid
     holds_no_rows = False
     random_schemas = None
     schema = Schema({"image": Feature("bytes", encoding="png"), "label": Feature("int64", names=("cat", "dog"))})
@@ -161,7 +161,7 @@ class TestImageFolder(FormatTests):
 
 
 class TestRiegeli(SourceTests):
-    """Read, not written: the chunks of an ArrayRecord file without the footer that makes it one."""
+    """Read-only: the chunks of an ArrayRecord file without its footer."""
 
     def make(self, folder):
         whole, path = folder / "x.array_record", folder / "x.riegeli"

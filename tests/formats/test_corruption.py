@@ -1,4 +1,4 @@
-"""Golden files cut at every length and with every byte flipped: an error, or the same data. Never anything else."""
+"""Golden files truncated at every length and with every byte flipped give an error or the same data, never anything else."""
 
 import contextlib
 import random
@@ -22,7 +22,7 @@ ARRAYS = sorted(path for path in NPY.glob("*.npy") if not path.name.startswith((
 
 
 def damaged(content, step=1, flips=(0x01, 0x80)):
-    """Every version of some bytes, with what was done to them."""
+    """Every variant of some bytes, with a description."""
     for at in range(0, len(content), step):
         yield "cut", at, content[:at]
     for at in range(0, len(content), step):
@@ -31,7 +31,7 @@ def damaged(content, step=1, flips=(0x01, 0x80)):
 
 
 def attempt(read):
-    """What a function gives, or the error that it raises, which names the file."""
+    """The result of a function, or its error, which must name the file."""
     try:
         return read(), None
     except DataError as error:
@@ -39,7 +39,7 @@ def attempt(read):
 
 
 def payloads(path, **options):
-    """What can be read in order, and the error that ends it."""
+    """The records read in order, and the error that ended it."""
     seen = []
     _, error = attempt(lambda: seen.extend(map(bytes, TFRecordRecords([str(path)], **options))))
     return seen, error
@@ -58,7 +58,7 @@ def test_tfrecord_in_order(path, tmp_path):
             assert error.where.path == str(target)
             assert error.where.offset is not None
         elif compression:
-            # A flip may lie in what nobody reads: a time stamp, the name of a system.
+            # A flip may hit an unused field: a time stamp, the name of a system.
             assert found == expected, (what, at)
         else:
             assert what == "cut", at
@@ -95,13 +95,13 @@ def test_npy(path, tmp_path):
         if error is not None:
             assert error.where.path == str(target)
             continue
-        # A .npy carries no checksum: flipped data is other data. What is never lost is how much there is of it.
+        # A .npy has no checksum, so flipped data is other data; but its amount never changes.
         assert what == "flip", at
         assert rows.nbytes == size
 
 
 def twice_damaged(content, seed, count):
-    """Bytes with damage at two places, which are often close to each other or at the beginning of a record."""
+    """Bytes damaged at two places, often close together or at the start of a record."""
     rng = random.Random(seed)
     for _ in range(count):
         changed = bytearray(content)
@@ -137,7 +137,7 @@ FRAMED = {
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("name", FRAMED)
 def test_two_faults_in_one_file(name, seed, tmp_path):
-    """In order, skipping, by index and by verify: all say the same, and what the slow plain reader says."""
+    """Sequential, skipping, by index and by verify: all agree with each other and with the slow, plain reader."""
     open_records, frame, read_around = FRAMED[name]
     whole = frame([*lengths(seed), recordio.MAGIC_BYTES * 2])
     target = tmp_path / "x"
@@ -164,7 +164,7 @@ def test_two_faults_in_one_file(name, seed, tmp_path):
 
 
 def inflated(content, wbits):
-    """What zlib gives up to the first fault."""
+    """The output of zlib up to the first fault."""
     inflater = zlib.decompressobj(wbits)
     parts = []
     with contextlib.suppress(zlib.error):
@@ -188,8 +188,8 @@ def test_two_faults_in_one_compressed_file(name, compression, tmp_path):
             seen = []
             records = open_records([str(target)], on_corrupt=mode, compression=compression)
             _, error = attempt(lambda seen=seen, records=records: seen.extend(map(bytes, records)))
-            # RecordIO has no checksums: a record counts until what follows shows that its length is wrong, and how much
-            # does follow depends on where the library for the compression stops.
+            # RecordIO has no checksums: a record counts until the following bytes show that its length is wrong, and how many
+            # follow depends on where the decompression library stops.
             assert seen == sound[: len(seen)] or name == "recordio", (number, mode)
             assert error is None or (error.where.path == str(target) and error.where.offset is not None)
             assert error is not None or mode == "skip" or seen == payloads, number

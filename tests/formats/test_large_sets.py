@@ -1,4 +1,4 @@
-"""Sets that are too large to be mapped are read: the same records come out."""
+"""Sets too large to be mapped are read, with the same records."""
 
 import numpy as np
 import pytest

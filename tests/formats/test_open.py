@@ -1,4 +1,4 @@
-"""Which format a file has."""
+"""Detection of formats."""
 
 import contextlib
 import gzip
@@ -123,7 +123,7 @@ def test_content_decides_inside_a_stream(tmp_path, ending, name, pack):
         ("名前,数\nあ,1\n".encode("cp932"), "x", "csv"),
         (b'{"a": 1}\n{"a": 2}\n', "x.csv", "jsonl"),
         (b'{"a": 1},2\n{"a": 2},3\n', "x.csv", "csv"),  # the first line is no JSON
-        (b'{"a": 1\n{"a": 2}\n', "x.jsonl", "jsonl"),  # damaged: its reader says where
+        (b'{"a": 1\n{"a": 2}\n', "x.jsonl", "jsonl"),  # damaged: the reader says where
         (b'a, "b": 2}\n{"a": 1, "b": 2}\n', "x.jsonl", "jsonl"),
         (b'"a": 1, "b": 2}\n{"a": 1, "b": 2}\n', "x.jsonl", "jsonl"),
         (b"a,b\n" + b"1,2\n" * 5000, "x", "csv"),

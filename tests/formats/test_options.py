@@ -1,4 +1,4 @@
-"""The options of reading that not every format can honour: one rule for all of them."""
+"""Reading options that not every format can honour: one rule for all."""
 
 import pickle
 

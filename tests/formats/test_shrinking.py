@@ -1,4 +1,4 @@
-"""Files that are cut off while they are read: an error that names them, and never the end of the process (SIGBUS)."""
+"""Files truncated while they are read give an error that names them, and never end the process (SIGBUS)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows does no
 
 
 def run(scripts: ForkedScripts, folder: Path, format: str, **environment: str) -> list[tuple[str, int, str, str]]:
-    """What came of every way of reading, in a process of its own: a crash would take the tests with it."""
+    """The result of every kind of read, in a separate process: a crash would end the tests."""
     environment = {"HEADRACE_CACHE_DIR": str(folder / "cache"), **environment}
     done = scripts.run(CHILD.read_text(), str(folder), format, folder=folder, **environment)
     assert done.returncode == 0, (done.returncode, done.stderr[-3000:])
@@ -58,7 +58,7 @@ np.save(path, np.arange(1, 100_001))
 
 @pytest.fixture
 def script(forked_scripts: ForkedScripts, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs what follows the lines above."""
+    """Runs code after the lines above."""
     cache = str(tmp_path / "cache")
 
     def run(text: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -172,7 +172,7 @@ print(lost, os.waitpid(child, 0)[1])
 
 
 def test_zeros_in_the_page_of_the_new_end(script):
-    """The system fills the rest of that page with zeros, and sends no signal to who reads them."""
+    """The system fills the rest of that page with zeros and sends no signal."""
     text = """
 records = hr.records(path); len(records)
 os.truncate(path, 4096 * 10 + 100)
@@ -222,7 +222,7 @@ assert records.take(np.arange(100_000)).tolist() == before
 
 
 def test_a_file_that_ends_with_zeros(script):
-    """There is no byte in its last page that could show that the file was cut off: the page itself has to."""
+    """No byte of the last page can show the truncation: the page itself must."""
     text = """
 np.save(path, np.concatenate([np.arange(1, 50_001), np.zeros(50_000, np.int64)]))
 records = hr.records(path); len(records)

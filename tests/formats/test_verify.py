@@ -80,7 +80,7 @@ def test_riegeli_files_without_a_footer(tmp_path):
     path = tmp_path / "x.riegeli"
     hr.write_records(path, [bytes([number]) * 50 for number in range(100)], format="array_record")
     chunks, _, _ = _native.scan_chunks(path.read_bytes(), 0, most=10_000, verify=True)
-    last = int(np.searchsorted(np.cumsum(chunks[:, 3]), 100))  # behind it is the footer, which Riegeli files have not
+    last = int(np.searchsorted(np.cumsum(chunks[:, 3]), 100))  # after it comes the footer, which Riegeli files lack
     whole = path.read_bytes()[: int(chunks[last, 1])]
     path.write_bytes(whole)
     found = hr.verify(path, format="riegeli")

@@ -1,4 +1,4 @@
-"""A kind of table as somebody else would write it: lines of whole numbers, columns named in the first one."""
+"""A table format as a user would write it: lines of integers, column names in the first line."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Endpoints of the tests are written down in a folder of their own, and none is left running."""
+"""Test endpoints are registered in a separate folder, and none is left running."""
 
 import pytest
 from tests.hosting.places import CONTAINERS, sample

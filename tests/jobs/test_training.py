@@ -384,7 +384,7 @@ def test_what_a_script_leaves_running_dies_with_it(run, script, model):
 
 
 def is_over(pid):
-    """Whether a process comes to its end."""
+    """Whether a process ends."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

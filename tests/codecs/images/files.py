@@ -1,4 +1,4 @@
-"""Encoded images for tests: those that are kept, and small ones made on the spot."""
+"""Encoded images for tests: golden files, and small ones made here."""
 
 import io
 from pathlib import Path
@@ -18,7 +18,7 @@ def golden(name):
 
 
 def noise(height, width, channels=3, *, seed=0):
-    """Pixels that no lossy coder keeps and no filter predicts."""
+    """Pixels that no lossy codec preserves and no filter predicts."""
     return np.random.default_rng(seed).integers(0, 256, (height, width, channels), dtype=np.uint8)
 
 

@@ -1,4 +1,4 @@
-"""Golden images against TensorFlow's pixels; made ones against Pillow and simplejpeg; damage, limits, conversions."""
+"""Golden images compared with TensorFlow's pixels, generated ones with Pillow and simplejpeg; damage, limits, conversions."""
 
 import io
 import zlib
@@ -48,7 +48,7 @@ def test_golden_images_are_what_tensorflow_sees(name):
 
 
 def test_a_transparent_colour_is_alpha():
-    """TensorFlow passes over it; nothing is passed over here."""
+    """TensorFlow ignores it; Headrace does not."""
     found, colours = pixels_of(golden("colour_key.png")), EXPECTED["colour_key.png"]
     np.testing.assert_array_equal(found[:, :, :3], colours)
     np.testing.assert_array_equal(found[:, :, 3] == 0, (colours == colours[3, 4]).all(axis=2))
@@ -153,9 +153,7 @@ def test_a_flipped_byte_of_a_png_is_an_error_or_equal(name):
         except hr.CorruptRecord:
             continue
         np.testing.assert_array_equal(found, whole_pixels)
-        assert (
-            at >= len(whole) - 12 or b"IDAT" not in whole[at : at + 8]
-        )  # pixels and their checksum are never passed over
+        assert at >= len(whole) - 12 or b"IDAT" not in whole[at : at + 8]  # pixels and their checksum are never skipped
 
 
 @pytest.mark.parametrize(
@@ -331,7 +329,7 @@ PNGS = [name for name in SOUND if name.endswith(".png")]
 @pytest.mark.parametrize("name", PNGS)
 @pytest.mark.parametrize("options", [OPTIONS, hr.ImageOptions(channels=1), hr.ImageOptions(channels=3)])
 def test_every_golden_png_is_what_pillow_gives(name, options, monkeypatch):
-    """Also those that native code leaves to Pillow: palettes, transparent colours, fewer bits, other channels than the file's."""
+    """Includes images that native code leaves to Pillow: palettes, transparent colours, fewer bits, other channels than the file's."""
     images = [golden(name)] * 2
     feature = feature_of_images(Feature("bytes", encoding="png"), images, options)
     found = ImageDecoder(feature, options, exact=True).images(images)
@@ -343,7 +341,7 @@ def test_every_golden_png_is_what_pillow_gives(name, options, monkeypatch):
 def small_pngs(draw):
     """A few PNGs of one size and kind, as Pillow writes them."""
     height, width, channels = draw(st.integers(1, 40)), draw(st.integers(1, 40)), draw(st.sampled_from([1, 2, 3, 4]))
-    seed, smooth = draw(st.integers(0, 99)), draw(st.booleans())  # filters differ where neighbours are alike
+    seed, smooth = draw(st.integers(0, 99)), draw(st.booleans())  # rows with similar neighbours get different filters
     level = {"compress_level": draw(st.integers(0, 9)), "optimize": draw(st.booleans())}
     images = []
     for number in range(draw(st.integers(1, 3))):

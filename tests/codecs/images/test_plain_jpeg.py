@@ -1,4 +1,4 @@
-"""JPEGs by native code: the pixels of libjpeg-turbo to the bit, or left to it."""
+"""Native JPEG decoding: libjpeg-turbo's exact pixels, or left to libjpeg-turbo."""
 
 import io
 import os
@@ -92,13 +92,13 @@ def test_a_changed_image_is_never_taken_for_another(image, data):
     like = turbo(image) if wanted is None else wanted
     found = natively(changed, like)
     if found is not None:
-        assert wanted is not None  # libjpeg-turbo finds no fault with it either
+        assert wanted is not None  # libjpeg-turbo accepts it too
         np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("start", range(0, 800, 200))
 def test_coefficients_that_no_photo_has(start):
-    """Products and sums beyond 16 bits, which libjpeg-turbo lets wrap in some places and saturates in others."""
+    """Products and sums beyond 16 bits, where libjpeg-turbo sometimes wraps and sometimes saturates."""
     for seed in range(start, start + 200):
         image = extreme_jpeg(seed)
         wanted = turbo(image)

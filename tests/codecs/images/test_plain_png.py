@@ -1,4 +1,4 @@
-"""PNG files of the plain kinds by native code, against Pillow; damaged ones."""
+"""Native decoding of plain PNG files, compared with Pillow; damaged files."""
 
 import io
 import struct
@@ -17,7 +17,7 @@ from headrace.contracts.feature import Feature
 from headrace.contracts.images import ImageOptions
 from headrace.errors import CorruptRecord
 
-pytestmark = pytest.mark.usefixtures("own_engines")  # They are about our decoder.
+pytestmark = pytest.mark.usefixtures("own_engines")  # These tests are for our own decoder.
 MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 
 
@@ -33,7 +33,7 @@ def with_pillow(pixels, **options):
 
 
 def filtered(pixels, filters):
-    """A PNG whose rows use these filters, made by the definitions of the specification."""
+    """A PNG whose rows use these filters, written from the specification."""
     height, width, channels = pixels.shape
     step = channels * pixels.itemsize
     rows = pixels.astype(pixels.dtype.newbyteorder(">")).view(np.uint8).reshape(height, -1).astype(int)
@@ -133,7 +133,7 @@ def test_what_is_not_plain_is_left_to_others():
     plain = with_pillow(pixels)
     assert decode_png([plain, other], plain_header(plain)) is None
     large = with_pillow(np.zeros((999, 999, 3), np.uint8))
-    assert decode_png([large, plain], plain_header(large)) is None  # not: a file too small for so many pixels
+    assert decode_png([large, plain], plain_header(large)) is None  # not "too small for its pixels"
     assert plain_header(b"\xff\xd8") is None
 
 
@@ -192,7 +192,7 @@ def with_key(pixels):
 
 
 def interlaced(pixels):
-    """One pass of seven is all that an image of one pixel has, so that it is its own interlaced form."""
+    """An image of one pixel has only one of the seven passes, so its interlaced form is the same."""
     file = bytearray(with_pillow(pixels[:1, :1]))
     file[28] = 1
     file[29:33] = struct.pack(">I", zlib.crc32(file[12:29]))

@@ -18,7 +18,7 @@ def write_csv(path, features, labels):
 
 
 def job(base, *, channels=None, modes=None, **hyperparameters):
-    """A job over what already lies in ``base``; ``channels`` names to content types."""
+    """A job over existing files in ``base``; ``channels`` maps names to content types."""
     channels = {"train": CSV} if channels is None else channels
     (base / "model").mkdir(parents=True, exist_ok=True)
     lines = []
@@ -52,7 +52,7 @@ def train_csv(base, features, labels, validation=None, **hyperparameters):
 
 
 def feed(path, *contents):
-    """A FIFO per epoch, each filled by a thread when somebody reads it."""
+    """A FIFO per epoch, each filled by a thread once it is read."""
 
     def fill(fifo, content):
         with open(fifo, "wb") as file:

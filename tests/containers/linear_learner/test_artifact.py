@@ -1,4 +1,4 @@
-"""Artifacts: MXNet's own read rightly, ours as MXNet writes them, damaged ones refused."""
+"""Artifacts: MXNet's own are read correctly, ours equal MXNet's, damaged ones are refused."""
 
 import json
 import zipfile
@@ -100,7 +100,7 @@ def test_older_files_of_mxnet():
 
 def test_sparse_arrays_are_refused():
     content = bytearray(write_params({"w": np.ones((1, 2), np.float32)}))
-    content[28] = 2  # the storage kind, behind the magic
+    content[28] = 2  # the storage kind, after the magic word
     with pytest.raises(UnsupportedData, match="dense"):
         read_params(bytes(content), "x")
 

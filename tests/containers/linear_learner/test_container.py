@@ -1,4 +1,4 @@
-"""Requests in every form, answers to the space."""
+"""Requests of every form, answers compared byte for byte."""
 
 import io
 import json

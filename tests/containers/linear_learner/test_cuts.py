@@ -1,4 +1,4 @@
-"""Measures of thresholds, beside scikit-learn's."""
+"""Threshold metrics, compared with scikit-learn."""
 
 import numpy as np
 import pytest

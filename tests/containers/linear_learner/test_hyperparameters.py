@@ -1,4 +1,4 @@
-"""What the algorithm takes, and what it makes of ``auto``."""
+"""Accepted hyperparameters, and the values of ``auto``."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The numbers of training beside plain and slow ones."""
+"""The numerics of training, compared with slow, plain code."""
 
 import io
 import os
@@ -37,7 +37,7 @@ def parameters(predictor="regressor", **given):
 
 
 def plain_value(loss, found, score, label):
-    """A loss as its definition has it, for one example; ``score`` is a list for several classes."""
+    """The definition of a loss, for one example; ``score`` is a list for several classes."""
     away = score[0] - label
     sign = 2 * label - 1
     beyond = max(abs(away) - found.loss_insensitivity, 0)
@@ -84,7 +84,7 @@ def test_every_loss_and_its_derivative(predictor, loss, outputs, seed, first, se
         slope = (one.value(up, labels) - one.value(down, labels))[example, model] / (2 * step)
         near_a_kink = abs(one.both(up, labels)[1][place] - one.both(down, labels)[1][place]) > 1e-3
         assume(not near_a_kink)
-        # Of squares, half is stepped down: the factor belongs to the learning rate.
+        # The gradient is that of half the square: the factor belongs to the learning rate.
         factor = 2 if loss in ("squared_loss", "eps_insensitive_squared_loss") else 1
         assert factor * derivative[place] == pytest.approx(slope, rel=1e-3, abs=1e-5)
 
@@ -105,13 +105,13 @@ def test_scores_far_from_zero_overflow_nothing(outputs):
         plain = np.log(np.exp(wide).sum(axis=2)) - wide[np.arange(len(labels)), :, labels]
     np.testing.assert_allclose(value, plain, rtol=1e-6, atol=1e-6)
     assert np.abs(derivative).max() <= 1
-    # Products with numbers that have lost digits take twice the time.
+    # Products with subnormal numbers take twice the time.
     assert min(np.abs(some[some != 0]).min() for some in (value, derivative)) > 1e-30
     assert value.dtype == derivative.dtype == np.float32
 
 
 def plain_steps(name, weights, gradients, rate):
-    """As the papers have them, one number at a time."""
+    """As in the papers, one number at a time."""
     out = []
     for start, column in zip(weights, gradients):
         w, a, b = start, 0.0, 0.0
@@ -138,7 +138,7 @@ def test_every_optimizer_takes_the_steps_of_its_paper(name, seed):
     rng = np.random.default_rng(seed)
     weights = rng.normal(size=(2, 3)).astype(np.float32)
     gradients = rng.normal(size=(7, 2, 3)).astype(np.float32)
-    gradients += np.copysign(np.float32(0.1), gradients)  # beside which what keeps from dividing by zero does not show
+    gradients += np.copysign(np.float32(0.1), gradients)  # large enough that the epsilon in the divisor does not show
     rates = np.array([0.1, 0.01, 1.0], np.float32)
     optimizer = optimizer_of(name, weights.shape, momentum=0.5, beta_1=0.8, beta_2=0.95)
     now = weights.copy()
@@ -211,7 +211,7 @@ def test_a_sparse_column_that_does_not_vary_is_divided_by_nothing():
         (10, {}, 3000, 36),  # 14 passes of three mini-batches of parts of 28: 1,500 steps
         (10, {}, 200_000, 1),
         (10, {"learning_rate": 0.1}, 400, 1),
-        (100_000, {}, 3000, 1),  # each step would cost more than it brings
+        (100_000, {}, 3000, 1),  # each step would cost more than it gains
     ],
 )
 def test_small_data_gives_more_steps_than_mini_batches(width, given, examples, expected):
@@ -255,9 +255,7 @@ def test_folded_weights_on_raw_features_are_scaled_weights_on_scaled_ones(predic
     scaled = (values.astype(float) - scaler.mean) / scaler.deviation @ weights + bias
     expected = scaled * scaler.label_deviation + scaler.label_mean
     raw_weights, raw_bias = scaler.fold(weights, bias)
-    parts = np.abs(values.astype(float)) @ np.abs(raw_weights) + np.abs(
-        raw_bias
-    )  # float32 of these is what may be lost
+    parts = np.abs(values.astype(float)) @ np.abs(raw_weights) + np.abs(raw_bias)  # these lose precision as float32
     assert (
         np.abs(values.astype(float) @ raw_weights + raw_bias - expected) <= 1e-5 * (1 + parts + np.abs(expected))
     ).all()
@@ -269,7 +267,7 @@ def test_folded_weights_on_raw_features_are_scaled_weights_on_scaled_ones(predic
 
 @pytest.mark.parametrize("size", [100, 1000])
 def test_memory_does_not_depend_on_how_much_comes_through_a_pipe(tmp_path, size):
-    """Twice 80 MB of Records, of which never more than some mini-batches are held."""
+    """Two passes over 80 MB of Records hold only a few mini-batches at a time."""
     features = np.random.default_rng(0).normal(size=(4000, 200)).astype(np.float32)
     file = io.BytesIO()
     write_numpy_to_dense_tensor(file, features, features[:, 0])
@@ -282,7 +280,7 @@ def test_memory_does_not_depend_on_how_much_comes_through_a_pipe(tmp_path, size)
             for _ in range(repeats):
                 fifo.write(content)
 
-    for epoch in range(2):  # the second pass is that of the measures
+    for epoch in range(2):  # the second pass computes the metrics
         pipe = folder / f"train_{epoch}"
         os.mkfifo(pipe)
         threading.Thread(target=fill, args=(pipe,), daemon=True).start()

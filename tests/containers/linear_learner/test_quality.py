@@ -1,4 +1,4 @@
-"""As good as scikit-learn on the same split."""
+"""Quality equals scikit-learn's on the same split."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from tests.containers.linear_learner.jobs import train_csv
 
 
 def abalone_like(n=3000):
-    """Shell sizes and weights that hang together, three sexes as columns, rings that depend on them but for noise."""
+    """Correlated shell sizes and weights, three sexes as columns, rings that depend on them plus noise."""
     random = np.random.default_rng(3)
     size = random.normal(0.5, 0.12, n).clip(0.08, 0.8)
     length, diameter, height = size, size * 0.8 + random.normal(0, 0.01, n), size * 0.28 + random.normal(0, 0.02, n)
@@ -24,7 +24,7 @@ def split(features, labels, seed=0):
     return model_selection.train_test_split(features, labels, test_size=0.25, random_state=seed)
 
 
-# Small mini-batches, and the default ones, of which such data fills few.
+# Small mini-batches, and default ones, of which this data fills only a few.
 each_split = pytest.mark.parametrize(("seed", "mini_batch_size"), [(0, 32), (3, 32), (5, 1000), (6, 1000)])
 
 
@@ -75,7 +75,7 @@ def test_a_few_rows_are_enough_for_a_line(tmp_path):
 
 
 def test_given_rates_learn_from_whole_mini_batches(tmp_path):
-    """One step of plain descent for each, as who gives a rate counts on."""
+    """One plain gradient step per mini-batch, as expected when a rate is given."""
     features = np.array([[0.0], [2.0], [4.0]])
     options = {
         "optimizer": "sgd",
@@ -189,7 +189,7 @@ def test_the_threshold_keeps_the_target(tmp_path, criterion, settings, measure):
     ],
 )
 def test_few_scores_leave_the_ends_as_thresholds(tmp_path, criterion, settings, expected):
-    """One feature that is 0 or 1 and tells little: only calling all, or none, positive does what is asked for."""
+    """One weak binary feature: only classifying all, or none, as positive reaches the target."""
     features = np.tile([[0.0], [1.0]], (500, 1))
     labels = np.tile([1, 0, 0, 1, 0, 1, 0, 0, 0, 0], 100)
     handler, _ = train_csv(

@@ -1,4 +1,4 @@
-"""The lines that tools read metrics from."""
+"""The log lines from which tools read metrics."""
 
 import json
 import re
@@ -130,7 +130,7 @@ def test_measures_of_several_classes(tmp_path):
 
 @pytest.mark.parametrize("loss", ["squared_loss", "absolute_loss", "huber_loss", "quantile_loss", "eps_insensitive_squared_loss", "eps_insensitive_absolute_loss"])  # fmt: skip
 def test_a_loss_of_validation_counts_in_units_of_the_label(tmp_path, loss):
-    """Ten times the label is ten, or a hundred, times the loss: distances count in spreads of the label."""
+    """Ten times the label gives ten or a hundred times the loss: distances are in standard deviations of the label."""
     features, labels = examples()
     found = []
     for times in (1, 10):
@@ -150,7 +150,7 @@ def test_a_loss_of_validation_counts_in_units_of_the_label(tmp_path, loss):
         found.append([*values, measure(lines, f"validation {name}")])
     one, ten = found
     assert np.divide(ten, one) == pytest.approx(10 if "absolute" in loss or "quantile" in loss else 100, rel=0.01)
-    assert one[1] <= one[0] * 1.001  # the best of all models; the other line is the first one's
+    assert one[1] <= one[0] * 1.001  # the best of all models; the other line is for the first model
     assert one[2] <= one[1] * 1.001
 
 

@@ -1,4 +1,4 @@
-"""What a pass tells of every model, beside plain loops."""
+"""The sums that a pass collects for every model, compared with plain loops."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def parameters(criterion):
 
 
 def plain_accuracy(scores, labels):
-    """The best share of right answers that any cut between two bins gives, a model after the other."""
+    """For each model, the best accuracy of any threshold between two bins."""
     found = []
     for column in scores.T:
         with np.errstate(over="ignore"):
@@ -32,7 +32,7 @@ def test_accuracy_by_bins_of_scores(batches):
     rng = np.random.default_rng(4)
     labels = rng.integers(0, 2, 60).astype(np.float32)
     scores = (rng.normal(0, 3, (60, 4)) + labels[:, None]).astype(np.float32)
-    # In the middle of bins: where a score lies next to a border, one digit of a sigmoid decides.
+    # In the middle of bins: next to a border, the last digit of a sigmoid would decide.
     middles = (np.floor(BINS / (1 + np.exp(-scores))) + 0.5) / BINS
     scores = np.log(middles / (1 - middles)).astype(np.float32)
     scores[0], scores[1] = np.inf, -np.inf

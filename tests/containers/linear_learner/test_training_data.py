@@ -1,4 +1,4 @@
-"""The same data in every form that the algorithm takes teaches the same."""
+"""The same data trains the same model in every accepted form."""
 
 import io
 import json

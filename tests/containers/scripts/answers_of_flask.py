@@ -1,4 +1,4 @@
-"""A script in the form of 2021: it makes its answers with classes of the server that SageMaker's images run."""
+"""A script in the style of 2021: it creates responses with the classes of the server in SageMaker's images."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""Asks the framework package for what others read from variables."""
+"""Reads from the framework package what other scripts read from variables."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Answers with one function; keeps its weights in a pickle, of which it checks nothing, as many do."""
+"""Answers with one function; loads its weights from an unchecked pickle, as many scripts do."""
 
 import argparse
 import json

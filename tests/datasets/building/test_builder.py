@@ -1,4 +1,4 @@
-"""Prepared folders: whole, the same every time, and read back as they were given."""
+"""Prepared folders: complete, reproducible, and equal when read back."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Files that are there, described in place: names of shards, features found and given, what is refused."""
+"""Existing files described in place: shard names, inferred and given features, refusals."""
 
 import json
 

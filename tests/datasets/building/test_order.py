@@ -1,4 +1,4 @@
-"""The order of examples is that of TFDS, and the same wherever they wait."""
+"""The order of examples is TFDS's, wherever they are spooled."""
 
 import hashlib
 
@@ -19,7 +19,7 @@ def ordered(entries, folder, salt="train", **options):
 
 
 def test_the_order_is_forever(tmp_path):
-    """Pinned: what tfds.core.hashing orders by for the keys 0 to 9 of split "train"."""
+    """Pinned: the hashes of tfds.core.hashing for the keys 0 to 9 of split "train"."""
     found = ordered([(key, str(key).encode()) for key in range(10)], tmp_path)
     by_hash = sorted(range(10), key=lambda key: hashlib.md5(b"train" + str(key).encode()).hexdigest())
     assert [int(payload) for payload in found] == by_hash == PINNED
@@ -35,7 +35,7 @@ def test_disk_and_memory_give_the_same(tmp_path_factory, entries, limit):
     try:
         memory = ordered(unique, tmp_path_factory.mktemp("a"))
     except UnicodeEncodeError:
-        return  # a lone surrogate is no text
+        return  # a lone surrogate is not text
     assert ordered(reversed(unique), tmp_path_factory.mktemp("b"), memory_bytes=limit) == memory
 
 
@@ -77,7 +77,7 @@ MIB, GIB = 1 << 20, 1 << 30
     ],
 )
 def test_how_many_files(size, count, shards):
-    """What TFDS's ShardConfig says of the same sizes."""
+    """The result of TFDS's ShardConfig for the same sizes."""
     assert num_shards_for(size, count) == shards
 
 

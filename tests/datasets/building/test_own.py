@@ -1,4 +1,4 @@
-"""People's own files as prepared datasets."""
+"""Prepared datasets made from users' files."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Files arrive whole and right, or not at all, whatever the server does."""
+"""Files arrive complete and correct, or not at all, whatever the server does."""
 
 import gzip
 import hashlib
@@ -25,7 +25,7 @@ def fetch(tmp_path, web):
 
 
 def left_over(path):
-    """What lies beside a downloaded file, but for the note on where it came from and the lock."""
+    """The files beside a download, except the note of its origin and the lock."""
     expected = {path.name, path.name + ".json", f".{path.name}.lock"}
     return {file.name for file in path.parent.iterdir()} - expected
 
@@ -184,7 +184,7 @@ def test_a_lying_server_gets_nothing_under_the_name(web, tmp_path, fetch, page):
     except DownloadFailed:
         assert not (tmp_path / "files" / resource.stored_name).exists()
     else:
-        assert path.read_bytes() == BODY  # it got there in the end
+        assert path.read_bytes() == BODY  # it succeeded in the end
 
 
 def test_a_wrong_length_that_is_too_long_is_not_believed(web, fetch):
@@ -230,7 +230,7 @@ def test_what_was_damaged_on_the_disk_is_fetched_again(web, fetch):
 
 
 def test_what_came_first_is_what_comes_later(web, fetch):
-    """Where no checksum is known, the first download is the measure."""
+    """If no checksum is known, later downloads must match the first."""
     web.pages["/a"] = Page(BODY)
     resource = web.resource("/a", sha256=None, size=None)
     path = fetch(resource)

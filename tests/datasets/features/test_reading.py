@@ -1,4 +1,4 @@
-"""features.json in the forms that TFDS has written over the years."""
+"""features.json in all forms that TFDS has written."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Every known dataset, by its real builder, from small files of its authors' layout on a server on this machine."""
+"""Every known dataset, by its real builder, from small files in the original layout on a local server."""
 
 import gzip
 import hashlib
@@ -93,7 +93,7 @@ def test_abalone(web, tmp_path):
 
 
 def test_what_is_known_of_the_files():
-    """Sizes and checksums are those that TFDS publishes for these addresses; names and counts of classes are its, too."""
+    """Sizes, checksums, class names and counts equal those that TFDS publishes for these addresses."""
     for builder in known_builders():
         for resource in builder.resources.values():
             assert re.fullmatch("[0-9a-f]{64}", resource.sha256)
@@ -112,7 +112,7 @@ def test_what_is_known_of_the_files():
 
 
 def test_addresses_sizes_and_checksums_are_those_that_tfds_ships():
-    """The golden file is what the wheel of tensorflow-datasets 4.9.10 holds in ``url_checksums/``."""
+    """The golden file comes from ``url_checksums/`` in the wheel of tensorflow-datasets 4.9.10."""
     lines = (GOLDEN / "tfds_4.9.10_url_checksums.tsv").read_text().splitlines()
     told = {url: (int(size), checksum) for url, size, checksum, _ in (line.split("\t") for line in lines)}
     ours = {}
@@ -123,7 +123,7 @@ def test_addresses_sizes_and_checksums_are_those_that_tfds_ships():
                 assert known or builder.name == "abalone", file.urls
                 ours |= {url: (file.size, file.sha256) for url in known}
     assert ours == told
-    # TFDS has no abalone. This is the file of the UCI repository, as the data of Amazon SageMaker's examples repeat it.
+    # TFDS has no abalone. This is the file of the UCI repository, as in Amazon SageMaker's examples.
     abalone = named_builder("abalone").resources
     (file,) = abalone.values()
     assert (file.size, file.sha256[:16]) == (191_873, "de37cdcdcaaa50c3")

@@ -14,7 +14,7 @@ CODECS = ("none", "zstd", "brotli", "snappy")
 
 
 def noted(path):
-    """The records of a golden file, as the reference reader read them."""
+    """The records of a golden file, from the reference reader."""
     note = json.loads(Path(f"{path}.json").read_text(encoding="utf-8"))
     return [base64.b64decode(example["b64"]) for example in note["examples"]]
 

@@ -20,7 +20,7 @@ def gather(buffers, which, begins, *, verify=True, threads=2, wanted=None):
 
 @pytest.fixture
 def two(tmp_path):
-    """Two files, where their chunks begin, and what is in them."""
+    """Two files, the offsets of their chunks, and their records."""
     payloads = [some_payloads(60, most=1500), some_payloads(80, most=900)[30:]]
     paths = [
         write(tmp_path / f"{number}.array_record", part, group_size=1, compression="zstd")

@@ -52,7 +52,7 @@ def flipped(data, at, mask=0x10):
 
 
 def places(data, chunks):
-    """Bytes worth flipping: all of every header and of what is short; of long data and padding, some."""
+    """Bytes worth flipping: all of headers and short data, some of long data and padding."""
     offsets = set()
     for begin, end, kind, _ in chunks:
         head = 64 + (24 if begin % BLOCK == 0 else 0)
@@ -83,7 +83,7 @@ def test_every_flip_is_an_error_or_changes_nothing(sound, path, tmp_path):
         except (CorruptRecord, CorruptFile) as error:
             fault = error
         assert fault is None or (fault.where.path == str(path) and fault.where.offset is not None)
-        with contextlib.suppress(DataError):  # Those that can be read by themselves are right.
+        with contextlib.suppress(DataError):  # Those that can be read individually are correct.
             assert bytes(records[at % 60]) == payloads[at % 60]
 
 
@@ -129,14 +129,14 @@ def test_messages(sound, path):
 
 def test_the_chunk_and_its_first_record_are_named(sound, path, tmp_path):
     payloads, data = sound
-    begin = chunks_of(data, tmp_path)[3][0]  # behind the signature: the third chunk of records
+    begin = chunks_of(data, tmp_path)[3][0]  # after the signature: the third chunk of records
     path.write_bytes(flipped(data, begin + 45))
     records = ArrayRecordRecords([str(path)])
     for read in (lambda: records[12], lambda: records.spans(np.arange(60)), lambda: list(records)):
         with pytest.raises(CorruptRecord) as caught:
             read()
         assert (caught.value.where.record, caught.value.where.offset) == (10, begin)
-    # What comes before it is given first.
+    # The records before it are delivered first.
     seen = []
     with pytest.raises(CorruptRecord):
         seen.extend(record for _, spans in records.iter_spans(4) for record in spans.to_bytes())
@@ -247,7 +247,7 @@ def test_files_in_records_are_not_mistaken_for_chunks(path, tmp_path):
     data = Path(write(tmp_path / "x.array_record", payloads * 2, compression="none", group_size=4)).read_bytes()
     path.write_bytes(flipped(data, 64 + 3))
     assert [bytes(view) for view in ArrayRecordRecords([str(path)], on_corrupt="skip")] == payloads
-    path.write_bytes(flipped(data, 64 + 3)[: len(data) - BLOCK])  # without the postscript: the footer is still found
+    path.write_bytes(flipped(data, 64 + 3)[: len(data) - BLOCK])  # even without the postscript, the footer is found
     assert [bytes(view) for view in ArrayRecordRecords([str(path)], on_corrupt="skip")] == payloads
 
 
@@ -286,7 +286,7 @@ def test_verify_lists_every_fault(sound, path, tmp_path):
     stretches = list(verify_records(ArrayRecordRecords([str(path)])))
     faults = [fault for stretch in stretches for fault in stretch.faults]
     found = sorted((fault.where.offset, fault.expected.partition(" 0x")[0]) for fault in faults)
-    # The postscript's header is damaged; the footer behind it was found all the same.
+    # The postscript's header is damaged; the footer is found nevertheless.
     assert (chunks[2][0], "header checksum") in found
     assert (chunks[7][0], "payload checksum") in found
     assert (2 * BLOCK, "a block header with a sound hash") in found
@@ -298,7 +298,7 @@ def test_verify_lists_every_fault(sound, path, tmp_path):
 
 @pytest.mark.parametrize("codec", CODECS[1:])
 def test_streams_with_sound_hashes_that_do_not_decompress(tmp_path, path, codec):
-    """What only a faulty writer makes."""
+    """Files that only a faulty writer produces."""
     number = {"zstd": 122, "brotli": 98, "snappy": 115}[codec]
     records = ArrayRecordRecords(
         [write(tmp_path / "x.array_record", [b"abc" * 100] * 6, compression=codec, group_size=3)]
@@ -351,7 +351,7 @@ FAULTS = ("header", "data", "sizes", "values", "parts", "count")
 
 
 def faulty_file(path, codec, faults):
-    """Five chunks of three records, with faults by the numbers of chunks: flipped bytes, or what only a faulty writer makes."""
+    """Five chunks of three records, with faults by chunk number: flipped bytes, or the output of a faulty writer."""
     number = {"none": 0, "zstd": 122, "brotli": 98, "snappy": 115}[codec]
     pack = bytes if codec == "none" else packer(codec)
     payloads = [bytes([number]) * 200 + bytes(range(100)) for number in range(15)]
@@ -385,9 +385,9 @@ def faulty_file(path, codec, faults):
 @pytest.mark.parametrize("first", FAULTS)
 @pytest.mark.parametrize("second", FAULTS)
 def test_two_damaged_chunks(path, codec, first, second):
-    """What is found later in the work on several chunks is named first where it stands first."""
+    """The first fault by position is reported, even if another one is detected earlier."""
     if codec == "none" and {first, second} & {"sizes", "values", "parts"}:
-        return  # Nothing is packed: that is the fault "data".
+        return  # Nothing is compressed: that is the fault "data".
     payloads, begins = faulty_file(path, codec, {1: first, 3: second})
     before = 3  # records
     for read in (list, lambda records: records.spans(np.arange(15)), lambda records: records[3]):
@@ -414,7 +414,7 @@ def test_two_damaged_chunks(path, codec, first, second):
 @pytest.mark.parametrize("second", FAULTS)
 def test_skipping_two_damaged_chunks(path, codec, first, second):
     if codec == "none" and {first, second} & {"sizes", "values", "parts"}:
-        return  # Nothing is packed: that is the fault "data".
+        return  # Nothing is compressed: that is the fault "data".
     faults = {1: first, 3: second}
     payloads, _ = faulty_file(path, codec, faults)
     lost = {

@@ -221,7 +221,7 @@ def test_bytes_are_the_same_whether_copied_or_decoded_into(tmp_path, codec):
         assert made == expected
         assert [bytes(view) for view in views] == expected
         assert part.to_bytes() == expected[3:50]
-        # Half of the records are packed; objects of up to one byte are the interpreter's own.
+        # Half of the records are compressed; the interpreter shares objects of up to one byte.
         is_packed = np.array([i % 2 == 0 and len(payloads[i]) > 50 for i in order])
         assert np.array(same)[is_packed].all() == (codec == "zstd" and call > 0 and engines().zstd.is_own)
 
@@ -249,7 +249,7 @@ def test_chunks_of_other_kinds_among_those_of_one_small_record(tmp_path, monkeyp
             assert records.spans(order).to_bytes() == [payloads[i] for i in order]
     assert [bytes(records[i]) for i in (7, 150, 299, 1)] == [payloads[i] for i in (7, 150, 299, 1)]
     if engines().zstd.is_own:
-        assert records._open()[1]._is_usual  # A call for nothing but the others does not make all the rest slower.
+        assert records._open()[1]._is_usual  # A call with only the other kind does not slow down later calls.
 
 
 @pytest.mark.parametrize("where", [10, 45], ids=["header", "data"])
@@ -299,7 +299,7 @@ def test_large_chunks_are_kept_up_to_a_bound(tmp_path, monkeypatch):
         assert bytes(records[index]) == payloads[index]
     assert list(kept) == [0] or len(kept) <= 2
     assert sum(chunks.held_bytes for chunks in kept.values()) <= 20_000
-    assert list(kept)[-1] == 0  # the youngest
+    assert list(kept)[-1] == 0  # the newest
 
 
 def test_more_than_is_held_at_a_time(tmp_path, monkeypatch):
@@ -323,7 +323,7 @@ def test_few_records_of_a_large_chunk_do_not_hold_it(tmp_path):
 
 
 def test_chunks_of_irregular_sizes(tmp_path):
-    """The reference divides by the size of the first chunk; other tools may join files, or leave chunks out."""
+    """The reference divides by the size of the first chunk; other tools may join files or omit chunks."""
     counts, payloads = [5, 3, 5], []
     parts, position = [_native.frame_signature()], len(_native.frame_signature())
     begins, decoded = [], []

@@ -28,7 +28,7 @@ def test_single_records_under_zstandard_are_those_of_the_reference_writer(tmp_pa
     golden = next(path for path in GOLDENS if path.stem == "group1")
     write(tmp_path / "x.array_record", noted(golden))
     ours, theirs = (tmp_path / "x.array_record").read_bytes(), golden.read_bytes()
-    # 42 chunks are equal; the last is larger than what the reference compresses in one piece.
+    # 42 chunks are equal; the last is larger than the reference compresses in one piece.
     assert ours[:14594] == theirs[:14594]
 
 
@@ -86,7 +86,7 @@ def test_padding_begins_every_chunk_at_a_boundary(tmp_path):
 
 @pytest.mark.parametrize("left", [*range(45), 60, 100, 160])
 def test_ends_near_a_block_boundary(tmp_path, left):
-    """What is left in the block behind the last chunk: none, less than a block header, less than a chunk header, ..."""
+    """The space in the block after the last chunk: none, less than a block header, less than a chunk header, ..."""
     path = tmp_path / "x"
     write(path, [b"x" * (BLOCK - 64 - 40 - 5 - left)], compression="none")
     assert reference.read(path.read_bytes()) == [b"x" * (BLOCK - 64 - 40 - 5 - left)]

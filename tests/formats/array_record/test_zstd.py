@@ -1,4 +1,4 @@
-"""Zstandard by native code, beside its library."""
+"""Native Zstandard decoding, compared with libzstd."""
 
 from pathlib import Path
 
@@ -114,7 +114,7 @@ def test_frames_with_a_checksum_are_left_to_the_library():
 
 @pytest.mark.parametrize("name", ["floats", "text", "few letters", "skewed", "periods"])
 def test_damaged_frames_are_what_the_library_says(name):
-    """Every outcome of native code alone is that of the library; what it does not take is the library's to judge."""
+    """Every result of native code equals the library's; the rest is left to the library."""
     rng = np.random.default_rng(1)
     decompressor = zstandard.ZstdDecompressor()
     refused = alike = 0

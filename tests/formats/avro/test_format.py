@@ -1,4 +1,4 @@
-"""Avro as others write it, and damage."""
+"""Avro files of other writers, and damage."""
 
 import datetime as dt
 import decimal
@@ -159,7 +159,7 @@ def _long(value):
 
 
 def _avro(schema, body=b"", records=0):
-    """A file by hand: what no library writes."""
+    """A file that no library writes."""
     text = schema if isinstance(schema, bytes) else json.dumps(schema).encode()
     sync = b"s" * 16
     head = b"Obj\x01" + _long(1) + _long(11) + b"avro.schema" + _long(len(text)) + text + b"\0" + sync

@@ -1,4 +1,4 @@
-"""CSV files as records: where rows begin and end, what the files look like, and what is wrong with them."""
+"""CSV files as records: row boundaries, dialect detection, damage."""
 
 import csv
 import gzip
@@ -329,7 +329,7 @@ def test_a_misspelled_encoding_is_guessed():
 @pytest.mark.parametrize("encoding", ["cp932", "euc_jp", "iso2022_jp", "gb18030", "utf-16-le", "utf-8"])
 @pytest.mark.parametrize("before", [1, 3, 300_000])
 def test_where_a_byte_is_none_of_the_encoding(tmp_path, encoding, before, packed):
-    """In the part of the file that is read first, and behind it: the byte, the line and the row are exact."""
+    """Byte, line and row are exact, both within the part read first and after it."""
     good = "名前,都\n" + "山田,東京\n" * before
     content = good.encode(encoding)
     damage = {"utf-16-le": b"\x00\xdc", "cp932": b"\x81\x20", "iso2022_jp": b"\x80"}.get(encoding, b"\xff\xff\xff")
@@ -497,7 +497,7 @@ def test_cut_at_every_length(tmp_path, policy):
             assert error.where.path == str(path)
         sound = [row for row in found if row in whole]
         assert sound == whole[: len(sound)], size
-        assert len(found) - len(sound) <= 1, size  # the last row may be a shorter one: nothing in CSV tells
+        assert len(found) - len(sound) <= 1, size  # the last row may be truncated: CSV cannot show that
 
 
 @pytest.mark.parametrize("policy", ["raise", "skip"])

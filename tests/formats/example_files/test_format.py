@@ -160,7 +160,7 @@ def test_a_length_that_the_sample_did_not_show_is_an_error_that_names_the_file(t
     assert free.batch([0, 1])["values"].lengths.tolist() == [3, 4]
     with pytest.raises(hr.SchemaMismatch):
         hr.open(folder, format="npy_folder", schema={"values": hr.Feature("float64", (None,))})
-    np.save(folder / "0001.npy", np.zeros(3, ">f4"))  # another byte order is the same numbers
+    np.save(folder / "0001.npy", np.zeros(3, ">f4"))  # another byte order, same numbers
     assert source.batch([0, 1])["values"].shape == (2, 3)
     report = hr.verify(folder, format="npy_folder")
     assert report.ok
@@ -311,7 +311,7 @@ def test_npz_per_example(tmp_path, deflate):
     batch = source.batch([39, 0, 39])
     np.testing.assert_array_equal(batch["x"], np.stack([arrays[number]["x"] for number in (39, 0, 39)]))
     assert batch["label"].tolist() == [39, 0, 39]
-    np.savez(folder / "1.npz", **arrays[1])  # laid out otherwise than its neighbours, and equal
+    np.savez(folder / "1.npz", **arrays[1])  # another layout than its neighbours, same values
     assert source.batch([0, 1])["label"].tolist() == [0, 1]
     np.savez(folder / "1.npz", label=np.int64(1))
     with pytest.raises(hr.SchemaMismatch, match=r"no such array.*1\.npz"):

@@ -1,4 +1,4 @@
-"""Finding records in order: native code against the plain reference."""
+"""Sequential scans: native code compared with the plain reference."""
 
 import pytest
 from hypothesis import given
@@ -91,7 +91,7 @@ class Parts:
 
 
 def told(content, on_corrupt):
-    """Everything that a scan says."""
+    """The full result of a scan."""
     scan = Scan(TFRecordFraming(), content, verify=True, on_corrupt=on_corrupt)
     records, error = [], None
     try:
@@ -178,7 +178,7 @@ def all_of(path, content, framing):
 
 
 def test_a_hostile_tfrecord_file_is_given_up(tmp_path):
-    """Each of many heads claims all that follows, with a sound record right behind it: each would be summed, then passed."""
+    """Many headers each claim the rest of the file and are followed by a valid record: each claim would be summed, then skipped."""
     pairs, sound = 1000, reference.framed(b"sound")
     size = pairs * (12 + len(sound))
     content = b""
@@ -199,7 +199,7 @@ def test_damage_that_no_one_made_is_never_given_up(tmp_path):
 
 
 class Counted(RecordIOFraming):
-    """Keeps what its last pass remembered."""
+    """Remembers the state of its last pass."""
 
     def one_pass(self, size):
         self.passing = super().one_pass(size)
@@ -208,7 +208,7 @@ class Counted(RecordIOFraming):
 
 @pytest.mark.parametrize("end", [b"", part(b"", 3) + b"no record"], ids=["no end", "an end"])
 def test_a_hostile_recordio_file_is_walked_over_once(tmp_path, end):
-    """Each of many heads leads into one long row of parts, with a sound record right behind it."""
+    """Many headers each lead into one long chain of parts and are followed by a valid record."""
     heads, middles = 300, 30_000
     content = b""
     for head in range(heads):

@@ -1,4 +1,4 @@
-"""Folders of images: what is found in them, in which order, under which label; writing them; conversion both ways."""
+"""Folders of images: files, order, labels; writing; conversion both ways."""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""Where records begin, collected."""
+"""Collecting the offsets of records."""
 
 import errno
 import tempfile

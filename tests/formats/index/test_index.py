@@ -1,4 +1,4 @@
-"""The index: equal to the plain reference, kept, and never believed when it is stale."""
+"""The index: equal to the plain reference, cached, never used when stale."""
 
 import gzip
 import os
@@ -58,7 +58,7 @@ def length(*paths, **options):
 @given(st.lists(st.binary(max_size=50), max_size=40), st.sampled_from([30, 64, 150, 1000]))
 def test_pieces_of_a_file_join_to_what_the_reference_finds(tmp_path_factory, payloads, piece_bytes):
     path = tmp_path_factory.mktemp("pieces") / "x"
-    # Payloads that hold whole records themselves must not be taken for records where a piece begins in one.
+    # Payloads that contain whole records must not be taken for records if a piece starts inside one.
     nested = [payload + b"".join(map(reference.framed, payloads[:2])) for payload in payloads]
     write(path, nested)
     with pytest.MonkeyPatch.context() as patch:
@@ -244,7 +244,7 @@ def test_relative_and_absolute_paths_share_an_index(tmp_path, monkeypatch):
 
 @pytest.fixture
 def tiny_blocks(monkeypatch):
-    """Checksums of 64 bytes each, none of which is compared when the index is loaded."""
+    """Checksums of 64-byte blocks, none of which is checked when the index is loaded."""
     for module in (index_module, index_build):
         monkeypatch.setattr(module, "BLOCK_BYTES", 64)
     monkeypatch.setattr(index_module, "CHECKED_BYTES", 0)
@@ -272,7 +272,7 @@ def test_no_flipped_byte_of_an_index_gives_another_row(tmp_path, monkeypatch, la
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "rec", "avro", "tfrecord"])
 def test_a_large_index_is_checked_where_it_is_used(tmp_path, tiny_blocks, suffix):
-    """A start that was moved to that of another row would give that row."""
+    """A start that points to another row would return that row."""
     path = tmp_path / f"x.{suffix}"
     values = np.arange(3000)
     hr.write(path, {"x": values}, **({"codec": "example"} if suffix == "rec" else {}))
@@ -331,7 +331,7 @@ def test_a_damaged_index_of_files_that_are_others_by_now(tmp_path, tiny_blocks):
 
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "jsonl"])
 def test_rows_in_the_middle_that_only_their_block_gives_away(tmp_path, monkeypatch, suffix):
-    """As where the time of the system does not tell versions apart: then the first row of a changed block does."""
+    """If ctime does not distinguish versions, the first row of a changed block does."""
     path = tmp_path / f"x.{suffix}"
     hr.write(tmp_path / "x.csv" if suffix != "jsonl" else path, {"x": np.arange(100_000, 200_000)})
     if suffix == "csv.gz":

@@ -1,4 +1,4 @@
-"""JSON Lines as others write them, and damage."""
+"""JSON Lines of other writers, and damage."""
 
 import gzip
 import json
@@ -204,7 +204,7 @@ def test_deep_nesting_is_refused_before_it_is_parsed(put, levels, opening, closi
 def test_depth_does_not_add_up_over_lines(put):
     path = put(*('{"n": [[[1]]]}' for _ in range(500)))
     assert len(list(hr.open(path))) == 500
-    spread = put(*("[" for _ in range(100_000)))  # one value over many lines is as deep
+    spread = put(*("[" for _ in range(100_000)))  # a value over many lines counts as well
     with pytest.raises(CorruptRecord):
         hr.open(spread, format="jsonl", schema={"n": hr.Feature("int64")}).batch(np.arange(100_000))
 
@@ -327,7 +327,7 @@ def test_keys_and_values_that_are_no_utf8(tmp_path, row):
 
 
 def test_nulls_at_the_beginning_of_lists(put):
-    """Where pyarrow finds the types by itself, it drops them, and the values after them move."""
+    """When pyarrow infers the types, it drops them, and the following values shift."""
     source = hr.open(put({"x": [None, 1.5]}, {"x": [2.5]}, {"x": []}, {"x": [-0.0]}))
     np.testing.assert_array_equal(source.batch(np.arange(4))["x"].values, [np.nan, 1.5, 2.5, -0.0])
     assert source.schema["x"] == hr.Feature("float64", (None,))

@@ -1,4 +1,4 @@
-"""Headers: every byte of them, against NumPy."""
+"""Headers, byte for byte, compared with NumPy."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""Structured arrays, however nested, against NumPy's own reading; and long headers."""
+"""Nested structured arrays, compared with NumPy's own reading; long headers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DTYPES = structured(st.recursive(PLAIN, structured, max_leaves=6))
 
 
 def leaves(array, prefix=""):
-    """Every field that has none itself, with NumPy alone."""
+    """Every leaf field, by NumPy alone."""
     for name in array.dtype.names:
         if array[name].dtype.names is None:
             yield prefix + name, array[name]

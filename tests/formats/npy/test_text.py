@@ -1,4 +1,4 @@
-"""Text in arrays, of which four bytes may be no character: NumPy takes them, and Python would end in a SystemError."""
+"""Text in arrays whose four bytes may not be a character: NumPy accepts them, Python raises SystemError."""
 
 import numpy as np
 import pytest

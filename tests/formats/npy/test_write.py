@@ -1,4 +1,4 @@
-"""What is written is what ``np.save`` writes."""
+"""Written files equal those of ``np.save``."""
 
 import io
 import os

@@ -212,7 +212,7 @@ def test_objects_and_sparse_matrices_are_refused(tmp_path):
 
 def test_data_descriptors_and_zip64_are_read(put):
     class Pipe(io.RawIOBase):
-        """What cannot be sought: sizes then stand behind the members."""
+        """A stream without seek: sizes then follow the members."""
 
         def __init__(self):
             self.parts = []
@@ -255,7 +255,7 @@ def test_sizes_in_the_zip64_field_of_the_directory_are_read(put):
 def test_overlapping_members_are_refused(put):
     content = bytearray(archive([("a.npy", npy(np.arange(4))), ("b.npy", npy(np.arange(4)))]))
     second = content.rindex(b"PK\x01\x02")
-    content[second + 42 : second + 46] = bytes(4)  # both entries lead to the first member
+    content[second + 42 : second + 46] = bytes(4)  # both entries point to the first member
     content[second + 46 : second + 47] = b"a"
     with pytest.raises(hr.CorruptFile):
         read_directory(memoryview(bytes(content)), "x.npz")

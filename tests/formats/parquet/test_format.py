@@ -1,4 +1,4 @@
-"""Parquet as other writers leave it, and damage."""
+"""Parquet files of other writers, and damage."""
 
 import contextlib
 import datetime as dt

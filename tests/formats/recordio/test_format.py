@@ -1,4 +1,4 @@
-"""RecordIO files: what is in them, and what is wrong with them."""
+"""RecordIO files: contents and damage."""
 
 import base64
 import gzip
@@ -140,7 +140,7 @@ def test_the_damaged_goldens():
 
 
 def outcome(content):
-    """Payloads before the first fault, and where that is."""
+    """Payloads before the first fault, and its position."""
     seen, at = [], 0
     while at < len(content):
         try:
@@ -194,7 +194,7 @@ def test_skipping_gives_whole_records_and_counts_every_byte(name, tmp_path):
 def test_a_wrong_length_costs_one_record(tmp_path):
     payloads = [b"first", b"second record", b"third", b"fourth"]
     frames = [reference.frame(payload) for payload in payloads]
-    for length in (0, 3, 20, 100, 1 << 28):  # what rounds to the same number of words shows nowhere
+    for length in (0, 3, 20, 100, 1 << 28):  # a length that rounds to the same number of words cannot be detected
         second = frames[1][:4] + length.to_bytes(4, "little") + frames[1][8:]
         path = write(tmp_path / "x.rec", frames[0] + second + frames[2] + frames[3])
         for run_bytes in (1, 1 << 20):

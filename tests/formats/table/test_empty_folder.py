@@ -1,4 +1,4 @@
-"""Folders of files that hold no example can be opened again, with the schema that they were written with."""
+"""Empty folders can be reopened with the schema they were written with."""
 
 import json
 

@@ -22,7 +22,7 @@ from headrace.formats.tfrecord.format import TFRecordRecords
 
 
 def plain(path):
-    """The decompressed bytes of a golden file, by other means than ours."""
+    """The decompressed bytes of a golden file, by another library."""
     content = path.read_bytes()
     if content[:2] == b"\x1f\x8b":
         return gzip.decompress(content)
@@ -232,7 +232,7 @@ def test_skipping_trusts_lengths_and_searches_where_it_cannot(tmp_path):
     path = tmp_path / "x"
     write(path, payloads)
     starts = reference.read(path.read_bytes())[0]
-    flipped(path, starts[1] + 16 + len(inner) - 1)  # in the payload's checksum: what it holds is not taken for records
+    flipped(path, starts[1] + 16 + len(inner) - 1)  # in the payload's checksum: the payload is not searched for records
     flipped(path, starts[3] + 2)
     records = TFRecordRecords([str(path)], on_corrupt="skip")
     assert [bytes(view) for view in records] == [b"first", b"third", b"fifth"]
@@ -243,7 +243,7 @@ def test_skipping_trusts_lengths_and_searches_where_it_cannot(tmp_path):
 
 
 def test_skipping_in_a_stream(tmp_path, monkeypatch):
-    """Damage at the borders of what is looked at at once."""
+    """Damage at the boundaries of scan blocks."""
     monkeypatch.setattr("headrace.io.cache.inflate.PART_BYTES", 1000)
     payloads = some_payloads(300)
     content = bytearray(b"".join(map(reference.framed, payloads)))

@@ -1,4 +1,4 @@
-"""What is written is what TensorFlow writes."""
+"""Written files equal TensorFlow's."""
 
 import gzip
 import os

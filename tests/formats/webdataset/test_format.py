@@ -1,4 +1,4 @@
-"""WebDataset archives as others write them, and damage."""
+"""WebDataset archives of other writers, and damage."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Serves what train.py has left: tables with names in, bodies with their type out."""
+"""Serves the model of train.py: tables with column names in, typed bodies out."""
 
 import json
 import logging

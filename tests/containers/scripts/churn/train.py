@@ -1,4 +1,4 @@
-"""A script of today: it trains only, what serves lies beside it; columns have names, and settings are texts and truths."""
+"""A current script: it only trains, with the serving code beside it; columns have names, and settings are text and booleans."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""In the manner of the inference toolkit: its encoders, its errors, a context at the end, a warm-up, a requirement."""
+"""In the style of the inference toolkit: its encoders and errors, a context argument, a warm-up, a requirement."""
 
 import json
 import os
