@@ -1,4 +1,4 @@
-"""HTTP servers in the process of the tests that leave nothing behind: no listening port, no open connection, no thread."""
+"""In-process HTTP servers that leave no listening port, open connection or thread behind."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["LocalServer"]
 
 
 class LocalServer(ThreadingHTTPServer):
-    """Answers with a handler, in a thread for each connection, from birth to `close` (or the end of ``with``).
+    """Serves with a handler, one thread per connection, until `close` (or the end of ``with``).
 
-    A thread that serves a connection that its client keeps alive waits for the next request, for as long as the client likes: a
-    plain server either waits for it at its own end, or leaves it to the tests that come after. This one ends the connections first.
+    The thread of a kept-alive connection waits for the next request as long as the client likes. A
+    plain server would wait for it when closed, or leave it to later tests. This one closes the connections first.
     """
 
     daemon_threads = False  # such threads are joined by server_close
@@ -40,17 +40,17 @@ class LocalServer(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection that either side has ended is no error; anything else is printed, as ever."""
+        """A closed connection is not an error; anything else is printed as usual."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
     def close(self) -> None:
-        """Take no more connections, end those there are, and wait for their threads."""
+        """Accept no more connections, close the existing ones, and wait for their threads."""
         self.shutdown()
         self._thread.join()
         with self._lock:
             for connection in self._open:
-                with contextlib.suppress(OSError):  # its client was first
+                with contextlib.suppress(OSError):  # the client closed first
                     connection.shutdown(socket.SHUT_RDWR)
         self.server_close()
 

@@ -1,4 +1,4 @@
-"""What import-linter cannot see: the compiled module, the front door, the size of files, and the laws of the house."""
+"""What import-linter cannot check: the compiled module, the top-level package, file sizes, and the laws of the house."""
 
 import ast
 import collections
@@ -95,7 +95,7 @@ def test_importing_loads_what_is_asked_for():
 
 
 EXTRAS = [
-    *(name for name in OPTIONAL if name not in ("rich", "typer")),  # which every installation has
+    *(name for name in OPTIONAL if name not in ("rich", "typer")),  # part of every installation
     *("pytest", "hypothesis", "zstandard", "brotli", "joblib", "httptools", "uvloop", "jsonpath_ng", "datasets", "ray"),
     *("httpx", "tqdm", "threadpoolctl", "torchdata", "numba", "matplotlib"),
 ]
@@ -176,11 +176,11 @@ def test_every_extra_that_errors_name_exists():
     named |= {"images", "array-record"}  # which their modules hold in a constant
     assert len(named) > 5
     assert named <= project["optional-dependencies"].keys()
-    # Installers write an underscore as a hyphen into a wheel, and pip before 23.3 then passes over the name with an underscore.
+    # Wheels spell an underscore as a hyphen, and pip before 23.3 then ignores the name with an underscore.
     assert not [name for name in project["optional-dependencies"] if "_" in name]
 
 
-# The laws of the house. Each number is what is still there of what its law forbids: it may fall, and is lowered then. It never rises.
+# The laws of the house. Each number counts the remaining violations of its law. It may fall, and is then lowered; it never rises.
 
 MOST_IN_A_FOLDER = 12
 NAMED_BY_OTHERS = {"sagemaker", "containers/toolkit"}

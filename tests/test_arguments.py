@@ -1,4 +1,4 @@
-"""Arguments of the wrong type: refused by every public call, with a sentence that names the argument."""
+"""Arguments of the wrong type: every public call refuses them with a message that names the argument."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Every fault that native code can report has a sentence of its own."""
+"""Every native fault has its own message."""
 
 import re
 from dataclasses import dataclass

@@ -31,7 +31,7 @@ def sample(factory, **given):
 
 @contextlib.contextmanager
 def local(*stages, direct=False, **settings):
-    """An endpoint in this process, whose model is loaded."""
+    """An endpoint in this process with its model loaded."""
     app = application(stages, Settings(workers=0, **settings), direct=direct, title="tests")
     with TestClient(app, raise_server_exceptions=False) as client:
         wait(lambda: client.get("/ping").status_code == 200 or "does not load" in client.get("/ping").text)
@@ -39,7 +39,7 @@ def local(*stages, direct=False, **settings):
 
 
 def wait(condition, what="it"):
-    """Until something is so."""
+    """Wait for a condition."""
     deadline = time.monotonic() + PATIENCE_S
     while not (found := condition()):
         assert time.monotonic() < deadline, f"{what} has not come"
@@ -96,7 +96,7 @@ def run_on_clock(main):
 
 
 def post(address, body=b"", **headers):
-    """Status and body of one invocation, over a connection of its own."""
+    """Status and body of one invocation, over a new connection."""
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     request = urllib.request.Request(f"{address}/invocations", data=body, headers=given, method="POST")
     try:
@@ -108,7 +108,7 @@ def post(address, body=b"", **headers):
 
 
 def ping(address):
-    """Status and reason of ``/ping``; ``None`` where nobody listens."""
+    """Status and reason of ``/ping``; ``None`` if nothing listens."""
     try:
         with urllib.request.urlopen(f"{address}/ping", timeout=PATIENCE_S) as answer:
             return answer.status, ""
@@ -120,7 +120,7 @@ def ping(address):
 
 
 class Server:
-    """``serve`` in a process of its own, as somebody runs it in the foreground."""
+    """``serve`` in a separate process, as a user runs it in the foreground."""
 
     def __init__(self, *stages, direct=False, **settings):
         plain = json.dumps([stage.to_json() for stage in stages])
@@ -153,7 +153,7 @@ class Server:
         return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith((name + " ", name + "{")))
 
     def end(self):
-        """Stop it; its exit status."""
+        """Stop it and return its exit status."""
         if self.process.poll() is None:
             self.process.terminate()
         _, self.log = self.process.communicate(timeout=PATIENCE_S)
@@ -167,7 +167,7 @@ class Server:
 
 
 def children(pid):
-    """Processes that a process has started, as Linux lists them, but the watchdog, which may outlive it for a moment."""
+    """The child processes of a process on Linux, except the watchdog, which may outlive it briefly."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -178,7 +178,7 @@ def children(pid):
 
 
 def lives(pid):
-    """Whether a process runs (a dead one that nobody has waited for does not)."""
+    """Whether a process runs (a zombie does not)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

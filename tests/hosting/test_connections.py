@@ -44,7 +44,7 @@ def connect(server):
 
 
 def converse(server, *parts):
-    """Everything that is answered until the server closes."""
+    """Everything that the server sends until it closes."""
     with connect(server) as sock:
         for part in parts:
             sock.sendall(part)
@@ -94,11 +94,11 @@ def test_a_head_without_an_end_is_refused(server):
         sock.sendall(b"GET /ping HTTP/1.1\r\nX-Long: ")
         answer = b""
         try:
-            for _ in range(64):  # of 16 KiB: the server has had enough long before
+            for _ in range(64):  # of 16 KiB: the server closes long before
                 sock.sendall(b"a" * (16 << 10))
             answer = sock.recv(1 << 16)
         except ConnectionError:
-            return  # It was closed while we were still talking.
+            return  # The server closed while we were still sending.
         assert refusal_of_bytes(server, answer) == (431 if server.fast_path else 400)
 
 
@@ -113,7 +113,7 @@ def test_large_heads_within_the_limit_and_bodies_behind_them(server):
 
 
 def answers(data):
-    """Heads, but for the date, and bodies of answers that came one after the other."""
+    """The heads (without the date) and bodies of consecutive responses."""
     found = []
     while data:
         head, _, rest = data.partition(b"\r\n\r\n")
@@ -169,7 +169,7 @@ def test_the_same_request_has_the_same_answer_again(server, asked):
         try:
             kept.sock.sendall(POST + asked)
         except ConnectionError:
-            break  # It did not want to read it all.
+            break  # The server did not read all of it.
         answer = http.client.HTTPResponse(kept.sock, method="POST")
         answer.begin()
         headers = sorted((name, value) for name, value in answer.getheaders() if name != "date")
@@ -265,7 +265,7 @@ def test_silent_connections_are_closed(monkeypatch):
     assert seconds == fast_path.KEEP_ALIVE_S
     connection.now += seconds
     give_up()
-    assert asked[1:] == ["closed"]  # nothing was said, and nothing is answered
+    assert asked[1:] == ["closed"]  # no request, no response
     connection.data_received(b"GET /pi")
     connection.now += seconds
     asked[-1][1]()

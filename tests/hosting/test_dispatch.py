@@ -75,7 +75,7 @@ def test_one_alone_goes_at_once_and_those_of_one_turn_together():
         channel.finish()
         for _ in range(2):
             ask(gives, answers)
-        assert channel.sizes == [1, 3]  # the last ones had company: these may, too
+        assert channel.sizes == [1, 3]  # the previous ones were batched: these may be, too
         await asyncio.sleep(0)
         assert channel.sizes == [1, 3, 2]
         channel.finish()
@@ -102,7 +102,7 @@ def test_each_has_as_much_time_as_it_would_have_alone(taken):
                 pending.cancel()
             await asyncio.sleep(0.06)
         if taken:
-            channel.finish()  # too late for those whose time is over, and for nobody else
+            channel.finish()  # too late for expired requests only
         await asyncio.sleep(0.2)
         assert not gives.in_flight
         found = {place: (answer, seconds) for place, answer, seconds in answers}
@@ -111,7 +111,7 @@ def test_each_has_as_much_time_as_it_would_have_alone(taken):
         for answer, seconds in found.values():
             assert answer.status == 504
             assert seconds == pytest.approx(0.2)
-        # Those that the channel had, and the one that it has not been given.
+        # The channel's requests, and the one still waiting.
         assert sorted(str(answer.container) for answer, _ in found.values()) == (
             ["None", "container-2", "container-2"] if taken else ["None"] * 3
         )

@@ -1,4 +1,4 @@
-"""Endpoints with names: found, asked and deleted from other processes; what is left of dead ones; what is refused."""
+"""Named endpoints: found, invoked and deleted from other processes; remains of dead ones; refusals."""
 
 import json
 import os
@@ -184,7 +184,7 @@ def test_one_that_was_killed_is_known_to_be_dead(endpoint):
 
 
 def test_somebody_elses_process_is_left_alone(tmp_path):
-    """After a restart of the machine the number in the state may be that of anything."""
+    """After a reboot, the process ID in the state may belong to any process."""
     other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     try:
         entry = EndpointEntry("old")
@@ -240,7 +240,7 @@ def test_a_damaged_archive_says_so(tmp_path):
 
 
 def test_a_connection_that_the_endpoint_has_closed_is_opened_again():
-    """A kept connection may be gone by the time of the next request."""
+    """A kept-alive connection may be closed before the next request."""
     listening = socket.create_server(("127.0.0.1", 0))
     accepted = []
 

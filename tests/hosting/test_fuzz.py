@@ -1,4 +1,4 @@
-"""Whatever a client sends, the answer is one of the contract, and no 500 that is not the script's own error."""
+"""Whatever a client sends, the response follows the contract; a 500 only reports errors of the script."""
 
 import json
 import socket
@@ -124,7 +124,7 @@ RAW = [
 
 
 def test_raw_connections(tmp_path):
-    """What is no HTTP, and requests that are left unfinished, end their connection and nothing else."""
+    """Invalid and unfinished requests end only their own connection."""
     (tmp_path / "script.py").write_text(SCRIPT)
     stage = Stage(
         factory="headrace.containers.script:ScriptContainer",

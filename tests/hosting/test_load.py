@@ -1,4 +1,4 @@
-"""Two thousand requests from 32 connections, and a worker killed half-way: nothing wrong, nothing lost, nothing hung."""
+"""Two thousand requests from 32 connections, and a worker killed half-way: no wrong, lost or hanging request."""
 
 import os
 import signal
@@ -51,7 +51,7 @@ def test_a_worker_is_killed_half_way(abalone, isolated):
         assert outcome.lost == 0
         assert outcome.statuses.total() == REQUESTS
         assert set(outcome.statuses) <= {200, 503}
-        # At most those that the killed process had in hand; an isolated one pauses nobody when it dies for the first time.
+        # At most the requests of the killed process; the first death of an isolated one pauses nothing.
         assert outcome.statuses[503] <= CONNECTIONS
         assert outcome.statuses[200] >= REQUESTS - CONNECTIONS
         assert not lives(victim)

@@ -1,4 +1,4 @@
-"""Content types hop by hop, names of failures, limits in between, direct mode, batches through the chain."""
+"""Content types from container to container, failure names, intermediate limits, direct mode, batches."""
 
 import json
 
@@ -26,7 +26,7 @@ def members(*handlers, defaults=None):
 
 
 def unfold(answer):
-    """What each of a chain of echoes was asked, from the first to the last."""
+    """The requests of each echo in a chain, in order."""
     told = []
     body = answer.body
     while body:
@@ -178,7 +178,7 @@ def test_together_is_as_one_by_one(bodies, length, limit):
 
 
 class Telling:
-    """Answers with what it was asked."""
+    """Returns its request."""
 
     def __call__(self, request):
         told = [request.content_type, request.accept, dict(request.headers), request.body.decode()]
@@ -200,7 +200,7 @@ def test_one_request_is_asked_as_several_are(length, defaults, accept):
 
 
 class Notes:
-    """An observer who writes down what it is told."""
+    """An observer that records its calls."""
 
     def __init__(self):
         self.told = []

@@ -1,4 +1,4 @@
-"""What is done once before processes load the containers."""
+"""Preparation before processes load the containers."""
 
 import io
 import tarfile

@@ -1,4 +1,4 @@
-"""Models as they are found, and the stage that serves each."""
+"""Models, and the stage that serves each."""
 
 import json
 import tarfile

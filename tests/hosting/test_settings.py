@@ -1,4 +1,4 @@
-"""What is refused at birth, and what the environment of a container says."""
+"""Validation of settings, and settings from environment variables."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Archives of models: unpacked whole, or refused with a reason."""
+"""Model archives: unpacked completely, or refused with a reason."""
 
 import io
 import tarfile

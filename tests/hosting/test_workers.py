@@ -1,4 +1,4 @@
-"""Worker processes: replaced when they die, ended with their server, drained, and honest about a model that does not load."""
+"""Worker processes: replaced when they die, ended with their server, drained; a model that does not load is reported."""
 
 import json
 import os

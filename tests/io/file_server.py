@@ -1,4 +1,4 @@
-"""A small HTTP server of files for tests: ranges, ETags, and faults on demand. It counts what it is asked."""
+"""A small HTTP file server for tests: ranges, ETags, faults on demand. It records requests."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class FileServer:
     Attributes:
         url: Of the folder.
         asked: ``(method, path, range)`` of every request so far.
-        has_ranges, etags: What the server can.
-        weak: Whether its ETags are weak ones, which stand for contents that are about the same.
-        modified: What it says of the last change; ``None``: nothing.
-        fault: Called with the handler before an answer; true where it answered itself.
+        has_ranges, etags: What the server supports.
+        weak: Whether its ETags are weak.
+        modified: Its Last-Modified; ``None`` for no header.
+        fault: Called with the handler before a response; true if it responded itself.
     """
 
     def __init__(self, root: Path) -> None:
@@ -47,7 +47,7 @@ class FileServer:
 
     @contextmanager
     def counting(self):
-        """The requests made within, as a list that is filled at the end."""
+        """The requests made in the block, as a list that is filled at its end."""
         found: list[tuple[str, str, str | None]] = []
         before = len(self.asked)
         yield found

@@ -1,4 +1,4 @@
-"""Faults of the operating system, one at a time: the k-th call of some kind fails, for every k that a clean run makes.
+"""Injects faults of the operating system one at a time: the k-th call of a kind fails, for every k of a clean run.
 
     faults = Faults()
     with faults.counting():
@@ -8,8 +8,8 @@
             with faults.failing(kind, number, errno.EIO):
                 ...
 
-Only calls that concern a file in one of the folders given count: what Python and pytest themselves do is left alone. A call by path is
-known by its path, one by descriptor by what the descriptor is open on.
+Only calls on files in the given folders count, so Python and pytest are not affected. A call by path is
+identified by its path, one by descriptor by the file it is open on.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ ERRORS = {
 
 
 class Faults:
-    """Wraps the calls by which files are read and written.
+    """Wraps the calls that read and write files.
 
     Args:
-        folders: Only what is below these counts.
+        folders: Only calls below these count.
     """
 
     def __init__(self, *folders: Path) -> None:
@@ -72,17 +72,17 @@ class Faults:
 
     @contextmanager
     def counting(self):
-        """Count the calls made within."""
+        """Count the calls in the block."""
         with self.failing_at({}):
             yield self
 
     def failing(self, kind: str, number: int, error: int | str):
-        """Within it, one call fails with an errno; or does a part of its work only (``"short"``)."""
+        """In the block, one call fails with an errno, or does only part of its work (``"short"``)."""
         return self.failing_at({(kind, number): error})
 
     @contextmanager
     def failing_at(self, fail: dict[tuple[str, int], int | str]):
-        """Within it, several calls fail."""
+        """In the block, several calls fail."""
         self.counts.clear()
         self.fired.clear()
         self._fail = fail
@@ -118,7 +118,7 @@ class Faults:
         return any(text == folder or text.startswith(folder + os.sep) for folder in self.folders)
 
     def _due(self, kind: str, path) -> int | str | None:
-        """What this call should fail with, if it should."""
+        """The error for this call, if any."""
         if not self._watching:
             return None
         with self._lock:
@@ -145,7 +145,7 @@ class Faults:
                 return self._short(name, real, fd, *args)
             if due is not None:
                 if name == "close":
-                    real(fd)  # Linux closes it whatever it reports
+                    real(fd)  # Linux closes it even when it reports an error
                 raise OSError(due, os.strerror(due))
             return real(fd, *args, **kwargs)
 
@@ -153,7 +153,7 @@ class Faults:
 
     @staticmethod
     def _short(name, real, fd, *args):
-        """Half of what was asked for, as the system may do it."""
+        """Half of the requested bytes, as the system may return."""
         if name == "write":
             return real(fd, memoryview(args[0]).cast("B")[: max(1, len(args[0]) // 2)])
         return real(fd, max(1, args[0] // 2), *args[1:])

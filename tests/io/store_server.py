@@ -1,5 +1,5 @@
-"""A small server of objects for tests, as S3, Google Cloud Storage and Azure Blob Storage speak: lists in pages, ranges, uploads in
-parts, and faults on demand. It counts what it is asked. S3 and the XML interface of GCS are alike.
+"""A small object store for tests with the protocols of S3, Google Cloud Storage and Azure Blob Storage: listings in pages, ranges,
+multipart uploads, faults on demand. It records requests. S3 and the XML interface of GCS are alike.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class StoreServer:
     """Buckets of objects.
 
     Attributes:
-        url: Where it listens.
-        objects: Key to content, of the one bucket there is, ``bucket``.
-        uploads: Uploads in parts that are neither finished nor aborted, by number.
+        url: Its address.
+        objects: Key to content, of the only bucket, ``bucket``.
+        uploads: Unfinished multipart uploads, by number.
         asked: ``(method, path and query)`` of every request so far.
-        page: How many keys a list has at most.
-        fault: Called with the handler before an answer; true where it answered itself.
+        page: The most keys per listing.
+        fault: Called with the handler before a response; true if it responded itself.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class StoreServer:
 
     @contextmanager
     def counting(self):
-        """The requests made within, as a list that is filled at the end."""
+        """The requests made in the block, as a list that is filled at its end."""
         found: list[tuple[str, str]] = []
         before = len(self.asked)
         yield found
@@ -169,7 +169,7 @@ class Handler(BaseHTTPRequestHandler):
         self.give(200, f"<?xml version='1.0' encoding='UTF-8'?>\n{text}".encode(), Content_Type="application/xml")
 
     def list(self) -> None:
-        """A page of keys and, with a delimiter, of what they begin with up to it."""
+        """A page of keys and, with a delimiter, of their prefixes."""
         prefix, delimiter = self.query.get("prefix", ""), self.query.get("delimiter")
         after = self.query.get("continuation-token") or self.query.get("marker") or self.query.get("start-after") or ""
         names: dict[str, bytes | None] = {}
@@ -213,7 +213,7 @@ def etag_of(content: bytes) -> str:
 
 
 def environment(kind: str, url: str) -> dict[str, str]:
-    """The variables by which stores of a kind are asked at ``url``, by nobody in particular."""
+    """The environment variables for anonymous access to a store of a kind at ``url``."""
     account = {"gcs_base_url": url, "disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": ""}
     return {
         "s3": {"AWS_ENDPOINT_URL": url, "AWS_SKIP_SIGNATURE": "true", "AWS_REGION": "us-east-1"},

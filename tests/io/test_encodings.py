@@ -1,4 +1,4 @@
-"""Which encodings suit some bytes."""
+"""Finding encodings that fit some bytes."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Which decoder runs, and that with ``library`` none of ours does."""
+"""Selection of decoders; with ``library`` none of ours runs."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ IMAGES = np.array([jpeg(seed=seed) for seed in range(3)], object)
 
 @pytest.fixture
 def chosen(monkeypatch):
-    """Sets the variable, and lets it be read again."""
+    """Set the variable and have it read again."""
 
     def choose(value):
         if value is None:
@@ -86,7 +86,7 @@ def test_the_command_shows_them(order):
 
 
 def count(monkeypatch, owner, name):
-    """The calls of a function from now on."""
+    """Record the calls of a function."""
     calls = []
     function = getattr(owner, name)
 
@@ -99,7 +99,7 @@ def count(monkeypatch, owner, name):
 
 
 def both(chosen, read):
-    """What reading gives with our decoders and with the libraries; the cache of one must not serve the other."""
+    """Read with our decoders and with the libraries; neither may use the cache of the other."""
     found = []
     for choice in ("own", "library"):
         chosen(choice)

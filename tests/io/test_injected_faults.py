@@ -1,4 +1,4 @@
-"""Each call by which a file is read or written fails once: no wrong value, nothing half done, and an error that names the file."""
+"""Each call that reads or writes a file fails once: no wrong value, no partial result, and an error that names the file."""
 
 import gzip
 import os
@@ -51,7 +51,7 @@ def values(source):
 
 
 def read_all(path):
-    """By index, in order, and by a loader: what each way has to say must be the same."""
+    """Read by index, in order and by a loader, which must agree."""
     source = hr.open(path)
     found = values(source)
     passed = [example["x"] for example in hr.open(path)]
@@ -64,7 +64,7 @@ def wanted(columns):
 
 
 def names_a_file(error, *folders):
-    """Whether an error says which file it is about."""
+    """Whether an error names its file."""
     if isinstance(error, HeadraceError):
         where = getattr(error, "where", None)
         return any(str(folder) in str(error) for folder in folders) or bool(where is not None and where.path)
@@ -72,7 +72,7 @@ def names_a_file(error, *folders):
 
 
 def every_fault(faults, run, reset):
-    """Run once for each call that a clean run makes. Where calls of a kind are many, they fail in its ways by turns."""
+    """Run once for each call of a clean run. If there are many calls of a kind, the kinds of failure alternate."""
     reset()
     with faults.counting():
         run()
@@ -178,7 +178,7 @@ def test_writing(tmp_path, cache, name, before):
 
 @pytest.mark.parametrize("name", ["x.csv.gz", "x.npz", "x.parquet"])
 def test_two_faults_while_one_file_is_written(tmp_path, cache, name):
-    """What clears up after the first fault meets the second."""
+    """The cleanup after the first fault meets the second."""
     data = tmp_path / "data"
     data.mkdir()
     path = data / name
@@ -247,7 +247,7 @@ def test_a_cache_entry_that_cannot_be_begun_is_locked_no_longer(tmp_path, fault)
 
 
 def test_a_thread_that_cannot_open_the_copy_gives_the_entry_up(tmp_path, cache):
-    """The descriptors run out just when the next file is inflated ahead."""
+    """Descriptors run out while the next file is inflated ahead."""
     path = tmp_path / "x.gz"
     path.write_bytes(gzip.compress(os.urandom(1000)))
     stream = InflatedStream(str(path), "gzip")
@@ -316,7 +316,7 @@ def test_reading_folders(tmp_path, cache, format):
 @pytest.mark.parametrize("format", FOLDERS)
 @pytest.mark.parametrize("is_there", [False, True])
 def test_writing_folders(tmp_path, cache, format, is_there):
-    """The folder appears whole or not at all, and an empty one that was there stays."""
+    """The folder appears completely or not at all, and an existing empty one stays."""
     data = tmp_path / "data"
     path = data / "folder"
     write_folder(tmp_path / "wanted", format)
@@ -389,7 +389,7 @@ def test_preparing_a_dataset(tmp_path, cache, monkeypatch, spills):
 
 @pytest.fixture
 def full(tmp_path):
-    """A disk with room for almost nothing."""
+    """An almost full disk."""
     place = tmp_path / "full"
     place.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=16k", "none", str(place)]

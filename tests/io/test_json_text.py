@@ -1,4 +1,4 @@
-"""JSON from elsewhere: how deep it may be, against a plain reader."""
+"""Nesting depth of untrusted JSON, compared with a plain reader."""
 
 import json
 
@@ -54,7 +54,7 @@ def test_deep_text_is_a_value_error(levels, opening, closing):
         with pytest.raises(ValueError, match="more than 200 levels deep: line 1 column"):
             load_json(given_text)
     assert too_deep(text.encode()) == len(opening) * MOST_DEEP
-    with pytest.raises((ValueError, TypeError, KeyError)):  # whatever is wrong with it, and no RecursionError
+    with pytest.raises((ValueError, TypeError, KeyError)):  # whatever is wrong with it, not a RecursionError
         Schema.from_json('{"features": {"x": {"dtype": "str", "shape": [], "default": ' + text + "}}}")
 
 

@@ -1,4 +1,4 @@
-"""Every way in which people name files."""
+"""Every way to name files."""
 
 from pathlib import Path
 
@@ -177,6 +177,6 @@ def test_absolute_survives_a_change_of_folder(folder, tmp_path_factory, monkeypa
 
 
 def test_what_may_not_be_looked_at_is_not_said_to_be_missing(tmp_path):
-    (tmp_path / "round").symlink_to(tmp_path / "round")  # as a folder on the way that nobody may enter, which root may
+    (tmp_path / "round").symlink_to(tmp_path / "round")  # a folder without permission would not stop root
     with pytest.raises(OSError, match="symbolic links"):
         expand(str(tmp_path / "round" / "x.tfrecord"))

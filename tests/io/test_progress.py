@@ -17,7 +17,7 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def terminal(monkeypatch):
     def begin():
-        # In the test itself: pytest sets stderr anew between a fixture and its test.
+        # In the test itself: pytest replaces stderr between a fixture and its test.
         stream = Terminal()
         monkeypatch.setenv("TERM", "xterm")
         monkeypatch.setattr(sys, "stderr", stream)

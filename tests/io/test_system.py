@@ -1,4 +1,4 @@
-"""What control groups allow, from folders that look like those of the system."""
+"""Limits of control groups, from folders that imitate the system's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads: work done ahead, and the end of a process in the middle of it."""
+"""Threads: prefetching, and process exit in the middle of it."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ def test_works_in_advance_but_not_further_than_asked():
     next(running)
     assert [next(running) for _ in range(90)] == list(range(1, 91))
     running.close()
-    assert 91 <= len(made) <= 91 + 3 + 1  # those on the shelf, and the one at hand
+    assert 91 <= len(made) <= 91 + 3 + 1  # the finished ones, and the current one
 
 
 def test_an_error_comes_in_its_place():
@@ -152,7 +152,7 @@ leaving.wait()
 
 
 def test_the_end_of_python_waits_for_a_thread_that_has_done_its_work_and_is_not_gone_yet():
-    """What is local to a thread is deleted last of all, after everything that this package does in it."""
+    """Thread-local values are deleted last, after everything that this package does in the thread."""
     assert run(ON_ITS_WAY_OUT) == (0, "mine end\n", "")
 
 

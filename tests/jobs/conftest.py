@@ -1,4 +1,4 @@
-"""A store of buckets in a folder, and jobs in it."""
+"""A store of buckets in a folder, and its jobs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def script(tmp_path):
 
 @pytest.fixture
 def run(tmp_path, store):
-    """Run a job; gives its record. ``run.lines`` is what was logged."""
+    """Run a job and return its record. ``run.lines`` has the log."""
     lines = []
 
     def start(

@@ -1,4 +1,4 @@
-"""A featurizer and Linear Learner, one after the other, as jobs: what comes out predicts."""
+"""A featurizer job, then a Linear Learner job: the result predicts."""
 
 import json
 

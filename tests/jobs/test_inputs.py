@@ -1,4 +1,4 @@
-"""Channels: what of them reaches a script, in every mode."""
+"""Channels, as a script sees them in every mode."""
 
 import gzip
 import json
@@ -168,7 +168,7 @@ def test_file_mode_is_a_copy(run, script, store):
 @pytest.mark.parametrize(
     ("prefix", "names"),
     [
-        ("s3://in/ab", ["1", "x/2", "abc"]),  # what is in the folder of that name, and what else begins like it
+        ("s3://in/ab", ["1", "x/2", "abc"]),  # the folder of that name, and other keys with that prefix
         ("s3://in/ab/", ["1", "x/2"]),
         ("s3://in/ab/1", ["1"]),
         ("s3://in/ab/x", ["2"]),
@@ -209,7 +209,7 @@ def test_paths_as_a_store(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("prefix", ["out", "out/", "out/a"])
 def test_what_is_still_being_written_is_no_object(store, prefix):
-    """Also where its writer was killed: jobs take the answers of other jobs."""
+    """Even if the writer was killed: jobs read the answers of other jobs."""
     store.put("s3://data/out/b/a.csv", "1")
     folder = store.resolve("s3://data/out")
     names = [one.uri for one in store.objects(f"s3://data/{prefix}")]

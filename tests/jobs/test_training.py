@@ -317,7 +317,7 @@ STUBBORN = """
 
 
 class WhenReady:
-    """Does something as soon as a script says that it is ready."""
+    """Call a function as soon as a script reports that it is ready."""
 
     def __init__(self, act):
         self.act = act
@@ -349,7 +349,7 @@ def test_time_is_up(run, script, model):
 
 
 class Waiting:
-    """A container that fails when it is told to stop."""
+    """A container that fails when stopped."""
 
     name = "waiting"
     environment: dict = {}  # noqa: RUF012
@@ -417,7 +417,7 @@ def test_a_killed_job_leaves_no_artifact_and_says_so(script, tmp_path):
         assert "ready" in line
         assert read_job(tmp_path, "job").status == "InProgress"
         runner.send_signal(signal.SIGKILL)
-        assert runner.stdout.read() == ""  # which the script would hold open if it lived on: its runner's output ends
+        assert runner.stdout.read() == ""  # a surviving script would hold it open
     record = read_job(tmp_path, "job")
     assert record.status == "Failed"
     assert "ended without finishing" in record.failure_reason
@@ -449,7 +449,7 @@ def test_a_killed_job_takes_along_what_its_script_has_started(script, tmp_path):
 
 
 def full(monkeypatch, *names, number=errno.ENOSPC):
-    """From now on, files of these names cannot be completed, as on a full disk."""
+    """Make completing files of these names fail, as on a full disk."""
     close = AtomicFile.close
 
     def fail(file):
@@ -629,7 +629,7 @@ def test_source_dir_as_an_archive(run, store, tmp_path, model):
 
 
 def test_a_package_is_installed_and_run_as_a_module(run, tmp_path, model):
-    pytest.importorskip("setuptools.command.bdist_wheel")  # else pip would download one that has it
+    pytest.importorskip("setuptools.command.bdist_wheel")  # otherwise pip would download a newer one
     source = tmp_path / "source"
     source.mkdir()
     (source / "setup.py").write_text(

@@ -46,7 +46,7 @@ class Numbers:
 
 
 class Damaged(Numbers):
-    """Numbers, with some examples that cannot be read."""
+    """Numbers, with some unreadable examples."""
 
     def __init__(self, n, bad, **options):
         super().__init__(n, **options)
@@ -60,7 +60,7 @@ class Damaged(Numbers):
 
 
 class Streaming(Numbers):
-    """Numbers that are streamed as long as ``length_known`` is false."""
+    """Numbers that are streamed while ``length_known`` is false."""
 
     def __init__(self, n, *, bad_at=None, **options):
         super().__init__(n, **options)
@@ -89,13 +89,13 @@ class Streaming(Numbers):
 
 
 def loader_threads():
-    """The loader threads that run now."""
-    # The loader numbers its threads; pools that other layers keep for the life of the process are theirs to count.
+    """The running loader threads."""
+    # The loader's threads are numbered; pools of other layers, which live as long as the process, are not counted.
     return [thread for thread in threading.enumerate() if thread.name.removeprefix("headrace-").isdigit()]
 
 
 def wait_for_threads(limit_s=300.0):
-    """Wait until no loader thread runs; true when that has happened in time."""
+    """Wait until no loader thread runs; false on timeout."""
     end = time.monotonic() + limit_s
     while loader_threads():
         if time.monotonic() > end:

@@ -1,4 +1,4 @@
-"""Onward to an accelerator: what can be shown without one."""
+"""Copying to an accelerator, as far as it can be tested without one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TestTorch:
 
     @pytest.mark.parametrize("options", [{"threads": 0}, {"threads": 2}, {"workers": 2, "start_method": "fork"}])
     def test_another_device(self, options):
-        """The device "meta" holds shapes only, and every machine has it."""
+        """The device "meta" holds only shapes, and exists on every machine."""
         batches = list(hr.Loader(Numbers(40), 8, to="torch", device="meta", **options))
         assert [tuple(batch["row"].shape) for batch in batches] == [(8, 2)] * 5
         assert {batch["row"].device.type for batch in batches} == {"meta"}
@@ -49,7 +49,7 @@ class TestTorch:
             assert batch["row"][:, 0].tolist() == batch["i"].tolist()
 
     def test_copies_run_on_a_stream_of_their_own(self, monkeypatch):
-        """On a GPU that writes down what it is told."""
+        """On a fake GPU that records its calls."""
         torch = pytest.importorskip("torch")
         told = []
         monkeypatch.setattr(torch, "cuda", _Cuda(told))
@@ -134,7 +134,7 @@ def test_tensors_of_workers_share_the_ring():
 
 @pytest.mark.jax
 def test_arrays_of_jax_outlive_their_slots():
-    """JAX takes aligned memory as it is: a slot must not be used again while one of its arrays lives."""
+    """JAX uses aligned memory in place: a slot must not be reused while one of its arrays lives."""
     source = Numbers(2000, cuts_cleanly=False)
     loader = hr.Loader(source, 10, to="jax", workers=2, start_method="forkserver", map_batch=widened)
     held = [batch["wide"] for batch in loader]
@@ -205,7 +205,7 @@ class TestJax:
 
 
 def test_the_next_block_is_finished_early():
-    """With a device, the next batch is on its way before this one is given out."""
+    """With a device, the next batch is being copied before this one is yielded."""
     from headrace.loading.making import BatchMaker
     from headrace.loading.plan import Cursor, RoundPlan
     from headrace.loading.workers.processes import WorkerPrefetcher

@@ -1,4 +1,4 @@
-"""Processes that end while a loader's threads are at work."""
+"""Processes that exit while a loader's threads work."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import pytest
 import headrace as hr
 from headrace._optional import available
 
-# Every batch takes native code a while, so that threads are inside it whenever the script ends.
+# Every batch takes a while in native code, so that threads are inside it when the script ends.
 SCRIPT = """
 import atexit, os, signal, sys, threading, warnings
 import numpy as np

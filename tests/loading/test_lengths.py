@@ -1,4 +1,4 @@
-"""Padding, buckets and packing mean what their docstrings say, beside plain loops that say it again."""
+"""Padding, buckets and packing, compared with plain loops."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_rows_beyond_the_last_bound():
 
 
 def packed_plainly(rows, length, overlong):
-    """First fit, as one would write it down: lists of (row, place in the row, value)."""
+    """Plain first fit: lists of (row, position in the row, value)."""
     pieces = []
     for number, row in enumerate(rows):
         if overlong == "split":

@@ -1,4 +1,4 @@
-"""The loader: what batches hold, how loops end, what errors say."""
+"""The loader: contents of batches, ends of loops, errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def batches_of(n, size):
     st.booleans(),
 )
 def test_what_a_batch_holds(n, size, threads, prefetch, cuts_cleanly, seed, drop_last):
-    """It depends on order and batch size alone: not on threads, prefetching, or how many are read at once."""
+    """It depends only on order and batch size, not on threads, prefetching or job size."""
     order = {} if seed is None else {"shuffle": True, "seed": seed}
     loader = Loader(
         Numbers(n, cuts_cleanly=cuts_cleanly),
@@ -181,7 +181,7 @@ def test_damage_comes_in_place_of_its_batch(threads, cuts_cleanly):
     assert caught.value.where == Where(path="numbers", record=50)
     assert not loader_threads()
     assert next(batches, None) is None
-    # The state stands before the batch that failed: a new loop tries it again.
+    # The state is before the failed batch: a new loop tries it again.
     assert loader.state_dict()["position"] == 48
     with pytest.raises(CorruptRecord):
         next(iter(loader))
@@ -288,7 +288,7 @@ def test_several_iterators_go_their_own_ways():
     loader = Loader(Numbers(20), 3, threads=2)
     first = iter(loader)
     a = [next(first)]
-    second = iter(loader)  # begins where the first one stands, and the state is its own from now on
+    second = iter(loader)  # begins where the first one is, and owns the state from now on
     b = [next(second)]
     a += list(first)
     assert loader.state_dict()["position"] == 6
@@ -353,7 +353,7 @@ def test_interrupts_leave_no_threads():
 
 
 def test_batches_are_ones_own():
-    """A batch stays what it is while later ones are made."""
+    """A batch does not change while later ones are made."""
     held = list(Loader(Numbers(3000), 7, threads=3))
     assert indices_of(held) == batches_of(3000, 7)
 
@@ -451,7 +451,7 @@ def test_what_it_says_of_itself():
 
 
 class Stateless:
-    """No source, no order and no number."""
+    """Arguments that are not a source, an order or a number."""
 
 
 @pytest.mark.parametrize(

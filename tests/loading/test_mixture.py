@@ -1,4 +1,4 @@
-"""Mixtures: exact proportions, no example twice before all came once, exact resume."""
+"""Mixtures: exact proportions, no example repeated before all were used, exact resume."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from headrace.sources.source import ColumnSource
 
 
 class Tagged(Numbers):
-    """Numbers that say which source they are from."""
+    """Numbers tagged with their source."""
 
     def __init__(self, tag, n, **options):
         super().__init__(n, fingerprint=f"{tag}{n}", **options)
@@ -178,7 +178,7 @@ def test_a_sampler_over_a_mixture():
 
 
 def test_sources_that_differ_in_kind():
-    """Where one source gives fixed rows and another varying ones, the batch varies, and is not cut."""
+    """If one source has fixed rows and another varying ones, the batch varies and is not cut."""
     fixed, varying = ColumnSource({"x": np.arange(8).reshape(4, 2)}), Ragged3()
     mixture = Mixture({fixed: 1, varying: 1})
     assert not mixture.cuts_cleanly

@@ -1,4 +1,4 @@
-"""Rounds: every position once, the same number of batches on every rank, whatever changes in between."""
+"""Rounds: every position once, equal numbers of batches on every rank, whatever changes in between."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIZES = st.integers(0, 200)
 
 
 def batches_of(layout, cursor, n, rank, counts=(1,)):
-    """The positions of each batch of one rank, and where the run stands after it."""
+    """The positions of each batch of one rank, and the state after it."""
     turns = cycle(counts)
     for run in layout.runs(cursor, n, rank, lambda: next(turns)):
         for number in range(run.batches):
@@ -60,7 +60,7 @@ def test_sizes_of_batches(layout, n):
 
 @given(st.integers(1, 150), st.lists(st.tuples(LAYOUTS, st.integers(0, 5), st.integers(1, 5)), min_size=1, max_size=6))
 def test_an_epoch_in_changing_company(n, legs):
-    """Stop after some rounds, go on with another world and batch size, and so on: nothing is lost or read twice."""
+    """Stop after some rounds and resume with another world and batch size, repeatedly: nothing is lost or read twice."""
     cursor, seen = Cursor(0, 0), []
     for other, count, pace in legs:
         layout = RoundPlan(other.world, other.batch_size)

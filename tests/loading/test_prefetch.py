@@ -1,4 +1,4 @@
-"""Jobs ahead of their consumer: in order, no polling, nothing left behind."""
+"""Prefetched jobs: in order, no polling, nothing left behind."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_jobs_that_must_not_overlap():
 
 
 def test_close_waits_for_the_threads():
-    before = set(loader_threads())  # of tests before this one, which are about to end
+    before = set(loader_threads())  # of earlier tests, about to end
     made = Prefetcher(numbers(50), threads=2, ahead=8)
     next(made)
     threads = set(loader_threads()) - before
@@ -220,11 +220,11 @@ def test_threads_sleep_when_there_is_nothing_to_do():
     next(made)
     clocks = [time.pthread_getcpuclockid(thread.ident) for thread in loader_threads()]
     assert len(clocks) == 3
-    # Once they have done what there was, the time that they have used stays as it is, however much happens meanwhile.
+    # Once they have done their work, their CPU time stays constant, whatever else happens.
     used, before = [time.clock_gettime_ns(clock) for clock in clocks], None
     while used != before:
         for _ in range(100):
-            time.sleep(0)  # Whoever waits for the interpreter gets it.
+            time.sleep(0)  # A thread that waits for the interpreter gets it.
             sum(range(1000))
         used, before = [time.clock_gettime_ns(clock) for clock in clocks], used
     made.close()

@@ -88,7 +88,7 @@ def test_a_child_of_a_child():
 
 
 def test_forks_while_threads_work():
-    """Whatever a thread held when the process was forked, the child does not wait for it."""
+    """The child does not wait for anything a thread held during the fork."""
     batches = iter(Loader(Numbers(100_000), 2, threads=3, prefetch=8))
     for _ in range(20):
         for _ in range(37):
@@ -167,7 +167,7 @@ def test_ctrl_c():
 
 
 def test_workers_of_a_process_pool():
-    """Loaders travel by pickle to processes that were started afresh."""
+    """Loaders can be pickled to new processes."""
     done = run_script(
         """
         import pickle

@@ -1,4 +1,4 @@
-"""Which rank a process is when nobody says so."""
+"""Detecting the rank of a process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from headrace.loading.plan import default_shard
 
 
 class TestLauncher:
-    """``RANK`` and ``WORLD_SIZE`` hold whatever batches are handed over as."""
+    """``RANK`` and ``WORLD_SIZE`` apply for every ``to=``."""
 
     @pytest.fixture(autouse=True)
     def ranks(self, monkeypatch):
@@ -71,7 +71,7 @@ class TestTorch:
             hr.Loader(Numbers(64), 4, to="torch")
 
     def test_torch_distributed(self, tmp_path):
-        """Two real ranks: together they read every example once, in as many batches each."""
+        """Two real ranks read every example once, in equal numbers of batches."""
         code = """
         import sys
         import torch.distributed as dist
@@ -95,7 +95,7 @@ class TestTorch:
 
     @pytest.mark.parametrize("context", ["fork", "spawn"])
     def test_torchs_own_loader_on_two_ranks(self, context, tmp_path):
-        """DistributedSampler and workers of torch's, in two real ranks: every example once."""
+        """torch's DistributedSampler and workers on two real ranks read every example once."""
         code = """
         import sys
         import torch.distributed as dist
@@ -124,7 +124,7 @@ class TestTorch:
 
 
 def run_ranks(code, *arguments, environment=None):
-    """Run a program as rank 0 and as rank 1; what they print, and what they complain of."""
+    """Run a program as rank 0 and rank 1; returns stdout and stderr."""
     ranks = [
         subprocess.Popen(
             [sys.executable, "-c", textwrap.dedent(code), str(rank), *map(str, arguments)],
@@ -151,7 +151,7 @@ def free_port():
 
 @pytest.mark.jax
 def test_jax_on_two_processes():
-    """Two real processes of two devices each: global batches, in which every example of an epoch is exactly once."""
+    """Two real processes with two devices each: global batches hold every example of an epoch exactly once."""
     code = """
     import sys
     import jax
@@ -193,7 +193,7 @@ def test_jax_on_two_processes():
     """
     environment = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
     ends = run_ranks(code, free_port(), environment=environment)
-    assert all(out.endswith("done\n") for out, _ in ends), ends  # behind what gloo says of its connections
+    assert all(out.endswith("done\n") for out, _ in ends), ends  # after gloo's messages about connections
 
 
 @pytest.mark.jax

@@ -1,4 +1,4 @@
-"""Where the time went, and what to change."""
+"""The report of a loader."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_counts(threads):
     list(islice(loader, 3))
     assert loader.report().epoch == 0  # the last finished one
     list(loader)
-    assert (loader.report().epoch, loader.report().batches) == (1, 10)  # counted since the loop was left
+    assert (loader.report().epoch, loader.report().batches) == (1, 10)  # counted until the loop was left
 
 
 def test_a_running_epoch():
@@ -51,7 +51,7 @@ def test_epochs_of_one_loop_are_apart():
 
 
 class Clock:
-    """Stands still but for what tests let pass."""
+    """A clock that tests advance."""
 
     def __init__(self):
         self.now_ns = 0

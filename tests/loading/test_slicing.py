@@ -1,4 +1,4 @@
-"""Cutting a batch: what comes out, and that nothing is copied."""
+"""Slicing a batch without copying."""
 
 from __future__ import annotations
 

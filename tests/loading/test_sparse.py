@@ -48,7 +48,7 @@ def test_a_batch_outlives_the_loader(source, whole):
     "to", [pytest.param("torch", marks=pytest.mark.torch), pytest.param("jax", marks=pytest.mark.jax)]
 )
 def test_they_stay_scipys_for_other_libraries(source, whole, to):
-    """Which have no sparse rows that all of their functions take; the other features go over."""
+    """These libraries lack generally usable sparse rows; the other features are converted."""
     batch = next(iter(hr.Loader(source, 32, to=to)))
     assert isinstance(batch["sparse"], scipy.sparse.csr_array)
     assert not isinstance(batch["int32"], np.ndarray)

@@ -1,4 +1,4 @@
-"""Stopping and going on: exact to the batch, under any other world, batch size or number of threads."""
+"""Stop and resume: exact to the batch, with any world, batch size or number of threads."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_a_state_that_is_none(change):
 
 
 class Run(RuleBasedStateMachine):
-    """A training run on several ranks that is stopped, moved to other machines and resized, again and again.
+    """A training run on several ranks that is repeatedly stopped, moved and resized.
 
     Every position of every epoch must be read exactly once, whatever happens.
     """
@@ -223,7 +223,7 @@ class Run(RuleBasedStateMachine):
     def close(self):
         for iterator in self.iterators:
             iterator.close()
-        assert wait_for_threads()  # those of loops that were left may still be ending
+        assert wait_for_threads()  # those of abandoned loops may still be ending
 
     def teardown(self):
         if hasattr(self, "iterators"):

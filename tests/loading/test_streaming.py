@@ -1,4 +1,4 @@
-"""Epochs that a source streams, because that is cheaper than by index just now."""
+"""Epochs streamed by a source, when that is cheaper than reading by index."""
 
 from __future__ import annotations
 

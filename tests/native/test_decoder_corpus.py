@@ -1,6 +1,6 @@
-"""Small inputs that fuzzing found interesting, through our decoders and through the libraries for their formats.
+"""Interesting inputs found by fuzzing, decoded by our decoders and by libraries.
 
-`make fuzz` looks for others; `tools/fuzz_corpus.py` writes these files anew from what it found.
+`make fuzz` finds others; `tools/fuzz_corpus.py` rewrites these files from its corpus.
 """
 
 import random
@@ -31,7 +31,7 @@ def corpus(name):
 
 
 def with_flips(inputs):
-    """Sound inputs, and each with a changed byte at a few places."""
+    """Valid inputs, and variants with a changed byte."""
     rng = random.Random(1)
     for data in inputs:
         yield data
@@ -48,11 +48,11 @@ def deflated(content, level=1, strategy=0):
 
 
 def inflated(stream, wbits):
-    """What zlib makes of a stream: its bytes, whether it is sound, and what follows it."""
+    """zlib's result for a stream: its bytes, whether it is valid, and what follows."""
     inflater = zlib.decompressobj(wbits)
     out = b""
     try:
-        for at in range(0, len(stream), 16):  # A fault takes what came before it in the same call.
+        for at in range(0, len(stream), 16):  # A fault discards the output of the same call.
             out += inflater.decompress(stream[at : at + 16], MOST_BYTES)
     except zlib.error:
         return out, False, b""
@@ -60,7 +60,7 @@ def inflated(stream, wbits):
 
 
 def members(file):
-    """What all members of a GZIP file hold, and whether all are sound."""
+    """The contents of all members of a GZIP file, and whether all are valid."""
     out, is_sound = b"", True
     while file and is_sound:
         content, is_sound, file = inflated(file, 31)
@@ -69,14 +69,14 @@ def members(file):
 
 
 def natively_inflated(file):
-    """What native code gives of a GZIP file, and whether it took all of it."""
+    """The result of native code for a GZIP file, and whether it read all of it."""
     inflater = _native.GzipInflater(1 << 16, 1)
     inflater.give(file, len(file), True)
     return b"".join(map(bytes, inflater.take())), inflater.state == "done"
 
 
 def gzip_file(compressed):
-    """A file round what is compressed, with the right trailer."""
+    """A file around compressed data, with the right trailer."""
     content = inflated(compressed, -15)[0]
     return bytes.fromhex("1f8b0800000000000000") + compressed + struct.pack("<II", zlib.crc32(content), len(content))
 
@@ -97,7 +97,7 @@ def test_gzip():
 
 
 def unpacked(frame, size):
-    """What native code makes of a Zstandard frame, or nothing where it is left to the library."""
+    """The result of native code for a Zstandard frame, or nothing if it is left to the library."""
     framed, begins, _ = _native.frame_chunks(64, ZSTD, [frame], np.array([size], np.int64), group_size=1)
     try:
         chunks = _native.open_chunks(bytes(64) + framed.tobytes(), begins, most_bytes=1 << 40, verify=False)

@@ -1,4 +1,4 @@
-"""Mapped files: memory that lives as long as somebody looks at it."""
+"""Mapped files: the memory lives as long as a view of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Headers of .npy files: what numpy writes is read, what is not one is refused, and nothing is read that Python would not read."""
+"""Headers of .npy files: NumPy's are read, invalid ones are refused, and nothing that Python would refuse is read."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_whatever_is_read_is_what_python_reads(edits, major):
 
 
 def parsed(blob: bytes) -> tuple | None:
-    """What is read, or None for a fault of grammar."""
+    """The parsed header, or None for a syntax error."""
     try:
         return _native.parse_npy_header(blob)
     except _native.FormatError as error:

@@ -1,6 +1,6 @@
-"""The keyed permutation: pinned, whole, equal to the slow reference, and as good as chance would be.
+"""The keyed permutation: pinned, a bijection, equal to the slow reference, statistically random.
 
-The statistics are computed from fixed seeds, so that they cannot fail by bad luck. The limits lie five standard deviations away
+The statistics use fixed seeds, so they cannot fail by chance. The limits are five standard deviations away
 from what true chance gives.
 """
 
@@ -24,13 +24,13 @@ def order(n, seed, epoch=0):
 
 
 def surprise(counts, expected, freedom):
-    """How many standard deviations the chi-square of some counts lies above what chance gives, about."""
+    """About how many standard deviations the chi-square of some counts is above its mean."""
     chi_square = ((counts - expected) ** 2 / expected).sum()
     return (chi_square - freedom) / (2 * freedom) ** 0.5
 
 
 def test_order_is_forever():
-    # Changing any of these is a breaking release: orders are promised to stay as they are.
+    # Changing any of these is a breaking release: orders are a promise.
     assert order(10, 42).tolist() == [0, 1, 7, 3, 9, 8, 6, 5, 4, 2]
     assert order(10, 42, 1).tolist() == [4, 6, 5, 9, 1, 7, 2, 8, 0, 3]
     assert order(1, 0).tolist() == [0]

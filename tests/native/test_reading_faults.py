@@ -1,4 +1,4 @@
-"""Native code that reads files: reads that fail, are interrupted, or bring less than was asked for."""
+"""Native file reading: reads that fail, are interrupted or return less than requested."""
 
 import errno
 import os
@@ -63,13 +63,13 @@ def test_a_read_that_brings_less_is_continued():
 
 
 def switches(thread):
-    """How often a thread has waited."""
+    """How often a thread has blocked."""
     text = Path(f"/proc/self/task/{thread.native_id}/status").read_text()
     return int(text.split("\nvoluntary_ctxt_switches:")[1].split()[0])
 
 
 def test_signals_interrupt_no_read(tmp_path):
-    """Opening a named pipe waits for a writer, and reading it for bytes: a signal ends either wait, and it is begun again."""
+    """Opening a named pipe waits for a writer, and reading waits for bytes: a signal interrupts either, and it is restarted."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     found, caught = [], []

@@ -1,4 +1,4 @@
-"""TFRecord framing: what TensorFlow wrote is found, whatever is damaged is named, and the reference agrees on any bytes."""
+"""TFRecord framing: TensorFlow's files are read, damage is located, and the reference agrees on any bytes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def scan(data, start=0, stop=None, *, verify=True, max_records=1 << 40):
 
 
 def scan_all(data, **options):
-    """Starts, fault or None, and where it is or where the data end."""
+    """Offsets, fault or None, and its position or the end of the data."""
     try:
         starts, end = scan(data, **options)
     except _native.FormatError as error:
@@ -118,7 +118,7 @@ def test_finding_from_anywhere():
     for start in range(len(FILE) + 2):
         assert _native.find_tfrecord(FILE, start) == next((at for at in STARTS if at >= start), -1)
     assert _native.find_tfrecord(b"", 0) == -1
-    assert _native.find_tfrecord(bytes(1000), 0) == -1  # zeros are no record
+    assert _native.find_tfrecord(bytes(1000), 0) == -1  # zeros are not a record
     assert _native.find_tfrecord(FILE, 1 << 63) == -1
 
 
@@ -210,7 +210,7 @@ def test_gathering_wants_arguments_that_fit():
 def test_spans_keep_the_bytes_alive():
     view = gather(bytearray(FILE), STARTS).view(2)
     gc.collect()
-    _ = [bytearray(len(FILE)) for _ in range(50)]  # would overwrite what was let go of
+    _ = [bytearray(len(FILE)) for _ in range(50)]  # would overwrite released memory
     assert bytes(view) == b"hello" * 100
     assert view.readonly
 

@@ -1,4 +1,4 @@
-"""Runs in the environment of the peers: the real array_record package writes or reads what standard input asks for.
+"""Runs in the environment of the peers: the real array_record package writes or reads as standard input says.
 
 Input and output are JSON. Records travel as files of (uint32 length, bytes).
 """

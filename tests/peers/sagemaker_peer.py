@@ -1,4 +1,4 @@
-"""Runs in .venv-peers-sagemaker: does with the real SDK what standard input asks for, one JSON answer per job."""
+"""Runs in .venv-peers-sagemaker: runs jobs from standard input with the real SDK, one JSON answer per job."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""What we write reads back through the array_record package, and the other way round, over all options of the writer."""
+"""We read files of the array_record package and it reads ours, with all options of the writer."""
 
 import hashlib
 import itertools
@@ -28,7 +28,7 @@ pytestmark = [
 
 
 def ask(jobs):
-    """What the real package answers."""
+    """The answer of the real package."""
     done = subprocess.run([PEERS, SCRIPT], input=json.dumps(jobs), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
@@ -122,7 +122,7 @@ def test_they_read_what_we_write(tmp_path):
 
 
 def test_files_without_compression_are_equal_byte_for_byte(tmp_path):
-    """Also where chunks, footers and paddings end at, before and behind block boundaries."""
+    """Including chunks, footers and padding that end at, before and after block boundaries."""
     content = {f"left{left}": [b"x" * (BLOCK - 109 - left), b"y" * 10] for left in range(240)}
     content |= {f"exact{left}": [b"z" * (2 * BLOCK - 300 - left)] for left in range(80)}
     content |= sets()

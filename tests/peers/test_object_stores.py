@@ -1,4 +1,4 @@
-"""Stores as others built them: moto's server for S3, and for GCS whose XML interface is S3's; Azurite for Azure.
+"""Other implementations of object stores: moto for S3 and for GCS, whose XML interface is S3's; Azurite for Azure.
 
 python -m venv .venv-peers-stores
 .venv-peers-stores/bin/pip install 'moto[server]'
@@ -32,7 +32,7 @@ PLACE = ROOT / ".venv-peers-stores"
 SEARCHED = os.pathsep.join([str(PLACE / "bin"), str(PLACE / "node_modules" / ".bin"), os.environ.get("PATH", "")])
 MOTO, AZURITE = (shutil.which(name, path=SEARCHED) for name in ("moto_server", "azurite-blob"))
 ACCOUNT = "devstoreaccount1"
-KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="  # known to everybody
+KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="  # publicly known
 ROWS = 500
 EXAMPLES = [{"x": np.full(8, number, np.float32), "label": np.int64(number % 10)} for number in range(ROWS)]
 FORMATS = ("tfrecord", "tfrecord.gz", "recordio", "array_record", "npz", "jsonl", "parquet", "avro", "tar")
@@ -48,7 +48,7 @@ def free_port():
 
 @contextmanager
 def running(command, ready):
-    """A server, once it has said that it is ready."""
+    """A server that has reported that it is ready."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "start_new_session": True}
     with subprocess.Popen(command, **options) as server:
         try:
@@ -70,7 +70,7 @@ def moto(tmp_path_factory):
         pytest.skip("needs moto[server]; the head of this file says how")
     port = free_port()
     log = tmp_path_factory.mktemp("moto") / "log"
-    # It tells of every request: what is not read would stop it.
+    # It logs every request, and would block if the log were not read.
     command = f"{MOTO} -H 127.0.0.1 -p {port} 2>&1 | tee {log} | grep --line-buffered Running"
     with running(["bash", "-c", command], "Running on"):
         url = f"http://127.0.0.1:{port}"
@@ -118,7 +118,7 @@ def base(request, monkeypatch):
             "AWS_SECRET_ACCESS_KEY": "s",
             "AWS_REGION": "us-east-1",
         },
-        # moto takes apart what authorizes a request, as S3 has it.
+        # moto parses the authorization of a request, like S3.
         "gs": {"GOOGLE_BASE_URL": url, "GOOGLE_BEARER_TOKEN": "t/x/us-east-1/s3/aws4_request"},
         "az": {
             "AZURE_STORAGE_ENDPOINT": f"{url}/{ACCOUNT}",

@@ -31,7 +31,7 @@ pytestmark = [
 
 
 def ask(jobs, implementation="upb"):
-    """What the SDK answers, over one of protobuf's implementations."""
+    """The answer of the SDK, with one of protobuf's implementations."""
     variables = {**os.environ, "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": implementation}
     done = subprocess.run(
         [PEERS, SCRIPT], input=json.dumps(jobs), capture_output=True, text=True, check=False, env=variables
@@ -100,7 +100,7 @@ def matrices(rng):
 
 
 def refused(rng):
-    """What the SDK refuses, and we do for the same reason."""
+    """Inputs that the SDK and Headrace refuse for the same reason."""
     yield np.zeros(3), None
     yield np.zeros((2, 2, 2)), np.zeros((2, 2))
     yield np.zeros((2, 3)), np.zeros((2, 1))
@@ -201,7 +201,7 @@ def damaged(draw):
 def test_payloads_mean_to_us_what_they_mean_to_protobuf(strategy):
     payloads = examples(strategy, 400)
     jobs = [{"do": "parse", "payloads": [payload.hex() for payload in payloads]}]
-    # upb takes map entries with unknown fields for unknown fields; protobuf's other implementations do not, nor do we.
+    # upb treats map entries with unknown fields as unknown fields; protobuf's other implementations and Headrace do not.
     (answers,) = ask(jobs, "python")
     compared = 0
     for payload, expected in zip(payloads, answers, strict=True):

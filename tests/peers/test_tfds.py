@@ -1,4 +1,4 @@
-"""What TensorFlow Datasets prepares is read as its own TensorFlow path reads it: every feature, format and split expression."""
+"""Datasets prepared by TensorFlow Datasets read as in its TensorFlow path: every feature, format and split expression."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""What we prepare, TFDS reads back; and what both prepare from the same examples is the same."""
+"""TFDS reads what we prepare, and both prepare equal files from equal examples."""
 
 import json
 import os

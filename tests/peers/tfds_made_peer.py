@@ -17,7 +17,7 @@ F = tfds.features
 
 
 def describe(folder):
-    """What its builder knows of a folder, and the examples that its TensorFlow path reads from it."""
+    """Its builder's information about a folder, and the examples that its TensorFlow path reads."""
     made = tfds.builder_from_directory(folder)
     out = {
         "name": made.info.name,

@@ -1,4 +1,4 @@
-"""Asks the real TensorFlow Datasets, in its own environment: makes datasets, and tells what it reads from them.
+"""Runs the real TensorFlow Datasets in its own environment: makes datasets, and prints what it reads from them.
 
 Usage: python tfds_peer.py JOB FOLDER, where JOB is one of those at the end. Prints JSON.
 """
@@ -68,7 +68,7 @@ def numbers():
         features[name] = F.Scalar(np.dtype(name))
         features[name + "_array"] = F.Tensor(shape=(2, 3), dtype=np.dtype(name))
         features[name + "_open"] = F.Tensor(shape=(None, 2), dtype=np.dtype(name))
-        for encoding in ENCODINGS if name != "uint32" else ():  # TFDS cannot read what it writes of that
+        for encoding in ENCODINGS if name != "uint32" else ():  # TFDS cannot read its own files of that type
             features[f"{name}_{encoding}"] = F.Tensor(shape=(3,), dtype=np.dtype(name), encoding=encoding)
             features[f"{name}_{encoding}_open"] = F.Tensor(shape=(None, None), dtype=np.dtype(name), encoding=encoding)
     for name in ("complex64", "complex128"):
@@ -167,7 +167,7 @@ def kinds():
 
 
 def images():
-    """Images of every kind that is decoded the same by all."""
+    """Images of every kind that all decoders decode alike."""
     features = F.FeaturesDict(
         {
             "png": F.Image(shape=(9, 7, 3), encoding_format="png"),
@@ -371,7 +371,7 @@ def make(folder, name, file_format):
 
 
 def read(folder, name):
-    """What TensorFlow's path of TFDS makes of each record, in the order of the files."""
+    """The result of TFDS's TensorFlow path for each record, in file order."""
     made = tfds.builder_from_directory(str(Path(folder) / name / "1.0.0"))
     decode = made.info.features.deserialize_example
     return {split: [plain(decode(record)) for record in records(made, split)] for split in ("train", "test")}
@@ -387,7 +387,7 @@ def records(made, split):
 
 
 def splits(_folder, questions):
-    """What its split language makes of expressions."""
+    """The result of its split language for expressions."""
     answers = []
     for sizes, question in json.loads(questions):
         infos = [
@@ -427,7 +427,7 @@ def splits(_folder, questions):
 
 
 def features_of(_folder, texts):
-    """What TFDS makes of features.json texts: its own JSON again."""
+    """The result of TFDS for features.json texts, as its own JSON."""
     out = []
     for text in json.loads(texts):
         feature = F.FeatureConnector.from_json(json.loads(text))
@@ -442,7 +442,7 @@ def json_of(feature):
 
 
 def decode(folder, name, payloads):
-    """What it makes of payloads that somebody else encoded."""
+    """Its result for payloads encoded elsewhere."""
     features = tfds.builder_from_directory(str(Path(folder) / name / "1.0.0")).info.features
     return [plain(features.deserialize_example(base64.b64decode(payload))) for payload in json.loads(payloads)]
 

@@ -1,4 +1,4 @@
-"""CSV the slow and plain way: Python's csv module in strict mode, and a row's place found byte by byte."""
+"""A slow, plain CSV reader: Python's csv module in strict mode, with row offsets found byte by byte."""
 
 import csv
 import io
@@ -30,7 +30,7 @@ def typed(values: list[str], missing: tuple[str, ...]):
 def rows_around(data: bytes, width: int) -> tuple[list[bytes], list[int]]:
     """All rows of ``width`` fields that can be read, as bytes, and where each damaged stretch begins.
 
-    Behind broken quotes it goes on with the next line; a row with other fields, or that is no UTF-8, is left out by itself.
+    After broken quotes it resumes at the next line; a row with other fields, or invalid UTF-8, is skipped alone.
     """
     rows, faults, at = [], [], 0
     while at < len(data):

@@ -1,4 +1,4 @@
-"""HighwayHash-64 under the key of Riegeli files, word by word as the paper has it."""
+"""HighwayHash-64 with the key of Riegeli files, word by word as in the paper."""
 
 import struct
 

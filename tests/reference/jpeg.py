@@ -1,4 +1,4 @@
-"""JPEGs from given coefficients, the slow and plain way: any numbers in any place, also those that no photo has."""
+"""A slow, plain JPEG writer for arbitrary coefficients, including those that no photo has."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def write_jpeg(
         steps: For each component, its 64 quantization steps in zigzag order.
         units: For each unit, its blocks in the order of the scan.
         restart: Units between restart markers.
-        short_codes: Give frequent symbols codes of 1 to 15 bits, so that some are longer than a decoder looks at once.
+        short_codes: Give frequent symbols codes of 1 to 15 bits, so that some exceed a decoder's lookup width.
     """
     dc_codes = _codes(list(range(12)), short_codes)
     ac_codes = _codes(sorted({run << 4 | size for run in range(16) for size in range(11)}), short_codes)
@@ -106,7 +106,7 @@ def _bits(pieces: list[tuple[int, int]]) -> bytes:
 
 
 def extreme_jpeg(seed: int) -> bytes:
-    """One whose coefficients and steps are as large as they may be, here and there, of a kind that the seed chooses."""
+    """One with extreme coefficients and steps at places chosen by the seed."""
     rng = random.Random(seed)
     sampling = rng.choice([[(1, 1)], [(1, 1)] * 3, [(2, 1), (1, 1), (1, 1)], [(2, 2), (1, 1), (1, 1)]])
     across, down = sampling[0]

@@ -1,4 +1,4 @@
-"""How deep JSON text is nested, byte by byte."""
+"""The nesting depth of JSON text, byte by byte."""
 
 
 def too_deep(text: bytes, most: int) -> int:

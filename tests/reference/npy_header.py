@@ -1,4 +1,4 @@
-"""Headers of .npy files the slow, plain way: Python's own reader of literals, then every check by hand."""
+"""A slow, plain reader of .npy headers: Python's literal parser, then every check by hand."""
 
 from __future__ import annotations
 

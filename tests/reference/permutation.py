@@ -1,4 +1,4 @@
-"""The keyed permutation the slow, plain way: one number after the other."""
+"""A slow, plain keyed permutation, one number at a time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def permuted(n: int, seed: int, epoch: int, position: int) -> int:
 
 
 def encrypt(value: int, bits: int, keys: list[int]) -> int:
-    """One walk through the Feistel network, the halves taking turns. The right one has the odd bit, if there is one."""
+    """One pass through the Feistel network with alternating halves. The right half has the odd bit, if any."""
     right_bits = (bits + 1) // 2
     masks = [(1 << (bits - right_bits)) - 1, (1 << right_bits) - 1]
     halves = [value >> right_bits, value & masks[1]]

@@ -1,4 +1,4 @@
-"""The protobuf wire the slow, plain way."""
+"""A slow, plain reader of the protobuf wire format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RecordIO framing in plain Python: slow, and written from the format's description alone."""
+"""RecordIO framing in slow, plain Python, written from the format's description alone."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def frame_parts(parts: list[bytes]) -> bytes:
 
 
 def split_as_dmlc(payload: bytes) -> list[bytes]:
-    """The parts that dmlc's writer makes: cut wherever the magic word stands at a multiple of 4."""
+    """The parts that dmlc's writer makes: split wherever the magic word is at a multiple of 4."""
     parts, begin = [], 0
     for at in range(0, len(payload) - 3, 4):
         if payload[at : at + 4] == MAGIC_BYTES:
@@ -68,7 +68,7 @@ def split_as_dmlc(payload: bytes) -> list[bytes]:
 def read_around(data: bytes) -> tuple[list[bytes], list[int]]:
     """Payloads of all records that can be read, and where each damaged stretch begins.
 
-    Where no record begins at all, the length of the one before may be wrong: one that begins inside of it counts instead.
+    If no record begins there, the previous length may be wrong: a record that begins inside it counts instead.
     """
     payloads: list[bytes] = []
     faults: list[int] = []

@@ -1,4 +1,4 @@
-"""Riegeli files with simple chunks, read as the format's description says it: slow and plain."""
+"""A slow, plain reader of Riegeli files with simple chunks, written from the format's description."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""The rule of rounds the slow, plain way: deal the positions out and look at what is left."""
+"""Slow, plain rounds: deal out the positions and look at the rest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def rounds(position: int, n: int, world: int, batch_size: int, *, drop_last: boo
         left = [position for share in dealt.pop() for position in share] + left
     shares: list[list[int]] = []
     for rank in range(world):
-        share = -(-len(left) // (world - rank))  # evenly among the ranks that are still to be served, rounded up
+        share = -(-len(left) // (world - rank))  # evenly among the remaining ranks, rounded up
         shares.append(left[:share])
         left = left[share:]
     return [*dealt, shares]

@@ -1,4 +1,4 @@
-"""SageMaker's Record in plain Python: slow, and written from the message's definition and protobuf's rules alone."""
+"""SageMaker's Record in slow, plain Python, written from its definition and protobuf's rules alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def scalar(data: bytes, at: int, wire: int) -> tuple[Any, int]:
-    """The value of a field that is no group."""
+    """The value of a field that is not a group."""
     if wire == 0:
         return varint(data, at)
     size, at = varint(data, at) if wire == 2 else ({1: 8, 5: 4}[wire], at)
@@ -30,7 +30,7 @@ def scalar(data: bytes, at: int, wire: int) -> tuple[Any, int]:
 
 
 def fields(data: bytes) -> list[tuple[int, int, Any]]:
-    """(number, wire type, value) of every field; groups are passed over. Some exception where it is no message."""
+    """(number, wire type, value) of every field; groups are ignored. Raises some exception if it is not a message."""
     found, at, groups = [], 0, []
     while at < len(data):
         tag, at = varint(data, at)

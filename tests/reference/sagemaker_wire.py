@@ -1,4 +1,4 @@
-"""SageMaker Records in every legal form of the wire, for hypothesis."""
+"""SageMaker Records in every legal wire encoding, for hypothesis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tf.train.Example and SequenceExample the slow, plain way, by protobuf's rules.
+"""A slow, plain reader of tf.train.Example and SequenceExample, by protobuf's rules.
 
 A feature is ``(kind, values)``: kind 0 no list, 1 bytes, 2 float32 (as the four bytes of each), 3 int64.
 """
@@ -31,7 +31,7 @@ def values_of(kind, piece):
 
 
 def feature(parts, *, whole):
-    """The Feature that several encodings of it merge to: of two kinds, the last one. ``whole``: look at the others too."""
+    """The Feature that several encodings merge to: of two kinds, the last. ``whole``: also validate the others."""
     kind, pieces = 0, []
     for part in parts:
         for number, layout, piece in fields(part):
@@ -66,6 +66,6 @@ def parse(payload):
 
 
 def look_up(payload, key, *, in_lists=False):
-    """One feature, or one feature list, without a look into anything else. ``None`` where it is not there."""
+    """One feature or feature list, without reading the others. ``None`` if missing."""
     found = [parts for where, name, parts in entries(payload) if (where, name) == (in_lists, key)]
     return value_of(in_lists, found[-1], whole=False) if found else None

@@ -1,4 +1,4 @@
-"""Sparse and ragged features of a tf.Example the slow, plain way, from lists of Python numbers. ``Malformed``: they contradict."""
+"""Slow, plain sparse and ragged features of a tf.Example, from Python lists. ``Malformed`` if they contradict each other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def sparse_row(indices, values, sizes, *, is_sorted=False):
 
 
 def bounds(kind, given, total):
-    """Where each row begins and ends, of ``total`` values."""
+    """Start and end of each row, of ``total`` values."""
     if kind == "uniform_row_length":
         if total % given:
             raise Malformed("uniform")

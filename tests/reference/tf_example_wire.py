@@ -1,4 +1,4 @@
-"""Examples and SequenceExamples in every form that the wire allows, and forms that it does not."""
+"""Examples and SequenceExamples in every legal wire encoding, and illegal ones."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ VALUES = {BYTES_LIST: texts, FLOAT_LIST: floats, INT64_LIST: ints}
 
 
 def unknown(least=4):
-    """Fields that no message here has, groups among them."""
+    """Unknown fields, including groups."""
     number = st.integers(least, 20)
     plain = st.one_of(
         st.builds(lambda n, v, pad: field(n, VARINT, varint(v, pad)), number, ints, st.integers(0, 9)),

@@ -1,4 +1,4 @@
-"""TFRecord the slow, plain way: one record after the other, one byte of CRC after the other."""
+"""A slow, plain TFRecord reader, record by record and CRC byte by byte."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MASK = 0xA282EAD8
 
 
 class Damaged(Exception):
-    """A fault, with the record's number and the byte at which it begins."""
+    """A fault, with the record's number and offset."""
 
     def __init__(self, kind: str, record: int, offset: int) -> None:
         super().__init__(kind, record, offset)

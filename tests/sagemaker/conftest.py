@@ -1,4 +1,4 @@
-"""A store of its own for every test, and no endpoint left running."""
+"""A separate store for every test; no endpoint is left running."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What notebooks ask AWS's own clients for."""
+"""The calls of AWS clients that notebooks make."""
 
 import io
 import json

@@ -189,7 +189,7 @@ def test_reading_asks_for_no_byte_behind_a_record():
 def test_records_of_several_parts_in_both_ways():
     payload = bytes.fromhex(GOLDEN[0][2])[8:]
     for cut in (0, 4, 20, 44):
-        # ML-IO's way: cut anywhere. Only this reading is a Record.
+        # ML-IO splits anywhere. Only this reading gives a Record.
         assert list(common.read_recordio(io.BytesIO(recordio.frame_parts([payload[:cut], payload[cut:]])))) == [payload]
     array = np.array([[1, 2, 3]], np.float32)
     array.view(np.uint32)[0, 1] = recordio.MAGIC

@@ -1,4 +1,4 @@
-"""The well-known flow: featurize, transform, learn, chain, ask; and everything round it."""
+"""The well-known flow (featurize, transform, train, pipeline, predict) and its surroundings."""
 
 import importlib.util
 import json
@@ -295,7 +295,7 @@ def test_a_job_of_another_process_is_waited_for(session, tmp_path, monkeypatch):
     )
 
     def asks_again(seconds):
-        asked_again.touch()  # Until then the job goes on.
+        asked_again.touch()  # The job runs until then.
         time.sleep(seconds)
 
     monkeypatch.setattr("headrace.sagemaker.jobs.time", SimpleNamespace(sleep=asks_again))
@@ -321,7 +321,7 @@ def test_what_is_refused(session, tmp_path):
         sagemaker.SKLearn(entry_point="x.py", entry_pont="y.py", sagemaker_session=session)
     with pytest.warns(UserWarning, match="SKLearn has no argument 'script_mode'") as warned:
         sagemaker.SKLearn(entry_point="x.py", script_mode=True, sagemaker_session=session)
-    assert [warning.filename for warning in warned] == [__file__]  # the notebook's line, which Python shows
+    assert [warning.filename for warning in warned] == [__file__]  # a line of the notebook, which Python shows
     with pytest.raises(ValueError, match="git_config: code is not fetched from git here: clone"):
         sagemaker.SKLearn(entry_point="x.py", git_config={"repo": "https://x"}, sagemaker_session=session)
     for name in ("container_entry_point", "container_arguments", "distribution"):

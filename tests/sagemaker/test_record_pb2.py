@@ -87,7 +87,7 @@ def test_files_of_the_sdk_are_read_and_written_again_to_the_byte(path):
 def test_native_code_reads_what_protobuf_writes(payload):
     try:
         record = record_pb2.Record.FromString(payload)
-        record.DiscardUnknownFields()  # upb takes a whole map entry with an unknown field for one
+        record.DiscardUnknownFields()  # upb treats a whole map entry with an unknown field as unknown
         texts = [record.uid, record.metadata, record.configuration]
         features = dict(record.features)
     except UnicodeDecodeError:  # names that are no UTF-8, which protobuf cannot show

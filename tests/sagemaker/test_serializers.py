@@ -1,4 +1,4 @@
-"""Bodies as the SDK makes and reads them."""
+"""Bodies, as the SDK writes and reads them."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""A folder in the place of an account."""
+"""A folder instead of an AWS account."""
 
 import errno
 import io

@@ -1,4 +1,4 @@
-"""Notebooks that import the SDK by its own name."""
+"""Notebooks that import ``sagemaker``."""
 
 import importlib
 import sys

@@ -1,4 +1,4 @@
-"""Which component each position belongs to."""
+"""The component of each position."""
 
 from __future__ import annotations
 

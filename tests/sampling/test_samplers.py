@@ -1,4 +1,4 @@
-"""Orders: pinned, true permutations, not correlated."""
+"""Orders: pinned, permutations, uncorrelated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether what lies elsewhere reads as it does here."""
+"""Comparing a remote source with a local one."""
 
 import headrace as hr
 

@@ -1,4 +1,4 @@
-"""Sources, and views of them, against the suite that ships in the package."""
+"""Sources and views pass the suite that ships in the package."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Images as features: found, decoded on access, in every view, in every door, and written back as they were."""
+"""Images as features: detected, decoded on access, in every view and call, and written back unchanged."""
 
 import pickle
 

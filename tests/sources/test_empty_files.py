@@ -1,4 +1,4 @@
-"""Files without an example: what opens, with which schema, and what is damage."""
+"""Empty files: which open, with which schema, and which are damaged."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_what_was_written_without_an_example(tmp_path, ending):
     assert dict(hr.open(path).schema) == {}
     nothing_comes_of(hr.open(path))
     assert hr.verify(path).ok
-    # A schema that is given is kept: what is made of batches then need not look whether there is anything.
+    # A given schema is kept, so code on batches needs no special case for empty files.
     source = hr.open(path, schema=SCHEMA)
     assert source.schema == SCHEMA
     batch = source.batch([])

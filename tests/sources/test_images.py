@@ -1,4 +1,4 @@
-"""Columns of paths as images: what is recognised, what must be named, what is refused."""
+"""Columns of image paths: detected, named, refused."""
 
 from types import SimpleNamespace
 
@@ -137,7 +137,7 @@ def test_a_given_schema_of_images(table):
     source = hr.open(table, schema=schema)
     assert source.schema == hr.Schema(schema)
     assert source[3]["path"].shape == (16, 24, 1)
-    assert hr.open(table, schema={"path": hr.Feature("str")})[0]["path"].shape == (16, 24, 3)  # recognised all the same
+    assert hr.open(table, schema={"path": hr.Feature("str")})[0]["path"].shape == (16, 24, 3)  # detected nevertheless
     assert hr.open(table, schema={"path": hr.Feature("str")}, image_columns=())[0] == {"path": "jpegs/0.jpg"}
 
 
@@ -161,7 +161,7 @@ OUTSIDE = [
 
 @pytest.fixture
 def trap(tmp_path):
-    """A folder with images, and an image outside it; gives a function that writes a table with one row behind all that is looked at."""
+    """A folder with images, and an image outside it; returns a function that writes a table with one row after the inspected ones."""
     inside = tmp_path / "inside"
     (inside / "jpegs").mkdir(parents=True)
     (tmp_path / "secret.png").write_bytes(made(noise(3, 3)))
@@ -178,7 +178,7 @@ def trap(tmp_path):
 
 
 def ways_to_read(path, at):
-    """Every way to one row of a file."""
+    """Every way to read one row of a file."""
     yield lambda: hr.open(path, decode=False)[at]
     yield lambda: hr.open(path, decode=False).batch([0, at])
     yield lambda: list(hr.open(path, decode=False))

@@ -77,7 +77,7 @@ def test_shards_are_one_source():
 
 @pytest.mark.parametrize("ending", ["tfrecord", "array_record", "npy", "csv", "jsonl"])
 def test_the_name_of_one_shard_is_that_shard_in_every_call(tmp_path, ending):
-    """A rank that opens its own shard must not read those of the others."""
+    """A rank that opens its own shard must not read the others."""
     hr.write(tmp_path / f"x.{ending}@4", {"k": np.arange(40)})
     own = tmp_path / f"x.{ending}-00002-of-00004"
     for given in (own, str(own), [own]):

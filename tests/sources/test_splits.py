@@ -1,4 +1,4 @@
-"""Parts of splits: expressions, and objects against plain slow code."""
+"""Parts of splits: expressions, and objects compared with slow, plain code."""
 
 import pickle
 from fractions import Fraction
@@ -16,7 +16,7 @@ SHARDS = {"train": [50, 0, 50, 23], "test": [40], "few": [3, 4]}
 
 
 def ids(pieces):
-    """Every example that some pieces hold."""
+    """All examples of some pieces."""
     return [(name, i) for name, start, stop in pieces for i in range(start, stop)]
 
 
@@ -43,7 +43,7 @@ def test_expressions_and_objects_are_slices_of_a_list(data):
     name = data.draw(st.sampled_from(sorted(SIZES)))
     unit = data.draw(st.sampled_from(["", "%", "shard"]))
     n = {"": SIZES[name], "%": 100, "shard": len(SHARDS[name])}[unit]
-    low = -n if unit != "%" else 0  # per cent that round to no example cannot be told from 0 by a slice
+    low = -n if unit != "%" else 0  # a slice cannot tell percentages that round to no example from 0
     bounds = st.none() | st.integers(low, n)
     start, stop = data.draw(bounds), data.draw(bounds)
     expected = slowly(name, start, stop, unit)
@@ -238,7 +238,7 @@ def test_two_percentages_meet(n, percent):
 
 
 def test_a_percentage_from_the_end_stays_one_where_it_rounds_to_nothing():
-    """TFDS makes -0 of it, which is the begin: ``train[-2%:]`` of 12 examples is all of them there."""
+    """TFDS turns it into -0, the beginning: ``train[-2%:]`` of 12 examples is all of them there."""
     sizes = {"train": 12}
     assert resolve_split("train[:-2%]", sizes) == [("train", 0, 12)]
     with pytest.raises(UnsupportedData, match="holds none"):

@@ -1,4 +1,4 @@
-"""Object stores (s3, gs, az): everything that reads and writes files, against a small server that speaks as they do."""
+"""Object stores (s3, gs, az): reading and writing, with a small server that emulates them."""
 
 import io
 import itertools
@@ -249,7 +249,7 @@ def test_an_upload_that_fails_in_the_middle_leaves_no_object(store, monkeypatch,
     with pytest.raises(Unreachable, match="permission to write this"):
         hr.write(f"{store.base}/big.npy", {"values": np.zeros((13, 1 << 20), np.uint8)})
     assert store.objects == {}
-    if not store.base.startswith("az"):  # There, blocks that nobody put together go by themselves.
+    if not store.base.startswith("az"):  # There, uncommitted blocks expire by themselves.
         assert store.uploads == {}
     assert _leftovers() == []
 
@@ -281,7 +281,7 @@ def test_a_conversion_that_broke_off_goes_on_with_what_is_missing(s3):
     s3.fault = None
     with s3.counting() as asked:
         done = hr.convert("s3://bucket/x.tfrecord", "s3://bucket/y.npz@4")
-    assert done.resumed == ROWS  # The units were all there: only uploading was left.
+    assert done.resumed == ROWS  # All units were finished: only the upload was left.
     assert [path for method, path in asked if method == "PUT"] == [
         "/bucket/y.npz-00002-of-00004",
         "/bucket/y.npz-00003-of-00004",
@@ -372,7 +372,7 @@ def test_a_folder_that_fails_on_its_way_is_taken_back(s3):
 
 
 def test_what_arrives_late_is_taken_back_too(s3, monkeypatch):
-    """Requests that are on their way when another fails."""
+    """Requests in flight when another one fails."""
     seen, failed, arrived = threading.Event(), threading.Event(), threading.Event()
     worded, remove_objects = upload.worded, upload.remove_objects
 

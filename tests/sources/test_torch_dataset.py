@@ -1,4 +1,4 @@
-"""A source is a dataset to PyTorch as it stands."""
+"""A source is a PyTorch dataset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning"),
-    # Some torch versions ask for more or fewer workers by a warning.
+    # Some torch versions warn about the number of workers.
     pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),
 ]
 N = 100
@@ -90,7 +90,7 @@ def test_samplers(source):
     assert sorted(halves[0] + halves[1]) == list(range(N))
     weighted = WeightedRandomSampler([0.0] * 99 + [1.0], 5)
     assert labels(DataLoader(source, batch_size=5, sampler=weighted)) == [[99] * 5]
-    # Whole batches out of native code: torch's sampler gives the indices, the source stacks them.
+    # Whole batches from native code: torch's sampler gives the indices, the source stacks the examples.
     batches = BatchSampler(RandomSampler(source), 10, drop_last=False)
     loader = DataLoader(_Batched(source), sampler=batches, batch_size=None)
     assert sorted(sum(labels(loader), [])) == list(range(N))
@@ -153,7 +153,7 @@ def test_a_stateful_data_loader(source, workers):
 
 
 def test_our_loader_keeps_its_state_in_torchs_way(source):
-    """``state_dict`` and ``load_state_dict`` are what torch's checkpoints call, and torch.save takes what they give."""
+    """``state_dict`` and ``load_state_dict`` are what torch's checkpoints call, and torch.save accepts the state."""
     import io
 
     import torch

@@ -1,4 +1,4 @@
-"""Every format behind URLs: the same as from this machine, and by how many requests."""
+"""Every format behind URLs: same as local, and the number of requests."""
 
 import pickle
 
@@ -60,7 +60,7 @@ def server(folder, tmp_path, monkeypatch):
 
 @pytest.fixture
 def large(monkeypatch):
-    """As if the files were larger than what is fetched whole."""
+    """Pretend that files are larger than the limit for whole downloads."""
     monkeypatch.setattr(fileset, "BLOCK_BYTES", 1000)
 
 

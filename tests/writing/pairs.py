@@ -1,4 +1,4 @@
-"""What each format of the registry is converted from and to, and the table of it in docs/convert.md."""
+"""Conversion between all registered formats, and the tables in docs/convert.md."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BEGIN, END = "<!-- {} -->", "<!-- end of {} -->"
 
 
 def formats():
-    """All of the registry that can be written, in its order."""
+    """All writable formats, in the order of the registry."""
     found = {name: format_named(name) for name in registry.OWN}
     return [name for name, format in found.items() if format.writer is not None or format.sink is not None]
 
@@ -64,24 +64,24 @@ CSV = {
 
 
 def schema_of(source, target=None):
-    """Everything that a format holds as it is; beside one that wants certain features, those."""
+    """Everything that a format holds unchanged; with a format that needs certain features, only those."""
     special = next((name for name in (target, source) if name in SAMPLES), None)
     schema = kinds_schema() if special is None else SAMPLES[special][0]
-    without = refused_of(schema, source, certain=special is not None)  # Labels are small enough for any whole numbers.
+    without = refused_of(schema, source, certain=special is not None)  # Labels are small enough for any integer dtype.
     return schema.select([name for name in schema if name not in without and not (source == "csv" and name in CSV)])
 
 
 def is_whole(source, target):
-    """Whether the source holds what a target that wants certain features wants."""
+    """Whether the source has the features that a target needs."""
     special = next((name for name in (target, source) if name in SAMPLES), None)
     return len(schema_of(source, target)) == (len(SAMPLES[special][0]) if special else len(schema_of(source))) > 0
 
 
 def refused_of(schema, format, *, certain=False):
-    """The features of a schema that a format does not hold whatever their values are (``certain``: ever)."""
+    """The features of a schema that a format may refuse (``certain``: that it always refuses)."""
     names = {misfit.feature for misfit in find_misfits(schema, format) if misfit.certain or not certain}
     if names - set(schema):
-        return list(schema)  # What it needs is not there.
+        return list(schema)  # The features it needs are missing.
     return [name for name in schema if name in names or (format == "csv" and name in CSV and not certain)]
 
 
@@ -95,7 +95,7 @@ def write(folder, source, target, *, stem="x"):
 
 
 def refused(source, target):
-    """The features of everything that one format holds which another does not."""
+    """The features that one format holds and another does not."""
     special = bool(SAMPLES.keys() & {source, target})
     return refused_of(schema_of(source, target), target, certain=special)
 
@@ -106,7 +106,7 @@ def certain(source, target):
 
 
 def holding(kind, format, folder):
-    """How a format holds a kind of feature, in a word."""
+    """How a format holds a kind of feature, in one word."""
     if format in SAMPLES:
         return "no"
     if format == "csv" and kind in CSV:
@@ -140,7 +140,7 @@ def held_table(folder):
 
 
 def pair_table():
-    """What is refused of all that the format of a row holds, when it is converted to the format of a column."""
+    """What is refused when a format (row) is converted to another (column), with all features the first can hold."""
     rows = [["from \\ to", *formats()]]
     for source in formats():
         cells = []
@@ -161,7 +161,7 @@ def _table(rows):
 
 
 def page_with(text, name, table):
-    """The page with one of its tables put in anew."""
+    """The page with one of its tables replaced."""
     begin, end = BEGIN.format(name), END.format(name)
     head, _, rest = text.partition(begin)
     _, _, tail = rest.partition(end)

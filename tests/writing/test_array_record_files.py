@@ -1,4 +1,4 @@
-"""ArrayRecord through the doors for writing: write, write_records, convert, verify."""
+"""ArrayRecord through write, write_records, convert, verify."""
 
 import numpy as np
 import pytest

@@ -43,7 +43,7 @@ def test_every_pair(tmp_path, original, small_units):
 
 
 def test_payloads_pass_through_byte_for_byte(tmp_path, small_units):
-    wire = bytes.fromhex("0a0b0a09 0a0169 1204 1a02 0801".replace(" ", ""))  # unpacked: our own writer would pack it
+    wire = bytes.fromhex("0a0b0a09 0a0169 1204 1a02 0801".replace(" ", ""))  # our own writer would compress it
     hr.write_records(tmp_path / "a.tfrecord", [wire] * 200)
     hr.convert(tmp_path / "a.tfrecord", tmp_path / "b.tfrecord.gz")
     hr.convert(tmp_path / "b.tfrecord.gz", tmp_path / "c.tfrecord")
@@ -133,7 +133,7 @@ def test_killed_at_any_moment_it_leaves_no_half_file_and_resumes(tmp_path, origi
     first, again = hr.open(original), hr.open(tmp_path / target)
     assert len(again) == N
     assert np.array_equal(again.batch(range(N))["label"], first.batch(range(N))["label"])
-    # A killed writer can leave a hidden temporary; the next one sweeps it up once it is old enough to be nobody's.
+    # A killed writer can leave a hidden temporary file; the next writer removes it.
     assert not [name for name in os.listdir(tmp_path) if name.endswith("headrace-convert")]
 
 
@@ -148,7 +148,7 @@ def test_nothing_is_left_of_a_conversion_that_is_refused_for_a_value(tmp_path, m
 
 
 def test_shards_of_a_conversion_that_is_refused_when_they_are_joined(tmp_path, monkeypatch):
-    """The first shard has its place already: it goes, too."""
+    """The first shard has its final name already: it is removed, too."""
     monkeypatch.setattr("headrace.writing.units.UNIT_EXAMPLES", 10)
     hr.write(tmp_path / "x.npz", {"x": np.arange(100.0)})
 
@@ -193,7 +193,7 @@ def test_a_full_disk_leaves_what_is_finished(tmp_path, monkeypatch):
 
 
 def test_a_run_does_not_go_on_with_pieces_of_another_version(tmp_path, monkeypatch):
-    """First, last and number of examples, size and time: all as before. Only one value in the middle is not."""
+    """First, last and number of examples, size and time are unchanged. Only one value in the middle differs."""
     src, dst = tmp_path / "x.csv", tmp_path / "x.tfrecord"
     src.write_bytes(b"x\n" + b"1\n" * 100 + b"2\n" + b"1\n" * 100)
     before = src.stat()

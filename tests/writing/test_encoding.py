@@ -1,4 +1,4 @@
-"""Pixels that a schema wants stored as encoded images."""
+"""Pixels stored as encoded images by schema."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Everything that people pass to write, open and their like: taken, or refused in words."""
+"""Everything that people pass to write, open and similar calls: accepted, or refused with a message."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_sequences_without_iter_are_examples(tmp_path):
 
 
 def refused_as_data(folder):
-    """What cannot be written, with a part of what is said about it."""
+    """Objects that cannot be written, with part of the message."""
     hr.write(folder / "own.tfrecord", {"k": np.arange(4)})
     own = hr.open(folder / "own.tfrecord")
     return [

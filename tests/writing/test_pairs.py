@@ -1,4 +1,4 @@
-"""Every format of the registry into every other, and back."""
+"""Every registered format to every other, and back."""
 
 import itertools
 import os
@@ -22,7 +22,7 @@ def read(path, format, schema):
 
 
 def back(source, target, tmp_path, columns):
-    """Convert there and back; gives what comes back, and what was there."""
+    """Convert there and back; returns the result and the original."""
     schema = pairs.schema_of(source, target).select(columns)
     first = pairs.write(tmp_path, source, target)
     whole = hr.open(first, format=source, schema=schema, decode=False)
@@ -61,7 +61,7 @@ def test_what_would_be_lost_is_refused(source, target, tmp_path):
     assert [name for name in sorted(os.listdir(tmp_path)) if not name.startswith(".")] == before
 
     if len(never) == len(schema) or pairs.SAMPLES.keys() & {source, target}:
-        return  # There is nothing that could be stored, or not without the rest.
+        return  # Nothing can be stored, or not without the rest.
     done = hr.convert(whole, there, format=target, allow_loss=True)
     assert {name for name in schema if any(repr(name) in line for line in done.lost)} >= set(never)
     assert len(hr.open(there, format=target, schema=done.schema)) == pairs.ROWS

@@ -1,4 +1,4 @@
-"""Saving what is intact, whatever the format."""
+"""Salvaging intact records, in every format."""
 
 import numpy as np
 import pytest

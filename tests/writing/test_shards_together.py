@@ -1,4 +1,4 @@
-"""Shards get their names together: all of them or, when something fails, none."""
+"""Shards appear together: all or, after a failure, none."""
 
 import os
 import signal

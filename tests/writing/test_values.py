@@ -1,4 +1,4 @@
-"""Every dtype and special value through every pair of formats: equal, or refused before there is a file, or listed as lost."""
+"""Every dtype and special value through every pair of formats: equal, refused before a file exists, or listed as lost."""
 
 import contextlib
 import itertools
@@ -147,7 +147,7 @@ def read(path, format, schema):
 
 
 def check_same(found, expected):
-    """Equal, to the sign of zero; a narrower type of the same kind that holds the same values will do."""
+    """Equal, to the sign of zero; a narrower type of the same kind may hold the same values."""
     assert_same(found, expected, dtypes=False)
     if isinstance(found, np.ndarray) and found.dtype.kind == "f":
         known = ~np.isnan(found)
@@ -157,7 +157,7 @@ def check_same(found, expected):
 
 
 def write(batch, schema, path, format):
-    """Whether it was written. What is refused leaves no file."""
+    """Whether it was written. A refusal leaves no file."""
     before = sorted(os.listdir(path.parent))
     try:
         hr.write(path, batch, format=format, schema=schema)
@@ -168,14 +168,14 @@ def write(batch, schema, path, format):
 
 
 def convert(source, path, format, column, *, allow_loss=False):
-    """Convert, and hold what is in the new files against a column; gives whether it was refused."""
+    """Convert, and compare the new files with a column; returns whether it was refused."""
     before = sorted(name for name in os.listdir(path.parent) if not name.startswith("."))
     try:
         done = hr.convert(source, path, format=format, allow_loss=allow_loss)
     except UnsupportedData:
         assert sorted(name for name in os.listdir(path.parent) if not name.startswith(".")) == before
         return True
-    found = read(path, format, done.schema)  # the schema that is told opens what was written
+    found = read(path, format, done.schema)  # the reported schema opens the written file
     assert found["beside"].tolist() == list(range(len(column)))
     if not any("'x'" in line for line in done.lost):
         check_same(found["x"], column)
@@ -197,9 +197,7 @@ def test_special_values_from_every_format_to_every_other(kind, tmp_path):
             written[format] = path
     assert written or kind in ("str half a pair", "str escaped"), "no format holds it"
     number = list(VALUES).index(kind)
-    every = list(
-        itertools.product(written, FORMATS)
-    )  # A few of them for each kind: all of them for all kinds together.
+    every = list(itertools.product(written, FORMATS))  # A few for each kind; together the kinds cover all.
     for first, second in every[number % 29 :: 29]:
         source = hr.open(written[first], format=first, schema=schema, decode=False)
         there = pairs.path_of(tmp_path, second, f"from_{first}")
@@ -209,7 +207,7 @@ def test_special_values_from_every_format_to_every_other(kind, tmp_path):
 
 
 def convert_with_loss(source, path, format, column):
-    with contextlib.suppress(UnsupportedData):  # nothing is left, or a value that nothing stands for
+    with contextlib.suppress(UnsupportedData):  # nothing remains, or a value without an equivalent
         convert(source, path, format, column, allow_loss=True)
 
 

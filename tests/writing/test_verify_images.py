@@ -1,4 +1,4 @@
-"""Images that cannot be decoded, wherever they lie."""
+"""Undecodable images, in every format."""
 
 import json
 
@@ -76,7 +76,7 @@ def test_sizes_channels_and_depths_may_differ(tmp_path):
 
 
 def test_beside_damaged_records(tmp_path):
-    """Damage is told once: the record's by the file's checksum, and the image's where its record is sound."""
+    """Damage is reported once: by the file's checksum, or by the image if its record is valid."""
     path = tmp_path / "x.tfrecord"
     hr.write(path, images(), schema=SCHEMA)
     content = bytearray(path.read_bytes())

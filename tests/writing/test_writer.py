@@ -38,7 +38,7 @@ def test_every_kind_of_feature_comes_back(tmp_path, end):
     assert hr.write(path, KINDS) == 6
     source = hr.open(path, schema=schema())
     same(source.batch(range(6)), KINDS)
-    assert hr.open(path).schema["dense"].shape == (4,)  # a flat list is what an Example knows
+    assert hr.open(path).schema["dense"].shape == (4,)  # an Example holds flat lists
 
 
 def test_one_by_one_is_as_in_batches(tmp_path):
@@ -48,7 +48,7 @@ def test_one_by_one_is_as_in_batches(tmp_path):
             {name: np.array(c, object) if isinstance(c, list) else c for name, c in KINDS.items()}
         ):
             writer.write(example)
-        assert writer.count == 0  # examples are gathered into blocks
+        assert writer.count == 0  # examples are written in blocks
     assert writer.count == 6
     assert (tmp_path / "single.tfrecord").read_bytes() == (tmp_path / "batch.tfrecord").read_bytes()
 

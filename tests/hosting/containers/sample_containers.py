@@ -17,7 +17,7 @@ def _text(text, status=200, headers=None):
 
 
 class Echo:
-    """Says what it was asked, as JSON."""
+    """Returns its request as JSON."""
 
     def __init__(self, mark=""):
         self._mark = mark
@@ -36,7 +36,7 @@ class Echo:
 
 
 class Obedient:
-    """Does what the body says: ``status 415 why``, ``raise why``, ``die``, ``sleep 3``, ``large 100``, ...; else it is upper-cased."""
+    """Obeys the body: ``status 415 why``, ``raise why``, ``die``, ``sleep 3``, ``large 100``, ...; returns other bodies in upper case."""
 
     def __call__(self, request: Request) -> Response:
         word, _, rest = request.body.decode("latin-1").partition(" ")
@@ -67,7 +67,7 @@ class Obedient:
         return _text("slept")
 
     def do_until(self, rest, request):
-        """Until a file is there."""
+        """Wait until a file exists."""
         while not os.path.exists(rest):
             time.sleep(0.01)
         return _text("found")
@@ -98,7 +98,7 @@ class Obedient:
 
 
 class Batching(Obedient):
-    """The same, and it says of each request with how many it was answered."""
+    """The same, plus the batch size of each request."""
 
     def answer_many(self, requests):
         answers = []
@@ -111,7 +111,7 @@ class Batching(Obedient):
 
 
 class FailsTogether:
-    """Fails as a whole when it is asked for several answers."""
+    """Fails for every batch of more than one request."""
 
     def __call__(self, request):
         if request.body == b"bad":
@@ -159,7 +159,7 @@ def no_handler():
 
 
 def flaky(marker):
-    """Loads, but dies at its first load where the marker is missing."""
+    """Loads, but dies on its first load if the marker is missing."""
     if not os.path.exists(marker):
         open(marker, "w").close()
         os._exit(9)
@@ -176,7 +176,7 @@ GATE = threading.Event()
 
 
 def gate():
-    """Waits until the test opens it."""
+    """Waits until the test releases it."""
     GATE.clear()
 
     def handler(request):

@@ -1,4 +1,4 @@
-"""Archives are unpacked into one folder, and nothing outside it is touched."""
+"""Archives are unpacked into one folder without touching anything outside."""
 
 import bz2
 import gzip
@@ -170,7 +170,7 @@ def folder_entry(name, mode=0o755):
 
 
 def long_chain():
-    """CVE-2025-4517: folders and links whose path, links replaced, is longer than PATH_MAX, where realpath gives up."""
+    """CVE-2025-4517: folders and links whose resolved path exceeds PATH_MAX, where realpath gives up."""
     long, steps, members, path = "d" * 247, "abcdefghijklmnop", {}, ""
     for step in steps:
         members[path + long] = folder_entry(path + long)
@@ -216,7 +216,7 @@ HOSTILE = {
 @pytest.mark.parametrize("long_names", [False, True])
 @pytest.mark.parametrize("case", HOSTILE)
 def test_known_attacks_touch_nothing(tmp_path, case, long_names, monkeypatch):
-    if long_names:  # the limit on names is not what holds them back
+    if long_names:  # it is not the limit on names that refuses them
         monkeypatch.setattr(archive_members, "MOST_NAME_BYTES", 1 << 20)
         monkeypatch.setattr(archives, "MOST_COPIED", 500)
     victim = tmp_path / "victim"
@@ -355,7 +355,7 @@ def test_the_count_of_files_is_a_setting(tmp_path, monkeypatch):
 
 
 def with_size(head, size):
-    """A header that states another size, negative ones too, with its checksum made right."""
+    """A header with another size, even negative, and a correct checksum."""
     head = bytearray(head)
     head[124:136] = struct.pack(">q", size).rjust(12, b"\xff" if size < 0 else b"\0")
     head[124] = 0xFF if size < 0 else 0x80
@@ -368,7 +368,7 @@ def with_size(head, size):
 @pytest.mark.parametrize("size", [-512, -(1 << 40), 1 << 40, 2 << 20])
 @pytest.mark.parametrize("first", [True, False])
 def test_sizes_in_headers_are_not_believed(tmp_path, kind, size, first):
-    """CVE-2025-8194 (a negative size, for ever), and extended headers that would be read into memory whole."""
+    """CVE-2025-8194 (a negative size, for ever), and extended headers that would be read into memory completely."""
     head = tarfile.TarInfo("a")
     head.type = kind
     bad = with_size(head.tobuf(tarfile.GNU_FORMAT), size) + bytes(1024)

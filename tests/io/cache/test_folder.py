@@ -1,4 +1,4 @@
-"""The cache folder, and the files that are made in it."""
+"""The cache folder and its files."""
 
 import fcntl
 import os
@@ -168,7 +168,7 @@ def test_a_full_disk_is_reported(tmp_path):
 
 
 def test_waiting_ends_when_the_entry_is_mapped_at_once(tmp_path, monkeypatch):
-    """The mapping holds a lock on the file that the waiting ones opened while it was being made."""
+    """The mapping holds a lock on the file that waiting processes opened while it was being made."""
     path = tmp_path / "a.inflated"
     made = CacheEntry.claim(path, wait=False)
     found, opened, flock = [], threading.Event(), fcntl.flock

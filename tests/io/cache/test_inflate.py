@@ -1,4 +1,4 @@
-"""GZIP and ZLIB streams: recognised, inflated, and every fault placed."""
+"""GZIP and ZLIB streams: detected, inflated, every fault with its position."""
 
 import gzip
 import zlib
@@ -15,7 +15,7 @@ CONTENT = np.random.default_rng(0).integers(0, 8, 700_000, dtype=np.uint8).tobyt
 
 @pytest.fixture(params=["isal", "zlib"], autouse=True)
 def library(request, monkeypatch):
-    monkeypatch.setattr(compression, "READ_BYTES", 10_000)  # many parts, and quick where they are gone through by bytes
+    monkeypatch.setattr(compression, "READ_BYTES", 10_000)  # many parts, yet fast byte by byte
     if request.param == "zlib":
         monkeypatch.setattr(_optional, "available", lambda module: False)
     elif not _optional.available("isal"):
@@ -102,7 +102,7 @@ def test_a_damaged_stream_gives_what_comes_before(inflate):
     whole[150_000] ^= 0xFF
     content, inflater = inflate(bytes(whole))
     assert inflater.fault is not None
-    # What is inflated behind the flipped byte, up to where the stream stops making sense, only its checksum can tell.
+    # Only the checksum can show damage in the bytes between the flipped one and the point where decoding fails.
     assert len(content) > 100_000
     assert content[:300_000] == CONTENT[:300_000]
     assert inflater.fault.where.offset == len(content)

@@ -1,4 +1,4 @@
-"""Compressed files read like plain ones."""
+"""Compressed files are read like plain ones."""
 
 import gzip
 import os
@@ -45,7 +45,7 @@ def test_reading_in_order_fills_the_cache(path):
 
 
 def test_stopping_early_leaves_nothing(path, monkeypatch):
-    monkeypatch.setattr(compression, "PART_BYTES", 1 << 15)  # more parts than are made in advance
+    monkeypatch.setattr(compression, "PART_BYTES", 1 << 15)  # more parts than are prefetched
     parts = iter(InflatedStream(path, "gzip"))
     next(parts)
     parts.close()

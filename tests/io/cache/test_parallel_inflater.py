@@ -118,7 +118,7 @@ def read(path: str) -> tuple[bytes, str | None]:
 
 
 class Never:
-    """In place of SideBySide: gives nothing."""
+    """A stand-in for SideBySide that returns nothing."""
 
     whole = False
 
@@ -132,7 +132,7 @@ class Never:
         return self.file
 
 
-@pytest.mark.usefixtures("own_engines")  # which it compares with the library
+@pytest.mark.usefixtures("own_engines")  # compared with the library
 def test_faults_are_those_of_the_slow_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = b"".join(b"head of a record" + floats(100, seed) for seed in range(300))
     whole = packed(content)
@@ -222,7 +222,7 @@ def test_let_go_of_in_a_forked_child() -> None:
     inflater = _native.GzipInflater(8192, 2)
     inflater.give(file, own=8192, last=False)
     held = inflater.take()
-    inflater.give(file[8192:], own=8192, last=False)  # for threads that the child does not have
+    inflater.give(file[8192:], own=8192, last=False)  # on threads that the child does not have
 
     def work() -> bool:
         nonlocal inflater, held

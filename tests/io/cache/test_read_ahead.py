@@ -1,4 +1,4 @@
-"""Compressed files one after the other: the same bytes and faults, whoever inflates them, and nothing left running."""
+"""Consecutive compressed files: same bytes and faults whichever thread inflates them, and nothing left running."""
 
 import gzip
 import threading

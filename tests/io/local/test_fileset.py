@@ -1,4 +1,4 @@
-"""Many files as memory."""
+"""Many files, mapped or read."""
 
 import gzip
 import os
@@ -124,7 +124,7 @@ def test_descriptors_are_few_and_close_themselves(paths, monkeypatch):
             assert os.pread(opened[0].fd, 100, 0) == file.read(100)
     del opened
     assert len(os.listdir("/proc/self/fd")) <= before + 4
-    assert os.pread(held[0].fd, 1, 0)  # still open for who holds it
+    assert os.pread(held[0].fd, 1, 0)  # still open for the holder
     fd = held[0].fd
     del held
     files._open.clear()
@@ -206,7 +206,7 @@ def test_read_ahead_is_off_where_a_set_that_does_not_fit_is_read_at_random(tmp_p
     monkeypatch.setattr(mapping_limits, "scattered_limit", lambda: 150)
     files.content(0)
     files.touched(5, scattered=1)
-    assert advice == []  # What is mapped so far fits.
+    assert advice == []  # What is mapped so far is within the limit.
     files.content(1)
     files.touched(5, scattered=1)
     files.touched(5, scattered=1)

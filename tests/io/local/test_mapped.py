@@ -1,4 +1,4 @@
-"""Files as memory."""
+"""Mapped files."""
 
 import os
 import pickle

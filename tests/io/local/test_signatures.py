@@ -1,4 +1,4 @@
-"""What tells a file from another version of it, whatever its size and its time say."""
+"""File signatures: versions differ even if size and time are equal."""
 
 import gzip
 import os
@@ -19,7 +19,7 @@ BLOCK = signatures.BLOCK_BYTES
 
 
 def replace_keeping_times(path, content):
-    """Other bytes of the same number, under the old times: as ``cp -p``, ``tar`` and ``touch -r`` leave them."""
+    """As many other bytes with the old times, as ``cp -p``, ``tar`` and ``touch -r`` leave them."""
     before = os.stat(path)
     assert len(content) == before.st_size
     with open(path, "r+b") as file:
@@ -108,7 +108,7 @@ def test_without_pread(tmp_path, monkeypatch):
     assert Signature.read(str(path)) == found
 
 
-# A format's own writer makes files of one size that differ in one value, in the middle of many.
+# The format's writer makes files of equal size that differ in one value in the middle.
 
 
 def values(middle):
@@ -118,7 +118,7 @@ def values(middle):
 
 
 def packed(kind, middle):
-    """A compressed file whose size does not depend on the value: nothing is deflated, only stored."""
+    """A compressed file whose size does not depend on the value: stored, not deflated."""
     text = b"x\n" + b"".join(b"%d\n" % value for value in values(middle)["x"])
     if kind == "gzip":
         return gzip.compress(text, 0, mtime=0)
@@ -147,7 +147,7 @@ def test_text_with_another_value_under_the_old_times(tmp_path, kind, again):
 
 
 def test_rows_that_begin_elsewhere_under_the_old_times(tmp_path):
-    """The index of a CSV file says where rows begin: one byte in the middle moves them."""
+    """The index of a CSV file holds row offsets, which one byte in the middle shifts."""
     path = tmp_path / "x.csv"
     rows = [b"x", *(b"%05d" % number for number in range(20_000))]
     path.write_bytes(b"\n".join(rows) + b"\n")
@@ -173,7 +173,7 @@ def test_other_formats_with_another_value_under_the_old_times(tmp_path, suffix):
 
 
 def test_verify_reads_the_file_and_no_copy_of_it(tmp_path, monkeypatch):
-    """Even one that has every mark of the right version."""
+    """Even one with every sign of the right version."""
     path = tmp_path / "x.csv.gz"
     path.write_bytes(packed("gzip", 22))
     assert len(hr.open(path)) == 20_000

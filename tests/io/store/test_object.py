@@ -1,4 +1,4 @@
-"""Files behind URLs: what is asked, what comes, and every way in which it can go wrong."""
+"""Files behind URLs: requests, responses, and every failure."""
 
 import multiprocessing
 import os
@@ -66,7 +66,7 @@ def test_near_ranges_are_one_request_and_far_ones_are_fetched_at_once(server):
         together.wait()
         return False
 
-    server.fault = wait  # Were the three asked one after the other, the first would wait for ever.
+    server.fault = wait  # If the three were requested in sequence, the first would wait forever.
     far = file.read_many([(10_000, 5), (300_000, 5), (900_000, 5)])
     assert [bytes(view) for view in far] == [CONTENT[a : a + 5] for a in (10_000, 300_000, 900_000)]
 
@@ -101,7 +101,7 @@ def test_a_stream_that_is_left_asks_for_no_more(server):
     with server.counting() as asked:
         next(parts)
         parts.close()
-    assert len(asked) == 1  # beside the first look
+    assert len(asked) == 1  # besides the first request
 
 
 def test_an_empty_file(server):
@@ -360,7 +360,7 @@ def test_python_ends_while_a_store_is_asked(tmp_path, form, answers):
         )
         assert asked.wait(300)
         if answers:
-            go.set()  # They come while Python ends.
+            go.set()  # They arrive while Python ends.
         out, err = process.communicate("\n", timeout=300)
         go.set()
     assert (process.returncode, out, err) == (0, "", "")
@@ -403,7 +403,7 @@ def test_what_an_http_server_cannot_list_is_refused(server):
     assert expand(f"{server.url}/x-*-of-00003.gz")[2].endswith("x-00002-of-00003.gz")
 
 
-# What a server says of its objects, when that does not tell versions of one size apart.
+# Headers that do not distinguish versions of equal size.
 SAYS_NOTHING = [
     {"etags": False, "modified": None},
     {"etags": False, "modified": "now"},
@@ -433,7 +433,7 @@ def test_equal_sizes_do_not_make_an_object_unchanged(server, told):
 
 @pytest.mark.parametrize("told", SAYS_NOTHING)
 def test_who_opened_it_goes_on_with_what_was_there_then(server, told):
-    """Ranges that were asked for one by one might be of two versions."""
+    """Ranges requested separately might come from two versions."""
     _say(server, told)
     file = RemoteFile(f"{server.url}/x.bin")
     assert bytes(file.read(5000, 10)) == CONTENT[5000:5010]

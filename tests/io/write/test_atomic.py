@@ -1,4 +1,4 @@
-"""Files appear whole or not at all."""
+"""Files appear completely or not at all."""
 
 import gc
 import os
@@ -147,7 +147,7 @@ def test_a_forgotten_file_with_bytes_still_to_be_written_leaves_nothing(tmp_path
 
 
 def forget_in_a_child(files):
-    """A child lets go of its copies of what is in the list, the last ones there are."""
+    """A child releases its copies of the list's items, the last references."""
 
     def forget():
         files.clear()
@@ -216,7 +216,7 @@ def test_abandoned_temporaries_are_removed_and_busy_ones_kept(tmp_path):
         path.write_bytes(b"")
     for path in (abandoned, tmp_path / busy_name):
         os.utime(path, (time.time() - 3600,) * 2)
-    pending._temporaries.cache_clear()  # or the listing of this second would be from before they were there
+    pending._temporaries.cache_clear()  # otherwise this second's listing would predate them
     AtomicFile(tmp_path / "x").abort()
     assert sorted(os.listdir(tmp_path)) == sorted([busy_name, recent.name])
     busy.close()

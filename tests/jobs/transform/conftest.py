@@ -21,7 +21,7 @@ def sample(factory, **arguments):
 
 
 class Jobs:
-    """Runs jobs over what is put into ``s3://in/data/``; what they answer is in ``s3://out``."""
+    """Runs jobs over ``s3://in/data/``, with answers in ``s3://out``."""
 
     def __init__(self, store, folder):
         self.store = store
@@ -57,7 +57,7 @@ class Jobs:
             self.store.put(f"s3://in/data/{name}", content)
 
     def out(self, name="a"):
-        """The answers of an object; ``None`` where there are none."""
+        """The answers for an object; ``None`` if there are none."""
         with contextlib.suppress(FileNotFoundError):
             return self.store.resolve(f"s3://out/{name}.out").read_bytes()
         return None

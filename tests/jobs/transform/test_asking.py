@@ -1,4 +1,4 @@
-"""From records to what is kept of their answers."""
+"""From records to their stored answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from headrace.jobs.transform.spec import TransformSpec
 
 
 class Process:
-    """Answers by a function of the body, and keeps what it was asked."""
+    """Answers by a function of the body, and records requests."""
 
     def __init__(self, answer):
         self.answer = answer

@@ -1,4 +1,4 @@
-"""Filters, and input and answer side by side."""
+"""Filters and joins."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ CELLS = st.text(alphabet='ab1.,"\n é', max_size=5)
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.lists(CELLS, min_size=2, max_size=2), min_size=1, max_size=6), st.booleans())
 def test_rows_are_those_of_the_csv_module(tmp_path_factory, rows, quotes):
-    """The short way for rows without quotes gives what the csv module gives."""
+    """The fast path for rows without quotes agrees with the csv module."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n", quoting=csv.QUOTE_ALL if quotes else csv.QUOTE_MINIMAL)
     writer.writerows(rows)

@@ -1,4 +1,4 @@
-"""Containers in processes of their own: time, death, environment, several at a time."""
+"""Containers in separate processes: timeouts, crashes, environment, concurrency."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_parameters_that_are_none_are_told(jobs, parameters):
 def test_requests_are_answered_at_a_time_and_answers_stay_in_order(jobs, tmp_path):
     jobs.put(a="".join(f"wait {n}\n" for n in range(4)) + "5\n")
     opened = threading.Thread(target=lambda: (wait(lambda: _asked(tmp_path) >= 3), (tmp_path / "open").touch()))
-    opened.start()  # it would never be opened if they were answered one by one
+    opened.start()  # it would never be released if requests were answered singly
     jobs.run(sample("Gate", folder=str(tmp_path)), strategy="SingleRecord", max_concurrent_transforms=3, **LINES)
     opened.join()
     assert jobs.out() == b"wait 0\nwait 1\nwait 2\nwait 3\n5\n"
@@ -170,7 +170,7 @@ def test_two_jobs_at_once_do_not_disturb_each_other(jobs, tmp_path):
 
 
 def _program(folder, store, *, name="job"):
-    """A job in a process of its own, which waits at a record of the second object."""
+    """A job in a separate process that waits at a record of the second object."""
     return textwrap.dedent(f"""
         import sys
         sys.path.insert(0, {str(Path(__file__).parents[3])!r})
@@ -209,7 +209,7 @@ def test_a_killed_job_goes_on_where_it_was(jobs, tmp_path):
     jobs.put(a="1\n2\n", b="3\nwait\n5\n", c="6\n")
     process = subprocess.Popen([sys.executable, "-c", _program(tmp_path, jobs.store)])
     wait(lambda: _asked(tmp_path) == 4)  # b is half through
-    wait(lambda: len(read_transform(jobs.work_dir, "job").files()) == 1)  # a is through, and noted
+    wait(lambda: len(read_transform(jobs.work_dir, "job").files()) == 1)  # a is done and recorded
     workers = _children(process.pid)
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -228,7 +228,7 @@ def test_a_killed_job_goes_on_where_it_was(jobs, tmp_path):
     assert (jobs.out("a"), jobs.out("b"), jobs.out("c")) == (b"1\n2\n", b"3\nwait\n5\n", b"6\n")
     after = jobs.store.resolve("s3://out/a.out").stat()
     assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
-    assert (tmp_path / "asked").read_bytes() == b"1\n2\n3\nwait\n3\nwait\n5\n6\n"  # b began anew
+    assert (tmp_path / "asked").read_bytes() == b"1\n2\n3\nwait\n3\nwait\n5\n6\n"  # b was restarted
     assert any("1 of 3 files are there already" in line for line in jobs.lines)
 
 
@@ -255,7 +255,7 @@ def test_what_failed_or_changed_is_sent_again(jobs, tmp_path):
     assert [jobs.out(name) for name in "abc"] == [b"2\n", b"4\n", b"8\n"]
     lines = len(jobs.lines)
     assert jobs.run("Broken", stages=[sample("Strict")], resume=True, **LINES).status == "Completed"
-    assert len(jobs.lines) == lines + 1  # nothing was to do
+    assert len(jobs.lines) == lines + 1  # nothing was left to do
 
 
 def test_a_job_is_resumed_with_its_settings_only(jobs):

@@ -1,4 +1,4 @@
-"""What a transform job may be asked."""
+"""Validation of transform jobs."""
 
 from __future__ import annotations
 

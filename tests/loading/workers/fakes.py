@@ -1,4 +1,4 @@
-"""Sources and functions that can be imported by a process started afresh."""
+"""Sources and functions that a new process can import."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import headrace as hr
 
 
 class Odd(Exception):
-    """Does not come back from pickle as it was."""
+    """Changes when pickled."""
 
     def __init__(self, left, right):
         super().__init__(f"{left} is not {right}")

@@ -1,4 +1,4 @@
-"""However it ends, nothing is left behind and nobody waits for ever."""
+"""However it ends, nothing is left behind and nothing waits forever."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def pids():
 
 
 def script(tmp_path, body):
-    """A script with a guarded main part, as processes started afresh need it."""
+    """A script with a main guard, as new processes need it."""
     path = tmp_path / "script.py"
     path.write_text(
         textwrap.dedent(HEAD) + "\nif __name__ == '__main__':\n" + textwrap.indent(textwrap.dedent(body), "    ")
@@ -76,13 +76,13 @@ def all_end(pids, limit_s=300):
 
 
 def has_no_name(descriptor):
-    """Whether a file is only there as long as processes hold it."""
+    """Whether a file exists only while processes hold it."""
     return os.readlink(f"/proc/self/fd/{descriptor}").endswith("(deleted)")
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_worker_is_killed(method):
-    """What other workers made before is handed out; then comes an error that says who ended, how, and over what."""
+    """Earlier batches are delivered; then the error says which worker ended, how, and over what."""
     loader = hr.Loader(fakes.columns().map(fakes.killed_at_100), 8, workers=2, start_method=method)
     seen = []
     with pytest.raises(hr.WorkerDied, match=r"worker [01] \(process \d+\) was killed by SIGKILL") as failure:
@@ -106,7 +106,7 @@ def test_an_idle_worker_is_killed():
 
 
 def test_a_worker_cannot_even_start(tmp_path):
-    """A script without a guard: the fresh process would run it again."""
+    """A script without a main guard: the new process would run it again."""
     code = "import headrace as hr, numpy as np\nfor b in hr.Loader(hr.ColumnSource({'x': np.arange(9)}), 3, workers=2, start_method='spawn'): pass"
     path = tmp_path / "unguarded.py"
     path.write_text(code)
@@ -119,7 +119,7 @@ def test_a_worker_cannot_even_start(tmp_path):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_consumer_is_killed(method, tmp_path):
-    """Workers in the middle of a job end too; with them goes the segment, which has no name."""
+    """Workers in the middle of a job end too, and the unnamed segment with them."""
     with script(
         tmp_path,
         f"""
@@ -139,7 +139,7 @@ def test_the_consumer_is_killed(method, tmp_path):
 
 
 def test_ctrl_c(tmp_path):
-    """To the whole group, as a terminal sends it: one traceback at most, from the consumer."""
+    """Sent to the whole group, as by a terminal: at most one traceback, from the consumer."""
     with script(
         tmp_path,
         """
@@ -200,7 +200,7 @@ def test_closing_does_not_wait_for_a_long_job():
 
 
 def test_an_iterator_goes_on_in_a_forked_child():
-    """It plans anew, with workers of its own; the parent's are not disturbed, though the child has copies of their ends."""
+    """It plans again with its own workers; the parent's are not disturbed, though the child has copies of their descriptors."""
     wanted = list(range(300))
     batches = iter(forked(fakes.columns(), 10))
     seen = next(batches)["i"].tolist()
@@ -212,7 +212,7 @@ def test_an_iterator_goes_on_in_a_forked_child():
 
 @pytest.mark.parametrize("method", ["fork", None])
 def test_a_loop_in_a_thread_that_ends_before_the_next_begins(method):
-    """Workers belong to the process, not to the thread that has started them."""
+    """Workers belong to the process, not to the thread that started them."""
     loader = hr.Loader(fakes.columns(), 10, workers=2, start_method=method)
     batches, seen = iter(loader), []
     for _ in range(3):
@@ -224,7 +224,7 @@ def test_a_loop_in_a_thread_that_ends_before_the_next_begins(method):
 
 
 def test_without_memfd(monkeypatch):
-    """Where there is none, the segment is a file without a name."""
+    """Without memfd, the segment is an unlinked file."""
     monkeypatch.delattr(os, "memfd_create")
     monkeypatch.delattr(os, "posix_fallocate")
     batches = iter(forked(fakes.columns(), 10))

@@ -1,4 +1,4 @@
-"""What workers make is what the loop would have made itself."""
+"""Workers make the same batches as the loop itself."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_filters_are_evaluated_by_the_workers(method, monkeypatch):
     source = fakes.columns().filter(fakes.is_odd).map(fakes.doubled).filter(fakes.is_odd)
     loader = hr.Loader(source, 8, workers=2, start_method=method)
     monkeypatch.setattr(fakes, "is_odd", None)
-    # The predicates of the source are the functions themselves; had this process called them, none would be left to find.
+    # The predicates of the source are unevaluated functions; had this process called them, none would be left.
     called = []
     source.node.predicate = source.node.parent.parent.predicate = _Recording(called)
     assert [i for batch in loader for i in batch["i"].tolist()] == list(range(1, 300, 2))
@@ -171,7 +171,7 @@ def test_several_iterators_at_once():
 
 
 def test_batches_are_yours_as_long_as_you_hold_them():
-    """More batches are held than there are slots; the memory of each stays what it was."""
+    """More batches are held than there are slots, and none of them changes."""
     loader = forked(Numbers(1000, cuts_cleanly=False), 10)
     assert indices_of(list(loader)) == indices_of(hr.Loader(Numbers(1000), 10))
 

@@ -15,7 +15,7 @@ def _same_type(request, body):
 
 
 class Echo:
-    """Answers with what it was asked."""
+    """Returns its request."""
 
     def __call__(self, request):
         return _same_type(request, request.body)
@@ -30,7 +30,7 @@ class Lengths:
 
 
 class Strict:
-    """Doubles a number on each line; one that is none is refused."""
+    """Doubles the number on each line; refuses anything else."""
 
     def __init__(self, status=400):
         self.status = status
@@ -48,7 +48,7 @@ class Strict:
 
 
 class Documents:
-    """A JSON document for each JSON value that comes, or one of all lines."""
+    """A JSON document for each JSON value, or one for all lines."""
 
     def __call__(self, request):
         rows = [json.loads(line) for line in request.body.decode().splitlines() if line.strip()]
@@ -70,7 +70,7 @@ class Environment:
 
 
 class Parameters(Environment):
-    """Says how it wants to be asked."""
+    """Declares its execution parameters."""
 
     def __init__(self, **parameters):
         self.execution_parameters = lambda: parameters
@@ -80,7 +80,7 @@ class Parameters(Environment):
 
 
 class Together:
-    """Says with how many others a request was answered."""
+    """Returns the batch size of each request."""
 
     def __call__(self, request):
         return self.answer_many([request])[0]
@@ -97,7 +97,7 @@ class Together:
 
 
 class Flaky:
-    """Fails so often for each body, counted in a folder, before it answers; the body says how."""
+    """Fails a number of times for each body, counted in a folder, before it answers; the body says how."""
 
     def __init__(self, folder, times):
         self.folder = Path(folder)
@@ -120,7 +120,7 @@ class Flaky:
 
 
 class Prints(Echo):
-    """Prints, and says who it is."""
+    """Prints, and returns its process ID."""
 
     def __call__(self, request):
         print("seen", len(request.body), "bytes")
@@ -128,7 +128,7 @@ class Prints(Echo):
 
 
 class Gate(Echo):
-    """Notes each body that it is asked, and waits until a file is there (for bodies that begin with ``wait``)."""
+    """Records each body, and waits for a file (if the body begins with ``wait``)."""
 
     def __init__(self, folder):
         self.folder = Path(folder)
