@@ -14,7 +14,7 @@ uvloop = pytest.importorskip("uvloop")
 
 
 class Connection(asyncio.Protocol):
-    """Knows when it is over."""
+    """Records when it has ended."""
 
     def __init__(self):
         self.lost = asyncio.get_running_loop().create_future()

@@ -217,4 +217,6 @@ def test_a_hostile_recordio_file_is_walked_over_once(tmp_path, end):
     framing = Counted()
     _, records = all_of(tmp_path / "x", content + part(b"", 2) * middles + end, framing)
     assert records >= heads
-    assert framing.passing._walks.looked < 8 * (65 * heads + middles)  # walking each time: 40 times as many
+    assert framing.passing._walks.looked < 8 * (
+        65 * heads + middles
+    )  # walking the chain each time would take 40 times as many

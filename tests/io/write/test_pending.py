@@ -1,4 +1,4 @@
-"""Files that get their names together, or not at all."""
+"""Files renamed together, or not at all."""
 
 import os
 import re
@@ -151,7 +151,7 @@ DAY_S = 24 * 3600
 
 @pytest.fixture(autouse=True)
 def _fresh_listing(monkeypatch):
-    """Folders are listed once a second; a test makes several changes in one."""
+    """Folders are listed once a second, but a test makes several changes within one."""
     monkeypatch.setattr(pending, "_temporaries", pending._temporaries.__wrapped__)
 
 
@@ -209,9 +209,9 @@ def test_what_a_dead_process_had_in_the_cache():
     ("owner", "age_s", "stays"),
     [
         ({}, 0, True),
-        ({}, 400 * DAY_S, True),  # ours, for as long as we live
-        ({"process": "1", "start": "0"}, 400 * DAY_S, True),  # number 1 lives, and may be the one
-        ({"start": "1"}, 0, False),  # another one had our number
+        ({}, 400 * DAY_S, True),  # ours, while this process runs
+        ({"process": "1", "start": "0"}, 400 * DAY_S, True),  # process 1 runs, and may be the writer
+        ({"start": "1"}, 0, False),  # another process had our ID
         ({"place": "0123456789"}, 0, True),
         ({"place": "0123456789"}, 6 * DAY_S, True),
         ({"place": "0123456789"}, 8 * DAY_S, False),
