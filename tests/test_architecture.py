@@ -69,7 +69,7 @@ def test_modules_are_small(path):
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
 
 
-def test_the_front_door_is_what_it_says():
+def test_the_top_level_names_match_the_declaration():
     public = {
         name
         for name in dir(headrace)
@@ -144,7 +144,7 @@ def test_the_front_door_leads_to_its_packages_only():
             getattr(headrace, name)
 
 
-def test_type_checkers_and_python_find_the_same_things_behind_the_front_door():
+def test_type_checkers_and_python_find_the_same_names():
     tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
     told = {
         alias.name: node.module
@@ -158,7 +158,7 @@ def test_type_checkers_and_python_find_the_same_things_behind_the_front_door():
     assert told == homes
 
 
-def test_the_version_is_said_once():
+def test_the_version_is_defined_once():
     text = (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8")
     assert f'version = "{headrace.__version__}"' in text
 

@@ -43,7 +43,7 @@ def test_every_class_is_in_the_tree_of_the_docstring():
             assert name in (errors.__doc__ or "")
 
 
-def test_missing_extra_says_the_install_line():
+def test_missing_extra_gives_the_install_command():
     assert 'pip install "headrace[torch]"' in str(MissingExtra("torch", "torch"))
 
 
@@ -106,7 +106,7 @@ MISSPELLED = {
 
 
 @pytest.mark.parametrize("case", MISSPELLED)
-def test_what_was_meant_is_asked(tmp_path, case):
+def test_misspellings_get_a_suggestion(tmp_path, case):
     path = str(tmp_path / "x-train.npz")
     hr.write(path, {"image": np.zeros(3), "label": np.zeros(3, np.int64)})
     hr.write(f"{path}.tfrecord", {"a": [1]})
@@ -123,7 +123,7 @@ def test_nothing_is_asked_where_nothing_is_close():
 
 
 @pytest.mark.parametrize("argument", ["columns", "image_columns"])
-def test_a_text_is_no_list_of_names(tmp_path, argument):
+def test_text_is_not_a_list_of_names(tmp_path, argument):
     hr.write(tmp_path / "x.npz", {"image": np.zeros(3)})
     with pytest.raises(TypeError, match=rf"{argument} must be several names, such as \['image'\]"):
         hr.open(tmp_path / "x.npz", **{argument: "image"})

@@ -34,5 +34,5 @@ def test_a_sentence_of_its_own(name):
     assert (error.where.path, error.where.record, error.where.offset, error.where.feature) == ("x", 3, 16, "label")
 
 
-def test_one_that_nobody_knows_is_told_all_the_same():
+def test_an_unknown_one_is_reported_nevertheless():
     assert "fault 'new'" in str(describe(Fault("new"), Where()))

@@ -128,7 +128,7 @@ def test_a_null_that_has_no_value():
         source.batch([3, 2])
 
 
-def test_what_arrow_has_no_type_for():
+def test_values_without_an_arrow_type():
     with pytest.raises(hr.UnsupportedData, match="feature 'z'"):
         to_arrow(hr.ColumnSource({"z": np.zeros(3, np.complex64)}))
     with pytest.raises(hr.UnsupportedData, match="feature 'm'"):
@@ -148,7 +148,7 @@ def test_in_a_loader(source):
 
 
 @pytest.mark.parametrize("table", [None, 5, "x", b"x", [1], np.zeros(3), object()])
-def test_what_is_no_table_is_named(table):
+def test_objects_that_are_not_tables_are_named(table):
     with pytest.raises(TypeError, match="from_arrow takes a pyarrow.Table"):
         from_arrow(table)
 
@@ -162,7 +162,7 @@ def test_columns_that_make_no_table(columns):
 
 
 @pytest.mark.parametrize("source", [None, 5, {"a": [1]}, np.zeros(3)])
-def test_what_is_no_source_is_named(source):
+def test_objects_that_are_not_sources_are_named(source):
     with pytest.raises(TypeError, match="a source is what headrace.open or headrace.ColumnSource gives"):
         to_arrow(source)
 

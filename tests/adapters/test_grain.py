@@ -179,6 +179,6 @@ def test_grains_data_loader(grain, source, workers):
         assert sum(batches, []) == GrainShuffled(N, seed=4).indices(0, 0, N).tolist()
 
 
-def test_a_shard_that_is_none():
+def test_an_invalid_shard():
     with pytest.raises(TypeError, match=r"shard must be a Shard\(rank, world\), got 3"):
         GrainShuffled(5, seed=1, shard=3)

@@ -71,7 +71,7 @@ def test_from_hf(dataset):
     assert batch["answers/start"].tolist() == [7, 2, 5]
 
 
-def test_images_as_they_lie(dataset):
+def test_images_stay_encoded(dataset):
     assert from_hf(dataset, decode=False)[3]["image"] == png(3)
 
 

@@ -101,7 +101,7 @@ def test_names_that_come_twice():
 
 
 @pytest.mark.parametrize("frame", [None, 5, "x", {"a": [1]}, np.zeros(3), pd.Series([1])])
-def test_what_is_no_frame_is_named(frame):
+def test_objects_that_are_not_frames_are_named(frame):
     with pytest.raises(TypeError, match="from_pandas takes a pandas.DataFrame"):
         from_pandas(frame)
     with pytest.raises(TypeError, match="a source is what"):

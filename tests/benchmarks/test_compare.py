@@ -91,7 +91,7 @@ def test_rows_twice_or_short_do_not_pass(files, kind):
             task.check()
 
 
-def test_orders_are_told_apart(files):
+def test_orders_are_distinguished(files):
     rows = np.arange(TINY.rows)
     local = rows.reshape(-1, 4)[:, ::-1].reshape(-1)
     for task in (_task(files, rows[::-1]), _task(files, rows, "shuffled"), _task(files, local, "shuffled")):
@@ -122,7 +122,7 @@ def _framed(payload: bytes) -> bytes:
     return length + _masked_crc32c(length) + payload + _masked_crc32c(payload)
 
 
-def test_generated_records_are_what_the_format_says():
+def test_generated_records_follow_the_format():
     image = bytes.fromhex("0a15 0a05 696d616765 120c 120a 0a08 0000803f 00000040")
     label = bytes.fromhex("0a0e 0a05 6c6162656c 1205 1a03 0a01 03")
     images, labels = np.array([[1.0, 2.0]], np.float32), np.array([3])
@@ -159,14 +159,14 @@ def test_systems_take_turns_in_processes_of_their_own(report):
         assert result.epoch_s > 0
 
 
-def test_report_survives_json_and_says_what_was_not_measured(report):
+def test_report_round_trips_json_and_marks_what_was_not_measured(report):
     again = Report.from_json(report.to_json())
     assert again.to_markdown() == report.to_markdown()
     assert "not measured" in report.to_markdown()
     assert "numpy slice-and-copy" in report.to_markdown()
 
 
-def test_a_system_that_fails_is_shown_and_stops_nobody(folder, files, monkeypatch):
+def test_a_system_that_fails_is_shown_and_stops_no_other(folder, files, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(folder / "broken"))
     (folder / "broken").mkdir(parents=True)
     # Before every other way to import headrace, such as the import hook of an editable install.

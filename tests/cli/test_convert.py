@@ -69,7 +69,7 @@ def test_damaged_source(run, golden):
     assert len(np.load("x.npy")) == 39
 
 
-def test_what_cannot_be_written(run, people):
+def test_data_that_cannot_be_written(run, people):
     done = run("convert", people, "x.npy")
     assert done.code == 1
     assert "feature 'name'" in done.err

@@ -37,7 +37,7 @@ def test_inspect_head_schema_stats_verify(run, file):
     assert run("verify", file).code == 0
 
 
-def test_options_behind_the_name(run, people):
+def test_options_after_the_name(run, people):
     told = run("inspect", people, "--format", "csv:header=no", "--json").json
     assert (told["records"], list(told["first_example"])) == (4, ["c0", "c1", "c2"])
     assert run("inspect", people, "--format", "csv:heading=no").code == 2

@@ -73,7 +73,7 @@ def test_version_and_help(run):
         )
 
 
-def test_notes_are_told(capsys):
+def test_notes_are_printed(capsys):
     error = OSError(28, "No space left on device", "x.npz")
     error.add_note("What is finished is kept.")
     print_error(error)

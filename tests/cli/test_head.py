@@ -47,7 +47,7 @@ def test_needs_no_index(run, people, tmp_path):
     assert not list((tmp_path / "cache").rglob("*.psindex"))
 
 
-def test_what_comes_before_damage_is_shown(run, golden):
+def test_records_before_damage_are_shown(run, golden):
     done = run("head", golden("tfrecord/truncated_payload.tfrecord"), "-n", 3, "--json")
     assert done.code == 1
     assert len(rows(done)) == 1

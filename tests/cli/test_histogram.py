@@ -42,7 +42,7 @@ def test_every_number_is_in_one_bar(parts):
     assert bars[-1].stop == values.max()
 
 
-def test_bars_hold_what_lies_in_them():
+def test_bars_count_their_values():
     values = np.random.default_rng(0).standard_normal(30_000)
     histogram = ValueHistogram()
     for part in np.array_split(values, 50):

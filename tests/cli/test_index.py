@@ -16,7 +16,7 @@ def path(tmp_path):
     return tmp_path / "x.tfrecord"
 
 
-def test_builds_once_and_says_where(run, path, tmp_path):
+def test_builds_once_and_prints_the_place(run, path, tmp_path):
     first = run("index", path, "--json")
     assert first.code == 0
     assert first.json["records"] == 20

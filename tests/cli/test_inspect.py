@@ -106,7 +106,7 @@ def test_damage_hides_nothing_else(run, golden):
     assert len(done.err.splitlines()) == 1
 
 
-def test_skipping_damage_says_how_much(run, golden):
+def test_skipping_damage_counts_it(run, golden):
     done = run("inspect", golden("tfrecord/bad_length_crc.tfrecord"), "--skip-corrupt", "--json")
     assert done.code == 0
     assert done.json["records"] == 39
@@ -115,7 +115,7 @@ def test_skipping_damage_says_how_much(run, golden):
 
 
 @pytest.mark.parametrize("compression", ["zstd", "none", "brotli", "snappy"])
-def test_what_array_records_are_packed_with(run, tmp_path, compression):
+def test_compression_of_array_records(run, tmp_path, compression):
     path = tmp_path / "x.array_record"
     hr.write(path, {"x": np.arange(100)}, compression=compression)
     assert run("inspect", path, "--json").json["compression"] == compression

@@ -237,7 +237,7 @@ def on_terminal(*args, columns=80, **settings):
 @pytest.mark.parametrize(
     "arguments", [("--help",), ("inspect", "PEOPLE"), ("head", "PEOPLE", "--json"), ("verify", "PEOPLE")]
 )
-def test_a_full_disk_behind_the_output_is_one_line(people, arguments, buffered):
+def test_a_full_disk_under_the_output_is_one_line(people, arguments, buffered):
     if not os.path.exists("/dev/full"):
         pytest.skip("needs /dev/full")
     call = [people if argument == "PEOPLE" else argument for argument in arguments]
@@ -251,7 +251,7 @@ def test_a_full_disk_behind_the_output_is_one_line(people, arguments, buffered):
 
 @pytest.mark.skipif(os.name != "posix", reason="a shell")
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
-def test_closed_streams_are_nobodys(people, closed):
+def test_closed_streams_are_ignored(people, closed):
     for command in (("head", str(people)), ("stats", str(people), "--json"), ("head", "nothing.tfrecord")):
         line = f"exec {shlex.join([*HEADRACE, *command])} {closed}"
         done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)

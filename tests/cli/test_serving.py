@@ -162,7 +162,7 @@ def archive(path, *names):
         (["transform", "plain.tar.gz", "--input", "nothing", "--output", "out"], 2, "nothing"),
     ],
 )
-def test_what_is_refused(run, args, code, said):
+def test_refusals(run, args, code, said):
     Path("damaged.tar.gz").write_bytes(b"\x1f\x8b no archive")
     archive("plain.tar.gz", "model.joblib")
     archive("coded.tar.gz", "code/inference.py")

@@ -36,7 +36,7 @@ def test_numbers_texts_and_lengths(run, people):
     assert found["name"]["distinct"] == 12
 
 
-def test_says_how_many_were_read(run, tmp_path):
+def test_prints_how_many_were_read(run, tmp_path):
     hr.write(tmp_path / "x.tfrecord", {"a": np.arange(500)})
     done = run("stats", tmp_path / "x.tfrecord", "--sample", 100, "--json")
     assert (done.json["examples_read"], done.json["examples"]) == (100, 500)
@@ -99,7 +99,7 @@ class Links(html.parser.HTMLParser):
         self.outside += [value for name, value in attrs if name in ("src", "href")]
 
 
-def test_page_stands_alone(run, tmp_path):
+def test_page_is_self_contained(run, tmp_path):
     hr.write(tmp_path / "x.tfrecord", [{"<b>&": f"<script>{i % 3}", "n": np.float32(i)} for i in range(200)])
     done = run("stats", tmp_path / "x.tfrecord", "--html", "stats.html")
     assert done.code == 0

@@ -100,7 +100,7 @@ def test_content_types_keep_their_parameters(tmp_path):
         (";input_mode=pipe", "input_mode must be one of File, FastFile, Pipe, got 'pipe'"),
     ],
 )
-def test_what_is_refused(run, text, said):
+def test_refusals(run, text, said):
     put("data", a="1")
     done = run("train", "none.py", "--channel", f"train=data{text}")
     assert done.code == 2

@@ -229,7 +229,7 @@ def test_integers(values):
 @pytest.mark.parametrize(
     "text", ["9223372036854775808", "-9223372036854775809", "1.5", "1e30", "x", "", "1 2", "--1", "0x1"]
 )
-def test_what_is_no_int64(text):
+def test_values_that_are_not_int64(text):
     with pytest.raises(_native.FormatError):
         decoded([text], 1)
 
@@ -318,7 +318,7 @@ def test_ragged_rows(tmp_path):
                 columns[1]
 
 
-def test_bytes_that_are_no_text(tmp_path):
+def test_bytes_that_are_not_text(tmp_path):
     content = b"k,name\n1,ok\n2,caf\xe9\n"
     source = opened(tmp_path, content)
     with pytest.raises(CorruptRecord, match=r"text in utf-8, found the byte 0xe9.*record 1.*'name'.*cp1252") as raised:
@@ -331,7 +331,7 @@ def test_bytes_that_are_no_text(tmp_path):
     assert [row["k"] for row in iter(hr.open(tmp_path / "x.csv", on_corrupt="skip"))] == []
 
 
-def test_the_first_of_several_faults_is_told(tmp_path):
+def test_the_first_of_several_faults_is_reported(tmp_path):
     source = opened(tmp_path, b"a,b\n1,x\n2,\xff\n3\n", types={"a": "int64"})
     with pytest.raises(CorruptRecord, match="0xff"):
         source.batch([0, 1, 2])

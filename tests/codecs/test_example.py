@@ -217,7 +217,7 @@ def test_defaults():
     assert batch["e"].shape == (3, 0)
 
 
-def test_an_empty_list_is_no_missing_feature():
+def test_an_empty_list_is_not_a_missing_feature():
     with pytest.raises(SchemaMismatch, match="expected 1 values, found 0 - at record 0, feature 'i'"):
         codec(i=Feature("int64", default=1)).decode(example({"i": ints()}))
     assert codec(i=Feature("int64", (0,))).decode(example({"i": ints()}))["i"].shape == (0,)
@@ -311,7 +311,7 @@ def test_what_the_schema_does_not_say(feature, stored, message):
     assert str(caught.value).startswith(f"{message} - at record {len(records) - 1}, feature 'a'.")
 
 
-def test_the_first_bad_record_is_the_one_that_is_told():
+def test_the_first_bad_record_is_reported():
     """The same error whether native code or a later check finds it, and whichever feature comes first."""
     good, no_text, not_small = ({"a": ints(1), "b": texts(b"x")} for _ in range(3))
     no_text = {"a": ints(1), "b": texts(b"\xff")}
@@ -333,7 +333,7 @@ def test_the_first_bad_record_is_the_one_that_is_told():
         assert str(caught.value) == str(faults[0])
 
 
-def test_damage_tells_the_byte_and_the_checksum_the_record():
+def test_a_fault_names_the_byte_and_a_checksum_the_record():
     payload = example({"a": ints(1)})
     with pytest.raises(CorruptRecord, match=r"at record 1, byte 0x2\."):
         codec(a=Feature("int64")).decode_batch(spans(payload, payload[:-1]))
@@ -493,7 +493,7 @@ def test_columns_that_do_not_fit_are_refused(feature, column):
 
 
 @pytest.mark.parametrize("column", [np.array([0.1]), np.array([2**24 + 1])])
-def test_numbers_that_float32_cannot_hold_are_not_rounded_unsaid(column):
+def test_numbers_that_float32_cannot_hold_are_not_rounded_silently(column):
     with pytest.raises(UnsupportedData, match="float32"):
         codec(a=Feature("float64")).encode_batch({"a": column}, 1, 0, 0)
 
@@ -527,7 +527,7 @@ def test_text_columns_keep_zero_bytes_and_take_str_and_bytes():
     ]
 
 
-def test_keys_that_are_no_utf8_come_and_go():
+def test_keys_that_are_not_utf8_round_trip():
     payload = example({"\udcff": ints(1)})
     assert b"\x0a\x01\xff" in payload
     found = infer_payloads([payload])

@@ -273,7 +273,7 @@ def test_faults_name_file_record_feature_and_list(tmp_path, feature, record, wor
     assert [fault.where.record for fault in hr.verify(path, schema={"x": feature}).faults] == [2]
 
 
-def test_unsorted_positions_that_are_said_to_be_sorted_stay_in_order():
+def test_unsorted_positions_declared_sorted_keep_their_order():
     codec = ExampleCodec(Schema({"x": Feature("int64", keys=SparseKeys("i", "v", 9, is_sorted=True))}))
     row = codec.decode_batch(codec.spans_of(encoded({"i": [7, 2, 2], "v": [1, 2, 3]})))["x"]
     assert entries(row) == [[(7, 1), (2, 2), (2, 3)]]
@@ -300,7 +300,7 @@ def test_mixed_numbers_are_read_as_float64(tmp_path):
 
 
 @pytest.mark.parametrize("name", [name for name in FEATURES if name != "by_ids"])
-def test_what_is_written_is_read_again(tmp_path, name):
+def test_written_files_are_read_back(tmp_path, name):
     source = hr.open(GOLDEN, schema={name: FEATURES[name]})
     done = hr.convert(GOLDEN, tmp_path / "x.tfrecord", schema={name: FEATURES[name]})
     again = hr.open(tmp_path / "x.tfrecord", schema=done.schema)

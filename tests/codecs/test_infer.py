@@ -160,13 +160,13 @@ def test_bytes_and_numbers_under_one_name():
         [b"x", example({"a": ints(1)})],
     ],
 )
-def test_what_is_no_example_is_raw(payloads):
+def test_records_that_are_not_examples_are_raw(payloads):
     result = infer_payloads(payloads)
     assert result.codec == "raw"
     assert result.schema == Schema({"record": Feature("bytes")})
 
 
-def test_a_later_record_that_is_no_message_is_damage():
+def test_a_later_record_that_is_not_a_message_is_damage():
     assert infer_payloads([example({"a": ints(1)}), b"hello"]).codec == "example"
     assert list(infer_payloads([b"", example({"a": ints(1)})]).schema) == ["a"]
 

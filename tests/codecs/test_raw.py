@@ -36,7 +36,7 @@ def test_memory_of_other_items_is_taken_as_its_bytes():
     assert bytes(block) == numbers.tobytes() + numbers[::2].tobytes()
 
 
-def test_what_is_no_payload_is_refused():
+def test_non_payloads_are_refused():
     with pytest.raises(SchemaMismatch, match="expected bytes, found str - at record 1, feature 'record'"):
         RawCodec().encode_batch({"record": [b"", "text"]}, 2, 0, 0)
     with pytest.raises(SchemaMismatch, match="expected 3 payloads, found 1"):
@@ -48,7 +48,7 @@ def test_what_is_no_payload_is_refused():
     assert RawCodec().narrowed(("record",)).schema == RawCodec().schema
 
 
-def test_checksums_are_checked_and_every_bad_payload_is_told():
+def test_checksums_are_checked_and_every_bad_payload_is_reported():
     raw = bytearray(b"".join(tfrecord.framed(payload) for payload in [b"one", b"two", b"three"]))
     starts, _, _ = tfrecord.read(bytes(raw))
     raw[-5] ^= 1

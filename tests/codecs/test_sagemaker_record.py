@@ -181,7 +181,7 @@ def test_every_kind_of_feature_comes_back():
     assert inferred["big"].dtype == "int32"
 
 
-def test_what_stands_on_the_wire():
+def test_wire_format():
     payloads, _ = round_trip(
         {"values": Feature("float32", (2, 1)), "label": Feature("int64")},
         {"values": np.ones((1, 2, 1), np.float32), "label": np.array([-1])},
@@ -262,7 +262,7 @@ def test_records_that_contradict_themselves(payload, message):
     ]
 
 
-def test_a_payload_that_is_no_record():
+def test_a_payload_that_is_not_a_record():
     codec = SageMakerRecordCodec(Schema({"values": DENSE}))
     with pytest.raises(CorruptRecord, match="a valid protobuf message") as caught:
         codec.decode_batch(_native.spans_of_buffers([payloads_of("dense_float32")[0], b"\x0b no message"]))
@@ -303,7 +303,7 @@ def test_sparse_rows_of_several_widths():
     assert codec_for([grid]).decode(grid)["values"].shape == (20,)  # row-major, flat
 
 
-def test_repeated_keys_stay_as_they_are():
+def test_repeated_keys_are_kept():
     payload = value(2, TWO, b"\x12\x02\x03\x03", b"\x1a\x01\x04")
     codec = codec_for([payload])
     matrix = codec.decode_batch(_native.spans_of_buffers([payload]))["values"]

@@ -63,7 +63,7 @@ def test_kinds_that_differ():
         inferred(one("x", Feature("float32"), 1), one("x", Feature("int32"), 1, 2))
 
 
-def test_what_is_no_record():
+def test_payloads_that_are_not_records():
     assert inferred([b"hello world"]) is None
     assert inferred([]) is None
     record = one("values", Feature("float32", (2,)), [1, 2])
@@ -78,5 +78,5 @@ def test_what_is_no_record():
     assert inferred([example]) is None
 
 
-def test_a_record_is_no_example():
+def test_a_record_is_not_an_example():
     assert infer_payloads(one("values", Feature("float32", (2,)), [1, 2])).codec == "raw"

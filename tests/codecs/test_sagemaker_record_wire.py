@@ -44,7 +44,7 @@ def test_every_legal_form_is_read_as_the_reference_reads_it(payload):
 
 @settings(max_examples=50)
 @given(sagemaker_wire.records(), st.data())
-def test_what_the_reference_refuses_is_refused(payload, data):
+def test_headers_that_the_reference_refuses_are_refused(payload, data):
     at = data.draw(st.integers(0, len(payload)))
     broken = payload[:at] + data.draw(st.binary(max_size=3)) + payload[at + data.draw(st.integers(0, 3)) :]
     try:
@@ -116,7 +116,7 @@ def test_several_threads_make_the_columns_and_the_errors_of_one(payloads, specs,
     assert plain_columns(decoder, spans, threads, 1) == plain_columns(decoder, spans)
 
 
-def test_the_first_faulty_record_is_told_wherever_it_stands():
+def test_the_first_faulty_record_is_reported_wherever_it_is():
     """Later parts also have faults, and reach them sooner."""
     good = sagemaker_wire.field(1, sagemaker_wire.field(1, b"x"))
     decoder = _native.RecordDecoder([spec(1, b"sparse", 1, 2, 30)])

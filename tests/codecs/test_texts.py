@@ -27,7 +27,7 @@ def test_what_is_none_of_both_is_not_stored(value, feature):
     assert (caught.value.where.record, caught.value.where.feature) == (11, "x")
 
 
-def test_what_is_no_text_is_named():
+def test_values_that_are_not_text_are_named():
     with pytest.raises(SchemaMismatch, match=r"UTF-8 text, found the bytes b'\\xff'.*record 5") as caught:
         texts_of([b"a", b"\xff"], TEXT, "x", lambda i: 4 + i)
     assert "Feature('bytes')" in str(caught.value)

@@ -107,7 +107,7 @@ def test_bodies_that_look_alike_are_read_as_one(table_handler):
     assert [json.loads(answer.body)[0][1][1] for answer in answers] == [repr(n / 100) for n in range(10, 42)]
 
 
-def test_what_is_not_joined():
+def test_bodies_that_are_not_joined():
     joined = join_csv(["1,2", "3,4\n", '"a",1', "1,2\r\n", "", "5", "6,7,8", "1,M", None, "9,0\n\n"])
     assert joined == [([0, 1], "1,2\n3,4\n", [1, 1])]
 

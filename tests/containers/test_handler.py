@@ -162,7 +162,7 @@ def test_a_script_may_choose_the_status(load):
         ("[[1, 2]]", b"1,2\n", "text/csv", 200),
     ],
 )
-def test_what_a_script_may_return(load, returned, body, content_type, status):
+def test_return_values_of_a_script(load, returned, body, content_type, status):
     text = f"""
     from sagemaker_containers.beta.framework import worker
     def model_fn(model_dir): return 3
@@ -232,7 +232,7 @@ def test_execution_parameters_in_each_form(load, given):
     assert handler.execution_parameters() == {"MaxConcurrentTransforms": 2}
 
 
-def test_execution_parameters_that_are_no_json(load):
+def test_execution_parameters_that_are_not_json(load):
     handler = load("""
     def model_fn(model_dir): return 1
     def execution_parameters_fn(): return "many"
@@ -241,7 +241,7 @@ def test_execution_parameters_that_are_no_json(load):
         handler.execution_parameters()
 
 
-def test_all_problems_are_told_together(load):
+def test_all_problems_are_reported_together(load):
     text = """
     def modelfn(model_dir): pass
     input_fn = 3
@@ -270,7 +270,7 @@ def test_all_problems_are_told_together(load):
         ("def model_fn(model_dir): return open(model_dir + '/x')", "model_fn failed with FileNotFoundError"),
     ],
 )
-def test_a_script_that_does_not_load_says_why(load, text, words):
+def test_a_script_that_does_not_load_gives_the_reason(load, text, words):
     with pytest.raises(JobFailed, match=words):
         load(text)
 

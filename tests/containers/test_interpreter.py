@@ -96,7 +96,7 @@ def test_nothing_to_install(write_script):
     assert ScriptContainer(entry_point=folder / "serve.py").interpreter() is None
 
 
-def test_what_cannot_be_installed_says_so_in_one_line(tmp_path):
+def test_a_failed_installation_is_one_line(tmp_path):
     path = tmp_path / "requirements.txt"
     path.write_text("./nothing-1.0-py3-none-any.whl\n")
     with pytest.raises(
@@ -111,7 +111,7 @@ def test_no_interpreter():
         interpreter("python0.1")
 
 
-def test_a_program_that_is_no_python(tmp_path):
+def test_a_program_that_is_not_python(tmp_path):
     path = tmp_path / "requirements.txt"
     path.write_text("x\n")
     with pytest.raises(JobFailed, match="does not work as a Python interpreter"):
@@ -145,5 +145,5 @@ def test_a_package_is_built_in_isolation_where_nothing_here_can(monkeypatch, the
         ([], "nothing was said"),
     ],
 )  # fmt: skip
-def test_what_pip_says_is_wrong(lines, said):
+def test_errors_of_pip(lines, said):
     assert of_interpreter._what_is_wrong(lines) == said

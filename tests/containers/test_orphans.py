@@ -62,7 +62,7 @@ def tree(then="time.sleep(600)"):
 
 
 @pytest.mark.parametrize("way", ["alone", "fork"])
-def test_what_a_killed_process_has_started(way):
+def test_children_of_a_killed_process(way):
     command = [sys.executable, "-c", OWNER, tree(), way]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as owner:
         pids = [int(pid) for pid in owner.stdout.readline().split()]

@@ -103,7 +103,7 @@ TRACE = ["Traceback (most recent call last):", '  File "a.py", line 1, in <modul
         (["usage: a.py [-h]", "a.py: error: unrecognized arguments: --x"], "a.py: error: unrecognized arguments: --x"),
     ],
 )
-def test_the_line_that_says_it(lines, said):
+def test_the_log_line(lines, said):
     assert summary(lines) == said
 
 

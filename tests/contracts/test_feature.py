@@ -43,7 +43,7 @@ def test_dtype_has_one_native_name(given, name):
         (lambda: Feature("int64", (3,), default=[1, 2]), ValueError),
     ],
 )
-def test_what_does_not_fit_is_refused_at_birth(make, error):
+def test_mismatches_are_refused_on_construction(make, error):
     with pytest.raises(error):
         make()
 

@@ -6,7 +6,7 @@ from headrace.contracts.images import SUFFIXES, encoding_by_counts, encoding_of,
 
 
 @pytest.mark.parametrize("name", SOUND)
-def test_every_golden_image_is_told_by_its_first_bytes(name):
+def test_every_golden_image_is_detected_by_its_first_bytes(name):
     image = golden(name)
     assert encoding_of(image) == SUFFIXES["." + name.rpartition(".")[2]]
     assert encoding_of(image[:32], len(image)) == encoding_of(image)
@@ -15,7 +15,7 @@ def test_every_golden_image_is_told_by_its_first_bytes(name):
 @pytest.mark.parametrize(
     "image", [b"", b"BM is a museum in London, mind", b"RIFF....WAVE", b"II*\0", b"\xff\xd8", b"GIF88a", b"\x89PNG\r\n"]
 )
-def test_what_is_no_image(image):
+def test_bytes_that_are_not_images(image):
     assert encoding_of(image) is None
 
 

@@ -31,7 +31,7 @@ def test_order_counts():
     assert SCHEMA.select(["image", "label"]) != SCHEMA.select(["label", "image"])
 
 
-def test_an_unknown_name_says_what_there_is():
+def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(
         NoSuchFeature, match=r"expected one of the features \['label', 'image', 'photo'\], found 'Label'"
     ) as caught:
@@ -77,6 +77,6 @@ def one_feature(**fields):
         *(one_feature(default={key: "zz"}) for key in ("hex", "x")),
     ],
 )
-def test_text_that_is_no_schema(text):
+def test_text_that_is_not_a_schema(text):
     with pytest.raises(ValueError, match="not the JSON of a schema"):
         Schema.from_json(text)

@@ -66,7 +66,7 @@ def unflattened(steps):
 
 
 @pytest.mark.parametrize("name", ["numbers", "kinds", "images", "episodes", "sequences"])
-def test_what_tfds_wrote_goes_through(name):
+def test_files_of_tfds_convert(name):
     source = data_source(name, "test", data_dir=GOLDEN / "features")
     features = source.features
     encoder, codec = FeaturesEncoder(features), FeaturesCodec(features)
@@ -226,7 +226,7 @@ def test_animations_of_different_lengths_make_a_list():
         (TranslationVariableLanguages(["en"]), {"fr": "x"}, "languages among"),
     ],
 )
-def test_what_does_not_fit_is_refused_and_named(feature, value, message):
+def test_mismatches_are_refused_and_named(feature, value, message):
     with pytest.raises(SchemaMismatch, match=message) as caught:
         through(feature, value)
     assert caught.value.where.feature == "x"

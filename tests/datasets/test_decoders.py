@@ -344,7 +344,7 @@ def test_names_with_slashes_are_found_whatever_comes_first():
     assert list(codec.schema) == ["a/c", "a/b/d"]
 
 
-def test_a_sequence_of_a_declared_length_says_which_record_differs():
+def test_a_sequence_of_a_declared_length_names_the_record_that_differs():
     features = FeaturesDict({"x": Sequence(Sequence("int32", length=2))})
     other = FeaturesDict({"x": Sequence(Sequence("int32"))})
     codec = FeaturesCodec(features)

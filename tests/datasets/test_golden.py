@@ -67,7 +67,7 @@ def test_every_feature_is_what_tensorflow_reads(name):
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_the_schema_tells_what_comes(name):
+def test_the_schema_matches_the_values(name):
     source = data_source(name, "test", data_dir=GOLDEN / "features")
     batch = source.batch(np.arange(len(source)))
     assert list(batch) == list(source.schema)
@@ -131,7 +131,7 @@ def test_it_is_an_ordinary_source():
             assert pool.apply(first, (source,)) == (labels[0], [labels[1]])
 
 
-def test_features_tell_what_tfds_tells():
+def test_features_agree_with_tfds():
     source = data_source("mini", "train", data_dir=GOLDEN / "array_record")
     features = source.features
     assert features["label"].num_classes == 3
@@ -165,7 +165,7 @@ def test_missing_optional_values_are_none():
     assert isinstance(source[0]["maybe"], np.int32)
 
 
-def test_what_tfds_itself_cannot_read_as_numpy():
+def test_values_that_tfds_cannot_read_as_numpy():
     numbers = data_source("numbers", "test", data_dir=GOLDEN / "features")
     assert numbers.batch(range(5))["uint64"].max() > 1 << 63
     frames = data_source("images", "test", data_dir=GOLDEN / "features").batch(range(3))["nested_frames"]
@@ -234,7 +234,7 @@ def test_partial_decoding_names_what_is_not_there():
         data_source("kinds", "test", PartialDecoding({"objects": ["bbix"]}), GOLDEN / "features")
 
 
-def test_images_can_be_had_as_they_are_stored():
+def test_images_can_be_read_encoded():
     source = data_source("images", "test", data_dir=GOLDEN / "features")
     stored = source.select("png", "jpeg").encoded()
     assert stored[0]["jpeg"].startswith(b"\xff\xd8")

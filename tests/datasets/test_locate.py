@@ -77,7 +77,7 @@ def test_a_folder_in_the_current_one_comes_before_a_name(root, monkeypatch):
         ("downloads", "found only nothing"),
     ],
 )
-def test_what_is_not_there_is_answered_with_what_is(root, name, message):
+def test_missing_files_list_what_exists(root, name, message):
     with pytest.raises(NoFiles, match=message):
         find_prepared(name, root)
 

@@ -120,7 +120,7 @@ def test_missing_files_are_named(tmp_path):
 
 
 @pytest.mark.parametrize("file_format", WRITERS)
-def test_wrong_lengths_are_told_with_both(tmp_path, file_format):
+def test_wrong_lengths_are_reported_with_both_values(tmp_path, file_format):
     folder = make(tmp_path / "1.0.0", [2, 3, 2], file_format=file_format, write=WRITERS[file_format])
     info = json.loads((folder / "dataset_info.json").read_text())
     info["splits"][0]["shardLengths"] = ["2", "2", "3"]  # as many in all
@@ -234,7 +234,7 @@ def test_native_code_counts_what_it_is_given():
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:This DataLoader will create:UserWarning")
 @pytest.mark.parametrize("workers", ["none", "fork", "spawn"])
 @pytest.mark.parametrize("kind", ["tfrecord", "array_record"])
-def test_torchs_loader_takes_it_as_it_is(kind, workers):
+def test_torchs_loader_accepts_it(kind, workers):
     import torch
     from torch.utils.data import DataLoader
 

@@ -115,7 +115,7 @@ def test_missing_files(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["dataset_info.json", "features.json"])
-def test_every_cut_and_flipped_byte_is_told_or_means_nothing(tmp_path, name):
+def test_every_cut_and_flipped_byte_is_reported_or_harmless(tmp_path, name):
     prepared(
         tmp_path,
         {

@@ -47,7 +47,7 @@ def test_every_record_is_read_once(tmp_path, read_everything, monkeypatch):
     assert ranges == [3]
 
 
-def test_pages_are_let_go_of_behind_a_reader_in_order(tmp_path, monkeypatch):
+def test_pages_already_read_in_order_are_released(tmp_path, monkeypatch):
     values = np.random.default_rng(3).random((N, 17), dtype=np.float32)
     hr.write(tmp_path / "x.tfrecord@2", {"x": values})
     monkeypatch.setattr(mapping_limits, "IN_ORDER_MAPPED_BYTES", 1000)
@@ -61,7 +61,7 @@ def test_pages_are_let_go_of_behind_a_reader_in_order(tmp_path, monkeypatch):
     assert 2 * (size // 5000 - 1) <= len(dropped) <= 2 * (size // 5000 + 1)
 
 
-def test_skipped_records_between_are_no_trouble(tmp_path, read_everything):
+def test_skipped_records_in_between_are_accepted(tmp_path, read_everything):
     hr.write(tmp_path / "x.tfrecord", {"x": np.arange(100)})
     data = bytearray((tmp_path / "x.tfrecord").read_bytes())
     size = len(data) // 100

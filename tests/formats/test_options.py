@@ -34,7 +34,7 @@ OTHER = {"on_corrupt": "skip", "verify": False}
 DEFAULT = {"on_corrupt": "raise", "verify": True}
 
 
-def test_what_each_format_says_that_it_honours():
+def test_declared_options_of_each_format():
     assert {name: set(format_named(name).options) for name in registry.OWN} == HONOURED
 
 
@@ -96,7 +96,7 @@ BAD = [b'{"n": 1', b"[1]", b'{"n": 1} {"n": 2}', b'{"n": "\xff"}', b"{" * 5000, 
 
 
 @pytest.mark.parametrize("gap", [0, 1, 700])
-def test_lines_that_are_no_objects_are_left_out(tmp_path, gap):
+def test_lines_that_are_not_objects_are_left_out(tmp_path, gap):
     lines, sound = [], []
     for bad in BAD:
         lines.append(bad)
@@ -125,7 +125,7 @@ def test_lines_that_are_no_objects_are_left_out(tmp_path, gap):
         list(hr.open(path))
 
 
-def test_other_types_are_no_damage(tmp_path):
+def test_other_types_are_not_damage(tmp_path):
     (tmp_path / "x.jsonl").write_text('{"n": 1}\n' * 300 + '{"n": "x"}\n')
     source = hr.open(tmp_path / "x.jsonl", on_corrupt="skip")
     assert (len(source), source.skipped.records) == (301, 0)

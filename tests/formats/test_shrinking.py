@@ -111,7 +111,7 @@ def test_faulthandler_still_reports_other_faults(script):
     assert "Bus error" in done.stderr
 
 
-def test_a_signal_that_was_sent_is_no_fault(script):
+def test_a_signal_sent_by_the_user_is_not_a_fault(script):
     done = script("len(hr.records(path)); os.kill(os.getpid(), signal.SIGBUS)")
     assert done.returncode == -signal.SIGBUS
     assert "shrank" not in done.stderr
@@ -236,7 +236,7 @@ except hr.CorruptFile:
     assert done.stdout.strip() == "lost", (done.stdout, done.stderr)
 
 
-def test_a_changed_last_byte_is_no_loss(script):
+def test_a_changed_last_byte_is_not_truncation(script):
     text = """
 records = hr.records(path); len(records)
 with open(path, "r+b") as file:
@@ -248,7 +248,7 @@ print(records.take(np.array([99_999, 7])).tolist())
     assert done.stdout.strip() == "[0, 8]", (done.stdout, done.stderr)
 
 
-def test_a_worker_that_loses_a_view_says_which_signal_it_was(script, tmp_path):
+def test_a_worker_that_loses_a_view_names_the_signal(script, tmp_path):
     text = """
 records = hr.records(path)
 view = records[90_000]

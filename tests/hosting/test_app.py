@@ -15,7 +15,7 @@ from headrace.hosting.settings import Settings
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 
 
-def test_what_a_container_is_asked(echo):
+def test_requests_to_a_container(echo):
     with local(echo) as client:
         headers = {
             "Content-Type": "text/csv; charset=utf-8",
@@ -34,7 +34,7 @@ def test_what_a_container_is_asked(echo):
         assert (told["content_type"], told["accept"]) == ("application/json", "*/*")
 
 
-def test_what_a_client_gets():
+def test_client_responses():
     with local(sample("obedient")) as client:
         answer = client.post("/invocations", content=b"hello")
         assert (answer.status_code, answer.content) == (200, b"HELLO")
@@ -177,7 +177,7 @@ def test_execution_parameters(echo):
         assert client.get("/execution-parameters").json() == {"BatchStrategy": "SINGLE_RECORD"}
 
 
-def test_metrics_are_what_happened():
+def test_metrics_count_what_happened():
     with local(sample("batching")) as client:
         for body in (b"a", b"b", b"refuse 415 c"):
             client.post("/invocations", content=body)
@@ -192,7 +192,7 @@ def test_metrics_are_what_happened():
             assert re.fullmatch(r'# (HELP|TYPE) \w+ .+|\w+(\{\w+="[^"]*"(,\w+="[^"]*")*\})? [0-9.e+-]+', line), line
 
 
-def test_large_counts_are_told_to_the_last_one():
+def test_large_counts_are_exact():
     metrics = Metrics()
     for _ in range(3):
         metrics.requests.add("200")

@@ -102,7 +102,7 @@ def test_a_head_without_an_end_is_refused(server):
         assert refusal_of_bytes(server, answer) == (431 if server.fast_path else 400)
 
 
-def test_large_heads_within_the_limit_and_bodies_behind_them(server):
+def test_large_heads_within_the_limit_and_their_bodies(server):
     long = b"X-Long: " + b"a" * 40_000 + b"\r\n"
     one = POST + long + b"Content-Length: 5\r\n\r\nhello"
     last = POST + b"Connection: close\r\nContent-Length: 100000\r\n\r\n" + b"a" * 100_000

@@ -183,7 +183,7 @@ def test_one_that_was_killed_is_known_to_be_dead(endpoint):
     assert again.invoke("hello").body == b"HELLO"
 
 
-def test_somebody_elses_process_is_left_alone(tmp_path):
+def test_a_process_of_another_user_is_left_alone(tmp_path):
     """After a reboot, the process ID in the state may belong to any process."""
     other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     try:
@@ -200,7 +200,7 @@ def test_somebody_elses_process_is_left_alone(tmp_path):
         other.wait()
 
 
-def test_a_damaged_registry_is_no_obstacle(endpoint):
+def test_a_damaged_registry_is_ignored(endpoint):
     (state_folder() / "endpoints" / "stray").mkdir()
     (state_folder() / "endpoints" / "no name!").mkdir()
     entry = EndpointEntry("abalone")
@@ -213,7 +213,7 @@ def test_a_damaged_registry_is_no_obstacle(endpoint):
     assert endpoint.status == "InService"
 
 
-def test_what_is_not_there():
+def test_missing_files():
     with pytest.raises(EndpointError, match="no endpoint is named 'nope'; existing endpoints: none"):
         find_endpoint("nope")
     with pytest.raises(ConnectionError, match="no endpoint listens at http://127.0.0.1:1"):
@@ -233,7 +233,7 @@ def test_an_archive_is_unpacked(tmp_path):
     assert endpoint.invoke("x").body == b"learned"
 
 
-def test_a_damaged_archive_says_so(tmp_path):
+def test_a_damaged_archive_is_reported(tmp_path):
     (tmp_path / "model.tar.gz").write_bytes(b"\x1f\x8b no archive")
     with pytest.raises(EndpointError, match=r"cannot be created: CorruptFile: expected a model\.tar\.gz"):
         create_endpoint("packed", [sample("Container", model_dir=str(tmp_path / "model.tar.gz"))], settings=ONE)

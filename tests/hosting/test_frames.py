@@ -48,13 +48,13 @@ def unpack(blob, sizes=()):
 
 
 @given(st.lists(st.lists(REQUESTS, max_size=4), max_size=3), st.lists(st.integers(1, 40)))
-def test_requests_come_out_as_they_went_in(batches, sizes):
+def test_requests_survive_packing(batches, sizes):
     blob = b"".join(map(pack_requests, batches))
     assert [requests_from(message) for message in unpack(blob, sizes)] == batches
 
 
 @given(REQUESTS, RESPONSES, st.lists(st.tuples(TEXT, st.floats(0, 9), st.integers(1, 9)), max_size=3))
-def test_one_is_said_as_several_are(request, answer, calls):
+def test_one_is_worded_like_several(request, answer, calls):
     asked = {"requests": [[request.content_type, request.accept, request.headers]]}
     assert pack_requests([request]) == pack(asked, [len(request.body)], [request.body])
     told = {"answers": [[answer.status, answer.content_type, answer.headers]], "calls": [name for name, _, _ in calls]}
@@ -63,7 +63,7 @@ def test_one_is_said_as_several_are(request, answer, calls):
 
 
 @given(st.lists(RESPONSES | REFUSED | FAILED, max_size=5), st.lists(st.integers(1, 40)))
-def test_answers_come_out_as_they_went_in(answers, sizes):
+def test_answers_survive_packing(answers, sizes):
     (message,) = unpack(pack_answers(answers, [("a", 0.5, 2)]), sizes)
     found = answers_from(message)
     for sent, got in zip(answers, found, strict=True):
@@ -95,7 +95,7 @@ def test_every_truncation_is_waited_for_and_then_an_end():
         PREFIX.pack(b"PNS2", 2, 0, 1 << 62),
     ],
 )
-def test_what_is_no_message_is_refused(blob):
+def test_invalid_messages_are_refused(blob):
     with pytest.raises(ConnectionError, match="expected a frame"):
         unpack(blob)
 

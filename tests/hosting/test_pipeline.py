@@ -94,7 +94,7 @@ def test_a_failure_ends_the_chain():
     assert seen == []
 
 
-def test_what_is_too_large_between_containers():
+def test_too_large_intermediate_answers():
     chain = serial_pipeline(members(Obedient(), Obedient()), max_between_bytes=5 << 20)
     with pytest.raises(RequestError) as caught:
         chain(ask(b"large 5242881"))
@@ -118,7 +118,7 @@ def test_direct_mode_asks_one_container():
         assert caught.value.status == 400
 
 
-def test_what_is_no_answer():
+def test_invalid_answers():
     with pytest.raises(RequestError, match="NoneType"):
         serial_pipeline(members(lambda request: None))(ask())
 
@@ -214,7 +214,7 @@ class Notes:
         self.seconds.append(seconds)
 
 
-def test_calls_are_told():
+def test_calls_are_reported():
     notes = Notes()
     chain = serial_pipeline(members(Batching(), Batching()), observer=notes)
     chain.answer_many([ask(b"a"), ask(b"b")])

@@ -78,7 +78,7 @@ def test_a_script_in_an_archive_is_put_into_the_folder_that_was_given(tmp_path, 
     assert not list(temporary.iterdir())
 
 
-def test_what_is_in_one_place_stays_there(tmp_path, temporary, script):
+def test_contiguous_data_is_not_copied(tmp_path, temporary, script):
     stage = script_stage(tmp_path, entry_point=script)
     with prepare_stages([stage]) as ready:
         assert ready == [stage]

@@ -52,7 +52,7 @@ def test_a_script_elsewhere(model, tmp_path, monkeypatch):
         assert client.post("/invocations", content=b"x").text == "learned"
 
 
-def test_what_a_script_is_given(model, tmp_path):
+def test_arguments_of_a_script(model, tmp_path):
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "serve.py").write_text("from beside import *\n")
     (tmp_path / "beside.py").write_text(SCRIPT)
@@ -77,7 +77,7 @@ def test_a_linear_learner(tmp_path):
         load_handler(stage)
 
 
-def test_what_cannot_be_told(model, tmp_path):
+def test_undetectable_formats(model, tmp_path):
     with pytest.raises(UnsupportedData, match=r"model\.txt.*entry_point"):
         recognise(model)
     with pytest.raises(NoFiles):

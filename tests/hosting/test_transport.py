@@ -50,7 +50,7 @@ def test_everything_arrives_in_order(run, sizes):
 
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
-def test_the_transport_is_told_of_a_connection_that_is_broken(run):
+def test_the_transport_learns_of_a_broken_connection(run):
     async def write():
         ours, theirs = socket.socketpair()
         transport, connection = await asyncio.get_running_loop().create_connection(Connection, sock=ours)

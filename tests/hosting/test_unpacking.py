@@ -55,7 +55,7 @@ def test_every_truncation_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("content", "found"), [(b"hello, world", "a file that begins with b'hello, w'"), (b"", "an empty file")]
 )
-def test_what_is_no_archive_is_told_in_one_line(tmp_path, content, found):
+def test_a_file_that_is_not_an_archive_is_reported_in_one_line(tmp_path, content, found):
     (tmp_path / "model.tar.gz").write_bytes(content)
     with pytest.raises(CorruptFile) as raised:
         unpack_model(tmp_path / "model.tar.gz", tmp_path / "model")
@@ -63,7 +63,7 @@ def test_what_is_no_archive_is_told_in_one_line(tmp_path, content, found):
     assert "\n" not in str(raised.value)
 
 
-def test_what_is_not_there(tmp_path):
+def test_missing_files(tmp_path):
     with pytest.raises(NoFiles):
         unpack_model(tmp_path / "no.tar.gz", tmp_path / "model")
 

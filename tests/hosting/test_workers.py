@@ -122,7 +122,7 @@ def test_a_signal_that_comes_while_the_log_is_written_is_not_lost(monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds processes as Linux shows them")
-def test_what_workers_have_started_ends_with_the_server():
+def test_processes_started_by_workers_end_with_the_server():
     with Server(sample("obedient"), sample("obedient", isolated=True), workers=1) as server:
         server.ready()
         answer = server.post(b"start")[1]  # the first container starts a process, then the isolated one

@@ -45,7 +45,7 @@ def test_a_sample_may_end_within_a_character():
     assert {likely_encodings(whole[:size])[0][0] for size in range(12, len(whole))} == {"cp932"}
 
 
-def test_nothing_is_suggested_for_what_is_no_text():
+def test_nothing_is_suggested_for_bytes_that_are_not_text():
     for sample in (b"", b"plain", b"\xff\xfe\x80\x81\x00\xff" * 20, bytes(range(256)) * 4):
         assert likely_encodings(sample) == []
         assert "any text encoding of Python is taken" in encoding_hint(sample)

@@ -138,7 +138,7 @@ def test_the_literal_file_wins_over_the_pattern(folder, name):
     assert expand(name) == [name]
 
 
-def test_nothing_there_says_what_is(folder):
+def test_a_missing_file_lists_what_exists(folder):
     make(folder, "data/train.npy")
     with pytest.raises(NoFiles, match=r"data holds train\.npy"):
         expand("data/test.npy")
@@ -161,7 +161,7 @@ def test_object_stores_are_refused_in_words(url):
         expand(url)
 
 
-def test_what_is_no_path():
+def test_values_that_are_not_paths():
     with pytest.raises(TypeError, match=r"os\.PathLike"):
         expand([b"bytes"])
 
@@ -176,7 +176,7 @@ def test_absolute_survives_a_change_of_folder(folder, tmp_path_factory, monkeypa
     assert path == str(folder / "x")
 
 
-def test_what_may_not_be_looked_at_is_not_said_to_be_missing(tmp_path):
+def test_an_unreadable_folder_is_not_reported_as_missing(tmp_path):
     (tmp_path / "round").symlink_to(tmp_path / "round")  # a folder without permission would not stop root
     with pytest.raises(OSError, match="symbolic links"):
         expand(str(tmp_path / "round" / "x.tfrecord"))

@@ -123,7 +123,7 @@ def test_limits_count_where_memory_and_cores_do(monkeypatch):
             cached.cache_clear()
 
 
-def test_what_is_begun_of_a_processor_counts():
+def test_a_fraction_of_a_processor_counts_as_one():
     assert [whole_cpus(limit) for limit in (0.1, 1, 1.5, 2)] == [1, 1, 2, 2]
 
 

@@ -65,7 +65,7 @@ def test_closing_stops_the_thread_and_closes_the_items():
     assert not threads.pop().is_alive()
 
 
-def test_a_forked_child_is_told_instead_of_waiting_for_ever():
+def test_a_forked_child_gets_an_error_instead_of_waiting_forever():
     running = prefetch(iter(range(1000)), depth=1)
     next(running)
 
@@ -251,7 +251,7 @@ def test_few_calls_wait():
     assert made == list(range(DEPTH + 1))
 
 
-def test_an_error_is_raised_and_nothing_is_called_behind_it():
+def test_an_error_is_raised_and_no_later_call_runs():
     made = []
     behind = BackgroundCalls()
     behind.add(lambda: 1 / 0)
@@ -285,7 +285,7 @@ def test_abandoning_makes_no_more_calls():
     behind.abandon()
 
 
-def test_whoever_waits_makes_the_calls_that_no_thread_has_time_for(monkeypatch):
+def test_a_waiting_caller_makes_the_calls_that_no_thread_has_taken(monkeypatch):
     class Saturated:
         def submit(self, call):
             pass
@@ -311,7 +311,7 @@ def test_calls_are_made_here_when_no_thread_can_be_started(monkeypatch):
     assert made == [1]
 
 
-def test_what_a_call_held_is_let_go():
+def test_references_held_by_a_call_are_released():
     class Held:
         pass
 

@@ -208,7 +208,7 @@ def test_paths_as_a_store(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("prefix", ["out", "out/", "out/a"])
-def test_what_is_still_being_written_is_no_object(store, prefix):
+def test_unfinished_files_are_not_objects(store, prefix):
     """Even if the writer was killed: jobs read the answers of other jobs."""
     store.put("s3://data/out/b/a.csv", "1")
     folder = store.resolve("s3://data/out")
@@ -219,7 +219,7 @@ def test_what_is_still_being_written_is_no_object(store, prefix):
         assert [one.path.name for one in PathStore().objects(str(folder))] == ["a.csv"]
 
 
-def test_a_feeder_ends_while_nobody_reads(tmp_path):
+def test_a_feeder_ends_without_a_reader(tmp_path):
     def epoch(number):
         yield b"x" * (1 << 20)
 
@@ -244,7 +244,7 @@ def test_sharding_a_pipe(store):
         assert parts == [b"024", b"13"]
 
 
-def test_everything_beyond_a_limit_is_told_together():
+def test_all_violations_of_limits_are_reported_together():
     channels = {
         "a b": Channel(uri="x"),
         "w": Channel(uri="x", record_wrapper="RecordIO", compression="Gzip"),

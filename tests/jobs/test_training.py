@@ -65,7 +65,7 @@ def test_channels_are_described_as_the_api_does(run, script, store):
     ]
 
 
-def test_what_a_script_is_told(run, script, store, model, tmp_path):
+def test_variables_of_a_script(run, script, store, model, tmp_path):
     store.put("s3://in/data/a.csv", "1")
     store.put("s3://in/data/b/c.csv", "2")
     values = {
@@ -272,7 +272,7 @@ def test_missing_input(run, script, options, words):
     assert read_job(run.work_dir, "job").secondary_status == "Failed"
 
 
-def test_an_output_path_that_is_none_is_told_before_training(run, script):
+def test_an_invalid_output_path_is_reported_before_training(run, script):
     with pytest.raises(JobFailed, match="^ClientError: .*https://nowhere"):
         run(script("print('trained')"), output_path="https://nowhere")
     assert run.lines == []
@@ -374,7 +374,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes a
 
 
 @linux
-def test_what_a_script_leaves_running_dies_with_it(run, script, model):
+def test_processes_that_a_script_leaves_are_killed(run, script, model):
     text = """
         import os, subprocess, sys
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
@@ -408,7 +408,7 @@ train(TrainingSpec(name="job", output_path=work + "/out"), ScriptContainer(entry
 
 
 @linux
-def test_a_killed_job_leaves_no_artifact_and_says_so(script, tmp_path):
+def test_a_killed_job_leaves_no_artifact_and_reports_it(script, tmp_path):
     text = STUBBORN.format(then="pass").replace('"ready"', '"ready", os.getpid()')
     container = script(text)
     command = [sys.executable, "-c", RUNNER, str(tmp_path), str(container.entry_point)]
@@ -462,7 +462,7 @@ def full(monkeypatch, *names, number=errno.ENOSPC):
 
 
 @pytest.mark.parametrize(("number", "what"), [(errno.ENOSPC, "the disk is full"), (errno.EDQUOT, "the quota of the")])
-def test_a_full_disk_is_said_with_the_file_and_what_to_do(run, script, store, monkeypatch, number, what):
+def test_a_full_disk_error_names_the_file_and_the_remedy(run, script, store, monkeypatch, number, what):
     full(monkeypatch, "model.tar.gz", number=number)
     with pytest.raises(
         JobFailed, match=f"^ClientError: {what}.*model.tar.gz could not be written.*Free some"

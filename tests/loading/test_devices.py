@@ -236,7 +236,7 @@ def test_handover_of_nothing():
     assert handover("numpy", None) == (None, None)
 
 
-def test_devices_that_are_none():
+def test_invalid_devices():
     source = hr.ColumnSource({"a": np.arange(4)})
     torch = pytest.importorskip("torch")
     with pytest.raises(ValueError, match="device must be one that torch knows, such as 'cpu' or 'cuda:0', got 'nodev'"):
@@ -247,7 +247,7 @@ def test_devices_that_are_none():
 
 
 @pytest.mark.parametrize("device", ["cpu", 3])
-def test_jax_devices_that_are_none(device):
+def test_invalid_jax_devices(device):
     pytest.importorskip("jax")
     with pytest.raises(ValueError, match=r"device must be a jax\.Device"):
         next(iter(hr.Loader(hr.ColumnSource({"a": np.arange(4)}), 2, to="jax", device=device)))

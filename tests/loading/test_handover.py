@@ -20,7 +20,7 @@ def test_numpy_is_left_alone():
 
 
 @pytest.mark.parametrize(("to", "package"), [("torch", "torch"), ("jax", "jax")])
-def test_what_to_install(to, package, monkeypatch):
+def test_install_commands(to, package, monkeypatch):
     plain = builtins.__import__
 
     def without(name, *rest, **more):
@@ -65,7 +65,7 @@ class TestTorch:
         assert torch.cat(tensors)[:, 0].tolist() == list(range(2000))
 
     @pytest.mark.parametrize("array", [np.arange(4.0)[::-1], np.arange(4.0).astype(">f8"), np.frombuffer(b"12345678")])
-    def test_what_torch_cannot_share_is_copied(self, torch, array):
+    def test_arrays_that_torch_cannot_share_are_copied(self, torch, array):
         tensor = converter("torch")(array)
         assert tensor.tolist() == array.tolist()
         tensor[0] = 7
@@ -82,7 +82,7 @@ class TestTorch:
         twice = converter("torch")(Ragged(Ragged.from_list([[1, 2], [3]]), np.array([0, 1, 2])))
         assert twice[0][0].tolist() == [1, 2]
 
-    def test_what_is_no_tensor_stays(self, torch):
+    def test_values_that_are_not_tensors_stay(self, torch):
         sparse = pytest.importorskip("scipy.sparse").csr_array(np.eye(2))
         dates = np.array(["2026-01-01"], "M8[D]")
         records = np.zeros(2, [("a", "f4")])
@@ -147,7 +147,7 @@ class TestJax:
         with pytest.raises(UnsupportedData, match="uint32"):
             convert(np.array([1 << 32], np.uint64))
 
-    def test_what_is_no_array_stays(self, jax):
+    def test_values_that_are_not_arrays_stay(self, jax):
         dates = np.array(["2026-01-01"], "M8[D]")
         assert converter("jax")(dates) is dates
         assert converter("jax")(np.arange(3).astype(">i4")).tolist() == [0, 1, 2]

@@ -69,7 +69,7 @@ def test_a_stacked_feature_has_rows_that_agree():
 @pytest.mark.parametrize(
     "column", [np.arange(3), [np.ones(2)], hr.Ragged(hr.Ragged.from_list([[1]]), np.array([0, 1]))]
 )
-def test_what_has_no_axis_that_varies(column):
+def test_values_without_a_varying_axis(column):
     with pytest.raises(hr.SchemaMismatch, match="a feature with one axis that varies"):
         hr.Pad("x")({"x": column})
 

@@ -37,7 +37,7 @@ def batches_of(n, size):
     st.sampled_from([None, 0, 7]),
     st.booleans(),
 )
-def test_what_a_batch_holds(n, size, threads, prefetch, cuts_cleanly, seed, drop_last):
+def test_contents_of_a_batch(n, size, threads, prefetch, cuts_cleanly, seed, drop_last):
     """It depends only on order and batch size, not on threads, prefetching or job size."""
     order = {} if seed is None else {"shuffle": True, "seed": seed}
     loader = Loader(
@@ -187,7 +187,7 @@ def test_damage_comes_in_place_of_its_batch(threads, cuts_cleanly):
         next(iter(loader))
 
 
-def test_damage_that_heals_is_no_damage():
+def test_a_temporary_fault_is_not_damage():
     class Flaky(Numbers):
         def batch(self, indices):
             if len(indices) > 2:
@@ -440,7 +440,7 @@ def test_arguments_of_the_wrong_type():
         Loader(Numbers(3), 2, True)
 
 
-def test_what_it_says_of_itself():
+def test_its_repr():
     assert "batches of 4, shuffled with seed 9, Shard(rank=0, world=1)" in repr(
         Loader(Numbers(3), 4, shuffle=True, seed=9)
     )

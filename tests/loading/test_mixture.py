@@ -201,7 +201,7 @@ class Ragged3:
         return {"x": Ragged.from_list([self[i]["x"] for i in indices.tolist()])}
 
 
-def test_what_is_refused():
+def test_refusals():
     with pytest.raises(ValueError, match="stop must be"):
         mixture_of([(5, 1)], stop="last")
     with pytest.raises(ValueError, match=r"cannot draw from Tagged\('b'\), which is empty"):
@@ -301,6 +301,6 @@ def test_a_state_belongs_to_quotas_or_not():
         ([(Tagged("a", 3), 1j)], "got 1j, which is complex"),
     ],
 )
-def test_what_is_no_mixture(sources, words):
+def test_invalid_mixtures(sources, words):
     with pytest.raises(TypeError, match=words):
         Mixture(sources)

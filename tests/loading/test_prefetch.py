@@ -156,7 +156,7 @@ def test_close_waits_for_the_threads():
     made.close()
 
 
-def test_being_let_go_of_ends_the_threads():
+def test_deleting_it_ends_the_threads():
     made = Prefetcher(numbers(100), threads=2, ahead=8)
     next(made)
     del made

@@ -36,7 +36,7 @@ class TestLauncher:
             seen += [i for batch in hr.Loader(Numbers(61), 4, shuffle=True, workers=2) for i in batch["i"].tolist()]
         assert sorted(seen) == list(range(61))
 
-    def test_what_is_given_is_the_last_word(self):
+    def test_given_values_override_inference(self):
         assert hr.Loader(Numbers(64), 4, shard=hr.Shard(0, 4)).shard == hr.Shard(0, 4)
         assert hr.Loader(Numbers(64), 4, shard=hr.Shard()).shard == hr.Shard()
 

@@ -126,7 +126,7 @@ def test_advice(given, words):
     assert words in report(**given).advice
 
 
-def test_what_it_prints():
+def test_its_output():
     assert str(report(reading_s=1.5)) == (
         "epoch 3: 100 batches, 12,800 examples, 4.0 MB in 1.000 s (12,800 examples/s, threads=1, 2.0 batches a job)\n"
         "  reading and decoding             1.500 s   150% of the wall time\n"

@@ -138,7 +138,7 @@ def test_a_state_of_something_else(source, options, message):
         {"position": None},
     ],
 )
-def test_a_state_that_is_none(change):
+def test_an_invalid_state(change):
     loader = Loader(Numbers(10), 3)
     with pytest.raises(StateMismatch, match=f"as '{next(iter(change))}' of the state"):
         loader.load_state_dict({**loader.state_dict(), **change})

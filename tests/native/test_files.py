@@ -99,7 +99,7 @@ def test_an_object_that_was_never_opened():
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs /proc")
-def test_nothing_stays_behind(path):
+def test_nothing_is_left_behind(path):
     def state():
         with open("/proc/self/maps") as maps:
             return len(os.listdir("/proc/self/fd")), sum(str(path) in line for line in maps)
@@ -112,7 +112,7 @@ def test_nothing_stays_behind(path):
     assert state() == before
 
 
-def test_writing_back_starts_or_says_that_it_cannot(path):
+def test_writeback_starts_or_reports_that_it_cannot(path):
     fd = os.open(path, os.O_WRONLY)
     try:
         assert _native.start_writing_back(fd, 0, len(CONTENT)) == (sys.platform == "linux")

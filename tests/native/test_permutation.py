@@ -177,7 +177,7 @@ def test_refuses_positions_outside(position):
 
 
 @pytest.mark.parametrize("bad", [-1, 1 << 64, 1.5, "1"])
-def test_refuses_seeds_that_are_no_words(bad):
+def test_refuses_seeds_that_are_not_64_bit(bad):
     with pytest.raises(TypeError):
         _native.permute(10, bad, 0, 0, 10)
     with pytest.raises(TypeError):

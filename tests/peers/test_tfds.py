@@ -79,7 +79,7 @@ def test_our_features_are_tfds_features(folder, file_format, name):
 
 
 @pytest.mark.parametrize("name", ["numbers", "kinds", "episodes", "sequences"])
-def test_what_we_encode_is_what_tfds_reads(tmp_path, name):
+def test_tfds_reads_what_we_encode(tmp_path, name):
     golden = ROOT / "tests" / "golden" / "tfds" / "features"
     rows = json.loads((golden / f"{name}.json").read_text())
     source = data_source(name, "test", data_dir=golden)

@@ -69,7 +69,7 @@ def test_an_endpoint_by_the_clients(session, model):
         session.boto_session.client("s3")
 
 
-def test_a_predictor_that_is_told_types_later(session, model):
+def test_a_predictor_whose_types_are_set_later(session, model):
     model.deploy(endpoint_name="three")
     with pytest.warns(DeprecationWarning, match="endpoint is called endpoint_name"):
         predictor = Predictor(endpoint="three", sagemaker_session=session, component_name=None)

@@ -159,7 +159,7 @@ def test_many_blocks_and_many_kinds_of_files(tmp_path):
     assert b"".join(parts) == whole
 
 
-def test_writing_goes_on_where_the_file_stands():
+def test_writing_continues_at_the_file_position():
     file = io.BytesIO(b"before")
     file.seek(6)
     common.write_numpy_to_dense_tensor(file, np.array([[1.0, 2.0]]))
@@ -176,7 +176,7 @@ def test_reading_back():
     assert [record.SerializeToString() for record in records] == payloads
 
 
-def test_reading_asks_for_no_byte_behind_a_record():
+def test_reading_requests_no_byte_after_a_record():
     file = io.BytesIO(recordio.frame(b"12345") + recordio.frame_parts([b"abcd", b"e"]) + recordio.frame(b"last"))
     payloads = common.read_recordio(file)
     assert next(payloads) == b"12345"
@@ -204,7 +204,7 @@ def test_records_of_several_parts_in_both_ways():
     assert sorted(numbers) == [1, 1, 1, 2]
 
 
-def test_missing_padding_at_the_very_end_is_no_fault():
+def test_missing_padding_at_the_very_end_is_accepted():
     assert list(common.read_recordio(io.BytesIO(recordio.frame(b"12345")[:-3]))) == [b"12345"]
     assert list(common.read_recordio(io.BytesIO(recordio.frame_parts([b"1234", b"5"])[:-2]))) == [
         b"1234" + recordio.MAGIC_BYTES + b"5"

@@ -209,7 +209,7 @@ def test_names_of_version_1(session, tmp_path):
     assert [one["EndpointName"] for one in session.sagemaker_client.list_endpoints()["Endpoints"]] == ["one"]
 
 
-def test_a_failing_script_says_why(session, tmp_path):
+def test_a_failing_script_gives_its_reason(session, tmp_path):
     script = tmp_path / "fails.py"
     script.write_text("raise SystemExit('there is no such thing')\n")
     (tmp_path / "x.csv").write_text("1\n")
@@ -312,7 +312,7 @@ def test_a_job_of_another_process_is_waited_for(session, tmp_path, monkeypatch):
         assert "awake" in session.logs_for_job("theirs", wait=True)
 
 
-def test_what_is_refused(session, tmp_path):
+def test_refusals(session, tmp_path):
     with pytest.raises(ValueError, match="GPU"):
         sagemaker.SKLearn(entry_point="x.py", instance_type="ml.p3.2xlarge", sagemaker_session=session)
     with pytest.warns(

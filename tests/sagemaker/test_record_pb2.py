@@ -111,7 +111,7 @@ def test_copies():
         assert other != record
 
 
-def test_a_payload_that_is_no_record():
+def test_a_payload_that_is_not_a_record():
     with pytest.raises(CorruptRecord, match="at record 1"):
         common.read_records(io.BytesIO(recordio.frame(PAYLOAD) + recordio.frame(b"\x0b")))
 

@@ -103,7 +103,7 @@ def test_line_ends_in_cells_are_quoted():
     assert pd.read_csv(io.StringIO(body), header=None).to_numpy().tolist() == [["a\nb", "1"], ["c\r", "d\n"]]
 
 
-def test_what_is_no_text_and_no_file(tmp_path):
+def test_values_that_are_neither_text_nor_files(tmp_path):
     (tmp_path / "x").write_bytes(b"12")
     given = serializers.DataSerializer()
     assert [given.serialize(one) for one in (b"1", str(tmp_path / "x"), {"data": b"2"})] == [b"1", b"12", b"2"]
@@ -145,7 +145,7 @@ def test_serializers_of_a_notebook():
     assert (Lower("a/b").ACCEPT, Lower().deserialize(io.BytesIO(b"AB"), "x")) == (("a/b",), "ab")
 
 
-def test_what_the_sdk_would_pickle_or_scramble_is_refused():
+def test_data_that_the_sdk_would_pickle_or_corrupt_is_refused():
     with pytest.raises(ValueError, match="one or two axes"):
         serializers.CSVSerializer().serialize(np.zeros((1, 2, 2)))
     with pytest.raises(ValueError, match="pickle"):

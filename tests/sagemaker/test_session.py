@@ -75,7 +75,7 @@ def test_relative_files_as_in_local_mode(session, tmp_path, monkeypatch):
     assert session.resolve("file://data/deep/a%20b.csv").read_bytes() == b"1\n"
 
 
-def test_what_is_not_there(session, tmp_path):
+def test_missing_files(session, tmp_path):
     with pytest.raises(ValueError, match="no file or folder"):
         session.upload_data(tmp_path / "nothing")
     with pytest.raises(ValueError, match="no training job"):
@@ -163,7 +163,7 @@ def test_inputs():
         lambda session, image: numpy_to_record_serializer(),
     ],
 )
-def test_old_names_are_told_where_they_are_used(session, call):
+def test_old_names_warn_at_the_line_that_uses_them(session, call):
     image = image_uris.retrieve("linear-learner", "us-east-1")
     with pytest.warns(DeprecationWarning, match="version 2 of the SDK") as told:
         call(session, image)

@@ -96,7 +96,7 @@ def test_not_over_the_sdk_itself(monkeypatch):
         ("import sagemaker.nothing", "has no module 'nothing'"),
     ],
 )
-def test_what_is_not_here_says_why(statement, said):
+def test_missing_names_give_the_reason(statement, said):
     with pytest.raises(ImportError, match=said):
         run(statement)
 

@@ -241,7 +241,7 @@ def test_columns_of_bytes_in_tables(tmp_path):
     assert hr.open(tmp_path / "y.tfrecord", decode=False)[7]["plain"] == IMAGES[7]
 
 
-def test_the_schema_is_told_of_a_file_with_damage_in_it(tmp_path):
+def test_the_schema_is_inferred_despite_damage(tmp_path):
     hr.write(tmp_path / "x.tfrecord", examples())
     whole = bytearray((tmp_path / "x.tfrecord").read_bytes())
     whole[len(whole) // N * 3] ^= 1

@@ -25,7 +25,7 @@ def nothing_comes_of(source):
 
 
 @pytest.mark.parametrize("ending", OF_NO_BYTES)
-def test_no_bytes_are_no_examples(tmp_path, ending):
+def test_an_empty_file_has_no_examples(tmp_path, ending):
     path = tmp_path / f"x.{ending}"
     path.touch()
     source = hr.open(path)
@@ -45,7 +45,7 @@ def test_no_bytes_are_damage_where_every_file_has_some(tmp_path, ending):
 
 
 @pytest.mark.parametrize("ending", WITHOUT_SCHEMA)
-def test_what_was_written_without_an_example(tmp_path, ending):
+def test_files_written_without_examples(tmp_path, ending):
     path = tmp_path / f"x.{ending}"
     assert hr.write(path, [], schema=SCHEMA) == 0
     assert dict(hr.open(path).schema) == {}

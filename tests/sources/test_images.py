@@ -84,7 +84,7 @@ def test_paths_that_lead_elsewhere_must_be_named(folder, how):
     assert hr.Source(with_images(table, ["path"]))[0]["path"] == jpeg(seed=0)
 
 
-def test_what_is_left_alone(folder):
+def test_values_left_unchanged(folder):
     table = rows(folder)
     assert with_images(table, ()) is table
     table.records.format = "parquet"
@@ -236,7 +236,7 @@ def test_links_that_stay_inside_are_followed(trap, tmp_path):
     assert hr.open(tmp_path / "moved" / "x.csv", decode=False)[70]["path"] == jpeg(seed=4)
 
 
-def test_pipes_and_devices_are_no_images(trap):
+def test_pipes_and_devices_are_not_images(trap):
     import os
 
     path = trap("x.csv", "jpegs/pipe.png")

@@ -77,7 +77,7 @@ def test_which_features_are_meant():
         source.rename({"b": "label_b"}).to_numpy()
 
 
-def test_what_makes_no_matrix():
+def test_sources_that_are_not_matrices():
     ragged = ColumnSource({"x": hr.Ragged.from_list([[1], [2, 3]])})
     for act in (ragged.to_numpy, ragged.to_csr):
         with pytest.raises(UnsupportedData, match="rows of varying length make no matrix"):

@@ -179,7 +179,7 @@ def test_images_and_text_are_recognised(tmp_path):
     assert (schema["text"].dtype, schema["blob"].dtype) == ("str", "bytes")
 
 
-def test_text_that_turns_out_to_be_none(tmp_path):
+def test_text_that_turns_out_invalid(tmp_path):
     hr.write_records(tmp_path / "x.tfrecord", [bytes(hr.records(TFRECORD / "dense.tfrecord")[0])])
     hr.write(tmp_path / "t.tfrecord", {"t": [b"fine"] * 300 + [b"\xff\xfe"]})
     with pytest.raises(

@@ -134,7 +134,7 @@ def test_map_changes_examples_and_schema(source):
     assert mapped.batch([2, 5])["double"].tolist() == [4, 10]
 
 
-def test_an_error_in_user_code_says_which_example(source):
+def test_an_error_in_user_code_names_the_example(source):
     def bad(example):
         if example["y"] == 7:
             raise ZeroDivisionError("seven")
@@ -193,7 +193,7 @@ def test_views_pickle(source):
     assert ys(pickle.loads(pickle.dumps(view))) == ys(view)
 
 
-def test_fingerprint_tells_data_apart(source):
+def test_fingerprint_distinguishes_data(source):
     assert source.fingerprint == ColumnSource(source.columns).fingerprint
     assert source.fingerprint != source[:-1].fingerprint
     assert source.fingerprint != source.select("x").fingerprint
@@ -244,6 +244,6 @@ def plus_one(batch):
     return {**batch, "twice": batch["twice"] + 1}
 
 
-def test_what_a_function_makes_of_no_example_is_not_known():
+def test_the_result_of_a_function_without_examples_is_unknown():
     source = hr.ColumnSource({"x": np.arange(3)}).filter(lambda example: False).map(made)
     assert source.batch([]) == {}

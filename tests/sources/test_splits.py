@@ -116,12 +116,12 @@ def test_sums():
         lambda: even_splits("train", 0),
     ],
 )
-def test_what_makes_no_sense_is_refused_at_birth(make):
+def test_nonsense_is_refused_on_construction(make):
     with pytest.raises(ValueError, match="must be|from -100|at least one"):
         make()
 
 
-def test_what_is_no_split():
+def test_invalid_splits():
     with pytest.raises(TypeError, match="a split is text"):
         resolve_split(5, SIZES)
     with pytest.raises(UnsupportedData, match="one of the splits"):
@@ -171,7 +171,7 @@ SPLITS = {"train": 1000, "test": 120, "my-split_2": 7}
         ("test[:0]+train[:2]", [("train", 0, 2)]),  # an empty part among others is left out
     ],
 )
-def test_what_a_split_asks_for(text, pieces):
+def test_parts_of_a_split(text, pieces):
     assert resolve_split(text, SPLITS) == pieces
 
 

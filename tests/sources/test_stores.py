@@ -110,7 +110,7 @@ def test_odd_names(store, tmp_path):
     assert len(hr.open(f"{store.base}/odd")) == 5
 
 
-def test_what_is_not_there(store):
+def test_missing_files(store):
     store.objects["here/x.tfrecord"] = b""
     for path, found in [("nope.tfrecord", "nothing"), ("nope/", "nothing"), ("here/z*", "none"), ("here/x@3", "404")]:
         with pytest.raises(NoFiles, match=found):
@@ -206,7 +206,7 @@ def test_other_credentials_are_taken_at_once(s3, monkeypatch):
     assert len(hr.open("s3://bucket/x.tfrecord")) == ROWS
 
 
-def test_what_is_interrupted_leaves_no_object(store):
+def test_an_interrupted_upload_leaves_no_object(store):
     with pytest.raises(RuntimeError), hr.Writer(f"{store.base}/x.tfrecord") as writer:
         writer.write(EXAMPLES[0])
         raise RuntimeError
@@ -371,7 +371,7 @@ def test_a_folder_that_fails_on_its_way_is_taken_back(s3):
     assert _leftovers() == []
 
 
-def test_what_arrives_late_is_taken_back_too(s3, monkeypatch):
+def test_late_uploads_are_removed_too(s3, monkeypatch):
     """Requests in flight when another one fails."""
     seen, failed, arrived = threading.Event(), threading.Event(), threading.Event()
     worded, remove_objects = upload.worded, upload.remove_objects
@@ -426,7 +426,7 @@ def test_csv_with_images_beside_it_and_webdataset(s3):
 
 
 @pytest.mark.parametrize("url", ["http://h/x.tfrecord", "https://h/x.npz@3", "hdfs://h/x.tfrecord", "ftp://h/x.csv"])
-def test_what_takes_no_files_is_refused(url):
+def test_destinations_that_accept_no_files_are_refused(url):
     for act in (lambda: hr.write(url, EXAMPLES), lambda: hr.Writer(url), lambda: hr.write_records(url, [b""])):
         with pytest.raises(UnsupportedData, match=r"s3://, gs:// or az://, to write to, found a \w+:// URL"):
             act()
@@ -446,7 +446,7 @@ def test_an_object_needs_a_name(s3, name):
         hr.write(f"s3://bucket/{name}", EXAMPLES, format="tfrecord")
 
 
-def test_sizes_are_those_of_what_lies_below(s3):
+def test_sizes_include_everything_below(s3):
     hr.write("s3://bucket/images", list(_images(6)), format="image_folder", schema=IMAGES)
     assert total_size(["s3://bucket/images"]) == sum(map(len, s3.objects.values()))
     with pytest.raises(NoFiles):

@@ -204,7 +204,7 @@ def pictures(tmp_path, monkeypatch):
         yield server
 
 
-def test_images_beside_a_table_behind_a_url(pictures):
+def test_images_beside_a_table_at_a_url(pictures):
     source = hr.open(f"{pictures.url}/train.csv")
     assert source.schema["image"].shape == (16, 16, 3)
     source.batch(np.array([0]))

@@ -53,7 +53,7 @@ def test_convert_there_and_back(tmp_path, monkeypatch, unit, compression):
     assert (tmp_path / "y.tfrecord").read_bytes() == (tmp_path / "x.tfrecord").read_bytes()
 
 
-def test_convert_with_another_schema_encodes_anew(tmp_path, monkeypatch):
+def test_convert_with_another_schema_encodes_again(tmp_path, monkeypatch):
     monkeypatch.setattr(units, "UNIT_EXAMPLES", 30)
     hr.write(tmp_path / "x.tfrecord", COLUMNS)
     hr.convert(tmp_path / "x.tfrecord", tmp_path / "x.array_record", columns=["label"])

@@ -61,7 +61,7 @@ def test_columns_and_codec(tmp_path, original):
     assert list(hr.open(tmp_path / "b.tfrecord").schema) == ["label"]
 
 
-def test_what_exists_is_kept(tmp_path, original):
+def test_existing_files_are_kept(tmp_path, original):
     (tmp_path / "b.tfrecord").write_bytes(b"precious")
     with pytest.raises(hr.UnsupportedData, match="overwrite=True"):
         hr.convert(original, tmp_path / "b.tfrecord")
@@ -69,7 +69,7 @@ def test_what_exists_is_kept(tmp_path, original):
     assert not [name for name in os.listdir(tmp_path) if name.startswith(".")]
 
 
-def test_refusal_says_what_would_be_lost(tmp_path):
+def test_refusal_names_what_would_be_lost(tmp_path):
     hr.write(tmp_path / "a.tfrecord", {"ids": hr.Ragged.from_list([[1], []], np.int64)})
     with pytest.raises(hr.UnsupportedData, match=r"numbers of a fixed shape.*feature 'ids'"):
         hr.convert(tmp_path / "a.tfrecord", tmp_path / "b.npy")

@@ -162,7 +162,7 @@ def test_csv_to_other_formats(tmp_path):
         ({"a": np.zeros((1, 2)), "a_1": np.zeros(1)}, "two 'a_1'"),
     ],
 )
-def test_what_rows_cannot_hold_is_refused(tmp_path, columns, message):
+def test_values_that_rows_cannot_hold_are_refused(tmp_path, columns, message):
     with pytest.raises(UnsupportedData, match=message):
         hr.write(tmp_path / "x.csv", columns)
     assert list(tmp_path.iterdir()) == []

@@ -72,7 +72,7 @@ def test_a_folder_of_pixels(tmp_path):
     np.testing.assert_array_equal(source[2]["image"], pixels[2])
 
 
-def test_what_is_encoded_already_passes(tmp_path):
+def test_encoded_images_pass_through(tmp_path):
     schema = {"image": hr.Feature("uint8", (None, None, 3), encoding="jpeg")}
     hr.write(tmp_path / "x.tfrecord", [{"image": jpeg()}], schema=schema)
     assert hr.open(tmp_path / "x.tfrecord", decode=False)[0]["image"] == jpeg()

@@ -81,7 +81,7 @@ def test_arrays_of_other_libraries(tmp_path):
         hr.write(tmp_path / "z.npy", {"a": torch.zeros(2, dtype=torch.bfloat16)})
 
 
-def test_masked_values_are_never_what_lay_under_the_mask(tmp_path):
+def test_masked_values_never_expose_the_data_under_the_mask(tmp_path):
     hr.write(tmp_path / "x.npz", {"a": np.ma.masked_array([1.0, 2.0], [False, True])})
     assert str(read(tmp_path / "x.npz")["a"].tolist()) == "[1.0, nan]"
     with pytest.raises(TypeError, match="column 'a' has masked values of int64: fill them first"):
@@ -144,7 +144,7 @@ def refused_as_data(folder):
 
 
 @pytest.mark.parametrize("ending", ["tfrecord", "npy", "csv", "npz"])
-def test_what_cannot_be_written_is_refused_in_words(tmp_path, ending):
+def test_data_that_cannot_be_written_is_refused_with_a_message(tmp_path, ending):
     (tmp_path / "out").mkdir()
     for given, said in refused_as_data(tmp_path):
         with pytest.raises((TypeError, SchemaMismatch), match=said.replace("(path, records)", "")):
@@ -171,7 +171,7 @@ def refused_as_path():
 
 
 @pytest.mark.parametrize("call", [hr.open, hr.records, hr.verify, lambda path: hr.convert(path, "out.npz")])
-def test_what_is_no_path_is_refused_in_words(tmp_path, monkeypatch, call):
+def test_non_paths_are_refused_with_a_message(tmp_path, monkeypatch, call):
     monkeypatch.chdir(tmp_path)
     for given, said in refused_as_path():
         with pytest.raises(TypeError, match=said):
@@ -182,7 +182,7 @@ def test_what_is_no_path_is_refused_in_words(tmp_path, monkeypatch, call):
         call([])
 
 
-def test_frames_are_no_paths():
+def test_data_frames_are_not_paths():
     pandas = pytest.importorskip("pandas")
     with pytest.raises(TypeError, match=r"headrace\.adapters\.pandas\.from_pandas\(...\) makes a source of it"):
         hr.open(pandas.DataFrame({"a": [1]}))
@@ -190,7 +190,7 @@ def test_frames_are_no_paths():
         hr.open(pytest.importorskip("pyarrow").table({"a": [1]}))
 
 
-def test_other_calls_refuse_what_is_no_path_in_words(tmp_path):
+def test_other_calls_refuse_non_paths_with_a_message(tmp_path):
     hr.write(tmp_path / "x.npy", ROWS)
     for given in (None, 7, [tmp_path / "y.npy"], {"a": 1}, ROWS):
         with pytest.raises(TypeError, match="path to write to is str"):

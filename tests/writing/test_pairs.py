@@ -48,7 +48,7 @@ REFUSING = [pair for pair in PAIRS if pairs.certain(*pair) and pairs.is_whole(*p
 
 
 @pytest.mark.parametrize(("source", "target"), REFUSING, ids=lambda name: name)
-def test_what_would_be_lost_is_refused(source, target, tmp_path):
+def test_loss_is_refused(source, target, tmp_path):
     never = pairs.certain(source, target)
     schema = pairs.schema_of(source, target)
     path = pairs.write(tmp_path, source, target)
@@ -67,7 +67,7 @@ def test_what_would_be_lost_is_refused(source, target, tmp_path):
     assert len(hr.open(there, format=target, schema=done.schema)) == pairs.ROWS
 
 
-def test_the_page_tells_it(tmp_path):
+def test_the_page_shows_it(tmp_path):
     text = pairs.PAGE.read_text(encoding="utf-8")
     told = pairs.page_with(text, "kinds", pairs.held_table(tmp_path))
     told = pairs.page_with(told, "pairs", pairs.pair_table())
@@ -115,7 +115,7 @@ def test_nothing_is_left_to_write(tmp_path):
     assert os.listdir(tmp_path) == ["x.parquet"]
 
 
-def test_the_schema_that_was_written_is_told(tmp_path):
+def test_the_written_schema_is_returned(tmp_path):
     hr.write(tmp_path / "x.parquet", {"x": np.zeros((3, 2, 2), np.uint8)})
     done = hr.convert(tmp_path / "x.parquet", tmp_path / "x.tfrecord")
     assert done.schema == Schema({"x": Feature("uint8", (2, 2))})

@@ -35,13 +35,13 @@ def test_array_record(tmp_path):
     assert [bytes(view) for view in hr.records(tmp_path / "out.array_record")] == PAYLOADS[1:]
 
 
-def test_what_is_sound_is_copied(tmp_path):
+def test_intact_records_are_copied(tmp_path):
     hr.write_records(tmp_path / "x.tfrecord", PAYLOADS)
     assert salvage(tmp_path / "x.tfrecord", tmp_path / "out") == Salvaged(records=10, lost_records=0, lost_bytes=0)
     assert (tmp_path / "out").read_bytes() == (tmp_path / "x.tfrecord").read_bytes()
 
 
-def test_what_cannot_be_salvaged(tmp_path):
+def test_formats_that_cannot_be_salvaged(tmp_path):
     hr.write(tmp_path / "x.tfrecord@2", {"x": np.arange(10)})
     with pytest.raises(hr.UnsupportedData, match="one file to salvage, found 2"):
         salvage(tmp_path / "x.tfrecord@2", tmp_path / "out")

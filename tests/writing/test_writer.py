@@ -63,7 +63,7 @@ def test_python_values(tmp_path):
     assert source.schema["f"] == hr.Feature("float32", (2,))
 
 
-def test_float64_is_not_rounded_unsaid(tmp_path):
+def test_float64_is_not_rounded_silently(tmp_path):
     exact, inexact = np.array([0.5, 1.25]), np.array([0.1])
     hr.write(tmp_path / "x.tfrecord", {"x": exact})
     with pytest.raises(hr.UnsupportedData, match=r"float64 values that it cannot - at feature 'x'.*astype"):
@@ -126,7 +126,7 @@ def test_npy_holds_what_it_can(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["one.npy", "two.npy"]
 
 
-def test_what_does_not_fit_is_refused_and_leaves_nothing(tmp_path):
+def test_mismatches_are_refused_and_leave_nothing(tmp_path):
     path = tmp_path / "x.tfrecord"
     cases = [
         ({"x": np.zeros(3), "y": np.zeros(2)}, None, hr.SchemaMismatch, "equal length"),

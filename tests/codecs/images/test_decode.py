@@ -173,7 +173,7 @@ def test_a_flipped_byte_is_an_error_or_an_image(name):
 
 
 @pytest.mark.parametrize("name", ["progressive_cut.jpg", "png8_rgb_cut.png", "palette_cut.gif"])
-def test_what_is_cut_off_says_so_and_what_to_do(name):
+def test_truncation_is_reported_with_a_remedy(name):
     with pytest.raises(hr.CorruptRecord, match=r"expected a whole, sound image, .*decode=False leaves") as error:
         decoder().images([golden("baseline.jpg"), golden(name)])
     assert error.value.where.record == 1
@@ -226,7 +226,7 @@ def test_channels_of_jpeg_are_libjpegs(channels, space, of):
     assert (both[:, :, 1] == 255).all()
 
 
-def test_what_would_be_lost_is_an_error_unless_asked_for():
+def test_loss_is_an_error_unless_allowed():
     alpha, deep = made(noise(4, 4, 4)), golden("png16_grey.png")
     with pytest.raises(
         hr.SchemaMismatch, match=r"uint8 with shape \(None, None, 3\).*found one of uint8 with shape \(4, 4, 4\)"

@@ -114,25 +114,25 @@ def test_a_subsampling_that_simplejpeg_has_no_name_for():
 
 
 @pytest.mark.parametrize("name", ["cmyk.jpg", "progressive.jpg", "progressive_cut.jpg"])
-def test_others_are_passed_over(name):
+def test_others_are_ignored(name):
     assert not _native.decode_jpeg_into(golden(name), np.zeros((64, 64, 3), np.uint8))
 
 
-def test_another_shape_is_passed_over():
+def test_another_shape_is_ignored():
     image = jpeg(16, 24)
     for shape in [(16, 23, 3), (15, 24, 3), (16, 24, 1), (24, 16, 3), (0, 0, 3)]:
         assert not _native.decode_jpeg_into(image, np.zeros(shape, np.uint8))
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_what_libjpeg_warns_of_is_passed_over(version):
+def test_libjpeg_warnings_are_ignored(version):
     image = bytearray(jpeg(16, 24))
     at = image.index(b"JFIF\0") + 5
     image[at] = version
     assert _native.decode_jpeg_into(bytes(image), np.zeros((16, 24, 3), np.uint8)) == (version == 1)
 
 
-def test_a_batch_says_which_it_left():
+def test_a_batch_names_the_examples_it_left_out():
     damaged = jpeg(16, 24)[:-30]
     files = [jpeg(16, 24, seed=1), encoded(noise(16, 24), progressive=True), jpeg(16, 24, seed=2), damaged, b""]
     pixels, others = _native.decode_jpegs(files, 16, 24, 3)

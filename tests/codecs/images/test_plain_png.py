@@ -120,7 +120,7 @@ def one_row(width, stream):
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", stream) + chunk(b"IEND", b"")
 
 
-def test_what_is_not_plain_is_left_to_others():
+def test_only_plain_images_are_decoded_natively():
     pixels = np.zeros((4, 4, 3), np.uint8)
     palette = io.BytesIO()
     Image.fromarray(pixels).convert("P").save(palette, "PNG")
@@ -146,7 +146,7 @@ def test_chunks_between_and_pixels_in_several_chunks():
     np.testing.assert_array_equal(decode_png([several], plain_header(several))[0], pixels)
 
 
-def test_every_cut_is_told():
+def test_every_cut_is_reported():
     file = filtered(np.arange(48, dtype=np.uint8).reshape(4, 4, 3), [1, 2, 3, 4])
     header = plain_header(file)
     for size in range(33, len(file)):
@@ -157,7 +157,7 @@ def test_every_cut_is_told():
         assert plain_header(file[:size]) is None
 
 
-def test_every_flipped_byte_is_told_or_means_nothing():
+def test_every_flipped_byte_is_reported_or_harmless():
     pixels = np.arange(48, dtype=np.uint8).reshape(4, 4, 3)
     file = filtered(pixels, [1, 2, 3, 4])
     for at in range(len(file)):
@@ -222,7 +222,7 @@ def test_pngs_of_many_sizes_and_kinds_are_decoded_one_by_one(monkeypatch):
     assert opened_by_pillow == [files[5]]
 
 
-def test_a_colour_that_stands_for_transparency_is_alpha_among_others():
+def test_a_transparent_colour_becomes_alpha():
     random = np.random.default_rng(4)
     pixels = random.integers(0, 256, (5, 7, 3), np.uint8)
     feature = Feature("uint8", (None, None, 4), encoding="png")

@@ -41,7 +41,7 @@ def real_artifact(folder, name, *, zipped=True, additional=b"{}"):
 
 @pytest.mark.parametrize("zipped", [True, False])
 @pytest.mark.parametrize("name", PREDICTORS)
-def test_what_mxnet_wrote_answers_as_mxnet_does(tmp_path, name, zipped):
+def test_mxnet_artifacts_answer_as_in_mxnet(tmp_path, name, zipped):
     real_artifact(tmp_path, name, zipped=zipped)
     model = load_model(tmp_path)
     assert model.predictor_type == name
@@ -65,7 +65,7 @@ def test_our_files_are_those_of_mxnet(tmp_path, name):
 
 
 @pytest.mark.parametrize(("predictor", "loss", "threshold"), [("regressor", "huber_loss", 0.5), ("binary_classifier", "hinge_loss", -0.3)])  # fmt: skip
-def test_what_we_write_reads_back(tmp_path, predictor, loss, threshold):
+def test_written_files_read_back(tmp_path, predictor, loss, threshold):
     model = Model(
         predictor_type=predictor, loss=loss, weights=np.float32([[1, 2]]), bias=np.float32([3]), threshold=threshold
     )

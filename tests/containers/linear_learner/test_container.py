@@ -169,7 +169,7 @@ def test_records():
         ),
     ],
 )
-def test_what_is_refused(body, content_type, accept, status, said):
+def test_refusals(body, content_type, accept, status, said):
     with pytest.raises(RequestError) as caught:
         ask(regressor(), body, content_type, accept)
     assert caught.value.status == status
@@ -185,7 +185,7 @@ def test_what_is_refused(body, content_type, accept, status, said):
         (0, "1,0,2\n0,0.5,0"),
     ],
 )
-def test_labels_in_a_csv_are_passed_over_whatever_they_are(size, body):
+def test_labels_in_a_csv_of_any_kind_are_ignored(size, body):
     answer = ask(regressor(), body, f"text/csv; label_size={size}")
     assert answer == ask(regressor(), "1,0,2\n0,0.5,0")
 

@@ -47,7 +47,7 @@ def test_booleans_as_the_sdk_sends_them(text):
     assert parse(predictor_type="regressor", use_lr_scheduler=text).use_lr_scheduler
 
 
-def test_what_the_platform_adds_is_taken():
+def test_hidden_hyperparameters_of_the_platform_are_accepted():
     parse(predictor_type="regressor", _tuning_objective_metric="validation:mse", _log_level="debug", force_dense="true")
 
 
@@ -70,13 +70,13 @@ def test_what_the_platform_adds_is_taken():
         ({"predictor_type": "regressor", "learning_rat": 0.1}, "'learning_rat' is no hyperparameter"),
     ],
 )
-def test_what_is_refused(given, said):
+def test_refusals(given, said):
     with pytest.raises(JobFailed, match="Customer error") as caught:
         parse(**given)
     assert said in str(caught.value)
 
 
-def test_all_problems_are_told_together():
+def test_all_problems_are_reported_together():
     with pytest.raises(JobFailed) as caught:
         parse(predictor_type="regressor", epochs="x", wd="y", unknown="z")
     assert all(name in str(caught.value) for name in ("epochs", "wd", "unknown"))

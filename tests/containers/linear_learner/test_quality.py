@@ -56,7 +56,7 @@ def test_a_binary_classifier_is_as_good_as_logistic_regression(tmp_path, seed, m
 
 
 @pytest.mark.parametrize(("seed", "mini_batch_size"), [(0, 100), (7, 32), (5, 1000)])
-def test_several_classes_are_told_apart_as_by_multinomial_regression(tmp_path, seed, mini_batch_size):
+def test_several_classes_are_separated_as_by_multinomial_regression(tmp_path, seed, mini_batch_size):
     train, test, train_labels, test_labels = split(*datasets.load_digits(return_X_y=True), seed)
     options = {"predictor_type": "multiclass_classifier", "num_classes": 10, "mini_batch_size": mini_batch_size}
     handler, _ = train_csv(tmp_path, train, train_labels, **options)

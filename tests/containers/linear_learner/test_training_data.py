@@ -161,7 +161,7 @@ def test_csv_is_read_as_numpy_reads_it(tmp_path, table, form, line_end, marked):
 
 @pytest.mark.parametrize("form", [dense, sparse])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_records_with_features_that_are_no_finite_numbers(tmp_path, form, value):
+def test_records_with_features_that_are_not_finite(tmp_path, form, value):
     features, labels = examples(150)
     put(tmp_path, "train/a.pbr", form(features, labels))
     features[40, 3] = value
@@ -193,7 +193,7 @@ def test_records_that_are_cut_off(tmp_path):
 @pytest.mark.parametrize(
     ("predictor", "labels"), [("binary_classifier", [0, 1, 2]), ("binary_classifier", [0, 0.5]), ("multiclass_classifier", [0, 3])]
 )  # fmt: skip
-def test_labels_that_are_no_classes(tmp_path, predictor, labels):
+def test_labels_that_are_not_classes(tmp_path, predictor, labels):
     write_csv(tmp_path / "input/data/train/x.csv", np.ones((len(labels), 2)), labels)
     refused(tmp_path, ["label"], predictor_type=predictor, num_classes=3)
 

@@ -48,7 +48,7 @@ def files_in(folder):
 
 @pytest.mark.parametrize("file_format", ["tfrecord", "array_record"])
 @pytest.mark.parametrize("shards", [None, 4])
-def test_what_goes_in_comes_out(tmp_path, file_format, shards):
+def test_values_round_trip(tmp_path, file_format, shards):
     made = builder(supervised_keys=("image", "label")).download_and_prepare(
         data_dir=tmp_path, file_format=file_format, num_shards=shards
     )
@@ -81,7 +81,7 @@ def test_the_order_can_be_kept(tmp_path):
     assert json.loads((tmp_path / "made/1.0.0/dataset_info.json").read_text())["disableShuffling"] is True
 
 
-def test_what_the_folder_says_of_itself(tmp_path):
+def test_metadata_of_the_folder(tmp_path):
     made = builder(
         description="About.",
         citation="Us.",
@@ -170,7 +170,7 @@ def test_statistics_of_what_varies_nests_or_is_missing(tmp_path):
     assert told["never"] == {"commonStats": {"numMissing": "20"}}
 
 
-def test_what_is_there_is_taken(tmp_path):
+def test_an_existing_folder_is_used(tmp_path):
     calls = []
 
     def rows():
@@ -185,7 +185,7 @@ def test_what_is_there_is_taken(tmp_path):
     assert calls == [1]
 
 
-def test_what_is_there_and_is_other_is_refused(tmp_path):
+def test_a_different_existing_folder_is_refused(tmp_path):
     builder().download_and_prepare(data_dir=tmp_path)
     with pytest.raises(UnsupportedData, match="files of array_record"):
         builder().download_and_prepare(data_dir=tmp_path, file_format="array_record")

@@ -47,7 +47,7 @@ def test_files_become_a_dataset_where_they_lie(tmp_path, kind):
     assert {entry["name"] for entry in told["features"]} == set(COLUMNS)
 
 
-def test_features_that_are_said(tmp_path):
+def test_given_features(tmp_path):
     folder = files(tmp_path)
     features = {
         "x": Tensor(shape=(3,), dtype="float32"),
@@ -81,7 +81,7 @@ def test_images_come_with_their_encoding(tmp_path):
     np.testing.assert_array_equal(source.batch(range(6))["image"], pixels)
 
 
-def test_what_is_no_dataset(tmp_path):
+def test_folders_that_are_not_datasets(tmp_path):
     with pytest.raises(NoFiles, match="files called"):
         write_metadata(tmp_path / "nothing")
     folder = files(tmp_path / "short")

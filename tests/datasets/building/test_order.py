@@ -39,7 +39,7 @@ def test_disk_and_memory_give_the_same(tmp_path_factory, entries, limit):
     assert ordered(reversed(unique), tmp_path_factory.mktemp("b"), memory_bytes=limit) == memory
 
 
-def test_what_is_not_shuffled_stays(tmp_path):
+def test_unshuffled_data_keeps_its_order(tmp_path):
     entries = [("same", bytes((i % 256,)) * 3) for i in range(1000)]
     for number, limit in enumerate((10**9, 5000)):
         (tmp_path / str(number)).mkdir()

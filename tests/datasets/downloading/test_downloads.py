@@ -79,7 +79,7 @@ def test_a_server_without_ranges_begins_again(web, fetch):
 
 
 @pytest.mark.parametrize("sha256", [{}, {"sha256": None}])
-def test_a_file_that_changes_in_between_is_fetched_anew(web, fetch, sha256):
+def test_a_file_that_changes_meanwhile_is_fetched_again(web, fetch, sha256):
     new = BODY[::-1]
 
     def change(page):
@@ -106,7 +106,7 @@ def test_without_tag_and_checksum_nothing_is_joined(web, fetch):
     assert [asked[1] for asked in web.asked] == [None, None]
 
 
-def test_a_weak_tag_is_no_reason_to_join(web, fetch):
+def test_a_weak_tag_does_not_join_ranges(web, fetch):
     web.pages["/a"] = Page(BODY, cut_at=[1000, None], etag='W/"one"')
     assert fetch(web.resource("/a", sha256=None)).read_bytes() == BODY
     assert web.asked[1][1] is None
@@ -149,7 +149,7 @@ def test_another_file_will_do(web, fetch):
     assert fetch(first).read_bytes() == b"other"
 
 
-def test_every_failure_is_told(web, fetch):
+def test_every_failure_is_reported(web, fetch):
     web.pages["/wrong"] = Page(b"x" * len(BODY))
     urls = (web.url + "/none", web.url + "/wrong")
     with pytest.raises(DownloadFailed) as caught:
@@ -199,7 +199,7 @@ def test_a_server_that_stops_in_the_middle_is_left(web, fetch):
         fetch(web.resource("/a"), Patience(timeout_s=0.2, attempts=2, backoff_s=0))
 
 
-def test_nobody_there(fetch):
+def test_no_server(fetch):
     server = Web()
     server.close()
     with pytest.raises(DownloadFailed, match=r"after 2 attempts"):
@@ -221,7 +221,7 @@ def test_redirections_are_followed_but_not_to_files(web, fetch):
         fetch(web.resource("/round", body=BODY[3:]))
 
 
-def test_what_was_damaged_on_the_disk_is_fetched_again(web, fetch):
+def test_damaged_downloads_are_fetched_again(web, fetch):
     web.pages["/a"] = Page(BODY)
     path = fetch(web.resource("/a"))
     path.write_bytes(BODY[:-1] + b"?")
@@ -229,7 +229,7 @@ def test_what_was_damaged_on_the_disk_is_fetched_again(web, fetch):
     assert len(web.asked) == 2
 
 
-def test_what_came_first_is_what_comes_later(web, fetch):
+def test_later_examples_match_the_first(web, fetch):
     """If no checksum is known, later downloads must match the first."""
     web.pages["/a"] = Page(BODY)
     resource = web.resource("/a", sha256=None, size=None)
@@ -265,7 +265,7 @@ def test_proxies_of_the_environment_are_used(web, fetch, monkeypatch):
     assert fetch(resource).read_bytes() == BODY
 
 
-def test_a_disk_that_is_too_small_is_told_before(web, fetch):
+def test_a_disk_that_is_too_small_is_reported_first(web, fetch):
     web.pages["/a"] = Page(BODY)
     with pytest.raises(UnsupportedData, match="room for"):
         fetch(web.resource("/a", size=1 << 60))

@@ -66,7 +66,7 @@ def test_json_and_back(feature):
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.rglob("features.json")), ids=lambda path: path.parts[-3])
-def test_what_tfds_wrote_is_what_we_write(path):
+def test_files_equal_those_of_tfds(path):
     assert read_features(path).to_json() == json.loads(path.read_text(encoding="utf-8"))
 
 
@@ -166,7 +166,7 @@ def test_older_forms(tree, feature):
         ({"type": "x.FeaturesDict", "content": {"features": []}}, CorruptFile, "the parameters of FeaturesDict"),
     ],
 )
-def test_what_is_no_feature(tree, error, message):
+def test_values_that_are_not_features(tree, error, message):
     with pytest.raises(error, match=message):
         feature_from_json(tree)
 

@@ -48,7 +48,7 @@ def test_records_of_several_buffers_in_any_order(two, threads, verify):
         assert spans.to_bytes() == expected
 
 
-def test_whatever_is_no_such_chunk_is_left(two):
+def test_other_chunks_are_left_to_the_general_path(two):
     (first, _), (begins, _), (payloads, _) = two
     at = np.array([begins[1], 0, -1, 1 << 40, begins[2] + 1, begins[3]])
     spans, left = gather([first], None, at)
@@ -62,7 +62,7 @@ def test_nothing_at_all():
     assert spans.to_bytes() == []
 
 
-def test_what_does_not_fit_together_is_refused():
+def test_contradictions_are_refused():
     with pytest.raises(ValueError, match="which and begins differ in length"):
         gather(BUFFER, np.zeros(3, np.int32), BEGINS)
     for number in (1, -1):

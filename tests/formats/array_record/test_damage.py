@@ -87,7 +87,7 @@ def test_every_flip_is_an_error_or_changes_nothing(sound, path, tmp_path):
             assert bytes(records[at % 60]) == payloads[at % 60]
 
 
-def test_every_cut_says_that_the_file_was_cut_off(sound, path):
+def test_every_cut_is_reported_as_truncation(sound, path):
     _, data = sound
     for size in [
         *range(0, 200, 7),
@@ -337,7 +337,7 @@ def _rewritten(path, codec, pack, payloads, second):
     path.write_bytes(b"".join(map(bytes, parts)))
 
 
-def test_scanning_tells_chunks_from_footer_and_postscript(sound, tmp_path):
+def test_scanning_separates_chunks_from_footer_and_postscript(sound, tmp_path):
     payloads, data = sound
     (tmp_path / "y").write_bytes(data)
     found = scan_file(MappedFile(str(tmp_path / "y")))

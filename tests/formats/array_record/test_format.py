@@ -349,7 +349,7 @@ def test_chunks_of_irregular_sizes(tmp_path):
     st.booleans(),
     st.lists(st.integers(0, 39), max_size=20),
 )
-def test_what_is_written_is_read_as_the_reference_reads_it(tmp_path_factory, payloads, codec, group_size, pad, picks):
+def test_written_files_are_read_as_by_the_reference(tmp_path_factory, payloads, codec, group_size, pad, picks):
     path = tmp_path_factory.mktemp("x") / "x.array_record"
     write(path, payloads, compression=codec, group_size=group_size, pad_to_block_boundary=pad)
     assert reference.read(path.read_bytes(), check=False) == payloads
@@ -391,7 +391,7 @@ def test_a_missing_library_is_named(tmp_path, monkeypatch):
     codecs.library.cache_clear()
 
 
-def test_a_text_is_no_array_record(tmp_path):
+def test_text_is_not_an_array_record(tmp_path):
     path = tmp_path / "x.array_record"
     path.write_bytes(b"hello " * 30_000)
     with pytest.raises(CorruptFile, match=r"x\.array_record"):

@@ -30,7 +30,7 @@ def noting(seen):
 
 
 @pytest.mark.parametrize(("count", "parts"), [(0, 1), (1, 1), (19, 1), (20, 2), (35, 3), (40, 4), (1000, 4)])
-def test_results_are_in_order_whoever_finds_them(count, parts):
+def test_results_are_in_order_whichever_thread_finds_them(count, parts):
     seen = []
     assert spread(noting(seen), count, least=10) == list(range(count))
     assert len(seen) == parts

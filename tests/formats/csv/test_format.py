@@ -215,12 +215,12 @@ def dialect(text, **options):
         ("", ",", ()),
     ],
 )
-def test_what_is_found_out(text, delimiter, names):
+def test_inference(text, delimiter, names):
     found = dialect(text)
     assert (found.delimiter, found.names) == (delimiter, names)
 
 
-def test_what_is_said_comes_first(tmp_path):
+def test_explicit_arguments_take_precedence(tmp_path):
     text = "a,b\n1,2\n"
     assert dialect(text, header=False).names == ("c0", "c1")
     assert dialect("1,2\n3,4\n", header=True).names == ("1", "2")
@@ -315,7 +315,7 @@ def test_every_encoding_of_python(tmp_path, encoding, packed):
 @pytest.mark.parametrize(
     "encoding", ["base64", "rot13", "hex", "zlib", "bz2", "idna", "punycode", "undefined", "cp93", ""]
 )
-def test_what_is_no_encoding_of_text_is_refused(encoding):
+def test_codecs_that_are_not_text_encodings_are_refused(encoding):
     with pytest.raises(ValueError, match="encoding"):
         hr.CSV(encoding=encoding)
 
@@ -328,7 +328,7 @@ def test_a_misspelled_encoding_is_guessed():
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("encoding", ["cp932", "euc_jp", "iso2022_jp", "gb18030", "utf-16-le", "utf-8"])
 @pytest.mark.parametrize("before", [1, 3, 300_000])
-def test_where_a_byte_is_none_of_the_encoding(tmp_path, encoding, before, packed):
+def test_position_of_an_invalid_byte(tmp_path, encoding, before, packed):
     """Byte, line and row are exact, both within the part read first and after it."""
     good = "名前,都\n" + "山田,東京\n" * before
     content = good.encode(encoding)

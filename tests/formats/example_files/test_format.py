@@ -46,7 +46,7 @@ def test_golden_folder_of_npz_reads_as_numpy_reads_it():
     assert source.select("label").batch([3])["label"].shape == (1,)
 
 
-def test_what_decides_between_rows_and_files(tmp_path):
+def test_choice_between_rows_and_files(tmp_path):
     array = np.arange(6.0).reshape(3, 2)
     fill(tmp_path / "npy", [array, array])
     assert len(hr.open(tmp_path / "npy")) == 6  # rows, as ever
@@ -382,7 +382,7 @@ def test_skipping_damaged_files_is_refused(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are pipes on POSIX only")
-def test_what_is_no_file_is_passed_over(tmp_path):
+def test_entries_that_are_not_files_are_ignored(tmp_path):
     folder = fill(tmp_path / "x", rows(2, 2))
     os.mkfifo(folder / "0002.npy")
     (folder / ".hidden.npy").write_bytes(b"")
@@ -433,7 +433,7 @@ def test_verify_names_a_file_that_is_unlike_the_others(tmp_path):
     assert report.records == 4
 
 
-def test_large_numbers_in_manifests_stay_what_they_are(tmp_path):
+def test_large_numbers_in_manifests_are_exact(tmp_path):
     folder = fill(tmp_path / "x", rows(2, 2))
     big, exact = 2**64 - 1, 9007199254740993
     (folder / "manifest.json").write_text(f'[{{"file": "0000.npy", "x": {big}}}, {{"file": "0001.npy", "x": {exact}}}]')

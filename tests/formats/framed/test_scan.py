@@ -128,7 +128,7 @@ def test_records_are_not_copied_but_where_parts_meet():
     assert 0 < copied < 500_000
 
 
-def test_a_record_comes_as_soon_as_it_is_there():
+def test_a_record_is_delivered_as_soon_as_it_arrives():
     framed = reference.framed(b"small")
     taken = []
 
@@ -161,7 +161,7 @@ def test_first_bytes():
     assert not is_tfrecord(bytes(12))
 
 
-def test_a_payload_hop_needs_a_sound_header_behind_it():
+def test_a_payload_is_skipped_only_if_a_valid_header_follows():
     content = bytearray(b"".join(map(reference.framed, [b"aaaa", b"bbbb", b"cccc"])))
     content[12] ^= 1
     content[20 + 8] ^= 1

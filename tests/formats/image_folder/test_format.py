@@ -104,7 +104,7 @@ def test_splits(tmp_path):
         hr.open(root)
 
 
-def test_what_is_no_folder_of_classes(tmp_path, folder):
+def test_folders_that_are_not_class_folders(tmp_path, folder):
     put(folder / "lost.jpg", jpeg())
     with pytest.raises(hr.UnsupportedData, match="images in folders of classes, or in no folder"):
         hr.open(folder, format="image_folder")
@@ -176,7 +176,7 @@ def test_files_are_numbered_where_they_have_no_names(tmp_path, monkeypatch):
         assert source[1]["image"] == images[11]
 
 
-def test_pixels_and_text_are_no_image(tmp_path):
+def test_pixels_and_text_are_not_an_image(tmp_path):
     pixels = {"image": np.zeros((2, 4, 4, 3), np.uint8), "label": np.arange(2)}
     with pytest.raises(hr.UnsupportedData, match="encoding='png'"):
         hr.write(tmp_path / "x", pixels, format="image_folder")
@@ -241,7 +241,7 @@ PARTS = ["one", "two.jpg", "three.txt", "d/one", "d.png/one", "e~/one", "d/e/f",
     classes=st.none() | st.lists(st.sampled_from(LABELS), min_size=1, max_size=3, unique=True),
     seed=st.integers(0, 9),
 )
-def test_what_is_written_is_read_back_or_refused_before(tmp_path_factory, names, classes, seed):
+def test_values_round_trip_or_are_refused_before_writing(tmp_path_factory, names, classes, seed):
     folder = tmp_path_factory.mktemp("written")
     label = {} if classes is None else {"label": hr.Feature("int64", names=tuple(classes))}
     examples = [{"image": jpeg(seed=number), "name": name} for number, name in enumerate(names)]

@@ -294,7 +294,7 @@ def test_a_large_index_is_checked_where_it_is_used(tmp_path, tiny_blocks, suffix
     assert hr.open(path).batch(values[::-1])["x"].tolist() == values[::-1].tolist()
 
 
-def test_damage_is_repaired_and_said_in_the_log(tmp_path, tiny_blocks, caplog, scans):
+def test_damage_is_repaired_and_logged(tmp_path, tiny_blocks, caplog, scans):
     path = tmp_path / "x"
     payloads = payloads_of(100)
     write(path, payloads)

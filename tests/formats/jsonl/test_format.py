@@ -157,7 +157,7 @@ def test_narrow_floats_are_written_short(tmp_path):
     hnp.arrays(np.float32, 8, elements=st.floats(width=32, allow_nan=False, allow_infinity=False)),
     hnp.arrays(np.uint16, 8),
 )
-def test_narrow_floats_are_read_back_as_they_were(tmp_path_factory, single, bits):
+def test_narrow_floats_round_trip(tmp_path_factory, single, bits):
     half = bits.view(np.float16)
     half = np.where(np.isfinite(half), half, np.float16(1))
     path = tmp_path_factory.mktemp("floats") / "x.jsonl"
@@ -298,7 +298,7 @@ def test_large_floats_and_exact_whole_numbers_stay(put):
         max_size=6,
     )
 )
-def test_what_is_read_equals_what_python_reads(tmp_path_factory, values):
+def test_headers_are_read_as_in_python(tmp_path_factory, values):
     path = tmp_path_factory.mktemp("x") / "x.jsonl"
     path.write_text("".join(json.dumps({"x": value}) + "\n" for value in values))
     try:
@@ -315,7 +315,7 @@ def test_what_is_read_equals_what_python_reads(tmp_path_factory, values):
 
 
 @pytest.mark.parametrize("row", [0, 3])
-def test_keys_and_values_that_are_no_utf8(tmp_path, row):
+def test_keys_and_values_that_are_not_utf8(tmp_path, row):
     lines = [b'{"a": "x"}'] * 5
     path = tmp_path / "x.jsonl"
     path.write_bytes(b"\n".join([*lines[:row], b'{"\xff\xfe": 1, "a": "x"}', *lines[row:]]))

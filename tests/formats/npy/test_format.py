@@ -127,7 +127,7 @@ def test_shards_that_differ_are_named(shards, tmp_path, other):
     assert str(other.dtype) in str(raised.value)
 
 
-def test_indices_that_are_none(shards):
+def test_invalid_indices(shards):
     records = NpyRecords(shards[1])
     for index in (100, -101):
         with pytest.raises(IndexError, match="of 100"):

@@ -80,7 +80,7 @@ def test_other_writers_headers(tmp_path, text):
         "{'descr': '<f8', 'fortran_order': False, 'shape': (4611686018427387904, 4)}",
     ],
 )
-def test_headers_that_are_none(tmp_path, text):
+def test_invalid_headers(tmp_path, text):
     with pytest.raises(CorruptFile, match=r"x\.npy"):
         read(tmp_path, header(text) + bytes(8))
 

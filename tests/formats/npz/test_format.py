@@ -81,7 +81,7 @@ COLUMNS = st.dictionaries(
 
 @settings(max_examples=40)
 @given(COLUMNS, st.integers(0, 12), st.booleans(), st.integers(0, 1000))
-def test_what_numpy_saves_is_read_and_what_is_written_numpy_loads(tmp_path_factory, columns, rows, packed, seed):
+def test_numpy_files_round_trip_both_ways(tmp_path_factory, columns, rows, packed, seed):
     folder = tmp_path_factory.mktemp("x")
     rng = np.random.default_rng(seed)
     arrays = {
@@ -294,7 +294,7 @@ def test_cut_and_flipped_bytes_give_an_error_or_equal_data(tmp_path, deflate, re
 
 
 @pytest.mark.parametrize("deflate", [False, True])
-def test_a_changed_number_is_an_error_unless_nobody_asks(put, deflate):
+def test_a_changed_number_is_an_error_unless_unverified(put, deflate):
     content, arrays = small(deflate=deflate)
     at = content.index(b"\x93NUMPY") + 128 if not deflate else content.index(b"PK\1\2") - 6
     bad = bytearray(content)

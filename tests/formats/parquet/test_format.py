@@ -171,7 +171,7 @@ def test_damage_is_an_error_or_nothing(tmp_path):
     assert (report.ok, report.records, report.bytes) == (True, 50, len(whole))
 
 
-def test_columns_are_no_records_of_bytes(path):
+def test_columns_are_not_byte_records(path):
     put(path, {"x": [1]})
     with pytest.raises(UnsupportedData, match=r"typed columns.*headrace\.open"):
         hr.records(path)

@@ -115,7 +115,7 @@ def test_native_equals_reference(tmp_path_factory, records, run_bytes):
 
 
 @given(st.binary(max_size=60))
-def test_what_dmlc_splits_is_joined(payload):
+def test_records_split_by_dmlc_are_joined(payload):
     payload = payload.replace(b"\0", MAGIC)
     framed = reference.frame_parts(reference.split_as_dmlc(payload))
     spans = RecordIOFraming().gather([memoryview(framed)], None, np.zeros(1, np.int64), verify=True)
@@ -210,7 +210,7 @@ def test_a_wrong_length_costs_one_record(tmp_path):
             assert scan.faults[0][0].where.record in (1, 2)
 
 
-def test_what_is_no_recordio(tmp_path):
+def test_files_that_are_not_recordio(tmp_path):
     path = write(tmp_path / "x.rec", b"name,age\nann,3\n")
     with pytest.raises(CorruptRecord, match="Is this a RecordIO file at all"):
         payloads_of(hr.records(path, format="recordio"))

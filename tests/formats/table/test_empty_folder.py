@@ -73,7 +73,7 @@ def test_a_damaged_note_is_named(tmp_path, text):
         hr.open(tmp_path / "a")
 
 
-def test_a_folder_with_nothing_in_it_is_none(tmp_path):
+def test_an_empty_folder_is_not_a_dataset(tmp_path):
     (tmp_path / "a").mkdir()
     with pytest.raises(NoFiles):
         hr.open(tmp_path / "a")

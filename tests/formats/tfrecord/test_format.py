@@ -143,7 +143,7 @@ def test_two_thousand_shards(tmp_path):
     assert len(os.listdir("/proc/self/fd")) < 100 if os.path.isdir("/proc/self/fd") else True
 
 
-def test_indices_that_are_none(tmp_path):
+def test_invalid_indices(tmp_path):
     records = TFRecordRecords([write(tmp_path / "x", [b"a", b"b"])])
     for index in (2, -3):
         with pytest.raises(IndexError, match=f"record {index} of 2"):
@@ -331,7 +331,7 @@ def test_fork(tmp_path, indexed):
     assert exit_code(fork(reads_all)) == 0
 
 
-def test_pages_are_let_go_while_reading_in_order(tmp_path, monkeypatch):
+def test_pages_are_released_during_sequential_reading(tmp_path, monkeypatch):
     monkeypatch.setattr("headrace.formats.framed.scan.KEPT_BYTES", 10_000)
     payloads = some_payloads(1000)
     records = TFRecordRecords([write(tmp_path / "x", payloads)])

@@ -83,7 +83,7 @@ def test_arrays_of_different_shapes(put):
     assert [image.shape for image in source.batch([2, 0])["x"]] == [(3, 4), (1, 2)]
 
 
-def test_arrays_that_are_no_arrays(put):
+def test_objects_that_are_not_arrays(put):
     sound = npy(np.arange(4))
     for wrong in (b"", b"\x93NUMPY", sound[:-1], sound + b"x", npy(np.array([None]))):
         path = put(("a.x.npy", sound), ("b.x.npy", wrong))
@@ -96,7 +96,7 @@ def test_arrays_that_are_no_arrays(put):
         hr.open(put(("a.x.npy", huge)))
 
 
-def test_values_that_are_no_numbers(put):
+def test_values_that_are_not_numbers(put):
     path = put(("a.cls", b"1"), ("b.cls", b"one"))
     with pytest.raises(CorruptRecord, match="a whole number") as raised:
         hr.open(path).batch([0, 1])
@@ -108,7 +108,7 @@ def test_the_same_key_again_is_another_example(put):
     assert source.batch([0, 1, 2, 3])["txt"].tolist() == ["1", "2", "3", "4"]
 
 
-def test_what_is_no_archive(put, tmp_path):
+def test_files_that_are_not_archives(put, tmp_path):
     path = tmp_path / "x.tar"
     for content in (b"", b"no archive" * 100, bytes(300)):
         path.write_bytes(content)
@@ -163,6 +163,6 @@ def test_other_keys_come_back(tmp_path, key):
     assert [(example["__key__"], int(example["a"])) for example in hr.open(tmp_path / "x.tar")] == [(key, 1), (key, 2)]
 
 
-def test_keys_alone_are_no_examples(tmp_path):
+def test_keys_alone_are_not_examples(tmp_path):
     with pytest.raises(UnsupportedData, match="only __key__"):
         hr.write(tmp_path / "x.tar", [{"__key__": "a"}])

@@ -143,7 +143,7 @@ def test_damage_is_an_error_or_changes_nothing(tmp_path, made):
                 assert not out.exists()
 
 
-def test_other_files_are_no_archives(tmp_path):
+def test_other_files_are_not_archives(tmp_path):
     with pytest.raises(UnsupportedData, match="a zip, tar or gzip file"):
         unpack(written(tmp_path, b"plain text"), tmp_path / "out")
 

@@ -65,7 +65,7 @@ def test_the_limit_leaves_room_on_the_disk(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["many", "1X", "-"])
-def test_a_limit_that_is_none(monkeypatch, tmp_path, text):
+def test_an_invalid_limit(monkeypatch, tmp_path, text):
     monkeypatch.setenv("HEADRACE_CACHE_LIMIT", text)
     with pytest.raises(ValueError, match="HEADRACE_CACHE_LIMIT"):
         cache_limit_bytes(tmp_path)
@@ -106,13 +106,13 @@ def test_an_aborted_entry_is_free_again(tmp_path):
     assert path.read_bytes() == b"whole"
 
 
-def test_what_a_dead_process_left_is_taken_over(tmp_path):
+def test_leftovers_of_a_dead_process_are_taken_over(tmp_path):
     (tmp_path / "a.inflated.part").write_bytes(b"some longer rest of a killed process")
     assert entry(tmp_path, "a", b"new")
     assert (tmp_path / "a.inflated").read_bytes() == b"new"
 
 
-def test_what_dead_processes_left_is_cleared_away(tmp_path):
+def test_leftovers_of_dead_processes_are_removed(tmp_path):
     (tmp_path / "dead.inflated.part").write_bytes(b"x" * 100)
     busy = CacheEntry.claim(tmp_path / "busy.inflated", wait=False)
     assert entry(tmp_path, "new", b"x")
@@ -131,7 +131,7 @@ def test_the_least_recently_used_go_first(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["new.inflated", "note.json", "older-but-used.inflated"]
 
 
-def test_what_is_mapped_is_never_thrown_out(tmp_path):
+def test_mapped_entries_are_never_evicted(tmp_path):
     assert entry(tmp_path, "used", b"x" * 10)
     file = MappedFile("shown", entry=str(tmp_path / "used.inflated"))
     assert not entry(tmp_path, "new", b"x" * 15, limit=20), "no room beside what is in use"

@@ -73,7 +73,7 @@ def test_gzip_headers_with_names_and_comments(inflate):
     assert inflate(header + body)[0] == CONTENT
 
 
-def test_what_inflates_to_a_thousand_times_its_size_comes_in_bounded_parts(tmp_path):
+def test_data_that_inflates_a_thousandfold_comes_in_bounded_parts(tmp_path):
     (tmp_path / "x").write_bytes(gzip.compress(bytes(50 << 20)))
     sizes = [len(part) for part in Inflater(str(tmp_path / "x"), "gzip")]
     assert sum(sizes) == 50 << 20
@@ -118,7 +118,7 @@ def test_a_wrong_checksum_comes_after_all_the_data(inflate, end):
 
 
 @pytest.mark.parametrize("rest", [b"garbage", b"\0" * 10, b"\x1f\x8b"])
-def test_what_stands_behind_the_stream_is_a_fault(inflate, rest):
+def test_data_after_the_stream_is_a_fault(inflate, rest):
     content, inflater = inflate(gzip.compress(CONTENT) + rest)
     assert content == CONTENT
     assert inflater.fault is not None
@@ -143,7 +143,7 @@ def test_names():
         parse_compression("snappy")
 
 
-def test_what_first_bytes_look_like():
+def test_signatures_of_formats():
     assert wrapper_of(gzip.compress(b"")) == "gzip"
     assert wrapper_of(b"\x1f\x8b\x07") == "none"
     for level in (0, 1, 6, 9):

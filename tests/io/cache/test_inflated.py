@@ -61,7 +61,7 @@ def test_another_version_is_another_entry(path):
 
 
 @pytest.mark.parametrize("damage", ["cut", "garbage", "empty"])
-def test_an_entry_that_is_no_whole_one_is_made_again(path, damage):
+def test_a_partial_entry_is_made_again(path, damage):
     inflate_file(path, "gzip")
     (name,) = entries()
     entry = cache_folder("inflated") / name

@@ -53,7 +53,7 @@ def kinds() -> dict[str, bytes]:
 
 @pytest.mark.parametrize("stretch", [4096, 20_000, 65_536])
 @pytest.mark.parametrize("kind", kinds())
-def test_what_it_gives_is_a_beginning_of_the_content(kind: str, stretch: int) -> None:
+def test_its_output_is_a_prefix_of_the_content(kind: str, stretch: int) -> None:
     content = kinds()[kind]
     for level in range(10):
         for strategy in STRATEGIES if level in (1, 6) else STRATEGIES[:1]:
@@ -203,7 +203,7 @@ def test_parts_in_order_and_no_more_than_asked_for() -> None:
         inflater.give(b"", own=0, last=True)
 
 
-def test_what_is_held_is_not_written_over() -> None:
+def test_held_batches_are_not_overwritten() -> None:
     content = floats(400_000)
     file = packed(content)
     stream = ParallelInflater(io.BytesIO(file), stretch=8192)
@@ -217,7 +217,7 @@ def test_what_is_held_is_not_written_over() -> None:
         parts[0][0] = 1
 
 
-def test_let_go_of_in_a_forked_child() -> None:
+def test_deleted_in_a_forked_child() -> None:
     file = packed(floats(100_000))
     inflater = _native.GzipInflater(8192, 2)
     inflater.give(file, own=8192, last=False)

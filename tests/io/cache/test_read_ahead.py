@@ -79,7 +79,7 @@ def test_without_room_in_the_cache_memory_is_bounded_and_the_contents_are_the_sa
     assert not running()
 
 
-def test_what_somebody_else_is_inflating_is_read_too(packed):
+def test_a_file_that_another_process_inflates_is_read_too(packed):
     stream = InflatedStream(str(packed / "0.gz"), "gzip")
     held = iter(stream)
     next(held)
@@ -167,7 +167,7 @@ def test_the_first_bytes_are_to_be_had_without_threads_and_without_a_copy(packed
 
 @pytest.mark.parametrize("head", [1, 1 << 20, 2_500_000, 1 << 30])
 @pytest.mark.parametrize("small", [1000, 1 << 30])
-def test_whoever_goes_on_behind_the_first_bytes_gets_all_of_them(packed, tmp_path, monkeypatch, head, small):
+def test_a_reader_that_continues_after_the_first_bytes_gets_all_of_them(packed, tmp_path, monkeypatch, head, small):
     monkeypatch.setattr(inflated, "HEAD_BYTES", head)
     monkeypatch.setattr(inflated, "SMALL_BYTES", small)
     (tmp_path / "cut.gz").write_bytes((packed / "0.gz").read_bytes()[:-1000])

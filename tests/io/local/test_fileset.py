@@ -58,7 +58,7 @@ def test_a_bounded_number_stays_mapped(paths, monkeypatch):
     assert [files.content(number).buffer[0] for number in range(20)] == list(range(20))
 
 
-def test_pages_are_let_go(paths, monkeypatch):
+def test_pages_are_released(paths, monkeypatch):
     dropped = []
     monkeypatch.setattr(MappedFile, "drop", lambda self, *range: dropped.append(self.path))
     monkeypatch.setattr(mapping_limits, "scattered_limit", lambda: 99)
@@ -86,7 +86,7 @@ def test_pages_stay_where_all_of_them_may(paths, monkeypatch):
     assert dropped == paths[:3]
 
 
-def test_pages_behind_a_reader_in_order_go_where_the_set_is_large(paths, monkeypatch):
+def test_pages_already_read_are_released_in_large_sets(paths, monkeypatch):
     dropped = []
     monkeypatch.setattr(MappedFile, "drop", lambda self, *range: dropped.append(self.path))
     monkeypatch.setattr(mapping_limits, "IN_ORDER_MAPPED_BYTES", 1000)

@@ -26,7 +26,7 @@ def test_a_pipe(tmp_path):
     writer.join()
 
 
-def test_what_is_no_file(tmp_path):
+def test_paths_that_are_not_files(tmp_path):
     with pytest.raises(NoFiles, match="expected a file, found none"):
         read_whole(str(tmp_path / "x"))
     with pytest.raises(IsADirectoryError):
@@ -72,7 +72,7 @@ def feed(path, content):
     return thread
 
 
-def test_what_a_pipe_is(fifo, tmp_path):
+def test_detection_of_pipes(fifo, tmp_path):
     assert is_pipe(fifo)
     assert is_pipe("/dev/null")
     assert not is_pipe(str(tmp_path))
@@ -89,7 +89,7 @@ def test_the_beginning_is_kept(fifo):
     thread.join()
 
 
-def test_what_was_let_go_of_is_missed(fifo, monkeypatch):
+def test_a_released_object_is_missed(fifo, monkeypatch):
     monkeypatch.setattr(open, "KEPT_BYTES", 1000)
     thread = feed(fifo, b"x" * 3000)
     stream = PipeStream(fifo)

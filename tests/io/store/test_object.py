@@ -165,7 +165,7 @@ def test_refusals(server, status, kind, words):
     assert found.value.where.path == f"{server.url}/x.bin"
 
 
-def test_errors_of_the_server_are_passed_over_by_asking_again(server):
+def test_server_errors_are_retried(server):
     left = [2]
 
     def fail(handler):
@@ -253,7 +253,7 @@ def test_a_slow_server_is_given_up(server, monkeypatch):
     done.set()
 
 
-def test_nobody_listens(server, monkeypatch):
+def test_nothing_listens(server, monkeypatch):
     monkeypatch.setattr(client, "RETRIES", 0)
     url = f"{server.url}/x.bin"
     server.close()
@@ -394,7 +394,7 @@ def test_a_fresh_process_reads(server):
         assert pool.apply(_size, [f"{server.url}/x.bin"]) == len(CONTENT)
 
 
-def test_what_an_http_server_cannot_list_is_refused(server):
+def test_http_folders_and_globs_are_refused(server):
     for url in (f"{server.url}/", f"{server.url}/*.bin", f"{server.url}/x@*"):
         with pytest.raises(UnsupportedData, match="does not tell"):
             expand(url)
@@ -432,7 +432,7 @@ def test_equal_sizes_do_not_make_an_object_unchanged(server, told):
 
 
 @pytest.mark.parametrize("told", SAYS_NOTHING)
-def test_who_opened_it_goes_on_with_what_was_there_then(server, told):
+def test_an_open_source_keeps_the_old_content(server, told):
     """Ranges requested separately might come from two versions."""
     _say(server, told)
     file = RemoteFile(f"{server.url}/x.bin")
@@ -444,7 +444,7 @@ def test_who_opened_it_goes_on_with_what_was_there_then(server, told):
 
 
 @pytest.mark.parametrize("told", SAYS_NOTHING)
-def test_a_process_that_finds_another_content_says_so(server, told):
+def test_a_process_that_finds_other_content_reports_it(server, told):
     _say(server, told)
     files = FileSet([f"{server.url}/x.bin"])
     files.expect([files.signature(0)])
@@ -492,7 +492,7 @@ def test_an_object_that_changes_while_it_is_copied(server):
 
 
 @pytest.mark.parametrize("told", SAYS_NOTHING)
-def test_records_of_an_object_that_says_nothing(server, told):
+def test_records_of_an_object_without_content_type(server, told):
     _say(server, told)
     path = server.root / "x.csv"
     for middle in (b"22", b"33"):

@@ -60,17 +60,17 @@ def test_bytes_reach_the_disk_before_the_first_name_and_the_folder_once(tmp_path
 
 def test_few_files_are_open_at_a_time(tmp_path):
     before = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
-    count = pending.MOST_OPEN + 50
+    count = pending.MOST_UNNAMED + 50
     with DeferredRenames() as names:
         for number in range(count):
             names.close(_one(tmp_path / str(number)))
         if before:
-            assert len(os.listdir("/proc/self/fd")) - before <= pending.MOST_OPEN + 2
+            assert len(os.listdir("/proc/self/fd")) - before <= pending.MOST_UNNAMED + 2
         assert all(name.startswith(".") for name in os.listdir(tmp_path))
     assert len(os.listdir(tmp_path)) == count
 
 
-def test_names_that_are_cut_alike_are_not_taken_for_left_behind(tmp_path, monkeypatch):
+def test_names_with_equal_truncations_are_not_mistaken_for_leftovers(tmp_path, monkeypatch):
     monkeypatch.setattr(pending, "MOST_OPEN", 1)
     monkeypatch.setattr(pending, "ANCIENT_AFTER_S", -1)
     monkeypatch.setattr(pending, "_temporaries", lambda folder, _: os.listdir(folder))
@@ -82,7 +82,7 @@ def test_names_that_are_cut_alike_are_not_taken_for_left_behind(tmp_path, monkey
 
 def test_an_exception_leaves_nothing_of_many(tmp_path):
     with pytest.raises(RuntimeError), DeferredRenames() as names:
-        for number in range(pending.MOST_OPEN + 10):
+        for number in range(pending.MOST_UNNAMED + 10):
             names.close(_one(tmp_path / str(number)))
         raise RuntimeError
     assert os.listdir(tmp_path) == []
@@ -196,7 +196,7 @@ def test_nothing_of_a_killed_writer_is_left_after_the_next(tmp_path, kind, next_
     assert sorted(os.listdir(tmp_path)) == sorted(["meanwhile.npy", next_name])
 
 
-def test_what_a_dead_process_had_in_the_cache():
+def test_cache_entries_of_a_dead_process():
     for part in ("index", "uploads"):
         folder = cache_folder(part)
         (folder / owned("x", process=dead_process())).write_bytes(b"")
@@ -273,7 +273,7 @@ def test_without_proc_the_number_decides(tmp_path, monkeypatch):
     assert pending._start_of(1) == 0, "there, though it may be another user's"
 
 
-def test_a_name_that_looks_like_an_owner_is_none():
+def test_a_name_that_looks_like_an_owner_is_not_one():
     inner = owned("x", process="999999999").removesuffix(".headrace-tmp")
     found = pending.OWNER.fullmatch(temporary_name(inner))
     assert int(found["process"]) == os.getpid()

@@ -65,7 +65,7 @@ def test_requests_say_what_was_set(ask):
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
-def test_what_may_pass_is_asked_again(ask, status):
+def test_transient_errors_are_retried(ask, status):
     left = {b"2\n": 3}
 
     def answer(body):
@@ -110,7 +110,7 @@ def test_an_exception_is_a_500(ask):
     assert output == Failure("AlgorithmError: 500", "KeyError: 'x' (from container-2)", "record 0, byte 0x0")
 
 
-def test_one_that_ends_the_process_is_told_from_those_beside_it(ask):
+def test_a_record_that_ends_the_process_is_found_among_others(ask):
     state = {"together": True}
 
     def answer(body):
@@ -147,7 +147,7 @@ def test_where_none_is_refused_alone_all_are_named(ask):
     assert output.place == "records 0 to 3, bytes 0x0 to 0x6"
 
 
-def test_nobody_is_blamed_for_what_is_nobodys(ask):
+def test_no_record_is_blamed_for_a_shared_failure(ask):
     (output,), process = ask(lambda _: refused(503), "1\n2\n", single=False, invocations_max_retries=0)
     assert output.place == "records 0 to 1, bytes 0x0 to 0x2"
     assert len(process.asked) == 1

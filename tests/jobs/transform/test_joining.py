@@ -120,7 +120,7 @@ def test_a_record_that_is_none_is_named(joining, content, format, told):
 # What is kept of the answer
 
 
-def test_answers_are_kept_as_they_are(joining):
+def test_answers_are_kept_unchanged(joining):
     assert joining("1\n", assemble_with="None").output(b"any\r\nthing") == "any\r\nthing"
 
 
@@ -210,7 +210,7 @@ def test_counts_must_agree(joining):
     assert case.fault(case.output, "1\n") == ("2 records were answered with 1, which cannot be joined", None)
 
 
-def test_one_document_for_several_records_is_told(joining):
+def test_one_document_for_several_records_is_reported(joining):
     case = joining("1\n2\n", accept=JSON, join_source="Input")
     reason, _ = case.fault(case.output, json.dumps({"predictions": [1, 2]}, indent=1))
     assert reason.startswith("Failed to parse output from the algorithm as JSON Lines")
@@ -222,7 +222,7 @@ def test_one_document_for_several_records_is_told(joining):
     )
 
 
-def test_an_answer_that_is_no_csv_is_told(joining):
+def test_an_answer_that_is_not_csv_is_reported(joining):
     case = joining("1\n", join_source="Input")
     assert (
         case.fault(case.output, '"x\n')[0] == "Failed to parse output from the algorithm as CSV: unexpected end of data"
@@ -251,7 +251,7 @@ NUMBERS = st.integers().map(str) | st.floats().map(repr) | st.text(alphabet="012
 
 
 @given(NUMBERS)
-def test_a_cell_is_a_number_where_json_says_so(text):
+def test_a_cell_is_a_number_if_json_says_so(text):
     try:
         expected = json.loads(text, parse_constant=str)
     except ValueError:

@@ -78,7 +78,7 @@ def test_a_quote_in_a_name_is_escaped():
     ["", "id", "$id", "$.", "$..a", "$[", "$[]", "$[0", "$[0,]", "$[1:2:3]", "$[?(@.a)]", "$['a]", "$[a]", "$ .a", "$[0]x", "$.a b",
      "$['a',0]", "$[0,'a']", "$[1.5]", "$[--1]", "$[99999999999]", "@.a"],
 )  # fmt: skip
-def test_what_is_no_path_is_refused(text):
+def test_non_paths_are_refused(text):
     with pytest.raises(ValueError, match=r"JSONPath|brackets"):
         JsonPath.parse(text)
 
@@ -111,7 +111,7 @@ def test_a_path_has_up_to_63_characters():
         ("$[0]", True, "found a truth value"),
     ],
 )
-def test_what_is_not_there_is_told(path, value, told):
+def test_missing_files_are_reported(path, value, told):
     with pytest.raises(LookupError) as caught:
         JsonPath.parse(path).select(value)
     assert told in str(caught.value)

@@ -110,7 +110,7 @@ def test_the_environment_of_the_job_comes_before_that_of_the_container(jobs):
     assert json.loads(jobs.out())["variables"] == {"OWN": "job", "OWN2": "y", "SAGEMAKER_BATCH": "true"}
 
 
-def test_the_container_says_how_it_wants_to_be_asked_and_the_job_comes_first(jobs):
+def test_the_job_overrides_the_execution_parameters_of_the_container(jobs):
     jobs.put(a="12345\n" * 1000)
     wish = sample("Parameters", MaxConcurrentTransforms=2, BatchStrategy="SINGLE_RECORD", MaxPayloadInMB=1)
     record = jobs.run(wish, **LINES)
@@ -125,7 +125,7 @@ def test_the_container_says_how_it_wants_to_be_asked_and_the_job_comes_first(job
 @pytest.mark.parametrize(
     "parameters", [{"BatchStrategy": "Multi"}, {"MaxPayloadInMB": "6"}, {"MaxConcurrentTransforms": -1}]
 )
-def test_parameters_that_are_none_are_told(jobs, parameters):
+def test_invalid_parameters_are_reported(jobs, parameters):
     jobs.put(a="1\n")
     assert jobs.fail(sample("Parameters", **parameters)).startswith(
         "AlgorithmError: /execution-parameters must be like"
@@ -145,7 +145,7 @@ def _asked(folder):
     return len((folder / "asked").read_bytes().splitlines()) if (folder / "asked").exists() else 0
 
 
-def test_what_containers_print_is_in_the_log(jobs):
+def test_container_output_is_in_the_log(jobs):
     jobs.put(a="12345\n")
     jobs.run("Prints")
     assert "container | seen 6 bytes" in jobs.lines
@@ -244,7 +244,7 @@ def test_a_job_that_runs_cannot_be_resumed(jobs, tmp_path):
         assert running.result().status == "Completed"
 
 
-def test_what_failed_or_changed_is_sent_again(jobs, tmp_path):
+def test_failed_or_changed_objects_are_sent_again(jobs, tmp_path):
     jobs.put(a="1\n", b="x\n", c="3\n")
     jobs.fail("Strict", **LINES)
     jobs.put(b="2\n", c="4\n")

@@ -34,7 +34,7 @@ def test_each_object_gets_its_answers_under_the_same_path(jobs):
         ("s3://in/data/su", "sub/a.csv"),
     ],
 )
-def test_a_path_is_mirrored_behind_the_folder_that_the_prefix_ends_in(jobs, uri, name):
+def test_a_path_is_mirrored_below_the_folder_of_the_prefix(jobs, uri, name):
     jobs.put(**{"sub/a.csv": "1\n"})
     jobs.run("Strict", input_uri=uri)
     assert jobs.out(name) == b"2\n"
@@ -122,7 +122,7 @@ def test_no_two_jobs_have_one_name(jobs):
         jobs.run("Echo")
 
 
-def test_unknown_jobs_are_told(jobs):
+def test_unknown_jobs_are_reported(jobs):
     with pytest.raises(ValueError, match="there is no transform job 'nobody'"):
         read_transform(jobs.work_dir, "nobody")
 

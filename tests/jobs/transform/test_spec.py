@@ -97,6 +97,6 @@ def test_what_does_not(options, told):
     assert told in str(caught.value)
 
 
-def test_everything_is_told_at_once():
+def test_everything_is_reported_at_once():
     with pytest.raises(ValueError, match=r"split_type .*; assemble_with .*; max_payload_mb"):
         spec(split_type="x", assemble_with="y", max_payload_mb=1000)

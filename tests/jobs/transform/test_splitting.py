@@ -50,7 +50,7 @@ def test_one_line_each(split):
     assert bodies(split(b"1\n22\r\n333", single=True)) == [b"1\n", b"22\r\n", b"333"]
 
 
-def test_empty_lines_are_no_records(split):
+def test_empty_lines_are_not_records(split):
     text = b"\n1\n\n\r\n22\n\n"
     assert bodies(split(text)) == [b"1\n22\n"]
     payloads = list(split(text, single=True))
@@ -203,7 +203,7 @@ def test_flipped_bits_of_recordio_never_crash(split):
         assert len(found) <= 3
 
 
-def test_what_comes_before_damage_is_given(split):
+def test_records_before_damage_are_delivered(split):
     content = bytearray(framed("TFRecord", [b"one", b"two", b"three"]))
     content[19 + 12] ^= 1
     payloads = split(bytes(content), "TFRecord", single=True)
@@ -220,7 +220,7 @@ def test_a_cut_gzip_stream_is_found(tmp_path, kind):
         list(payloads_of(path, split=kind, is_gzip=True, limit=0, is_single=False))
 
 
-def test_what_is_no_gzip_is_refused(tmp_path):
+def test_data_that_is_not_gzip_is_refused(tmp_path):
     path = tmp_path / "object.gz"
     path.write_bytes(b"1,2\n")
     with pytest.raises(CorruptFile, match="gzip"):

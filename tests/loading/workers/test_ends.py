@@ -178,7 +178,7 @@ def test_the_consumer_leaves_in_the_middle(method, end, tmp_path):
     assert all_end(pids)
 
 
-def test_an_iterator_that_is_let_go_of():
+def test_an_abandoned_iterator():
     batches = iter(forked(Numbers(1000, cuts_cleanly=False), 8, map_batch=fakes.slow_after_80))
     next(batches)
     pids = [worker.process.pid for worker in batches._blocks._crew.workers]

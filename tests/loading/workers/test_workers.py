@@ -262,7 +262,7 @@ def test_leaving_the_process_in_a_function():
     assert no_child()
 
 
-def test_what_cannot_be_carried():
+def test_objects_that_cannot_be_carried():
     loader, seen = forked(fakes.columns(100), 10, map_batch=fakes.uncarried_from_20), []
     batches = iter(loader)
     for _ in range(2):
@@ -275,7 +275,7 @@ def test_what_cannot_be_carried():
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_what_cannot_be_pickled_is_named(method):
+def test_objects_that_cannot_be_pickled_are_named(method):
     loader = hr.Loader(fakes.columns().map(lambda example: example)[5:], 8, workers=2, start_method=method)
     with pytest.raises(
         hr.UnsupportedData, match=r"found source\.node\.parent\.function = <function .*<lambda>.*top level"
@@ -307,7 +307,7 @@ class _Locked:
         return np.arange(start, stop)
 
 
-def test_what_is_only_in_this_process_is_named(monkeypatch):
+def test_objects_of_this_process_only_are_named(monkeypatch):
     monkeypatch.setattr(fakes, "here_only", fakes.doubled, raising=False)
     function = type(fakes.doubled)(fakes.doubled.__code__, vars(fakes), "here_only")
     function.__qualname__, function.__module__ = "here_only", fakes.__name__
@@ -394,7 +394,7 @@ def with_counts(batch):
     return {**batch, "counts": np.full((len(batch["i"]), 2), held)}
 
 
-def test_what_is_held_is_copied_beyond_the_slots():
+def test_batches_held_beyond_the_slots_are_copied():
     batches = iter(forked(_Large(400, cuts_cleanly=False), 4))
     held = [next(batches) for _ in range(40)]
     lending = batches._blocks._lending
