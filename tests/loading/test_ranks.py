@@ -13,7 +13,7 @@ import pytest
 from tests.loading.fakes import Numbers
 
 import headrace as hr
-from headrace.loading.plan import default_shard
+from headrace.loading.loader import default_shard
 
 
 class TestLauncher:

@@ -66,7 +66,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     made = Clock()
-    for module in ("iteration", "making", "prefetch", "report"):
+    for module in ("iteration", "jobs", "prefetch", "report"):
         monkeypatch.setattr(f"headrace.loading.{module}.perf_counter_ns", made)
     return made
 

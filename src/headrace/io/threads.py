@@ -24,7 +24,7 @@ from typing import Any, Generic, TypeVar
 
 from headrace import _native
 
-__all__ = ["BackgroundCalls", "ThreadPool", "fork_count", "prefetch", "start_thread"]
+__all__ = ["FORKS", "BackgroundCalls", "ThreadPool", "prefetch", "start_thread"]
 
 
 T = TypeVar("T")
@@ -32,9 +32,17 @@ EXIT_WAIT_S = 10.0
 """How long the end of the interpreter waits for all of them together: a function of the user's may never return."""
 
 
+class ForkCount:
+    """How often this process and its ancestors were forked."""
+
+    count = 0
+
+
+FORKS = ForkCount()
+"""Threads and locks from before a change of ``FORKS.count`` belong to a parent process. It is read for every batch, so it is no function."""
+
 _threads: dict[Thread, Callable[[], object]] = {}
 """What stops each of our threads. Those that have ended stay until the next one starts: one can be in Python's way until it is joined."""
-_forks = 0
 
 
 def start_thread(target: Callable[..., object], *args: object, name: str, stop: Callable[[], object]) -> Thread:
@@ -127,14 +135,8 @@ class ThreadPool(Executor):
             self._pool.shutdown(wait, cancel_futures=cancel_futures)
 
 
-def fork_count() -> int:
-    """How often this process and its ancestors were forked: threads and locks of another count are not ours."""
-    return _forks
-
-
 def _after_fork() -> None:
-    global _forks  # noqa: PLW0603 - what a fork changes is the state of the process
-    _forks += 1
+    FORKS.count += 1
     _threads.clear()
     _native.pool_after_fork()
 
@@ -148,12 +150,12 @@ def prefetch(items: Iterable[T], *, depth: int = 8) -> Generator[T, None, None]:
 
     An exception of theirs is raised here, in its place. Closing this generator stops the thread and closes ``items``.
     """
-    forks = fork_count()
+    forks = FORKS.count
     shelf = _PrefetchBuffer(items, depth)
     thread = start_thread(shelf.fill, name="headrace-ahead", stop=shelf.stop)
     try:
         while True:
-            if forks != fork_count():
+            if forks != FORKS.count:
                 raise RuntimeError("this reading began before the process was forked; begin it anew in the child")
             item = shelf.take()
             if item is None:
@@ -163,7 +165,7 @@ def prefetch(items: Iterable[T], *, depth: int = 8) -> Generator[T, None, None]:
         if shelf.error is not None:
             raise shelf.error
     finally:
-        if forks == fork_count():
+        if forks == FORKS.count:
             shelf.stop()
             if not sys.is_finalizing():  # When the process ends, threads like ours just stop.
                 thread.join()

@@ -11,11 +11,9 @@ from typing import Any
 from headrace.contracts.protocols import CutsCleanly, ReadsBatches, Sampler, Streams
 from headrace.contracts.records import Shard
 from headrace.contracts.values import Batch
-from headrace.io.threads import fork_count
-from headrace.loading.making import BatchMaker, Block, EpochStream, JobSizer
-from headrace.loading.plan import BatchRun, Cursor, RoundPlan
+from headrace.io.threads import FORKS
+from headrace.loading.jobs import BatchMaker, BatchRun, Block, Cursor, JobSizer, RoundPlan, Times, bytes_of, check_rows
 from headrace.loading.prefetch import Prefetcher
-from headrace.loading.report import Times
 from headrace.loading.workers.pool import StartMethod
 from headrace.loading.workers.processes import WorkerPrefetcher
 from headrace.sampling.samplers import MAX_EXAMPLES, InOrder
@@ -151,7 +149,7 @@ class Batches(Iterator[Any]):
         self._blocks: Prefetcher[Block] | WorkerPrefetcher | None = None
         self._blocks_end: int | None = None
         self._pace = recipe.pace()
-        self._forks = fork_count()
+        self._forks = FORKS.count
         self._is_open = True
 
     def __iter__(self) -> Batches:
@@ -199,9 +197,9 @@ class Batches(Iterator[Any]):
 
     def _next_block(self) -> tuple[Block, int]:
         """The next block, and how long the consumer worked on blocks itself meanwhile."""
-        if self._forks != fork_count():
+        if self._forks != FORKS.count:
             # The threads and the locks of the parent are of no use here: go on from what was fetched, with new ones.
-            self._blocks, self._forks = None, fork_count()
+            self._blocks, self._forks = None, FORKS.count
         while True:
             if self._blocks is None:
                 if self._fetched.epoch == self._stop_epoch:
@@ -242,7 +240,7 @@ class Batches(Iterator[Any]):
         """Stop reading and wait for the threads or processes to end."""
         self._is_open = False
         self._ready = []
-        if self._blocks is not None and self._forks == fork_count():
+        if self._blocks is not None and self._forks == FORKS.count:
             self._blocks.close()
         self._blocks = None
 
@@ -254,3 +252,75 @@ def _raisable(error: Exception) -> Exception:
     stray = RuntimeError("a source or an order raised StopIteration")
     stray.__cause__ = error
     return stray
+
+
+class EpochStream:
+    """Batches that a source gives in order, for one epoch. Pulled by one thread at a time.
+
+    Args:
+        batches: The source's batches; all but the last hold ``batch_size`` examples.
+        maker: Finishes them.
+        epoch: The epoch they are.
+        batch_size: Examples in a batch.
+        drop_last: Leave out a last batch that holds fewer.
+    """
+
+    def __init__(
+        self, batches: Iterator[Batch], maker: BatchMaker, epoch: int, batch_size: int, *, drop_last: bool
+    ) -> None:
+        self.ended = False
+        self._maker = maker
+        self._epoch = epoch
+        self._batch_size = batch_size
+        # One batch is looked at ahead, because the position after the last batch is the start of the next epoch.
+        self._batches = _with_last(self._full(batches) if drop_last else batches)
+        self._position = 0
+
+    def jobs(self) -> Iterator[Callable[[], Block]]:
+        """One job a batch, until a finished job has seen the end; jobs begun behind the end make nothing."""
+        while not self.ended:
+            yield self.pull
+
+    def pull(self) -> Block:
+        """The next batch; none behind the end."""
+        begun = perf_counter_ns()
+        try:
+            batch, is_last = next(self._batches, (None, True))
+            if batch is not None and not is_last:
+                check_rows(batch, self._batch_size)
+        except Exception as error:  # noqa: BLE001 - it is raised in the consumer's thread, in its turn
+            self.ended = True
+            return Block(self._run(0, is_last=False), [], error, reading_ns=perf_counter_ns() - begun)
+        self.ended = self.ended or is_last
+        if batch is None:
+            return Block(self._run(0, is_last=False), [])
+        block = Block(self._run(_rows(batch), is_last=is_last), [batch], bytes=bytes_of(batch))
+        block.reading_ns = perf_counter_ns() - begun
+        return self._maker.finish(block)
+
+    def _run(self, rows: int, *, is_last: bool) -> BatchRun:
+        start, self._position = self._position, self._position + rows
+        return BatchRun(self._epoch, start // self._batch_size, start, rows, start, rows, 1, is_last)
+
+    def _full(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        return (batch for batch in batches if _rows(batch) == self._batch_size)
+
+
+def _rows(batch: Batch) -> int:
+    column = next(iter(batch.values()))
+    return int(column.shape[0]) if hasattr(column, "shape") else len(column)
+
+
+def _with_last(batches: Iterator[Batch]) -> Iterator[tuple[Batch, bool]]:
+    """Every batch with whether it is the last. A failure comes after the batch that it follows."""
+    held = next(batches, None)
+    while held is not None:
+        failure: Exception | None = None
+        try:
+            following = next(batches, None)
+        except Exception as error:  # noqa: BLE001 - raised below
+            failure, following = error, None
+        yield held, following is None and failure is None
+        if failure is not None:
+            raise failure
+        held = following

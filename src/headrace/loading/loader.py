@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
 from headrace._arguments import choice, flag, function, whole
+from headrace._optional import require
 from headrace.contracts.protocols import BringsOrder, Fingerprinted, NeedsMultiple, ReadsBatches, Sampler, Streams
 from headrace.contracts.records import Shard
 from headrace.contracts.values import Batch
@@ -15,13 +17,13 @@ from headrace.errors import StateMismatch, UnsupportedData, Where
 from headrace.io.system import usable_cores
 from headrace.loading.handover import To, handover
 from headrace.loading.iteration import Batches, LoaderPosition, RunPlan
-from headrace.loading.plan import Cursor, RoundPlan, default_shard
+from headrace.loading.jobs import Cursor, RoundPlan
 from headrace.loading.report import Report
 from headrace.loading.workers.pool import START_METHODS, StartMethod
 from headrace.loading.workers.processes import evaluate_filters
 from headrace.sampling.samplers import InOrder, Shuffled
 
-__all__ = ["Loader"]
+__all__ = ["Loader", "default_shard"]
 
 MAX_THREADS = 16
 STATE_VERSION = 1
@@ -309,3 +311,40 @@ def _mismatch(name: str, expected: str, found: object) -> StateMismatch:
         found=repr(found),
         hint="The state was saved by a loader of other data or of another order (shuffle, seed, sampler).",
     )
+
+
+def default_shard(to: To) -> Shard:
+    """The shard of this process where none was given: the first of these that says so, whatever batches are handed over as.
+
+    - ``torch.distributed``, once it is initialised.
+    - JAX: ``jax.process_index()`` of ``jax.process_count()``, with ``to="jax"`` or after ``jax.distributed.initialize()``. Asking starts
+      JAX's backends, so call that before making a loader.
+    - ``RANK`` and ``WORLD_SIZE``, which ``torchrun`` and other launchers set.
+    - None of them: it is the only one.
+
+    Raises:
+        ValueError: the environment names a rank that cannot be.
+    """
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return Shard(distributed.get_rank(), distributed.get_world_size())
+    if to == "jax" or _is_jax_initialised():
+        jax = require("jax", extra="jax")
+        if jax.process_count() > 1:
+            return Shard(jax.process_index(), jax.process_count())
+    rank, world = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
+    if rank is None or world is None:
+        return Shard()
+    try:
+        return Shard(int(rank), int(world))
+    except ValueError as error:
+        raise ValueError(
+            f"RANK={rank!r} and WORLD_SIZE={world!r} are set, and wrong: {error}. shard= overrides them"
+        ) from error
+
+
+def _is_jax_initialised() -> bool:
+    """Whether ``jax.distributed`` knows of other processes; JAX is not loaded for that."""
+    distributed = sys.modules.get("jax.distributed")
+    is_initialised = getattr(distributed, "is_initialized", None)
+    return is_initialised is not None and bool(is_initialised())

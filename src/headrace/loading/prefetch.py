@@ -17,7 +17,7 @@ from time import perf_counter_ns
 from typing import Generic, TypeVar
 
 from headrace.io.system import as_pool_thread
-from headrace.io.threads import fork_count, start_thread
+from headrace.io.threads import FORKS, start_thread
 
 __all__ = ["Prefetcher"]
 
@@ -75,7 +75,7 @@ class ThreadCrew(Generic[T]):
     def __init__(self, threads: int) -> None:
         self._tasks: Tasks[T] = SimpleQueue()
         self._dismissed = False
-        self._forks = fork_count()
+        self._forks = FORKS.count
         self._threads: list[Thread] = []
         try:
             for i in range(threads):
@@ -103,7 +103,7 @@ class ThreadCrew(Generic[T]):
 
     def dismiss(self) -> None:
         """Let the threads end after what they are doing; what they have not begun is dropped. Does no harm a second time."""
-        if self._forks != fork_count():
+        if self._forks != FORKS.count:
             return  # After a fork the threads are the parent's, and one of them may have held the queue's lock.
         self._dismissed = True
         while (task := self.take()) is not None:
@@ -112,7 +112,7 @@ class ThreadCrew(Generic[T]):
 
     def join(self) -> None:
         """Wait until the threads have ended."""
-        if self._forks == fork_count():
+        if self._forks == FORKS.count:
             for thread in self._threads:
                 if thread is not current_thread():
                     thread.join()

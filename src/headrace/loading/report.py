@@ -5,43 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from time import perf_counter_ns
 
-from headrace.loading.making import Block
+from headrace.loading.jobs import Times
 
-__all__ = ["Report", "Times"]
+__all__ = ["Report"]
 
 BUSY_CONSUMER = 0.9
 SHORT_BATCH_S = 50e-6
-
-
-@dataclass(slots=True)
-class Times:
-    """Nanoseconds of one epoch, added up as it goes."""
-
-    epoch: int
-    begun_ns: int
-    ended_ns: int = 0
-    batches: int = 0
-    examples: int = 0
-    bytes: int = 0
-    jobs: int = 0
-    reading_ns: int = 0
-    transform_ns: int = 0
-    handover_ns: int = 0
-    carrying_ns: int = 0
-    waiting_ns: int = 0
-    helping_ns: int = 0
-
-    def add(self, block: Block, helped_ns: int) -> None:
-        """Count a job and what it made; ``helped_ns`` of the consumer's waiting were spent on making batches."""
-        self.helping_ns += helped_ns
-        self.jobs += 1
-        self.batches += len(block.batches)
-        self.examples += len(block.batches) * block.run.size
-        self.bytes += block.bytes
-        self.reading_ns += block.reading_ns
-        self.transform_ns += block.transform_ns
-        self.handover_ns += block.handover_ns
-        self.carrying_ns += block.carrying_ns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

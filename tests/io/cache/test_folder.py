@@ -3,6 +3,8 @@
 import fcntl
 import os
 import stat
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -24,6 +26,16 @@ def test_where_it_is(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path / "c"))
     assert cache_folder("index") == tmp_path / "c" / ".cache" / "headrace" / "index"
     assert cache_folder("index").is_dir()
+
+
+def test_only_a_cache_folder_needs_platformdirs():
+    code = (
+        "import sys; import headrace as hr; hr.Loader; early = 'platformdirs' in sys.modules;"
+        "from headrace.io.cache.folder import cache_folder; cache_folder('index'); print(early, 'platformdirs' in sys.modules)"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "HEADRACE_CACHE_DIR"}
+    out = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert out.stdout == "False True\n"
 
 
 def test_it_may_be_deleted_at_any_time(tmp_path, monkeypatch):

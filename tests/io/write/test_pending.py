@@ -71,7 +71,7 @@ def test_few_files_are_open_at_a_time(tmp_path):
 
 
 def test_names_with_equal_truncations_are_not_mistaken_for_leftovers(tmp_path, monkeypatch):
-    monkeypatch.setattr(pending, "MOST_OPEN", 1)
+    monkeypatch.setattr(pending, "MOST_UNNAMED", 1)
     monkeypatch.setattr(pending, "ANCIENT_AFTER_S", -1)
     monkeypatch.setattr(pending, "_temporaries", lambda folder, _: os.listdir(folder))
     with DeferredRenames() as names:
@@ -268,9 +268,9 @@ def test_without_proc_the_number_decides(tmp_path, monkeypatch):
         raise FileNotFoundError(2, "No such file", str(self))
 
     monkeypatch.setattr(pending.Path, "read_bytes", hidden)
-    assert pending._start_of(os.getpid()) == 0
-    assert pending._start_of(dead_process()) is None
-    assert pending._start_of(1) == 0, "there, though it may be another user's"
+    assert pending._start_time(os.getpid()) == 0
+    assert pending._start_time(dead_process()) is None
+    assert pending._start_time(1) == 0, "there, though it may be another user's"
 
 
 def test_a_name_that_looks_like_an_owner_is_not_one():

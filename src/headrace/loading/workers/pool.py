@@ -18,7 +18,7 @@ from time import perf_counter_ns
 from typing import Any, Literal
 
 from headrace.errors import UnsupportedData, Where
-from headrace.io.threads import fork_count
+from headrace.io.threads import FORKS
 from headrace.loading.workers.child import JobOrder, Makes, work
 from headrace.loading.workers.transfer import open_segment
 
@@ -197,7 +197,7 @@ class WorkerCrew:
         )  # chosen here: Python's own warning of threads also counts those of BLAS, which stand a fork
         method, reason = choose_start_method(method)
         pickled = None if method == "fork" else pickle_maker(maker, method, reason)
-        self.forks = fork_count()
+        self.forks = FORKS.count
         self.segment = open_segment()
         self.workers: list[Worker] = []
         _crews.add(self)
@@ -221,7 +221,7 @@ class WorkerCrew:
         if self.segment >= 0:
             os.close(self.segment)
             self.segment = -1
-        if self.forks != fork_count():
+        if self.forks != FORKS.count:
             return  # They are the parent's.
         for worker in self.workers:
             worker.connection.close()

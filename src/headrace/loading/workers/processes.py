@@ -15,8 +15,7 @@ import numpy as np
 
 from headrace.contracts.protocols import Filter, HasFilters
 from headrace.errors import WorkerDied
-from headrace.loading.making import Block
-from headrace.loading.plan import BatchRun
+from headrace.loading.jobs import BatchRun, Block
 from headrace.loading.workers.child import JobOrder, JobResult, Makes
 from headrace.loading.workers.pool import StartMethod, Worker, WorkerCrew, unpickling_error
 from headrace.loading.workers.transfer import Lending, Slots, unpack

@@ -1,4 +1,22 @@
-"""From positions to finished batches: what one job of a loader does, and cutting a batch into smaller ones."""
+"""What a loader reads, from the rest of an epoch down to finished batches.
+
+A :class:`RoundPlan` cuts the rest of an epoch into rounds. In each round rank ``r`` of ``world`` reads the ``r``-th block of ``batch_size``
+positions. A :class:`BatchRun` holds consecutive batches of one rank. A job makes the batches of one run (:class:`BatchMaker`), and a
+:class:`Block` holds its results.
+
+The position that all ranks together have reached is the whole state of an epoch. The rest is planned from that number alone, so a run may
+stop and resume with another world, batch size or number of threads: no position is lost or read twice.
+
+At the end of an epoch too few positions may remain for a full round:
+
+- They are divided among the ranks as evenly as possible, in order. The first ranks get one more if the division leaves a rest.
+- If fewer than ``world`` remain, they join the round before, so that no rank is left without a batch. The last batch of the first ranks
+  then holds ``batch_size + 1``. If there is no round before (the epoch, or what is left of it on resume, is smaller than ``world``), the
+  last ranks get an empty batch.
+- ``drop_last`` omits all of them.
+
+So every rank always gets the same number of batches.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +24,143 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from headrace.contracts.protocols import Locates, ReadsBatches, Sampler
 from headrace.contracts.values import Batch, Indices, Ragged
 from headrace.errors import SchemaMismatch, TransformError, Where
-from headrace.loading.plan import BatchRun
 
-__all__ = ["BatchMaker", "Block", "EpochStream", "JobSizer", "bytes_of", "check_rows", "cut_batch"]
+__all__ = [
+    "BatchMaker",
+    "BatchRun",
+    "Block",
+    "Cursor",
+    "JobSizer",
+    "RoundPlan",
+    "Times",
+    "bytes_of",
+    "check_rows",
+    "cut_batch",
+    "part_bounds",
+]
+
+
+class Cursor(NamedTuple):
+    """How far a run of all ranks has come: the whole state of a loader."""
+
+    epoch: int
+    position: int
+
+
+class BatchRun(NamedTuple):
+    """Batches of one rank in consecutive rounds of one epoch.
+
+    Plain numbers for many batches at once, because a batch may be made in a few microseconds.
+    """
+
+    epoch: int
+    number: int
+    """The number of the first batch in its epoch, had the whole epoch been read in rounds of this size."""
+    start: int
+    """The position at which the first of the rounds starts."""
+    step: int
+    """Positions in one round, of all ranks."""
+    begin: int
+    """The position of this rank's first example."""
+    size: int
+    """Examples in each batch."""
+    batches: int
+    """How many batches."""
+    is_last: bool
+    """Whether the epoch ends with the last of them."""
+
+    def after(self, count: int) -> Cursor:
+        """Where all ranks stand after ``count`` of these rounds."""
+        if self.is_last and count == self.batches:
+            return Cursor(self.epoch + 1, 0)
+        return Cursor(self.epoch, self.start + count * self.step)
+
+    def positions(self, number: int) -> tuple[int, int]:
+        """The positions of batch ``number`` of these: from, up to."""
+        begin = self.begin + number * self.step
+        return begin, begin + self.size
+
+    def only(self, number: int) -> BatchRun:
+        """The run of batch ``number`` alone."""
+        ahead = number * self.step
+        is_last = self.is_last and number == self.batches - 1
+        start = self.start + ahead
+        return self._replace(
+            number=self.number + number, start=start, begin=self.begin + ahead, batches=1, is_last=is_last
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RoundPlan:
+    """How the rest of an epoch is cut into rounds.
+
+    Args:
+        world: How many ranks read together.
+        batch_size: Examples in a batch of one rank.
+        drop_last: Leave out what does not fill a round.
+    """
+
+    world: int
+    batch_size: int
+    drop_last: bool = False
+
+    @property
+    def round_size(self) -> int:
+        """Positions in a full round."""
+        return self.world * self.batch_size
+
+    def rounds_left(self, position: int, n: int) -> int:
+        """How many rounds are left from ``position`` to the end of an epoch of ``n``."""
+        full, odd = self._rounds(position, n)
+        return full + (odd > 0)
+
+    def runs(self, cursor: Cursor, n: int, rank: int, batches: Callable[[], int]) -> Iterator[BatchRun]:
+        """The batches of ``rank`` from ``cursor`` to the end of its epoch of ``n``.
+
+        Args:
+            cursor: Where to begin.
+            n: Positions in an epoch.
+            rank: The rank.
+            batches: How many batches to put into a run, asked before each.
+        """
+        epoch, start = cursor
+        size, step = self.batch_size, self.round_size
+        full, odd = self._rounds(start, n)
+        while full:
+            count = min(batches(), full)
+            full -= count
+            yield BatchRun(epoch, start // step, start, step, start + rank * size, size, count, full == 0 and odd == 0)
+            start += count * step
+        if odd:
+            begin, end = part_bounds(odd, rank, self.world)
+            yield BatchRun(epoch, start // step, start, odd, start + begin, end - begin, 1, is_last=True)
+
+    def _rounds(self, position: int, n: int) -> tuple[int, int]:
+        """How many full rounds are left, and how many positions are in the odd one after them (0: there is none)."""
+        full, rest = divmod(n - position, self.round_size)
+        if self.drop_last or rest == 0:
+            return full, 0
+        if full and rest < self.world:
+            return full - 1, rest + self.round_size
+        return full, rest
+
+
+def part_bounds(size: int, rank: int, world: int) -> tuple[int, int]:
+    """Part ``rank`` of ``[0, size)`` in ``world`` consecutive parts, the first ones longer by one where it must be.
+
+    >>> [part(7, rank, 3) for rank in range(3)]
+    [(0, 3), (3, 5), (5, 7)]
+    """
+    each, more = divmod(size, world)
+    begin = rank * each + min(rank, more)
+    return begin, begin + each + (rank < more)
 
 
 def cut_batch(batch: Batch, size: int, count: int) -> list[Batch]:
@@ -223,73 +368,32 @@ def _indices(sampler: Sampler, run: BatchRun) -> Indices:
     return indices
 
 
-class EpochStream:
-    """Batches that a source gives in order, for one epoch. Pulled by one thread at a time.
+@dataclass(slots=True)
+class Times:
+    """Nanoseconds of one epoch, added up as it goes."""
 
-    Args:
-        batches: The source's batches; all but the last hold ``batch_size`` examples.
-        maker: Finishes them.
-        epoch: The epoch they are.
-        batch_size: Examples in a batch.
-        drop_last: Leave out a last batch that holds fewer.
-    """
+    epoch: int
+    begun_ns: int
+    ended_ns: int = 0
+    batches: int = 0
+    examples: int = 0
+    bytes: int = 0
+    jobs: int = 0
+    reading_ns: int = 0
+    transform_ns: int = 0
+    handover_ns: int = 0
+    carrying_ns: int = 0
+    waiting_ns: int = 0
+    helping_ns: int = 0
 
-    def __init__(
-        self, batches: Iterator[Batch], maker: BatchMaker, epoch: int, batch_size: int, *, drop_last: bool
-    ) -> None:
-        self.ended = False
-        self._maker = maker
-        self._epoch = epoch
-        self._batch_size = batch_size
-        # One batch is looked at ahead, because the position after the last batch is the start of the next epoch.
-        self._batches = _with_last(self._full(batches) if drop_last else batches)
-        self._position = 0
-
-    def jobs(self) -> Iterator[Callable[[], Block]]:
-        """One job a batch, until a finished job has seen the end; jobs begun behind the end make nothing."""
-        while not self.ended:
-            yield self.pull
-
-    def pull(self) -> Block:
-        """The next batch; none behind the end."""
-        begun = perf_counter_ns()
-        try:
-            batch, is_last = next(self._batches, (None, True))
-            if batch is not None and not is_last:
-                check_rows(batch, self._batch_size)
-        except Exception as error:  # noqa: BLE001 - it is raised in the consumer's thread, in its turn
-            self.ended = True
-            return Block(self._run(0, is_last=False), [], error, reading_ns=perf_counter_ns() - begun)
-        self.ended = self.ended or is_last
-        if batch is None:
-            return Block(self._run(0, is_last=False), [])
-        block = Block(self._run(_rows(batch), is_last=is_last), [batch], bytes=bytes_of(batch))
-        block.reading_ns = perf_counter_ns() - begun
-        return self._maker.finish(block)
-
-    def _run(self, rows: int, *, is_last: bool) -> BatchRun:
-        start, self._position = self._position, self._position + rows
-        return BatchRun(self._epoch, start // self._batch_size, start, rows, start, rows, 1, is_last)
-
-    def _full(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        return (batch for batch in batches if _rows(batch) == self._batch_size)
-
-
-def _rows(batch: Batch) -> int:
-    column = next(iter(batch.values()))
-    return int(column.shape[0]) if hasattr(column, "shape") else len(column)
-
-
-def _with_last(batches: Iterator[Batch]) -> Iterator[tuple[Batch, bool]]:
-    """Every batch with whether it is the last. A failure comes after the batch that it follows."""
-    held = next(batches, None)
-    while held is not None:
-        failure: Exception | None = None
-        try:
-            following = next(batches, None)
-        except Exception as error:  # noqa: BLE001 - raised below
-            failure, following = error, None
-        yield held, following is None and failure is None
-        if failure is not None:
-            raise failure
-        held = following
+    def add(self, block: Block, helped_ns: int) -> None:
+        """Count a job and what it made; ``helped_ns`` of the consumer's waiting were spent on making batches."""
+        self.helping_ns += helped_ns
+        self.jobs += 1
+        self.batches += len(block.batches)
+        self.examples += len(block.batches) * block.run.size
+        self.bytes += block.bytes
+        self.reading_ns += block.reading_ns
+        self.transform_ns += block.transform_ns
+        self.handover_ns += block.handover_ns
+        self.carrying_ns += block.carrying_ns
